@@ -1,0 +1,74 @@
+# Everything here sets itself up. A target that needs Python depends on `setup`, which is stamps:
+# the second run finds them fresh and starts at once.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+VENV := .venv
+BIN := $(VENV)/bin
+STAMPS := $(VENV)/.stamps
+PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
+# What is checked is what exists: a room that a branch does not have yet is no error.
+CODE := $(wildcard marshal tests model_tests tools benchmarks)
+
+.PHONY: help setup check test spec model demo golden bench-reducer docs lock clean
+
+help: ## Print this
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(STAMPS)/jars ## The virtual environment, locked dependencies, Java, TLC
+
+$(BIN)/python:
+	@python="$$(tools/find_python.sh)"; echo "setup: $(VENV) on $$python"; "$$python" -m venv $(VENV)
+
+# Two steps, so that nothing enters without a hash: first what builds wheels, then, with pip's
+# own (unhashed) build environments switched off, the rest. Only PySpark is built from source.
+$(STAMPS)/deps: requirements-build.lock requirements.lock | $(BIN)/python
+	@echo "setup: dependencies (PySpark is some 400 MB, the first time takes minutes)"
+	@$(PIP) install --quiet --require-hashes --only-binary :all: -r requirements-build.lock
+	@$(PIP) install --quiet --require-hashes --only-binary :all: --no-binary pyspark \
+	  --no-build-isolation -r requirements.lock
+	@mkdir -p $(STAMPS) && touch $@
+
+$(STAMPS)/package: pyproject.toml $(STAMPS)/deps
+	@$(PIP) install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(STAMPS)/jars: $(STAMPS)/package marshal/kafka_marshal/modelcheck/jars.toml
+	@$(BIN)/python -m kafka_marshal.modelcheck.setup
+	@touch $@
+
+check: setup ## Format, lint, types, import contracts
+	$(BIN)/ruff format --check $(CODE)
+	$(BIN)/ruff check $(CODE)
+	$(BIN)/mypy $(CODE)
+	$(BIN)/lint-imports
+
+test: setup ## All tests: is the code right, and is it the specified protocol
+	$(BIN)/python -m pytest
+
+model: setup ## The model tests alone: every transition that TLC exports, held against the reducer
+	$(BIN)/python -m pytest model_tests
+
+spec: setup ## Run every model of spec/models.toml and compare with what it must give
+	$(BIN)/python -m kafka_marshal.modelcheck.spec
+
+demo: setup ## Check two models, replay the bundled captures on Spark, show the findings
+	$(BIN)/python tools/demo.py
+
+golden: setup ## Rewrite the whiteboard stories in tests/golden; review them as a diff
+	$(BIN)/python -m pytest tests/test_golden.py --update-golden
+
+bench-reducer: setup ## Decode and step a million records in plain CPython
+	$(BIN)/python benchmarks/bench_reducer.py
+
+docs: setup ## Rewrite what is generated: the tables and stories of spec/README.md
+	$(BIN)/python -m kafka_marshal.modelcheck.stories
+
+lock: ## Resolve the dependencies anew into the lock files (needs uv)
+	tools/lock.sh
+
+clean: ## Remove what make made here (the cache of jars stays)
+	rm -rf $(VENV) .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache build dist demo-out
+	find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +
