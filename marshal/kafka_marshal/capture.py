@@ -1,0 +1,168 @@
+"""Records as they come out of a dump, before anything is believed about them.
+
+This room knows captures: JSON lines, one record of the coordination topic each. It does not know
+Spark (`replay.sources` reads Parquet) nor what a record does.
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TypeAlias
+
+from attrs import frozen
+
+from kafka_marshal.codec import decode, decode_headers
+from kafka_marshal.core.messages import Record
+
+HeaderPairs: TypeAlias = tuple[tuple[str, bytes | None], ...]
+
+
+class TimestampType(enum.Enum):
+    """Who stamped a record. Only the broker's stamp makes time a fact that all readers share."""
+
+    CREATE_TIME = "create_time"
+    """The producer's clock."""
+    LOG_APPEND_TIME = "log_append_time"
+    """The broker's clock: what the protocol asks of the coordination topic."""
+    NOT_STATED = "not_stated"
+    """The dump does not say."""
+
+    @classmethod
+    def of_kafka_client(cls, number: object) -> TimestampType:
+        """From the number that Kafka's clients use: 1 CreateTime, 2 LogAppendTime."""
+        return {1: cls.CREATE_TIME, 2: cls.LOG_APPEND_TIME}.get(number, cls.NOT_STATED)  # type: ignore[call-overload, no-any-return]
+
+    @classmethod
+    def of_spark(cls, number: object) -> TimestampType:
+        """From the number in Spark's Kafka source: 0 CreateTime, 1 LogAppendTime."""
+        return {0: cls.CREATE_TIME, 1: cls.LOG_APPEND_TIME}.get(number, cls.NOT_STATED)  # type: ignore[call-overload, no-any-return]
+
+
+@frozen
+class RawRecord:
+    """One record of the coordination topic, its value not yet decoded."""
+
+    partition: int
+    """Coordinating partition."""
+    offset: int
+    timestamp_ms: int
+    """Unix milliseconds."""
+    value: bytes | None
+    headers: HeaderPairs = ()
+    timestamp_type: TimestampType = TimestampType.NOT_STATED
+
+    def decoded(self) -> Record:
+        """The record with its message.
+
+        Raises:
+            MalformedRecord: the value is not a message.
+        """
+        return Record(
+            self.partition,
+            self.offset,
+            self.timestamp_ms,
+            decode(self.value),
+            decode_headers(self.headers),
+        )
+
+
+class UnreadableSource(Exception):
+    """A source cannot be read; the message names the file, and the line where there is one."""
+
+
+def read_capture(path: Path) -> Iterator[RawRecord]:
+    """The records of one JSONL capture, in the order of its lines. Blank lines are passed over.
+
+    Raises:
+        UnreadableSource: the file cannot be opened, a line is not a record, or there is no record.
+    """
+    found = False
+    try:
+        with path.open(encoding="utf-8") as lines:
+            for number, line in enumerate(lines, start=1):
+                if line.strip():
+                    found = True
+                    yield parse_line(line, f"{path}:{number}")
+    except OSError as error:
+        raise UnreadableSource(f"{path}: {error.strerror or error}") from None
+    except UnicodeDecodeError as error:
+        raise UnreadableSource(f"{path}: not UTF-8 text (byte {error.start})") from None
+    if not found:
+        raise UnreadableSource(f"{path}: the source is empty")
+
+
+def parse_line(line: str, where: str) -> RawRecord:
+    """One line of a capture; `where` names it in errors.
+
+    Raises:
+        UnreadableSource: not JSON, or a field is missing or of the wrong type.
+    """
+    try:
+        fields = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise UnreadableSource(f"{where}: not a JSON object: {error}") from None
+    if not isinstance(fields, dict):
+        raise UnreadableSource(f"{where}: not a JSON object")
+    return RawRecord(
+        partition=_integer(fields, "partition", where),
+        offset=_integer(fields, "offset", where),
+        timestamp_ms=_integer(fields, "timestamp_ms", where),
+        value=_value(fields, where),
+        headers=_headers(fields.get("headers"), where),
+        timestamp_type=TimestampType.of_kafka_client(_hashable(fields.get("timestamp_type"))),
+    )
+
+
+def _hashable(number: object) -> object:
+    return number if isinstance(number, int) and not isinstance(number, bool) else None
+
+
+def _integer(fields: dict[str, object], name: str, where: str) -> int:
+    if name not in fields:
+        raise UnreadableSource(f"{where}: field {name!r} is missing")
+    number = fields[name]
+    if not isinstance(number, int) or isinstance(number, bool):
+        raise UnreadableSource(f"{where}: field {name!r} is not an integer: {number!r:.60}")
+    if name != "timestamp_ms" and number < 0:
+        raise UnreadableSource(f"{where}: field {name!r} is negative: {number}")
+    if abs(number) >= 2**63:
+        raise UnreadableSource(f"{where}: field {name!r} does not fit 64 bits: {number!r:.60}")
+    return number
+
+
+def _value(fields: dict[str, object], where: str) -> bytes | None:
+    if "value" not in fields:
+        raise UnreadableSource(f"{where}: field 'value' is missing")
+    value = fields["value"]
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise UnreadableSource(f"{where}: field 'value' is neither text nor null: {value!r:.60}")
+    return _bytes(value)
+
+
+def _bytes(text: str) -> bytes:
+    """Text to the bytes it stood for: surrogate escapes are bytes that were not UTF-8."""
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "surrogatepass")
+
+
+def _headers(headers: object, where: str) -> HeaderPairs:
+    """Headers as a map, or as a list of pairs (a name may come twice)."""
+    if headers is None:
+        return ()
+    if isinstance(headers, dict):
+        pairs = list(headers.items())
+    elif isinstance(headers, list) and all(isinstance(p, list) and len(p) == 2 for p in headers):
+        pairs = [(name, value) for name, value in headers]
+    else:
+        raise UnreadableSource(f"{where}: field 'headers' is neither a map nor a list of pairs")
+    for name, value in pairs:
+        if not isinstance(name, str) or not (value is None or isinstance(value, str)):
+            raise UnreadableSource(f"{where}: header {name!r:.60} is not text: {value!r:.60}")
+    return tuple((name, None if value is None else _bytes(value)) for name, value in pairs)

@@ -1,0 +1,247 @@
+"""Bytes to messages and back, headers, and which coordinating partition a topic belongs to.
+
+Byte-compatible with the original (`TYPE/version/unix_s/instance/client/group/topic/partition[/n]`),
+with one deliberate difference: a partition outside 0..2^31-1 is malformed, because it made every
+reader of the original crash. This room does not know what a message does to a claim.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from typing import Final
+
+from kafka_marshal.core.messages import (
+    NO_HEADERS,
+    NOT_DECIMAL,
+    ClaimingMessages,
+    ClaimingPartition,
+    Headers,
+    Heartbeat,
+    Message,
+    Offset,
+    Partition,
+    ReleaseGroup,
+    ReleasingPartition,
+)
+
+PARTITION_MAX: Final = 2**31 - 1
+"""The highest partition Kafka can name."""
+
+_INT64_MAX: Final = 2**63 - 1
+_INT64_MIN: Final = -(2**63)
+_BASE_FIELDS: Final = 8
+_WITH_OFFSET: Final = {
+    "Heartbeat": Heartbeat,
+    "ReleasingPartition": ReleasingPartition,
+    "ClaimingMessages": ClaimingMessages,
+}
+_HEADER_PREFIX: Final = "marshal-"
+_HEADER_FIELDS: Final = {
+    "marshal-epoch": "epoch",
+    "marshal-seen": "seen",
+    "marshal-supersedes": "supersedes",
+    "marshal-set-position": "set_position",
+}
+
+
+class MalformedRecord(ValueError):
+    """A record's value is not a message: `field` says where, `reason` why."""
+
+    def __init__(self, field: str, reason: str) -> None:
+        super().__init__(f"malformed {field}: {reason}")
+        self.field = field
+        """The message's field (`version`, `partition` ...), or `value`, `length`, `type`."""
+        self.reason = reason
+
+
+class UnsendableMessage(ValueError):
+    """A message that would not survive its own encoding: `field` says which part of it."""
+
+    def __init__(self, field: str, reason: str) -> None:
+        super().__init__(f"cannot encode {field}: {reason}")
+        self.field = field
+        self.reason = reason
+
+
+def decode(value: bytes | None) -> Message:
+    """The message in a record's value.
+
+    As tolerant as the original on well-formed text: any version, a sign before a number, empty ids,
+    negative offsets. Ids that are not UTF-8 survive a round trip (surrogate escapes).
+
+    Raises:
+        MalformedRecord: anything else, naming the field; no other exception, whatever the bytes.
+
+    >>> decode(b"Heartbeat/1/1700000000/i1/c1/g/events/3/500").offset
+    500
+    >>> decode(b"Heartbeat/1/1700000000/i1/c1/g/events/-3/500")
+    Traceback (most recent call last):
+    kafka_marshal.codec.MalformedRecord: malformed partition: -3 is not in 0..2147483647
+    """
+    if not value:
+        raise MalformedRecord("value", "null" if value is None else "empty")
+    parts = value.decode("utf-8", "surrogateescape").split("/")
+    if len(parts) < _BASE_FIELDS:
+        raise MalformedRecord("length", f"{len(parts)} fields, at least {_BASE_FIELDS} are needed")
+    kind, version_text, unix_text, instance, client, group, topic, partition_text, *rest = parts
+    version = _integer(version_text, "version")
+    partition = _integer(partition_text, "partition")
+    unix_s = _integer(unix_text, "unix_s")
+    if not 0 <= partition <= PARTITION_MAX:
+        raise MalformedRecord("partition", f"{partition} is not in 0..{PARTITION_MAX}")
+
+    with_offset = _WITH_OFFSET.get(kind)
+    if with_offset is not None:
+        _expect(rest, 1)
+        offset = _integer(rest[0], "offset")
+        return with_offset(
+            version, unix_s, instance, client, group, topic, Partition(partition), Offset(offset)
+        )
+    if kind == "ClaimingPartition":
+        _expect(rest, 0)
+        return ClaimingPartition(
+            version, unix_s, instance, client, group, topic, Partition(partition)
+        )
+    if kind == "ReleaseGroup":
+        _expect(rest, 1)
+        if topic:
+            raise MalformedRecord("topic", "a ReleaseGroup names no topic")
+        if partition:
+            raise MalformedRecord("partition", "a ReleaseGroup has partition 0")
+        expires_unix_s = _integer(rest[0], "expires_unix_s")
+        return ReleaseGroup(
+            version, unix_s, instance, client, group, topic, Partition(partition), expires_unix_s
+        )
+    raise MalformedRecord("type", f"{kind[:40]!r} is no message of the protocol")
+
+
+def _expect(rest: list[str], count: int) -> None:
+    if len(rest) != count:
+        raise MalformedRecord(
+            "length", f"{_BASE_FIELDS + len(rest)} fields, not {_BASE_FIELDS + count}"
+        )
+
+
+def _integer(text: str, field: str) -> int:
+    """A 64-bit integer as Go's strconv reads it: an optional sign and ASCII digits."""
+    digits = text[1:] if text[:1] in ("+", "-") else text
+    if not (digits.isdecimal() and digits.isascii()):
+        raise MalformedRecord(field, f"{text[:40]!r} is not an integer")
+    significant = digits if len(digits) < 20 else digits.lstrip("0")
+    if len(significant) > 19:
+        raise MalformedRecord(field, f"{text[:40]!r} does not fit 64 bits")
+    number = int(significant or "0")
+    if text[0] == "-":
+        number = -number
+    if not _INT64_MIN <= number <= _INT64_MAX:
+        raise MalformedRecord(field, f"{text[:40]!r} does not fit 64 bits")
+    return number
+
+
+def encode(message: Message) -> bytes:
+    """The record value of a message, byte for byte as the original writes it.
+
+    Raises:
+        UnsendableMessage: an id or topic contains '/', which would corrupt the message, or a field
+            would not decode to itself.
+
+    >>> encode(decode(b"Heartbeat/+1/1700000000/i1/c1/g/events/3/500"))
+    b'Heartbeat/1/1700000000/i1/c1/g/events/3/500'
+    """
+    for field in ("instance_id", "client_id", "group_id", "topic"):
+        if "/" in getattr(message, field):
+            raise UnsendableMessage(field, "'/' separates fields and cannot stand in one")
+    match message:
+        case ReleaseGroup(expires_unix_s=expires_unix_s):
+            if message.topic or message.partition:
+                raise UnsendableMessage("topic", "a ReleaseGroup has neither topic nor partition")
+            tail = f"/{expires_unix_s}"
+        case ClaimingPartition():
+            tail = ""
+        case Heartbeat(offset=offset) | ReleasingPartition(offset=offset) | ClaimingMessages(
+            offset=offset
+        ):
+            tail = f"/{offset}"
+    text = (
+        f"{type(message).__name__}/{message.version}/{message.unix_s}/{message.instance_id}/"
+        f"{message.client_id}/{message.group_id}/{message.topic}/{message.partition}{tail}"
+    )
+    try:
+        value = text.encode("utf-8", "surrogateescape")
+        if decode(value) != message:
+            raise UnsendableMessage("message", "it would decode to another message")
+    except UnicodeEncodeError as error:
+        raise UnsendableMessage("message", f"an id is not text: {error.reason}") from None
+    except MalformedRecord as error:
+        raise UnsendableMessage(error.field, error.reason) from None
+    return value
+
+
+def decode_headers(pairs: Iterable[tuple[str, bytes | str | None]]) -> Headers:
+    """The `marshal-*` headers among a record's headers; of one given twice the last counts.
+
+    A value that is not ASCII decimal becomes `NOT_DECIMAL`, which never matches. Never raises.
+    """
+    present = False
+    found: dict[str, int] = {}
+    for name, value in pairs:
+        if name.startswith(_HEADER_PREFIX):
+            present = True
+            field = _HEADER_FIELDS.get(name)
+            if field is not None:
+                found[field] = _decimal(value)
+    if not present:
+        return NO_HEADERS
+    return Headers(
+        True,
+        found.get("epoch"),
+        found.get("seen"),
+        found.get("supersedes"),
+        found.get("set_position"),
+    )
+
+
+def _decimal(value: bytes | str | None) -> int:
+    if isinstance(value, bytes):
+        value = value.decode("latin-1")
+    if value is None or not (value.isdecimal() and value.isascii()):
+        return NOT_DECIMAL
+    significant = value.lstrip("0")
+    if len(significant) > 19 or int(significant or "0") > _INT64_MAX:
+        return NOT_DECIMAL
+    return int(significant or "0")
+
+
+def encode_headers(headers: Headers) -> list[tuple[str, bytes]]:
+    """The record headers that say what `headers` says, in the order of their names.
+
+    Raises:
+        UnsendableMessage: a header is negative, or `NOT_DECIMAL`.
+    """
+    pairs = []
+    for name, field in _HEADER_FIELDS.items():
+        number = getattr(headers, field)
+        if number is not None:
+            if number < 0:
+                raise UnsendableMessage(name, f"{number} is not an offset")
+            pairs.append((name, str(number).encode()))
+    return pairs
+
+
+def coordinating_partition(topic: str, partitions: int) -> int:
+    """The coordinating partition of a data topic: its claims live there and nowhere else.
+
+    The first 8 bytes of md5(topic) as a little-endian integer, modulo the coordination topic's
+    partition count; of the topic alone, as the original does.
+
+    Raises:
+        ValueError: `partitions` is not positive.
+
+    >>> coordinating_partition("events", 64)
+    22
+    """
+    if partitions <= 0:
+        raise ValueError(f"partitions must be positive, not {partitions}")
+    digest = hashlib.md5(topic.encode("utf-8", "surrogateescape"), usedforsecurity=False).digest()
+    return int.from_bytes(digest[:8], "little") % partitions

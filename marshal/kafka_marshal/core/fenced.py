@@ -1,0 +1,264 @@
+"""The transitions of the fenced rules, one function per message.
+
+Each reads like its action in `Claim.tla`: guards first, in the specification's order, each a named
+refusal; then one new claim. A refused record still moves the claim's clock.
+"""
+
+from __future__ import annotations
+
+import attrs
+
+from kafka_marshal.core.messages import (
+    NOT_DECIMAL,
+    ClaimingMessages,
+    ClaimingPartition,
+    Heartbeat,
+    Record,
+    ReleaseGroup,
+    ReleasingPartition,
+)
+from kafka_marshal.core.state import Claim, Rules
+from kafka_marshal.core.verdicts import Accepted, Refused, Verdict
+
+KNOWN_VERSIONS = (0, 1)
+
+
+def advance_clock(claim: Claim, record: Record) -> int:
+    """The claim's clock after this record: it never goes back, whatever the broker's does.
+
+    Spec: AdvanceClock. Source: protocol, "Time".
+    """
+    clock_ms = claim.clock_ms
+    if clock_ms is None or record.timestamp_ms > clock_ms:
+        return record.timestamp_ms
+    return clock_ms
+
+
+def is_stale(claim: Claim, clock_ms: int, rules: Rules) -> bool:
+    """The owner has been silent for *more than* twice the heartbeat interval. Spec: IsStale."""
+    return (
+        claim.last_heartbeat_ms is not None
+        and clock_ms - claim.last_heartbeat_ms > rules.stale_after_ms
+    )
+
+
+def claiming_partition(
+    claim: Claim, record: Record, message: ClaimingPartition, rules: Rules
+) -> tuple[Claim, Verdict]:
+    """Give the claim to the consumer whose request comes first in the log.
+
+    Spec: ClaimingPartition. Keeps: MonotoneEpoch, PauseHolds. Rules: R1, R1a, R1b, R1c, R8, R8a.
+
+    A request that finds a live owner is refused and changes nothing but the clock, so every reader
+    that folds the same log names the same owner without asking the others.
+    """
+    clock_ms = advance_clock(claim, record)
+    headers = record.headers
+    if message.version not in KNOWN_VERSIONS:
+        return _refuse(claim, clock_ms, Refused.UNKNOWN_VERSION)
+    if headers.present:
+        if NOT_DECIMAL in (headers.seen, headers.supersedes):
+            return _refuse(claim, clock_ms, Refused.HEADER_NOT_DECIMAL)
+        if _from_the_future(record):
+            return _refuse(claim, clock_ms, Refused.HEADER_FROM_THE_FUTURE)
+    if (
+        claim.paused_until_ms is not None
+        and clock_ms < claim.paused_until_ms
+        and message.instance_id != claim.pauser
+    ):
+        return _refuse(claim, clock_ms, Refused.IS_PAUSED)
+
+    if claim.last_heartbeat_ms is None:
+        won = Accepted.CLAIMED
+    elif claim.owner_instance == message.instance_id:
+        won = Accepted.RECLAIMED
+    elif claim.owner_client == message.client_id and _takes_over_by_restart(claim, record):
+        won = Accepted.RESTARTED
+    elif is_stale(claim, clock_ms, rules):
+        won = Accepted.TOOK_OVER
+    elif claim.owner_client == message.client_id:
+        return _refuse(claim, clock_ms, Refused.DOES_NOT_SUPERSEDE)
+    else:
+        return _refuse(claim, clock_ms, Refused.LIVE_OWNER)
+
+    by_pauser = message.instance_id == claim.pauser
+    return (
+        attrs.evolve(
+            claim,
+            owner_instance=message.instance_id,
+            owner_client=message.client_id,
+            epoch=record.offset,
+            last_heartbeat_ms=clock_ms,
+            clock_ms=clock_ms,
+            won_with_headers=headers.present,
+            paused_until_ms=None if by_pauser else claim.paused_until_ms,
+        ),
+        won,
+    )
+
+
+def _takes_over_by_restart(claim: Claim, record: Record) -> bool:
+    """R1b: the header names the epoch that is current. R1c: neither side ever had headers.
+
+    Spec: TakesOverByRestart.
+    """
+    if record.headers.present:
+        return record.headers.supersedes is not None and record.headers.supersedes == claim.epoch
+    return not claim.won_with_headers
+
+
+def heartbeat(
+    claim: Claim, record: Record, message: Heartbeat, rules: Rules
+) -> tuple[Claim, Verdict]:
+    """The owner lives: refresh its time, and its position if it moved forward.
+
+    Spec: Heartbeat. Keeps: Fenced, MonotonePosition. Rules: R2, R3, R9.
+
+    A stale owner whose heartbeat arrives before anybody else's claim is still the owner. Under R9
+    the bare heartbeat of another instance of the owner's client takes over a claim that was won
+    without headers: that is how the original restarts.
+    """
+    clock_ms = advance_clock(claim, record)
+    refusal = _refuse_unless_owner(claim, record)
+    owner_instance, epoch = claim.owner_instance, claim.epoch
+    did = Accepted.REFRESHED
+    if refusal is not None:
+        if not (refusal is Refused.NOT_OWNER and _fast_reclaims(claim, record)):
+            return _refuse(claim, clock_ms, refusal)
+        owner_instance, epoch = message.instance_id, record.offset
+        did = Accepted.FAST_RECLAIMED
+    position = claim.position
+    return (
+        Claim(
+            owner_instance,
+            claim.owner_client,
+            epoch,
+            message.offset if message.offset > position else position,
+            clock_ms,
+            clock_ms,
+            claim.won_with_headers,
+            claim.pauser,
+            claim.paused_until_ms,
+        ),
+        did,
+    )
+
+
+def _fast_reclaims(claim: Claim, record: Record) -> bool:
+    """R9: no header at all, the owner's client, another instance. Spec: FastReclaims."""
+    return not record.headers.present and record.message.client_id == claim.owner_client
+
+
+def claiming_messages(
+    claim: Claim, record: Record, message: ClaimingMessages, rules: Rules
+) -> tuple[Claim, Verdict]:
+    """Grant the owner everything from the position up to the message's offset, once.
+
+    Spec: ClaimingMessages. Keeps: Fenced, AtMostOnce. Rules: R2, R4.
+
+    The sender processes exactly the granted range, and only after it has read this win in the log.
+    A request at or below the position is refused and refreshes nothing.
+    """
+    clock_ms = advance_clock(claim, record)
+    refusal = _refuse_unless_owner(claim, record)
+    if refusal is not None:
+        return _refuse(claim, clock_ms, refusal)
+    if message.offset <= claim.position:
+        return _refuse(claim, clock_ms, Refused.NOT_AHEAD)
+    granted = attrs.evolve(
+        claim, position=message.offset, last_heartbeat_ms=clock_ms, clock_ms=clock_ms
+    )
+    return granted, Accepted.GRANTED
+
+
+def releasing_partition(
+    claim: Claim, record: Record, message: ReleasingPartition, rules: Rules
+) -> tuple[Claim, Verdict]:
+    """The owner gives the claim up; epoch and position stay for the next.
+
+    Spec: ReleasingPartition. Keeps: Fenced, MonotonePosition, SetPositionSticks. Rules: R2, R3, R8.
+
+    The admin's release may set any position: the owner is the pauser of the group's latest
+    ReleaseGroup, or the record carries the header `marshal-set-position`.
+    """
+    clock_ms = advance_clock(claim, record)
+    refusal = _refuse_unless_owner(claim, record)
+    if refusal is not None:
+        return _refuse(claim, clock_ms, refusal)
+    sets = claim.owner_instance == claim.pauser or record.headers.set_position is not None
+    if sets and message.offset < 0:
+        return _refuse(claim, clock_ms, Refused.NEGATIVE_POSITION)
+    released = attrs.evolve(
+        claim,
+        owner_instance=None,
+        owner_client=None,
+        position=message.offset if sets else max(claim.position, message.offset),
+        last_heartbeat_ms=None,
+        clock_ms=clock_ms,
+        won_with_headers=False,
+    )
+    return released, Accepted.POSITION_SET if sets else Accepted.RELEASED
+
+
+def release_group(
+    claim: Claim, record: Record, message: ReleaseGroup, rules: Rules
+) -> tuple[Claim, Verdict]:
+    """End ownership, and pause the group for the sender.
+
+    Spec: ReleaseGroup. Keeps: PauseHolds. Rules: R8.
+
+    An expired one ends ownership and pauses nothing; a second one replaces the first. An expiry
+    beyond `pause_max_ms` is cut to it.
+    """
+    clock_ms = advance_clock(claim, record)
+    if message.version not in KNOWN_VERSIONS:
+        return _refuse(claim, clock_ms, Refused.UNKNOWN_VERSION)
+    until_ms = min(message.expires_unix_s * 1000, clock_ms + rules.pause_max_ms)
+    paused = attrs.evolve(
+        claim,
+        owner_instance=None,
+        owner_client=None,
+        last_heartbeat_ms=None,
+        clock_ms=clock_ms,
+        won_with_headers=False,
+        pauser=message.instance_id,
+        paused_until_ms=until_ms if until_ms > clock_ms else None,
+    )
+    return paused, Accepted.GROUP_RELEASED
+
+
+def _refuse_unless_owner(claim: Claim, record: Record) -> Refused | None:
+    """The guards that Heartbeat, ClaimingMessages and ReleasingPartition share (R2)."""
+    message, headers = record.message, record.headers
+    if message.version not in KNOWN_VERSIONS:
+        return Refused.UNKNOWN_VERSION
+    if headers.present:
+        if NOT_DECIMAL in (headers.seen, headers.epoch, headers.set_position):
+            return Refused.HEADER_NOT_DECIMAL
+        if _from_the_future(record):
+            return Refused.HEADER_FROM_THE_FUTURE
+        if headers.epoch is not None:
+            if claim.epoch is None or headers.epoch > claim.epoch:
+                return Refused.LOG_LOST_RECORDS
+            if headers.epoch < claim.epoch:
+                return Refused.SUPERSEDED
+            if claim.last_heartbeat_ms is None:
+                return Refused.NOBODY_OWNS
+            return None if message.instance_id == claim.owner_instance else Refused.FORGED
+    if claim.last_heartbeat_ms is None:
+        return Refused.NOBODY_OWNS
+    if claim.won_with_headers:
+        return Refused.EPOCH_MISSING
+    return None if message.instance_id == claim.owner_instance else Refused.NOT_OWNER
+
+
+def _from_the_future(record: Record) -> bool:
+    """Spec: HeaderFromTheFuture."""
+    headers, offset = record.headers, record.offset
+    return (headers.epoch is not None and headers.epoch >= offset) or (
+        headers.seen is not None and headers.seen >= offset
+    )
+
+
+def _refuse(claim: Claim, clock_ms: int, guard: Refused) -> tuple[Claim, Verdict]:
+    return attrs.evolve(claim, clock_ms=clock_ms), guard

@@ -1,0 +1,121 @@
+"""The five messages of the protocol, the headers that travel beside them, and the record.
+
+This room knows what a message says. It does not know its bytes (`kafka_marshal.codec` does) nor
+what it does to a claim (`reducer` does).
+"""
+
+from typing import Final, NewType, TypeAlias
+
+from attrs import frozen
+
+Offset = NewType("Offset", int)
+"""A Kafka offset, in messages. In a message it is the *next* offset to consume."""
+
+Epoch = NewType("Epoch", int)
+"""The log offset of the record that won a claim: it only grows, so it works as a fencing token."""
+
+Partition = NewType("Partition", int)
+"""A Kafka partition, 0..2^31-1."""
+
+NOT_DECIMAL: Final = -2
+"""Stands for a header whose value is not decimal: it never matches anything (Spec: NOT_DECIMAL)."""
+
+
+@frozen
+class _Addressed:
+    """What every message carries: who sent it, and which claim it is about."""
+
+    version: int
+    """Version of the message format. The original sends 1, and 0 in ReleaseGroup."""
+    unix_s: int
+    """The sender's clock in unix seconds. The fenced rules never look at it."""
+    instance_id: str
+    """Names one run of one process; new at every start."""
+    client_id: str
+    """Names a consumer across restarts; unique within its group."""
+    group_id: str
+    topic: str
+    """The data topic; empty in ReleaseGroup."""
+    partition: Partition
+    """The data topic's partition; 0 in ReleaseGroup."""
+
+
+@frozen
+class Heartbeat(_Addressed):
+    """The owner lives, and has consumed everything before `offset`. Spec: Heartbeat."""
+
+    offset: Offset
+
+
+@frozen
+class ClaimingPartition(_Addressed):
+    """The sender wants the claim. Spec: ClaimingPartition."""
+
+
+@frozen
+class ReleasingPartition(_Addressed):
+    """The owner gives the claim up at `offset`. Spec: ReleasingPartition."""
+
+    offset: Offset
+
+
+@frozen
+class ClaimingMessages(_Addressed):
+    """The owner asks for everything below `offset`, to process it at most once.
+
+    Spec: ClaimingMessages. Source: protocol document, "At Most Once (AMO)".
+    """
+
+    offset: Offset
+
+
+@frozen
+class ReleaseGroup(_Addressed):
+    """An admin ends every claim of the group and pauses it until `expires_unix_s`.
+
+    Spec: ReleaseGroup. Source: protocol document 2, "Protocol Messages".
+    """
+
+    expires_unix_s: int
+
+
+Message: TypeAlias = (
+    Heartbeat | ClaimingPartition | ReleasingPartition | ClaimingMessages | ReleaseGroup
+)
+
+
+@frozen
+class Headers:
+    """The `marshal-*` headers of a record, which the original neither writes nor reads.
+
+    Every field is a non-negative integer, `None` where the header is absent, or `NOT_DECIMAL`.
+    """
+
+    present: bool = False
+    """Whether the record carried any header whose name begins with `marshal-`."""
+    epoch: int | None = None
+    """The epoch under which the sender acts."""
+    seen: int | None = None
+    """The last log offset that the sender had folded."""
+    supersedes: int | None = None
+    """The epoch of the sender's predecessor that this ClaimingPartition takes over (R1b)."""
+    set_position: int | None = None
+    """On ReleasingPartition: the admin sets the position, so it may fall (R8)."""
+
+
+NO_HEADERS: Final = Headers()
+"""What the original sends."""
+
+
+@frozen
+class Record:
+    """One record of the coordination topic, its value decoded."""
+
+    partition: int
+    """Coordinating partition."""
+    offset: int
+    """Log offset in the coordinating partition."""
+    timestamp_ms: int
+    """The record's timestamp in unix milliseconds: the broker's if the topic says LogAppendTime."""
+    message: Message
+    headers: Headers = NO_HEADERS

@@ -1,0 +1,81 @@
+"""What a record did to its claim, or which guard refused it.
+
+A record that lost is ordinary, so it is a value and not an exception.
+"""
+
+import enum
+from typing import TypeAlias
+
+
+class Accepted(enum.Enum):
+    """What an accepted record did. The value is the name in output."""
+
+    CLAIMED = "claimed"
+    """ClaimingPartition, nobody owned (R1)."""
+    RECLAIMED = "reclaimed"
+    """ClaimingPartition of the owner's own instance (R1a)."""
+    RESTARTED = "restarted"
+    """ClaimingPartition of another instance of the owner's client (R1b, R1c)."""
+    TOOK_OVER = "took_over"
+    """ClaimingPartition, the owner was stale (R1)."""
+    REFRESHED = "refreshed"
+    """Heartbeat of the owner."""
+    FAST_RECLAIMED = "fast_reclaimed"
+    """Bare heartbeat of another instance of the owner's client (R9)."""
+    GRANTED = "granted"
+    """ClaimingMessages: the range from the old position to the new one is the sender's (R4)."""
+    RELEASED = "released"
+    """ReleasingPartition of the owner."""
+    POSITION_SET = "position_set"
+    """ReleasingPartition that sets the position (R8)."""
+    GROUP_RELEASED = "group_released"
+    """ReleaseGroup (R8)."""
+    OVERWRITTEN = "overwritten"
+    """Only under `original`: a heartbeat made its sender the owner."""
+    IGNORED = "ignored"
+    """Only under `original`: ClaimingMessages does nothing."""
+
+
+class Refused(enum.Enum):
+    """The guard that refused a record, in the order in which the guards are asked."""
+
+    UNKNOWN_VERSION = "unknown_version"
+    """The message's version is neither 0 nor 1."""
+    HEADER_NOT_DECIMAL = "header_not_decimal"
+    """A header that the rules read is not decimal; there is no falling back to the instance."""
+    HEADER_FROM_THE_FUTURE = "header_from_the_future"
+    """`epoch` or `seen` is not below the record's own offset: the log was cut or made anew."""
+    IS_PAUSED = "is_paused"
+    """The group is paused and the sender is not the pauser (R8)."""
+    LIVE_OWNER = "live_owner"
+    """Another client owns the claim and is not stale (R1)."""
+    DOES_NOT_SUPERSEDE = "does_not_supersede"
+    """The owner's client, another instance, owner not stale, no restart takeover (R1b, R1c)."""
+    LOG_LOST_RECORDS = "log_lost_records"
+    """An epoch above the claim's: the log lost the record that won it."""
+    SUPERSEDED = "superseded"
+    """An epoch below the claim's: somebody has won since (R2)."""
+    NOBODY_OWNS = "nobody_owns"
+    """Only an owner can heartbeat, release, or claim messages (R2)."""
+    FORGED = "forged"
+    """The claim's epoch from another instance: forged or corrupt."""
+    EPOCH_MISSING = "epoch_missing"
+    """No epoch header, but the claim was won with headers (R2)."""
+    NOT_OWNER = "not_owner"
+    """No epoch header, and another instance (R2)."""
+    NOT_AHEAD = "not_ahead"
+    """ClaimingMessages at or below the position (R4)."""
+    NEGATIVE_POSITION = "negative_position"
+    """The position was to be set to a negative offset."""
+
+
+class ReadTwice(enum.Enum):
+    """A record that the reader was given twice: a fact of the input, not of the log."""
+
+    DUPLICATE = "duplicate"
+    """The same record again."""
+    CONFLICTING_DUPLICATE = "conflicting_duplicate"
+    """Another record at the same offset: the log was forked, or two logs were mixed."""
+
+
+Verdict: TypeAlias = Accepted | Refused

@@ -1,0 +1,131 @@
+"""`World`: every claim of one coordinating partition, folded in offset order.
+
+This room knows which claims a record reaches: its own key, or, for ReleaseGroup, every claim of
+its group, also those first seen later. It does not know where records come from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TypeAlias
+
+from attrs import field, frozen
+
+from kafka_marshal.core.messages import Record, ReleaseGroup
+from kafka_marshal.core.reducer import step
+from kafka_marshal.core.state import FENCED, Claim, ClaimKey, Rules
+from kafka_marshal.core.verdicts import ReadTwice, Verdict
+
+
+class OutOfOrder(ValueError):
+    """A record was handed over after one with a higher offset; sort by offset before folding."""
+
+
+@frozen
+class Transition:
+    """One claim before and after a record."""
+
+    key: ClaimKey
+    before: Claim
+    after: Claim
+
+
+@frozen
+class Outcome:
+    """What one record did to the world."""
+
+    verdict: Verdict | ReadTwice
+    transitions: tuple[Transition, ...] = field(default=())
+    """The record's own claim; for ReleaseGroup every claim of the group that is known so far."""
+
+
+GroupClaims: TypeAlias = dict[ClaimKey, Claim]
+
+
+class World:
+    """Folds the records of one coordinating partition. Spec: the variable `claim`, for every key.
+
+    The whole state is a function of the records folded so far, in offset order, and of `rules`:
+    two worlds that folded the same records are equal.
+    """
+
+    def __init__(self, rules: Rules = FENCED) -> None:
+        self.rules = rules
+        self._groups: dict[str, GroupClaims] = {}
+        self._newborn: dict[str, Claim] = {}
+        self._last: Record | None = None
+
+    @property
+    def last_record(self) -> Record | None:
+        """The record folded last; None before the first."""
+        return self._last
+
+    @property
+    def claims(self) -> dict[ClaimKey, Claim]:
+        """Every claim that had a record of its own, in order of first sight within its group."""
+        return {key: claim for group in self._groups.values() for key, claim in group.items()}
+
+    def group(self, group: str) -> Mapping[ClaimKey, Claim]:
+        """The claims of one group; empty when none was seen."""
+        return MappingProxyType(self._groups.get(group, {}))
+
+    def claim(self, key: ClaimKey) -> Claim:
+        """The claim of `key`; before its first record, what the group's ReleaseGroups made of it."""
+        known = self._groups.get(key.group)
+        if known is not None and key in known:
+            return known[key]
+        return self._newborn.get(key.group, Claim())
+
+    def apply(self, record: Record) -> Outcome:
+        """Fold the next record of the partition.
+
+        A record at the offset just folded is not folded again: `ReadTwice` says whether it was the
+        same. Gaps are ordinary (transactions, control records).
+
+        Raises:
+            OutOfOrder: the record's offset is below one already folded.
+        """
+        last = self._last
+        if last is not None and record.offset <= last.offset:
+            if record.offset < last.offset:
+                raise OutOfOrder(f"offset {record.offset} came after offset {last.offset}")
+            same = record == last
+            return Outcome(ReadTwice.DUPLICATE if same else ReadTwice.CONFLICTING_DUPLICATE)
+        self._last = record
+        message = record.message
+        if isinstance(message, ReleaseGroup):
+            return self._release_group(record, message.group_id)
+        key = ClaimKey(message.group_id, message.topic, message.partition)
+        group = self._groups.get(key.group)
+        if group is None:
+            group = self._groups[key.group] = {}
+        before = group.get(key)
+        if before is None:
+            before = self._newborn.get(key.group, Claim())
+        after, verdict = step(before, record, self.rules)
+        group[key] = after
+        return Outcome(verdict, (Transition(key, before, after),))
+
+    def _release_group(self, record: Record, group_id: str) -> Outcome:
+        """Reach every claim of the group; a claim first seen later starts from the newborn."""
+        newborn, verdict = step(self._newborn.get(group_id, Claim()), record, self.rules)
+        self._newborn[group_id] = newborn
+        group = self._groups.get(group_id, {})
+        transitions = []
+        for key, before in group.items():
+            after, _ = step(before, record, self.rules)
+            group[key] = after
+            transitions.append(Transition(key, before, after))
+        return Outcome(verdict, tuple(transitions))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, World):
+            return NotImplemented
+        return (self.rules, self.claims, self._newborn) == (
+            other.rules,
+            other.claims,
+            other._newborn,
+        )
+
+    __hash__ = None  # type: ignore[assignment]
