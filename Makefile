@@ -35,7 +35,7 @@ $(STAMPS)/package: pyproject.toml $(STAMPS)/deps
 	@$(PIP) install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
-$(STAMPS)/jars: $(STAMPS)/package marshal/kafka_marshal/modelcheck/jars.toml
+$(STAMPS)/jars: $(STAMPS)/package marshal/kafka_marshal/modelcheck/jars.py
 	@$(BIN)/python -m kafka_marshal.modelcheck.setup
 	@touch $@
 

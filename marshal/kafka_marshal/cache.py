@@ -1,0 +1,46 @@
+"""The folder for what is fetched or derived once and used by every later run.
+
+It knows where the folder is and how a file gets into it whole. It does not know what is in it:
+jars, compiled classes and trust stores belong to the rooms that made them. Deleting the folder
+costs time and nothing else.
+"""
+
+import contextlib
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+
+def folder() -> Path:
+    """Return `$KAFKA_MARSHAL_CACHE`, or `kafka-marshal` in the user's cache folder; create it."""
+    named = os.environ.get("KAFKA_MARSHAL_CACHE")
+    if named:
+        path = Path(named)
+    else:
+        # The XDG specification: empty counts as unset, and a relative path is to be ignored.
+        base = os.environ.get("XDG_CACHE_HOME", "")
+        path = (Path(base) if base.startswith("/") else Path.home() / ".cache") / "kafka-marshal"
+    path.mkdir(parents=True, exist_ok=True)
+    return path.absolute()
+
+
+@contextlib.contextmanager
+def made_beside(target: Path) -> Iterator[Path]:
+    """Yield a path beside `target` to write a file or folder to, then move it in place.
+
+    A reader of `target` sees all of it or nothing, whatever stops the writer. Of two writers at
+    the same time the second one's result stays, except for folders: there the first one's, since
+    a folder cannot be replaced in one step and both hold the same.
+    """
+    target.parent.mkdir(parents=True, exist_ok=True)
+    desk = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
+    try:
+        made = desk / target.name
+        yield made
+        if made.is_dir() and target.is_dir():
+            return
+        made.replace(target)
+    finally:
+        shutil.rmtree(desk, ignore_errors=True)

@@ -1,0 +1,9 @@
+"""What stops a model from being checked, as opposed to what a check finds."""
+
+
+class ModelCheckError(Exception):
+    """TLC could not run or could not finish; the message says why and what to do.
+
+    A violated property is not an error but a result, see `tlc.TlcResult`. The command line turns
+    this into exit code 2.
+    """
