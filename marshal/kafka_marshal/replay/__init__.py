@@ -1,0 +1,1 @@
+"""Production logs through the reducer: the only room that imports pyspark."""
