@@ -31,7 +31,7 @@ PARTITION_MAX: Final = 2**31 - 1
 _INT64_MAX: Final = 2**63 - 1
 _INT64_MIN: Final = -(2**63)
 _BASE_FIELDS: Final = 8
-_WITH_OFFSET: Final = {
+_WITH_OFFSET: Final[dict[str, type[Heartbeat | ReleasingPartition | ClaimingMessages]]] = {
     "Heartbeat": Heartbeat,
     "ReleasingPartition": ReleasingPartition,
     "ClaimingMessages": ClaimingMessages,
@@ -125,6 +125,8 @@ def _expect(rest: list[str], count: int) -> None:
 
 def _integer(text: str, field: str) -> int:
     """A 64-bit integer as Go's strconv reads it: an optional sign and ASCII digits."""
+    if text.isdecimal() and len(text) < 19 and text.isascii():
+        return int(text)  # nearly always
     digits = text[1:] if text[:1] in ("+", "-") else text
     if not (digits.isdecimal() and digits.isascii()):
         raise MalformedRecord(field, f"{text[:40]!r} is not an integer")
@@ -159,8 +161,10 @@ def encode(message: Message) -> bytes:
             tail = f"/{expires_unix_s}"
         case ClaimingPartition():
             tail = ""
-        case Heartbeat(offset=offset) | ReleasingPartition(offset=offset) | ClaimingMessages(
-            offset=offset
+        case (
+            Heartbeat(offset=offset)
+            | ReleasingPartition(offset=offset)
+            | ClaimingMessages(offset=offset)
         ):
             tail = f"/{offset}"
     text = (

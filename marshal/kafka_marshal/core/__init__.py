@@ -1,4 +1,4 @@
-"""The protocol, pure: messages, the state of a claim, and the reducer that folds one into the other.
+"""The protocol, pure: messages, the state of a claim, and the reducer that folds messages into it.
 
 This room knows no clock, no network, no file and no thread. Time is a field of a record.
 It does not know where records come from: a poll loop, a Spark partition and a TLC trace look the

@@ -120,28 +120,36 @@ def heartbeat(
     """
     clock_ms = advance_clock(claim, record)
     refusal = _refuse_unless_owner(claim, record)
-    owner_instance, epoch = claim.owner_instance, claim.epoch
-    did = Accepted.REFRESHED
-    if refusal is not None:
-        if not (refusal is Refused.NOT_OWNER and _fast_reclaims(claim, record)):
-            return _refuse(claim, clock_ms, refusal)
-        owner_instance, epoch = message.instance_id, record.offset
-        did = Accepted.FAST_RECLAIMED
-    position = claim.position
-    return (
-        Claim(
-            owner_instance,
-            claim.owner_client,
-            epoch,
-            message.offset if message.offset > position else position,
-            clock_ms,
-            clock_ms,
-            claim.won_with_headers,
-            claim.pauser,
-            claim.paused_until_ms,
-        ),
-        did,
-    )
+    if refusal is None:
+        # Nearly every record of a log comes here, so the claim is built by position: `evolve` takes
+        # five times as long.
+        return (
+            Claim(
+                claim.owner_instance,
+                claim.owner_client,
+                claim.epoch,
+                message.offset if message.offset > claim.position else claim.position,
+                clock_ms,
+                clock_ms,
+                claim.won_with_headers,
+                claim.pauser,
+                claim.paused_until_ms,
+            ),
+            Accepted.REFRESHED,
+        )
+    if refusal is Refused.NOT_OWNER and _fast_reclaims(claim, record):
+        return (
+            attrs.evolve(
+                claim,
+                owner_instance=message.instance_id,
+                epoch=record.offset,
+                position=max(claim.position, message.offset),
+                last_heartbeat_ms=clock_ms,
+                clock_ms=clock_ms,
+            ),
+            Accepted.FAST_RECLAIMED,
+        )
+    return _refuse(claim, clock_ms, refusal)
 
 
 def _fast_reclaims(claim: Claim, record: Record) -> bool:

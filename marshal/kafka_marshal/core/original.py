@@ -36,9 +36,7 @@ def heartbeat(
     claim: Claim, record: Record, message: Heartbeat, rules: Rules
 ) -> tuple[Claim, Verdict]:
     """Make the sender the owner, whoever owned before. Spec: OriginalHeartbeat."""
-    same = (
-        claim.owner_instance == message.instance_id and claim.owner_client == message.client_id
-    )
+    same = claim.owner_instance == message.instance_id and claim.owner_client == message.client_id
     return (
         Claim(
             owner_instance=message.instance_id,

@@ -5,7 +5,7 @@ This room chooses by rule set and message; `fenced` and `original` say what happ
 
 from __future__ import annotations
 
-from typing import assert_never
+from typing import Protocol, assert_never
 
 from kafka_marshal.core import fenced, original
 from kafka_marshal.core.messages import (
@@ -20,6 +20,29 @@ from kafka_marshal.core.state import FENCED, Claim, Rules, RuleSet
 from kafka_marshal.core.verdicts import Verdict
 
 
+class _Transitions(Protocol):
+    """What a rule set is: one transition per message. `fenced` and `original` are such modules."""
+
+    def heartbeat(
+        self, claim: Claim, record: Record, message: Heartbeat, rules: Rules
+    ) -> tuple[Claim, Verdict]: ...
+
+    def claiming_partition(
+        self, claim: Claim, record: Record, message: ClaimingPartition, rules: Rules
+    ) -> tuple[Claim, Verdict]: ...
+
+    def claiming_messages(
+        self, claim: Claim, record: Record, message: ClaimingMessages, rules: Rules
+    ) -> tuple[Claim, Verdict]: ...
+
+    def releasing_partition(
+        self, claim: Claim, record: Record, message: ReleasingPartition, rules: Rules
+    ) -> tuple[Claim, Verdict]: ...
+
+    def release_group(
+        self, claim: Claim, record: Record, message: ReleaseGroup, rules: Rules
+    ) -> tuple[Claim, Verdict]: ...
+
 
 def step(claim: Claim, record: Record, rules: Rules = FENCED) -> tuple[Claim, Verdict]:
     """The next claim, and what the record did or the guard that refused it.
@@ -33,7 +56,7 @@ def step(claim: Claim, record: Record, rules: Rules = FENCED) -> tuple[Claim, Ve
     >>> verdict.value, claim.owner_client, claim.epoch
     ('claimed', 'c1', 7)
     """
-    transitions = fenced if rules.rule_set is RuleSet.FENCED else original
+    transitions: _Transitions = fenced if rules.rule_set is RuleSet.FENCED else original
     message = record.message
     match message:
         case Heartbeat():

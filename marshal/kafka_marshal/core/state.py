@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 import math
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import attrs
 from attrs import field, frozen
@@ -31,7 +31,7 @@ class RuleSet(enum.Enum):
     """What the original Go Marshal does. Spec: OriginalStep."""
 
 
-def _positive_finite(_: object, attribute: attrs.Attribute[float], value: float) -> None:
+def _positive_finite(_: object, attribute: attrs.Attribute[Any], value: float) -> None:
     if not (value > 0 and math.isfinite(value)):
         raise ValueError(f"{attribute.name} must be a finite number greater than 0, not {value!r}")
 
@@ -65,7 +65,7 @@ ORIGINAL: Final = Rules(RuleSet.ORIGINAL)
 """The rules of the original, to replay what is in production today."""
 
 
-@frozen
+@frozen(slots=False)  # see messages: a fold is mostly construction
 class Claim:
     """The state of one key. The default value is the claim before its first record.
 
@@ -77,7 +77,7 @@ class Claim:
     owner_client: str | None = None
     """The owner's client id; as `owner_instance`."""
     epoch: int | None = None
-    """Log offset of the win; stays after a release. None before the first win and under `original`."""
+    """Log offset of the win; stays after a release. None before it, and under `original`."""
     position: int = 0
     """Next offset to consume; 0 before anybody said otherwise."""
     last_heartbeat_ms: int | None = None

@@ -22,7 +22,7 @@ class OutOfOrder(ValueError):
     """A record was handed over after one with a higher offset; sort by offset before folding."""
 
 
-@frozen
+@frozen(slots=False)
 class Transition:
     """One claim before and after a record."""
 
@@ -31,7 +31,7 @@ class Transition:
     after: Claim
 
 
-@frozen
+@frozen(slots=False)
 class Outcome:
     """What one record did to the world."""
 
@@ -71,7 +71,7 @@ class World:
         return MappingProxyType(self._groups.get(group, {}))
 
     def claim(self, key: ClaimKey) -> Claim:
-        """The claim of `key`; before its first record, what the group's ReleaseGroups made of it."""
+        """The claim of `key`; before its first record, what ReleaseGroups made of it."""
         known = self._groups.get(key.group)
         if known is not None and key in known:
             return known[key]

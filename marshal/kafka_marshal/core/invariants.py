@@ -1,0 +1,119 @@
+"""The properties of the specification, by name, and those that one step of a claim can break.
+
+This room judges a step that has been taken; it does not take it. The properties of whole runs
+(`Mutex`, `AtMostOnce` ...) need to know what consumers did, so they live in the specification and
+are only named here.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from typing import Final, TypeAlias
+
+from kafka_marshal.core.messages import ClaimingPartition, Record, ReleaseGroup
+from kafka_marshal.core.state import Claim
+from kafka_marshal.core.verdicts import Accepted, Verdict
+
+
+class Property(enum.Enum):
+    """What the fenced rules promise. The value is the property's name in the specification."""
+
+    MUTEX = "Mutex"
+    """One owner per epoch, as any reader knows it."""
+    FENCED = "Fenced"
+    """Only the current owner's records have an effect."""
+    MONOTONE_POSITION = "MonotonePosition"
+    """The position never falls, except when the admin sets it."""
+    MONOTONE_EPOCH = "MonotoneEpoch"
+    """The epoch never falls, and grows at every win."""
+    AT_MOST_ONCE = "AtMostOnce"
+    """AMO: no message is processed twice."""
+    NONE_SKIPPED = "NoneSkipped"
+    """ALO: every message below the position was processed, or jumped over by the admin."""
+    REPROCESSING_BOUND = "ReprocessingBound"
+    """ALO: at most `window * (epochs - 1)` messages are processed again."""
+    SET_POSITION_STICKS = "SetPositionSticks"
+    """What the admin set stays until a later owner moves it."""
+    PAUSE_HOLDS = "PauseHolds"
+    """While a group is paused nobody owns, and only the pauser wins."""
+    REFINES_LEASE = "RefinesLease"
+    """The protocol implements a lease with fencing epochs."""
+
+
+WINS: Final = frozenset(
+    {
+        Accepted.CLAIMED,
+        Accepted.RECLAIMED,
+        Accepted.RESTARTED,
+        Accepted.TOOK_OVER,
+        Accepted.FAST_RECLAIMED,
+        Accepted.OVERWRITTEN,
+    }
+)
+"""Verdicts after which the sender owns the claim under a new epoch."""
+
+StepCheck: TypeAlias = Callable[[Claim, Record, Claim, Verdict], bool]
+
+
+def fenced(before: Claim, record: Record, after: Claim, verdict: Verdict) -> bool:
+    """An effect comes from the current owner, from a win, or from a ReleaseGroup. Spec: Fenced."""
+    changed = (before.owner_instance, before.epoch, before.position, before.last_heartbeat_ms) != (
+        after.owner_instance,
+        after.epoch,
+        after.position,
+        after.last_heartbeat_ms,
+    )
+    return (
+        not changed
+        or verdict is Accepted.GROUP_RELEASED
+        or (isinstance(record.message, ClaimingPartition) and verdict in WINS)
+        or (verdict is Accepted.FAST_RECLAIMED and not before.won_with_headers)
+        or (before.owned and before.owner_instance == record.message.instance_id)
+    )
+
+
+def monotone_position(before: Claim, record: Record, after: Claim, verdict: Verdict) -> bool:
+    """The position falls only where the admin set it. Spec: MonotonePosition."""
+    return after.position >= before.position or verdict is Accepted.POSITION_SET
+
+
+def monotone_epoch(before: Claim, record: Record, after: Claim, verdict: Verdict) -> bool:
+    """The epoch is the log offset of the last win. Spec: MonotoneEpoch."""
+    if verdict in WINS:
+        return after.epoch == record.offset and (before.epoch is None or before.epoch < after.epoch)
+    return after.epoch == before.epoch
+
+
+def set_position_sticks(before: Claim, record: Record, after: Claim, verdict: Verdict) -> bool:
+    """While nobody owns, the position stands still. Spec: SetPositionSticks."""
+    return before.owned or after.position == before.position
+
+
+def pause_holds(before: Claim, record: Record, after: Claim, verdict: Verdict) -> bool:
+    """In a pause nobody owns, and only the pauser's ClaimingPartition ends that.
+
+    Spec: PauseHolds.
+    """
+    if isinstance(record.message, ReleaseGroup):
+        return not after.owned or not isinstance(verdict, Accepted)
+    if before.paused_until_ms is None or (after.clock_ms or 0) >= before.paused_until_ms:
+        return True
+    return not after.owned or record.message.instance_id == before.pauser
+
+
+STEP_CHECKS: Final[dict[Property, StepCheck]] = {
+    Property.FENCED: fenced,
+    Property.MONOTONE_POSITION: monotone_position,
+    Property.MONOTONE_EPOCH: monotone_epoch,
+    Property.SET_POSITION_STICKS: set_position_sticks,
+    Property.PAUSE_HOLDS: pause_holds,
+}
+"""What can be judged from one step."""
+
+
+def broken_by(before: Claim, record: Record, after: Claim, verdict: Verdict) -> list[Property]:
+    """The properties that this step breaks; none under the fenced rules."""
+    return [
+        prop for prop, holds in STEP_CHECKS.items() if not holds(before, record, after, verdict)
+    ]

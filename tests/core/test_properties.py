@@ -1,0 +1,94 @@
+"""Random logs of one claim: the properties of a step hold under the fenced rules, and can fail."""
+
+from __future__ import annotations
+
+import attrs
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kafka_marshal import (
+    FENCED,
+    ORIGINAL,
+    Claim,
+    ClaimingMessages,
+    ClaimingPartition,
+    Headers,
+    Heartbeat,
+    Message,
+    Record,
+    Refused,
+    ReleaseGroup,
+    ReleasingPartition,
+    step,
+)
+from kafka_marshal.core.invariants import STEP_CHECKS, Property, broken_by
+from kafka_marshal.core.messages import NOT_DECIMAL
+
+SENDERS = st.sampled_from([("i1", "c1"), ("i1b", "c1"), ("i2", "c2"), ("a1", "admin")])
+SMALL = st.integers(-1, 9)
+EPOCHS = st.one_of(st.none(), st.integers(0, 12), st.just(NOT_DECIMAL))
+HEADERS = st.one_of(
+    st.just(Headers()),
+    st.builds(Headers, st.just(True), EPOCHS, EPOCHS, EPOCHS, st.none() | st.integers(0, 3)),
+)
+
+
+@st.composite
+def messages(draw: st.DrawFn) -> Message:
+    instance, client = draw(SENDERS)
+    version = draw(st.sampled_from([1, 1, 1, 1, 0, 7]))
+    unix_s = draw(SMALL)
+    base = (version, unix_s, instance, client, "g")
+    kind = draw(
+        st.sampled_from(
+            [Heartbeat, ClaimingPartition, ReleasingPartition, ClaimingMessages, ReleaseGroup]
+        )
+    )
+    if kind is ClaimingPartition:
+        return ClaimingPartition(*base, "t", 0)  # type: ignore[arg-type]
+    if kind is ReleaseGroup:
+        return ReleaseGroup(*base, "", 0, draw(SMALL))  # type: ignore[arg-type]
+    return kind(*base, "t", 0, draw(SMALL))  # type: ignore[no-any-return]
+
+
+RECORDS = st.lists(st.tuples(messages(), HEADERS, st.integers(0, 9000)), max_size=14)
+RULES = attrs.evolve(FENCED, heartbeat_interval_ms=1000, pause_max_ms=5000)
+
+
+@settings(max_examples=400)
+@given(RECORDS)
+def test_no_log_breaks_a_property_under_the_fenced_rules(
+    log: list[tuple[Message, Headers, int]],
+) -> None:
+    claim = Claim()
+    for offset, (message, headers, at_ms) in enumerate(log):
+        record = Record(0, offset, at_ms, message, headers)
+        after, verdict = step(claim, record, RULES)
+        assert broken_by(claim, record, after, verdict) == []
+        if isinstance(verdict, Refused):
+            assert attrs.evolve(claim, clock_ms=after.clock_ms) == after
+        assert after.clock_ms is not None
+        assert claim.clock_ms is None or after.clock_ms >= claim.clock_ms
+        assert not (after.paused and after.owned)
+        claim = after
+
+
+OWNED = Claim("i1", "c1", 1, 5, 1000, 1000)
+PAUSED = Claim(None, None, 1, 5, None, 1000, False, "a1", 9000)
+BASE = (1, 1, "i2", "c2", "g", "t", 0)
+BREAKS: dict[Property, tuple[Claim, Message]] = {
+    Property.FENCED: (OWNED, Heartbeat(*BASE, 6)),  # type: ignore[arg-type]
+    Property.MONOTONE_POSITION: (OWNED, Heartbeat(*BASE, 4)),  # type: ignore[arg-type]
+    Property.MONOTONE_EPOCH: (OWNED, Heartbeat(*BASE, 6)),  # type: ignore[arg-type]
+    Property.SET_POSITION_STICKS: (PAUSED, Heartbeat(*BASE, 6)),  # type: ignore[arg-type]
+    Property.PAUSE_HOLDS: (PAUSED, Heartbeat(*BASE, 6)),  # type: ignore[arg-type]
+}
+
+
+@pytest.mark.parametrize("broken", STEP_CHECKS, ids=lambda prop: prop.value)
+def test_the_originals_rules_break_it(broken: Property) -> None:
+    claim, message = BREAKS[broken]
+    record = Record(0, 2, 2000, message)
+    after, verdict = step(claim, record, ORIGINAL)
+    assert broken in broken_by(claim, record, after, verdict)

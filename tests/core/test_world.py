@@ -1,0 +1,79 @@
+import pytest
+
+from kafka_marshal import (
+    FENCED,
+    Accepted,
+    Claim,
+    ClaimKey,
+    OutOfOrder,
+    ReadTwice,
+    Record,
+    Refused,
+    World,
+    decode,
+)
+
+
+def record(offset: int, text: str, at_ms: int = 1000) -> Record:
+    return Record(0, offset, at_ms, decode(text.encode()))
+
+
+def folded(*records: Record) -> World:
+    world = World(FENCED)
+    for each in records:
+        world.apply(each)
+    return world
+
+
+CP = "ClaimingPartition/1/1/i1/c1/{group}/{topic}/0"
+RG = "ReleaseGroup/0/1/a1/admin/g//0/{until}"
+
+
+def cp(offset: int, group: str = "g", topic: str = "t", at_ms: int = 1000) -> Record:
+    return record(offset, CP.format(group=group, topic=topic), at_ms)
+
+
+def test_claims_of_different_keys_do_not_meet() -> None:
+    world = folded(cp(0), cp(1, topic="u"), cp(2, group="h"))
+    assert [claim.epoch for claim in world.claims.values()] == [0, 1, 2]
+
+
+def test_a_release_group_reaches_every_claim_of_its_group_and_no_other() -> None:
+    world = folded(cp(0), cp(1, topic="u"), cp(2, group="h"))
+    outcome = world.apply(record(3, RG.format(until=9)))
+    assert outcome.verdict is Accepted.GROUP_RELEASED
+    assert [t.key.topic for t in outcome.transitions] == ["t", "u"]
+    assert [claim.owned for claim in world.claims.values()] == [False, False, True]
+
+
+def test_a_claim_first_seen_later_has_the_pause_behind_it() -> None:
+    world = folded(record(0, RG.format(until=9), at_ms=5000))
+    assert world.claim(ClaimKey("g", "t", 0)).pauser == "a1"
+    outcome = world.apply(cp(1, at_ms=1000))
+    assert outcome.verdict is Refused.IS_PAUSED
+    assert world.claim(ClaimKey("g", "t", 0)).clock_ms == 5000
+    assert world.apply(cp(2, at_ms=9000)).verdict is Accepted.CLAIMED
+
+
+def test_an_unknown_claim_is_nobodys() -> None:
+    assert World().claim(ClaimKey("g", "t", 0)) == Claim()
+    assert not World().group("g")
+
+
+def test_a_record_read_twice_is_folded_once() -> None:
+    world = folded(cp(0))
+    before = dict(world.claims)
+    assert world.apply(cp(0)).verdict is ReadTwice.DUPLICATE
+    assert world.apply(cp(0, topic="other")).verdict is ReadTwice.CONFLICTING_DUPLICATE
+    assert world.claims == before
+
+
+def test_records_out_of_order_are_our_own_mistake() -> None:
+    with pytest.raises(OutOfOrder, match="offset 4 came after offset 5"):
+        folded(cp(5), cp(4))
+
+
+def test_worlds_that_folded_the_same_records_are_equal() -> None:
+    assert folded(cp(0), cp(3)) == folded(cp(0), cp(3))
+    assert folded(cp(0)) != folded(cp(1))
+    assert folded(record(0, RG.format(until=9))) != folded()

@@ -1,0 +1,94 @@
+from pathlib import Path
+
+import pytest
+
+from kafka_marshal.capture import (
+    RawRecord,
+    TimestampType,
+    UnreadableSource,
+    parse_line,
+    read_capture,
+)
+
+LINE = '{"partition": 2, "offset": 0, "timestamp_ms": 7, "timestamp_type": 2, "value": "x"}'
+
+
+def test_a_line_is_a_record() -> None:
+    assert parse_line(LINE, "f:1") == RawRecord(2, 0, 7, b"x", (), TimestampType.LOG_APPEND_TIME)
+
+
+@pytest.mark.parametrize(
+    ("headers", "expected"),
+    [
+        ('{"marshal-epoch": "12"}', (("marshal-epoch", b"12"),)),
+        ('[["a", "1"], ["a", null]]', (("a", b"1"), ("a", None))),
+        ("null", ()),
+    ],
+)
+def test_headers_are_a_map_or_pairs(headers: str, expected: object) -> None:
+    line = LINE.replace('"value"', f'"headers": {headers}, "value"')
+    assert parse_line(line, "f:1").headers == expected
+
+
+def test_a_null_value_and_bytes_that_are_not_text_are_read() -> None:
+    assert parse_line(LINE.replace('"x"', "null"), "f:1").value is None
+    assert parse_line(LINE.replace('"x"', r'"\udcff\ud800"'), "f:1").value is not None
+
+
+@pytest.mark.parametrize(
+    ("line", "complaint"),
+    [
+        ("{", "f:1: not a JSON object"),
+        ("[]", "f:1: not a JSON object"),
+        ("[" * 100_000, "f:1: not a JSON object"),
+        (LINE.replace('"offset": 0, ', ""), "f:1: field 'offset' is missing"),
+        (LINE.replace('"offset": 0', '"offset": "0"'), "f:1: field 'offset' is not an integer"),
+        (LINE.replace('"offset": 0', '"offset": true'), "f:1: field 'offset' is not an integer"),
+        (LINE.replace('"offset": 0', '"offset": -1'), "f:1: field 'offset' is negative"),
+        (LINE.replace('"offset": 0', f'"offset": {2**63}'), "f:1: field 'offset' does not fit"),
+        (LINE.replace(', "value": "x"', ""), "f:1: field 'value' is missing"),
+        (LINE.replace('"x"', "5"), "f:1: field 'value' is neither text nor null"),
+        (LINE.replace('"x"', '"x", "headers": 5'), "f:1: field 'headers' is neither"),
+        (LINE.replace('"x"', '"x", "headers": {"a": 5}'), "f:1: header 'a' is not text"),
+    ],
+)
+def test_an_unreadable_line_is_named(line: str, complaint: str) -> None:
+    with pytest.raises(UnreadableSource) as raised:
+        parse_line(line, "f:1")
+    assert str(raised.value).startswith(complaint)
+
+
+def test_a_capture_is_read_in_order_and_blank_lines_are_passed_over(tmp_path: Path) -> None:
+    path = tmp_path / "c.jsonl"
+    path.write_text(f"{LINE}\n\n{LINE.replace('7', '8')}\n", encoding="utf-8")
+    assert [raw.timestamp_ms for raw in read_capture(path)] == [7, 8]
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [(None, "No such file"), (b"", "empty"), (b"\n \n", "empty"), (b"\xff\xff\n", "not UTF-8")],
+)
+def test_a_source_that_cannot_be_read_is_named(
+    tmp_path: Path, content: bytes | None, complaint: str
+) -> None:
+    path = tmp_path / "c.jsonl"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(UnreadableSource, match=complaint) as raised:
+        list(read_capture(path))
+    assert str(path) in str(raised.value)
+
+
+def test_timestamp_types_are_converted_at_the_source() -> None:
+    client, spark = TimestampType.of_kafka_client, TimestampType.of_spark
+    assert [client(n) for n in (1, 2, 0, None)] == [
+        TimestampType.CREATE_TIME,
+        TimestampType.LOG_APPEND_TIME,
+        TimestampType.NOT_STATED,
+        TimestampType.NOT_STATED,
+    ]
+    assert [spark(n) for n in (0, 1, -1)] == [
+        TimestampType.CREATE_TIME,
+        TimestampType.LOG_APPEND_TIME,
+        TimestampType.NOT_STATED,
+    ]
