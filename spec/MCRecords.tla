@@ -1,0 +1,207 @@
+----------------------------- MODULE MCRecords -----------------------------
+(***************************************************************************)
+(* No consumers at all: anybody appends any record of a small hostile set. *)
+(*                                                                         *)
+(* Consumers that keep the rules send few of the records that a reducer    *)
+(* must judge.  Here every record may follow every other, with clocks that *)
+(* jump, stand still and go back, so each edge is one more answer to "what *)
+(* does this record do to that claim".  These edges are exported and held  *)
+(* against the Python.                                                     *)
+(***************************************************************************)
+EXTENDS Claim, Export, FiniteSets
+
+CONSTANTS
+    Rules,                \* "fenced" or "original"
+    RecordsAt(_),         \* the records that may stand at an offset
+    LogMax
+
+VARIABLES
+    claim,
+    length,               \* of the log, and so the next offset
+    last                  \* the last record and its verdict; not part of the VIEW
+
+vars == <<claim, length, last>>
+
+NoRecord == [record |-> NONE, verdict |-> "Nothing"]
+
+Init ==
+    /\ claim = NewClaim
+    /\ length = 0
+    /\ last = NoRecord
+
+Append(record) ==
+    LET outcome == Step(claim, record, Rules)
+    IN  /\ length < LogMax
+        /\ claim' = outcome.claim
+        /\ length' = length + 1
+        /\ last' = [record |-> record, verdict |-> outcome.verdict]
+
+Next == \E record \in RecordsAt(length) : Append(record)
+
+Spec == Init /\ [][Next]_vars
+
+\* The future does not depend on how the claim came about.
+ClaimAndLength == <<claim, length>>
+
+ExportStep ==
+    Export([rules                 |-> Rules,
+            claim                 |-> claim,
+            record                |-> last'.record,
+            next                  |-> claim',
+            verdict               |-> last'.verdict,
+            heartbeat_interval_ms |-> HeartbeatIntervalMs,
+            pause_max_ms          |-> PauseMaxMs])
+
+(***************************************************************************)
+(* Records.                                                                *)
+(***************************************************************************)
+ClientOf == [a1 |-> "a", a2 |-> "a", b1 |-> "b", admin |-> "admin"]
+
+Consumers == {"a1", "a2", "b1"}
+
+Record(offset, timestamp_ms, headers, message) ==
+    [offset       |-> offset,
+     timestamp_ms |-> timestamp_ms,
+     headers      |-> headers,
+     message      |-> message]
+
+Message(type, version, unix_s, sender, offset, expires_unix_s) ==
+    [type           |-> type,
+     version        |-> version,
+     unix_s         |-> unix_s,
+     instance_id    |-> sender,
+     client_id      |-> ClientOf[sender],
+     offset         |-> offset,
+     expires_unix_s |-> expires_unix_s]
+
+Plain(type, sender, offset) == Message(type, 1, 1, sender, offset, NONE)
+
+Pause(sender, expires_unix_s) == Message("ReleaseGroup", 0, 1, sender, NONE, expires_unix_s)
+
+Present              == [NoHeaders EXCEPT !.present = TRUE]
+WithEpoch(epoch)     == [Present EXCEPT !.epoch = epoch]
+WithSeen(seen)       == [Present EXCEPT !.seen = seen]
+WithSupersedes(old)  == [Present EXCEPT !.supersedes = old]
+WithSetPosition(epoch, position) == [WithEpoch(epoch) EXCEPT !.set_position = position]
+
+\* With an interval of one second, a heartbeat at 1000 is not stale at exactly 3000 and
+\* stale at 4000.  Every order of these is appended, also the one that goes back.
+Times == {1000, 3000, 4000}
+
+OwnerTypes == {"Heartbeat", "ClaimingMessages", "ReleasingPartition"}
+
+(***************************************************************************)
+(* Fenced.                                                                 *)
+(***************************************************************************)
+ClaimsAt(n, senders, times) ==
+    {Record(n, time, headers, Plain("ClaimingPartition", sender, NONE)) :
+        time \in times, sender \in senders,
+        headers \in {NoHeaders, Present, WithSupersedes(0), WithSupersedes(1)}}
+
+OwnerRecordsAt(n, senders, times, offsets) ==
+    {Record(n, time, headers, Plain(type, sender, offset)) :
+        type \in OwnerTypes, time \in times, sender \in senders, offset \in offsets,
+        headers \in {NoHeaders, Present, WithEpoch(0), WithEpoch(1)}}
+
+PausesAt(n, senders, times, expiries) ==
+    {Record(n, time, NoHeaders, Pause(sender, expires)) :
+        time \in times, sender \in senders, expires \in expiries}
+
+SetPositionsAt(n, senders, offsets) ==
+    {Record(n, 3000, WithSetPosition(epoch, offset),
+            Plain("ReleasingPartition", sender, offset)) :
+        epoch \in {NONE, 0, 1}, sender \in senders, offset \in offsets}
+
+OddHeaders(n) ==
+    {WithEpoch(NOT_DECIMAL), WithSeen(NOT_DECIMAL), WithSupersedes(NOT_DECIMAL),
+     WithSetPosition(0, NOT_DECIMAL), [WithEpoch(0) EXCEPT !.supersedes = NOT_DECIMAL],
+     [WithEpoch(0) EXCEPT !.seen = n - 1], [WithEpoch(0) EXCEPT !.seen = n],
+     WithEpoch(n), WithEpoch(n + 1), [WithSupersedes(0) EXCEPT !.epoch = n],
+     [WithSupersedes(0) EXCEPT !.epoch = NOT_DECIMAL], WithSetPosition(NONE, 1)}
+
+OddRecordsAt(n) ==
+    {Record(n, time, headers,
+            IF type = "ReleaseGroup" THEN Pause("a1", 9) ELSE Plain(type, "a1", 2)) :
+        type \in MessageTypes, time \in {1000, 4000}, headers \in OddHeaders(n)}
+
+UnknownVersionsAt(n) ==
+    {Record(n, time, NoHeaders, Message(type, version, 1, "a1", 2, 9)) :
+        type \in MessageTypes, time \in {1000, 4000}, version \in {0, 2, 7}}
+
+\* Wide: every kind of record, in short logs.
+FencedWide(n) ==
+    ClaimsAt(n, Consumers, Times)
+    \cup OwnerRecordsAt(n, Consumers, Times, {-1, 2})
+    \cup PausesAt(n, {"a1", "admin"}, Times, {0, 2, 4, 9})
+    \cup SetPositionsAt(n, {"a1", "b1"}, {-1, 0, 1})
+    \cup OddRecordsAt(n)
+    \cup UnknownVersionsAt(n)
+
+\* Deep: fewer records, longer logs: a pause, the pauser's own tenure, the tenure after.
+FencedDeep(n) ==
+    ClaimsAt(n, {"a1", "admin"}, {1000, 4000})
+    \cup {Record(n, time, headers, Plain(type, sender, offset)) :
+            type \in OwnerTypes, time \in {4000}, sender \in {"a1", "admin"},
+            offset \in {0, 2}, headers \in {NoHeaders, WithEpoch(n - 1)}}
+    \cup PausesAt(n, {"admin"}, {1000, 3000}, {4})
+
+(***************************************************************************)
+(* Original: times inside one second, and messages whose own time is far   *)
+(* ahead, far back, or 0, which is the original's "never".                 *)
+(***************************************************************************)
+OriginalTimes == {1000, 2999, 3000}
+OriginalStamps == {0, 1, 5}
+
+OriginalWide(n) ==
+    {Record(n, time, headers, Message(type, 1, unix_s, sender, offset, NONE)) :
+        type \in {"Heartbeat", "ReleasingPartition"}, time \in OriginalTimes,
+        unix_s \in OriginalStamps, sender \in {"a1", "b1"}, offset \in {-1, 2},
+        headers \in {NoHeaders}}
+    \cup
+    {Record(n, time, NoHeaders, Message("ClaimingPartition", 1, unix_s, sender, NONE, NONE)) :
+        time \in OriginalTimes, unix_s \in OriginalStamps, sender \in {"a1", "b1"}}
+    \cup
+    {Record(n, 3000, NoHeaders, Plain(type, "a2", 2)) :
+        type \in OwnerTypes \cup {"ClaimingPartition"}}
+    \cup
+    {Record(n, time, headers, Message(type, version, 1, "a1", 2, 9)) :
+        type \in MessageTypes, time \in {3000}, version \in {1, 7},
+        headers \in {NoHeaders, WithEpoch(n), WithSetPosition(0, NOT_DECIMAL)}}
+    \cup
+    PausesAt(n, {"a1", "admin"}, {1000, 3000}, {0, 2, 9})
+
+(***************************************************************************)
+(* Each verdict must be reachable, so each of these must fail.             *)
+(***************************************************************************)
+NeverClaimed          == last.verdict # "Claimed"
+NeverReclaimed        == last.verdict # "Reclaimed"
+NeverRestarted        == last.verdict # "Restarted"
+NeverTookOver         == last.verdict # "TookOver"
+NeverRefreshed        == last.verdict # "Refreshed"
+NeverFastReclaimed    == last.verdict # "FastReclaimed"
+NeverGranted          == last.verdict # "Granted"
+NeverReleased         == last.verdict # "Released"
+NeverPositionSet      == last.verdict # "PositionSet"
+NeverGroupReleased    == last.verdict # "GroupReleased"
+NeverOverwritten      == last.verdict # "Overwritten"
+NeverIgnored          == last.verdict # "Ignored"
+NeverUnknownVersion   == last.verdict # "UnknownVersion"
+NeverHeaderNotDecimal == last.verdict # "HeaderNotDecimal"
+NeverHeaderFromTheFuture == last.verdict # "HeaderFromTheFuture"
+NeverIsPaused         == last.verdict # "IsPaused"
+NeverLiveOwner        == last.verdict # "LiveOwner"
+NeverDoesNotSupersede == last.verdict # "DoesNotSupersede"
+NeverLogLostRecords   == last.verdict # "LogLostRecords"
+NeverSuperseded       == last.verdict # "Superseded"
+NeverNobodyOwns       == last.verdict # "NobodyOwns"
+NeverForged           == last.verdict # "Forged"
+NeverEpochMissing     == last.verdict # "EpochMissing"
+NeverNotOwner         == last.verdict # "NotOwner"
+NeverNotAhead         == last.verdict # "NotAhead"
+NeverNegativePosition == last.verdict # "NegativePosition"
+
+\* Only these verdicts exist.
+KnownVerdicts ==
+    last.verdict \in Accepted \cup {Refused[k] : k \in DOMAIN Refused} \cup {"Nothing"}
+
+=============================================================================
