@@ -23,19 +23,17 @@ from kafka_marshal.core.verdicts import Accepted, Refused, Verdict
 KNOWN_VERSIONS = (0, 1)
 
 
-def advance_clock(claim: Claim, record: Record) -> int:
+def clock_advanced(claim: Claim, record: Record) -> int:
     """The claim's clock after this record: it never goes back, whatever the broker's does.
 
-    Spec: AdvanceClock. Source: protocol, "Time".
+    Spec: ClockAdvanced. Source: protocol, "Time".
     """
-    clock_ms = claim.clock_ms
-    if clock_ms is None or record.timestamp_ms > clock_ms:
-        return record.timestamp_ms
-    return clock_ms
+    timestamp_ms = record.timestamp_ms
+    return timestamp_ms if timestamp_ms > claim.clock_ms else claim.clock_ms
 
 
 def is_stale(claim: Claim, clock_ms: int, rules: Rules) -> bool:
-    """The owner has been silent for *more than* twice the heartbeat interval. Spec: IsStale."""
+    """The owner has been silent for *more than* twice the heartbeat interval. Spec: ClockSaysStale."""
     return (
         claim.last_heartbeat_ms is not None
         and clock_ms - claim.last_heartbeat_ms > rules.stale_after_ms
@@ -52,7 +50,7 @@ def claiming_partition(
     A request that finds a live owner is refused and changes nothing but the clock, so every reader
     that folds the same log names the same owner without asking the others.
     """
-    clock_ms = advance_clock(claim, record)
+    clock_ms = clock_advanced(claim, record)
     headers = record.headers
     if message.version not in KNOWN_VERSIONS:
         return _refuse(claim, clock_ms, Refused.UNKNOWN_VERSION)
@@ -72,7 +70,7 @@ def claiming_partition(
         won = Accepted.CLAIMED
     elif claim.owner_instance == message.instance_id:
         won = Accepted.RECLAIMED
-    elif claim.owner_client == message.client_id and _takes_over_by_restart(claim, record):
+    elif claim.owner_client == message.client_id and _restart_takeover(claim, record):
         won = Accepted.RESTARTED
     elif is_stale(claim, clock_ms, rules):
         won = Accepted.TOOK_OVER
@@ -97,10 +95,10 @@ def claiming_partition(
     )
 
 
-def _takes_over_by_restart(claim: Claim, record: Record) -> bool:
+def _restart_takeover(claim: Claim, record: Record) -> bool:
     """R1b: the header names the epoch that is current. R1c: neither side ever had headers.
 
-    Spec: TakesOverByRestart.
+    Spec: RestartTakeover.
     """
     if record.headers.present:
         return record.headers.supersedes is not None and record.headers.supersedes == claim.epoch
@@ -118,7 +116,7 @@ def heartbeat(
     the bare heartbeat of another instance of the owner's client takes over a claim that was won
     without headers: that is how the original restarts.
     """
-    clock_ms = advance_clock(claim, record)
+    clock_ms = clock_advanced(claim, record)
     refusal = _refuse_unless_owner(claim, record)
     if refusal is None:
         # Nearly every record of a log comes here, so the claim is built by position: `evolve` takes
@@ -137,7 +135,7 @@ def heartbeat(
             ),
             Accepted.REFRESHED,
         )
-    if refusal is Refused.NOT_OWNER and _fast_reclaims(claim, record):
+    if refusal is Refused.NOT_OWNER and _is_fast_reclaim(claim, record):
         return (
             attrs.evolve(
                 claim,
@@ -152,8 +150,8 @@ def heartbeat(
     return _refuse(claim, clock_ms, refusal)
 
 
-def _fast_reclaims(claim: Claim, record: Record) -> bool:
-    """R9: no header at all, the owner's client, another instance. Spec: FastReclaims."""
+def _is_fast_reclaim(claim: Claim, record: Record) -> bool:
+    """R9: no header at all, the owner's client, another instance. Spec: IsFastReclaim."""
     return not record.headers.present and record.message.client_id == claim.owner_client
 
 
@@ -167,7 +165,7 @@ def claiming_messages(
     The sender processes exactly the granted range, and only after it has read this win in the log.
     A request at or below the position is refused and refreshes nothing.
     """
-    clock_ms = advance_clock(claim, record)
+    clock_ms = clock_advanced(claim, record)
     refusal = _refuse_unless_owner(claim, record)
     if refusal is not None:
         return _refuse(claim, clock_ms, refusal)
@@ -189,7 +187,7 @@ def releasing_partition(
     The admin's release may set any position: the owner is the pauser of the group's latest
     ReleaseGroup, or the record carries the header `marshal-set-position`.
     """
-    clock_ms = advance_clock(claim, record)
+    clock_ms = clock_advanced(claim, record)
     refusal = _refuse_unless_owner(claim, record)
     if refusal is not None:
         return _refuse(claim, clock_ms, refusal)
@@ -218,7 +216,7 @@ def release_group(
     An expired one ends ownership and pauses nothing; a second one replaces the first. An expiry
     beyond `pause_max_ms` is cut to it.
     """
-    clock_ms = advance_clock(claim, record)
+    clock_ms = clock_advanced(claim, record)
     if message.version not in KNOWN_VERSIONS:
         return _refuse(claim, clock_ms, Refused.UNKNOWN_VERSION)
     until_ms = min(message.expires_unix_s * 1000, clock_ms + rules.pause_max_ms)

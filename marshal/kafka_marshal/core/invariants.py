@@ -97,7 +97,7 @@ def pause_holds(before: Claim, record: Record, after: Claim, verdict: Verdict) -
     """
     if isinstance(record.message, ReleaseGroup):
         return not after.owned or not isinstance(verdict, Accepted)
-    if before.paused_until_ms is None or (after.clock_ms or 0) >= before.paused_until_ms:
+    if before.paused_until_ms is None or after.clock_ms >= before.paused_until_ms:
         return True
     return not after.owned or record.message.instance_id == before.pauser
 

@@ -24,7 +24,7 @@ from kafka_marshal.core.verdicts import Accepted, Refused, Verdict
 def claimed(claim: Claim, now_ms: int, rules: Rules) -> bool:
     """The original's `claimed(now)`: in whole seconds, exactly twice the interval is unclaimed.
 
-    Spec: Claimed. A negative age, from a clock that is ahead, is unclaimed too: fault (h).
+    Spec: ClaimedAt. A negative age, from a clock that is ahead, is unclaimed too: fault (h).
     """
     if claim.last_heartbeat_ms is None:
         return False

@@ -85,10 +85,10 @@ class Claim:
 
     Under `original` the message's own time, and None stands for the original's 0.
     """
-    clock_ms: int | None = None
+    clock_ms: int = 0
     """Running maximum of the timestamps of the claim's records, refused ones too, unix ms.
 
-    Under `original` the last record's timestamp.
+    0 before the first record. Under `original` the last record's timestamp.
     """
     won_with_headers: bool = False
     """Whether the winning record carried any `marshal-` header. Decides R1c, R2 and R9."""
@@ -107,8 +107,4 @@ class Claim:
     @property
     def paused(self) -> bool:
         """Only the pauser can win now. Spec: Paused."""
-        return (
-            self.paused_until_ms is not None
-            and self.clock_ms is not None
-            and self.clock_ms < self.paused_until_ms
-        )
+        return self.paused_until_ms is not None and self.clock_ms < self.paused_until_ms
