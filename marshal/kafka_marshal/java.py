@@ -111,7 +111,7 @@ def network_options(java: Java) -> list[str]:
     return options
 
 
-def jks_trust_store(certificates: list[bytes], password: str = "changeit") -> bytes:  # noqa: S107
+def jks_trust_store(certificates: list[bytes], password: str = "changeit") -> bytes:
     """Return a Java key store (JKS, version 2) that trusts the given DER certificates.
 
     Written here because a runtime without a JDK may have no keytool, and keytool imports one

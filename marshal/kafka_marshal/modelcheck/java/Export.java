@@ -1,0 +1,90 @@
+import java.io.BufferedWriter;
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.atomic.LongAdder;
+import tlc2.util.FP64;
+import tlc2.value.impl.BoolValue;
+import tlc2.value.impl.TupleValue;
+import tlc2.value.impl.Value;
+
+/**
+ * Overrides the operator {@code Export} of module {@code Export}: TLC finds this class by the
+ * module's name and the method by the operator's.
+ *
+ * <p>Writes every distinct value once to the file that the system property {@code
+ * kafka.marshal.export} names, a line each; the elements of a tuple are separated by tabs, which
+ * TLC never prints inside a value. How often it was called goes to {@code FILE.calls} at the end,
+ * so that a file without that companion is known to be cut short. Without the property it does
+ * nothing.
+ *
+ * <p>Values are told apart by the 64-bit fingerprint that TLC itself tells states apart by, so
+ * a value that was seen before is never turned into text.
+ */
+public final class Export {
+  private static final String FILE = System.getProperty("kafka.marshal.export");
+  private static final Set<Long> SEEN = ConcurrentHashMap.newKeySet();
+  private static final LongAdder CALLS = new LongAdder();
+  private static final BufferedWriter WRITER = FILE == null ? null : open();
+
+  private Export() {}
+
+  public static Value Export(final Value value) {
+    if (WRITER != null) {
+      CALLS.increment();
+      // The workers share parts of states; a value in normal form is not changed by being read.
+      value.deepNormalize();
+      if (SEEN.add(value.fingerPrint(FP64.New()))) {
+        write(line(value));
+      }
+    }
+    return BoolValue.ValTrue;
+  }
+
+  private static String line(final Value value) {
+    if (!(value instanceof TupleValue)) {
+      return value.toString();
+    }
+    final StringBuilder line = new StringBuilder();
+    for (final Value element : ((TupleValue) value).elems) {
+      line.append(line.length() == 0 ? "" : "\t").append(element);
+    }
+    return line.toString();
+  }
+
+  private static void write(final String line) {
+    try {
+      synchronized (WRITER) {
+        WRITER.write(line);
+        WRITER.write('\n');
+      }
+    } catch (final IOException e) {
+      throw new UncheckedIOException(e);
+    }
+  }
+
+  private static BufferedWriter open() {
+    try {
+      final BufferedWriter writer = Files.newBufferedWriter(Path.of(FILE));
+      // TLC leaves by System.exit, from more than one place.
+      Runtime.getRuntime().addShutdownHook(new Thread(Export::close));
+      return writer;
+    } catch (final IOException e) {
+      throw new UncheckedIOException(e);
+    }
+  }
+
+  private static void close() {
+    try {
+      synchronized (WRITER) {
+        WRITER.close();
+      }
+      Files.writeString(Path.of(FILE + ".calls"), CALLS.sum() + "\n");
+    } catch (final IOException e) {
+      throw new UncheckedIOException(e);
+    }
+  }
+}

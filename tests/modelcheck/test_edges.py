@@ -1,0 +1,64 @@
+from pathlib import Path
+
+import pytest
+
+from kafka_marshal import cache
+from kafka_marshal.modelcheck import edges, tlc
+from kafka_marshal.modelcheck.errors import ModelCheckError
+from kafka_marshal.modelcheck.values import record
+
+pytestmark = pytest.mark.tlc
+
+
+@pytest.fixture
+def cfg(clock: Path) -> Path:
+    path = clock.with_suffix(".cfg")
+    path.write_text("SPECIFICATION Spec\nACTION_CONSTRAINT Edge\n")
+    return path
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_every_distinct_transition_is_exported_once(
+    clock: Path, cfg: Path, tmp_path: Path, workers: int
+) -> None:
+    export = edges.export(clock, cfg, tmp_path / "rows", workers=workers)
+    rows = list(export.read())
+    assert export.calls == export.result.edges == 4
+    assert export.rows == len(rows) == len(set(rows)) == 4
+    assert {row[0] for row in rows} == {0, 1, 2, 3}
+    assert (0, (), record(hour=1)) in rows
+    assert {path.name for path in tmp_path.iterdir()} >= {"rows"}
+    assert not list(tmp_path.glob("rows.calls"))
+
+
+def test_equal_rows_of_many_transitions_are_one_row(clock: Path, cfg: Path, tmp_path: Path) -> None:
+    clock.write_text(
+        clock.read_text().replace(
+            "Export(<<hour, log, [hour |-> hour']>>)", 'Export(<<hour > 1, {"b", "a"}>>)'
+        )
+    )
+    export = edges.export(clock, cfg, tmp_path / "rows")
+    assert (export.calls, export.rows) == (4, 2)
+    assert set(export.read()) == {(True, frozenset({"a", "b"})), (False, frozenset({"a", "b"}))}
+
+
+def test_a_model_that_exports_nothing_is_an_error(clock: Path, cfg: Path, tmp_path: Path) -> None:
+    cfg.write_text("SPECIFICATION Spec\n")
+    with pytest.raises(ModelCheckError, match="ACTION_CONSTRAINT"):
+        edges.export(clock, cfg, tmp_path / "rows")
+
+
+def test_without_the_exporter_the_operator_is_true(clock: Path, cfg: Path) -> None:
+    assert tlc.run(clock, cfg).states == 4
+
+
+def test_an_exporter_that_does_not_compile_leaves_nothing_behind(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    edges.exporter()
+    monkeypatch.setattr(edges, "SOURCE", tmp_path / "Export.java")
+    edges.SOURCE.write_text("class Export { int x = nothing; }")
+    before = set(cache.folder().rglob("*"))
+    with pytest.raises(ModelCheckError, match="nothing cannot be resolved"):
+        edges.exporter()
+    assert before == set(cache.folder().rglob("*"))

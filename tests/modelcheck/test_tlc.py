@@ -1,0 +1,164 @@
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kafka_marshal.modelcheck import tlc
+from kafka_marshal.modelcheck.errors import ModelCheckError
+from kafka_marshal.modelcheck.output import (
+    ActionCoverage,
+    Outcome,
+    OutputReader,
+    Progress,
+    TlcResult,
+    properties_of,
+)
+from kafka_marshal.modelcheck.values import record
+
+pytestmark = pytest.mark.tlc
+
+Check = Callable[..., TlcResult]
+
+
+def test_a_run_without_fault_counts_states_edges_and_depth(check: Check) -> None:
+    seen: list[Progress] = []
+    result = check("SPECIFICATION Spec", "INVARIANT Fine", on_progress=seen.append, coverage=True)
+    assert (result.outcome, result.violated, result.trace) == (Outcome.OK, None, None)
+    assert (result.states, result.edges, result.depth) == (4, 4, 4)
+    assert seen[-1] == Progress(depth=4, generated=5, distinct=4, queued=0)
+    assert result.coverage == {"Up": ActionCoverage(3, 3), "Wrap": ActionCoverage(0, 1)}
+
+
+def test_a_violated_invariant_is_named_and_its_states_are_values(check: Check) -> None:
+    result = check("SPECIFICATION Spec", "INVARIANTS Fine Early")
+    assert (result.outcome, result.violated) == (Outcome.INVARIANT, "Early")
+    assert result.trace is not None
+    assert result.trace.back_to is None
+    assert [state.action for state in result.trace.states] == ["", "Up", "Up", "Up"]
+    assert result.trace.states[1].variables == {
+        "hour": 1,
+        "log": (record(hour=0, note='a"b\\'),),
+    }
+
+
+def test_an_invariant_that_fails_at_once_has_a_trace_of_one_state(check: Check) -> None:
+    result = check("SPECIFICATION Spec", "INVARIANT NotYet")
+    assert (result.outcome, result.violated) == (Outcome.INVARIANT, "NotYet")
+    assert result.trace is not None
+    assert [dict(state.variables) for state in result.trace.states] == [{"hour": 0, "log": ()}]
+
+
+def test_a_behaviour_that_goes_round_says_where_it_goes_back_to(check: Check) -> None:
+    result = check("SPECIFICATION FairSpec", "PROPERTY ReachesSeven")
+    assert (result.outcome, result.violated) == (Outcome.PROPERTY, "ReachesSeven")
+    assert result.trace is not None
+    assert (len(result.trace.states), result.trace.back_to) == (4, 0)
+
+
+def test_a_behaviour_that_stops_for_ever_stutters_in_its_last_state(check: Check) -> None:
+    result = check("SPECIFICATION Spec", "PROPERTY ReachesThree")
+    assert result.outcome is Outcome.PROPERTY
+    assert result.trace is not None
+    assert result.trace.back_to == len(result.trace.states) - 1
+
+
+@pytest.mark.parametrize("name", ["OnlyUp", "Refines"])
+def test_a_forbidden_step_is_a_violated_property(check: Check, name: str) -> None:
+    result = check("SPECIFICATION Spec", f"PROPERTY {name}")
+    assert (result.outcome, result.violated) == (Outcome.PROPERTY, name)
+    assert result.trace is not None
+    assert result.trace.states[-1].action == "Wrap"
+
+
+def test_of_two_properties_that_tlc_does_not_name_none_is_named(check: Check) -> None:
+    result = check("SPECIFICATION FairSpec", "PROPERTIES ReachesThree ReachesSeven")
+    assert (result.outcome, result.violated) == (Outcome.PROPERTY, None)
+
+
+def test_a_deadlock_is_found_unless_it_is_not_looked_for(check: Check) -> None:
+    result = check("SPECIFICATION StopsSpec")
+    assert (result.outcome, result.violated) == (Outcome.DEADLOCK, None)
+    assert result.trace is not None
+    assert result.trace.states[-1].variables["hour"] == 3
+    assert check("SPECIFICATION StopsSpec", check_deadlock=False).outcome is Outcome.OK
+
+
+@pytest.mark.parametrize(
+    ("cfg", "says"),
+    [
+        (["SPECIFICATION Nope"], "name Nope specified in the configuration file"),
+        (["SPECIFICATION Spec", "INVARIANT Broken"], "hour.nobody|record"),
+        (["SPECIFICATION"], "TLC did not finish: .+"),
+    ],
+)
+def test_a_model_that_cannot_be_checked_is_an_error_in_tlcs_words(
+    check: Check, cfg: list[str], says: str
+) -> None:
+    with pytest.raises(ModelCheckError, match=says):
+        check(*cfg)
+
+
+def test_a_module_that_does_not_parse_says_where(check: Check, clock: Path) -> None:
+    clock.write_text(clock.read_text().replace("Fine ==", "Fine"))
+    with pytest.raises(ModelCheckError, match=r"(?s)Encountered.*line 10"):
+        check("SPECIFICATION Spec")
+
+
+def test_a_missing_file_is_named(clock: Path) -> None:
+    with pytest.raises(ModelCheckError, match=r"Missing\.cfg is not there"):
+        tlc.run(clock, clock.with_name("Missing.cfg"))
+
+
+def test_modules_of_other_folders_are_found(check: Check, clock: Path, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (clock.parent / "Export.tla").rename(elsewhere / "Export.tla")
+    with pytest.raises(ModelCheckError, match="Export"):
+        check("SPECIFICATION Spec")
+    assert check("SPECIFICATION Spec", libraries=[elsewhere]).outcome is Outcome.OK
+
+
+def test_nothing_is_left_beside_the_specification(check: Check, clock: Path) -> None:
+    check("SPECIFICATION Spec", "INVARIANT Early")
+    names = sorted(path.name for path in clock.parent.iterdir())
+    assert names == ["Clock.cfg", "Clock.tla", "Export.tla"]
+
+
+def test_ctrl_c_ends_tlc_and_removes_its_files(clock: Path, tmp_path: Path) -> None:
+    clock.write_text(clock.read_text().replace("hour < 3", "hour < 2000000000"))
+    cfg = clock.with_suffix(".cfg")
+    cfg.write_text("SPECIFICATION Spec")
+    desk = tmp_path / "desk"
+    desk.mkdir()
+    code = f"from pathlib import Path as P; from kafka_marshal.modelcheck import tlc; \
+tlc.run(P({str(clock)!r}), P({str(cfg)!r}))"
+    python = subprocess.Popen(
+        [sys.executable, "-c", code],
+        env=os.environ | {"TMPDIR": str(desk)},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    until = time.monotonic() + 30
+    while not list(desk.glob("*/states")) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert list(desk.glob("*/states")), "TLC did not start"
+    python.send_signal(signal.SIGINT)
+    _, complaint = python.communicate(timeout=30)
+    assert "KeyboardInterrupt" in complaint
+    assert list(desk.iterdir()) == []
+    listed = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True)
+    assert str(desk) not in listed.stdout
+
+
+def test_the_reader_calls_a_silent_tlc_an_error() -> None:
+    with pytest.raises(ModelCheckError, match="it said nothing"):
+        OutputReader().result(seconds=0.0)
+
+
+def test_comments_in_a_cfg_name_no_property() -> None:
+    assert properties_of("PROPERTY A \\* B\n(* PROPERTY\nC *) D\nCONSTANT E = 1") == ("A", "D")
