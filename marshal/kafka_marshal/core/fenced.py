@@ -33,7 +33,7 @@ def clock_advanced(claim: Claim, record: Record) -> int:
 
 
 def is_stale(claim: Claim, clock_ms: int, rules: Rules) -> bool:
-    """The owner has been silent for *more than* twice the heartbeat interval. Spec: ClockSaysStale."""
+    """The owner was silent for *more than* twice the heartbeat interval. Spec: ClockSaysStale."""
     return (
         claim.last_heartbeat_ms is not None
         and clock_ms - claim.last_heartbeat_ms > rules.stale_after_ms

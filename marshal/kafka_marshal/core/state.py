@@ -69,7 +69,7 @@ ORIGINAL: Final = Rules(RuleSet.ORIGINAL)
 class Claim:
     """The state of one key. The default value is the claim before its first record.
 
-    Spec: the variable `claim`. Field names are the specification's.
+    Spec: NewClaim. Field names are the specification's.
     """
 
     owner_instance: str | None = None
@@ -106,5 +106,5 @@ class Claim:
 
     @property
     def paused(self) -> bool:
-        """Only the pauser can win now. Spec: Paused."""
+        """Only the pauser can win now. Spec: ClockSaysPaused, without its sender."""
         return self.paused_until_ms is not None and self.clock_ms < self.paused_until_ms

@@ -44,7 +44,7 @@ GroupClaims: TypeAlias = dict[ClaimKey, Claim]
 
 
 class World:
-    """Folds the records of one coordinating partition. Spec: the variable `claim`, for every key.
+    """Folds the records of one coordinating partition. Spec: Step, for every key.
 
     The whole state is a function of the records folded so far, in offset order, and of `rules`:
     two worlds that folded the same records are equal.

@@ -1,0 +1,106 @@
+"""How fast plain CPython decodes and folds: `make bench-reducer`.
+
+Input: one million records of 64 claims, as a production log looks: a ClaimingPartition for every
+claim, then heartbeats, with one record in a thousand a release, and later a new claim. CPU time of
+this process, best of three passes over the same records, garbage collector as it comes.
+
+- decode: value and headers of a record to a `Record`.
+- decode + step: the same, then `step` on the claim of its key.
+- decode + World: the same, through `World.apply`, which also says what came of it.
+"""
+
+import sys
+import time
+from collections.abc import Callable
+
+from kafka_marshal import (
+    FENCED,
+    ORIGINAL,
+    Claim,
+    ClaimKey,
+    Rules,
+    World,
+    step,
+)
+from kafka_marshal.capture import RawRecord
+
+RECORDS = 1_000_000
+CLAIMS = 64
+START_S = 1_795_218_614
+PASSES = 3
+
+
+def heartbeat_heavy(count: int) -> list[RawRecord]:
+    """`count` records of `CLAIMS` claims, 10 ms apart, nearly all of them heartbeats."""
+    raws = []
+    for offset in range(count):
+        round_, topic_partition = divmod(offset, CLAIMS)
+        consumer = topic_partition % 4
+        now_s = START_S + offset // 100
+        sender = f"1/{now_s}/8278e6{consumer:02x}/c{consumer}/g.b/events/{topic_partition}"
+        if round_ == 0 or offset % 1000 == CLAIMS + 1:
+            value = f"ClaimingPartition/{sender}"
+        elif offset % 1000 == 1:
+            value = f"ReleasingPartition/{sender}/{round_ * 10}"
+        else:
+            value = f"Heartbeat/{sender}/{round_ * 10}"
+        raws.append(RawRecord(0, offset, START_S * 1000 + offset * 10, value.encode()))
+    return raws
+
+
+def decode_all(raws: list[RawRecord]) -> None:
+    """Decode and forget."""
+    for raw in raws:
+        raw.decoded()
+
+
+def decode_and_step(raws: list[RawRecord], rules: Rules) -> dict[ClaimKey, Claim]:
+    """Decode, and step the claim of the record's key."""
+    claims: dict[ClaimKey, Claim] = {}
+    new = Claim()
+    for raw in raws:
+        record = raw.decoded()
+        message = record.message
+        key = ClaimKey(message.group_id, message.topic, message.partition)
+        claims[key], _ = step(claims.get(key, new), record, rules)
+    return claims
+
+
+def decode_and_fold(raws: list[RawRecord], rules: Rules) -> World:
+    """Decode, and apply to a world."""
+    world = World(rules)
+    for raw in raws:
+        world.apply(raw.decoded())
+    return world
+
+
+def cpu_seconds(work: Callable[[], object]) -> float:
+    """CPU time of one pass."""
+    began = time.process_time()
+    work()
+    return time.process_time() - began
+
+
+def main() -> int:
+    """Print the table."""
+    raws = heartbeat_heavy(RECORDS)
+    rows: dict[str, Callable[[], object]] = {
+        "decode": lambda: decode_all(raws),
+        "decode + step, fenced": lambda: decode_and_step(raws, FENCED),
+        "decode + step, original": lambda: decode_and_step(raws, ORIGINAL),
+        "decode + World, fenced": lambda: decode_and_fold(raws, FENCED),
+    }
+    best = dict.fromkeys(rows, float("inf"))
+    for _ in range(PASSES):
+        for name, work in rows.items():
+            best[name] = min(best[name], cpu_seconds(work))
+    print(f"{RECORDS:,} records, {CLAIMS} claims, CPython {sys.version.split()[0]}")
+    print(f"{'':26}{'records/s':>12}{'us/record':>12}{'x decode':>10}")
+    for name, seconds in best.items():
+        rate, micros = RECORDS / seconds, seconds / RECORDS * 1e6
+        print(f"{name:26}{rate:12,.0f}{micros:12.2f}{seconds / best['decode']:10.2f}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,24 @@
+"""The commands."""
+
+from __future__ import annotations
+
+import typer
+
+from kafka_marshal.cli.trace import trace
+
+app = typer.Typer(
+    name="marshal",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+)
+app.command()(trace)
+
+
+@app.callback()
+def marshal() -> None:
+    """Verify, replay and trace the coordination of Kafka consumers through a log.
+
+    Exit codes: 0 fine, 1 found something, 2 could not run.
+    """

@@ -1,0 +1,65 @@
+"""What the commands share: options, and how an error becomes one sentence and exit code 2."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from typing import Annotated, NoReturn
+
+import attrs
+import typer
+from rich.console import Console
+
+from kafka_marshal.cli import COULD_NOT_RUN
+from kafka_marshal.core.state import FENCED, ORIGINAL, Rules
+
+console = Console(highlight=False)
+errors = Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
+
+
+class RulesChoice(StrEnum):
+    """One rule set."""
+
+    fenced = "fenced"
+    original = "original"
+
+
+HeartbeatInterval = Annotated[
+    float,
+    typer.Option(
+        "--heartbeat-interval",
+        metavar="SECONDS",
+        show_default=False,
+        help="The fleet's heartbeat interval; an owner is stale after more than twice this.",
+    ),
+]
+
+
+@contextmanager
+def one_sentence(*kinds: type[Exception]) -> Iterator[None]:
+    """Turn an error that the user can mend into one sentence and exit code 2."""
+    try:
+        yield
+    except kinds as error:
+        fail(str(error))
+
+
+def fail(sentence: str) -> NoReturn:
+    """Say what is wrong, and stop with exit code 2."""
+    errors.print(f"marshal: {sentence}")
+    raise typer.Exit(COULD_NOT_RUN)
+
+
+def check_interval(seconds: float) -> None:
+    """Stop unless it is a length of time."""
+    if not (seconds > 0 and math.isfinite(seconds)):
+        fail(f"--heartbeat-interval must be more than 0 seconds, not {seconds:g}")
+
+
+def rules_with(choice: RulesChoice, heartbeat_interval_s: float) -> Rules:
+    """The chosen rule set at this interval."""
+    check_interval(heartbeat_interval_s)
+    rules = FENCED if choice is RulesChoice.fenced else ORIGINAL
+    return attrs.evolve(rules, heartbeat_interval_ms=heartbeat_interval_s * 1000)
