@@ -358,12 +358,14 @@ OriginalOwner(claim, record) ==
 
 \* Once a ReleaseGroup was seen, a win resets the position (e79661b); before, it keeps
 \* it (80cc6d1).  Recorded logs hold both.
+OriginalPositionAtWin(claim) == IF claim.pauser # NOBODY THEN 0 ELSE claim.position
+
 OriginalClaimingPartition(claim, record) ==
     IF OriginalLiveOwner(claim, record)
     THEN Outcome(claim, "LiveOwner")
     ELSE Outcome(
         [OriginalOwner(claim, record) EXCEPT
-            !.position = IF claim.pauser # NOBODY THEN 0 ELSE @],
+            !.position = OriginalPositionAtWin(claim)],
         IF claim.last_heartbeat_ms = NONE THEN "Claimed"
         ELSE IF FromOwner(claim, record)  THEN "Reclaimed"
         ELSE "TookOver")

@@ -43,14 +43,10 @@ Spec == Init /\ [][Next]_vars
 \* The future does not depend on how the claim came about.
 ClaimAndLength == <<claim, length>>
 
+\* The rules and the durations stand in every row, so that a row says all.
 ExportStep ==
-    Export([rules                 |-> Rules,
-            claim                 |-> claim,
-            record                |-> last'.record,
-            next                  |-> claim',
-            verdict               |-> last'.verdict,
-            heartbeat_interval_ms |-> HeartbeatIntervalMs,
-            pause_max_ms          |-> PauseMaxMs])
+    Export(<<Rules, HeartbeatIntervalMs, PauseMaxMs, claim, last'.record, claim',
+             last'.verdict>>)
 
 (***************************************************************************)
 (* Records.                                                                *)

@@ -147,7 +147,7 @@ Message(i, type, offset) ==
      expires_unix_s |-> IF type = "ReleaseGroup" THEN Seconds(now) + PauseS ELSE NONE]
 
 HeadersOf(i, epoch, supersedes, set_position) ==
-    IF i \in Headerless
+    IF Rules = "original" \/ i \in Headerless
     THEN NoHeaders
     ELSE [present |-> TRUE, epoch |-> epoch, seen |-> NONE, supersedes |-> supersedes,
           set_position |-> set_position]
