@@ -1,0 +1,21 @@
+"""The command as a user has it: another process, its exit code, and what it printed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+CAPTURES = Path(__file__).parent.parent / "data" / "captures" / "original"
+
+
+def marshal(*arguments: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run `marshal` with these arguments."""
+    return subprocess.run(
+        [sys.executable, "-m", "kafka_marshal.cli", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | {"COLUMNS": "200", "NO_COLOR": "1"} | environment,
+    )

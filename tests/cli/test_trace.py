@@ -1,0 +1,85 @@
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.run import CAPTURES, marshal
+
+NAMES = sorted(path.stem for path in CAPTURES.glob("*.jsonl") if ".trace" not in path.name)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_command_prints_the_originals_own_states(name: str) -> None:
+    lines = (CAPTURES / f"{name}.trace.jsonl").read_text(encoding="utf-8").splitlines()
+    expected = [json.loads(line) for line in lines]
+    interval = str(expected[0]["hb_interval"])
+    capture = CAPTURES / f"{name}.jsonl"
+    ran = marshal("trace", capture, "--rules", "original", "--heartbeat-interval", interval)
+    assert ran.returncode == 0, ran.stderr
+    rows = [json.loads(line) for line in ran.stdout.splitlines()]
+    assert [row["state"] for row in rows] == [row.get("state") for row in expected]
+
+
+def test_the_default_rules_are_fenced() -> None:
+    capture = CAPTURES / "d3_late_heartbeat_theft.jsonl"
+    ran = marshal("trace", capture, "--heartbeat-interval", "4")
+    rows = {row["offset"]: row for row in map(json.loads, ran.stdout.splitlines())}
+    assert rows[82]["guard"] == rows[176]["guard"] == "not_owner"
+    assert set(rows[82]["state"]) >= {"owner_instance", "epoch", "paused_until_ms"}
+
+
+def test_a_malformed_record_is_found(tmp_path: Path) -> None:
+    capture = tmp_path / "c.jsonl"
+    capture.write_text('{"partition": 0, "offset": 0, "timestamp_ms": 1, "value": "x"}\n')
+    ran = marshal("trace", capture, "--heartbeat-interval", "4")
+    assert ran.returncode == 1
+    assert json.loads(ran.stdout)["guard"] == "length"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["nowhere.jsonl", "--heartbeat-interval", "4"], "nowhere.jsonl: No such file"),
+        ([CAPTURES, "--heartbeat-interval", "4"], "Is a directory"),
+        ([CAPTURES / "a_clean.jsonl"], "--heartbeat-interval"),
+        ([CAPTURES / "a_clean.jsonl", "--heartbeat-interval", "0"], "more than 0 seconds"),
+        ([CAPTURES / "a_clean.jsonl", "--heartbeat-interval", "nan"], "more than 0 seconds"),
+        ([CAPTURES / "a_clean.jsonl", "--heartbeat-interval", "4", "--rules", "x"], "--rules"),
+        ([CAPTURES / "a_clean.events.json", "--heartbeat-interval", "4"], "events.json:1: not a"),
+    ],
+)
+def test_what_cannot_run_says_why_and_exits_2(arguments: list[str], complaint: str) -> None:
+    ran = marshal("trace", *arguments)
+    assert ran.returncode == 2
+    assert complaint in ran.stderr
+    assert "Traceback" not in ran.stderr
+    assert ran.stdout == ""
+
+
+def test_a_reader_that_has_seen_enough_is_no_error() -> None:
+    capture = CAPTURES / "a_clean.jsonl"
+    command = [sys.executable, "-m", "kafka_marshal.cli", "trace", str(capture)]
+    with subprocess.Popen(
+        [*command, "--heartbeat-interval", "4"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as running:
+        assert running.stdout is not None
+        assert running.stderr is not None
+        running.stdout.readline()
+        running.stdout.close()
+        assert running.stderr.read() == b""
+
+
+def test_trace_needs_neither_spark_nor_the_model_checker() -> None:
+    loaded = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            "import sys, kafka_marshal.cli.trace; print(*sys.modules, sep='\\n')",
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.split()
+    assert not {"pyspark", "pandas", "pyarrow", "kafka_marshal.modelcheck"} & set(loaded)

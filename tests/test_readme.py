@@ -1,0 +1,23 @@
+"""What the README shows is what happens."""
+
+import contextlib
+import io
+import re
+from pathlib import Path
+
+README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_example_prints_what_the_readme_says() -> None:
+    [code] = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    [printed] = re.findall(r"\nprints\n\n```\n(.*?)```", README, re.DOTALL)
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        exec(compile(code, "README.md", "exec"), {})
+    assert out.getvalue() == printed
+
+
+def test_every_linked_file_exists() -> None:
+    root = Path(__file__).parent.parent
+    for target in re.findall(r"\]\((?!https?:)([^)]+)\)", README):
+        assert (root / target).exists(), target
