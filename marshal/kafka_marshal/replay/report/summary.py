@@ -1,0 +1,185 @@
+"""The top of the page: what was replayed, what came of it, and what limits that."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from kafka_marshal.replay.report import pieces, words
+from kafka_marshal.replay.report.clock import span
+from kafka_marshal.replay.report.data import FENCED, ORIGINAL, Finding, ReportData, Severity
+from kafka_marshal.replay.report.html import Html, el, escape, join, name, visible
+
+
+def header(data: ReportData) -> Html:
+    """What was replayed, and in a sentence or two what came of it."""
+    counts = data.counts
+    facts = [
+        ("records", f"{counts.records:,}"),
+        ("logs", f"{len(data.logs):,}"),
+        ("groups", f"{counts.groups:,}"),
+        ("claims", f"{counts.claims:,}"),
+        ("senders", f"{counts.senders:,}"),
+        ("malformed", f"{counts.malformed:,}"),
+    ]
+    interval = f"{data.heartbeat_interval_s:g} s"
+    stale = f"{2 * data.heartbeat_interval_s:g} s"
+    told = [
+        ("Rules", " and ".join(visible(rules, 40) for rules in data.rules)),
+        ("Heartbeat interval", f"{interval}; an owner silent for more than {stale} is stale"),
+        ("Time", span(data.from_ms, data.to_ms)),
+        ("Sources", _some(data.sources, 12)),
+    ]
+    return el(
+        "header",
+        None,
+        el("p", {"class": "kicker"}, "kafka-marshal replay"),
+        el("h1", None, visible(data.title, 160)),
+        el("p", {"class": "verdict"}, verdict(data)),
+        el(
+            "dl",
+            {"class": "facts"},
+            join(el("div", None, el("dt", None, k), el("dd", None, v)) for k, v in facts),
+        ),
+        el(
+            "dl",
+            {"class": "told"},
+            join(el("div", None, el("dt", None, k), el("dd", None, v)) for k, v in told),
+        ),
+    )
+
+
+def _some(texts: Sequence[str], many: int) -> str:
+    shown = ", ".join(name(text, 120) for text in texts[:many])
+    return shown + (f" and {len(texts) - many:,} more" if len(texts) > many else "")
+
+
+def verdict(data: ReportData) -> Html:
+    """What the replay found, in plain words."""
+    if not data.counts.records:
+        return escape("There was no record to replay.")
+    by_rules = {rules: _errors(data, rules) for rules in data.rules}
+    sentences: list[str | Html] = []
+    if set(data.rules) == {FENCED, ORIGINAL}:
+        original, fenced = by_rules[ORIGINAL], by_rules[FENCED]
+        if original and not fenced:
+            sentences.append(
+                join(
+                    [
+                        el("strong", None, f"Under the original’s rules {_wrong(original)}."),
+                        " Over the same records nothing went wrong under the fenced rules.",
+                    ]
+                )
+            )
+        elif original or fenced:
+            for whose, errors in (("original’s", original), ("fenced", fenced)):
+                sentences.append(_under(whose, errors))
+        else:
+            sentences.append("Nothing went wrong, under either rule set.")
+        sentences.append(_parting(data))
+    else:
+        for rules, errors in by_rules.items():
+            sentences.append(_under("original’s" if rules == ORIGINAL else name(rules), errors))
+    own = [f for f in data.findings if f.rules is None and f.severity is Severity.ERROR]
+    if own:
+        sentences.append(f"The input itself has {words.plural(len(own), 'error')}.")
+    return join(sentences, " ")
+
+
+def _errors(data: ReportData, rules: str) -> list[Finding]:
+    return [f for f in data.findings if f.rules == rules and f.severity is Severity.ERROR]
+
+
+def _under(whose: str, errors: Sequence[Finding]) -> Html:
+    tag = "strong" if errors else "span"
+    return el(tag, None, f"Under the {whose} rules {_wrong(errors)}.")
+
+
+def _wrong(errors: Sequence[Finding]) -> str:
+    if not errors:
+        return "nothing went wrong"
+    kinds = Counter((f.code, f.property) for f in errors)
+    told = [
+        f"{visible(words.went_wrong(code, broken), 80)} {_times(count)}"
+        for (code, broken), count in kinds.most_common(4)
+    ]
+    rest = len(kinds) - len(told)
+    if rest > 0:
+        told.append(f"{rest} other things went wrong")
+    return ", ".join(told[:-1]) + (" and " if told[1:] else "") + told[-1]
+
+
+def _times(count: int) -> str:
+    return {1: "once", 2: "twice"}.get(count, f"{count:,} times")
+
+
+def _parting(data: ReportData) -> str:
+    if not data.counts.divergences:
+        return "The two rule sets agree on every owner and position, record by record."
+    claims = len({d.claim for d in data.divergences})
+    owners = sum(d.owners_differ for d in data.divergences)
+    all_claims = words.plural(data.counts.claims, "claim")
+    if len(data.divergences) < data.counts.divergences:
+        return f"The two rule sets part on at least {claims:,} of {all_claims}."
+    positions = len(data.divergences) - owners
+    named = [
+        f"{count:,} time{'' if count == 1 else 's'} on the {what}"
+        for count, what in ((owners, "owner"), (positions, "position"))
+        if count
+    ]
+    return f"The two rule sets part on {claims:,} of {all_claims}: {' and '.join(named)}."
+
+
+def caveats(data: ReportData) -> Html | None:
+    """What limits the rest."""
+    told = [visible(caveat) for caveat in data.caveats]
+    for shown, count, what in (
+        (len(data.claims), data.counts.claims, "claims"),
+        (len(data.findings), data.counts.findings, "findings"),
+        (len(data.divergences), data.counts.divergences, "divergences"),
+    ):
+        if shown < count:
+            told.append(f"This page shows {shown:,} of {count:,} {what}; the tables hold all.")
+    if not told:
+        return None
+    return el(
+        "aside",
+        {"class": "caveats", "aria-label": "Caveats"},
+        el("h2", None, "Read with this in mind"),
+        el("ul", None, join(el("li", None, text) for text in told)),
+    )
+
+
+def overview(data: ReportData, log_anchors: dict[str, str]) -> Html | None:
+    """One line per log; the way into a page of several."""
+    if len(data.logs) < 2:
+        return None
+    findings = Counter((f.log, f.severity) for f in data.findings)
+    parting = Counter(d.claim.log for d in data.divergences)
+    claims = Counter(c.claim.log for c in data.claims)
+    both = len(data.rules) > 1
+    rows = []
+    for log in data.logs:
+        anchor = log_anchors.get(log.name)
+        errors, warnings = findings[log.name, Severity.ERROR], findings[log.name, Severity.WARNING]
+        rows.append(
+            el(
+                "tr",
+                None,
+                el(
+                    "th",
+                    {"scope": "row"},
+                    pieces.link(log_anchors.get(log.name), name(log.name, 60)),
+                ),
+                el("td", None, span(log.from_ms, log.to_ms)),
+                pieces.number(log.records),
+                pieces.number(claims[log.name]),
+                pieces.number(errors, "error"),
+                pieces.number(warnings, "warning"),
+                pieces.number(parting[log.name]) if both else None,
+            )
+        )
+    heads = ["log", "time", "records", "claims", "errors", "warnings"]
+    return pieces.table(
+        "overview", [*heads, "divergences"] if both else heads, rows, text_columns=2
+    )
