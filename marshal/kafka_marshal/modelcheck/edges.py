@@ -1,8 +1,8 @@
 """Export what TLC goes through: every distinct value that a model hands to `Export`.
 
-A concrete model has an ACTION_CONSTRAINT that evaluates `Export(<<...>>)` on each transition. The
+A concrete model has an ACTION_CONSTRAINT that evaluates `Export(value)` on each transition. The
 operator is TRUE in the specification; here it is replaced by `java/Export.java`, compiled once.
-What is in the tuple is a matter between the model and whoever reads the rows.
+What is in the value is a matter between the model and whoever reads the rows.
 """
 
 import hashlib
@@ -17,7 +17,7 @@ from kafka_marshal import cache
 from kafka_marshal.modelcheck import jars, tlc
 from kafka_marshal.modelcheck.errors import ModelCheckError
 from kafka_marshal.modelcheck.output import Progress, TlcResult
-from kafka_marshal.modelcheck.values import Value, parse
+from kafka_marshal.modelcheck.values import Value, function, parse
 
 SOURCE = Path(__file__).parent / "java" / "Export.java"
 
@@ -27,23 +27,31 @@ class Export:
     """A finished export and the run that it comes from."""
 
     path: Path
-    """A row a line, its elements in TLA+ notation, separated by tabs."""
+    """A row a line; `java/Export.java` says how a line is laid out."""
     rows: int
     """Distinct values."""
     calls: int
     """How many transitions they were taken from."""
     result: TlcResult
 
-    def read(self) -> Iterator[tuple[Value, ...]]:
-        """Yield every row, parsed: the elements of the tuple that the model exported.
+    def read(self) -> Iterator[Value]:
+        """Yield every row: what the model handed to `Export`.
 
-        Rows repeat their elements (a claim is the start of many transitions), so each text is
-        parsed once; equal elements are the same object.
+        Rows repeat their parts (a claim is the start of many transitions), so the text of an
+        element or field is parsed once; equal ones are the same object.
         """
         parsed = lru_cache(maxsize=None)(parse)
         with self.path.open(encoding="utf-8") as lines:
             for line in lines:
-                yield tuple(parsed(element) for element in line.rstrip("\n").split("\t"))
+                head, *parts = line.rstrip("\n").split("\t")
+                if head == "<<":
+                    yield tuple(map(parsed, parts))
+                elif head == "[":
+                    pairs: dict[Value, Value] = {}
+                    pairs.update(zip(parts[::2], map(parsed, parts[1::2]), strict=True))
+                    yield function(pairs)
+                else:
+                    yield parsed(head)
 
 
 def export(

@@ -71,6 +71,15 @@ def run(
         return reader.result(seconds=time.monotonic() - started)
 
 
+_running: set[subprocess.Popen[str]] = set()
+
+
+def kill_all() -> None:
+    """End every run of this process; for a caller whose other threads wait in `run`."""
+    for process in tuple(_running):
+        process.kill()
+
+
 def _feed(reader: OutputReader, command: Sequence[str], cwd: Path) -> None:
     process = subprocess.Popen(
         command,
@@ -82,6 +91,7 @@ def _feed(reader: OutputReader, command: Sequence[str], cwd: Path) -> None:
         errors="replace",
     )
     assert process.stdout is not None
+    _running.add(process)
     try:
         with process.stdout as lines:
             for line in lines:
@@ -92,3 +102,5 @@ def _feed(reader: OutputReader, command: Sequence[str], cwd: Path) -> None:
         process.kill()
         process.wait()
         raise
+    finally:
+        _running.discard(process)

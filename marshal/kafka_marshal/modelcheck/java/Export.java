@@ -8,6 +8,7 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.LongAdder;
 import tlc2.util.FP64;
 import tlc2.value.impl.BoolValue;
+import tlc2.value.impl.RecordValue;
 import tlc2.value.impl.TupleValue;
 import tlc2.value.impl.Value;
 
@@ -16,10 +17,11 @@ import tlc2.value.impl.Value;
  * module's name and the method by the operator's.
  *
  * <p>Writes every distinct value once to the file that the system property {@code
- * kafka.marshal.export} names, a line each; the elements of a tuple are separated by tabs, which
- * TLC never prints inside a value. How often it was called goes to {@code FILE.calls} at the end,
- * so that a file without that companion is known to be cut short. Without the property it does
- * nothing.
+ * kafka.marshal.export} names, a line each. The parts of a tuple or a record stand apart, since
+ * rows repeat them: {@code <<} and the elements, or {@code [} and each name and value, all
+ * separated by tabs, which TLC never prints inside a value. How often it was called goes to {@code
+ * FILE.calls} at the end, so that a file without that companion is known to be cut short. Without
+ * the property it does nothing.
  *
  * <p>Values are told apart by the 64-bit fingerprint that TLC itself tells states apart by, so
  * a value that was seen before is never turned into text.
@@ -45,12 +47,20 @@ public final class Export {
   }
 
   private static String line(final Value value) {
-    if (!(value instanceof TupleValue)) {
-      return value.toString();
-    }
     final StringBuilder line = new StringBuilder();
-    for (final Value element : ((TupleValue) value).elems) {
-      line.append(line.length() == 0 ? "" : "\t").append(element);
+    if (value instanceof TupleValue) {
+      line.append("<<");
+      for (final Value element : ((TupleValue) value).elems) {
+        line.append('\t').append(element);
+      }
+    } else if (value instanceof RecordValue) {
+      final RecordValue record = (RecordValue) value;
+      line.append('[');
+      for (int i = 0; i < record.names.length; i++) {
+        line.append('\t').append(record.names[i]).append('\t').append(record.values[i]);
+      }
+    } else {
+      line.append(value);
     }
     return line.toString();
   }

@@ -1,0 +1,185 @@
+"""The models of `spec/`: what there is, and what each must give.
+
+`spec/models.toml` is the only list of models. It is read here, checked for contradictions, and a
+run is compared with it. How a run is made is the concern of `tlc.py`; how the tables about it look,
+of `spec.py` and `stories.py`.
+"""
+
+import enum
+import tomllib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+import kafka_marshal
+from kafka_marshal.modelcheck import tlc
+from kafka_marshal.modelcheck.errors import ModelCheckError
+from kafka_marshal.modelcheck.output import Outcome, Progress, TlcResult
+
+
+class Kind(enum.StrEnum):
+    """What a model is for."""
+
+    SAFETY = "safety"
+    LIVENESS = "liveness"
+    REFINEMENT = "refinement"
+    CONFORMANCE = "conformance"
+    """Its transitions are exported and held against the reducer."""
+    FAULT = "fault"
+    """Must fail: a fault of the original rules, told as a trace."""
+    BROKEN = "broken"
+    """Must fail: a rule left out, so that a property is seen to notice."""
+    REACHABILITY = "reachability"
+    """Must fail: something that has to happen in our models."""
+
+
+@attrs.frozen
+class Model:
+    """One table of models.toml, its keys by the same names."""
+
+    name: str
+    module: Path
+    cfg: Path
+    kind: Kind
+    about: str
+    """One sentence."""
+    expect: Outcome
+    violates: str | None = None
+    """The property that must be violated, where one must be."""
+    states: int | None = None
+    """Distinct states; recorded for models that must not fail, as are edges and depth."""
+    edges: int | None = None
+    depth: int | None = None
+    length: int | None = None
+    """States of the shortest counterexample; recorded for models that must fail."""
+    workers: int = 1
+    """Of models that must not fail; with more than one TLC's depth is not exact and not compared.
+    The others have one worker, so that their counterexample is the shortest and always the same."""
+    deadlock_check: bool = False
+    """Off: a bounded log ends in a deadlock by nature."""
+    tags: tuple[str, ...] = ()
+    """Who else runs it: `test`, `demo`. Written `in` in the file."""
+
+    @property
+    def must_fail(self) -> bool:
+        """Say whether a run without fault would be the fault."""
+        return self.expect is not Outcome.OK
+
+    def run(self, on_progress: Callable[[Progress], None] | None = None) -> TlcResult:
+        """Run TLC on it; raises ModelCheckError as `tlc.run` does."""
+        return tlc.run(
+            self.module,
+            self.cfg,
+            workers=1 if self.must_fail else self.workers,
+            check_deadlock=self.deadlock_check,
+            on_progress=on_progress,
+        )
+
+    def differences(self, result: TlcResult) -> list[str]:
+        """Return in words where a result is not what the file says; nothing if it is."""
+        if otherwise := self.ended_otherwise(result):
+            return [otherwise]
+        return [
+            f"{key}: recorded {'nothing' if recorded is None else f'{recorded:,}'}, now {now:,}"
+            for key, now in self.figures(result).items()
+            if (recorded := getattr(self, key)) != now
+        ]
+
+    def ended_otherwise(self, result: TlcResult) -> str | None:
+        """Say in words if a run ended in another way than it must."""
+        found = _in_words(result.outcome, result.violated)
+        expected = _in_words(self.expect, self.violates)
+        return None if found == expected else f"must give {expected}, gave {found}"
+
+    def figures(self, result: TlcResult) -> dict[str, int]:
+        """Return the numbers of a run that are the same at every run, and so are recorded."""
+        if self.must_fail:
+            return {"length": len(result.trace.states) if result.trace else 0}
+        figures = {"states": result.states, "edges": result.edges}
+        if self.workers == 1 and result.depth is not None:
+            figures["depth"] = result.depth
+        return figures
+
+
+def spec_folder() -> Path:
+    """Return the folder of the specification: the checkout's, or the copy in an installed wheel.
+
+    Raises ModelCheckError if there is neither.
+    """
+    package = Path(kafka_marshal.__file__).parent
+    for folder in (package.parent.parent / "spec", package / "spec"):
+        if (folder / "models.toml").is_file():
+            return folder
+    raise ModelCheckError("there is no spec/models.toml, neither in a checkout nor installed")
+
+
+def read(folder: Path | None = None) -> tuple[Model, ...]:
+    """Return all models of `folder`, by default of our specification, in the file's order.
+
+    Raises ModelCheckError, naming the model, for a table that contradicts itself or the folder.
+    """
+    folder = folder or spec_folder()
+    path = folder / "models.toml"
+    try:
+        tables = tomllib.loads(path.read_text(encoding="utf-8")).get("model", [])
+    except (OSError, tomllib.TOMLDecodeError) as error:
+        raise ModelCheckError(f"{path}: {error}") from error
+    models = tuple(_model(folder, table) for table in tables)
+    names = [model.name for model in models]
+    for name in names:
+        if names.count(name) > 1:
+            raise ModelCheckError(f"{path}: {name} is there twice")
+    return models
+
+
+def find(name: str, models: tuple[Model, ...]) -> Model:
+    """Return the model of this name; a ModelCheckError that lists all names if there is none."""
+    for model in models:
+        if model.name == name:
+            return model
+    known = ", ".join(model.name for model in models)
+    raise ModelCheckError(f"there is no model {name!r}; there are: {known}")
+
+
+_KEYS = {"in" if field.name == "tags" else field.name for field in attrs.fields(Model)}
+_NEEDED = ("name", "module", "cfg", "kind", "about", "expect")
+
+
+def _model(folder: Path, table: Mapping[str, Any]) -> Model:
+    name = table.get("name", "a model without a name")
+
+    def wrong(sentence: str) -> ModelCheckError:
+        return ModelCheckError(f"{folder / 'models.toml'}: {name}: {sentence}")
+
+    if unknown := sorted(set(table) - _KEYS):
+        raise wrong(f"unknown keys: {', '.join(unknown)}")
+    if missing := [key for key in _NEEDED if key not in table]:
+        raise wrong(f"missing keys: {', '.join(missing)}")
+    fields = dict(table)
+    fields["tags"] = tuple(fields.pop("in", ()))
+    try:
+        fields["kind"] = Kind(fields["kind"])
+        fields["expect"] = Outcome(fields["expect"])
+    except ValueError as error:
+        raise wrong(str(error)) from error
+    module = fields["module"].removesuffix(".tla")
+    fields["module"] = folder / f"{module}.tla"
+    fields["cfg"] = folder / fields["cfg"]
+    model = Model(**fields)
+    for file in (model.module, model.cfg):
+        if not file.is_file():
+            raise wrong(f"{file.name} is not there")
+    if not model.cfg.name.startswith(module):
+        raise wrong(f"the name of {model.cfg.name} does not start with its module's")
+    names_a_property = model.expect in (Outcome.INVARIANT, Outcome.PROPERTY)
+    if names_a_property != (model.violates is not None):
+        raise wrong(f"expect = {model.expect!s} and violates = {model.violates}")
+    if model.expect is Outcome.DEADLOCK and not model.deadlock_check:
+        raise wrong("expects a deadlock and does not look for one")
+    return model
+
+
+def _in_words(outcome: Outcome, violated: str | None) -> str:
+    return f"{outcome} {violated}" if violated else str(outcome)
