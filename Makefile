@@ -63,8 +63,9 @@ golden: setup ## Rewrite the whiteboard stories in tests/golden; review them as 
 bench-reducer: setup ## Decode and step a million records in plain CPython
 	$(BIN)/python benchmarks/bench_reducer.py
 
-docs: setup ## Rewrite what is generated: the tables and stories of spec/README.md
-	$(BIN)/python -m kafka_marshal.modelcheck.stories
+docs: setup ## Run every model and write down what it gives: models.toml, traces, spec/README.md
+	$(BIN)/python -m kafka_marshal.modelcheck.spec --update
+	$(BIN)/python -m kafka_marshal.modelcheck.readme
 
 lock: ## Resolve the dependencies anew into the lock files (needs uv)
 	tools/lock.sh

@@ -11,7 +11,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from pathlib import Path
 
@@ -60,7 +60,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 2 if stopped else 1 if failed else 0
 
 
-def run_all(chosen: Sequence[Model]) -> Iterator[tuple[Model, TlcResult | ModelCheckError]]:
+def run_all(
+    chosen: Sequence[Model],
+) -> Generator[tuple[Model, TlcResult | ModelCheckError], None, None]:
     """Run the models, as many at a time as there are cores to work on them; yield as they end.
 
     The long ones start first, so that at the end no core waits for one of them. If the caller

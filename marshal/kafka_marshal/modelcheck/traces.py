@@ -86,10 +86,10 @@ def _changes(path: str, before: Value, now: Value) -> Iterator[tuple[str, Value]
     if before == now:
         return
     if isinstance(before, Function) and isinstance(now, Function) and before.keys() == now.keys():
-        steps = [_step(key) for key in now]
-        if None not in steps:
-            for key, step in zip(now, steps, strict=True):
-                yield from _changes(f"{path}{step}", before[key], now[key])
+        steps = {key: step for key in now if (step := _step(key)) is not None}
+        if len(steps) == len(now):
+            for key in sorted(now, key=steps.__getitem__):
+                yield from _changes(f"{path}{steps[key]}", before[key], now[key])
             return
     if isinstance(before, tuple) and isinstance(now, tuple) and 0 < len(before) <= len(now):
         for n, element in enumerate(now):

@@ -1,0 +1,266 @@
+"""A counterexample of `Marshal.tla`, told in the protocol's words.
+
+One line a step: who sent what, where it landed in the log and what it did there, who read how far,
+who processed which message. Told from two neighbouring states and the name of the action; it does
+not run anything. States of other modules (`MCRecords.tla`) are told as variables that changed.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeAlias
+
+from kafka_marshal.core.verdicts import Accepted, Refused
+from kafka_marshal.modelcheck.output import State, Trace
+from kafka_marshal.modelcheck.values import Function, unparse
+
+# Values of a state, read by name. The specification's types are not Python's: every access below
+# is one that Marshal.tla's Init and actions make good.
+Variables: TypeAlias = Mapping[str, Any]
+
+NONE = -1
+NOBODY = "none"
+START_MS = 1000
+"""Marshal.tla's Start: clocks begin here, since 0 seconds means "never" to the original."""
+
+WHY: Mapping[Refused, str] = {
+    Refused.UNKNOWN_VERSION: "its version is neither 0 nor 1",
+    Refused.HEADER_NOT_DECIMAL: "a header is not decimal",
+    Refused.HEADER_FROM_THE_FUTURE: "a header names an offset at or after its own",
+    Refused.IS_PAUSED: "the group is paused, and not by the sender",
+    Refused.LIVE_OWNER: "the owner is alive",
+    Refused.DOES_NOT_SUPERSEDE: "it does not name the tenure it would end",
+    Refused.LOG_LOST_RECORDS: "its epoch is above the claim's",
+    Refused.SUPERSEDED: "its epoch is older than the claim's",
+    Refused.NOBODY_OWNS: "nobody owns the claim",
+    Refused.FORGED: "the epoch belongs to another instance",
+    Refused.EPOCH_MISSING: "it has no epoch, and the claim was won with headers",
+    Refused.NOT_OWNER: "the sender does not own the claim",
+    Refused.NOT_AHEAD: "it is not ahead of the position",
+    Refused.NEGATIVE_POSITION: "it would set a negative position",
+}
+"""The guards in half a sentence."""
+
+DID: Mapping[Accepted, str] = {
+    Accepted.CLAIMED: "nobody owned",
+    Accepted.RECLAIMED: "the owner wins anew",
+    Accepted.RESTARTED: "another instance of the owner's client",
+    Accepted.TOOK_OVER: "the owner counts as stale",
+    Accepted.REFRESHED: "the owner is alive",
+    Accepted.FAST_RECLAIMED: "a bare heartbeat of the owner's client",
+    Accepted.GRANTED: "a range is granted",
+    Accepted.RELEASED: "nobody owns any more",
+    Accepted.POSITION_SET: "nobody owns any more",
+    Accepted.GROUP_RELEASED: "nobody may go on",
+    Accepted.OVERWRITTEN: "whoever heartbeats owns",
+    Accepted.IGNORED: "the original does nothing with it",
+}
+"""What accepted records did, in half a sentence."""
+
+
+def story(trace: Trace, violated: str | None = None) -> list[str]:
+    """Return the steps of a counterexample as lines, and what is wrong at its end.
+
+    Steps are numbered like TLC's states after the first; where time passes, so do several steps
+    in one line.
+    """
+    tell = _tell_marshal if _is_marshal(trace.states[0].variables) else _tell_changes
+    width = len(str(len(trace.states) - 1))
+    lines = [f"{number:>{width}}  {line}" for number, line in tell(trace)]
+    return [*lines, *(f"{'':{width}}  {line}" for line in _ending(trace, violated))]
+
+
+def _is_marshal(variables: Variables) -> bool:
+    return {"log", "history", "verdicts", "view", "known", "outbox", "kept"} <= variables.keys()
+
+
+def _ending(trace: Trace, violated: str | None) -> Iterator[str]:
+    last = len(trace.states) - 1
+    if trace.back_to == last:
+        yield "From here on nothing happens any more."
+    elif trace.back_to is not None:
+        steps = (
+            f"step {last}" if trace.back_to + 1 == last else f"steps {trace.back_to + 1} to {last}"
+        )
+        yield f"From here on {steps} again, for ever."
+    if violated:
+        yield f"{violated} does not hold."
+
+
+def _tell_changes(trace: Trace) -> Iterator[tuple[int, str]]:
+    """Tell any module's steps: the action and the variables that it changed."""
+    before: Variables = {}
+    for number, state in enumerate(trace.states):
+        changed = [
+            f"{name} = {unparse(value)}"
+            for name, value in state.variables.items()
+            if name not in before or before[name] != value
+        ]
+        yield number, f"{state.action or 'at first'}: {', '.join(changed) or 'nothing changes'}"
+        before = state.variables
+
+
+def _tell_marshal(trace: Trace) -> Iterator[tuple[int, str]]:
+    states: tuple[State, ...] = trace.states
+    timed = any(state.variables["now"] != states[0].variables["now"] for state in states)
+    for number in range(1, len(states)):
+        before, after = states[number - 1].variables, states[number].variables
+        action = states[number].action
+        if action == "Tick":
+            # Told by the last of several in a row.
+            if number + 1 == len(states) or states[number + 1].action != "Tick":
+                yield number, f"{_clock(after)}  time passes"
+            continue
+        line = TOLD[action](before, after)
+        yield number, f"{_clock(after)}  {line}" if timed else line
+
+
+def _clock(variables: Variables) -> str:
+    return f"{(variables['now'] - START_MS) // 1000} s"
+
+
+def _who(variable: str, before: Variables, after: Variables) -> str:
+    """Return the instance at which a function of instances changed."""
+    (who,) = (i for i in after[variable] if before[variable][i] != after[variable][i])
+    return str(who)
+
+
+def _send(before: Variables, after: Variables) -> str:
+    if before["outbox"] == after["outbox"]:
+        return f"{_who('kept', before, after)} sends ReleasingPartition, which is lost"
+    who = _who("outbox", before, after)
+    sent = after["outbox"][who][-1]
+    line = f"{who} sends {_described(sent)}"
+    ahead_s = sent["message"]["unix_s"] - after["now"] // 1000
+    return f"{line}; its clock is {ahead_s} s ahead" if ahead_s > 0 else line
+
+
+def _append(before: Variables, after: Variables) -> str:
+    record = after["log"][-1]
+    verdict = after["verdicts"][-1]
+    claims = before["history"][-1], after["history"][-1]
+    line = f"offset {record['offset']}: {record['message']['instance_id']}'s {_described(record)}"
+    if record["stale"]:
+        line += ", the owner is stale by now"
+    if record["pause_over"]:
+        line += ", the pause is over by now"
+    name = re.sub(r"(?<!^)(?=[A-Z])", "_", verdict).upper()
+    if name in Refused.__members__:
+        return f"{line}: refused by {verdict}, {WHY[Refused[name]]}"
+    return f"{line}: {verdict}, {DID[Accepted[name]]}{_effects(*claims)}"
+
+
+def _read(before: Variables, after: Variables) -> str:
+    who = _who("view", before, after)
+    offset = after["log"][before["view"][who]]["offset"]
+    was, now = before["known"][who], after["known"][who]
+    line = f"{who} reads offset {offset}"
+    if _owner(was) != _owner(now) or was["epoch"] != now["epoch"]:
+        owner = _owner(now)
+        epoch = f", epoch {now['epoch']}" if now["epoch"] != NONE and owner != NOBODY else ""
+        sees = "nobody owns" if owner == NOBODY else f"{_self(owner, who)} owns{epoch}"
+        # After as many records the log itself may say otherwise: fault (c).
+        by_log = after["history"][after["view"][who]]
+        line += f": {sees}" + (", by its own clock" if _owner(by_log) != owner else "")
+    granted = after["kept"][who]["granted"] - before["kept"][who]["granted"]
+    if granted:
+        line += f"; granted to it: {_messages(granted)}"
+    return line
+
+
+def _process(before: Variables, after: Variables) -> str:
+    who = _who("kept", before, after)
+    counts = {
+        message: count
+        for message, count in _pairs(after["processed"])
+        if dict(_pairs(before["processed"]))[message] != count
+    }
+    line = f"{who} processes {_messages(counts)}"
+    most = max(counts.values())
+    if most == 1:
+        return line
+    repeated = [message for message, count in counts.items() if count == most]
+    which = "" if len(repeated) == len(counts) else f", {_messages(repeated)}"
+    return f"{line}{which} for the {_ordinal(most)} time"
+
+
+def _status(words: str) -> Callable[[Variables, Variables], str]:
+    return lambda before, after: f"{_who('status', before, after)} {words}"
+
+
+TOLD: Mapping[str, Callable[[Variables, Variables], str]] = {
+    "SendClaimingPartition": _send,
+    "SendHeartbeat": _send,
+    "SendReleasingPartition": _send,
+    "SendClaimingMessages": _send,
+    "SendReleaseGroup": _send,
+    "Append": _append,
+    "Read": _read,
+    "Process": _process,
+    "ProcessGrant": _process,
+    "Crash": _status("crashes"),
+    "Restart": _status("starts, a new instance of a crashed client"),
+    "Stall": _status("stalls"),
+    "Resume": _status("goes on"),
+}
+"""How each action but Tick is told; the actions of Marshal.tla, by name."""
+
+
+def _described(record: Any) -> str:
+    message, headers = record["message"], record["headers"]
+    words = [str(message["type"])]
+    match message["type"]:
+        case "Heartbeat" | "ReleasingPartition":
+            words.append(f"at {message['offset']}")
+        case "ClaimingMessages":
+            words.append(f"up to {message['offset']}")
+        case "ReleaseGroup":
+            words.append(f"until {message['expires_unix_s'] - START_MS // 1000} s")
+    carried = [
+        f"{name.replace('_', '-')} {headers[name]}"
+        for name in ("epoch", "supersedes", "set_position")
+        if headers[name] != NONE
+    ]
+    return " ".join(words) + (f" ({', '.join(carried)})" if carried else "")
+
+
+def _effects(before: Any, after: Any) -> str:
+    """Say what a record changed in its claim, beyond clocks."""
+    found = []
+    old, new = _owner(before), _owner(after)
+    if new not in (old, NOBODY):
+        found.append(f"{new} owns" + (f" instead of {old}" if old != NOBODY else ""))
+    if after["epoch"] != before["epoch"]:
+        found.append(f"epoch {after['epoch']}")
+    if after["position"] != before["position"]:
+        found.append(f"position {before['position']} → {after['position']}")
+    until, was_until = after["paused_until_ms"], before["paused_until_ms"]
+    if until != was_until:
+        paused = f"paused for {after['pauser']} until {(until - START_MS) // 1000} s"
+        found.append("the pause ends" if until == NONE else paused)
+    return "".join(f"; {words}" for words in found)
+
+
+def _owner(claim: Any) -> str:
+    # The original keeps the owner's ids after a release and forgets the heartbeat.
+    return NOBODY if claim["last_heartbeat_ms"] == NONE else str(claim["owner_instance"])
+
+
+def _self(owner: str, who: str) -> str:
+    return "it" if owner == who else owner
+
+
+def _messages(numbers: Any) -> str:
+    listed = ", ".join(map(str, sorted(numbers)))
+    return f"message{'s' if len(numbers) > 1 else ''} {listed}"
+
+
+def _ordinal(count: int) -> str:
+    return {2: "second", 3: "third"}.get(count, f"{count}th")
+
+
+def _pairs(counted: Any) -> Iterator[tuple[int, int]]:
+    """Yield message and count; the domain is 0 .. n, or 1 .. n and then a sequence."""
+    if isinstance(counted, Function):
+        yield from ((int(str(m)), int(str(n))) for m, n in counted.items())
+    else:
+        yield from enumerate(counted, start=1)

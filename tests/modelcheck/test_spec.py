@@ -1,0 +1,108 @@
+import time
+from pathlib import Path
+
+import pytest
+
+from kafka_marshal.modelcheck import models, spec, tlc, traces
+
+pytestmark = pytest.mark.tlc
+
+LIST = """# The hours of a day.
+[[model]]
+name = "Clock_Day"
+module = "Clock"
+cfg = "Clock_Day.cfg"
+kind = "safety"
+about = "A day has four hours."
+expect = "ok"
+states = 99 # counted by hand
+
+# And what it is not.
+[[model]]
+name = "Clock_Early"
+module = "Clock"
+cfg = "Clock_Early.cfg"
+kind = "broken"
+about = "A day of three hours."
+expect = "invariant"
+violates = "Early"
+"""
+
+
+@pytest.fixture
+def folder(clock: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = clock.parent
+    (folder / "Clock_Day.cfg").write_text("SPECIFICATION Spec\nINVARIANT Fine")
+    (folder / "Clock_Early.cfg").write_text("SPECIFICATION Spec\nINVARIANT Early")
+    (folder / "models.toml").write_text(LIST)
+    monkeypatch.setattr(models, "spec_folder", lambda: folder)
+    return folder
+
+
+def test_what_is_written_down_is_what_the_next_run_compares_with(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert spec.main([]) == 1
+    said = capsys.readouterr().out
+    assert "states: recorded 99, now 4" in said
+    assert "length: recorded nothing, now 4" in said
+    assert "2 models: 0 as recorded, 2 not" in said
+
+    assert spec.main(["--update"]) == 0
+    recorded = (folder / "models.toml").read_text()
+    assert recorded == LIST.replace(
+        "states = 99 # counted by hand\n", "states = 4\nedges = 4\ndepth = 4\n"
+    ).replace('violates = "Early"\n', 'violates = "Early"\nlength = 4\n')
+    assert [path.name for path in (folder / "traces").iterdir()] == ["Clock_Early.json"]
+
+    capsys.readouterr()
+    assert spec.main([]) == 0
+    assert "2 models: 2 as recorded" in capsys.readouterr().out
+
+
+def test_another_counterexample_than_the_kept_one_is_a_difference(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert spec.main(["--update", "Clock_Early"]) == 0
+    kept = folder / "traces" / "Clock_Early.json"
+    kept.write_text(kept.read_text().replace('"hour": "2"', '"hour": "7"'))
+    assert spec.main(["Clock_Early"]) == 1
+    assert "another counterexample" in capsys.readouterr().out
+
+
+def test_a_model_that_ends_otherwise_is_not_written_down(folder: Path) -> None:
+    (folder / "Clock_Day.cfg").write_text("SPECIFICATION Spec\nINVARIANT Early")
+    assert spec.main(["--update", "Clock_Day"]) == 1
+    assert (folder / "models.toml").read_text() == LIST
+
+
+def test_what_cannot_be_run_is_exit_code_2(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "Clock_Day.cfg").write_text("SPECIFICATION Gone")
+    assert spec.main(["Clock_Day"]) == 2
+    assert "Gone" in capsys.readouterr().out
+    assert spec.main(["Nope"]) == 2
+    (folder / "traces").mkdir()
+    (folder / "traces" / "Clock_Old.json").touch()
+    assert spec.main([]) == 2
+    assert "no model keeps Clock_Old.json" in capsys.readouterr().err
+
+
+def test_who_stops_listening_stops_the_runs(folder: Path) -> None:
+    module = folder / "Clock.tla"
+    module.write_text(module.read_text().replace("hour < 3 /\\", "hour < 2000000000 /\\"))
+    (folder / "Clock_Day.cfg").write_text("SPECIFICATION Spec")
+    started = time.monotonic()
+    runs = spec.run_all(models.read(folder))
+    assert next(runs)[0].name == "Clock_Early"
+    runs.close()
+    assert time.monotonic() - started < 30
+    assert not tlc._running
+
+
+def test_a_reachability_model_keeps_no_counterexample(folder: Path) -> None:
+    (folder / "models.toml").write_text(LIST.replace('"broken"', '"reachability"'))
+    assert spec.main(["--update", "Clock_Early"]) == 0
+    assert not (folder / "traces").exists()
+    assert not any(map(traces.is_kept, models.read(folder)))

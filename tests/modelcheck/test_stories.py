@@ -1,0 +1,203 @@
+import re
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafka_marshal.core.verdicts import Accepted, Refused
+from kafka_marshal.modelcheck import models, readme, stories, traces
+from kafka_marshal.modelcheck.errors import ModelCheckError
+from kafka_marshal.modelcheck.output import State, Trace
+from kafka_marshal.modelcheck.values import Function, Value, function, parse, record
+
+DATA = Path(__file__).parent / "data"
+
+
+def document_amo() -> Trace:
+    return traces.loads((DATA / "document_amo.json").read_text())
+
+
+def test_a_counterexample_reads_like_a_story() -> None:
+    told = "\n".join(stories.story(document_amo(), "AtMostOnce")) + "\n"
+    assert told == (DATA / "document_amo.txt").read_text()
+
+
+CLAIM = """[owner_instance |-> "a1", owner_client |-> "a", epoch |-> 4, position |-> 2,
+    last_heartbeat_ms |-> 1000, clock_ms |-> 1000, won_with_headers |-> TRUE,
+    pauser |-> "none", paused_until_ms |-> -1, last_release_ms |-> -1]"""
+HEADERS = "[present |-> TRUE, epoch |-> 3, seen |-> -1, supersedes |-> -1, set_position |-> -1]"
+
+
+def with_fields(value: Value, **fields: Value) -> Value:
+    assert isinstance(value, Function)
+    merged: dict[Value, Value] = dict(value)
+    merged.update(fields.items())
+    return function(merged)
+
+
+def step(action: str, changes: dict[str, Value], **first: Value) -> str:
+    """Tell one step between a small state and the same with some variables changed."""
+    variables: dict[str, Value] = {
+        "log": (),
+        "history": (parse(CLAIM),),
+        "verdicts": (),
+        "status": record(a1="up", b1="up"),
+        "view": record(a1=0, b1=0),
+        "known": record(a1=parse(CLAIM), b1=parse(CLAIM)),
+        "outbox": record(a1=(), b1=()),
+        "kept": record(
+            a1=record(granted=frozenset(), next=0), b1=record(granted=frozenset(), next=0)
+        ),
+        "processed": parse("(0 :> 0 @@ 1 :> 1)"),
+        "now": 1000,
+        **first,
+    }
+    told = stories.story(Trace((State("", variables), State(action, variables | changes))))
+    (line,) = told
+    return line.removeprefix("1  ")
+
+
+def message(kind: str, **fields: Value) -> Value:
+    text = f"""[headers |-> {HEADERS}, offset |-> 5, stale |-> FALSE, pause_over |-> FALSE,
+        message |-> [type |-> "{kind}", instance_id |-> "b1", client_id |-> "b", unix_s |-> 1,
+                     offset |-> 2, expires_unix_s |-> 9, version |-> 1]]"""
+    return with_fields(parse(text), **fields)
+
+
+@pytest.mark.parametrize(
+    ("action", "kind", "line"),
+    [
+        ("SendHeartbeat", "Heartbeat", "b1 sends Heartbeat at 2 (epoch 3)"),
+        ("SendClaimingMessages", "ClaimingMessages", "b1 sends ClaimingMessages up to 2 (epoch 3)"),
+        ("SendReleaseGroup", "ReleaseGroup", "b1 sends ReleaseGroup until 8 s (epoch 3)"),
+        ("SendClaimingPartition", "ClaimingPartition", "b1 sends ClaimingPartition (epoch 3)"),
+    ],
+)
+def test_sending_names_the_sender_the_message_and_its_headers(
+    action: str, kind: str, line: str
+) -> None:
+    assert step(action, {"outbox": record(a1=(), b1=(message(kind),))}) == line
+
+
+def test_a_release_that_is_lost_is_told_as_lost() -> None:
+    kept = parse("[a1 |-> [granted |-> {}, next |-> 1], b1 |-> [granted |-> {}, next |-> 0]]")
+    assert step("SendReleasingPartition", {"kept": kept}) == (
+        "a1 sends ReleasingPartition, which is lost"
+    )
+
+
+def test_a_refused_record_names_the_guard_and_why() -> None:
+    changes: dict[str, Value] = {
+        "log": (message("Heartbeat", stale=True),),
+        "verdicts": ("Superseded",),
+        "history": (parse(CLAIM), parse(CLAIM)),
+    }
+    assert step("Append", changes) == (
+        "offset 5: b1's Heartbeat at 2 (epoch 3), the owner is stale by now: "
+        "refused by Superseded, its epoch is older than the claim's"
+    )
+
+
+def test_an_accepted_record_tells_what_it_changed() -> None:
+    after = with_fields(
+        parse(CLAIM), owner_instance="b1", epoch=5, position=3, paused_until_ms=4000, pauser="b1"
+    )
+    changes: dict[str, Value] = {
+        "log": (message("ClaimingPartition", headers=parse(HEADERS.replace("3", "-1"))),),
+        "verdicts": ("TookOver",),
+        "history": (parse(CLAIM), after),
+    }
+    assert step("Append", changes) == (
+        "offset 5: b1's ClaimingPartition: TookOver, the owner counts as stale; "
+        "b1 owns instead of a1; epoch 5; position 2 → 3; paused for b1 until 3 s"
+    )
+
+
+@pytest.mark.parametrize(
+    ("action", "status", "line"),
+    [
+        ("Crash", "crashed", "b1 crashes"),
+        ("Stall", "stalled", "b1 stalls"),
+        ("Restart", "again", "b1 starts, a new instance of a crashed client"),
+        ("Resume", "again", "b1 goes on"),
+    ],
+)
+def test_what_happens_to_an_instance_is_told(action: str, status: str, line: str) -> None:
+    assert step(action, {"status": record(a1="up", b1=status)}) == line
+
+
+def test_the_end_says_whether_it_goes_on_for_ever() -> None:
+    trace = document_amo()
+    last = len(trace.states) - 1
+    stutters = stories.story(attrs.evolve(trace, back_to=last))
+    assert stutters[-1].strip() == "From here on nothing happens any more."
+    loops = stories.story(attrs.evolve(trace, back_to=2), "FreeClaimTaken")
+    assert [line.strip() for line in loops[-2:]] == [
+        f"From here on steps 3 to {last} again, for ever.",
+        "FreeClaimTaken does not hold.",
+    ]
+
+
+def test_another_modules_steps_are_told_by_their_variables() -> None:
+    trace = Trace((State("", {"x": 1, "y": ()}), State("Up", {"x": 2, "y": ()})))
+    assert stories.story(trace) == ["0  at first: x = 1, y = <<>>", "1  Up: x = 2"]
+
+
+def test_every_verdict_and_every_action_can_be_told() -> None:
+    assert set(stories.WHY) == set(Refused)
+    assert set(stories.DID) == set(Accepted)
+    text = (models.spec_folder() / "Marshal.tla").read_text()
+    (following,) = re.findall(r"(?ms)^Next ==\n(.*?)\n\n", text)
+    actions = set(re.findall(r"\\/ ([A-Z]\w+)", following))
+    assert actions == set(stories.TOLD) | {"Tick"}
+
+
+@st.composite
+def behaviours(draw: st.DrawFn) -> Trace:
+    """States that share a shape, as a specification's do, and some that do not."""
+    numbers = st.integers(0, 2)
+    claims = st.builds(lambda a, b: record(owner=a, at=b), st.sampled_from("ab"), numbers)
+    variables: dict[str, st.SearchStrategy[Value]] = {
+        "now": numbers,
+        "log": st.lists(claims, max_size=3).map(tuple),
+        "known": st.builds(lambda a, b: record(a1=a, b1=b), claims, claims),
+        "counts": st.builds(lambda a, b: function({0: a, 5: b}), numbers, numbers),
+        "odd": st.one_of(
+            numbers, st.just(()), st.builds(lambda a: function({"a b": a}), numbers), claims
+        ),
+    }
+    states = draw(st.lists(st.fixed_dictionaries(variables), min_size=1, max_size=5))
+    back_to: Any = draw(st.none() | st.integers(0, len(states) - 1))
+    return Trace(tuple(State("Up", state) for state in states), back_to)
+
+
+@given(behaviours())
+def test_a_counterexample_survives_being_kept(trace: Trace) -> None:
+    assert traces.loads(traces.dumps(trace)) == trace
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{}", '{"back_to": null, "states": [{"action": "", "changes": {"a": "<<"}}]}']
+)
+def test_a_damaged_file_is_named(text: str) -> None:
+    with pytest.raises(ModelCheckError, match=r"^X\.json: "):
+        traces.loads(text, "X.json")
+
+
+def test_the_page_of_the_specification_is_what_its_models_give() -> None:
+    assert readme.main(["--check"]) == 0
+
+
+def test_what_people_wrote_around_the_generated_part_stays() -> None:
+    folder = models.spec_folder()
+    page = f"# Mine\n\n{readme.BEGIN}\nold\n{readme.END}\n\nAlso mine.\n"
+    renewed = readme.renewed(page, folder)
+    assert renewed.startswith("# Mine\n\n")
+    assert renewed.endswith("\n\nAlso mine.\n")
+    assert "\nold\n" not in renewed
+    assert readme.renewed(renewed, folder) == renewed
+    with pytest.raises(ModelCheckError, match="second"):
+        readme.renewed(f"# Mine\n{readme.BEGIN}\n", folder)
