@@ -40,6 +40,144 @@ Base ==
      stalls_max          |-> 0,
      release_may_be_lost |-> FALSE]
 
-AmoTwo == Base
+All(sends) == [i \in {"a1", "a2", "b1", "admin"} |-> sends]
+
+\* Two consumers of two clients.
+AmoTwo == [Base EXCEPT !.batch = 2]
 AloTwo == [Base EXCEPT !.mode = "ALO"]
+
+\* The same with longer logs and one message, which everybody would like to process.
+AmoTwoDeep == [Base EXCEPT !.message_count = 1, !.log_max = 6]
+
+\* Three instances, two of one client: a1 crashes and a2 comes back in its place.
+AmoRestart ==
+    [Base EXCEPT
+        !.client_of = Restarting,
+        !.crashes_max = 1,
+        !.message_count = 1,
+        !.sends_max = [a1 |-> Sends(1, 1, 0, 1, 0), a2 |-> Sends(1, 1, 0, 1, 0),
+                       b1 |-> Sends(1, 0, 0, 1, 0)],
+        !.log_max = 5]
+AloRestart == [AmoRestart EXCEPT !.mode = "ALO", !.log_max = 6]
+
+\* The same three, and a1 and a2 both live: a client id used twice.
+AmoTwins ==
+    [AmoRestart EXCEPT
+        !.starts_up = {"a1", "a2", "b1"},
+        !.crashes_max = 0,
+        !.sends_max = All(Sends(1, 1, 0, 1, 0)),
+        !.log_max = 4]
+AloTwins == [AmoTwins EXCEPT !.mode = "ALO"]
+
+\* An administrator pauses the group, claims, and sets the position back.
+AmoAdmin ==
+    [Base EXCEPT
+        !.client_of = OneAndAdmin,
+        !.starts_up = {"a1", "admin"},
+        !.admins = {"admin"},
+        !.sends_max = [a1 |-> Sends(2, 1, 0, 2, 0), admin |-> Sends(1, 1, 1, 0, 1)],
+        !.log_max = 6]
+AloAdmin == [AmoAdmin EXCEPT !.mode = "ALO", !.set_targets = {0, 2}, !.log_max = 7]
+
+\* A fleet half moved: the original's instances beside ours, here under one client id.
+AmoMixed ==
+    [AmoRestart EXCEPT
+        !.headerless = {"a1"},
+        !.sends_max = [a1 |-> Sends(1, 1, 1, 1, 0), a2 |-> Sends(1, 1, 0, 1, 0),
+                       b1 |-> Sends(1, 0, 0, 1, 0)],
+        !.starts_up = {"a1", "a2"},
+        !.client_of = [a1 |-> "a", a2 |-> "a"],
+        !.crashes_max = 1]
+AloMixed == [AmoMixed EXCEPT !.mode = "ALO"]
+
+\* The original's instances only, and its fast reclaim.
+AloHeaderless == [AloRestart EXCEPT !.headerless = {"a1", "a2", "b1"}, !.log_max = 5]
+
+\* The administrator among the original's instances.
+AloHeaderlessAdmin ==
+    [AloAdmin EXCEPT
+        !.client_of = [a1 |-> "a", a2 |-> "a", admin |-> "admin"],
+        !.headerless = {"a1", "a2"},
+        !.starts_up = {"a1", "a2", "admin"},
+        !.set_targets = {0},
+        !.sends_max = [a1 |-> Sends(2, 1, 0, 0, 0), a2 |-> Sends(0, 1, 0, 0, 0),
+                       admin |-> Sends(1, 0, 1, 0, 1)],
+        !.log_max = 7]
+
+\* Measured time, to say what staleness is worth, and for liveness.
+ClockTwo ==
+    [Base EXCEPT
+        !.time_is_free = FALSE,
+        !.mode = "ALO",
+        !.message_count = 1,
+        !.sends_max = All(Sends(1, 1, 1, 0, 0)),
+        !.log_max = 4]
+OwnClocks == [ClockTwo EXCEPT !.readers_own_clock = TRUE]
+Liveness ==
+    [ClockTwo EXCEPT
+        !.message_count = 0,
+        !.sends_max = [a1 |-> Sends(2, 1, 1, 0, 0), b1 |-> Sends(3, 0, 0, 0, 0)],
+        !.crashes_max = 1,
+        !.stalls_max = 1,
+        !.log_max = 10]
+
+\* Just enough for an action to happen.
+Small ==
+    [Base EXCEPT
+        !.client_of = [a1 |-> "a", a2 |-> "a", admin |-> "admin"],
+        !.starts_up = {"a1", "admin"},
+        !.admins = {"admin"},
+        !.crashes_max = 1,
+        !.stalls_max = 1,
+        !.sends_max = All(Sends(1, 1, 1, 1, 1)),
+        !.log_max = 3]
+SmallAlo == [Small EXCEPT !.mode = "ALO"]
+SmallClock == [Small EXCEPT !.time_is_free = FALSE]
+
+(***************************************************************************)
+(* Ways to break the rules.  A configuration puts one of these in the      *)
+(* place of a guard or of a consumer's rule; a property must then fail, or *)
+(* the model would not have needed the rule.                               *)
+(***************************************************************************)
+
+\* In the place of any guard.
+Waived(claim, record) == FALSE
+Granting(claim, record) == TRUE
+
+\* R3 without the maximum.
+MovedBlindly(claim, record) == record.message.offset
+
+\* A win that keeps the epoch of its predecessor.
+WonUnderTheOldEpoch(claim, record) ==
+    [claim EXCEPT
+        !.owner_instance    = record.message.instance_id,
+        !.owner_client      = record.message.client_id,
+        !.epoch             = IF @ = NONE THEN record.offset ELSE @,
+        !.last_heartbeat_ms = claim.clock_ms,
+        !.won_with_headers  = record.headers.present,
+        !.paused_until_ms   = IF FromPauser(claim, record) THEN NONE ELSE @]
+
+\* A ReleaseGroup, or a release, that leaves the owner in place.
+KeepsOwner(claim) == claim
+
+\* R2 by client id, as the document has it.
+BelievesByClient(i, claim) == claim.owner_client = ClientOf[i]
+
+\* R4 as if asking were being granted.
+GrantsItself(i, offset) == known[i].position .. offset - 1
+
+\* R4 with what it asked for, in the place of what was granted.
+GrantsWhatWasAsked(i, before, record, verdict, owns) ==
+    IF record.message.instance_id = i /\ record.message.type = "ClaimingMessages"
+    THEN record.message.offset - 1 .. record.message.offset - 1
+    ELSE {}
+
+\* R5, R6, R7 dropped.
+InAnyWindow(i) == TRUE
+NeverOutstanding(i) == FALSE
+NeverResigned(i, claim) == FALSE
+
+\* ALO that commits before it processed.
+CommitsAhead(i) == Min(kept[i].next + 1, MessageCount)
+
 =============================================================================

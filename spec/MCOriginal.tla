@@ -96,6 +96,8 @@ KeepsPosition(claim) == claim.position
 
 ZombieUndoesSet ==
     [HeartbeatInPause EXCEPT
+        !.message_count = 0,
+        !.pause_s = 1,
         !.sends_max = [a1 |-> Sends(1, 1, 0, 0, 0), admin |-> Sends(1, 0, 1, 0, 1)]]
 
 \* (f) Nobody is late, and still: once a ReleaseGroup was seen, the next win resets the

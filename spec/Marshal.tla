@@ -571,6 +571,21 @@ ReleasedByWinnerAt(k) ==
 
 ReleasedByWinner == ForLast(ReleasedByWinnerAt)
 
+\* R1b: where a client's instances never overlap, what a dead one still had in flight
+\* does not take the claim back from its living successor.
+PredecessorStaysOutAt(k) ==
+    verdicts[k] = "Restarted" =>
+        ~(status[SenderOf(k)] = "crashed" /\ status[Before(k).owner_instance] = "up")
+
+PredecessorStaysOut == ForLast(PredecessorStaysOutAt)
+
+\* R1c, R9: without headers nobody displaces an owner that won with them, unless stale.
+HeadersOutrankAt(k) ==
+    verdicts[k] \in {"Restarted", "FastReclaimed"} /\ ~log[k].headers.present =>
+        ~Before(k).won_with_headers
+
+HeadersOutrank == ForLast(HeadersOutrankAt)
+
 (***************************************************************************)
 (* Refinement: whoever looks only at the end of the log sees a lease.      *)
 (***************************************************************************)
@@ -598,14 +613,12 @@ FairSpec == Spec /\ Fairness
 
 SomebodyStaysUp == \E i \in Instances \ Admins : <>[](status[i] = "up")
 
+\* Dead is crashed, or stalled for good.
 DeadOwnerReplaced ==
     SomebodyStaysUp =>
-        \A i \in Instances :
-            (Latest.owner_instance = i /\ status[i] = "crashed")
-                ~> (Latest.owner_instance # i)
+        \A i \in Instances : ~<>[](Latest.owner_instance = i /\ status[i] # "up")
 
-FreeClaimTaken ==
-    SomebodyStaysUp => (~IsOwned(Latest) ~> IsOwned(Latest))
+FreeClaimTaken == SomebodyStaysUp => []<>IsOwned(Latest)
 
 (***************************************************************************)
 (* What must be reachable.  Each of these must fail: an action or a verdict*)
