@@ -21,7 +21,7 @@ def document_amo() -> Trace:
 
 
 def test_a_counterexample_reads_like_a_story() -> None:
-    told = "\n".join(stories.story(document_amo(), "AtMostOnce")) + "\n"
+    told = stories.tell(document_amo(), "AtMostOnce") + "\n"
     assert told == (DATA / "document_amo.txt").read_text()
 
 
@@ -55,9 +55,8 @@ def step(action: str, changes: dict[str, Value], **first: Value) -> str:
         "now": 1000,
         **first,
     }
-    told = stories.story(Trace((State("", variables), State(action, variables | changes))))
-    (line,) = told
-    return line.removeprefix("1  ")
+    told = stories.tell(Trace((State("", variables), State(action, variables | changes))))
+    return told.removeprefix("1  ")
 
 
 def message(kind: str, **fields: Value) -> Value:
@@ -132,9 +131,9 @@ def test_what_happens_to_an_instance_is_told(action: str, status: str, line: str
 def test_the_end_says_whether_it_goes_on_for_ever() -> None:
     trace = document_amo()
     last = len(trace.states) - 1
-    stutters = stories.story(attrs.evolve(trace, back_to=last))
-    assert stutters[-1].strip() == "From here on nothing happens any more."
-    loops = stories.story(attrs.evolve(trace, back_to=2), "FreeClaimTaken")
+    stutters = stories.tell(attrs.evolve(trace, back_to=last))
+    assert stutters.splitlines()[-1].strip() == "From here on nothing happens any more."
+    loops = stories.tell(attrs.evolve(trace, back_to=2), "FreeClaimTaken").splitlines()
     assert [line.strip() for line in loops[-2:]] == [
         f"From here on steps 3 to {last} again, for ever.",
         "FreeClaimTaken does not hold.",
@@ -143,7 +142,7 @@ def test_the_end_says_whether_it_goes_on_for_ever() -> None:
 
 def test_another_modules_steps_are_told_by_their_variables() -> None:
     trace = Trace((State("", {"x": 1, "y": ()}), State("Up", {"x": 2, "y": ()})))
-    assert stories.story(trace) == ["0  at first: x = 1, y = <<>>", "1  Up: x = 2"]
+    assert stories.tell(trace) == "0  at first: x = 1, y = <<>>\n1  Up: x = 2"
 
 
 def test_every_verdict_and_every_action_can_be_told() -> None:

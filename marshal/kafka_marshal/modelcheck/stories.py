@@ -57,16 +57,17 @@ DID: Mapping[Accepted, str] = {
 """What accepted records did, in half a sentence."""
 
 
-def story(trace: Trace, violated: str | None = None) -> list[str]:
-    """Return the steps of a counterexample as lines, and what is wrong at its end.
+def tell(trace: Trace, violated: str | None = None) -> str:
+    """Return a counterexample as text: a line for each step, and what is wrong at its end.
 
     Steps are numbered like TLC's states after the first; where time passes, so do several steps
     in one line.
     """
-    tell = _tell_marshal if _is_marshal(trace.states[0].variables) else _tell_changes
+    steps = _marshal_steps if _is_marshal(trace.states[0].variables) else _plain_steps
     width = len(str(len(trace.states) - 1))
-    lines = [f"{number:>{width}}  {line}" for number, line in tell(trace)]
-    return [*lines, *(f"{'':{width}}  {line}" for line in _ending(trace, violated))]
+    lines = [f"{number:>{width}}  {line}" for number, line in steps(trace)]
+    lines += [f"{'':{width}}  {line}" for line in _ending(trace, violated)]
+    return "\n".join(lines)
 
 
 def _is_marshal(variables: Variables) -> bool:
@@ -86,7 +87,7 @@ def _ending(trace: Trace, violated: str | None) -> Iterator[str]:
         yield f"{violated} does not hold."
 
 
-def _tell_changes(trace: Trace) -> Iterator[tuple[int, str]]:
+def _plain_steps(trace: Trace) -> Iterator[tuple[int, str]]:
     """Tell any module's steps: the action and the variables that it changed."""
     before: Variables = {}
     for number, state in enumerate(trace.states):
@@ -99,7 +100,7 @@ def _tell_changes(trace: Trace) -> Iterator[tuple[int, str]]:
         before = state.variables
 
 
-def _tell_marshal(trace: Trace) -> Iterator[tuple[int, str]]:
+def _marshal_steps(trace: Trace) -> Iterator[tuple[int, str]]:
     states: tuple[State, ...] = trace.states
     timed = any(state.variables["now"] != states[0].variables["now"] for state in states)
     for number in range(1, len(states)):
