@@ -64,7 +64,7 @@ def fields(value: Value) -> Mapping[str, Any]:
     return {str(name): field for name, field in value.items()}
 
 
-def _nothing(value: object) -> object:
+def _nothing(value: Any) -> Any:
     return None if value in (NONE, NOBODY) and not isinstance(value, bool) else value
 
 
@@ -84,7 +84,7 @@ def record(value: Value) -> Record:
         offset=given["offset"],
         timestamp_ms=given["timestamp_ms"],
         message=message(given["message"]),
-        headers=Headers(**headers),  # type: ignore[arg-type]
+        headers=Headers(**headers),
     )
 
 
@@ -94,15 +94,15 @@ def message(value: Value) -> Message:
     kind = MESSAGES[given["type"]]
     names = {field.name for field in attrs.fields(kind)}
     is_group = kind is ReleaseGroup
-    addressed = {"group_id": "g", "topic": "" if is_group else "t", "partition": 0}
+    addressed: dict[str, Any] = {"group_id": "g", "topic": "" if is_group else "t", "partition": 0}
     return kind(**addressed, **{name: given[name] for name in names if name in given})
 
 
 def rules(name: Value, heartbeat_interval_ms: Value, pause_max_ms: Value) -> Rules:
     """A rule set at a model's durations."""
     base = {"fenced": FENCED, "original": ORIGINAL}[str(name)]
+    assert isinstance(heartbeat_interval_ms, int)
+    assert isinstance(pause_max_ms, int)
     return attrs.evolve(
-        base,
-        heartbeat_interval_ms=heartbeat_interval_ms,
-        pause_max_ms=pause_max_ms,
+        base, heartbeat_interval_ms=heartbeat_interval_ms, pause_max_ms=pause_max_ms
     )

@@ -2,78 +2,138 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from pathlib import Path
+from collections.abc import Callable, Mapping
 
 import attrs
 import pytest
 
-from kafka_marshal import Accepted, Refused, step
-from kafka_marshal.modelcheck import edges
-from kafka_marshal.modelcheck.models import Model, load
-from model_tests import from_tla
-
-EXPORTING = [model for model in load() if model.export]
+from kafka_marshal import Accepted, Claim, Record, Refused, Rules, RuleSet, step
+from kafka_marshal.core import fenced, original
+from kafka_marshal.core.invariants import broken_by
+from model_tests.conftest import Exported, Triple
 
 
-@pytest.fixture(scope="module", params=EXPORTING, ids=lambda model: model.name)
-def exported(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Exported:
-    model: Model = request.param
-    target = tmp_path_factory.mktemp("edges") / f"{model.name}.tsv"
-    export = edges.export(
-        model.module_path,
-        model.cfg_path,
-        target,
-        workers=2,
-        check_deadlock=False,
-    )
-    return Exported(model, export)
-
-
-@attrs.frozen
-class Exported:
-    model: Model
-    export: edges.Export
-
-
-def disagreements(export: edges.Export) -> tuple[list[str], Counter[str]]:
-    """What the reducer says otherwise, at most ten of it; and how often every verdict came."""
-    wrong: list[str] = []
-    verdicts: Counter[str] = Counter()
-    for rules, interval, pause_max, before, record, after, verdict in export.read():
-        given = from_tla.claim(before), from_tla.record(record)
-        expected = from_tla.claim(after), from_tla.verdict(verdict)
-        got = step(*given, from_tla.rules(rules, interval, pause_max))
-        verdicts[str(verdict)] += 1
-        if got != expected and len(wrong) < 10:
-            wrong.append(f"{given}\n  TLC:    {expected}\n  Python: {got}")
-    return wrong, verdicts
+def disagreements(exports: Mapping[str, Exported]) -> list[Triple]:
+    """The triples of which the reducer says otherwise."""
+    return [
+        triple
+        for exported in exports.values()
+        for triple in exported.triples
+        if step(triple.before, triple.record, triple.rules) != (triple.after, triple.verdict)
+    ]
 
 
 def test_the_reducer_takes_every_step_as_the_specification_does(
-    exported: Exported, capsys: pytest.CaptureFixture[str]
+    exports: Mapping[str, Exported], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    wrong, verdicts = disagreements(exported.export)
-    assert wrong == []
-    assert exported.export.calls >= exported.export.rows > 0
+    wrong = disagreements(exports)
+    assert wrong == [], f"{len(wrong)} disagree, the first: {wrong[0]}"
     with capsys.disabled():
-        refused = sum(n for name, n in verdicts.items() if is_refusal(name))
-        print(
-            f"\n{exported.model.name}: {exported.export.rows:,} triples "
-            f"({refused:,} of them refused) from {exported.export.calls:,} edges agree"
-        )
+        print()
+        for name, exported in exports.items():
+            refused = sum(isinstance(triple.verdict, Refused) for triple in exported.triples)
+            print(
+                f"  {name}: {len(exported.triples):,} triples, {refused:,} of them refused, "
+                f"from {exported.edges:,} edges, all as in Python"
+            )
 
 
-def is_refusal(name: str) -> bool:
-    return isinstance(from_tla.verdict(name), Refused)
+def test_every_verdict_is_among_the_triples(exports: Mapping[str, Exported]) -> None:
+    seen = {triple.verdict for exported in exports.values() for triple in exported.triples}
+    assert seen == set(Accepted) | set(Refused)
 
 
-def test_the_exports_hold_every_verdict(request: pytest.FixtureRequest, tmp_path: Path) -> None:
-    seen: set[object] = set()
-    for model in EXPORTING:
-        target = tmp_path / model.name
-        export = edges.export(
-            model.module_path, model.cfg_path, target, workers=2, check_deadlock=False
-        )
-        seen |= {from_tla.verdict(row[-1]) for row in export.read()}
-    assert seen >= set(Accepted) | set(Refused)
+def test_no_triple_of_the_fenced_rules_breaks_a_property_of_a_step(
+    exports: Mapping[str, Exported],
+) -> None:
+    for exported in exports.values():
+        for each in exported.triples:
+            if each.rules.rule_set is RuleSet.FENCED and reachable(each):
+                assert broken_by(each.before, each.record, each.after, each.verdict) == []
+
+
+def reachable(triple: Triple) -> bool:
+    """The models identify logs that led to the same claim, so a claim's epoch is below the log's
+    end; that is all a step needs to know."""
+    return triple.before.epoch is None or triple.before.epoch < triple.record.offset
+
+
+def stale_at_twice_the_interval(claim: Claim, clock_ms: int, rules: Rules) -> bool:
+    return (
+        claim.last_heartbeat_ms is not None
+        and clock_ms - claim.last_heartbeat_ms >= rules.stale_after_ms
+    )
+
+
+def clock_that_goes_back(claim: Claim, record: Record) -> int:
+    return record.timestamp_ms
+
+
+def always(*_: object) -> bool:
+    return True
+
+
+def never(*_: object) -> bool:
+    return False
+
+
+def nobody_is_refused(claim: Claim, record: Record) -> None:
+    return None
+
+
+def instance_is_enough(claim: Claim, record: Record) -> Refused | None:
+    """Drop the epoch from R2."""
+    if not claim.owned:
+        return Refused.NOBODY_OWNS
+    owner = record.message.instance_id == claim.owner_instance
+    return None if owner else Refused.NOT_OWNER
+
+
+def claimed_at_twice_the_interval(claim: Claim, now_ms: int, rules: Rules) -> bool:
+    if claim.last_heartbeat_ms is None:
+        return False
+    age_s = now_ms // 1000 - claim.last_heartbeat_ms // 1000
+    return 0 <= age_s * 1000 <= rules.stale_after_ms
+
+
+MUTANTS: list[tuple[object, str, Callable[..., object]]] = [
+    (fenced, "is_stale", stale_at_twice_the_interval),
+    (fenced, "is_stale", always),
+    (fenced, "clock_advanced", clock_that_goes_back),
+    (fenced, "_restart_takeover", always),
+    (fenced, "_restart_takeover", never),
+    (fenced, "_is_fast_reclaim", always),
+    (fenced, "_is_fast_reclaim", never),
+    (fenced, "_from_the_future", never),
+    (fenced, "_refuse_unless_owner", nobody_is_refused),
+    (fenced, "_refuse_unless_owner", instance_is_enough),
+    (original, "claimed", claimed_at_twice_the_interval),
+    (original, "claimed", never),
+]
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "mutant"), MUTANTS, ids=lambda part: getattr(part, "__name__", str(part))
+)
+def test_a_mutant_of_the_reducer_is_caught(
+    exports: Mapping[str, Exported],
+    monkeypatch: pytest.MonkeyPatch,
+    module: object,
+    name: str,
+    mutant: Callable[..., object],
+) -> None:
+    monkeypatch.setattr(module, name, mutant)
+    assert disagreements(exports)
+
+
+def test_a_field_that_is_not_carried_over_is_caught(
+    exports: Mapping[str, Exported], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refuse = fenced._refuse
+
+    def forgets_the_clock(claim: Claim, clock_ms: int, guard: Refused) -> tuple[Claim, object]:
+        _, verdict = refuse(claim, clock_ms, guard)
+        return attrs.evolve(claim), verdict
+
+    monkeypatch.setattr(fenced, "_refuse", forgets_the_clock)
+    assert disagreements(exports)

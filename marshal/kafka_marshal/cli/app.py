@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import typer
 
+from kafka_marshal.cli.replay import replay
 from kafka_marshal.cli.trace import trace
+from kafka_marshal.cli.verify import verify
 
 app = typer.Typer(
     name="marshal",
@@ -13,7 +15,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
+app.command()(replay)
 app.command()(trace)
+app.command()(verify)
 
 
 @app.callback()

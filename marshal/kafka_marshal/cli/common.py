@@ -26,6 +26,14 @@ class RulesChoice(StrEnum):
     original = "original"
 
 
+class ReplayRules(StrEnum):
+    """One rule set, or both over the same log."""
+
+    fenced = "fenced"
+    original = "original"
+    both = "both"
+
+
 HeartbeatInterval = Annotated[
     float,
     typer.Option(

