@@ -1,0 +1,83 @@
+"""`marshal replay` as a user has it. Each run that gets as far as Spark takes seconds: few do."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.run import CAPTURES, marshal
+
+THEFT = CAPTURES / "d3_late_heartbeat_theft.jsonl"
+
+
+def replay(*arguments: str | Path, interval: str = "4") -> tuple[int, str, str]:
+    ran = marshal("replay", *arguments, "--heartbeat-interval", interval)
+    assert "Traceback" not in ran.stderr
+    return ran.returncode, ran.stdout, ran.stderr
+
+
+@pytest.mark.spark
+def test_both_thefts_are_found_under_the_original_rules_and_none_under_the_fenced(
+    tmp_path: Path,
+) -> None:
+    out = tmp_path / "out"
+    code, printed, complaint = replay(THEFT, "--rules", "both", "--out", out)
+    assert code == 1, complaint
+    assert complaint.strip() == ""
+    assert f"{out}/report.html" in printed
+    assert "late_heartbeat_stole" in printed
+    assert {path.name for path in out.iterdir()} >= {
+        *("claims", "tenures", "refusals", "findings", "divergences", "malformed"),
+        *("summary.json", "report.html"),
+    }
+    import pandas as pd
+
+    findings = pd.read_parquet(out / "findings")
+    stole = findings[findings["code"] == "late_heartbeat_stole"]
+    assert list(stole["offset"]) == [82, 176]
+    assert set(stole["rules"]) == {"original"}
+    assert json.loads((out / "summary.json").read_text())["rules"] == ["fenced", "original"]
+
+
+def test_an_output_that_exists_is_left_whole(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "mine").write_text("precious")
+    code, printed, complaint = replay(THEFT, "--out", out)
+    assert code == 2
+    assert str(out) in complaint
+    assert printed == ""
+    assert (out / "mine").read_text() == "precious"
+
+
+@pytest.mark.parametrize(
+    ("source", "interval", "named"),
+    [
+        ("nowhere.jsonl", "4", "nowhere.jsonl"),
+        ("nowhere/*.jsonl", "4", "nowhere/*.jsonl"),
+        (str(THEFT), "0", "--heartbeat-interval"),
+        (str(THEFT), "-1", "--heartbeat-interval"),
+        (str(THEFT), "inf", "--heartbeat-interval"),
+    ],
+)
+def test_what_cannot_run_says_why_and_leaves_nothing(
+    tmp_path: Path, source: str, interval: str, named: str
+) -> None:
+    out = tmp_path / "out"
+    code, printed, complaint = replay(source, "--out", out, interval=interval)
+    assert code == 2
+    assert named in complaint
+    assert printed == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.spark
+def test_an_unreadable_line_is_named_and_nothing_is_left(tmp_path: Path) -> None:
+    lines = THEFT.read_text(encoding="utf-8").splitlines()
+    capture = tmp_path / "c.jsonl"
+    capture.write_text("\n".join([*lines[:3], "{", *lines[3:]]), encoding="utf-8")
+    out = tmp_path / "out"
+    code, _, complaint = replay(capture, "--out", out)
+    assert code == 2
+    assert f"{capture}:4: not a JSON object" in complaint
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["c.jsonl"]

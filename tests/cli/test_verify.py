@@ -1,0 +1,39 @@
+import pytest
+
+from kafka_marshal.modelcheck import models
+from tests.cli.run import marshal
+
+
+@pytest.mark.tlc
+def test_a_fault_of_the_original_is_told_as_a_story() -> None:
+    ran = marshal("verify", "MCOriginal_a_LateHeartbeat")
+    assert ran.returncode == 1, ran.stderr
+    assert "Fenced is broken" in ran.stdout
+    assert "overwritten" in ran.stdout.lower()
+    assert "It is there to fail" in ran.stdout
+
+
+@pytest.mark.tlc
+def test_a_model_of_the_fenced_rules_holds() -> None:
+    smallest = min(
+        (model for model in models.read() if not model.must_fail),
+        key=lambda model: model.states or 0,
+    )
+    ran = marshal("verify", smallest.name)
+    assert ran.returncode == 0, ran.stderr
+    assert "holds" in ran.stdout
+    assert f"{smallest.states:,} distinct states" in ran.stdout
+
+
+def test_without_a_name_every_model_is_listed() -> None:
+    ran = marshal("verify")
+    assert ran.returncode == 0
+    for model in models.read():
+        assert model.name in ran.stdout
+
+
+def test_an_unknown_model_is_named() -> None:
+    ran = marshal("verify", "MCNothing")
+    assert ran.returncode == 2
+    assert "MCNothing" in ran.stderr
+    assert "Traceback" not in ran.stderr
