@@ -35,6 +35,7 @@ Base ==
      message_count       |-> 2,
      set_targets         |-> {0},
      pause_s             |-> 1,
+     tick_s              |-> 1,
      log_max             |-> 5,
      crashes_max         |-> 0,
      stalls_max          |-> 0,
@@ -100,26 +101,38 @@ AloHeaderlessAdmin ==
         !.headerless = {"a1", "a2"},
         !.starts_up = {"a1", "a2", "admin"},
         !.set_targets = {0},
+        !.message_count = 1,
         !.sends_max = [a1 |-> Sends(2, 1, 0, 0, 0), a2 |-> Sends(0, 1, 0, 0, 0),
                        admin |-> Sends(1, 0, 1, 0, 1)],
         !.log_max = 7]
 
-\* Measured time, to say what staleness is worth, and for liveness.
+\* Measured time, to say what staleness is worth.
 ClockTwo ==
     [Base EXCEPT
         !.time_is_free = FALSE,
+        !.tick_s = 2,
         !.mode = "ALO",
-        !.message_count = 1,
-        !.sends_max = All(Sends(1, 1, 1, 0, 0)),
+        !.message_count = 0,
+        !.sends_max = [a1 |-> Sends(1, 1, 1, 0, 0), b1 |-> Sends(1, 1, 0, 0, 0)],
         !.log_max = 4]
 OwnClocks == [ClockTwo EXCEPT !.readers_own_clock = TRUE]
+
+\* Measured time and fairness: a1 claims, may heartbeat and release, and may crash or
+\* stall for good; b1 stays up and wants the claim.  It asks as often as it can be
+\* refused: while a1 is fresh, after a1's last heartbeat, and once more.
 Liveness ==
     [ClockTwo EXCEPT
-        !.message_count = 0,
-        !.sends_max = [a1 |-> Sends(2, 1, 1, 0, 0), b1 |-> Sends(3, 0, 0, 0, 0)],
+        !.tick_s = 3,
+        !.sends_max = [a1 |-> Sends(1, 1, 0, 0, 0), b1 |-> Sends(3, 0, 0, 0, 0)],
         !.crashes_max = 1,
         !.stalls_max = 1,
-        !.log_max = 10]
+        !.log_max = 5]
+LivenessReleased ==
+    [Liveness EXCEPT
+        !.sends_max = [a1 |-> Sends(1, 0, 1, 0, 0), b1 |-> Sends(2, 0, 0, 0, 0)],
+        !.stalls_max = 0,
+        !.log_max = 4]
+B1StaysUp == <>[](status["b1"] = "up")
 
 \* Just enough for an action to happen.
 Small ==
@@ -133,6 +146,7 @@ Small ==
         !.log_max = 3]
 SmallAlo == [Small EXCEPT !.mode = "ALO"]
 SmallClock == [Small EXCEPT !.time_is_free = FALSE]
+SmallAdmin == [Small EXCEPT !.client_of = OneAndAdmin]
 
 (***************************************************************************)
 (* Ways to break the rules.  A configuration puts one of these in the      *)

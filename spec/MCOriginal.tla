@@ -33,6 +33,7 @@ Base ==
      message_count       |-> 2,
      set_targets         |-> {1},
      pause_s             |-> 1,
+     tick_s              |-> 1,
      log_max             |-> 5,
      crashes_max         |-> 0,
      stalls_max          |-> 0,

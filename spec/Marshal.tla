@@ -37,6 +37,7 @@ Batch        == World.batch               \* the most that one ClaimingMessages 
 MessageCount == World.message_count       \* messages 0 .. MessageCount - 1 are consumed
 SetTargets   == World.set_targets         \* positions that an administrator may set
 PauseS       == World.pause_s             \* how long a pause is asked for, in seconds
+TickS        == World.tick_s              \* how far time moves at once
 
 LogMax     == World.log_max               \* how many records are ever sent
 CrashesMax == World.crashes_max
@@ -137,10 +138,13 @@ MaySend(i, type) ==
     /\ SentBy(i, type) < SendsMax[i][type]
     /\ Length(log) + InFlight < LogMax
 
+\* The fenced rules never look at a sender's time.
+UnixS(i) == IF Rules = "original" THEN Seconds(OwnClock(i)) ELSE 0
+
 Message(i, type, offset) ==
     [type           |-> type,
      version        |-> IF type = "ReleaseGroup" THEN 0 ELSE 1,
-     unix_s         |-> Seconds(OwnClock(i)),
+     unix_s         |-> UnixS(i),
      instance_id    |-> i,
      client_id      |-> ClientOf[i],
      offset         |-> offset,
@@ -376,8 +380,6 @@ Resume(i) ==
     /\ UNCHANGED <<log, history, verdicts, view, known, outbox, kept, processed, stalls, now>>
 
 \* Once everything that can expire has expired, more time changes nothing.
-TickS == 1
-
 LastTimestamp == IF log = <<>> THEN Start ELSE log[Length(log)].timestamp_ms
 
 TimeMatters == now < LastTimestamp + Max(2 * HeartbeatIntervalMs, PauseS * 1000) + 1000
