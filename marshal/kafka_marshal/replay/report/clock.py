@@ -154,4 +154,4 @@ def _tick_label(ms: int, step: int) -> str:
         return f"{when:%H:%M}"
     if step >= _SECOND:
         return f"{when:%H:%M:%S}"
-    return f"{when:%S}.{when.microsecond // 1000:03d}"
+    return f"{when:%H:%M:%S}.{when.microsecond // 1000:03d}"

@@ -21,7 +21,7 @@ ROWS_PER_AXIS: Final = 12
 """A longer block of claims gets its time axis again."""
 
 
-def legend(data: ReportData, palette: Palette) -> Html:
+def legend(data: ReportData, palette: Palette, flags: bool) -> Html:
     """What colours and glyphs mean; only those that occur."""
     owners = [
         el(
@@ -36,9 +36,12 @@ def legend(data: ReportData, palette: Palette) -> Html:
         owners.append(
             el("li", None, f"and {len(palette.clients) - HUES:,} more, in the same colours again")
         )
+    if palette.shaded:
+        owners.append(el("li", None, "its instances in shades of the colour"))
     kinds = {mark.kind for c in data.claims for lane in c.lanes for mark in lane.marks}
     glyphs = [(kind.value, words.MARKS[kind]) for kind in words.MARKS if kind in kinds]
-    glyphs.append(("finding", "another finding"))
+    if flags:
+        glyphs.append(("finding", "a finding that is none of these"))
     marks = [
         el(
             "li",
@@ -97,7 +100,7 @@ def ownership(
             )
             + ". A bar is one owner’s tenure, the ticks in it its heartbeats. Times are UTC.",
         ),
-        legend(data, palette) if data.claims else None,
+        legend(data, palette, bool(timeline.drawn.flagged)) if data.claims else None,
         *(figures or [el("p", {"class": "none"}, "There is no claim to draw.")]),
     )
 

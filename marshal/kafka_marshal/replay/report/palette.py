@@ -17,28 +17,32 @@ SHADES: Final = 3
 
 
 class Palette:
-    """Hues for clients, by how often they own; shades for a client's instances, by first sight.
+    """Hues for clients, by how often they own; shades for its instances, by first sight in a log.
 
     With more than `HUES` clients the hues repeat, and the names in the bars tell owners apart.
     """
 
     def __init__(self, claims: Iterable[ClaimTimeline]) -> None:
         owned: Counter[str] = Counter()
-        first_seen: dict[tuple[str, str], int] = {}
+        first_seen: dict[tuple[str, str], tuple[int, str]] = {}
         for timeline in claims:
             for tenure in (tenure for lane in timeline.lanes for tenure in lane.tenures):
                 owned[tenure.owner_client] += 1
                 key = (tenure.owner_client, tenure.owner_instance)
-                first_seen[key] = min(first_seen.get(key, tenure.from_ms), tenure.from_ms)
+                seen = (tenure.from_ms, timeline.claim.log)
+                first_seen[key] = min(first_seen.get(key, seen), seen)
         most_first = sorted(owned, key=lambda client: (-owned[client], client))
         self.clients: tuple[str, ...] = tuple(sorted(most_first[:HUES]) + most_first[HUES:])
         """Every client that ever owned: those with a hue of their own first, by name."""
         self._hues = {client: n % HUES for n, client in enumerate(self.clients)}
         self._shades: dict[tuple[str, str], int] = {}
-        instances: Counter[str] = Counter()
+        instances: Counter[tuple[str, str]] = Counter()
         for client, instance in sorted(first_seen, key=lambda key: (first_seen[key], key)):
-            self._shades[client, instance] = instances[client] % SHADES
-            instances[client] += 1
+            _, log = first_seen[client, instance]
+            self._shades[client, instance] = instances[client, log] % SHADES
+            instances[client, log] += 1
+        self.shaded = any(self._shades.values())
+        """Whether some client has more than one shade."""
 
     def owner(self, client: str, instance: str) -> str:
         """The class of an owner's bar; unknown owners (they never had a tenure) are grey."""

@@ -52,6 +52,7 @@
     }
     tip.replaceChildren(head, list);
     tip.hidden = false;
+    tip.style.left = tip.style.top = "0";
     const box = tip.getBoundingClientRect();
     const left = Math.min(x + 12, innerWidth - box.width - 8);
     const below = y + 16 + box.height < innerHeight;
@@ -139,14 +140,14 @@
     if (step >= 300 * day) return `${months[date.getUTCMonth()]} ${date.getUTCFullYear()}`;
     if (step >= day || (ms % day === 0 && step >= hour)) return `${date.getUTCDate()} ${months[date.getUTCMonth()]}`;
     if (step >= minute) return clock.slice(0, 5);
-    return step >= second ? clock.slice(0, 8) : clock.slice(6, 12);
+    return step >= second ? clock.slice(0, 8) : clock.slice(0, 12);
   };
   const narrow = matchMedia("(max-width: 46rem)");
   const drawAxis = (axis) => {
     const [from, to] = axis.dataset.axis.split(",").map(Number);
     const width = axis.getBoundingClientRect().width;
     if (!width || !(to > from)) return;
-    const step = steps.find((s) => (s / (to - from)) * width >= 76);
+    const step = steps.find((s) => (s / (to - from)) * width >= (s < second ? 100 : 76));
     if (!step) return;
     const parts = [];
     for (let ms = Math.ceil(from / step) * step; ms <= to; ms += step) {
@@ -164,14 +165,27 @@
     }
     axis.replaceChildren(...parts);
   };
+  // A bar that begins left of what is in view says its name at the edge of the view.
   const fitLabels = (root) => {
-    const bars = [...root.querySelectorAll(".tenure")].map((bar) => {
+    const views = root.matches?.(".scroll") ? [root] : [...root.querySelectorAll(".scroll")];
+    const plans = [];
+    for (const view of views) {
+      const edge = view.getBoundingClientRect();
+      const column = narrow.matches ? 0 : (view.querySelector(".label")?.offsetWidth ?? 0);
+      const left = edge.left + column;
+      for (const bar of view.querySelectorAll(".tenure")) {
+        const box = bar.firstElementChild.getBoundingClientRect();
+        const hidden = Math.max(0, left - box.left);
+        const room = Math.min(box.right, edge.right) - Math.max(box.left, left) - 8;
+        plans.push([bar, hidden, room]);
+      }
+    }
+    for (const [bar, hidden, room] of plans) {
       const full = bar.dataset.l;
-      return [bar.querySelector("text"), full, bar.getBoundingClientRect().width - 8];
-    });
-    for (const [text, full, room] of bars) {
       const short = full.slice(0, full.lastIndexOf(" · "));
+      const text = bar.querySelector("text");
       text.textContent = [full, short].find((choice) => choice.length * 5.9 <= room) ?? "";
+      text.setAttribute("x", hidden + 5);
     }
   };
   const fit = (root) => {
@@ -212,7 +226,17 @@
       bar.append(button);
     }
     bar.hidden = false;
-    figure.querySelector(".scroll").addEventListener(
+    const scroll = figure.querySelector(".scroll");
+    let drawing = false;
+    scroll.addEventListener("scroll", () => {
+      if (drawing) return;
+      drawing = true;
+      requestAnimationFrame(() => {
+        drawing = false;
+        fitLabels(scroll);
+      });
+    });
+    scroll.addEventListener(
       "wheel",
       (event) => {
         if (!event.ctrlKey && !event.metaKey) return;

@@ -169,7 +169,7 @@ def overview(data: ReportData, log_anchors: dict[str, str]) -> Html | None:
                 el(
                     "th",
                     {"scope": "row"},
-                    pieces.link(log_anchors.get(log.name), name(log.name, 60)),
+                    pieces.link(anchor, name(log.name, 60)),
                 ),
                 el("td", None, span(log.from_ms, log.to_ms)),
                 pieces.number(log.records),

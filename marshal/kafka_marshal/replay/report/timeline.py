@@ -80,12 +80,13 @@ class Drawn:
 
     tenures: list[Json] = field(factory=list)
     marks: list[Json] = field(factory=list)
-    divergences: list[Json] = field(factory=list)
     anchors: dict[int, str] = field(factory=dict)
     """Finding number to the id of its place on the timeline."""
     divergence_anchors: dict[int, str] = field(factory=dict)
     """Index in `ReportData.divergences` to the id of its band."""
     claim_anchors: dict[ClaimId, str] = field(factory=dict)
+    flagged: set[int] = field(factory=set)
+    """Numbers of the findings that no other mark shows."""
 
 
 class Timeline:
@@ -331,6 +332,7 @@ class Timeline:
         )
         anchor = f"at-{place.number}"
         self.drawn.anchors[place.number] = anchor
+        self.drawn.flagged.add(place.number)
         return el(
             "use",
             {
