@@ -35,6 +35,7 @@ def places(data: ReportData) -> list[Place]:
             ("", ORIGINAL, FENCED).index(finding.rules)
             if finding.rules in (ORIGINAL, FENCED)
             else 0,
+            finding.rules is not None,
             finding.rules or "",
             finding.code,
             finding.log,
@@ -85,10 +86,10 @@ def _code(of_code: Sequence[Place], drawn: Drawn, log_anchors: dict[str, str]) -
             words.code_title(visible(first.code, 80)),
             el("span", {"class": "count"}, f"{len(of_code):,}×") if len(of_code) > 1 else None,
             el("span", {"class": "under"}, f"under the {name(first.rules)} rules")
-            if first.rules
+            if first.rules is not None
             else None,
             el("span", {"class": "property"}, broken, " ", el("b", None, name(first.property)))
-            if first.property
+            if first.property is not None
             else None,
         ),
         el("ol", None, *opened),

@@ -73,9 +73,15 @@ def name(text: str, characters_max: int = 48) -> str:
 
 
 def escape(text: str) -> Html:
-    """Text as markup. Escapes nothing twice: `Html` passes as it is."""
+    """Text as markup. Escapes nothing twice: `Html` passes as it is.
+
+    What `visible` would have shown as an escape becomes one here at the latest, so that no
+    forgotten call puts a NUL or a lone surrogate into the file.
+    """
     if isinstance(text, Html):
         return text
+    if not text.isprintable():
+        text = "".join(c if c.isprintable() else _visible_character(c) for c in text)
     return Html(
         text.replace("&", "&amp;")
         .replace("<", "&lt;")

@@ -268,7 +268,7 @@ class Timeline:
     ) -> Html:
         index = len(self.drawn.marks)
         told = mark.text or words.MARKS[mark.kind]
-        guard = None if mark.guard is None else words.GUARDS.get(mark.guard, mark.guard)
+        guard = mark.guard and words.GUARDS.get(mark.guard, visible(mark.guard, 160))
         self.drawn.marks.append(
             [
                 mark.kind.value,
@@ -277,18 +277,18 @@ class Timeline:
                 js_int(mark.at_ms),
                 visible(mark.sender_client, 80),
                 visible(mark.sender_instance, 80),
-                None if guard is None else visible(guard, 160),
+                guard,
                 js_int(mark.position),
                 visible(told, 300),
                 count,
                 [[p.number, visible(p.finding.sentence, 300)] for p in places],
             ]
         )
-        anchor = None
-        if places:
-            anchor = f"at-{places[0].number}"
-            for place in places:
-                self.drawn.anchors[place.number] = anchor
+        # Several marks may share an offset: the first of them is the findings' place.
+        new = [p.number for p in places if p.number not in self.drawn.anchors]
+        anchor = f"at-{new[0]}" if new else None
+        for number in new:
+            self.drawn.anchors[number] = f"at-{new[0]}"
         loud = mark.kind in (MarkKind.THEFT, MarkKind.PAUSE_BROKEN)
         x = axis.percent(mark.at_ms)
         tell = f"{words.MARKS[mark.kind]}{f': {guard}' if guard else ''}, offset {mark.offset}"

@@ -1,0 +1,403 @@
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from html.parser import HTMLParser
+
+import attrs
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.replay.report import sample
+
+from kafka_marshal.replay.report import data as d
+from kafka_marshal.replay.report import html, render
+
+HOSTILE = (
+    "<img src=x onerror=alert(1)>",
+    "</script><script>alert(1)</script>",
+    "<!--",
+    "]]>",
+    "</style>",
+    "</title>",
+    "</svg><p>",
+    '" onload="alert(1)',
+    "' onclick='alert(1)",
+    "&lt;b&gt;",
+    "\x00\x07\x1b[31m",
+    "\u202egnp.exe",
+    "\u2028\u2029",
+    "\udc80\udcff",
+    "\ud800",
+    "\udbff\udfff",
+    "",
+    " ",
+    "a\\x00",
+    "x" * 100_000,
+    "\N{COMBINING ACUTE ACCENT}" * 5_000,
+    "https://elsewhere.example/x.png",
+    "javascript:alert(1)",
+    "url(https://elsewhere.example/)",
+)
+HUGE = (0, -1, 1, 999, 10**15, 2**53 + 1, 2**63 - 1, -(2**63), 10**30)
+
+
+class Page(HTMLParser):
+    """A page taken apart: every element with its attributes, in order, and its text."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.comments: list[str] = []
+        self.texts: list[tuple[str, str]] = []
+        self._open: list[str] = []
+        self.feed(text)
+        self.close()
+        assert self._open == [], f"never closed: {self._open}"
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attributes)))
+        assert len(dict(attributes)) == len(attributes), f"an attribute twice: {attributes}"
+        if tag not in ("meta", "br", "hr", "input"):
+            self._open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self._open.pop() == tag
+
+    def handle_data(self, text: str) -> None:
+        self.texts.append((self._open[-1] if self._open else "", text))
+
+    def handle_comment(self, text: str) -> None:
+        self.comments.append(text)
+
+    def of_class(self, name: str) -> Iterator[dict[str, str | None]]:
+        for _, attributes in self.elements:
+            if name in (attributes.get("class") or "").split():
+                yield attributes
+
+    @property
+    def tags(self) -> list[tuple[str, tuple[str, ...]]]:
+        return [(tag, tuple(attributes)) for tag, attributes in self.elements]
+
+    @property
+    def embedded(self) -> dict[str, list[list[object]]]:
+        after = [text for tag, text in self.texts if tag == "script"]
+        found: dict[str, list[list[object]]] = json.loads(after[0])
+        return found
+
+    @property
+    def read(self) -> str:
+        return " ".join(text for tag, text in self.texts if tag not in ("script", "style"))
+
+
+def a_report(text: str = "x", number: int = 5) -> d.ReportData:
+    """A report with one of everything; every text is `text`, and every number is `number`."""
+    claim = d.ClaimId(text, number, text, text, number)
+    tenures = (
+        d.Tenure(text, text, number, number, number, number, number, number, text, text),
+        d.Tenure(text, text, number, None, number, None, None, None, "claimed", None),
+    )
+    marks = tuple(
+        d.Mark(number, number, kind, text, text, guard=text, position=number, text=text)
+        for kind in d.MarkKind
+    )
+    lanes = tuple(
+        d.Lane(rules, tenures, marks, (d.Pause(number, number, text),), (number, number))
+        for rules in (d.ORIGINAL, d.FENCED)
+    )
+    record = d.FindingRecord(number, number, text, text, text, text, text)
+    of_claim = d.Finding(
+        None, text, d.Severity.INFO, text, text, text, number, text, text, number, records=(record,)
+    )
+    of_group = attrs.evolve(of_claim, topic=None, topic_partition=None)
+    abouts = (of_claim, of_group, attrs.evolve(of_group, group=None, coordinating_partition=None))
+    findings = tuple(
+        attrs.evolve(about, rules=rules, severity=severity)
+        for severity in d.Severity
+        for rules in (d.ORIGINAL, d.FENCED, None, text)
+        for about in abouts
+    )
+    parting = d.Divergence(
+        claim, number, number, number, number, text, text, number, None, None, None, text
+    )
+    return d.ReportData(
+        title=text,
+        sources=(text, text),
+        rules=(d.ORIGINAL, d.FENCED),
+        heartbeat_interval_s=4,
+        from_ms=number,
+        to_ms=number,
+        counts=d.Counts(*(abs(number) for _ in range(7))),
+        logs=(d.Log(text, number, number, number, number), d.Log("other", 0, None, None, 0)),
+        caveats=(text,),
+        groups=tuple(
+            d.GroupSummary(text, number, text, rules, *(number for _ in range(9)))
+            for rules in (d.ORIGINAL, d.FENCED)
+        ),
+        claims=(d.ClaimTimeline(claim, lanes, number),),
+        findings=findings,
+        senders=(d.SenderClock(text, text, text, text, number, number, number, number),),
+        divergences=(parting, attrs.evolve(parting, until_ms=None, until_offset=None)),
+    )
+
+
+EMPTY = d.ReportData(
+    title="Nothing",
+    sources=(),
+    rules=(d.FENCED,),
+    heartbeat_interval_s=60,
+    from_ms=None,
+    to_ms=None,
+    counts=d.Counts(0, 0, 0, 0, 0, 0, 0),
+)
+
+PLAIN = Page(render(a_report()))
+KNOWN_TAGS = {tag for tag, _ in PLAIN.elements}
+
+
+def promise_that_it_is_only_text(text: str) -> None:
+    written = render(a_report(text))
+    page = Page(written.encode("utf-8").decode("utf-8"))
+    # The same elements with the same attributes; their order may change with the text's.
+    assert sorted(page.tags) == sorted(PLAIN.tags)
+    assert page.comments == []
+    assert "\x00" not in written
+    for _, attributes in page.elements:
+        for name, value in attributes.items():
+            if name == "href":
+                assert (value or "").startswith("#")
+            if name in ("class", "id", "style"):
+                assert re.fullmatch(r"[\w :%.-]*", value or ""), (name, value)
+    assert set(page.embedded) == {"tenures", "marks"}
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=[f"{t[:12]!a}" for t in HOSTILE])
+def test_text_from_records_stays_text(text: str) -> None:
+    promise_that_it_is_only_text(text)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.one_of(
+        st.text(st.characters(), min_size=1),
+        st.text(st.sampled_from("<>&\"'/!-\\ `=;scriptSCRIPT\x00\n\u2028\ud800\udcff"), min_size=1),
+    ).filter(lambda text: text not in (d.ORIGINAL, d.FENCED, "other"))
+)
+def test_any_text_stays_text(text: str) -> None:
+    promise_that_it_is_only_text(text)
+
+
+@given(st.text(st.characters()))
+def test_what_is_shown_can_be_printed_and_written(text: str) -> None:
+    shown = html.visible(text)
+    assert shown.isprintable()
+    shown.encode("utf-8")
+    # Half the page's promise is that different ids look different.
+    assert shown == text or shown != html.visible(shown)
+
+
+@given(st.text(st.characters(), max_size=40), st.text(st.characters(), max_size=40))
+def test_different_texts_look_different(one: str, other: str) -> None:
+    assert (html.visible(one) == html.visible(other)) == (one == other)
+
+
+@pytest.mark.parametrize("number", HUGE)
+def test_any_number_is_shown(number: int) -> None:
+    page = Page(render(a_report(number=number)))
+    assert {tag for tag, _ in page.elements} <= KNOWN_TAGS | {"span", "strong"}
+    assert str(number) in page.read
+    lengths = [
+        value
+        for _, attributes in page.elements
+        for name, value in attributes.items()
+        if name in ("x", "width", "x1", "x2", "cx") and value and value.endswith("%")
+    ]
+    assert lengths
+    assert all(0 <= float(length[:-1]) <= 100 for length in lengths)
+
+
+def test_a_number_that_javascript_would_round_travels_as_text() -> None:
+    page = Page(render(a_report(number=2**53 + 1)))
+    assert page.embedded["tenures"][0][3] == str(2**53 + 1)
+    assert Page(render(a_report(number=7))).embedded["tenures"][0][3] == 7
+
+
+def test_the_page_fetches_nothing() -> None:
+    written = render(sample.report())
+    page = Page(written)
+    assert not [a for _, a in page.elements if {"src", "srcset", "data", "action"} & a.keys()]
+    assert not [tag for tag, _ in page.elements if tag in ("link", "iframe", "object", "img")]
+    for code in (text for tag, text in page.texts if tag in ("script", "style")):
+        fetched = re.findall(r"https?://[^\s\"']+|@import|fetch\(|XMLHttp|url\((?!#)", code)
+        assert set(fetched) <= {"http://www.w3.org/2000/svg"}  # the name of SVG, not an address
+    assert "http://" not in page.read
+    assert "https://" not in page.read
+
+
+def test_ids_are_given_once_and_every_link_arrives() -> None:
+    page = Page(render(sample.report()))
+    ids = [a["id"] for _, a in page.elements if "id" in a]
+    assert len(ids) == len(set(ids))
+    links = {(a["href"] or "")[1:] for _, a in page.elements if "href" in a}
+    assert links <= set(ids)
+
+
+def test_every_tenure_and_every_mark_is_drawn() -> None:
+    report = sample.report()
+    page = Page(render(report))
+    lanes = [lane for claim in report.claims for lane in claim.lanes]
+    tenures = [tenure for lane in lanes for tenure in lane.tenures]
+    marks = [mark for lane in lanes for mark in lane.marks]
+    assert len(list(page.of_class("tenure"))) == len(tenures) == len(page.embedded["tenures"])
+    drawn = [a for a in page.of_class("mark") if "data-m" in a]
+    assert len(drawn) == len(marks) == len(page.embedded["marks"])
+    told = {(row[3], row[4], row[2]) for row in page.embedded["tenures"]}
+    assert told == {(t.from_offset, t.to_offset, t.owner_instance) for t in tenures}
+
+
+def test_every_finding_is_told_with_its_records_and_its_place() -> None:
+    report = sample.report()
+    page = Page(render(report))
+    ids = {a.get("id") for _, a in page.elements}
+    assert {f"finding-{n}" for n in range(1, len(report.findings) + 1)} <= ids
+    assert {f"at-{n}" for n in range(1, len(report.findings) + 1)} <= ids
+    for finding in report.findings:
+        assert finding.sentence in page.read
+        assert all(record.text in page.read for record in finding.records)
+
+
+def test_both_thefts_are_drawn_under_the_original_rules_and_none_under_the_fenced() -> None:
+    page = Page(render(sample.report("d3_late_heartbeat_theft")))
+    thefts = [row for row in page.embedded["marks"] if row[0] == "theft"]
+    assert [(row[1], row[2]) for row in thefts] == [("original", 82), ("original", 176)]
+    assert "stole a claim from its live owner twice" in page.read
+    assert "nothing went wrong under the fenced rules" in page.read
+    fenced = Page(render(sample.report("d3_late_heartbeat_theft", rules=(d.FENCED,))))
+    assert not [row for row in fenced.embedded["marks"] if row[0] == "theft"]
+    assert "stole" not in fenced.read
+
+
+def test_under_both_rule_sets_the_original_stands_above() -> None:
+    report = sample.report("d3_late_heartbeat_theft")
+    swapped = attrs.evolve(
+        report, claims=tuple(attrs.evolve(c, lanes=c.lanes[::-1]) for c in report.claims)
+    )
+    rows = Page(render(swapped)).embedded["tenures"]
+    assert [row[0] for row in rows[:2]] == ["original", "fenced"]
+
+
+def test_every_divergence_is_a_band_and_a_line() -> None:
+    report = sample.report()
+    page = Page(render(report))
+    bands = {a.get("id") for a in page.of_class("parts")}
+    assert bands == {f"parts-{n}" for n in range(1, len(report.divergences) + 1)}
+
+
+def test_time_without_an_owner_is_left_empty() -> None:
+    claim = d.ClaimId("l", 0, "g", "t", 0)
+    tenures = tuple(
+        d.Tenure("i", "c", ms, ms + 1, ms, ms + 2_000, 0, 0, "claimed", "released")
+        for ms in (0, 8_000)
+    )
+    timeline = d.ClaimTimeline(claim, (d.Lane(d.FENCED, tenures),))
+    log = d.Log("l", 4, 0, 10_000, 1)
+    page = Page(render(attrs.evolve(EMPTY, logs=(log,), claims=(timeline,))))
+    first, second = (
+        (float((a["x"] or "")[:-1]), float((a["width"] or "")[:-1]))
+        for a in page.of_class("tenure")
+    )
+    assert first[0] + first[1] == pytest.approx(100 * 2_200 / 10_400, abs=0.01)
+    assert second[0] == pytest.approx(100 * 8_200 / 10_400, abs=0.01)
+
+
+def test_an_owner_that_fell_silent_fades_after_two_intervals() -> None:
+    claim = d.ClaimId("l", 0, "g", "t", 0)
+    tenure = d.Tenure("i", "c", 0, 1, 0, 40_000, 0, 0, "claimed", "released")
+    lane = d.Lane(d.FENCED, (tenure,), beats_ms=(0, 4_000, 8_000))
+    report = attrs.evolve(EMPTY, heartbeat_interval_s=4, claims=(d.ClaimTimeline(claim, (lane,)),))
+    page = Page(render(report))
+    faded = [a for a in page.of_class("stale") if "x" in a]
+    assert [(a["x"], a["width"]) for a in faded] == [("40%", "60%")]
+
+
+def test_nothing_replayed_is_a_page_that_says_so() -> None:
+    page = Page(render(EMPTY))
+    assert "There was no record to replay." in page.read
+    assert "Nothing was found." in page.read
+
+
+def test_one_record_is_a_page() -> None:
+    claim = d.ClaimId("l", 0, "g", "t", 0)
+    tenure = d.Tenure("i", "c", 0, None, 1_000, None, 0, 0, "claimed", None)
+    report = attrs.evolve(
+        EMPTY,
+        from_ms=1_000,
+        to_ms=1_000,
+        counts=d.Counts(1, 0, 1, 1, 1, 0, 0),
+        logs=(d.Log("l", 1, 1_000, 1_000, 1),),
+        claims=(d.ClaimTimeline(claim, (d.Lane(d.FENCED, (tenure,), beats_ms=(1_000,)),)),),
+    )
+    page = Page(render(report))
+    assert len(list(page.of_class("tenure"))) == 1
+    assert "nothing went wrong" in page.read
+
+
+def test_the_page_says_when_it_shows_only_some() -> None:
+    report = sample.report("d3_late_heartbeat_theft")
+    counts = attrs.evolve(report.counts, claims=9_000, findings=70_000)
+    page = Page(render(attrs.evolve(report, counts=counts)))
+    assert "8 of 9,000 claims" in page.read
+    assert "17 of 70,000 findings" in page.read
+
+
+def test_a_finding_on_a_claim_that_is_not_drawn_has_no_dead_link() -> None:
+    report = sample.report("d3_late_heartbeat_theft")
+    page = Page(render(attrs.evolve(report, claims=())))
+    ids = {a.get("id") for _, a in page.elements}
+    assert {(a["href"] or "")[1:] for _, a in page.elements if "href" in a} <= ids
+    assert report.findings[0].sentence in page.read
+
+
+def test_seventy_busy_claims_stay_below_a_megabyte() -> None:
+    start = 1_795_219_114_000
+    beats = tuple(start + 4_000 * n for n in range(250))
+    tenures = tuple(
+        d.Tenure(
+            f"i{n % 3}", f"c{n % 2}", n, n + 1, beats[n], beats[n + 25], n, n, "took_over", "x"
+        )
+        for n in range(0, 225, 25)
+    )
+    marks = tuple(
+        d.Mark(n, beats[n], d.MarkKind.REFUSAL, "i1", "c1", "not_owner") for n in range(0, 250, 10)
+    )
+    claims = tuple(
+        d.ClaimTimeline(
+            d.ClaimId("l", 0, "g", "events", partition),
+            tuple(d.Lane(rules, tenures, marks, (), beats) for rules in (d.ORIGINAL, d.FENCED)),
+        )
+        for partition in range(70)
+    )
+    report = attrs.evolve(EMPTY, rules=(d.ORIGINAL, d.FENCED), claims=claims)
+    assert len(render(report).encode()) < 2**20 * 1.5
+
+
+def test_a_crowded_lane_merges_what_would_overlap_and_counts_it() -> None:
+    marks = tuple(
+        d.Mark(n, 1_000 * n, d.MarkKind.REFUSAL, "i", "c", "not_owner") for n in range(10_000)
+    )
+    claim = d.ClaimTimeline(d.ClaimId("l", 0, "g", "t", 0), (d.Lane(d.FENCED, (), marks),))
+    rows = Page(render(attrs.evolve(EMPTY, claims=(claim,)))).embedded["marks"]
+    assert len(rows) <= 260
+    counts = [row[9] for row in rows]
+    assert sum(count for count in counts if isinstance(count, int)) == 10_000
+
+
+def test_an_owner_has_one_colour_on_the_whole_page() -> None:
+    page = Page(render(sample.report()))
+    colours: dict[str, set[str]] = {}
+    for a in page.of_class("tenure"):
+        of_owner = colours.setdefault(a["data-l"] or "", set())
+        of_owner.add((a["class"] or "").replace(" lasts", ""))
+    assert len(colours) > 10
+    assert all(len(classes) == 1 for classes in colours.values())
