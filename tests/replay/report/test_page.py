@@ -398,6 +398,6 @@ def test_an_owner_has_one_colour_on_the_whole_page() -> None:
     colours: dict[str, set[str]] = {}
     for a in page.of_class("tenure"):
         of_owner = colours.setdefault(a["data-l"] or "", set())
-        of_owner.add((a["class"] or "").replace(" lasts", ""))
+        of_owner.add(re.sub(" (lasts|brief)$", "", a["class"] or ""))
     assert len(colours) > 10
     assert all(len(classes) == 1 for classes in colours.values())

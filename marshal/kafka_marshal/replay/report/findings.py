@@ -134,7 +134,7 @@ def _records(place: Place, anchor: str | None) -> Html:
     rows = [
         el(
             "tr",
-            None,
+            {"class": "place" if record.offset == place.offset else None},
             el(
                 "td",
                 {"class": "n"},

@@ -49,9 +49,14 @@ def header(data: ReportData) -> Html:
     )
 
 
-def _some(texts: Sequence[str], many: int) -> str:
+def _some(sources: Sequence[str], many: int) -> str:
+    """The sources; a folder that they share is said once."""
+    folder = sources[0].rpartition("/")[0] if len(sources) > 1 else ""
+    shared = folder and all(source.rpartition("/")[0] == folder for source in sources)
+    texts = [source.rpartition("/")[2] for source in sources] if shared else sources
     shown = ", ".join(name(text, 120) for text in texts[:many])
-    return shown + (f" and {len(texts) - many:,} more" if len(texts) > many else "")
+    shown += f" and {len(texts) - many:,} more" if len(texts) > many else ""
+    return f"{shown}, in {name(folder, 120)}" if shared else shown
 
 
 def verdict(data: ReportData) -> Html:

@@ -36,6 +36,8 @@ PAD_PX: Final = 5
 WIDTH_PX: Final = 960
 """The width for which labels are chosen; the script chooses anew for the real one."""
 LETTER_PX: Final = 5.9
+BRIEF_PX: Final = 2.5
+"""A narrower tenure gets an outline, or nobody would see it."""
 BEAT_UNITS: Final = 20_000
 """Heartbeats nearer than this part of the axis are one hairline."""
 MARKS_PER_LANE: Final = 250
@@ -220,7 +222,7 @@ class Timeline:
         room = WIDTH_PX * (axis.fraction(to_ms) - axis.fraction(tenure.from_ms)) - 8
         label = next((t for t in (full, short) if len(t) * LETTER_PX <= room), "")
         owner = self.palette.owner(tenure.owner_client, tenure.owner_instance)
-        ongoing = " lasts" if tenure.to_ms is None else ""
+        kind = "brief" if room < BRIEF_PX - 8 else "lasts" if tenure.to_ms is None else ""
         stale = [
             el(
                 "rect",
@@ -235,7 +237,7 @@ class Timeline:
         return el(
             "svg",
             {
-                "class": f"tenure {owner}{ongoing}",
+                "class": f"tenure {owner} {kind}".rstrip(),
                 **box,
                 "y": top,
                 "height": BAR_PX,
