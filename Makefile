@@ -19,17 +19,18 @@ help: ## Print this
 
 setup: $(STAMPS)/jars ## The virtual environment, locked dependencies, Java, TLC
 
-$(BIN)/python:
+$(STAMPS)/venv:
 	@python="$$(tools/find_python.sh)"; echo "setup: $(VENV) on $$python"; "$$python" -m venv $(VENV)
+	@mkdir -p $(STAMPS) && touch $@
 
 # Two steps, so that nothing enters without a hash: first what builds wheels, then, with pip's
 # own (unhashed) build environments switched off, the rest. Only PySpark is built from source.
-$(STAMPS)/deps: requirements-build.lock requirements.lock | $(BIN)/python
+$(STAMPS)/deps: requirements-build.lock requirements.lock | $(STAMPS)/venv
 	@echo "setup: dependencies (PySpark is some 400 MB, the first time takes minutes)"
 	@$(PIP) install --quiet --require-hashes --only-binary :all: -r requirements-build.lock
 	@$(PIP) install --quiet --require-hashes --only-binary :all: --no-binary pyspark \
 	  --no-build-isolation -r requirements.lock
-	@mkdir -p $(STAMPS) && touch $@
+	@touch $@
 
 $(STAMPS)/package: pyproject.toml $(STAMPS)/deps
 	@$(PIP) install --quiet --no-deps --no-build-isolation --editable .

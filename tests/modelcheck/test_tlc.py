@@ -49,6 +49,7 @@ def test_a_violated_invariant_is_named_and_its_states_are_values(check: Check) -
 def test_an_invariant_that_fails_at_once_has_a_trace_of_one_state(check: Check) -> None:
     result = check("SPECIFICATION Spec", "INVARIANT NotYet")
     assert (result.outcome, result.violated) == (Outcome.INVARIANT, "NotYet")
+    assert (result.states, result.edges) == (1, 0)
     assert result.trace is not None
     assert [dict(state.variables) for state in result.trace.states] == [{"hour": 0, "log": ()}]
 
@@ -151,13 +152,23 @@ tlc.run(P({str(clock)!r}), P({str(cfg)!r}))"
     _, complaint = python.communicate(timeout=30)
     assert "KeyboardInterrupt" in complaint
     assert list(desk.iterdir()) == []
-    listed = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True)
+    listed = subprocess.run(
+        ["ps", "-eww", "-o", "args"], capture_output=True, text=True, check=True
+    )
     assert str(desk) not in listed.stdout
 
 
 def test_the_reader_calls_a_silent_tlc_an_error() -> None:
     with pytest.raises(ModelCheckError, match="it said nothing"):
         OutputReader().result(seconds=0.0)
+
+
+def test_a_tlc_that_was_killed_after_its_finding_is_an_error() -> None:
+    reader = OutputReader()
+    for line in ("STARTMSG 2110:1", "Invariant Fine is violated.", "ENDMSG 2110"):
+        reader.feed(f"@!@!@{line} @!@!@" if "MSG" in line else line)
+    with pytest.raises(ModelCheckError, match="did not finish"):
+        reader.result(seconds=0.0)
 
 
 def test_comments_in_a_cfg_name_no_property() -> None:

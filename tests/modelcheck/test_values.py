@@ -124,6 +124,10 @@ def test_what_is_no_value_is_refused_with_its_position(
     assert refused.value.position == position
 
 
+def test_what_would_break_a_line_or_a_column_is_escaped() -> None:
+    assert unparse('a\tb\n"\\\f\r') == r'"a\tb\n\"\\\f\r"'
+
+
 def test_a_state_is_read_whole_also_when_a_value_spans_lines() -> None:
     state = parse_conjuncts("/\\ log = << [a |-> 1],\n  [a |-> 2] >>\n/\\ now = 3\n")
     assert state == {"log": (record(a=1), record(a=2)), "now": 3}
