@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 
 import attrs
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.replay.report import sample
 
@@ -170,6 +170,7 @@ def promise_that_it_is_only_text(text: str) -> None:
             if name in ("class", "id", "style"):
                 assert re.fullmatch(r"[\w :%.-]*", value or ""), (name, value)
     assert set(page.embedded) == {"tenures", "marks"}
+    assert not {"<", ">", "&"} & set(next(data for tag, data in page.texts if tag == "script"))
 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=[f"{t[:12]!a}" for t in HOSTILE])
@@ -188,6 +189,11 @@ def test_any_text_stays_text(text: str) -> None:
     promise_that_it_is_only_text(text)
 
 
+def test_text_that_nobody_made_visible_is_still_safe_to_write() -> None:
+    written = html.el("p", {"title": "\ud800"}, "\x00", "\u202e<b>")
+    assert written == '<p title="\\ud800">\\x00\\u202e&lt;b&gt;</p>'
+
+
 @given(st.text(st.characters()))
 def test_what_is_shown_can_be_printed_and_written(text: str) -> None:
     shown = html.visible(text)
@@ -197,6 +203,10 @@ def test_what_is_shown_can_be_printed_and_written(text: str) -> None:
     assert shown == text or shown != html.visible(shown)
 
 
+@example("\udc80", "\udcff")
+@example("\x80", "\udc80")
+@example("\x00", "\\x00")
+@example("\u202e", "\u202d")
 @given(st.text(st.characters(), max_size=40), st.text(st.characters(), max_size=40))
 def test_different_texts_look_different(one: str, other: str) -> None:
     assert (html.visible(one) == html.visible(other)) == (one == other)
@@ -235,8 +245,11 @@ def test_the_page_fetches_nothing() -> None:
     assert "https://" not in page.read
 
 
-def test_ids_are_given_once_and_every_link_arrives() -> None:
-    page = Page(render(sample.report()))
+@pytest.mark.parametrize(
+    "report", [sample.report(), a_report(), EMPTY], ids=["real", "odd", "empty"]
+)
+def test_ids_are_given_once_and_every_link_arrives(report: d.ReportData) -> None:
+    page = Page(render(report))
     ids = [a["id"] for _, a in page.elements if "id" in a]
     assert len(ids) == len(set(ids))
     links = {(a["href"] or "")[1:] for _, a in page.elements if "href" in a}
@@ -319,6 +332,44 @@ def test_an_owner_that_fell_silent_fades_after_two_intervals() -> None:
     page = Page(render(report))
     faded = [a for a in page.of_class("stale") if "x" in a]
     assert [(a["x"], a["width"]) for a in faded] == [("40%", "60%")]
+
+
+def test_what_lies_outside_the_log_stands_at_its_edge() -> None:
+    claim = d.ClaimId("l", 0, "g", "t", 0)
+    tenure = d.Tenure("i", "c", 0, 1, -5_000, 90_000, 0, 0, "claimed", "released")
+    mark = d.Mark(1, 90_000, d.MarkKind.TAKEOVER, "i", "c")
+    lane = d.Lane(d.FENCED, (tenure,), (mark,), (d.Pause(5_000, None, "i"),), (-5_000, 90_000))
+    log = d.Log("l", 4, 0, 10_000, 1)
+    page = Page(render(attrs.evolve(EMPTY, logs=(log,), claims=(d.ClaimTimeline(claim, (lane,)),))))
+    (bar,) = page.of_class("tenure")
+    assert (bar["x"], bar["width"]) == ("0%", "100%")
+    (glyph,) = (a for a in page.of_class("takeover") if "data-m" in a)
+    assert glyph["x"] == "100%"
+
+
+def test_a_finding_that_no_mark_shows_gets_a_flag_of_its_own() -> None:
+    claim = d.ClaimId("l", 0, "g", "t", 0)
+    lanes = tuple(d.Lane(rules) for rules in (d.ORIGINAL, d.FENCED))
+    finding = d.Finding(
+        d.FENCED,
+        "missed_heartbeat",
+        d.Severity.INFO,
+        None,
+        "Silent.",
+        "l",
+        0,
+        "g",
+        "t",
+        0,
+        7,
+        7_000,
+    )
+    report = attrs.evolve(EMPTY, claims=(d.ClaimTimeline(claim, lanes),), findings=(finding,))
+    page = Page(render(report))
+    (row,) = page.embedded["marks"]
+    assert row[:4] == ["finding", "fenced", 7, 7_000]
+    assert [a["id"] for a in page.of_class("finding") if "data-m" in a] == ["at-1"]
+    assert "#at-1" in {a.get("href") for _, a in page.elements}
 
 
 def test_nothing_replayed_is_a_page_that_says_so() -> None:

@@ -62,7 +62,7 @@ def _visible_character(c: str) -> str:
     category = unicodedata.category(c)
     if category not in _INVISIBLE and not (category == "Zs" and c != " "):
         return c
-    if code < 0x100:
+    if code < 0x80:
         return f"\\x{code:02x}"
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
