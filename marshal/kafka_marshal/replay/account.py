@@ -1,0 +1,144 @@
+"""One coordinating partition of one log, turned into rows of tables.
+
+This is the whole of a replay but for reading, shuffling and writing: records in offset order go
+in, rows come out, and nothing here knows of Spark. Under both rule sets one pass keeps both books
+and compares them.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import attrs
+from attrs import field, frozen
+
+from kafka_marshal.capture import RawRecord
+from kafka_marshal.codec import MalformedRecord
+from kafka_marshal.core.messages import Record, ReleaseGroup
+from kafka_marshal.core.state import FENCED, ORIGINAL, ClaimKey, Rules, RuleSet
+from kafka_marshal.core.verdicts import ReadTwice
+from kafka_marshal.replay.book import Book
+from kafka_marshal.replay.divergences import Divergences
+from kafka_marshal.replay.events import Place, Sighting
+from kafka_marshal.replay.findings.inputs import Inputs
+from kafka_marshal.replay.findings.senders import Clocks, Instances
+from kafka_marshal.replay.tables import Row, readable_bytes
+
+
+@frozen
+class Judging:
+    """By what a log is judged."""
+
+    rule_sets: tuple[RuleSet, ...]
+    heartbeat_interval_ms: float
+    pause_max_ms: int = FENCED.pause_max_ms
+    coordination_partitions: int | None = field(default=None)
+    """Partition count of the coordination topic; None: topics' placement is not judged."""
+
+    def rules(self) -> tuple[Rules, ...]:
+        """The rule sets with their durations, fenced first."""
+        chosen = {RuleSet.FENCED: FENCED, RuleSet.ORIGINAL: ORIGINAL}
+        return tuple(
+            attrs.evolve(
+                rules,
+                heartbeat_interval_ms=self.heartbeat_interval_ms,
+                pause_max_ms=self.pause_max_ms,
+            )
+            for rule_set, rules in chosen.items()
+            if rule_set in self.rule_sets
+        )
+
+
+class Account:
+    """The books of one coordinating partition.
+
+    Feed records in offset order, drain rows whenever convenient, close at the end and drain again.
+    """
+
+    def __init__(self, place: Place, judging: Judging) -> None:
+        self._place = place
+        self._rows: dict[str, list[Row]] = defaultdict(list)
+        self._books = tuple(Book(rules, self._emit) for rules in judging.rules())
+        self._divergences = Divergences() if len(self._books) > 1 else None
+        self._inputs = Inputs(judging.coordination_partitions)
+        self._instances = Instances()
+        self._clocks = Clocks()
+        self._clock_ms: int | None = None
+        self._fed = False
+
+    def feed(self, raw: RawRecord) -> None:
+        """The next record.
+
+        Raises:
+            OutOfOrder: its offset is below one already fed.
+        """
+        self._fed = True
+        self._inputs.observe(raw)
+        if self._clock_ms is None or raw.timestamp_ms > self._clock_ms:
+            self._clock_ms = raw.timestamp_ms
+        try:
+            record = raw.decoded()
+        except MalformedRecord as error:
+            self._malformed(raw, error)
+            return
+        judged = [book.observe(raw, record, self._clock_ms) for book in self._books]
+        if isinstance(judged[0].verdict, ReadTwice):
+            return
+        self._instances.observe(judged[0])
+        self._clocks.observe(judged[0])
+        if not isinstance(record.message, ReleaseGroup):
+            self._inputs.about_topic(record.message.topic, raw)
+        if self._divergences is not None:
+            self._compare(self._divergences, record, (judged[0], judged[1]))
+
+    def _compare(
+        self, divergences: Divergences, record: Record, judged: tuple[Sighting, Sighting]
+    ) -> None:
+        fenced, original = (book.world for book in self._books)
+        message = record.message
+        if isinstance(message, ReleaseGroup):
+            keys = tuple(fenced.group(message.group_id))
+        else:
+            keys = (ClaimKey(message.group_id, message.topic, message.partition),)
+        for key in keys:
+            row = divergences.observe(key, fenced.claim(key), original.claim(key), judged)
+            if row is not None:
+                self._emit("divergences", row)
+
+    def _malformed(self, raw: RawRecord, error: MalformedRecord) -> None:
+        self._inputs.malformed(raw)
+        self._emit(
+            "malformed",
+            {
+                "offset": raw.offset,
+                "timestamp_ms": raw.timestamp_ms,
+                "field": error.field,
+                "reason": error.reason,
+                "value": readable_bytes(raw.value),
+            },
+        )
+
+    def close(self) -> None:
+        """The log is over."""
+        if not self._fed:
+            return
+        for book in self._books:
+            book.at_the_end()
+        if self._divergences is not None:
+            for row in self._divergences.at_the_end():
+                self._emit("divergences", row)
+        for finding in (*self._instances.at_the_end(), *self._inputs.at_the_end()):
+            self._emit("findings", finding)
+        for row in self._clocks.at_the_end():
+            self._emit("senders", row)
+        self._emit("partitions", self._inputs.partition_row())
+
+    def drain(self) -> dict[str, list[Row]]:
+        """The rows since the last time, by table."""
+        rows, self._rows = self._rows, defaultdict(list)
+        return rows
+
+    def _emit(self, table: str, row: Row) -> None:
+        row["log"] = self._place.log
+        row["coordinating_partition"] = self._place.coordinating_partition
+        self._rows[table].append(row)

@@ -1,0 +1,22 @@
+"""Why a replay could not run: each message names the file, the field or the option to change.
+
+`UnreadableSource` lives in `kafka_marshal.capture`, because a trace reads captures too.
+"""
+
+from __future__ import annotations
+
+
+class ReplayError(Exception):
+    """A replay could not run; nothing was written."""
+
+
+class OutputExists(ReplayError):
+    """The output folder is there already. It is left as it is."""
+
+
+class InvalidOption(ReplayError):
+    """An option's value makes no sense; the message names it."""
+
+
+class SparkFailed(ReplayError):
+    """Spark did not start, or a task of it broke for a reason that is not the input's."""

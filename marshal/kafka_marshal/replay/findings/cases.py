@@ -1,0 +1,143 @@
+"""A finding in the making: records gather on a case until its story is over.
+
+This room counts and keeps proofs. It does not know what any code means; the observer that opens a
+case also writes its sentence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator
+from typing import Final
+
+from attrs import define, field
+
+from kafka_marshal.core.state import ClaimKey
+from kafka_marshal.replay.events import Sighting
+from kafka_marshal.replay.findings.catalogue import CATALOGUE
+from kafka_marshal.replay.tables import Row
+
+PROOFS_MAX: Final = 8
+"""Records shown for one finding: the background, the first few, and the last."""
+
+
+@define
+class Case:
+    """One story: the records that are the finding, and the background one needs to believe it."""
+
+    code: str
+    group: str | None
+    topic: str | None
+    topic_partition: int | None
+    instance: str | None
+    client: str | None
+    sentence: Callable[[Case], str]
+    background: list[Sighting] = field(factory=list)
+    severity: str | None = None
+    """None: the catalogue's."""
+    count: int = 0
+    first: Sighting | None = None
+    last: Sighting | None = None
+    worst_ms: int = 0
+    """The longest silence, for cases that are about one."""
+    kinds: dict[str, int] = field(factory=dict)
+    """How many records of which type."""
+    _proofs: list[Sighting] = field(factory=list)
+
+    @classmethod
+    def about(
+        cls,
+        code: str,
+        key: ClaimKey,
+        sender: tuple[str, str],
+        sentence: Callable[[Case], str],
+        background: list[Sighting],
+    ) -> Case:
+        """A case about one claim and one sender (instance, client)."""
+        return cls(code, key.group, key.topic, key.topic_partition, *sender, sentence, background)
+
+    def add(self, sighting: Sighting) -> None:
+        """One more record that is the finding."""
+        self.count += 1
+        self.first = self.first or sighting
+        self.last = sighting
+        kind = type(sighting.message).__name__
+        self.kinds[kind] = self.kinds.get(kind, 0) + 1
+        if len(self._proofs) < PROOFS_MAX - 1:
+            self._proofs.append(sighting)
+
+    @property
+    def first_seen(self) -> Sighting:
+        """The first record that is the finding."""
+        assert self.first is not None
+        return self.first
+
+    @property
+    def last_seen(self) -> Sighting:
+        """The last such record."""
+        assert self.last is not None
+        return self.last
+
+    def row(self) -> Row:
+        """The finding."""
+        kind = CATALOGUE[self.code]
+        first, last = self.first_seen, self.last_seen
+        background = self.background[: PROOFS_MAX // 2]
+        shown = {s.offset: s for s in (*background, *self._proofs)}
+        while len(shown) >= PROOFS_MAX and last.offset not in shown:
+            shown.popitem()
+        shown[last.offset] = last
+        return {
+            "code": self.code,
+            "severity": self.severity or kind.severity,
+            "property": kind.property,
+            "group": self.group,
+            "topic": self.topic,
+            "topic_partition": self.topic_partition,
+            "offset": first.offset,
+            "timestamp_ms": first.raw.timestamp_ms,
+            "last_offset": last.offset,
+            "last_timestamp_ms": last.raw.timestamp_ms,
+            "count": self.count,
+            "instance": self.instance,
+            "client": self.client,
+            "sentence": self.sentence(self),
+            "records": [shown[offset].row() for offset in sorted(shown)],
+        }
+
+
+class Cases:
+    """The open cases of one observer, by whatever tells them apart."""
+
+    def __init__(self) -> None:
+        self._open: dict[Hashable, Case] = {}
+        self._by_key: dict[ClaimKey, set[Hashable]] = {}
+        self._told: list[Row] = []
+
+    def add(
+        self, name: Hashable, key: ClaimKey | None, sighting: Sighting, opened: Callable[[], Case]
+    ) -> Case:
+        """Add a record to the case of that name, opening it if there is none."""
+        case = self._open.get(name)
+        if case is None:
+            case = self._open[name] = opened()
+            if key is not None:
+                self._by_key.setdefault(key, set()).add(name)
+        case.add(sighting)
+        return case
+
+    def close(self, key: ClaimKey) -> None:
+        """The stories about one claim are over."""
+        for name in self._by_key.pop(key, ()):
+            self._told.append(self._open.pop(name).row())
+
+    def drain(self) -> Iterator[Row]:
+        """The findings of the stories that are over."""
+        told, self._told = self._told, []
+        yield from told
+
+    def at_the_end(self) -> Iterator[Row]:
+        """All that are left: the log is over."""
+        yield from self.drain()
+        for case in self._open.values():
+            yield case.row()
+        self._open.clear()

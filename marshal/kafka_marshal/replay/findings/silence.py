@@ -1,0 +1,252 @@
+"""Silence: owners that miss heartbeats, and claims that nobody alive owns.
+
+All of it is told by the log's own time, never by the sender's. When most heartbeats of a log come
+further apart than the interval given, that is one finding about the interval and not a thousand
+about silences.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Final
+
+from attrs import define
+
+from kafka_marshal.core.state import ClaimKey
+from kafka_marshal.core.verdicts import Accepted
+from kafka_marshal.replay.events import Event, Sighting
+from kafka_marshal.replay.findings.cases import Case
+from kafka_marshal.replay.findings.catalogue import INFO
+from kafka_marshal.replay.findings.observer import End
+from kafka_marshal.replay.tables import Row
+from kafka_marshal.replay.tenures import sightings
+from kafka_marshal.replay.words import claim_name, clock, span, times, who
+
+MISSED_AFTER_INTERVALS: Final = 1.5
+"""Half an interval of grace: a heartbeat on time may land a little late."""
+MISMATCH_GAPS_MIN: Final = 8
+"""So many gaps between heartbeats are needed to judge the interval."""
+
+FELL_SILENT: Final = "its owner fell silent"
+
+
+@define
+class _Unowned:
+    """A claim without a live owner."""
+
+    since_ms: int
+    last: Sighting
+    """The last record of who owned it."""
+    why: str
+
+
+class Silences:
+    """Missed heartbeats and unowned claims of one coordinating partition."""
+
+    def __init__(self) -> None:
+        self._silent: dict[tuple[ClaimKey, str], Case] = {}
+        self._unowned: dict[ClaimKey, _Unowned] = {}
+        self._unowned_cases: dict[ClaimKey, Case] = {}
+        self._paused_until_ms: dict[str, int] = {}
+        self._gaps: list[int] = []
+        self._gaps_seen = 0
+        self._gaps_long = 0
+        self.longest_unowned_ms: dict[str, int] = defaultdict(int)
+        """By group: the longest that one of its claims was without a live owner."""
+
+    def observe(self, event: Event) -> None:
+        """Measure from the owner's last record to the next, and from one owner to the next."""
+        if event.verdict is Accepted.GROUP_RELEASED and event.after.paused_until_ms is not None:
+            self._paused_until_ms[event.key.group] = event.after.paused_until_ms
+        if event.silence_ms is not None:
+            self._silence(event, event.silence_ms)
+        if event.began:
+            self._owned_again(event)
+        elif event.ended:
+            why = "its owner released it"
+            if event.verdict is Accepted.GROUP_RELEASED:
+                why = "a ReleaseGroup ended its ownership"
+            self._unowned[event.key] = _Unowned(event.clock_ms, event.sighting, why)
+
+    def _silence(self, event: Event, silence_ms: int) -> None:
+        interval_ms = event.rules.heartbeat_interval_ms
+        self._gaps_seen += 1
+        if silence_ms > interval_ms:
+            self._gaps_long += 1
+        if len(self._gaps) < 10_000:
+            self._gaps.append(silence_ms)
+        if silence_ms <= MISSED_AFTER_INTERVALS * interval_ms or event.tenure is None:
+            return
+        name = (event.key, event.message.instance_id)
+        case = self._silent.get(name)
+        if case is None:
+            sender = event.message.instance_id, event.message.client_id
+
+            def sentence(case: Case) -> str:
+                many = f"{times(case.count, 'time')}, at most " if case.count > 1 else ""
+                stale = case.worst_ms > event.rules.stale_after_ms
+                end = (
+                    "long enough for anybody to take the claim"
+                    if stale
+                    else "not yet long enough for anybody to take the claim"
+                )
+                return (
+                    f"{who(*sender)}, the owner of {claim_name(event.key)}, was silent "
+                    f"{many}for {span(case.worst_ms)} until offset {case.first_seen.offset} "
+                    f"({clock(case.first_seen.clock_ms)}), {end}, and then went on."
+                )
+
+            case = self._silent[name] = Case.about(
+                "missed_heartbeat", event.key, sender, sentence, sightings(event.last_word)
+            )
+        case.add(event.sighting)
+        case.worst_ms = max(case.worst_ms, silence_ms)
+
+    def _owned_again(self, event: Event) -> None:
+        unowned = self._unowned.pop(event.key, None)
+        tenure = event.tenure
+        if tenure is not None and tenure.instance != event.message.instance_id:
+            since_ms = tenure.last_ms + int(event.rules.stale_after_ms)
+            unowned = _Unowned(since_ms, event.last_word or tenure.last, FELL_SILENT)
+        if unowned is None:
+            return
+        self._judge(event.key, unowned, event.clock_ms, event.rules.stale_after_ms, event.sighting)
+
+    def _judge(
+        self,
+        key: ClaimKey,
+        unowned: _Unowned,
+        until_ms: int,
+        limit_ms: float,
+        until: Sighting,
+        at_the_end: bool = False,
+    ) -> bool:
+        """Whether the claim was unowned too long; if so, a case about it has it."""
+        since_ms = max(unowned.since_ms, self._paused_until_ms.get(key.group, unowned.since_ms))
+        lasted_ms = until_ms - since_ms
+        if lasted_ms <= 0:
+            return False
+        self.longest_unowned_ms[key.group] = max(self.longest_unowned_ms[key.group], lasted_ms)
+        if lasted_ms <= limit_ms:
+            return False
+        case = self._unowned_cases.get(key)
+        if case is None:
+
+            def sentence(case: Case) -> str:
+                many = f"{times(case.count, 'time')}, at most " if case.count > 1 else ""
+                return (
+                    f"{claim_name(key)} had no live owner {many}for {span(case.worst_ms)}; the "
+                    f"first time after offset {unowned.last.offset} "
+                    f"({clock(unowned.last.clock_ms)}), when {unowned.why}"
+                    + (
+                        ", until the log ended."
+                        if at_the_end
+                        else f", until offset {until.offset}."
+                    )
+                )
+
+            case = self._unowned_cases[key] = Case(
+                "unowned_too_long",
+                key.group,
+                key.topic,
+                key.topic_partition,
+                None,
+                None,
+                sentence,
+            )
+        case.add(unowned.last)
+        case.worst_ms = max(case.worst_ms, lasted_ms)
+        return True
+
+    def drain(self) -> Iterator[Row]:
+        """Nothing before the end: whether the interval fits is not known earlier."""
+        return iter(())
+
+    def at_the_end(self, end: End) -> Iterator[Row]:
+        """Silences and unowned claims, or that the interval does not fit."""
+        limit_ms = end.rules.stale_after_ms
+        owned = set(end.tenures) - self._silent_at_the_end(end)
+        groups_alive = {key.group for key in owned}
+        gone: dict[str, list[tuple[ClaimKey, _Unowned]]] = defaultdict(list)
+        for key, unowned in self._unowned.items():
+            if key.group in groups_alive:
+                self._judge(key, unowned, end.clock_ms, limit_ms, end.last, at_the_end=True)
+            else:
+                gone[key.group].append((key, unowned))
+        told_of_groups = [
+            row for group, claims in gone.items() for row in self._gone(group, claims, end)
+        ]
+        if self._gaps_seen >= MISMATCH_GAPS_MIN and self._gaps_long * 2 > self._gaps_seen:
+            yield self._mismatch(end)
+            return
+        for case in self._silent.values():
+            if case.worst_ms <= limit_ms:
+                case.severity = INFO
+            yield case.row()
+        for case in self._unowned_cases.values():
+            yield case.row()
+        yield from told_of_groups
+
+    def _silent_at_the_end(self, end: End) -> set[ClaimKey]:
+        """Claims whose owner is stale when the log ends; they join the unowned."""
+        silent = set()
+        for key, tenure in end.tenures.items():
+            since_ms = tenure.last_ms + int(end.rules.stale_after_ms)
+            if end.clock_ms > since_ms:
+                silent.add(key)
+                self._unowned[key] = _Unowned(since_ms, tenure.last, FELL_SILENT)
+        return silent
+
+    def _gone(self, group: str, claims: list[tuple[ClaimKey, _Unowned]], end: End) -> Iterator[Row]:
+        """The whole group stopped: one finding, if all of it is long ago."""
+        paused_until_ms = self._paused_until_ms.get(group, 0)
+        since_ms = max(paused_until_ms, *(unowned.since_ms for _, unowned in claims))
+        if end.clock_ms - since_ms <= end.rules.stale_after_ms:
+            # A group that is just stopping releases its claims one by one: only those whose owner
+            # died are told.
+            for key, unowned in claims:
+                if unowned.why == FELL_SILENT:
+                    self._judge(
+                        key, unowned, end.clock_ms, end.rules.stale_after_ms, end.last, True
+                    )
+            return
+        lasted_ms = end.clock_ms - since_ms
+        self.longest_unowned_ms[group] = max(self.longest_unowned_ms[group], lasted_ms)
+        case = Case(
+            "group_gone",
+            group,
+            None,
+            None,
+            None,
+            None,
+            lambda case: (
+                f"Nobody alive owns any of the {times(len(claims), 'claim')} of group {group} "
+                f"since {clock(since_ms)}, {span(lasted_ms)} before the log ends."
+            ),
+        )
+        for _, unowned in sorted(claims, key=lambda claim: claim[1].last.offset):
+            case.add(unowned.last)
+        yield case.row()
+
+    def _mismatch(self, end: End) -> Row:
+        gaps = sorted(self._gaps)
+        usual_ms = gaps[len(gaps) // 2]
+        longest_ms = gaps[int(len(gaps) * 0.95)]
+        case = Case(
+            "interval_mismatch",
+            None,
+            None,
+            None,
+            None,
+            None,
+            lambda case: (
+                f"Owners usually speak every {span(usual_ms)} (19 of 20 times within "
+                f"{span(longest_ms)}), but the heartbeat interval given is "
+                f"{span(end.rules.heartbeat_interval_ms)}: is it the one that the consumers ran "
+                f"with? Silences are not told one by one, and staleness is judged by what was "
+                f"given."
+            ),
+        )
+        case.add(end.last)
+        return case.row()

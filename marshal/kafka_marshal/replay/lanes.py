@@ -1,0 +1,121 @@
+"""What the report's timeline draws of a claim besides its tenures: marks, heartbeats, pauses.
+
+It knows which record deserves a glyph. It does not know how one looks (`report`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from attrs import define, field
+
+from kafka_marshal.core.state import ClaimKey, Rules
+from kafka_marshal.core.verdicts import Accepted, Refused
+from kafka_marshal.replay.events import Event, key_columns
+from kafka_marshal.replay.findings.ownership import steals
+from kafka_marshal.replay.findings.positions import Pauses, Positions
+from kafka_marshal.replay.report.data import MarkKind
+from kafka_marshal.replay.tables import Row
+from kafka_marshal.replay.tenures import OWNERS_RECORDS
+
+BEATS_MAX: Final = 4000
+"""A lane with more heartbeats than this is drawn without them."""
+
+_OF_VERDICT: Final = {
+    Accepted.TOOK_OVER: MarkKind.TAKEOVER,
+    Accepted.RESTARTED: MarkKind.RESTART,
+    Accepted.FAST_RECLAIMED: MarkKind.RESTART,
+    Accepted.GROUP_RELEASED: MarkKind.PAUSE,
+    Accepted.POSITION_SET: MarkKind.POSITION_SET,
+}
+
+
+@define
+class _Lane:
+    beats_ms: list[int] | None = field(factory=list)
+    """None: there were too many."""
+    pauses: list[tuple[int, int, str]] = field(factory=list)
+    pause_open: bool = False
+
+
+class Lanes:
+    """The lanes of one coordinating partition under one rule set."""
+
+    def __init__(self, rules: Rules, positions: Positions, pauses: Pauses) -> None:
+        self._grain_ms = rules.heartbeat_interval_ms / 4
+        self._positions = positions
+        self._pauses = pauses
+        self._lanes: dict[ClaimKey, _Lane] = {}
+
+    def observe(self, event: Event) -> Iterator[Row]:
+        """Rows of the table `marks`. To be asked before the other observers see the event."""
+        lane = self._lanes.get(event.key)
+        if lane is None:
+            lane = self._lanes[event.key] = _Lane()
+        verdict = event.verdict
+        if event.began or verdict in OWNERS_RECORDS:
+            self._beat(lane, event)
+        self._pause(lane, event)
+        for kind in self._kinds(event):
+            yield {
+                **key_columns(event.key),
+                "offset": event.sighting.offset,
+                "timestamp_ms": event.sighting.raw.timestamp_ms,
+                "kind": kind.value,
+                "sender_instance": event.message.instance_id,
+                "sender_client": event.message.client_id,
+                "guard": verdict.value if isinstance(verdict, Refused) else None,
+                "position": event.after.position,
+                "note": "",
+            }
+
+    def _kinds(self, event: Event) -> Iterator[MarkKind]:
+        verdict = event.verdict
+        if isinstance(verdict, Refused):
+            yield MarkKind.REFUSAL
+            return
+        if verdict is Accepted.OVERWRITTEN:
+            if steals(event):
+                yield MarkKind.THEFT
+            elif event.before.owner_client == event.message.client_id and event.before.owned:
+                yield MarkKind.RESTART
+        elif verdict in _OF_VERDICT:
+            yield _OF_VERDICT[verdict]
+        if event.is_original and self._pauses.breaks(event):
+            yield MarkKind.PAUSE_BROKEN
+        if self._positions.moves_back(event):
+            yield MarkKind.POSITION_BACK
+
+    def _beat(self, lane: _Lane, event: Event) -> None:
+        """Heartbeats closer together than a quarter of the interval look like one."""
+        beats = lane.beats_ms
+        if beats is None:
+            return
+        if beats and not event.began and event.clock_ms - beats[-1] < self._grain_ms:
+            return
+        beats.append(event.clock_ms)
+        if len(beats) > BEATS_MAX:
+            lane.beats_ms = None
+
+    def _pause(self, lane: _Lane, event: Event) -> None:
+        if event.verdict is Accepted.GROUP_RELEASED:
+            until_ms = event.after.paused_until_ms
+            if until_ms is not None:
+                lane.pauses.append((event.clock_ms, until_ms, event.message.instance_id))
+                lane.pause_open = True
+        elif lane.pause_open and event.after.paused_until_ms is None:
+            from_ms, _, by = lane.pauses[-1]
+            lane.pauses[-1] = (from_ms, event.clock_ms, by)
+            lane.pause_open = False
+
+    def at_the_end(self) -> Iterator[Row]:
+        """Rows of the table `lanes`."""
+        for key, lane in self._lanes.items():
+            yield {
+                **key_columns(key),
+                "beats_ms": lane.beats_ms or [],
+                "pauses_from_ms": [pause[0] for pause in lane.pauses],
+                "pauses_until_ms": [pause[1] for pause in lane.pauses],
+                "pauses_by": "\n".join(pause[2] for pause in lane.pauses),
+            }

@@ -1,0 +1,53 @@
+"""The output folder: made beside, moved into place when everything is in it.
+
+A run that fails leaves no folder, and an earlier run's folder is never touched.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from kafka_marshal.replay.errors import OutputExists, ReplayError
+
+
+@contextmanager
+def placed(out: Path) -> Iterator[Path]:
+    """A folder to fill; it becomes `out` when the block ends well, and is gone otherwise.
+
+    Raises:
+        OutputExists: `out` is there, before or after.
+        ReplayError: it cannot be made.
+    """
+    refuse_existing(out)
+    parent = out.absolute().parent
+    try:
+        parent.mkdir(parents=True, exist_ok=True)
+        beside = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=parent))
+    except OSError as error:
+        raise ReplayError(f"{out}: cannot write there: {error.strerror or error}") from None
+    try:
+        yield beside
+        for stray in beside.rglob(".*.crc"):
+            stray.unlink()
+        beside.chmod(0o777 & ~_umask())  # mkdtemp made it for us alone
+        refuse_existing(out)
+        beside.rename(out)
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+
+
+def refuse_existing(out: Path) -> None:
+    """Nobody's earlier output is overwritten."""
+    if out.exists() or out.is_symlink():
+        raise OutputExists(f"{out}: exists already; give another --out, or remove it first")
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

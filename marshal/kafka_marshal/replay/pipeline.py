@@ -1,0 +1,212 @@
+"""The Spark job: read, shuffle by (log, coordinating partition), sort by offset, fold.
+
+The fold streams: one task holds the books of one coordinating partition at a time, and its rows
+leave as they come. Each output row is one row of one table, in the column of that table's name.
+What order promises is checked: `World` raises `OutOfOrder`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, cast
+
+import pyarrow as pa
+from attrs import frozen
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
+from pyspark.storagelevel import StorageLevel
+
+from kafka_marshal.capture import UnreadableSource
+from kafka_marshal.replay.account import Account, Judging
+from kafka_marshal.replay.errors import SparkFailed
+from kafka_marshal.replay.events import Place
+from kafka_marshal.replay.reading import SPARK_SCHEMA, read_chunk, records_of
+from kafka_marshal.replay.sources import Chunk
+from kafka_marshal.replay.tables import (
+    BY_NAME,
+    FINDINGS,
+    FOLDED,
+    PARTITIONS,
+    Row,
+    Table,
+    arrow_rows,
+)
+
+ROWS_PER_FILE: Final = 2_000_000
+_UNREADABLE: Final = re.compile(r"UnreadableSource: (.+)")
+_FOLDED_SCHEMA: Final = ", ".join(f"{t.name}: struct<{t.spark_schema}>" for t in FOLDED)
+_FOLDED_ARROW: Final = pa.schema([(table.name, table.arrow_type) for table in FOLDED])
+
+
+def records(spark: SparkSession, chunks: tuple[Chunk, ...]) -> DataFrame:
+    """Every record of the input, each chunk read by one task."""
+
+    def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                yield from read_chunk(number, chunks[number])
+
+    numbers = spark.range(len(chunks), numPartitions=len(chunks))
+    return numbers.mapInArrow(read, SPARK_SCHEMA)
+
+
+def folded(found: DataFrame, judging: Judging) -> DataFrame:
+    """The rows of all tables, one per line, each in the column of its table."""
+
+    def fold(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        place: Place | None = None
+        account: Account | None = None
+        for batch in batches:
+            for log, raw in records_of(batch):
+                if (
+                    account is None
+                    or place is None
+                    or (log, raw.partition)
+                    != (
+                        place.log,
+                        place.coordinating_partition,
+                    )
+                ):
+                    if account is not None:
+                        account.close()
+                        yield from _batches(account.drain())
+                    place = Place(log, raw.partition)
+                    account = Account(place, judging)
+                account.feed(raw)
+            if account is not None:
+                yield from _batches(account.drain())
+        if account is not None:
+            account.close()
+            yield from _batches(account.drain())
+
+    return (
+        found.repartition("log", "partition")
+        .sortWithinPartitions("log", "partition", "offset", "input_order")
+        .mapInArrow(fold, _FOLDED_SCHEMA)
+    )
+
+
+def _batches(rows: Mapping[str, list[Row]]) -> Iterator[pa.RecordBatch]:
+    """One batch per table: its column holds the rows, every other column is null."""
+    for name, of_table in rows.items():
+        columns = [
+            arrow_rows(table, of_table)
+            if table.name == name
+            else pa.nulls(len(of_table), table.arrow_type)
+            for table in FOLDED
+        ]
+        yield pa.RecordBatch.from_arrays(columns, schema=_FOLDED_ARROW)
+
+
+@frozen
+class Fold:
+    """A fold that has run: its rows wait in Spark's storage."""
+
+    spark: SparkSession
+    rows: DataFrame
+    counts: Mapping[str, int]
+    """Rows per table."""
+
+    def table(self, table: Table) -> DataFrame:
+        """One table."""
+        return self.rows.where(sf.col(table.name).isNotNull()).select(f"{table.name}.*")
+
+    def collect(
+        self, table: Table, where: str | None = None, limit: int | None = None
+    ) -> list[Row]:
+        """Rows on the driver: for summaries, and for what one page can show.
+
+        With a limit they are the first in the table's order.
+        """
+        if not self.counts[table.name]:
+            return []
+        wanted = self.table(table)
+        if where is not None:
+            wanted = wanted.where(where)
+        wanted = wanted.orderBy(*table.order)
+        if limit is not None:
+            wanted = wanted.limit(limit)
+        return [row.asDict(recursive=True) for row in wanted.collect()]
+
+    def write(self, table: Table, folder: Path, extra: list[Row] | None = None) -> None:
+        """The table as Parquet, sorted, in as few files as its size asks for.
+
+        `extra` are rows that only the driver could know, because they are about whole logs.
+        """
+        rows = self.table(table)
+        if extra:
+            lines = [tuple(_cell(row, column.name) for column in table.columns) for row in extra]
+            rows = rows.unionByName(self.spark.createDataFrame(lines, table.spark_schema))
+        count = self.counts[table.name] + len(extra or ())
+        files = max(1, -(-count // ROWS_PER_FILE))
+        rows = rows.coalesce(1) if files == 1 else rows.repartitionByRange(files, *table.order)
+        with told_plainly():
+            rows.sortWithinPartitions(*table.order).write.parquet(str(folder / table.name))
+        for marker in (folder / table.name).glob("_*"):
+            marker.unlink()
+
+
+def _cell(row: Row, name: str) -> object:
+    value = row.get(name)
+    if name == "records":
+        assert isinstance(value, list)
+        return [
+            tuple(
+                proof.get(field.name) for field in FINDINGS.arrow_type.field(name).type.value_type
+            )
+            for proof in value
+        ]
+    return value
+
+
+@contextmanager
+def run_fold(
+    spark: SparkSession,
+    chunks: tuple[Chunk, ...],
+    judging: Judging,
+    on_progress: Callable[[str], None],
+) -> Iterator[Fold]:
+    """Read and fold everything; the rows stay stored while the block lasts.
+
+    Raises:
+        UnreadableSource: a line or a row is no record.
+        SparkFailed: a task broke for another reason.
+    """
+    on_progress(f"reading {len(chunks)} chunks, folding")
+    rows = folded(records(spark, chunks), judging).persist(StorageLevel.MEMORY_AND_DISK)
+    try:
+        with told_plainly():
+            counted = rows.agg(
+                *(sf.count(sf.col(table.name)).alias(table.name) for table in FOLDED)
+            ).collect()[0]
+        counts = {name: cast("int", counted[name]) for name in BY_NAME}
+        if not counts[PARTITIONS.name]:
+            raise UnreadableSource("the sources hold no record")
+        yield Fold(spark, rows, counts)
+    finally:
+        rows.unpersist()
+
+
+@contextmanager
+def told_plainly() -> Iterator[None]:
+    """An executor's trouble with a source, as the exception it was there."""
+    try:
+        yield
+    except PySparkException as error:
+        text = str(error)
+        told = _UNREADABLE.findall(text)
+        if told:
+            raise UnreadableSource(told[-1].strip()) from None
+        raise SparkFailed(f"a Spark task failed: {_last_line(text)}") from error
+
+
+def _last_line(text: str) -> str:
+    """The line of a Python traceback that says what went wrong."""
+    lines = [
+        line for line in text.splitlines() if re.match(r"^[\w.]+(Error|Exception|Order)\b", line)
+    ]
+    return lines[-1] if lines else text.splitlines()[0] if text else "unknown"

@@ -1,0 +1,198 @@
+"""`run`: one replay, from SOURCE arguments to a folder of tables and a page."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kafka_marshal.core.state import FENCED, RuleSet
+from kafka_marshal.replay.account import Judging
+from kafka_marshal.replay.errors import InvalidOption
+from kafka_marshal.replay.findings.inputs import log_findings
+from kafka_marshal.replay.findings.senders import SenderClock, clock_findings, merged
+from kafka_marshal.replay.output import placed, refuse_existing
+from kafka_marshal.replay.pipeline import Fold, run_fold, told_plainly
+from kafka_marshal.replay.present import report_data
+from kafka_marshal.replay.report import render
+from kafka_marshal.replay.session import local_session
+from kafka_marshal.replay.sources import Found, find
+from kafka_marshal.replay.summary import Summary, count_findings
+from kafka_marshal.replay.tables import FINDINGS, GROUPS, PARTITIONS, PUBLISHED, SENDERS, Row
+from kafka_marshal.replay.words import times
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+RULES = ("fenced", "original", "both")
+"""What `rules` may be."""
+
+
+def run(
+    sources: Sequence[str],
+    *,
+    out: Path,
+    heartbeat_interval_s: float,
+    rules: str = "fenced",
+    pause_max_s: float = FENCED.pause_max_ms / 1000,
+    coordination_partitions: int | None = None,
+    one_log: bool = False,
+    spark: SparkSession | None = None,
+    on_progress: Callable[[str], None] | None = None,
+) -> Summary:
+    """Replay recorded logs and write what happened into the new folder `out`.
+
+    Args:
+        sources: JSONL captures and Parquet dumps: files, folders, globs; see `sources`.
+        out: the folder to make; it must not exist.
+        heartbeat_interval_s: the interval that the consumers ran with.
+        rules: `fenced`, `original`, or `both`.
+        pause_max_s: a longer pause is cut to this (fenced rules).
+        coordination_partitions: partition count of the coordination topic, to find topics that
+            lie on the wrong partition; None: not judged.
+        one_log: take everything for one log, instead of each capture for one.
+        spark: a session to use; None: a local one, stopped at the end.
+        on_progress: is told in a few words what happens next.
+
+    Raises:
+        UnreadableSource: a source is missing, empty or damaged; names the file and the place.
+        OutputExists: `out` is there already; it is left whole.
+        InvalidOption: an option's value makes no sense.
+        JavaNotFoundError: there is no Java for Spark.
+        ReplayError: anything else that kept it from running. In every case `out` is not made.
+    """
+    progress = on_progress or (lambda _: None)
+    out = Path(out)
+    judging = _judging(rules, heartbeat_interval_s, pause_max_s, coordination_partitions)
+    refuse_existing(out)
+    found = find([str(source) for source in sources], one_log=one_log)
+    progress("starting Spark")
+    with (
+        placed(out) as folder,
+        local_session() if spark is None else nullcontext(spark) as session,
+        run_fold(session, found.chunks, judging, progress) as fold,
+        told_plainly(),
+    ):
+        partitions = fold.collect(PARTITIONS)
+        clocks = merged(fold.collect(SENDERS))
+        of_logs = [
+            *log_findings(partitions),
+            *clock_findings(clocks, judging.heartbeat_interval_ms),
+        ]
+        progress("writing tables")
+        for table in PUBLISHED:
+            fold.write(table, folder, of_logs if table is FINDINGS else None)
+        summary = _summary(
+            fold, found, sources, out, judging, heartbeat_interval_s, partitions, clocks, of_logs
+        )
+        progress("writing the report")
+        (folder / "summary.json").write_text(summary.json(), encoding="utf-8")
+        title = (
+            f"Replay of {found.logs[0] if len(found.logs) == 1 else times(len(found.logs), 'log')}"
+        )
+        html = render(report_data(fold, summary, of_logs, title))
+        (folder / "report.html").write_text(html, encoding="utf-8")
+    return summary
+
+
+def _judging(
+    rules: str, interval_s: float, pause_max_s: float, coordination_partitions: int | None
+) -> Judging:
+    if rules not in RULES:
+        raise InvalidOption(f"--rules must be one of {', '.join(RULES)}, not {rules!r}")
+    for option, value in (("--heartbeat-interval", interval_s), ("--pause-max", pause_max_s)):
+        if not (value > 0 and math.isfinite(value)):
+            raise InvalidOption(f"{option} must be a number of seconds greater than 0, not {value}")
+    if coordination_partitions is not None and coordination_partitions <= 0:
+        raise InvalidOption(
+            f"--coordination-partitions must be greater than 0, not {coordination_partitions}"
+        )
+    chosen = tuple(RuleSet) if rules == "both" else (RuleSet(rules),)
+    return Judging(chosen, interval_s * 1000, int(pause_max_s * 1000), coordination_partitions)
+
+
+def _summary(
+    fold: Fold,
+    found: Found,
+    sources: Sequence[str],
+    out: Path,
+    judging: Judging,
+    heartbeat_interval_s: float,
+    partitions: list[Row],
+    clocks: list[SenderClock],
+    of_logs: list[Row],
+) -> Summary:
+    counted = [
+        row.asDict()
+        for row in fold.table(FINDINGS)
+        .groupBy("code", "rules", "severity", "log")
+        .count()
+        .withColumnRenamed("count", "findings")
+        .collect()
+    ]
+    counted += [{**row, "rules": None, "findings": 1} for row in of_logs]
+    rows = {table.name: fold.counts[table.name] for table in PUBLISHED}
+    rows[FINDINGS.name] += len(of_logs)
+    return Summary(
+        out=out,
+        sources=tuple(str(source) for source in sources),
+        logs=found.logs,
+        left_out=found.left_out,
+        rules=tuple(rule_set.value for rule_set in judging.rule_sets),
+        heartbeat_interval_s=heartbeat_interval_s,
+        from_ms=min((_number(row, "from_ms") for row in partitions), default=None),
+        to_ms=max((_number(row, "to_ms") for row in partitions), default=None),
+        records=sum(_number(row, "records") for row in partitions),
+        rows=rows,
+        findings=count_findings(counted),
+        groups=tuple(fold.collect(GROUPS)),
+        senders=tuple(clocks),
+        partitions=tuple(partitions),
+        caveats=tuple(_caveats(partitions, found, counted)),
+        version=_version(),
+    )
+
+
+def _caveats(partitions: list[Row], found: Found, counted: list[Row]) -> list[str]:
+    """What limits how far the tables may be believed."""
+    told = []
+    codes = {row["code"]: row["log"] for row in counted}
+    if "create_time" in codes:
+        told.append(
+            "Some records carry CreateTime, their producers' clocks, so staleness was judged by "
+            "those; see create_time."
+        )
+    unstated = sum(_number(row, "type_not_stated") for row in partitions)
+    if unstated:
+        told.append(
+            f"{times(unstated, 'record')} do not say whether the broker or the producer stamped "
+            f"them: senders' clocks were not judged by those."
+        )
+    if "head_missing" in codes:
+        told.append("Some logs do not begin at offset 0, so earlier owners are not known.")
+    if "interval_mismatch" in codes:
+        logs = sorted({str(row["log"]) for row in counted if row["code"] == "interval_mismatch"})
+        told.append(
+            f"The heartbeat interval given does not fit {', '.join(logs)}: what is stale there was "
+            f"judged by the wrong limit."
+        )
+    empty = [place for place in found.left_out if place.endswith(": empty")]
+    if empty:
+        told.append(f"{times(len(empty), 'file')} in the sources' folders were empty.")
+    return told
+
+
+def _number(row: Row, name: str) -> int:
+    value = row[name]
+    assert isinstance(value, int)
+    return value
+
+
+def _version() -> str:
+    try:
+        return version("kafka-marshal")
+    except PackageNotFoundError:
+        return "unknown"

@@ -1,0 +1,118 @@
+"""A local Spark session that nobody hears: no web page, no log, no files left behind."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from kafka_marshal.java import spark_environment
+from kafka_marshal.replay.errors import SparkFailed
+
+_QUIET = """\
+rootLogger.level = off
+rootLogger.appenderRef.none.ref = none
+appender.none.type = Null
+appender.none.name = none
+"""
+
+
+@contextmanager
+def local_session() -> Iterator[SparkSession]:
+    """A session on all cores of this machine, stopped and swept away at the end.
+
+    Raises:
+        SparkFailed: it did not start.
+        JavaNotFoundError: there is no Java that Spark runs on.
+    """
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        raise SparkFailed("this process has a Spark session already; pass it as `spark`")
+    environment = {
+        **spark_environment(),
+        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
+    }
+    before = {name: os.environ.get(name) for name in environment}
+    scratch = Path(tempfile.mkdtemp(prefix="kafka-marshal-spark-"))
+    try:
+        os.environ.update(environment)
+        quiet = scratch / "log4j2.properties"
+        quiet.write_text(_QUIET)
+        with _silenced_stderr():
+            spark = _start(scratch, quiet)
+        try:
+            yield spark
+        finally:
+            spark.stop()
+            _forget_gateway()
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def _start(scratch: Path, quiet: Path) -> SparkSession:
+    cores = os.cpu_count() or 1
+    options = f"-Dlog4j2.configurationFile=file:{quiet} -Djava.io.tmpdir={scratch}"
+    builder = (
+        SparkSession.builder.master("local[*]")
+        .appName("kafka-marshal replay")
+        .config("spark.driver.extraJavaOptions", options)
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.memory", "2g")
+        .config("spark.local.dir", str(scratch))
+        .config("spark.sql.warehouse.dir", str(scratch / "warehouse"))
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.sql.shuffle.partitions", str(2 * cores))
+        .config("spark.sql.session.timeZone", "UTC")
+    )
+    try:
+        return builder.getOrCreate()
+    except (PySparkException, RuntimeError, OSError) as error:
+        raise SparkFailed(f"Spark did not start: {error}") from None
+
+
+def _forget_gateway() -> None:
+    """End the Java process too, so that the next session starts with its own environment."""
+    from pyspark import SparkContext
+
+    gateway = SparkContext._gateway
+    if gateway is not None:
+        gateway.shutdown()
+        process = getattr(gateway, "proc", None)
+        if process is not None:
+            process.stdin.close()
+            process.wait(timeout=30)
+        SparkContext._gateway = None
+        SparkContext._jvm = None
+
+
+@contextmanager
+def _silenced_stderr() -> Iterator[None]:
+    """Spark's launcher prints what it will use and warns of native code; nobody can act on it."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, 2)
+        yield
+    finally:
+        sys.stderr.flush()
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)

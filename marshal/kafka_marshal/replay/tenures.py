@@ -1,0 +1,129 @@
+"""Who owned what, from which record to which.
+
+Under the fenced rules ownership goes by wins and releases. Under the original's it goes by what
+its handlers do: a bare heartbeat begins a tenure too, and a ReleaseGroup ends none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Final
+
+from kafka_marshal.core.state import ClaimKey, Rules
+from kafka_marshal.core.verdicts import Accepted
+from kafka_marshal.replay.events import Event, Sighting, Tenure, key_columns
+from kafka_marshal.replay.tables import Row
+
+WINS: Final = frozenset(
+    {Accepted.CLAIMED, Accepted.RECLAIMED, Accepted.RESTARTED, Accepted.TOOK_OVER}
+)
+"""Won by ClaimingPartition."""
+BEGINNINGS: Final = WINS | {Accepted.FAST_RECLAIMED, Accepted.OVERWRITTEN}
+"""Every verdict that makes the sender a new owner."""
+OWNERS_RECORDS: Final = frozenset({Accepted.REFRESHED, Accepted.GRANTED})
+
+
+class Tenures:
+    """The open tenures of one coordinating partition under one rule set."""
+
+    def __init__(self) -> None:
+        self._open: dict[ClaimKey, Tenure] = {}
+
+    @property
+    def open(self) -> Mapping[ClaimKey, Tenure]:
+        """Who owns now."""
+        return MappingProxyType(self._open)
+
+    def observe(self, event: Event) -> Row | None:
+        """Fill `tenure_after` and `silence_ms` of the event; the row of the tenure it ended."""
+        before = event.tenure
+        event.tenure_after = before
+        event.last_word = None if before is None else before.last
+        verdict = event.verdict
+        if not isinstance(verdict, Accepted) or verdict is Accepted.IGNORED:
+            return None
+        if before is not None and verdict in OWNERS_RECORDS and event.after.owned:
+            self._go_on(before, event)
+            return None
+        begins = event.after.owned and (verdict in BEGINNINGS or verdict in OWNERS_RECORDS)
+        if not begins and event.after.owned:
+            return None  # the original's ReleaseGroup leaves the owner where it is
+        row = None
+        if before is not None:
+            if begins and before.instance == event.message.instance_id:
+                event.silence_ms = event.clock_ms - before.last_ms
+            row = _ended_row(before, event)
+            del self._open[event.key]
+            event.tenure_after = None
+        if begins:
+            event.tenure_after = self._open[event.key] = Tenure(
+                key=event.key,
+                instance=event.after.owner_instance or "",
+                client=event.after.owner_client or "",
+                epoch=event.after.epoch,
+                won_by=event.sighting,
+                last=event.sighting,
+                position_from=event.after.position,
+            )
+        return row
+
+    def _go_on(self, tenure: Tenure, event: Event) -> None:
+        silence_ms = event.clock_ms - tenure.last_ms
+        event.silence_ms = silence_ms
+        tenure.records += 1
+        tenure.last = event.sighting
+        if silence_ms > tenure.longest_silence_ms:
+            tenure.longest_silence_ms = silence_ms
+
+    def at_the_end(
+        self, clock_ms: int, positions: Mapping[ClaimKey, int], rules: Rules
+    ) -> Iterator[Row]:
+        """The rows of the tenures that last when the log ends."""
+        for tenure in self._open.values():
+            silent = clock_ms - tenure.last_ms > rules.stale_after_ms
+            yield {
+                **_row(tenure),
+                "ended": "silent" if silent else "open",
+                "position_to": positions[tenure.key],
+            }
+
+
+def _row(tenure: Tenure) -> Row:
+    return {
+        **key_columns(tenure.key),
+        "owner_instance": tenure.instance,
+        "owner_client": tenure.client,
+        "epoch": tenure.epoch,
+        "began": tenure.won_by.verdict.value,
+        "from_offset": tenure.won_by.offset,
+        "from_ms": tenure.won_by.raw.timestamp_ms,
+        "position_from": tenure.position_from,
+        "records": tenure.records,
+        "last_offset": tenure.last.offset,
+        "last_ms": tenure.last.raw.timestamp_ms,
+        "longest_silence_ms": tenure.longest_silence_ms,
+    }
+
+
+def _ended_row(tenure: Tenure, event: Event) -> Row:
+    """The position at the end is what the owner left: a release may set it, a win may reset it."""
+    left = (
+        event.after
+        if event.verdict in (Accepted.RELEASED, Accepted.POSITION_SET)
+        else (event.before)
+    )
+    return {
+        **_row(tenure),
+        "ended": event.verdict.value,
+        "to_offset": event.sighting.offset,
+        "to_ms": event.sighting.raw.timestamp_ms,
+        "position_to": left.position,
+        "ended_by_instance": event.message.instance_id,
+        "ended_by_client": event.message.client_id,
+    }
+
+
+def sightings(*given: Sighting | None) -> list[Sighting]:
+    """Those that are there, in log order, each once."""
+    return sorted({s.offset: s for s in given if s is not None}.values(), key=lambda s: s.offset)
