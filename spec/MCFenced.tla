@@ -45,7 +45,14 @@ All(sends) == [i \in {"a1", "a2", "b1", "admin"} |-> sends]
 
 \* Two consumers of two clients.
 AmoTwo == [Base EXCEPT !.batch = 2]
-AloTwo == [Base EXCEPT !.mode = "ALO"]
+AloTwo ==
+    [Base EXCEPT
+        !.mode = "ALO",
+        !.sends_max = [a1 |-> Sends(2, 1, 1, 0, 0), b1 |-> Sends(1, 1, 0, 0, 0)],
+        !.release_may_be_lost = TRUE]
+AmoTwoFew ==
+    [AmoTwo EXCEPT
+        !.sends_max = [a1 |-> Sends(1, 0, 0, 2, 0), b1 |-> Sends(1, 0, 0, 1, 0)]]
 
 \* The same with longer logs and one message, which everybody would like to process.
 AmoTwoDeep == [Base EXCEPT !.message_count = 1, !.log_max = 6]
@@ -94,7 +101,8 @@ AloMixed == [AmoMixed EXCEPT !.mode = "ALO"]
 \* The original's instances only, and its fast reclaim.
 AloHeaderless == [AloRestart EXCEPT !.headerless = {"a1", "a2", "b1"}, !.log_max = 5]
 
-\* The administrator among the original's instances.
+\* The administrator among the original's instances, of which a2 sends a fast reclaim.
+\* To keep it small everybody but a2 is prompt.
 AloHeaderlessAdmin ==
     [AloAdmin EXCEPT
         !.client_of = [a1 |-> "a", a2 |-> "a", admin |-> "admin"],
@@ -105,6 +113,14 @@ AloHeaderlessAdmin ==
         !.sends_max = [a1 |-> Sends(2, 1, 0, 0, 0), a2 |-> Sends(0, 1, 0, 0, 0),
                        admin |-> Sends(1, 0, 1, 0, 1)],
         !.log_max = 7]
+
+OnlyA2IsLate ==
+    LET behind(i) == Length(log) - view[i] + Length(outbox[i])
+    IN  behind("a1") + behind("admin") <= 2
+
+\* R9 as a win like any other: it leaves the position where it is.
+FastReclaimedInPlace(claim, record) ==
+    [Won(claim, record) EXCEPT !.paused_until_ms = claim.paused_until_ms]
 
 \* Measured time, to say what staleness is worth.
 ClockTwo ==

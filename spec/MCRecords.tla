@@ -196,6 +196,49 @@ NeverNotOwner         == last.verdict # "NotOwner"
 NeverNotAhead         == last.verdict # "NotAhead"
 NeverNegativePosition == last.verdict # "NegativePosition"
 
+(***************************************************************************)
+(* What holds for every step, whoever sends what.                          *)
+(***************************************************************************)
+Obeyed == last'.verdict \in Accepted
+Sent == last'.record.message
+IsWin ==
+    last'.verdict \in {"Claimed", "Reclaimed", "Restarted", "TookOver", "FastReclaimed"}
+
+FencedStepwise ==
+    Obeyed /\ Sent.type \in OwnerTypes /\ last'.verdict # "FastReclaimed" =>
+        /\ Sent.instance_id = claim.owner_instance
+        /\ \/ last'.record.headers.epoch = claim.epoch
+           \/ last'.record.headers.epoch = NONE /\ ~claim.won_with_headers
+
+MonotonePositionStepwise ==
+    claim'.position >= claim.position \/ last'.verdict = "PositionSet"
+
+MonotoneEpochStepwise ==
+    /\ claim'.epoch >= claim.epoch
+    /\ IsWin => claim'.epoch > claim.epoch
+
+PauseHoldsStepwise ==
+    /\ claim.paused_until_ms # NONE
+    /\ claim'.clock_ms < claim.paused_until_ms
+    /\ Sent.instance_id # claim.pauser
+    /\ Sent.type # "ReleaseGroup"
+    => ~Obeyed
+
+\* A refusal is no secret effect: nothing but the clock moved.
+RefusalsChangeNothing ==
+    ~Obeyed => claim' = [claim EXCEPT !.clock_ms = claim'.clock_ms]
+
+Fenced                == [][FencedStepwise]_vars
+MonotonePosition      == [][MonotonePositionStepwise]_vars
+MonotoneEpoch         == [][MonotoneEpochStepwise]_vars
+PauseHolds            == [][PauseHoldsStepwise]_vars
+RefusedChangesNothing == [][RefusalsChangeNothing]_vars
+
+\* In the place of a guard, in the configurations that must fail.
+Waived(someClaim, record) == FALSE
+MovedBlindly(someClaim, record) == record.message.offset
+KeepsOwner(someClaim) == someClaim
+
 \* Only these verdicts exist.
 KnownVerdicts ==
     last.verdict \in Accepted \cup {Refused[k] : k \in DOMAIN Refused} \cup {"Nothing"}

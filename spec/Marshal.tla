@@ -502,6 +502,18 @@ Repeats == SumOver(LAMBDA m : Max(processed[m] - 1, 0), Messages)
 ReprocessingBound ==
     Mode = "ALO" /\ TimesSet = 0 => Repeats <= Window * Max(Epochs - 1, 0)
 
+\* ALO: a tenure that ended in a release repeats nothing, whoever comes next: sharper
+\* than the bound, and what R7 is for.
+EndedInRelease(win) ==
+    LET ends == {k \in 1 .. win - 1 : verdicts[k] \in {"Released", "GroupReleased"}}
+    IN  /\ verdicts[win] = "Claimed"
+        /\ \/ ends = {}
+           \/ verdicts[CHOOSE k \in ends : \A l \in ends : l <= k] = "Released"
+
+ReleaseRepeatsNothing ==
+    Mode = "ALO" /\ TimesSet = 0 =>
+        Repeats <= Window * Cardinality({k \in Records : IsWin(k) /\ ~EndedInRelease(k)})
+
 \* What an administrator set stays until the owner of a later tenure moves it.
 SetPositionSticksAt(k) ==
     \A l \in 1 .. k :
