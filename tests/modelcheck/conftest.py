@@ -50,6 +50,6 @@ def check(clock: Path) -> Callable[..., TlcResult]:
     def run(*lines: str, **options: object) -> TlcResult:
         cfg = clock.with_suffix(".cfg")
         cfg.write_text("\n".join(lines))
-        return tlc.run(clock, cfg, **options)  # type: ignore[arg-type]
+        return tlc.run(clock, cfg, short=True, **options)  # type: ignore[arg-type]
 
     return run

@@ -125,4 +125,4 @@ def test_with_several_workers_depth_is_not_compared(folder: Path) -> None:
 def test_our_own_list_is_in_order() -> None:
     known = models.read()
     assert {model.kind for model in known} >= {Kind.SAFETY, Kind.FAULT, Kind.BROKEN}
-    assert all(re.match(r"[A-Z].*\.$", model.about) for model in known)
+    assert all(re.match(r"(\([a-i]\) )?[A-Z].*\.$", model.about) for model in known)

@@ -140,6 +140,16 @@ def test_the_end_says_whether_it_goes_on_for_ever() -> None:
     ]
 
 
+def test_records_without_a_world_are_told_as_what_they_did() -> None:
+    landed = record(record=message("Heartbeat", timestamp_ms=4000), verdict="Refreshed")
+    before: dict[str, Value] = {"claim": parse(CLAIM), "last": record(verdict="Nothing")}
+    after = before | {"last": landed, "claim": with_fields(parse(CLAIM), position=3)}
+    assert stories.tell(Trace((State("", before), State("Next", after)))) == (
+        "1  3 s  offset 5: b1's Heartbeat at 2 (epoch 3): Refreshed, the owner is alive; "
+        "position 2 → 3"
+    )
+
+
 def test_another_modules_steps_are_told_by_their_variables() -> None:
     trace = Trace((State("", {"x": 1, "y": ()}), State("Up", {"x": 2, "y": ()})))
     assert stories.tell(trace) == "0  at first: x = 1, y = <<>>\n1  Up: x = 2"

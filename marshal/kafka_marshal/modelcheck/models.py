@@ -74,6 +74,7 @@ class Model:
             self.cfg,
             workers=1 if self.must_fail else self.workers,
             check_deadlock=self.deadlock_check,
+            short=self.kind is Kind.REACHABILITY,
             on_progress=on_progress,
         )
 

@@ -2,7 +2,8 @@
 
 One line a step: who sent what, where it landed in the log and what it did there, who read how far,
 who processed which message. Told from two neighbouring states and the name of the action; it does
-not run anything. States of other modules (`MCRecords.tla`) are told as variables that changed.
+not run anything. MCRecords has records only; steps of any other module are told as the variables
+that changed.
 """
 
 import re
@@ -63,15 +64,21 @@ def tell(trace: Trace, violated: str | None = None) -> str:
     Steps are numbered like TLC's states after the first; where time passes, so do several steps
     in one line.
     """
-    steps = _marshal_steps if _is_marshal(trace.states[0].variables) else _plain_steps
+    steps = _steps_of(trace.states[0].variables)
     width = len(str(len(trace.states) - 1))
     lines = [f"{number:>{width}}  {line}" for number, line in steps(trace)]
     lines += [f"{'':{width}}  {line}" for line in _ending(trace, violated)]
     return "\n".join(lines)
 
 
-def _is_marshal(variables: Variables) -> bool:
-    return {"log", "history", "verdicts", "view", "known", "outbox", "kept"} <= variables.keys()
+_Steps: TypeAlias = Callable[[Trace], Iterator[tuple[int, str]]]
+
+
+def _steps_of(variables: Variables) -> _Steps:
+    """Tell modules apart by their variables: a trace does not name its module."""
+    if {"log", "history", "verdicts", "view", "known", "outbox", "kept"} <= variables.keys():
+        return _marshal_steps
+    return _record_steps if {"claim", "last"} <= variables.keys() else _plain_steps
 
 
 def _ending(trace: Trace, violated: str | None) -> Iterator[str]:
@@ -98,6 +105,16 @@ def _plain_steps(trace: Trace) -> Iterator[tuple[int, str]]:
         ]
         yield number, f"{state.action or 'at first'}: {', '.join(changed) or 'nothing changes'}"
         before = state.variables
+
+
+def _record_steps(trace: Trace) -> Iterator[tuple[int, str]]:
+    """Tell MCRecords: there is nothing but records and the claim."""
+    for number in range(1, len(trace.states)):
+        before: Variables = trace.states[number - 1].variables
+        after: Variables = trace.states[number].variables
+        record, verdict = after["last"]["record"], after["last"]["verdict"]
+        clock = f"{(record['timestamp_ms'] - START_MS) // 1000} s"
+        yield number, f"{clock}  {_landed(record, verdict, before['claim'], after['claim'])}"
 
 
 def _marshal_steps(trace: Trace) -> Iterator[tuple[int, str]]:
@@ -136,18 +153,21 @@ def _send(before: Variables, after: Variables) -> str:
 
 
 def _append(before: Variables, after: Variables) -> str:
-    record = after["log"][-1]
-    verdict = after["verdicts"][-1]
     claims = before["history"][-1], after["history"][-1]
+    return _landed(after["log"][-1], after["verdicts"][-1], *claims)
+
+
+def _landed(record: Any, verdict: str, before: Any, after: Any) -> str:
+    """Say what a record did to its claim, at its place in the log."""
     line = f"offset {record['offset']}: {record['message']['instance_id']}'s {_described(record)}"
-    if record["stale"]:
+    if record.get("stale", False):
         line += ", the owner is stale by now"
-    if record["pause_over"]:
+    if record.get("pause_over", False):
         line += ", the pause is over by now"
     name = re.sub(r"(?<!^)(?=[A-Z])", "_", verdict).upper()
     if name in Refused.__members__:
         return f"{line}: refused by {verdict}, {WHY[Refused[name]]}"
-    return f"{line}: {verdict}, {DID[Accepted[name]]}{_effects(*claims)}"
+    return f"{line}: {verdict}, {DID[Accepted[name]]}{_effects(before, after)}"
 
 
 def _read(before: Variables, after: Variables) -> str:
