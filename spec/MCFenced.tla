@@ -44,7 +44,10 @@ Base ==
 All(sends) == [i \in {"a1", "a2", "b1", "admin"} |-> sends]
 
 \* Two consumers of two clients.
-AmoTwo == [Base EXCEPT !.batch = 2]
+AmoTwo ==
+    [Base EXCEPT
+        !.batch = 2,
+        !.sends_max = [a1 |-> Sends(2, 1, 1, 2, 0), b1 |-> Sends(1, 1, 0, 1, 0)]]
 AloTwo ==
     [Base EXCEPT
         !.mode = "ALO",
@@ -55,7 +58,11 @@ AmoTwoFew ==
         !.sends_max = [a1 |-> Sends(1, 0, 0, 2, 0), b1 |-> Sends(1, 0, 0, 1, 0)]]
 
 \* The same with longer logs and one message, which everybody would like to process.
-AmoTwoDeep == [Base EXCEPT !.message_count = 1, !.log_max = 6]
+AmoTwoDeep ==
+    [Base EXCEPT
+        !.message_count = 1,
+        !.sends_max = [a1 |-> Sends(2, 1, 1, 1, 0), b1 |-> Sends(1, 1, 0, 1, 0)],
+        !.log_max = 6]
 
 \* Three instances, two of one client: a1 crashes and a2 comes back in its place.
 AmoRestart ==
@@ -73,7 +80,8 @@ AmoTwins ==
     [AmoRestart EXCEPT
         !.starts_up = {"a1", "a2", "b1"},
         !.crashes_max = 0,
-        !.sends_max = All(Sends(1, 1, 0, 1, 0)),
+        !.sends_max = [a1 |-> Sends(1, 1, 0, 1, 0), a2 |-> Sends(1, 1, 0, 1, 0),
+                       b1 |-> Sends(1, 0, 0, 1, 0)],
         !.log_max = 4]
 AloTwins == [AmoTwins EXCEPT !.mode = "ALO"]
 
