@@ -7,16 +7,18 @@ What order promises is checked: `World` raises `OutOfOrder`.
 
 from __future__ import annotations
 
+import functools
+import operator
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, cast
+from typing import Any, Final, TypeAlias, cast
 
 import pyarrow as pa
 from attrs import frozen
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.storagelevel import StorageLevel
 
@@ -37,6 +39,16 @@ from kafka_marshal.replay.tables import (
 )
 
 ROWS_PER_FILE: Final = 2_000_000
+_CLAIM_NAME: Final = {
+    "log": "string",
+    "coordinating_partition": "bigint",
+    "group": "string",
+    "topic": "string",
+    "topic_partition": "bigint",
+}
+ClaimName: TypeAlias = tuple[object, ...]
+"""Log, coordinating partition, group, topic, partition."""
+
 _UNREADABLE: Final = re.compile(r"UnreadableSource: (.+)")
 _FOLDED_SCHEMA: Final = ", ".join(f"{t.name}: struct<{t.spark_schema}>" for t in FOLDED)
 _FOLDED_ARROW: Final = pa.schema([(table.name, table.arrow_type) for table in FOLDED])
@@ -115,22 +127,46 @@ class Fold:
         """One table."""
         return self.rows.where(sf.col(table.name).isNotNull()).select(f"{table.name}.*")
 
-    def collect(
-        self, table: Table, where: str | None = None, limit: int | None = None
-    ) -> list[Row]:
-        """Rows on the driver: for summaries, and for what one page can show.
+    def collect(self, *wanted: Table) -> dict[str, list[Row]]:
+        """Whole tables on the driver, by name and in their order: for summaries."""
+        return self._collect(self.rows, wanted)
 
-        With a limit they are the first in the table's order.
-        """
+    def collect_claims(
+        self, wanted: Sequence[Table], names: Collection[ClaimName]
+    ) -> dict[str, list[Row]]:
+        """The rows about these claims, by table: for what one page can draw."""
+        schema = ", ".join(f"{name}: {kind}" for name, kind in _CLAIM_NAME.items())
+        chosen = self.spark.createDataFrame(sorted(names, key=str), schema)
+        named = self.rows.select(
+            *(sf.col(table.name) for table in wanted),
+            *(
+                sf.coalesce(*(sf.col(f"{table.name}.{name}") for table in wanted)).alias(name)
+                for name in _CLAIM_NAME
+            ),
+        )
+        rows = named.join(sf.broadcast(chosen), list(_CLAIM_NAME), "left_semi")
+        return self._collect(rows, wanted)
+
+    def _collect(self, rows: DataFrame, wanted: Sequence[Table]) -> dict[str, list[Row]]:
+        """One job, whatever the number of tables."""
+        columns = [sf.col(table.name) for table in wanted]
+        some = functools.reduce(operator.or_, (column.isNotNull() for column in columns))
+        found: dict[str, list[Row]] = {table.name: [] for table in wanted}
+        for line in rows.where(some).select(*columns).collect():
+            for table in wanted:
+                row = line[table.name]
+                if row is not None:
+                    found[table.name].append(row.asDict(recursive=True))
+        for table in wanted:
+            found[table.name].sort(key=functools.partial(_sorting, order=table.order))
+        return found
+
+    def first(self, table: Table, limit: int, *before: Column) -> list[Row]:
+        """The first rows in the table's order, or in another that goes before it."""
         if not self.counts[table.name]:
             return []
-        wanted = self.table(table)
-        if where is not None:
-            wanted = wanted.where(where)
-        wanted = wanted.orderBy(*table.order)
-        if limit is not None:
-            wanted = wanted.limit(limit)
-        return [row.asDict(recursive=True) for row in wanted.collect()]
+        rows = self.table(table).orderBy(*before, *table.order).limit(limit)
+        return [row.asDict(recursive=True) for row in rows.collect()]
 
     def write(self, table: Table, folder: Path, extra: list[Row] | None = None) -> None:
         """The table as Parquet, sorted, in as few files as its size asks for.
@@ -148,6 +184,11 @@ class Fold:
             rows.sortWithinPartitions(*table.order).write.parquet(str(folder / table.name))
         for marker in (folder / table.name).glob("_*"):
             marker.unlink()
+
+
+def _sorting(row: Row, order: Sequence[str]) -> tuple[tuple[bool, Any], ...]:
+    """Nulls first, as Spark sorts."""
+    return tuple((row[name] is not None, row[name]) for name in order)
 
 
 def _cell(row: Row, name: str) -> object:

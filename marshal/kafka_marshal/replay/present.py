@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, TypeAlias, cast
+from typing import Final, cast
 
-from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
 from kafka_marshal.replay import tables
 from kafka_marshal.replay.findings.catalogue import ERROR, WARNING
 from kafka_marshal.replay.findings.senders import SenderClock
-from kafka_marshal.replay.pipeline import Fold
+from kafka_marshal.replay.pipeline import ClaimName, Fold
 from kafka_marshal.replay.report import data as page
 from kafka_marshal.replay.summary import Summary
 from kafka_marshal.replay.tables import Row
@@ -24,11 +23,10 @@ from kafka_marshal.replay.tables import Row
 CLAIMS_MAX: Final = 200
 FINDINGS_MAX: Final = 300
 DIVERGENCES_MAX: Final = 300
-ROWS_MAX: Final = 100_000
-"""Tenures or marks collected for the drawn claims; the rest is not drawn."""
+LANE_MAX: Final = 2000
+"""So many tenures or marks of one lane are drawn, the first ones."""
 
 _KEY: Final = ("log", "coordinating_partition", "group", "topic", "topic_partition")
-ClaimName: TypeAlias = tuple[object, ...]
 
 
 def _int(value: object) -> int:
@@ -52,7 +50,7 @@ def report_data(
 ) -> page.ReportData:
     """Everything the page says. `log_findings` are those that only the driver knows."""
     findings = _worst_findings(fold, log_findings)
-    divergences = fold.collect(tables.DIVERGENCES, limit=DIVERGENCES_MAX)
+    divergences = fold.first(tables.DIVERGENCES, DIVERGENCES_MAX)
     names = _claims_to_draw(fold, (*findings, *divergences))
     caveats = list(summary.caveats)
     distinct = fold.counts["claims"] // len(summary.rules)
@@ -89,12 +87,9 @@ def report_data(
 
 def _worst_findings(fold: Fold, log_findings: Iterable[Row]) -> list[Row]:
     """Some hundreds, every severity's first before the next."""
-    rows = list(log_findings)
-    for severity in (ERROR, WARNING, "info"):
-        left = FINDINGS_MAX - len(rows)
-        if left > 0:
-            rows += fold.collect(tables.FINDINGS, f"severity = '{severity}'", left)
-    return rows
+    severity = sf.col("severity")
+    worst_first = sf.when(severity == ERROR, 0).when(severity == WARNING, 1).otherwise(2)
+    return [*log_findings, *fold.first(tables.FINDINGS, FINDINGS_MAX, worst_first)]
 
 
 def _claims_to_draw(fold: Fold, told: Iterable[Row]) -> set[ClaimName]:
@@ -104,7 +99,7 @@ def _claims_to_draw(fold: Fold, told: Iterable[Row]) -> set[ClaimName]:
         if row.get("topic") is not None and row.get("topic_partition") is not None:
             names[_name(row)] = None
     if len(names) < CLAIMS_MAX:
-        for row in fold.collect(tables.CLAIMS, limit=2 * CLAIMS_MAX):
+        for row in fold.first(tables.CLAIMS, 2 * CLAIMS_MAX):
             names.setdefault(_name(row))
     return set(list(names)[:CLAIMS_MAX])
 
@@ -113,11 +108,14 @@ def _timelines(
     fold: Fold, names: set[ClaimName], rules: Sequence[str]
 ) -> Iterable[page.ClaimTimeline]:
     by_lane: dict[str, dict[tuple[ClaimName, object], list[Row]]] = {}
-    for table in (tables.TENURES, tables.MARKS, tables.LANES, tables.CLAIMS):
+    if not names:
+        return
+    drawn = (tables.TENURES, tables.MARKS, tables.LANES, tables.CLAIMS)
+    for table, rows in fold.collect_claims(drawn, names).items():
         of_table: dict[tuple[ClaimName, object], list[Row]] = defaultdict(list)
-        for row in _of_claims(fold, table, names):
+        for row in rows:
             of_table[_name(row), row["rules"]].append(row)
-        by_lane[table.name] = of_table
+        by_lane[table] = of_table
     for name in sorted(names, key=lambda name: tuple(map(str, name))):
         lanes = []
         records = None
@@ -126,26 +124,13 @@ def _timelines(
             if claims is None:
                 continue
             records = _int(claims[0]["records"])
-            rows = {table: lane.get((name, rule_set), []) for table, lane in by_lane.items()}
-            lanes.append(_lane(rule_set, rows))
+            of_lane = {table: lane.get((name, rule_set), []) for table, lane in by_lane.items()}
+            lanes.append(_lane(rule_set, of_lane))
         log, partition, group, topic, topic_partition = name
         claim = page.ClaimId(
             _text(log), _int(partition), _text(group), _text(topic), _int(topic_partition)
         )
         yield page.ClaimTimeline(claim, tuple(lanes), records)
-
-
-def _of_claims(fold: Fold, table: tables.Table, names: set[ClaimName]) -> list[Row]:
-    if not fold.counts[table.name] or not names:
-        return []
-    wanted: DataFrame = fold.spark.createDataFrame(
-        list(names),
-        "log: string, coordinating_partition: bigint, group: string, topic: string, "
-        "topic_partition: bigint",
-    )
-    rows = fold.table(table).join(sf.broadcast(wanted), list(_KEY), "left_semi")
-    rows = rows.orderBy(*table.order).limit(ROWS_MAX)
-    return [row.asDict(recursive=True) for row in rows.collect()]
 
 
 def _lane(rules: str, rows: Mapping[str, list[Row]]) -> page.Lane:
@@ -164,8 +149,8 @@ def _lane(rules: str, rows: Mapping[str, list[Row]]) -> page.Lane:
         pauses = tuple(page.Pause(begin, until, by) for begin, until, by in spans)
     return page.Lane(
         rules=rules,
-        tenures=tuple(_tenure(row) for row in rows["tenures"]),
-        marks=tuple(_mark(row) for row in rows["marks"]),
+        tenures=tuple(_tenure(row) for row in rows["tenures"][:LANE_MAX]),
+        marks=tuple(_mark(row) for row in rows["marks"][:LANE_MAX]),
         pauses=pauses,
         beats_ms=beats,
     )

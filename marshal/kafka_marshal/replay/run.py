@@ -76,8 +76,9 @@ def run(
         run_fold(session, found.chunks, judging, progress) as fold,
         told_plainly(),
     ):
-        partitions = fold.collect(PARTITIONS)
-        clocks = merged(fold.collect(SENDERS))
+        counted = fold.collect(PARTITIONS, SENDERS, GROUPS)
+        partitions = counted[PARTITIONS.name]
+        clocks = merged(counted[SENDERS.name])
         of_logs = [
             *log_findings(partitions),
             *clock_findings(clocks, judging.heartbeat_interval_ms),
@@ -86,7 +87,7 @@ def run(
         for table in PUBLISHED:
             fold.write(table, folder, of_logs if table is FINDINGS else None)
         summary = _summary(
-            fold, found, sources, out, judging, heartbeat_interval_s, partitions, clocks, of_logs
+            fold, found, sources, out, judging, heartbeat_interval_s, counted, clocks, of_logs
         )
         progress("writing the report")
         (folder / "summary.json").write_text(summary.json(), encoding="utf-8")
@@ -121,10 +122,11 @@ def _summary(
     out: Path,
     judging: Judging,
     heartbeat_interval_s: float,
-    partitions: list[Row],
+    collected: dict[str, list[Row]],
     clocks: list[SenderClock],
     of_logs: list[Row],
 ) -> Summary:
+    partitions = collected[PARTITIONS.name]
     counted = [
         row.asDict()
         for row in fold.table(FINDINGS)
@@ -148,7 +150,7 @@ def _summary(
         records=sum(_number(row, "records") for row in partitions),
         rows=rows,
         findings=count_findings(counted),
-        groups=tuple(fold.collect(GROUPS)),
+        groups=tuple(collected[GROUPS.name]),
         senders=tuple(clocks),
         partitions=tuple(partitions),
         caveats=tuple(_caveats(partitions, found, counted)),
