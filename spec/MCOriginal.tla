@@ -33,7 +33,7 @@ Base ==
      message_count       |-> 2,
      set_targets         |-> {1},
      pause_s             |-> 1,
-     tick_s              |-> 1,
+     tick_s              |-> 2,
      log_max             |-> 5,
      crashes_max         |-> 0,
      stalls_max          |-> 0,
@@ -52,7 +52,7 @@ TwoOfOneClient ==
         !.sends_max = [a1 |-> Sends(1, 1, 0, 0, 0), a2 |-> Sends(0, 1, 0, 0, 0)]]
 
 \* (c) Two readers of one log disagree: each asks its own clock when it reads.
-OwnClocks == [Base EXCEPT !.readers_own_clock = TRUE]
+OwnClocks == [Base EXCEPT !.readers_own_clock = TRUE, !.tick_s = 1]
 
 \* (d) Two consumers validate the same message: ClaimingMessages moves nothing, and
 \* "we still hold the claim" is true for both, each in what it has read.

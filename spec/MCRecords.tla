@@ -104,7 +104,7 @@ PausesAt(n, senders, times, expiries) ==
         time \in times, sender \in senders, expires \in expiries}
 
 SetPositionsAt(n, senders, offsets) ==
-    {Record(n, 3000, WithSetPosition(epoch, offset),
+    {Record(n, 3000, WithSetPosition(epoch, Max(offset, 0)),
             Plain("ReleasingPartition", sender, offset)) :
         epoch \in {NONE, 0, 1}, sender \in senders, offset \in offsets}
 
@@ -138,7 +138,7 @@ FencedDeep(n) ==
     ClaimsAt(n, {"a1", "admin"}, {1000, 4000})
     \cup {Record(n, time, headers, Plain(type, sender, offset)) :
             type \in OwnerTypes, time \in {4000}, sender \in {"a1", "admin"},
-            offset \in {0, 2}, headers \in {NoHeaders, WithEpoch(n - 1)}}
+            offset \in {0, 2}, headers \in {NoHeaders, WithEpoch(n - 1), WithEpoch(Max(n - 2, 0))}}
     \cup PausesAt(n, {"admin"}, {1000, 3000}, {4})
 
 (***************************************************************************)
