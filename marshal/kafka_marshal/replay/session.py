@@ -66,7 +66,10 @@ def local_session() -> Iterator[SparkSession]:
 
 def _start(scratch: Path, quiet: Path) -> SparkSession:
     cores = os.cpu_count() or 1
-    options = f"-Dlog4j2.configurationFile=file:{quiet} -Djava.io.tmpdir={scratch} -XX:TieredStopAtLevel=1"
+    options = (
+        f"-Dlog4j2.configurationFile=file:{quiet} -Djava.io.tmpdir={scratch} "
+        "-XX:TieredStopAtLevel=1"  # Python does the work; a JVM that compiles less starts sooner
+    )
     builder = (
         SparkSession.builder.master("local[*]")
         .appName("kafka-marshal replay")

@@ -78,6 +78,8 @@ class _File:
     parquet: bool
     log_folder: Path
     """For Parquet: the folder that is the log."""
+    in_folder: bool = False
+    """It was found in a folder that was given, and not given itself."""
 
 
 def find(sources: Sequence[str], *, one_log: bool = False) -> Found:
@@ -165,7 +167,7 @@ def _in_folder(folder: Path, left_out: list[str]) -> Iterator[_File]:
                 left_out.append(f"{path}: empty")
             else:
                 file = _single(path)
-                yield _File(path, file.parquet, _log_folder(path, folder.absolute()))
+                yield _File(path, file.parquet, _log_folder(path, folder.absolute()), True)
         else:
             left_out.append(f"{path}: neither .jsonl nor .parquet")
     if not found:
@@ -187,14 +189,16 @@ def _log_names(files: Sequence[_File], one_log: bool) -> dict[Path, str]:
     if one_log:
         return {file.path: ONE_LOG_NAME for file in files}
     alone: dict[Path, set[Path]] = {}
-    for file in files:
+    for file in (file for file in files if file.parquet):
         alone.setdefault(file.log_folder, set()).add(file.path)
     places: dict[Path, tuple[str, ...]] = {}
     for file in files:
         place = file.path.absolute()
-        if file.parquet and len(alone[file.log_folder]) > 1:
-            place = file.log_folder
-        if file.parquet and file.log_folder.suffix == ".parquet":
+        if file.parquet and (
+            file.in_folder
+            or file.log_folder.suffix == ".parquet"
+            or len(alone[file.log_folder]) > 1
+        ):
             place = file.log_folder
         places[file.path] = (*place.parts[:-1], re.sub(r"\.(jsonl|parquet)$", "", place.name))
     distinct = set(places.values())

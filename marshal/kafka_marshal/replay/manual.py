@@ -1,0 +1,108 @@
+"""`docs/replay.md`, printed from the tables and the catalogue.
+
+`python -m kafka_marshal.replay.manual > docs/replay.md`. The page cannot drift: a test compares it with what this prints.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from kafka_marshal.replay.findings.catalogue import CATALOGUE
+from kafka_marshal.replay.tables import PUBLISHED, Table
+
+_HEAD = """\
+# What a replay reads and writes
+
+<!-- Printed by `python -m kafka_marshal.replay.manual`; do not edit. -->
+
+    marshal replay SOURCE... --heartbeat-interval 4 [--rules fenced|original|both] --out DIR
+
+reads recorded logs of a coordination topic, folds them on Spark under the rules you choose, and
+writes tables, `summary.json` and `report.html` into the new folder `DIR`. It never overwrites: an
+existing `DIR` is refused, and a run that fails leaves none.
+
+## Sources
+
+**JSONL captures**: one record a line, `{"partition", "offset", "timestamp_ms", "timestamp_type",
+"value"[, "headers"]}`; `timestamp_type` as in Kafka's clients, 1 CreateTime and 2 LogAppendTime;
+headers as a map or as a list of pairs. **Parquet** in the schema of Spark's Kafka source: `value`
+(may be null), `partition`, `offset`, `timestamp`, `timestampType` (0 CreateTime, 1 LogAppendTime)
+and, if there, `headers`; `key` and `topic` are not needed. Kinds may be mixed.
+
+A source is a file, a folder (every `.jsonl` and `.parquet` in it, at any depth, but for
+`.trace.jsonl`, and for names that begin with `_` or `.`), or a glob. What a folder holds besides is
+left out and listed in `summary.json`.
+
+**What is one log?** Records of different clusters, or of different days of a topic that was made
+anew, must not be folded together.
+
+- A JSONL capture is a whole recording: each file is a log of its own, named after the file.
+- Parquet files are parts: those in one folder are one log, named after the folder. For a folder
+  given as SOURCE that is all of them, at any depth; a folder within it whose name ends in
+  `.parquet`, as Spark writes it, is a log of its own. A folder named `partition=N` stands in for
+  that column.
+- `--one-log` takes everything for one log, for example a capture that was split.
+
+Within a log, records come in any order and from any number of files; Spark brings those of one
+coordinating partition together and sorts them by offset. Two records at one offset are folded
+once, the first in the order of the input, and are a finding.
+
+## Time
+
+Times are unix milliseconds. What happened when is told by the records' timestamps, so by the
+broker's clock if the topic says LogAppendTime. If it says CreateTime, a finding says so, and who
+was stale when is then a matter of the producers' clocks.
+
+## Tables
+
+Each is a folder of Parquet files, for Spark, pandas, DuckDB or anything else. Under `--rules both`
+rows of both rule sets stand in one table, told apart by the column `rules`. Text that is not UTF-8
+is shown with `\\xNN`. Integers are 64 bits; what does not fit is cut to the nearest that does.
+"""
+
+_FINDINGS = """\
+## Findings
+
+`rules` says who tells it: `fenced` or `original`, *each* by itself, or *log* for a fact of the
+input, which has a null there. The severity is the usual one; where a finding can be milder, its
+meaning says so.
+"""
+
+_TAIL = """\
+## summary.json
+
+Counts of records, rows and findings; the time span; every log's coordinating partitions (first and
+last offset, gaps, duplicates, who stamped the records); every group's counts under each rule set
+(`unowned_longest_ms` is null when no claim was ever without a live owner); every sender's clock
+against the broker's (`unix_s * 1000 - timestamp_ms`, least, median, most: messages hold whole
+seconds, so a perfect clock has a median near -500); files left out; and caveats: what limits how
+far the rest may be believed. It holds no time or place of the run, so two replays of one input
+are equal.
+"""
+
+
+def manual() -> str:
+    """The text of `docs/replay.md`."""
+    parts = [_HEAD, *(_table(table) for table in PUBLISHED), _FINDINGS, _catalogue(), _TAIL]
+    return "\n".join(parts)
+
+
+def _table(table: Table) -> str:
+    rows = "".join(f"| `{c.name}` | `{c.type}` | {c.meaning} |\n" for c in table.columns)
+    return (
+        f"### {table.name}\n\n{table.meaning} Sorted by {', '.join(table.order)}.\n\n"
+        f"| column | type | meaning |\n|---|---|---|\n{rows}"
+    )
+
+
+def _catalogue() -> str:
+    rows = "".join(
+        f"| `{kind.code}` | {kind.severity} | {kind.rules} | {kind.property or ''} "
+        f"| {kind.meaning} |\n"
+        for kind in CATALOGUE.values()
+    )
+    return f"| code | severity | rules | property | meaning |\n|---|---|---|---|---|\n{rows}"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(manual())

@@ -1,0 +1,246 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from kafka_marshal.replay.account import Judging
+from kafka_marshal.replay.findings.catalogue import CATALOGUE
+from kafka_marshal.replay.findings.inputs import log_findings
+from kafka_marshal.replay.findings.senders import clock_findings, merged
+from kafka_marshal.replay.tables import Row
+from tests.replay.told import BOTH, INTERVAL_MS, beats, records, replayed
+
+OWNS = ["0 CP a1/A", *beats("a1/A", 1, 8)]
+TAKEN = ["0 CP a1/A", "1 HB a1/A 10", "10 CP b1/B", "11 HB b1/B 20"]
+PAUSED = [*OWNS, "8 RG x1/X 60"]
+
+STORIES: dict[str, tuple[str, list[str], list[str]]] = {
+    # code: (rule set, a log that has it, a log as near as possible that has not)
+    "late_heartbeat_stole": ("original", [*TAKEN, "12 HB a1/A 10 late=9"], TAKEN),
+    "heartbeat_without_claim": (
+        "original",
+        [*OWNS, "8 RP a1/A 10", "9 HB b1/B 10"],
+        [*OWNS, "8 RP a1/A 10", "9 HB a2/A 10"],  # the original's fast reclaim
+    ),
+    "late_heartbeat_refused": (
+        "fenced",
+        [*TAKEN, "12 HB a1/A 10 late=9"],
+        [*PAUSED, "8.5 HB a1/A 10"],  # its owner has not read the ReleaseGroup yet
+    ),
+    "acts_without_owning": ("fenced", [*OWNS, "8 CP b1/B", "9 HB b1/B 0"], [*OWNS, "8 CP b1/B"]),
+    "unowned_release": ("fenced", [*TAKEN, "12 RP a1/A 10"], [*PAUSED, "9 RP a1/A 10"]),
+    "forged": ("fenced", ["1 CP a1/A seen=0 at=1", "2 HB b1/B 5 epoch=1"], OWNS),
+    "log_lost_records": ("fenced", [*OWNS, "8 HB a1/A 5 epoch=3"], OWNS),
+    "header_from_the_future": ("fenced", [*OWNS, "8 HB a1/A 5 epoch=0 seen=99"], OWNS),
+    "header_not_decimal": ("fenced", [*OWNS, "8 HB a1/A 5 epoch=0x0"], OWNS),
+    "unknown_version": ("fenced", [*OWNS, "8 HB a1/A 5 v=7"], [*OWNS, "8 HB a1/A 10 v=0"]),
+    "position_moved_back": (
+        "original",
+        [*OWNS, "8 HB a1/A 4"],
+        [*OWNS, "8 RG x1/X 60", "9 RP a1/A 10", "10 CP x1/X", "11 RP x1/X 4"],
+    ),
+    "pause_broken": (
+        "original",
+        [*PAUSED, "9 RP a1/A 10", "11 CP b1/B"],
+        # the admin is done with the claim, then it is anybody's
+        [*PAUSED, "9 RP a1/A 10", "10 CP x1/X", "11 RP x1/X 4", "12 CP b1/B"],
+    ),
+    "pause_held": ("fenced", [*PAUSED, "9 RP a1/A 10", "11 CP b1/B"], [*PAUSED, "9 RP a1/A 10"]),
+    "set_position_half_done": (
+        "fenced",
+        [*PAUSED, "10 CP x1/X", "19 RG y1/Y 60"],
+        [*PAUSED, "10 CP x1/X", "11 RP x1/X 3", "19 RG y1/Y 60"],
+    ),
+    "two_instances_of_one_client": (
+        "log",
+        ["0 CP a1/A", "1 CP a2/A p=1", "2 HB a1/A 1", "3 HB a2/A 1 p=1"],
+        ["0 CP a1/A", "2 CP a2/A p=1", "3 HB a1/A 1 late=3", "4 HB a2/A 1 p=1"],  # merely late
+    ),
+    "missed_heartbeat": (
+        "fenced",
+        [*OWNS, "16 HB a1/A 10"],
+        [*OWNS, "12 HB a1/A 10"],
+    ),
+    "unowned_too_long": (
+        "fenced",
+        [*OWNS, "8 RP a1/A 10", *beats("c1/C", 9, 17, tail="1 p=1"), "17 CP b1/B"],
+        [*OWNS, "8 RP a1/A 10", "15 CP b1/B"],
+    ),
+    "group_gone": (
+        "fenced",
+        [*OWNS, "8 RP a1/A 10", "17 CP c1/C g=other"],
+        [*OWNS, "8 RP a1/A 10", "15 CP c1/C g=other"],
+    ),
+    "interval_mismatch": (
+        "fenced",
+        ["0 CP a1/A", *beats("a1/A", 5, 90, step=5)],
+        ["0 CP a1/A", *beats("a1/A", 4, 90, step=4)],
+    ),
+    "sender_clock_off": (
+        "log",
+        [line + " late=-3" for line in OWNS],
+        [*OWNS, "9 HB a1/A 10 late=9"],  # one late record is no wrong clock
+    ),
+    "create_time": ("log", [*OWNS, "8 HB a1/A 10 stamp=create"], OWNS),
+    "head_missing": ("log", ["0 CP a1/A at=7"], ["0 CP a1/A at=0"]),
+    "offset_gap": ("log", ["0 CP a1/A", "1 HB a1/A 1 at=3"], OWNS),
+    "duplicate_record": ("log", ["0 CP a1/A", "0 CP a1/A at=0"], OWNS),
+    "conflicting_duplicate": ("log", ["0 CP a1/A", "0 CP b1/B at=0"], OWNS),
+    "malformed_record": ("log", ["0 CP a1/A", "1 Heartbeat/1"], OWNS),
+    "wrong_coordinating_partition": (
+        "log",
+        ["0 CP a1/A topic=elsewhere"],
+        ["0 CP a1/A topic=events"],
+    ),
+}
+
+
+def told_of(lines: list[str]) -> Iterator[Row]:
+    """Findings of one partition's fold, and those that are told when all partitions are in."""
+    rows = replayed(records(lines), coordination_partitions=4)
+    yield from rows.get("findings", [])
+    yield from log_findings(rows["partitions"])
+    yield from clock_findings(merged(rows.get("senders", [])), INTERVAL_MS)
+
+
+def found(code: str, rules: str, lines: list[str]) -> list[Row]:
+    wanted = None if rules == "log" else rules
+    return [row for row in told_of(lines) if row["code"] == code and row.get("rules") == wanted]
+
+
+@pytest.mark.parametrize("code", STORIES)
+def test_a_finding_is_told_once_where_it_is(code: str) -> None:
+    rules, lines, _ = STORIES[code]
+    (row,) = found(code, rules, lines)
+    assert row["severity"] in ("error", "warning", "info")
+    assert row["sentence"]
+
+
+@pytest.mark.parametrize("code", STORIES)
+def test_a_finding_is_not_told_where_it_is_not(code: str) -> None:
+    rules, _, lines = STORIES[code]
+    assert found(code, rules, lines) == []
+
+
+def test_every_code_of_the_catalogue_has_a_story_and_no_story_another() -> None:
+    assert set(STORIES) == set(CATALOGUE)
+
+
+@pytest.mark.parametrize("code", STORIES)
+def test_only_the_rule_sets_of_the_catalogue_tell_a_code(code: str) -> None:
+    for _, lines, other in STORIES.values():
+        for row in (*told_of(lines), *told_of(other)):
+            if row["code"] == code:
+                told_by = row.get("rules") or "log"
+                assert CATALOGUE[code].rules in (told_by, "each"), row["sentence"]
+
+
+def test_healthy_consumers_give_nothing_to_report() -> None:
+    lines = [*OWNS, "8 RP a1/A 10", "9 CP b1/B", *beats("b1/B", 10, 20), "20 RP b1/B 10"]
+    assert list(told_of(lines)) == []
+
+
+def test_a_theft_names_thief_victim_and_proof() -> None:
+    (row,) = found("late_heartbeat_stole", "original", [*TAKEN, "12 HB a1/A 10 late=9"])
+    assert (row["offset"], row["instance"], row["client"]) == (4, "a1", "A")
+    assert [proof["offset"] for proof in row["records"]] == [2, 3, 4]  # type: ignore[attr-defined]
+    sentence = str(row["sentence"])
+    for part in ("A (instance a1)", "B (instance b1)", "offset 4", "offset 2", "9.0 s before"):
+        assert part in sentence
+
+
+def test_two_that_overwrite_each_other_are_one_finding() -> None:
+    lines = [*TAKEN, "12 HB a1/A 10", "13 HB b1/B 20", "14 HB a1/A 10", "15 HB b1/B 20"]
+    (row,) = found("late_heartbeat_stole", "original", lines)
+    assert (row["count"], row["offset"], row["last_offset"]) == (4, 4, 7)
+
+
+def test_a_second_theft_after_a_new_claim_is_a_second_finding() -> None:
+    again = ["12 HB a1/A 10", "25 CP b1/B", "26 HB a1/A 10"]
+    assert len(found("late_heartbeat_stole", "original", [*TAKEN, *again])) == 2
+
+
+def test_a_zombie_refused_in_a_row_is_one_finding_with_its_first_and_last() -> None:
+    lines = [*TAKEN]
+    for second in range(12, 60, 2):
+        lines += [f"{second} HB b1/B 20", f"{second + 1} HB a1/A 10"]
+    (row,) = found("late_heartbeat_refused", "fenced", lines)
+    assert row["count"] == 24
+    offsets = [proof["offset"] for proof in row["records"]]  # type: ignore[attr-defined]
+    assert len(offsets) <= 8
+    assert {row["offset"], row["last_offset"]} <= set(offsets)
+
+
+def test_a_pause_broken_by_a_zombie_after_the_admin_was_done_is_told() -> None:
+    lines = [*PAUSED, "9 RP a1/A 10", "10 CP x1/X", "11 RP x1/X 3", "12 HB a1/A 10"]
+    (row,) = found("pause_broken", "original", lines)
+    assert row["offset"] == 9
+
+
+def test_a_pause_is_no_time_without_an_owner() -> None:
+    lines = [*OWNS, "8 RG x1/X 40", "9 RP a1/A 10", "41 CP a1/A", "42 HB a1/A 10"]
+    assert found("unowned_too_long", "fenced", lines) == []
+
+
+def test_an_admin_that_dies_with_a_claim_in_hand_is_told() -> None:
+    lines = [*PAUSED, "10 CP x1/X", "30 CP c1/C g=other"]
+    (row,) = found("set_position_half_done", "fenced", lines)
+    assert row["client"] == "X"
+
+
+def test_a_short_silence_is_info_and_a_long_one_a_warning() -> None:
+    (short,) = found("missed_heartbeat", "fenced", [*OWNS, "14 HB a1/A 10"])
+    (long,) = found("missed_heartbeat", "fenced", [*OWNS, "16 HB a1/A 10"])
+    assert (short["severity"], long["severity"]) == ("info", "warning")
+
+
+def test_two_instances_that_never_met_on_a_claim_are_a_warning() -> None:
+    apart, lines, _ = STORIES["two_instances_of_one_client"]
+    (row,) = found("two_instances_of_one_client", apart, lines)
+    assert (row["severity"], row["topic"]) == ("warning", None)
+    met = ["0 CP a1/A", "1 HB a2/A 1", "2 HB a1/A 1", "3 HB a2/A 1", "4 HB a1/A 2"]
+    (row,) = found("two_instances_of_one_client", "log", met)
+    assert (row["severity"], row["topic"], row["count"]) == ("error", "events", 2)
+
+
+def test_create_time_says_nothing_about_a_senders_clock() -> None:
+    lines = [line + " late=-30 stamp=create" for line in OWNS]
+    assert found("sender_clock_off", "log", lines) == []
+
+
+@pytest.mark.parametrize(("late", "word"), [(-5, "ahead"), (5, "behind")])
+def test_a_clock_is_off_in_both_directions(late: int, word: str) -> None:
+    (row,) = found("sender_clock_off", "log", [f"{line} late={late}" for line in OWNS])
+    assert word in str(row["sentence"])
+    assert "5.0 s" in str(row["sentence"])
+
+
+def test_a_clock_is_judged_over_all_partitions_of_a_log() -> None:
+    first = replayed(records(["0 CP a1/A late=-5", "1 HB a1/A 1 late=-5"]))["senders"]
+    other = [dict(row, coordinating_partition=3) for row in first]
+    assert list(clock_findings(merged(first), INTERVAL_MS)) == []
+    (row,) = clock_findings(merged([*first, *other]), INTERVAL_MS)
+    assert row["count"] == 4
+
+
+def test_the_fenced_rules_never_let_a_position_fall() -> None:
+    for _, lines, other in STORIES.values():
+        for story in (lines, other):
+            assert found("position_moved_back", "fenced", story) == []
+
+
+def test_one_rule_set_alone_tells_what_it_tells_beside_the_other() -> None:
+    for _, lines, _ in STORIES.values():
+        both = replayed(records(lines))
+        for rule_set in BOTH:
+            alone = replayed(records(lines), rule_sets=(rule_set,))
+            for table in ("claims", "tenures", "refusals", "findings"):
+                of_both = [
+                    row for row in both.get(table, []) if row.get("rules") in (None, rule_set.value)
+                ]
+                assert alone.get(table, []) == of_both
+
+
+def test_judging_keeps_the_fenced_rules_first() -> None:
+    assert [rules.rule_set for rules in Judging(BOTH[::-1], 4000).rules()] == list(BOTH)

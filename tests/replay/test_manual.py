@@ -1,0 +1,26 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from kafka_marshal.replay.findings.catalogue import CATALOGUE
+from kafka_marshal.replay.manual import manual
+from kafka_marshal.replay.tables import PUBLISHED
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+def test_the_page_about_tables_and_findings_is_what_the_code_says() -> None:
+    page = (ROOT / "docs" / "replay.md").read_text(encoding="utf-8")
+    assert page == manual(), "python -m kafka_marshal.replay.manual > docs/replay.md"
+
+
+def test_every_column_and_every_code_has_a_meaning() -> None:
+    for table in PUBLISHED:
+        assert all(column.meaning for column in table.columns)
+    assert all(kind.meaning for kind in CATALOGUE.values())
+
+
+def test_properties_of_findings_are_those_of_the_specification() -> None:
+    told = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    properties = told.split("**Properties**", 1)[1].split("\n\n", 1)[0]
+    assert all(k.property in properties for k in CATALOGUE.values() if k.property is not None)

@@ -1,0 +1,114 @@
+"""Hand-made logs, one line a record, and what a replay makes of them without Spark.
+
+"0.0 CP a1/A"               at second 0, instance a1 of client A claims events/0 of group g
+"1.5 HB a1/A 10"            its heartbeat at position 10; CM and RP likewise
+"2.0 RG x1/X 20"            a ReleaseGroup that expires at second 20
+"... p=3 late=5 at=17"      partition 3, written 5 s before it landed, at offset 17
+"... epoch=4 seen=3"        headers; also supersedes=, set-position=
+"... v=7 topic=logs stamp=create"
+"3.0 garbage"               no message
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kafka_marshal import RuleSet
+from kafka_marshal.capture import RawRecord, TimestampType
+from kafka_marshal.replay.account import Account, Judging
+from kafka_marshal.replay.events import Place
+from kafka_marshal.replay.tables import Row
+
+BEGIN_S = 1_700_000_000
+INTERVAL_MS = 4000
+BOTH = (RuleSet.FENCED, RuleSet.ORIGINAL)
+_TYPES = {
+    "CP": "ClaimingPartition",
+    "HB": "Heartbeat",
+    "RP": "ReleasingPartition",
+    "CM": "ClaimingMessages",
+    "RG": "ReleaseGroup",
+}
+_HEADERS = ("epoch", "seen", "supersedes", "set-position")
+
+
+def records(lines: Iterable[str]) -> list[RawRecord]:
+    told, offset = [], -1
+    for line in lines:
+        words = line.split()
+        options = dict(word.split("=", 1) for word in words if "=" in word)
+        second, verb, *rest = (word for word in words if "=" not in word)
+        offset = int(options.get("at", offset + 1))
+        told.append(_record(float(second), verb, rest, options, offset))
+    return told
+
+
+def _record(
+    second: float, verb: str, rest: list[str], options: dict[str, str], offset: int
+) -> RawRecord:
+    stamp = TimestampType[
+        {"create": "CREATE_TIME"}.get(options.get("stamp", ""), "LOG_APPEND_TIME")
+    ]
+    value = verb.encode()
+    if verb in _TYPES:
+        instance, client = rest[0].split("/")
+        unix_s = int(BEGIN_S + second - float(options.get("late", 0)))
+        topic, partition = options.get("topic", "events"), options.get("p", "0")
+        tail = rest[1:]
+        if verb == "RG":
+            topic, partition, tail = "", "0", [str(BEGIN_S + int(rest[1]))]
+        fields = (_TYPES[verb], options.get("v", "1"), str(unix_s), instance, client)
+        value = "/".join([*fields, options.get("g", "g"), topic, partition, *tail]).encode()
+    headers = tuple(
+        (f"marshal-{name}", options[name].encode()) for name in _HEADERS if name in options
+    )
+    return RawRecord(2, offset, int((BEGIN_S + second) * 1000), value, headers, stamp)
+
+
+def replayed(
+    given: Iterable[RawRecord],
+    *,
+    rule_sets: tuple[RuleSet, ...] = BOTH,
+    interval_ms: float = INTERVAL_MS,
+    coordination_partitions: int | None = None,
+) -> dict[str, list[Row]]:
+    judging = Judging(rule_sets, interval_ms, coordination_partitions=coordination_partitions)
+    accounts: dict[int, Account] = {}
+    for raw in sorted(given, key=lambda raw: (raw.partition, raw.offset)):
+        account = accounts.setdefault(raw.partition, Account(Place("log", raw.partition), judging))
+        account.feed(raw)
+    rows: dict[str, list[Row]] = {}
+    for account in accounts.values():
+        account.close()
+        for table, of_table in account.drain().items():
+            rows.setdefault(table, []).extend(of_table)
+    return rows
+
+
+def findings(*lines: str) -> list[Row]:
+    return replayed(records(lines)).get("findings", [])
+
+
+def codes(*lines: str) -> set[tuple[object, object]]:
+    """(rules, code) of everything found."""
+    return {(row.get("rules"), row["code"]) for row in findings(*lines)}
+
+
+def beats(who: str, begin: float, end: float, step: float = 2, tail: str = "10") -> list[str]:
+    """Heartbeats from one second to before another."""
+    lines = []
+    while begin < end:
+        lines.append(f"{begin:.1f} HB {who} {tail}")
+        begin += step
+    return lines
+
+
+OWNER_COLUMNS = (
+    "owner_instance",
+    "began",
+    "from_offset",
+    "ended",
+    "to_offset",
+    "position_from",
+    "position_to",
+)
