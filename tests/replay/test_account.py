@@ -12,7 +12,7 @@ from kafka_marshal.capture import RawRecord, read_capture
 from kafka_marshal.replay import tables
 from kafka_marshal.replay.account import Account, Judging
 from kafka_marshal.replay.events import Place
-from kafka_marshal.replay.tables import Row
+from kafka_marshal.replay.rows import Row, arrow_rows
 from kafka_marshal.trace import trace
 from tests.replay.told import BOTH, OWNER_COLUMNS, beats, records, replayed
 
@@ -234,7 +234,7 @@ def test_any_record_can_be_stored() -> None:
         )
     ]
     for name, rows in replayed(given).items():
-        assert len(tables.arrow_rows(tables.BY_NAME[name], rows)) == len(rows)
+        assert len(arrow_rows(tables.BY_NAME[name], rows)) == len(rows)
 
 
 @pytest.mark.parametrize("name", NAMES)

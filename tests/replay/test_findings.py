@@ -8,7 +8,7 @@ from kafka_marshal.replay.account import Judging
 from kafka_marshal.replay.findings.catalogue import CATALOGUE
 from kafka_marshal.replay.findings.inputs import log_findings
 from kafka_marshal.replay.findings.senders import clock_findings, merged
-from kafka_marshal.replay.tables import Row
+from kafka_marshal.replay.rows import Row
 from tests.replay.told import BOTH, INTERVAL_MS, beats, records, replayed
 
 OWNS = ["0 CP a1/A", *beats("a1/A", 1, 8)]

@@ -24,6 +24,7 @@ from kafka_marshal.replay import (
 from kafka_marshal.replay.account import Judging
 from kafka_marshal.replay.output import placed
 from kafka_marshal.replay.pipeline import run_fold
+from kafka_marshal.replay.rows import arrow_rows
 from kafka_marshal.replay.sources import find
 from kafka_marshal.trace import trace
 from tests.replay import dumps
@@ -75,7 +76,7 @@ def test_a_shuffled_log_folds_as_if_it_had_been_read_in_order(
         rows = wanted[table]
         for row in rows:
             row["log"] = folder.name
-        stored = tables.arrow_rows(of_table, rows).to_pylist()
+        stored = arrow_rows(of_table, rows).to_pylist()
         found = spark.read.parquet(str(tmp_path / "out" / table)).collect()
         assert sorted(map(repr, stored)) == sorted(
             repr(row.asDict(recursive=True)) for row in found

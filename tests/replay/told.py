@@ -17,7 +17,7 @@ from kafka_marshal import RuleSet
 from kafka_marshal.capture import RawRecord, TimestampType
 from kafka_marshal.replay.account import Account, Judging
 from kafka_marshal.replay.events import Place
-from kafka_marshal.replay.tables import Row
+from kafka_marshal.replay.rows import Row
 
 BEGIN_S = 1_700_000_000
 INTERVAL_MS = 4000

@@ -22,7 +22,7 @@ from kafka_marshal.replay.divergences import Divergences
 from kafka_marshal.replay.events import Place, Sighting
 from kafka_marshal.replay.findings.inputs import Inputs
 from kafka_marshal.replay.findings.senders import Clocks, Instances
-from kafka_marshal.replay.tables import Row, readable_bytes
+from kafka_marshal.replay.rows import Row, readable_bytes
 
 
 @frozen

@@ -29,7 +29,7 @@ from kafka_marshal.replay.findings.ownership import (
 from kafka_marshal.replay.findings.positions import Pauses, Positions
 from kafka_marshal.replay.findings.silence import Silences
 from kafka_marshal.replay.lanes import Lanes
-from kafka_marshal.replay.tables import Row, readable_bytes
+from kafka_marshal.replay.rows import Row, readable_bytes
 from kafka_marshal.replay.tenures import Tenures
 
 Emit: TypeAlias = Callable[[str, Row], None]

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from kafka_marshal.core.state import Claim, ClaimKey
 from kafka_marshal.replay.events import Sighting, key_columns
-from kafka_marshal.replay.tables import Row
+from kafka_marshal.replay.rows import Row
 
 View: TypeAlias = tuple[str | None, str | None, int]
 """Owner's instance and client, position."""

@@ -14,7 +14,7 @@ from kafka_marshal.capture import RawRecord
 from kafka_marshal.core.messages import Message, Record
 from kafka_marshal.core.state import Claim, ClaimKey, Rules, RuleSet
 from kafka_marshal.core.verdicts import Accepted, ReadTwice, Refused
-from kafka_marshal.replay.tables import Row, readable_bytes
+from kafka_marshal.replay.rows import Row, readable_bytes
 
 Judgement: TypeAlias = Accepted | Refused | ReadTwice
 

@@ -16,7 +16,7 @@ from kafka_marshal.replay.events import Event, key_columns
 from kafka_marshal.replay.findings.ownership import steals
 from kafka_marshal.replay.findings.positions import Pauses, Positions
 from kafka_marshal.replay.report.data import MarkKind
-from kafka_marshal.replay.tables import Row
+from kafka_marshal.replay.rows import Row
 from kafka_marshal.replay.tenures import OWNERS_RECORDS
 
 BEATS_MAX: Final = 4000

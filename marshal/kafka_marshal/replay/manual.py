@@ -1,6 +1,7 @@
 """`docs/replay.md`, printed from the tables and the catalogue.
 
-`python -m kafka_marshal.replay.manual > docs/replay.md`. The page cannot drift: a test compares it with what this prints.
+`python -m kafka_marshal.replay.manual > docs/replay.md`. The page
+cannot drift: a test compares it with what this prints.
 """
 
 from __future__ import annotations
@@ -8,7 +9,8 @@ from __future__ import annotations
 import sys
 
 from kafka_marshal.replay.findings.catalogue import CATALOGUE
-from kafka_marshal.replay.tables import PUBLISHED, Table
+from kafka_marshal.replay.rows import Table
+from kafka_marshal.replay.tables import PUBLISHED
 
 _HEAD = """\
 # What a replay reads and writes

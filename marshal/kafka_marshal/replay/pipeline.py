@@ -27,16 +27,9 @@ from kafka_marshal.replay.account import Account, Judging
 from kafka_marshal.replay.errors import SparkFailed
 from kafka_marshal.replay.events import Place
 from kafka_marshal.replay.reading import SPARK_SCHEMA, read_chunk, records_of
+from kafka_marshal.replay.rows import Row, Table, arrow_rows
 from kafka_marshal.replay.sources import Chunk
-from kafka_marshal.replay.tables import (
-    BY_NAME,
-    FINDINGS,
-    FOLDED,
-    PARTITIONS,
-    Row,
-    Table,
-    arrow_rows,
-)
+from kafka_marshal.replay.tables import BY_NAME, FINDINGS, FOLDED, PARTITIONS
 
 ROWS_PER_FILE: Final = 2_000_000
 _CLAIM_NAME: Final = {

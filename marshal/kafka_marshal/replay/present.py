@@ -17,8 +17,8 @@ from kafka_marshal.replay.findings.catalogue import ERROR, WARNING
 from kafka_marshal.replay.findings.senders import SenderClock
 from kafka_marshal.replay.pipeline import ClaimName, Fold
 from kafka_marshal.replay.report import data as page
+from kafka_marshal.replay.rows import Row
 from kafka_marshal.replay.summary import Summary
-from kafka_marshal.replay.tables import Row
 
 CLAIMS_MAX: Final = 200
 FINDINGS_MAX: Final = 300

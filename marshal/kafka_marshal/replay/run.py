@@ -18,10 +18,11 @@ from kafka_marshal.replay.output import placed, refuse_existing
 from kafka_marshal.replay.pipeline import Fold, run_fold, told_plainly
 from kafka_marshal.replay.present import report_data
 from kafka_marshal.replay.report import render
+from kafka_marshal.replay.rows import Row
 from kafka_marshal.replay.session import local_session
 from kafka_marshal.replay.sources import Found, find
 from kafka_marshal.replay.summary import Summary, count_findings
-from kafka_marshal.replay.tables import FINDINGS, GROUPS, PARTITIONS, PUBLISHED, SENDERS, Row
+from kafka_marshal.replay.tables import FINDINGS, GROUPS, PARTITIONS, PUBLISHED, SENDERS
 from kafka_marshal.replay.words import times
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from attrs import frozen
 
 from kafka_marshal.replay.findings.catalogue import CATALOGUE, ERROR, WARNING
 from kafka_marshal.replay.findings.senders import SenderClock
-from kafka_marshal.replay.tables import Row
+from kafka_marshal.replay.rows import Row
 
 Json: TypeAlias = dict[str, object]
 

@@ -13,7 +13,7 @@ from typing import Final
 from kafka_marshal.core.state import ClaimKey, Rules
 from kafka_marshal.core.verdicts import Accepted
 from kafka_marshal.replay.events import Event, Sighting, Tenure, key_columns
-from kafka_marshal.replay.tables import Row
+from kafka_marshal.replay.rows import Row
 
 WINS: Final = frozenset(
     {Accepted.CLAIMED, Accepted.RECLAIMED, Accepted.RESTARTED, Accepted.TOOK_OVER}

@@ -13,7 +13,7 @@ from typing import Final
 from kafka_marshal.capture import RawRecord, TimestampType
 from kafka_marshal.codec import coordinating_partition
 from kafka_marshal.replay.findings.catalogue import CATALOGUE
-from kafka_marshal.replay.tables import Row, readable_bytes
+from kafka_marshal.replay.rows import Row, readable_bytes
 from kafka_marshal.replay.words import times
 
 LISTED_MAX: Final = 5

@@ -9,7 +9,7 @@ from attrs import frozen
 
 from kafka_marshal.core.state import ClaimKey, Rules
 from kafka_marshal.replay.events import Event, Sighting, Tenure
-from kafka_marshal.replay.tables import Row
+from kafka_marshal.replay.rows import Row
 
 
 @frozen

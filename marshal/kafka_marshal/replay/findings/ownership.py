@@ -21,7 +21,7 @@ from kafka_marshal.core.verdicts import Accepted, Refused
 from kafka_marshal.replay.events import Event, Sighting
 from kafka_marshal.replay.findings.cases import Case, Cases
 from kafka_marshal.replay.findings.observer import End
-from kafka_marshal.replay.tables import Row
+from kafka_marshal.replay.rows import Row
 from kafka_marshal.replay.tenures import WINS, sightings
 from kafka_marshal.replay.words import claim_name, clock, span, times, who
 

@@ -18,7 +18,7 @@ from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.replay.events import Sighting
 from kafka_marshal.replay.findings.cases import Case
 from kafka_marshal.replay.findings.catalogue import CATALOGUE, WARNING
-from kafka_marshal.replay.tables import Row
+from kafka_marshal.replay.rows import Row
 from kafka_marshal.replay.words import span, times, who
 
 BUCKET_MS: Final = 50

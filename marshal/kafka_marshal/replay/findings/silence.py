@@ -19,7 +19,7 @@ from kafka_marshal.replay.events import Event, Sighting
 from kafka_marshal.replay.findings.cases import Case
 from kafka_marshal.replay.findings.catalogue import INFO
 from kafka_marshal.replay.findings.observer import End
-from kafka_marshal.replay.tables import Row
+from kafka_marshal.replay.rows import Row
 from kafka_marshal.replay.tenures import sightings
 from kafka_marshal.replay.words import claim_name, clock, span, times, who
 
