@@ -11,9 +11,11 @@ from kafka_marshal import FENCED, ORIGINAL, OutOfOrder, Rules, RuleSet
 from kafka_marshal.capture import RawRecord, read_capture
 from kafka_marshal.replay import tables
 from kafka_marshal.replay.account import Account, Judging
+from kafka_marshal.replay.book import Book
 from kafka_marshal.replay.events import Place
 from kafka_marshal.replay.rows import Row, arrow_rows
 from kafka_marshal.trace import trace
+from tests.replay.test_findings import STORIES
 from tests.replay.told import BOTH, OWNER_COLUMNS, beats, records, replayed
 
 CAPTURES = Path(__file__).parent.parent / "data" / "captures" / "original"
@@ -243,6 +245,16 @@ def test_every_row_has_only_columns_of_its_table(name: str) -> None:
         columns = {column.name for column in tables.BY_NAME[table].columns}
         for row in rows:
             assert set(row) - {"rules"} <= columns
+
+
+def test_the_shortcut_for_ordinary_heartbeats_comes_to_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    logs = [capture(name) for name in NAMES]
+    logs += [records(lines) for story in STORIES.values() for lines in story[1:]]
+    short = [replayed(given) for given in logs]
+    monkeypatch.setattr(Book, "shortcut", False)
+    assert [replayed(given) for given in logs] == short
 
 
 def test_one_rule_set_needs_no_comparison() -> None:

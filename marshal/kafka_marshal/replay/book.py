@@ -16,7 +16,7 @@ from kafka_marshal.core import original
 from kafka_marshal.core.messages import ClaimingPartition, Record, ReleaseGroup
 from kafka_marshal.core.state import Claim, ClaimKey, Rules, RuleSet
 from kafka_marshal.core.verdicts import Accepted, ReadTwice, Refused
-from kafka_marshal.core.world import World
+from kafka_marshal.core.world import Transition, World
 from kafka_marshal.replay.events import Event, Judgement, Sighting, key_columns
 from kafka_marshal.replay.findings.observer import End, Observer
 from kafka_marshal.replay.findings.ownership import (
@@ -59,21 +59,29 @@ class _GroupCount:
 class Book:
     """One rule set's view of one coordinating partition."""
 
+    shortcut = True
+    """Whether ordinary heartbeats take `_goes_on`; a test holds it to the long way."""
+
     def __init__(self, rules: Rules, emit: Emit) -> None:
         self.rules = rules
         self.world = World(rules)
         self._name = rules.rule_set.value
         self._emit = emit
         self._tenures = Tenures()
-        self._positions, pauses = Positions(), Pauses()
+        self._positions, self._pauses = Positions(), Pauses()
         self._silences = Silences()
-        self._lanes = Lanes(rules, self._positions, pauses)
+        self._lanes = Lanes(rules, self._positions, self._pauses)
         owning: tuple[Observer, ...] = (
             (Thefts(), UnownedReleases())
             if rules.rule_set is RuleSet.ORIGINAL
             else (ActsWithoutOwning(), UnownedReleases(), OddRecords())
         )
-        self._observers: tuple[Observer, ...] = (*owning, self._positions, pauses, self._silences)
+        self._observers: tuple[Observer, ...] = (
+            *owning,
+            self._positions,
+            self._pauses,
+            self._silences,
+        )
         self._claims: dict[ClaimKey, _ClaimCount] = {}
         self._groups: dict[str, _GroupCount] = {}
         self._last: Sighting | None = None
@@ -94,6 +102,8 @@ class Book:
                 before = None
             self._refusal(sighting, record, verdict, before)
             group.refusals += 1
+        elif verdict is Accepted.REFRESHED and self._goes_on(outcome.transitions[0], sighting):
+            return sighting
         for transition in outcome.transitions:
             key = transition.key
             self._see(
@@ -113,6 +123,28 @@ class Book:
             for row in observer.drain():
                 self._row("findings", row)
         return sighting
+
+    def _goes_on(self, transition: Transition, sighting: Sighting) -> bool:
+        """Note the ordinary heartbeat of a living owner, of which nobody has anything to tell.
+
+        Nearly every record of a log is one. Everything else, and all within a group that was ever
+        paused, goes through `_see`, which would come to the same.
+        """
+        key = transition.key
+        tenure = self._tenures.open.get(key)
+        if (
+            tenure is None
+            or not self.shortcut
+            or sighting.clock_ms - tenure.last.clock_ms > self.rules.heartbeat_interval_ms
+            or not transition.after.owned
+            or self._pauses.known(key.group)
+            or not self._positions.goes_on(key, transition.after.position, sighting)
+        ):
+            return False
+        silence_ms = self._tenures.go_on(tenure, sighting)
+        self._silences.count(silence_ms, self.rules.heartbeat_interval_ms)
+        self._lanes.goes_on(key, sighting.clock_ms)
+        return True
 
     def _see(self, event: Event, group: _GroupCount) -> None:
         ended = self._tenures.observe(event)

@@ -24,6 +24,17 @@ def _view(claim: Claim) -> View:
     return None, None, claim.position
 
 
+def _agree(fenced: Claim, original: Claim) -> bool:
+    """The two name one owner and position: the ordinary case, told without making views."""
+    return (
+        fenced.position == original.position
+        and fenced.owner_instance == original.owner_instance
+        and fenced.owner_client == original.owner_client
+        and fenced.owned
+        and original.owned
+    )
+
+
 class Divergences:
     """The divergences of one coordinating partition. A stretch is told when it ends."""
 
@@ -35,8 +46,10 @@ class Divergences:
         self, key: ClaimKey, fenced: Claim, original: Claim, judged: tuple[Sighting, Sighting]
     ) -> Row | None:
         """Compare after one record, judged (fenced, original); the row of a stretch that ended."""
-        views = _view(fenced), _view(original)
         going_on = self._open.get(key)
+        if going_on is None and _agree(fenced, original):
+            return None
+        views = _view(fenced), _view(original)
         if going_on is None:
             if views[0] != views[1]:
                 self._open[key] = (*views, self._row(key, *views, judged))

@@ -27,9 +27,12 @@ class Place:
     coordinating_partition: int
 
 
-@frozen
+@define
 class Sighting:
-    """One record as a rule set judged it: what a finding shows as its proof."""
+    """One record as a rule set judged it: what a finding shows as its proof. Never changed.
+
+    It is not frozen because one is made for every record, and freezing doubles its price.
+    """
 
     raw: RawRecord
     message: Message

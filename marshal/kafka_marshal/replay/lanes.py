@@ -19,7 +19,7 @@ from kafka_marshal.replay.report.data import MarkKind
 from kafka_marshal.replay.rows import Row
 from kafka_marshal.replay.tenures import OWNERS_RECORDS
 
-BEATS_MAX: Final = 4000
+BEATS_MAX: Final = 1000
 """A lane with more heartbeats than this is drawn without them."""
 
 _OF_VERDICT: Final = {
@@ -70,6 +70,12 @@ class Lanes:
                 "note": "",
             }
 
+    def goes_on(self, key: ClaimKey, clock_ms: int) -> None:
+        """The owner's heartbeat, and nothing to mark."""
+        beats = self._lanes[key].beats_ms
+        if beats is not None and clock_ms - beats[-1] >= self._grain_ms:
+            self._add_beat(self._lanes[key], clock_ms)
+
     def _kinds(self, event: Event) -> Iterator[MarkKind]:
         verdict = event.verdict
         if isinstance(verdict, Refused):
@@ -94,8 +100,13 @@ class Lanes:
             return
         if beats and not event.began and event.clock_ms - beats[-1] < self._grain_ms:
             return
-        beats.append(event.clock_ms)
-        if len(beats) > BEATS_MAX:
+        self._add_beat(lane, event.clock_ms)
+
+    @staticmethod
+    def _add_beat(lane: _Lane, clock_ms: int) -> None:
+        assert lane.beats_ms is not None
+        lane.beats_ms.append(clock_ms)
+        if len(lane.beats_ms) > BEATS_MAX:
             lane.beats_ms = None
 
     def _pause(self, lane: _Lane, event: Event) -> None:

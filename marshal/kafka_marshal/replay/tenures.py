@@ -44,7 +44,7 @@ class Tenures:
         if not isinstance(verdict, Accepted) or verdict is Accepted.IGNORED:
             return None
         if before is not None and verdict in OWNERS_RECORDS and event.after.owned:
-            self._go_on(before, event)
+            event.silence_ms = self.go_on(before, event.sighting)
             return None
         begins = event.after.owned and (verdict in BEGINNINGS or verdict in OWNERS_RECORDS)
         if not begins and event.after.owned:
@@ -68,13 +68,15 @@ class Tenures:
             )
         return row
 
-    def _go_on(self, tenure: Tenure, event: Event) -> None:
-        silence_ms = event.clock_ms - tenure.last_ms
-        event.silence_ms = silence_ms
+    @staticmethod
+    def go_on(tenure: Tenure, sighting: Sighting) -> int:
+        """The owner spoke again; how long it had been silent."""
+        silence_ms = sighting.clock_ms - tenure.last.clock_ms
         tenure.records += 1
-        tenure.last = event.sighting
+        tenure.last = sighting
         if silence_ms > tenure.longest_silence_ms:
             tenure.longest_silence_ms = silence_ms
+        return silence_ms
 
     def at_the_end(
         self, clock_ms: int, positions: Mapping[ClaimKey, int], rules: Rules

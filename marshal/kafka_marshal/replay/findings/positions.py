@@ -55,6 +55,14 @@ class Positions:
             and event.message.instance_id != event.before.pauser
         )
 
+    def goes_on(self, key: ClaimKey, position: int, sighting: Sighting) -> bool:
+        """Note a position that did not fall; if it did, note nothing and say so."""
+        said = self._said.get(key)
+        if said is not None and position < said[0]:
+            return False
+        self._said[key] = position, sighting
+        return True
+
     def observe(self, event: Event) -> None:
         """One case per claim and sender, until somebody wins the claim."""
         if event.verdict in WINS:
@@ -116,6 +124,10 @@ class Pauses:
         self._cases = Cases()
         self._pauses: dict[str, tuple[Sighting, int]] = {}
         self._of_claim: dict[ClaimKey, _Pause] = {}
+
+    def known(self, group: str) -> bool:
+        """The group was ever paused."""
+        return group in self._pauses
 
     def breaks(self, event: Event) -> bool:
         """The record won, took or kept a claim in a pause that is not its sender's."""

@@ -28,6 +28,8 @@ MISSED_AFTER_INTERVALS: Final = 1.5
 MISMATCH_GAPS_MIN: Final = 8
 """So many gaps between heartbeats are needed to judge the interval."""
 
+GAPS_KEPT: Final = 10_000
+"""So many of them tell what is usual."""
 FELL_SILENT: Final = "its owner fell silent"
 
 
@@ -69,13 +71,17 @@ class Silences:
                 why = "a ReleaseGroup ended its ownership"
             self._unowned[event.key] = _Unowned(event.clock_ms, event.sighting, why)
 
-    def _silence(self, event: Event, silence_ms: int) -> None:
-        interval_ms = event.rules.heartbeat_interval_ms
+    def count(self, silence_ms: int, interval_ms: float) -> None:
+        """One more time between two records of an owner, to judge the interval by."""
         self._gaps_seen += 1
         if silence_ms > interval_ms:
             self._gaps_long += 1
-        if len(self._gaps) < 10_000:
+        if len(self._gaps) < GAPS_KEPT:
             self._gaps.append(silence_ms)
+
+    def _silence(self, event: Event, silence_ms: int) -> None:
+        interval_ms = event.rules.heartbeat_interval_ms
+        self.count(silence_ms, interval_ms)
         if silence_ms <= MISSED_AFTER_INTERVALS * interval_ms or event.tenure is None:
             return
         name = (event.key, event.message.instance_id)
