@@ -64,9 +64,10 @@ golden: setup ## Rewrite the whiteboard stories in tests/golden; review them as 
 bench-reducer: setup ## Decode and step a million records in plain CPython
 	$(BIN)/python benchmarks/bench_reducer.py
 
-docs: setup ## Run every model and write down what it gives: models.toml, traces, spec/README.md
+docs: setup ## Write what is generated: figures and stories of spec/, tables of docs/replay.md
 	$(BIN)/python -m kafka_marshal.modelcheck.spec --update
 	$(BIN)/python -m kafka_marshal.modelcheck.readme
+	$(BIN)/python -m kafka_marshal.replay.manual > docs/replay.md
 
 lock: ## Resolve the dependencies anew into the lock files (needs uv)
 	tools/lock.sh

@@ -11,6 +11,7 @@ import pytest
 import kafka_marshal
 from kafka_marshal import Accepted, Claim, Headers, Record, Refused
 from kafka_marshal.core.invariants import Property
+from kafka_marshal.modelcheck import models, stories
 from model_tests.from_tla import MESSAGES, snake
 
 ROOT = Path(__file__).parent.parent
@@ -100,17 +101,33 @@ def test_a_message_has_the_same_fields() -> None:
     assert set(record_fields(definition(MARSHAL, "Message"))) - {"type"} == ours - one_key_only
 
 
-def test_every_property_is_in_the_specification_and_checked_by_a_model() -> None:
-    assert {prop.value for prop in Property} <= operators("Marshal")
-    checked: set[str] = set()
-    for cfg in SPEC.glob("MC*.cfg"):
-        words = re.findall(r"\w+", cfg.read_text(encoding="utf-8"))
-        checked |= set(words)
-    assert {prop.value for prop in Property} <= checked
+def checked(*kinds: models.Kind) -> set[str]:
+    """The properties that the models of these kinds check and that must hold."""
+    names: set[str] = set()
+    for model in models.read():
+        if model.kind in kinds:
+            cfg = model.cfg.read_text(encoding="utf-8")
+            lists = re.findall(
+                r"^(?:INVARIANTS?|PROPERT(?:Y|IES))\b(.*?)(?=^\S|\Z)", cfg, re.DOTALL | re.MULTILINE
+            )
+            names |= set(re.findall(r"\w+", " ".join(lists)))
+    return names
+
+
+def test_every_property_is_checked_by_a_model_and_every_one_checked_has_a_name() -> None:
+    holding = (models.Kind.SAFETY, models.Kind.LIVENESS, models.Kind.CONFORMANCE)
+    names_only = {"KnownVerdicts"}
+    assert checked(*holding) - names_only == {prop.value for prop in Property}
+
+
+def test_the_stories_read_the_variables_of_the_environment() -> None:
+    [declared] = re.findall(r"^VARIABLES\b(.*?)(?=^\S)", MARSHAL, re.DOTALL | re.MULTILINE)
+    words = set(re.findall(r"\w+", Path(stories.__file__).read_text(encoding="utf-8")))
+    assert set(re.findall(r"\w+", declared)) - words <= {"stalls"}  # a ghost that bounds a model
 
 
 def test_every_operator_that_a_docstring_names_exists() -> None:
-    known = operators("Claim", "Marshal", "Lease")
+    known = operators("Claim", "Marshal", "Properties", "Lease", "MCRecords")
     missing = {}
     for source in sorted(PACKAGE.rglob("*.py")):
         for names in re.findall(r"\bSpec: ([\w, ]+)\.", source.read_text(encoding="utf-8")):

@@ -3,7 +3,7 @@
 (* Bounds for the fenced rules, and the ways to break them on purpose.     *)
 (* Time is free unless a configuration's world says otherwise.             *)
 (***************************************************************************)
-EXTENDS Marshal
+EXTENDS Properties, Export
 
 \* How many of each kind an instance sends, in the order of the names.
 Sends(claims, heartbeats, releases, grants, pauses) ==
@@ -217,5 +217,14 @@ NeverResigned(i, claim) == FALSE
 
 \* ALO that commits before it processed.
 CommitsAhead(i) == Min(kept[i].next + 1, MessageCount)
+
+(***************************************************************************)
+(* Measured time: what every appended record did to the claim is exported, *)
+(* and held against the Python.                                            *)
+(***************************************************************************)
+ExportStep ==
+    log' # log =>
+        Export(<<Rules, HeartbeatIntervalMs, PauseMaxMs, Latest, log'[Length(log')], Latest',
+                 verdicts'[Length(log')]>>)
 
 =============================================================================

@@ -7,7 +7,7 @@
 (* each kind it may send, so that the shortest trace is the fault's own    *)
 (* and not another one's.                                                  *)
 (***************************************************************************)
-EXTENDS Marshal
+EXTENDS Properties
 
 Sends(claims, heartbeats, releases, grants, pauses) ==
     [type \in MessageTypes |->
@@ -55,12 +55,14 @@ TwoOfOneClient ==
 OwnClocks == [Base EXCEPT !.readers_own_clock = TRUE, !.tick_s = 1]
 
 \* (d) Two consumers validate the same message: ClaimingMessages moves nothing, and
-\* "we still hold the claim" is true for both, each in what it has read.
+\* "we still hold the claim" is true for both, each in what it has read.  Each sends the
+\* heartbeat that commits before it processes, as the document says.
 DocumentAmo ==
     [Base EXCEPT
         !.mode = "AMO",
         !.message_count = 1,
-        !.sends_max = [a1 |-> Sends(1, 0, 0, 1, 0), b1 |-> Sends(1, 0, 0, 1, 0)]]
+        !.log_max = 6,
+        !.sends_max = [a1 |-> Sends(1, 1, 0, 1, 0), b1 |-> Sends(1, 1, 0, 1, 0)]]
 
 \* (e) A restarted instance sends the bare heartbeat of a fast reclaim; it lands after
 \* another client took over.

@@ -239,6 +239,12 @@ Waived(someClaim, record) == FALSE
 MovedBlindly(someClaim, record) == record.message.offset
 KeepsOwner(someClaim) == someClaim
 
+\* In the place of Outcome: a request that finds a live owner refreshes it.
+RefusalRefreshes(next, verdict) ==
+    [claim   |-> IF verdict = "LiveOwner"
+                 THEN [next EXCEPT !.last_heartbeat_ms = next.clock_ms] ELSE next,
+     verdict |-> verdict]
+
 \* Only these verdicts exist.
 KnownVerdicts ==
     last.verdict \in Accepted \cup {Refused[k] : k \in DOMAIN Refused} \cup {"Nothing"}

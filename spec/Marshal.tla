@@ -10,7 +10,7 @@
 (* except in the fairness of the liveness models.                          *)
 (*                                                                         *)
 (* The reducer is Claim.tla; this module never asks how a record is judged.*)
-(* Bounds are in MC*.tla.                                                  *)
+(* What it promises is in Properties.tla, bounds are in MC*.tla.           *)
 (***************************************************************************)
 EXTENDS Claim, Lists, FiniteSets
 
@@ -161,8 +161,13 @@ OwnerHeaders(i) == HeadersOf(i, known[i].epoch, NONE, NONE)
 Produce(i, message, headers) ==
     outbox' = [outbox EXCEPT ![i] = With(@, [message |-> message, headers |-> headers])]
 
+\* The end of what it may process and has not processed yet (AMO).
+GrantedEnd(i) == IF kept[i].granted = {} THEN 0
+                 ELSE 1 + CHOOSE m \in kept[i].granted : \A n \in kept[i].granted : n <= m
+
 \* How far the owner has got: what it processed (ALO), or what was granted (AMO).
-OffsetToSend(i) == IF Mode = "ALO" THEN kept[i].next ELSE known[i].position
+OffsetToSend(i) ==
+    IF Mode = "ALO" THEN kept[i].next ELSE Max(known[i].position, GrantedEnd(i))
 
 \* R1b: the tenure that a restarted consumer means to end.
 SupersedesOf(i) ==
@@ -334,11 +339,23 @@ Process(i) ==
     /\ kept' = [kept EXCEPT ![i].next = @ + 1]
     /\ UNCHANGED <<log, history, verdicts, status, view, known, outbox, stalls, now>>
 
+IsCommit(i, message) ==
+    /\ message.instance_id = i
+    /\ message.type = "Heartbeat"
+    /\ message.offset >= GrantedEnd(i)
+
+\* The document commits by a heartbeat at the end of the range, and processes after it
+\* was sent.
+CommitSent(i) ==
+    \/ \E k \in DOMAIN log : IsCommit(i, log[k].message)
+    \/ \E k \in DOMAIN outbox[i] : IsCommit(i, outbox[i][k].message)
+
 \* Whoever was granted a range is the only one that ever was, so it may process it even
 \* after it lost the claim.
 ProcessGrant(i) ==
     /\ status[i] = "up"
     /\ kept[i].granted # {}
+    /\ Rules = "original" => CommitSent(i)
     /\ processed' = [m \in Messages |->
            processed[m] + IF m \in kept[i].granted THEN 1 ELSE 0]
     /\ kept' = [kept EXCEPT ![i].granted = {}]
@@ -408,254 +425,5 @@ Next ==
     \/ Tick
 
 Spec == Init /\ [][Next]_vars
-
-(***************************************************************************)
-(* Words for the properties.  A property of every record is checked for    *)
-(* the last one: every prefix of the log was the whole log once.           *)
-(***************************************************************************)
-Records == DOMAIN log
-
-SenderOf(k) == log[k].message.instance_id
-TypeOf(k)   == log[k].message.type
-Before(k)   == history[k]
-After(k)    == history[k + 1]
-
-Obeyed(k) == verdicts[k] \in Accepted \ {"Ignored"}
-
-\* Under the original rules "FastReclaimed" has no name of its own.
-IsWin(k) == verdicts[k] \in Wins
-
-Last == Length(log)
-
-ForLast(Holds(_)) == log # <<>> => Holds(Last)
-
-Epochs == Cardinality({k \in Records : IsWin(k)})
-
-\* A release that set the position: by the pauser, or saying so.  The original has no
-\* name of its own for it.
-SetByAdmin(k) ==
-    \/ verdicts[k] = "PositionSet"
-    \/ /\ verdicts[k] = "Released"
-       /\ SenderOf(k) = Before(k).pauser
-
-\* The tenure under which an instance acts: the offset of the last record that changed
-\* the owner, in what it has read.  Under the fenced rules that is the epoch.
-TenureOf(i) ==
-    LET begun == {k \in 1 .. view[i] : IsWin(k) \/ verdicts[k] = "Overwritten"}
-    IN  IF begun = {} THEN NONE ELSE CHOOSE k \in begun : \A l \in begun : l <= k
-
-WouldAct(i) == status[i] = "up" /\ Acts(i)
-
-(***************************************************************************)
-(* Safety.                                                                 *)
-(***************************************************************************)
-
-\* No two instances act under one epoch, and an epoch has one owner for ever.
-Mutex ==
-    /\ \A i, j \in Instances :
-           i # j /\ WouldAct(i) /\ WouldAct(j) => TenureOf(i) # TenureOf(j)
-    /\ Rules = "fenced" =>
-           \A k, l \in DOMAIN history :
-               /\ history[k].epoch = history[l].epoch
-               /\ IsOwned(history[k])
-               /\ IsOwned(history[l])
-               => history[k].owner_instance = history[l].owner_instance
-
-\* A heartbeat, a grant or a release has an effect only from the owner, under its
-\* epoch.  The one exception is R9: a bare heartbeat of the owner's own client.
-FencedAt(k) ==
-    TypeOf(k) \in {"Heartbeat", "ClaimingMessages", "ReleasingPartition"} /\ Obeyed(k) =>
-        \/ /\ SenderOf(k) = Before(k).owner_instance
-           /\ log[k].headers.epoch \in {NONE, Before(k).epoch}
-        \/ /\ TypeOf(k) = "Heartbeat"
-           /\ ~log[k].headers.present
-           /\ log[k].message.client_id = Before(k).owner_client
-
-Fenced == ForLast(FencedAt)
-
-\* The position moves back only where an administrator set it.
-MonotonePositionAt(k) == After(k).position >= Before(k).position \/ SetByAdmin(k)
-
-MonotonePosition == ForLast(MonotonePositionAt)
-
-MonotoneEpochAt(k) ==
-    /\ After(k).epoch >= Before(k).epoch
-    /\ IsWin(k) => After(k).epoch > Before(k).epoch
-
-MonotoneEpoch == ForLast(MonotoneEpochAt)
-
-\* AMO.  An administrator that moves the position back asks for a message again.
-TimesSet == Cardinality({k \in Records : SetByAdmin(k)})
-
-AtMostOnce == Mode = "AMO" => \A m \in Messages : processed[m] <= 1 + TimesSet
-
-\* ALO: every message below the position was processed, or an administrator jumped it.
-Jumped ==
-    UNION {Before(k).position .. After(k).position - 1 : k \in {l \in Records : SetByAdmin(l)}}
-
-NoneSkipped ==
-    Mode = "ALO" => \A m \in 0 .. Latest.position - 1 : processed[m] > 0 \/ m \in Jumped
-
-\* ALO: every epoch after the first repeats at most one window.
-Repeats == SumOver(LAMBDA m : Max(processed[m] - 1, 0), Messages)
-
-ReprocessingBound ==
-    Mode = "ALO" /\ TimesSet = 0 => Repeats <= Window * Max(Epochs - 1, 0)
-
-\* ALO: a tenure that ended in a release repeats nothing, whoever comes next: sharper
-\* than the bound, and what R7 is for.
-EndedInRelease(win) ==
-    LET ends == {k \in 1 .. win - 1 : verdicts[k] \in {"Released", "GroupReleased"}}
-    IN  /\ verdicts[win] = "Claimed"
-        /\ \/ ends = {}
-           \/ verdicts[CHOOSE k \in ends : \A l \in ends : l <= k] = "Released"
-
-ReleaseRepeatsNothing ==
-    Mode = "ALO" /\ TimesSet = 0 =>
-        Repeats <= Window * Cardinality({k \in Records : IsWin(k) /\ ~EndedInRelease(k)})
-
-\* What an administrator set stays until the owner of a later tenure moves it.
-SetPositionSticksAt(k) ==
-    \A l \in 1 .. k :
-        /\ SetByAdmin(l)
-        /\ \A between \in l + 1 .. k :
-               \/ ~Obeyed(between)
-               \/ TypeOf(between) \in {"ClaimingPartition", "ReleaseGroup"}
-               \/ ~\E win \in l + 1 .. between - 1 :
-                       IsWin(win) /\ SenderOf(win) = SenderOf(between)
-        => After(k).position = log[l].message.offset
-
-SetPositionSticks == ForLast(SetPositionSticksAt)
-
-\* R8.  Judged from the log alone: since the last ReleaseGroup, the pauser has not won
-\* (R8a) and no record has reached the expiry.
-ClockAfter(k) ==
-    LET times == {log[l].timestamp_ms : l \in 1 .. k} \cup {0}
-    IN  CHOOSE t \in times : \A u \in times : u <= t
-
-PauseEnd(k) ==
-    Min(log[k].message.expires_unix_s * 1000, ClockAfter(k) + PauseMaxMs)
-
-PausedAt(pause, k) ==
-    /\ TypeOf(pause) = "ReleaseGroup"
-    /\ \A l \in pause + 1 .. k :
-           /\ TypeOf(l) # "ReleaseGroup"
-           /\ ~log[l].pause_over
-           /\ ~(IsWin(l) /\ SenderOf(l) = SenderOf(pause))
-    /\ TimeIsFree \/ ClockAfter(k) < PauseEnd(pause)
-
-\* In a pause nobody but the pauser is obeyed.
-PauseHoldsAt(k) ==
-    (\E pause \in 1 .. k - 1 : PausedAt(pause, k) /\ SenderOf(k) # SenderOf(pause))
-        => ~Obeyed(k) /\ (Rules = "fenced" => ~IsOwned(After(k)))
-
-PauseHolds == ForLast(PauseHoldsAt)
-
-\* Two readers of the same records agree about the owner.
-OwnerSeenBy(i) ==
-    IF Rules = "fenced" \/ ClaimedAt(known[i], Seconds(OwnClock(i)))
-    THEN known[i].owner_instance ELSE NOBODY
-
-ReadersAgree ==
-    \A i, j \in Instances :
-        view[i] = view[j] /\ status[i] = "up" /\ status[j] = "up"
-        => OwnerSeenBy(i) = OwnerSeenBy(j)
-
-\* Under any time that is measured: an owner that another client displaces had been
-\* silent in the log for more than two intervals.
-LastSignOfLife(k) ==
-    LET signs == {l \in 1 .. k - 1 : Obeyed(l) /\ SenderOf(l) = Before(k).owner_instance}
-    IN  CHOOSE l \in signs : \A other \in signs : other <= l
-
-LiveOwnerKeptAt(k) ==
-    /\ IsWin(k)
-    /\ verdicts[k] # "Claimed"
-    /\ log[k].message.client_id # Before(k).owner_client
-    => log[k].timestamp_ms - log[LastSignOfLife(k)].timestamp_ms > 2 * HeartbeatIntervalMs
-
-LiveOwnerKept == ForLast(LiveOwnerKeptAt)
-
-\* A release frees only the tenure of the instance that last won a claim.
-ReleasedByWinnerAt(k) ==
-    TypeOf(k) = "ReleasingPartition" /\ Obeyed(k) =>
-        \E win \in 1 .. k :
-            /\ IsWin(win)
-            /\ SenderOf(win) = SenderOf(k)
-            /\ \A later \in win + 1 .. k : ~IsWin(later)
-
-ReleasedByWinner == ForLast(ReleasedByWinnerAt)
-
-\* R1b: where a client's instances never overlap, what a dead one still had in flight
-\* does not take the claim back from its living successor.
-PredecessorStaysOutAt(k) ==
-    verdicts[k] = "Restarted" =>
-        ~(status[SenderOf(k)] = "crashed" /\ status[Before(k).owner_instance] = "up")
-
-PredecessorStaysOut == ForLast(PredecessorStaysOutAt)
-
-\* R1c, R9: without headers nobody displaces an owner that won with them, unless stale.
-HeadersOutrankAt(k) ==
-    verdicts[k] \in {"Restarted", "FastReclaimed"} /\ ~log[k].headers.present =>
-        ~Before(k).won_with_headers
-
-HeadersOutrank == ForLast(HeadersOutrankAt)
-
-(***************************************************************************)
-(* Refinement: whoever looks only at the end of the log sees a lease.      *)
-(***************************************************************************)
-TheLease == INSTANCE Lease WITH
-    owner    <- Latest.owner_instance,
-    epoch    <- Latest.epoch,
-    position <- Latest.position,
-    Nobody   <- NOBODY
-
-RefinesLease == TheLease!Spec
-
-(***************************************************************************)
-(* Liveness.  Fair: whatever was produced is appended, whoever is up reads *)
-(* on, asks for a claim that looks claimable, and time passes.  Nobody has *)
-(* to heartbeat, release, resume or restart.                               *)
-(***************************************************************************)
-Fairness ==
-    /\ WF_vars(Tick)
-    /\ \A i \in Instances :
-           /\ WF_vars(Append(i))
-           /\ WF_vars(Read(i))
-           /\ WF_vars(SendClaimingPartition(i))
-
-FairSpec == Spec /\ Fairness
-
-SomebodyStaysUp == \E i \in Instances \ Admins : <>[](status[i] = "up")
-
-\* Dead is crashed, or stalled for good.
-DeadOwnerReplaced ==
-    SomebodyStaysUp =>
-        \A i \in Instances : ~<>[](Latest.owner_instance = i /\ status[i] # "up")
-
-FreeClaimTaken == SomebodyStaysUp => []<>IsOwned(Latest)
-
-(***************************************************************************)
-(* What must be reachable.  Each of these must fail: an action or a verdict*)
-(* that never happens in our models would prove nothing.                   *)
-(***************************************************************************)
-NeverProduced(type) ==
-    \A i \in Instances : \A k \in DOMAIN outbox[i] : outbox[i][k].message.type # type
-
-NeverSendClaimingPartition  == NeverProduced("ClaimingPartition")
-NeverSendHeartbeat          == NeverProduced("Heartbeat")
-NeverSendReleasingPartition == NeverProduced("ReleasingPartition")
-NeverSendClaimingMessages   == NeverProduced("ClaimingMessages")
-NeverSendReleaseGroup       == NeverProduced("ReleaseGroup")
-NeverAppend       == log = <<>>
-NeverRead         == \A i \in Instances : view[i] = 0
-NeverProcess      == Mode = "ALO" => \A m \in Messages : processed[m] = 0
-NeverProcessGrant == Mode = "AMO" => \A m \in Messages : processed[m] = 0
-NeverCrash        == \A i \in Instances : status[i] # "crashed"
-NeverRestart      == \A i \in Instances \ StartsUp : status[i] = "unborn"
-NeverStall        == \A i \in Instances : status[i] # "stalled"
-NeverResume       == stalls > 0 => \E i \in Instances : status[i] \in {"stalled", "crashed"}
-NeverTick         == now = IF TimeIsFree THEN 0 ELSE Start
-
-NeverVerdict(verdict) == \A k \in Records : verdicts[k] # verdict
 
 =============================================================================

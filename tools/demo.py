@@ -19,9 +19,8 @@ MARSHAL = [sys.executable, "-m", "kafka_marshal.cli"]
 FINE, FOUND_SOMETHING = 0, 1
 
 
-def marshal(*arguments: str | Path, expect: int) -> None:
+def marshal(*words: str, expect: int) -> None:
     """Run one command as a user would; stop the demo if it ends otherwise than it must."""
-    words = [str(argument) for argument in arguments]
     print(f"\n$ marshal {shlex.join(words)}", flush=True)
     code = subprocess.run([*MARSHAL, *words], cwd=ROOT, check=False).returncode
     if code != expect:
@@ -47,10 +46,8 @@ def main() -> None:
         if ".trace" not in path.name and not path.name.startswith("b60_")
     )
     replay = OUT / "replay"
-    marshal(
-        *("replay", *at_4_s, "--heartbeat-interval", "4", "--rules", "both", "--out", replay),
-        expect=FOUND_SOMETHING,
-    )
+    options = ["--heartbeat-interval", "4", "--rules", "both", "--out", str(replay)]
+    marshal("replay", *map(str, at_4_s), *options, expect=FOUND_SOMETHING)
     print(f"\nThe report: {(ROOT / replay / 'report.html').as_uri()}")
     print(f"Demo done in {time.monotonic() - began:.0f} s.")
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from kafka_marshal import (
     FENCED,
     ORIGINAL,
+    Accepted,
     Claim,
     ClaimingMessages,
     ClaimingPartition,
@@ -66,28 +67,45 @@ def test_no_log_breaks_a_property_under_the_fenced_rules(
         record = Record(0, offset, at_ms, message, headers)
         after, verdict = step(claim, record, RULES)
         assert broken_by(claim, record, after, verdict) == []
-        if isinstance(verdict, Refused):
-            assert attrs.evolve(claim, clock_ms=after.clock_ms) == after
         assert after.clock_ms >= claim.clock_ms
         assert not (after.paused and after.owned)
         claim = after
 
 
 OWNED = Claim("i1", "c1", 1, 5, 1000, 1000)
+WON_WITH_HEADERS = attrs.evolve(OWNED, won_with_headers=True)
 PAUSED = Claim(None, None, 1, 5, None, 1000, False, "a1", 9000)
-BASE = (1, 1, "i2", "c2", "g", "t", 0)
-BREAKS: dict[Property, tuple[Claim, Message]] = {
-    Property.FENCED: (OWNED, Heartbeat(*BASE, 6)),  # type: ignore[arg-type]
-    Property.MONOTONE_POSITION: (OWNED, Heartbeat(*BASE, 4)),  # type: ignore[arg-type]
-    Property.MONOTONE_EPOCH: (OWNED, Heartbeat(*BASE, 6)),  # type: ignore[arg-type]
-    Property.SET_POSITION_STICKS: (PAUSED, Heartbeat(*BASE, 6)),  # type: ignore[arg-type]
-    Property.PAUSE_HOLDS: (PAUSED, Heartbeat(*BASE, 6)),  # type: ignore[arg-type]
+THEIRS = (1, 1, "i2", "c2", "g", "t", 0)
+HB_AHEAD = Heartbeat(*THEIRS, 6)  # type: ignore[arg-type]
+HB_BEHIND = Heartbeat(*THEIRS, 4)  # type: ignore[arg-type]
+SUCCESSOR = ClaimingPartition(1, 1, "i1b", "c1", "g", "t", 0)  # type: ignore[arg-type]
+
+BY_THE_ORIGINAL: dict[Property, tuple[Claim, Message]] = {
+    Property.FENCED: (OWNED, HB_AHEAD),
+    Property.MONOTONE_POSITION: (OWNED, HB_BEHIND),
+    Property.MONOTONE_EPOCH: (OWNED, HB_AHEAD),
+    Property.SET_POSITION_STICKS: (PAUSED, HB_AHEAD),
+    Property.PAUSE_HOLDS: (PAUSED, HB_AHEAD),
+}
+BY_A_BROKEN_STEP: dict[Property, tuple[Claim, Message, Claim, Accepted | Refused]] = {
+    Property.HEADERS_OUTRANK: (WON_WITH_HEADERS, SUCCESSOR, OWNED, Accepted.RESTARTED),
+    Property.REFUSED_CHANGES_NOTHING: (OWNED, HB_AHEAD, PAUSED, Refused.NOT_OWNER),
 }
 
 
-@pytest.mark.parametrize("broken", STEP_CHECKS, ids=lambda prop: prop.value)
+def test_every_check_is_seen_to_fail() -> None:
+    assert BY_THE_ORIGINAL.keys() | BY_A_BROKEN_STEP.keys() == STEP_CHECKS.keys()
+
+
+@pytest.mark.parametrize("broken", BY_THE_ORIGINAL, ids=lambda prop: prop.value)
 def test_the_originals_rules_break_it(broken: Property) -> None:
-    claim, message = BREAKS[broken]
+    claim, message = BY_THE_ORIGINAL[broken]
     record = Record(0, 2, 2000, message)
     after, verdict = step(claim, record, ORIGINAL)
     assert broken in broken_by(claim, record, after, verdict)
+
+
+@pytest.mark.parametrize("broken", BY_A_BROKEN_STEP, ids=lambda prop: prop.value)
+def test_a_broken_step_breaks_it(broken: Property) -> None:
+    before, message, after, verdict = BY_A_BROKEN_STEP[broken]
+    assert broken in broken_by(before, Record(0, 2, 2000, message), after, verdict)

@@ -11,6 +11,8 @@ import enum
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
+import attrs
+
 from kafka_marshal.core.messages import ClaimingPartition, Record, ReleaseGroup
 from kafka_marshal.core.state import Claim
 from kafka_marshal.core.verdicts import Accepted, Verdict
@@ -39,6 +41,24 @@ class Property(enum.Enum):
     """While a group is paused nobody owns, and only the pauser wins."""
     REFINES_LEASE = "RefinesLease"
     """The protocol implements a lease with fencing epochs."""
+    RELEASE_REPEATS_NOTHING = "ReleaseRepeatsNothing"
+    """ALO: a tenure that ended in a release repeats nothing (R7)."""
+    READERS_AGREE = "ReadersAgree"
+    """Two readers of the same records name the same owner."""
+    RELEASED_BY_WINNER = "ReleasedByWinner"
+    """A release frees only the tenure of the instance that last won."""
+    HEADERS_OUTRANK = "HeadersOutrank"
+    """Without headers nobody displaces an owner that won with them, unless it is stale."""
+    PREDECESSOR_STAYS_OUT = "PredecessorStaysOut"
+    """What a dead instance had in flight does not take the claim back from its successor."""
+    LIVE_OWNER_KEPT = "LiveOwnerKept"
+    """In measured time: an owner that another client displaces was silent for two intervals."""
+    REFUSED_CHANGES_NOTHING = "RefusedChangesNothing"
+    """A refused record changes nothing but the clock."""
+    DEAD_OWNER_REPLACED = "DeadOwnerReplaced"
+    """In the end: a claim whose owner is dead is taken, if a live consumer wants it."""
+    FREE_CLAIM_TAKEN = "FreeClaimTaken"
+    """In the end: a claim that nobody owns is taken, if a live consumer wants it."""
 
 
 WINS: Final = frozenset(
@@ -102,12 +122,25 @@ def pause_holds(before: Claim, record: Record, after: Claim, verdict: Verdict) -
     return not after.owned or record.message.instance_id == before.pauser
 
 
+def headers_outrank(before: Claim, record: Record, after: Claim, verdict: Verdict) -> bool:
+    """A bare record takes over at once only from one of its own kind. Spec: HeadersOutrank."""
+    at_once = verdict in (Accepted.RESTARTED, Accepted.FAST_RECLAIMED)
+    return not (at_once and not record.headers.present and before.won_with_headers)
+
+
+def refused_changes_nothing(before: Claim, record: Record, after: Claim, verdict: Verdict) -> bool:
+    """Only the clock moves. Spec: RefusedChangesNothing."""
+    return isinstance(verdict, Accepted) or after == attrs.evolve(before, clock_ms=after.clock_ms)
+
+
 STEP_CHECKS: Final[dict[Property, StepCheck]] = {
     Property.FENCED: fenced,
     Property.MONOTONE_POSITION: monotone_position,
     Property.MONOTONE_EPOCH: monotone_epoch,
     Property.SET_POSITION_STICKS: set_position_sticks,
     Property.PAUSE_HOLDS: pause_holds,
+    Property.HEADERS_OUTRANK: headers_outrank,
+    Property.REFUSED_CHANGES_NOTHING: refused_changes_nothing,
 }
 """What can be judged from one step."""
 
