@@ -12,17 +12,19 @@ this process, best of three passes over the same records, garbage collector as i
 import sys
 import time
 from collections.abc import Callable
+from typing import TypeAlias
 
 from kafka_marshal import (
     FENCED,
     ORIGINAL,
     Claim,
-    ClaimKey,
     Rules,
     World,
     step,
 )
 from kafka_marshal.capture import RawRecord
+
+Key: TypeAlias = tuple[str, str, int]
 
 RECORDS = 1_000_000
 CLAIMS = 64
@@ -54,14 +56,14 @@ def decode_all(raws: list[RawRecord]) -> None:
         raw.decoded()
 
 
-def decode_and_step(raws: list[RawRecord], rules: Rules) -> dict[ClaimKey, Claim]:
+def decode_and_step(raws: list[RawRecord], rules: Rules) -> dict[Key, Claim]:
     """Decode, and step the claim of the record's key."""
-    claims: dict[ClaimKey, Claim] = {}
+    claims: dict[Key, Claim] = {}
     new = Claim()
     for raw in raws:
         record = raw.decoded()
         message = record.message
-        key = ClaimKey(message.group_id, message.topic, message.partition)
+        key = (message.group_id, message.topic, message.partition)
         claims[key], _ = step(claims.get(key, new), record, rules)
     return claims
 

@@ -33,12 +33,14 @@ class TimestampType(enum.Enum):
     @classmethod
     def of_kafka_client(cls, number: object) -> TimestampType:
         """From the number that Kafka's clients use: 1 CreateTime, 2 LogAppendTime."""
-        return {1: cls.CREATE_TIME, 2: cls.LOG_APPEND_TIME}.get(number, cls.NOT_STATED)  # type: ignore[call-overload, no-any-return]
+        kinds: dict[object, TimestampType] = {1: cls.CREATE_TIME, 2: cls.LOG_APPEND_TIME}
+        return kinds.get(number, cls.NOT_STATED)
 
     @classmethod
     def of_spark(cls, number: object) -> TimestampType:
         """From the number in Spark's Kafka source: 0 CreateTime, 1 LogAppendTime."""
-        return {0: cls.CREATE_TIME, 1: cls.LOG_APPEND_TIME}.get(number, cls.NOT_STATED)  # type: ignore[call-overload, no-any-return]
+        kinds: dict[object, TimestampType] = {0: cls.CREATE_TIME, 1: cls.LOG_APPEND_TIME}
+        return kinds.get(number, cls.NOT_STATED)
 
 
 @frozen

@@ -96,8 +96,8 @@ def _show(summary: Summary) -> None:
     for caveat in summary.caveats:
         console.print(f"Note: {caveat}", markup=False)
     table = Table(box=None, pad_edge=False)
-    for column, justify in (("finding", "left"), ("rules", "left"), ("severity", "left")):
-        table.add_column(column, justify=justify)  # type: ignore[arg-type]
+    for column in ("finding", "rules", "severity"):
+        table.add_column(column)
     table.add_column("count", justify="right")
     table.add_column("logs", overflow="fold")
     for count in sorted(
