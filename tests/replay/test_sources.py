@@ -160,6 +160,14 @@ def test_a_column_of_a_wrong_type_is_named(tmp_path: Path, column: str) -> None:
     assert f"{path}: column {column!r} is bool, not " in refused(path)
 
 
+def test_a_dump_of_several_topics_is_not_taken_for_one_log(tmp_path: Path) -> None:
+    one = dumps.table(GIVEN)
+    topics = pa.array(["__marshal", *["events"] * (len(GIVEN) - 1)])
+    both = one.set_column(one.schema.get_field_index("topic"), "topic", topics)
+    complaint = refused(dumps.write(tmp_path / "d.parquet", both))
+    assert "several topics (__marshal, events)" in complaint
+
+
 @pytest.mark.parametrize("column", ["partition", "offset", "timestamp"])
 def test_a_null_where_a_number_must_be_is_named_with_its_row(tmp_path: Path, column: str) -> None:
     given = dumps.table(GIVEN)

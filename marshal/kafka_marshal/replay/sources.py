@@ -235,11 +235,32 @@ def _row_groups(file: _File, log: str) -> Iterator[RowGroups]:
         schema, metadata = parquet.schema_arrow, parquet.metadata
     partition = _hive_partition(file.path)
     _check(schema, str(file.path), partition)
+    _check_one_topic(metadata, str(file.path))
     if "partition" in schema.names:
         partition = None
     for number in range(metadata.num_row_groups):
         if metadata.row_group(number).num_rows:
             yield RowGroups(str(file.path), log, (number,), partition)
+
+
+def _check_one_topic(metadata: pq.FileMetaData, path: str) -> None:
+    """Offsets of two topics would be taken for one log's. Where the footer does not say, believe.
+
+    Only the footer is read: the smallest and the largest topic of every row group.
+    """
+    topics: set[str] = set()
+    for group in range(metadata.num_row_groups):
+        for number in range(metadata.num_columns):
+            column = metadata.row_group(group).column(number)
+            if column.path_in_schema == "topic" and column.is_stats_set:
+                statistics = column.statistics
+                if statistics.has_min_max:
+                    topics |= {str(statistics.min), str(statistics.max)}
+    if len(topics) > 1:
+        raise UnreadableSource(
+            f"{path}: column 'topic' holds several topics ({', '.join(sorted(topics))}); "
+            "give the coordination topic alone"
+        )
 
 
 def _hive_partition(path: Path) -> int | None:
@@ -275,7 +296,7 @@ _EXPECTED: Final = {
         "array<struct<key: string, value: binary>>",
     ),
 }
-"""The columns that are read, as Spark's Kafka source names them; key and topic are not needed."""
+"""The columns that are read, as Spark's Kafka source names them; the key is not needed."""
 
 
 def _check(schema: pa.Schema, path: str, partition: int | None) -> None:
