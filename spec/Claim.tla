@@ -46,14 +46,14 @@ Refused ==
 
 PASSES == "Passes"        \* no guard refused
 
-\* Before the first record.  Position 0 also means "never set" to a client's start policy.
+\* Before the first record.  Kafka writes -1 where it has no timestamp.  Position 0 also means "never set" to a client's start policy.
 NewClaim ==
     [owner_instance    |-> NOBODY,
      owner_client      |-> NOBODY,
      epoch             |-> NONE,
      position          |-> 0,
      last_heartbeat_ms |-> NONE,
-     clock_ms          |-> 0,
+     clock_ms          |-> NONE,
      won_with_headers  |-> FALSE,
      pauser            |-> NOBODY,
      paused_until_ms   |-> NONE,
@@ -111,15 +111,13 @@ HasEpoch(record)            == record.headers.epoch # NONE
 (***************************************************************************)
 UnknownVersion(claim, record) == record.message.version \notin {0, 1}
 
-\* Only the headers that the rules read for this type.  A header that is not decimal
-\* never matches, and there is no falling back to the instance id: the sender meant
-\* to be fenced.
+\* A header that is not decimal never matches, and there is no falling back to the instance
+\* id: the sender meant to be fenced.  One that cannot write its headers is not trusted with
+\* the rest of the record either, so it does not matter which of them it is.
 HeaderNotDecimal(claim, record) ==
     LET headers == record.headers
-    IN  \/ headers.seen = NOT_DECIMAL
-        \/ IF record.message.type = "ClaimingPartition"
-           THEN headers.supersedes = NOT_DECIMAL
-           ELSE headers.epoch = NOT_DECIMAL \/ headers.set_position = NOT_DECIMAL
+    IN  NOT_DECIMAL \in
+            {headers.epoch, headers.seen, headers.supersedes, headers.set_position}
 
 \* Nobody can have read a record at or after the one being appended: the log was
 \* truncated or recreated.

@@ -73,7 +73,7 @@ AmoRestart ==
         !.sends_max = [a1 |-> Sends(1, 1, 0, 1, 0), a2 |-> Sends(1, 1, 0, 1, 0),
                        b1 |-> Sends(1, 0, 0, 1, 0)],
         !.log_max = 5]
-AloRestart == [AmoRestart EXCEPT !.mode = "ALO", !.log_max = 6]
+AloRestart == [AmoRestart EXCEPT !.mode = "ALO", !.message_count = 2, !.log_max = 5]
 
 \* The same three, and a1 and a2 both live: a client id used twice.
 AmoTwins ==
@@ -107,7 +107,7 @@ AmoMixed ==
 AloMixed == [AmoMixed EXCEPT !.mode = "ALO"]
 
 \* The original's instances only, and its fast reclaim.
-AloHeaderless == [AloRestart EXCEPT !.headerless = {"a1", "a2", "b1"}, !.log_max = 5]
+AloHeaderless == [AloRestart EXCEPT !.headerless = {"a1", "a2", "b1"}, !.message_count = 1]
 
 \* The administrator among the original's instances, of which a2 sends a fast reclaim.
 \* To keep it small everybody but a2 is prompt.

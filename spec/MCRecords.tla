@@ -228,10 +228,41 @@ PauseHoldsStepwise ==
 RefusalsChangeNothing ==
     ~Obeyed => claim' = [claim EXCEPT !.clock_ms = claim'.clock_ms]
 
-Fenced                == [][FencedStepwise]_vars
+\* R1, R1b, R1c: an owner that is not stale is displaced by its own client only, which
+\* names the tenure that it ends, or where neither has headers.
+Stale == claim'.clock_ms - claim.last_heartbeat_ms > 2 * HeartbeatIntervalMs
+
+FreshOwnerKeptStepwise ==
+    IsWin /\ claim.owner_instance \notin {NOBODY, Sent.instance_id} /\ ~Stale =>
+        /\ Sent.client_id = claim.owner_client
+        /\ \/ /\ Sent.type = "ClaimingPartition"
+              /\ last'.record.headers.supersedes = claim.epoch
+           \/ ~last'.record.headers.present /\ ~claim.won_with_headers
+
+\* R9: nobody else's bare heartbeat.
+FastReclaimStepwise ==
+    last'.verdict = "FastReclaimed" =>
+        /\ Sent.client_id = claim.owner_client
+        /\ ~claim.won_with_headers
+        /\ ~last'.record.headers.present
+
+\* R8: a ReleaseGroup that has not expired pauses, and not for longer than P.
+PauseBeginsStepwise ==
+    Sent.type = "ReleaseGroup" /\ Obeyed =>
+        /\ claim'.paused_until_ms <= claim'.clock_ms + PauseMaxMs
+        /\ Sent.expires_unix_s * 1000 > claim'.clock_ms =>
+               claim'.paused_until_ms > claim'.clock_ms
+
+\* R1: "the position stays".  A fast reclaim is a heartbeat, to which R3 applies.
+WinKeepsPositionStepwise ==
+    IsWin /\ last'.verdict # "FastReclaimed" => claim'.position = claim.position
+
+Fenced                == [][FencedStepwise /\ FastReclaimStepwise]_vars
+FreshOwnerKept        == [][FreshOwnerKeptStepwise]_vars
+WinKeepsPosition      == [][WinKeepsPositionStepwise]_vars
 MonotonePosition      == [][MonotonePositionStepwise]_vars
 MonotoneEpoch         == [][MonotoneEpochStepwise]_vars
-PauseHolds            == [][PauseHoldsStepwise]_vars
+PauseHolds            == [][PauseHoldsStepwise /\ PauseBeginsStepwise]_vars
 RefusedChangesNothing == [][RefusalsChangeNothing]_vars
 
 \* In the place of a guard, in the configurations that must fail.
@@ -245,8 +276,18 @@ RefusalRefreshes(next, verdict) ==
                  THEN [next EXCEPT !.last_heartbeat_ms = next.clock_ms] ELSE next,
      verdict |-> verdict]
 
+WonAndMoved(someClaim, record) ==
+    [someClaim EXCEPT
+        !.owner_instance    = record.message.instance_id,
+        !.owner_client      = record.message.client_id,
+        !.epoch             = record.offset,
+        !.position          = @ + 1,
+        !.last_heartbeat_ms = someClaim.clock_ms,
+        !.won_with_headers  = record.headers.present]
+NoPause(someClaim, record) == NONE
+
 \* Only these verdicts exist.
 KnownVerdicts ==
-    last.verdict \in Accepted \cup {Refused[k] : k \in DOMAIN Refused} \cup {"Nothing"}
+    [][last'.verdict \in Accepted \cup {Refused[k] : k \in DOMAIN Refused}]_vars
 
 =============================================================================

@@ -350,8 +350,8 @@ CommitSent(i) ==
     \/ \E k \in DOMAIN log : IsCommit(i, log[k].message)
     \/ \E k \in DOMAIN outbox[i] : IsCommit(i, outbox[i][k].message)
 
-\* Whoever was granted a range is the only one that ever was, so it may process it even
-\* after it lost the claim.
+\* Whoever was granted a range is the only one that was since the position was last set, so
+\* it may process it even after it lost the claim.
 ProcessGrant(i) ==
     /\ status[i] = "up"
     /\ kept[i].granted # {}

@@ -65,9 +65,11 @@ Mutex ==
 FencedAt(k) ==
     TypeOf(k) \in {"Heartbeat", "ClaimingMessages", "ReleasingPartition"} /\ Obeyed(k) =>
         \/ /\ SenderOf(k) = Before(k).owner_instance
-           /\ log[k].headers.epoch \in {NONE, Before(k).epoch}
+           /\ \/ log[k].headers.epoch = Before(k).epoch
+              \/ log[k].headers.epoch = NONE /\ ~Before(k).won_with_headers
         \/ /\ TypeOf(k) = "Heartbeat"
            /\ ~log[k].headers.present
+           /\ ~Before(k).won_with_headers
            /\ log[k].message.client_id = Before(k).owner_client
 
 Fenced == ForLast(FencedAt)
@@ -83,10 +85,11 @@ MonotoneEpochAt(k) ==
 
 MonotoneEpoch == ForLast(MonotoneEpochAt)
 
-\* AMO.  An administrator that moves the position back asks for a message again.
-TimesSet == Cardinality({k \in Records : SetByAdmin(k)})
+\* AMO.  An administrator that sets the position back over a message asks for it again.
+SetBackOver(m) ==
+    Cardinality({k \in Records : SetByAdmin(k) /\ After(k).position <= m /\ m < Before(k).position})
 
-AtMostOnce == Mode = "AMO" => \A m \in Messages : processed[m] <= 1 + TimesSet
+AtMostOnce == Mode = "AMO" => \A m \in Messages : processed[m] <= 1 + SetBackOver(m)
 
 \* ALO: every message below the position was processed, or an administrator jumped it.
 Jumped ==
@@ -98,8 +101,13 @@ NoneSkipped ==
 \* ALO: every epoch after the first repeats at most one window.
 Repeats == SumOver(LAMBDA m : Max(processed[m] - 1, 0), Messages)
 
+\* What an administrator set back is processed again because it was asked for.
+SetBack(k) == IF SetByAdmin(k) THEN Max(Before(k).position - After(k).position, 0) ELSE 0
+
+AskedAgain == SumOver(SetBack, Records)
+
 ReprocessingBound ==
-    Mode = "ALO" /\ TimesSet = 0 => Repeats <= Window * Max(Epochs - 1, 0)
+    Mode = "ALO" => Repeats <= Window * Max(Epochs - 1, 0) + AskedAgain
 
 \* ALO: a tenure that ended in a release repeats nothing, whoever comes next: sharper
 \* than the bound, and what R7 is for.
@@ -110,7 +118,7 @@ EndedInRelease(win) ==
            \/ verdicts[CHOOSE k \in ends : \A l \in ends : l <= k] = "Released"
 
 ReleaseRepeatsNothing ==
-    Mode = "ALO" /\ TimesSet = 0 =>
+    Mode = "ALO" /\ AskedAgain = 0 =>
         Repeats <= Window * Cardinality({k \in Records : IsWin(k) /\ ~EndedInRelease(k)})
 
 \* What an administrator set stays until the owner of a later tenure moves it.
@@ -184,18 +192,31 @@ ReleasedByWinnerAt(k) ==
 
 ReleasedByWinner == ForLast(ReleasedByWinnerAt)
 
+\* Judged by what a record did and not by what its verdict is called.
+SaysStale(k) ==
+    IF TimeIsFree
+    THEN log[k].stale
+    ELSE After(k).clock_ms - Before(k).last_heartbeat_ms > 2 * HeartbeatIntervalMs
+
+Displaces(k) == IsWin(k) /\ IsOwned(Before(k)) /\ SenderOf(k) # Before(k).owner_instance
+
+\* R1, for every clock: another client displaces only an owner that is stale.
+FreshOwnerKeptAt(k) ==
+    Displaces(k) /\ log[k].message.client_id # Before(k).owner_client => SaysStale(k)
+
+FreshOwnerKept == ForLast(FreshOwnerKeptAt)
+
 \* R1b: where a client's instances never overlap, what a dead one still had in flight
 \* does not take the claim back from its living successor.
 PredecessorStaysOutAt(k) ==
-    verdicts[k] = "Restarted" =>
+    Displaces(k) /\ ~SaysStale(k) /\ log[k].message.client_id = Before(k).owner_client =>
         ~(status[SenderOf(k)] = "crashed" /\ status[Before(k).owner_instance] = "up")
 
 PredecessorStaysOut == ForLast(PredecessorStaysOutAt)
 
 \* R1c, R9: without headers nobody displaces an owner that won with them, unless stale.
 HeadersOutrankAt(k) ==
-    verdicts[k] \in {"Restarted", "FastReclaimed"} /\ ~log[k].headers.present =>
-        ~Before(k).won_with_headers
+    Displaces(k) /\ ~SaysStale(k) /\ ~log[k].headers.present => ~Before(k).won_with_headers
 
 HeadersOutrank == ForLast(HeadersOutrankAt)
 

@@ -186,9 +186,16 @@ def test_of_a_header_given_twice_the_last_counts() -> None:
     assert headers == Headers(present=True, epoch=2)
 
 
-@pytest.mark.parametrize("value", [None, b"", b"-1", b"+1", b"1.0", b" 1", b"\xb2", b"9" * 30, "x"])
+@pytest.mark.parametrize("value", [None, b"", b"-1", b"+1", b"1.0", b" 1", b"\xb2", "x"])
 def test_a_header_that_is_not_decimal_never_matches(value: bytes | str | None) -> None:
     assert decode_headers([("marshal-epoch", value)]).epoch == NOT_DECIMAL
+
+
+def test_a_header_beyond_every_offset_is_still_decimal() -> None:
+    for digits in ("9" * 19, "9" * 30, "9" * 5000, "0" * 5000 + "7"):
+        [epoch] = [decode_headers([("marshal-epoch", digits)]).epoch]
+        assert epoch is not None
+        assert epoch == 7 or epoch >= 2**63
 
 
 def test_headers_of_others_are_not_ours() -> None:

@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from attrs import frozen
 
-from kafka_marshal.codec import decode, decode_headers
+from kafka_marshal.codec import PARTITION_MAX, decode, decode_headers
 from kafka_marshal.core.messages import Record
 
 HeaderPairs: TypeAlias = tuple[tuple[str, bytes | None], ...]
@@ -108,6 +108,8 @@ def parse_line(line: str, where: str) -> RawRecord:
         raise UnreadableSource(f"{where}: not a JSON object: {error}") from None
     if not isinstance(fields, dict):
         raise UnreadableSource(f"{where}: not a JSON object")
+    if "state" in fields:
+        raise UnreadableSource(f"{where}: a row of a trace, not a record of a log")
     return RawRecord(
         partition=_integer(fields, "partition", where),
         offset=_integer(fields, "offset", where),
@@ -130,6 +132,8 @@ def _integer(fields: dict[str, object], name: str, where: str) -> int:
         raise UnreadableSource(f"{where}: field {name!r} is not an integer: {number!r:.60}")
     if name != "timestamp_ms" and number < 0:
         raise UnreadableSource(f"{where}: field {name!r} is negative: {number}")
+    if name == "partition" and number > PARTITION_MAX:
+        raise UnreadableSource(f"{where}: field 'partition' is not in 0..{PARTITION_MAX}: {number}")
     if abs(number) >= 2**63:
         raise UnreadableSource(f"{where}: field {name!r} does not fit 64 bits: {number!r:.60}")
     return number

@@ -1,6 +1,11 @@
 """`marshal replay` as a user has it. Each run that gets as far as Spark takes seconds: few do."""
 
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -81,3 +86,30 @@ def test_an_unreadable_line_is_named_and_nothing_is_left(tmp_path: Path) -> None
     assert code == 2
     assert f"{capture}:4: not a JSON object" in complaint
     assert sorted(path.name for path in tmp_path.iterdir()) == ["c.jsonl"]
+
+
+@pytest.mark.spark
+def test_an_interrupt_leaves_nothing_and_exits_2(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "kafka_marshal.cli", "replay", str(THEFT)]
+    with subprocess.Popen(
+        [*command, "--heartbeat-interval", "4", "--out", str(tmp_path / "out")],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as running:
+        time.sleep(6)
+        os.killpg(running.pid, signal.SIGINT)
+        printed, complaint = running.communicate(timeout=60)
+    assert (running.returncode, printed) == (2, "")
+    assert complaint.splitlines()[-1] == "marshal: interrupted"
+    assert "Traceback" not in complaint
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_output_within_a_source_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "c.jsonl").write_bytes(THEFT.read_bytes())
+    code, _, complaint = replay(tmp_path, "--out", tmp_path / "out")
+    assert code == 2
+    assert "within the source" in complaint
+    assert [path.name for path in tmp_path.iterdir()] == ["c.jsonl"]

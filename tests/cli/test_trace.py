@@ -38,14 +38,27 @@ def test_a_malformed_record_is_found(tmp_path: Path) -> None:
     assert json.loads(ran.stdout)["guard"] == "length"
 
 
+def test_exactly_twice_the_interval_is_not_stale_however_it_is_written(tmp_path: Path) -> None:
+    capture = tmp_path / "c.jsonl"
+    values = ["ClaimingPartition/1/1/a1/a/g/t/0", *["ClaimingPartition/1/1/b1/b/g/t/0"] * 2]
+    rows = [
+        {"partition": 0, "offset": offset, "timestamp_ms": at_ms, "value": value}
+        for offset, (at_ms, value) in enumerate(zip((0, 2002, 2003), values, strict=True))
+    ]
+    capture.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    ran = marshal("trace", capture, "--heartbeat-interval", "1.001")
+    guards = [json.loads(line)["guard"] for line in ran.stdout.splitlines()]
+    assert guards == [None, "live_owner", None]
+
+
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
         (["nowhere.jsonl", "--heartbeat-interval", "4"], "nowhere.jsonl: No such file"),
         ([CAPTURES, "--heartbeat-interval", "4"], "Is a directory"),
         ([CAPTURES / "a_clean.jsonl"], "--heartbeat-interval"),
-        ([CAPTURES / "a_clean.jsonl", "--heartbeat-interval", "0"], "more than 0 seconds"),
-        ([CAPTURES / "a_clean.jsonl", "--heartbeat-interval", "nan"], "more than 0 seconds"),
+        ([CAPTURES / "a_clean.jsonl", "--heartbeat-interval", "0"], "greater than 0"),
+        ([CAPTURES / "a_clean.jsonl", "--heartbeat-interval", "nan"], "greater than 0"),
         ([CAPTURES / "a_clean.jsonl", "--heartbeat-interval", "4", "--rules", "x"], "--rules"),
         ([CAPTURES / "a_clean.events.json", "--heartbeat-interval", "4"], "events.json:1: not a"),
     ],

@@ -73,6 +73,7 @@ def test_no_log_breaks_a_property_under_the_fenced_rules(
 
 
 OWNED = Claim("i1", "c1", 1, 5, 1000, 1000)
+OWNED_AHEAD = attrs.evolve(OWNED, position=6)
 WON_WITH_HEADERS = attrs.evolve(OWNED, won_with_headers=True)
 PAUSED = Claim(None, None, 1, 5, None, 1000, False, "a1", 9000)
 THEIRS = (1, 1, "i2", "c2", "g", "t", 0)
@@ -89,6 +90,7 @@ BY_THE_ORIGINAL: dict[Property, tuple[Claim, Message]] = {
 }
 BY_A_BROKEN_STEP: dict[Property, tuple[Claim, Message, Claim, Accepted | Refused]] = {
     Property.HEADERS_OUTRANK: (WON_WITH_HEADERS, SUCCESSOR, OWNED, Accepted.RESTARTED),
+    Property.WIN_KEEPS_POSITION: (PAUSED, SUCCESSOR, OWNED_AHEAD, Accepted.CLAIMED),
     Property.REFUSED_CHANGES_NOTHING: (OWNED, HB_AHEAD, PAUSED, Refused.NOT_OWNER),
 }
 

@@ -4,8 +4,10 @@ This room knows the terminal. Exit codes: 0 fine, 1 found something, 2 could not
 does is in the rooms below; here an error of theirs becomes one sentence and a 2.
 """
 
+import os
+import signal
 import sys
-from typing import Final
+from typing import Final, NoReturn
 
 FINE: Final = 0
 FOUND_SOMETHING: Final = 1
@@ -24,4 +26,34 @@ def main() -> None:
             "install it with: pip install 'kafka-marshal[replay]'\n"
         )
         sys.exit(COULD_NOT_RUN)
-    app()
+    signal.signal(signal.SIGINT, _interrupted)
+    try:
+        app()
+    except KeyboardInterrupt:
+        _stop("interrupted")
+    except SystemExit as stop:
+        if stop.code == _ABORTED:  # an interrupt that typer has caught
+            _stop("interrupted")
+        raise
+    except OSError as error:
+        _stop(f"cannot go on: {error.strerror or error}")
+    except Exception:
+        if _INTERRUPTS:  # whatever broke, broke because of it
+            _stop("interrupted")
+        raise
+
+
+_ABORTED: Final = 130
+_INTERRUPTS: Final[list[int]] = []
+
+
+def _interrupted(signum: int, _: object) -> None:
+    _INTERRUPTS.append(signum)
+    raise KeyboardInterrupt
+
+
+def _stop(why: str) -> NoReturn:
+    sys.stderr.write(f"marshal: {why}\n")
+    # What is still buffered for a full or closed stdout must not complain at the exit.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    sys.exit(COULD_NOT_RUN)

@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 
 from kafka_marshal.cli import COULD_NOT_RUN
-from kafka_marshal.core.state import FENCED, ORIGINAL, Rules
+from kafka_marshal.core.state import FENCED, ORIGINAL, Rules, milliseconds
 
 console = Console(highlight=False)
 errors = Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
@@ -63,11 +63,11 @@ def fail(sentence: str) -> NoReturn:
 def check_interval(seconds: float) -> None:
     """Stop unless it is a length of time."""
     if not (seconds > 0 and math.isfinite(seconds)):
-        fail(f"--heartbeat-interval must be more than 0 seconds, not {seconds:g}")
+        fail(f"--heartbeat-interval must be a number of seconds greater than 0, not {seconds:g}")
 
 
 def rules_with(choice: RulesChoice, heartbeat_interval_s: float) -> Rules:
     """The chosen rule set at this interval."""
     check_interval(heartbeat_interval_s)
     rules = FENCED if choice is RulesChoice.fenced else ORIGINAL
-    return attrs.evolve(rules, heartbeat_interval_ms=heartbeat_interval_s * 1000)
+    return attrs.evolve(rules, heartbeat_interval_ms=milliseconds(heartbeat_interval_s))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,7 +10,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from kafka_marshal.cli import COULD_NOT_RUN, FINE, FOUND_SOMETHING
+from kafka_marshal.cli import FINE, FOUND_SOMETHING
 from kafka_marshal.cli.common import (
     HeartbeatInterval,
     ReplayRules,
@@ -64,33 +65,36 @@ def replay(
         from kafka_marshal.replay import JavaNotFoundError, ReplayError, UnreadableSource, run
     except ModuleNotFoundError as error:
         fail(f"a replay needs {error.name}; install it with: pip install 'kafka-marshal[replay]'")
-    try:
-        with (
-            one_sentence(UnreadableSource, ReplayError, JavaNotFoundError),
-            errors.status("reading") as status,
-        ):
-            summary = run(
-                sources,
-                out=out,
-                heartbeat_interval_s=heartbeat_interval,
-                rules=rules.value,
-                pause_max_s=pause_max,
-                coordination_partitions=coordination_partitions,
-                one_log=one_log,
-                on_progress=status.update,
-            )
-    except KeyboardInterrupt:
-        errors.print("marshal: interrupted; nothing was written")
-        raise typer.Exit(COULD_NOT_RUN) from None
+    # py4j reports what an interrupt broke to the root logger; the user knows of the interrupt.
+    logging.getLogger().addHandler(logging.NullHandler())
+    with (
+        one_sentence(UnreadableSource, ReplayError, JavaNotFoundError),
+        errors.status("reading") as status,
+    ):
+        summary = run(
+            sources,
+            out=out,
+            heartbeat_interval_s=heartbeat_interval,
+            rules=rules.value,
+            pause_max_s=pause_max,
+            coordination_partitions=coordination_partitions,
+            one_log=one_log,
+            on_progress=status.update,
+        )
     _show(summary)
     raise typer.Exit(FOUND_SOMETHING if summary.found_something else FINE)
+
+
+def _counted(number: int, thing: str) -> str:
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"
 
 
 def _show(summary: Summary) -> None:
     """The findings as a table, and where everything is."""
     console.print(
-        f"{summary.records:,} records of {len(summary.logs)} logs, {summary.rows['claims']:,} "
-        f"claims judged, {summary.rows['malformed']:,} malformed records",
+        f"{_counted(summary.records, 'record')} of {_counted(len(summary.logs), 'log')}, "
+        f"{_counted(summary.rows['claims'] // len(summary.rules), 'claim')} judged, "
+        f"{_counted(summary.rows['malformed'], 'malformed record')}",
         markup=False,
     )
     for caveat in summary.caveats:

@@ -7,7 +7,6 @@ from typing import Annotated
 import typer
 from rich.progress import Progress as Bars
 from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
-from rich.table import Table
 
 from kafka_marshal.cli import FINE, FOUND_SOMETHING
 from kafka_marshal.cli.common import console, errors, one_sentence
@@ -37,13 +36,12 @@ def verify(
 
 
 def _list(known: tuple[models.Model, ...]) -> None:
-    table = Table(box=None, pad_edge=False)
-    for column in ("model", "kind", "must", "about"):
-        table.add_column(column, overflow="fold")
+    """One model a line, whatever the width: lines are there to be searched and copied."""
+    width = max((len(model.name) for model in known), default=0)
     for model in known:
-        must = f"break {model.violates}" if model.must_fail else "hold"
-        table.add_row(model.name, model.kind.value, must, model.about)
-    console.print(table)
+        must = f"must break {model.violates}" if model.must_fail else "must hold"
+        line = f"{model.name:<{width}}  {model.kind.value:<12}  {must}: {model.about}"
+        console.print(line, markup=False, soft_wrap=True)
 
 
 def _run(model: models.Model) -> TlcResult:

@@ -12,6 +12,7 @@ from kafka_marshal.core.messages import (
     NOT_DECIMAL,
     ClaimingMessages,
     ClaimingPartition,
+    Headers,
     Heartbeat,
     Record,
     ReleaseGroup,
@@ -55,7 +56,7 @@ def claiming_partition(
     if message.version not in KNOWN_VERSIONS:
         return _refuse(claim, clock_ms, Refused.UNKNOWN_VERSION)
     if headers.present:
-        if NOT_DECIMAL in (headers.seen, headers.supersedes):
+        if _not_decimal(headers):
             return _refuse(claim, clock_ms, Refused.HEADER_NOT_DECIMAL)
         if _from_the_future(record):
             return _refuse(claim, clock_ms, Refused.HEADER_FROM_THE_FUTURE)
@@ -239,7 +240,7 @@ def _refuse_unless_owner(claim: Claim, record: Record) -> Refused | None:
     if message.version not in KNOWN_VERSIONS:
         return Refused.UNKNOWN_VERSION
     if headers.present:
-        if NOT_DECIMAL in (headers.seen, headers.epoch, headers.set_position):
+        if _not_decimal(headers):
             return Refused.HEADER_NOT_DECIMAL
         if _from_the_future(record):
             return Refused.HEADER_FROM_THE_FUTURE
@@ -256,6 +257,16 @@ def _refuse_unless_owner(claim: Claim, record: Record) -> Refused | None:
     if claim.won_with_headers:
         return Refused.EPOCH_MISSING
     return None if message.instance_id == claim.owner_instance else Refused.NOT_OWNER
+
+
+def _not_decimal(headers: Headers) -> bool:
+    """Spec: HeaderNotDecimal."""
+    return NOT_DECIMAL in (
+        headers.epoch,
+        headers.seen,
+        headers.supersedes,
+        headers.set_position,
+    )
 
 
 def _from_the_future(record: Record) -> bool:

@@ -49,6 +49,10 @@ class Property(enum.Enum):
     """A release frees only the tenure of the instance that last won."""
     HEADERS_OUTRANK = "HeadersOutrank"
     """Without headers nobody displaces an owner that won with them, unless it is stale."""
+    FRESH_OWNER_KEPT = "FreshOwnerKept"
+    """Another client displaces only an owner that is stale."""
+    WIN_KEEPS_POSITION = "WinKeepsPosition"
+    """A ClaimingPartition that wins leaves the position where it is."""
     PREDECESSOR_STAYS_OUT = "PredecessorStaysOut"
     """What a dead instance had in flight does not take the claim back from its successor."""
     LIVE_OWNER_KEPT = "LiveOwnerKept"
@@ -128,6 +132,12 @@ def headers_outrank(before: Claim, record: Record, after: Claim, verdict: Verdic
     return not (at_once and not record.headers.present and before.won_with_headers)
 
 
+def win_keeps_position(before: Claim, record: Record, after: Claim, verdict: Verdict) -> bool:
+    """The next owner starts where the last one stood. Spec: WinKeepsPosition."""
+    won = verdict in WINS and isinstance(record.message, ClaimingPartition)
+    return not won or after.position == before.position
+
+
 def refused_changes_nothing(before: Claim, record: Record, after: Claim, verdict: Verdict) -> bool:
     """Only the clock moves. Spec: RefusedChangesNothing."""
     return isinstance(verdict, Accepted) or after == attrs.evolve(before, clock_ms=after.clock_ms)
@@ -140,6 +150,7 @@ STEP_CHECKS: Final[dict[Property, StepCheck]] = {
     Property.SET_POSITION_STICKS: set_position_sticks,
     Property.PAUSE_HOLDS: pause_holds,
     Property.HEADERS_OUTRANK: headers_outrank,
+    Property.WIN_KEEPS_POSITION: win_keeps_position,
     Property.REFUSED_CHANGES_NOTHING: refused_changes_nothing,
 }
 """What can be judged from one step."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import enum
 import math
+from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
 import attrs
@@ -34,6 +35,15 @@ class RuleSet(enum.Enum):
 def _positive_finite(_: object, attribute: attrs.Attribute[Any], value: float) -> None:
     if not (value > 0 and math.isfinite(value)):
         raise ValueError(f"{attribute.name} must be a finite number greater than 0, not {value!r}")
+
+
+def milliseconds(seconds: float) -> float:
+    """Seconds as milliseconds, exactly as they are written: an interval's edge is a promise.
+
+    >>> 1.001 * 1000, milliseconds(1.001)
+    (1000.9999999999999, 1001.0)
+    """
+    return float(Decimal(repr(seconds)) * 1000)
 
 
 @frozen
@@ -85,10 +95,11 @@ class Claim:
 
     Under `original` the message's own time, and None stands for the original's 0.
     """
-    clock_ms: int = 0
+    clock_ms: int = -1
     """Running maximum of the timestamps of the claim's records, refused ones too, unix ms.
 
-    0 before the first record. Under `original` the last record's timestamp.
+    -1, Kafka's "no timestamp", before the first record. Under `original` the last record's
+    timestamp.
     """
     won_with_headers: bool = False
     """Whether the winning record carried any `marshal-` header. Decides R1c, R2 and R9."""

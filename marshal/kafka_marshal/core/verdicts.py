@@ -42,7 +42,7 @@ class Refused(enum.Enum):
     UNKNOWN_VERSION = "unknown_version"
     """The message's version is neither 0 nor 1."""
     HEADER_NOT_DECIMAL = "header_not_decimal"
-    """A header that the rules read is not decimal; there is no falling back to the instance."""
+    """A `marshal-` header is not decimal; there is no falling back to the instance."""
     HEADER_FROM_THE_FUTURE = "header_from_the_future"
     """`epoch` or `seen` is not below the record's own offset: the log was cut or made anew."""
     IS_PAUSED = "is_paused"

@@ -5,6 +5,7 @@ run is compared with it. How a run is made is the concern of `tlc.py`; how the t
 of `spec.py` and `stories.py`.
 """
 
+import difflib
 import enum
 import tomllib
 from collections.abc import Callable, Mapping
@@ -29,6 +30,8 @@ class Kind(enum.StrEnum):
     """Its transitions are exported and held against the reducer."""
     FAULT = "fault"
     """Must fail: a fault of the original rules, told as a trace."""
+    GAP = "gap"
+    """Must fail: a rule as it stands, which does not give a property that it should."""
     BROKEN = "broken"
     """Must fail: a rule left out, so that a property is seen to notice."""
     REACHABILITY = "reachability"
@@ -136,12 +139,13 @@ def read(folder: Path | None = None) -> tuple[Model, ...]:
 
 
 def find(name: str, models: tuple[Model, ...]) -> Model:
-    """Return the model of this name; a ModelCheckError that lists all names if there is none."""
+    """Return the model of this name; a ModelCheckError that names the nearest if there is none."""
     for model in models:
         if model.name == name:
             return model
-    known = ", ".join(model.name for model in models)
-    raise ModelCheckError(f"there is no model {name!r}; there are: {known}")
+    near = difflib.get_close_matches(name, [model.name for model in models], n=3)
+    hint = f"; did you mean {' or '.join(near)}?" if near else ""
+    raise ModelCheckError(f"there is no model {name!r} in spec/models.toml{hint}")
 
 
 _KEYS = {"in" if field.name == "tags" else field.name for field in attrs.fields(Model)}

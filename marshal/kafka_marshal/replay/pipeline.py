@@ -17,6 +17,7 @@ from typing import Any, Final, TypeAlias, cast
 
 import pyarrow as pa
 from attrs import frozen
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
@@ -236,6 +237,19 @@ def told_plainly() -> Iterator[None]:
         if told:
             raise UnreadableSource(told[-1].strip()) from None
         raise SparkFailed(f"a Spark task failed: {_last_line(text)}") from error
+    except Py4JJavaError as error:
+        raise SparkFailed(f"Spark failed: {_root_cause(error)}") from error
+
+
+def _root_cause(error: Py4JJavaError) -> str:
+    """What the innermost Java exception says, for example that the disk is full."""
+    try:
+        cause = error.java_exception
+        while cause.getCause() is not None:
+            cause = cause.getCause()
+        return str(cause.toString())
+    except Exception:  # the JVM is gone, and its words with it
+        return "the Java process ended"
 
 
 def _last_line(text: str) -> str:

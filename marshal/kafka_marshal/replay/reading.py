@@ -134,6 +134,13 @@ def _where(path: str, at: int) -> str:
 
 
 def _rows(chunk: RowGroups) -> Iterator[RawRecord]:
+    try:
+        yield from _rows_of(chunk)
+    except (OSError, pa.ArrowException) as error:
+        raise UnreadableSource(f"{chunk.path}: not a readable Parquet file: {error}") from None
+
+
+def _rows_of(chunk: RowGroups) -> Iterator[RawRecord]:
     with pq.ParquetFile(chunk.path) as parquet:
         wanted = ("partition", "offset", "timestamp", "timestampType", "value", "headers")
         columns = [name for name in wanted if name in parquet.schema_arrow.names]

@@ -9,7 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kafka_marshal.core.state import FENCED, RuleSet
+from kafka_marshal.core.state import FENCED, RuleSet, milliseconds
 from kafka_marshal.replay.account import Judging
 from kafka_marshal.replay.errors import InvalidOption
 from kafka_marshal.replay.findings.inputs import log_findings
@@ -69,6 +69,9 @@ def run(
     out = Path(out)
     judging = _judging(rules, heartbeat_interval_s, pause_max_s, coordination_partitions)
     refuse_existing(out)
+    for source in map(Path, sources):
+        if source.is_dir() and out.resolve().is_relative_to(source.resolve()):
+            raise InvalidOption(f"--out {out} lies within the source {source}: put it elsewhere")
     found = find([str(source) for source in sources], one_log=one_log)
     progress("starting Spark")
     with (
@@ -113,7 +116,9 @@ def _judging(
             f"--coordination-partitions must be greater than 0, not {coordination_partitions}"
         )
     chosen = tuple(RuleSet) if rules == "both" else (RuleSet(rules),)
-    return Judging(chosen, interval_s * 1000, int(pause_max_s * 1000), coordination_partitions)
+    return Judging(
+        chosen, milliseconds(interval_s), int(milliseconds(pause_max_s)), coordination_partitions
+    )
 
 
 def _summary(

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -53,7 +56,9 @@ def local_session() -> Iterator[SparkSession]:
         try:
             yield spark
         finally:
-            spark.stop()
+            # After an interrupt the connection may be in the middle of a call; the JVM ends anyway.
+            with suppress(Exception):
+                spark.stop()
             _forget_gateway()
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
@@ -84,10 +89,15 @@ def _start(scratch: Path, quiet: Path) -> SparkSession:
         .config("spark.sql.shuffle.partitions", str(2 * cores))
         .config("spark.sql.session.timeZone", "UTC")
     )
+    interrupt = signal.getsignal(signal.SIGINT)
     try:
         return builder.getOrCreate()
-    except (PySparkException, RuntimeError, OSError) as error:
+    except (PySparkException, Py4JError, RuntimeError, OSError) as error:
         raise SparkFailed(f"Spark did not start: {error}") from None
+    finally:
+        # PySpark's own handler talks to the JVM in the middle of another call to it.
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, interrupt)
 
 
 def _forget_gateway() -> None:

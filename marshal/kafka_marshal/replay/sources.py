@@ -16,6 +16,7 @@ Folders like `partition=2` count as part of their parent, and may stand in for t
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -211,7 +212,11 @@ def _log_names(files: Sequence[_File], one_log: bool) -> dict[Path, str]:
             or depth == len(parts)
         )
         named[parts] = "/".join(parts[-depth:])
-    return {path: named[parts] for path, parts in places.items()}
+    # A file name is bytes; one that is not UTF-8 is shown with escapes, for a table needs text.
+    return {
+        path: os.fsencode(named[parts]).decode("utf-8", "backslashreplace")
+        for path, parts in places.items()
+    }
 
 
 def _json_lines(file: _File, log: str) -> Iterator[JsonLines]:

@@ -285,7 +285,7 @@ def test_both_thefts_are_drawn_under_the_original_rules_and_none_under_the_fence
     thefts = [row for row in page.embedded["marks"] if row[0] == "theft"]
     assert [(row[1], row[2]) for row in thefts] == [("original", 82), ("original", 176)]
     assert "stole a claim from its live owner twice" in page.read
-    assert "nothing went wrong under the fenced rules" in page.read
+    assert "no promise was broken under the fenced rules" in page.read
     fenced = Page(render(sample.report("d3_late_heartbeat_theft", rules=(d.FENCED,))))
     assert not [row for row in fenced.embedded["marks"] if row[0] == "theft"]
     assert "stole" not in fenced.read
@@ -391,7 +391,7 @@ def test_one_record_is_a_page() -> None:
     )
     page = Page(render(report))
     assert len(list(page.of_class("tenure"))) == 1
-    assert "nothing went wrong" in page.read
+    assert "no promise was broken" in page.read
 
 
 def test_the_page_says_when_it_shows_only_some() -> None:

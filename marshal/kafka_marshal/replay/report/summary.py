@@ -72,7 +72,7 @@ def verdict(data: ReportData) -> Html:
                 join(
                     [
                         el("strong", None, f"Under the original’s rules {_wrong(original)}."),
-                        " Over the same records nothing went wrong under the fenced rules.",
+                        " Over the same records no promise was broken under the fenced rules.",
                     ]
                 )
             )
@@ -80,11 +80,16 @@ def verdict(data: ReportData) -> Html:
             for whose, errors in (("original’s", original), ("fenced", fenced)):
                 sentences.append(_under(whose, errors))
         else:
-            sentences.append("Nothing went wrong, under either rule set.")
+            sentences.append("No promise was broken, under either rule set.")
         sentences.append(_parting(data))
     else:
         for rules, errors in by_rules.items():
             sentences.append(_under("original’s" if rules == ORIGINAL else name(rules), errors))
+    warnings = sum(f.severity is Severity.WARNING for f in data.findings)
+    if warnings:
+        sentences.append(
+            f"There {'is' if warnings == 1 else 'are'} {words.plural(warnings, 'warning')}."
+        )
     own = [f for f in data.findings if f.rules is None and f.severity is Severity.ERROR]
     if own:
         sentences.append(f"The input itself has {words.plural(len(own), 'error')}.")
@@ -102,7 +107,7 @@ def _under(whose: str, errors: Sequence[Finding]) -> Html:
 
 def _wrong(errors: Sequence[Finding]) -> str:
     if not errors:
-        return "nothing went wrong"
+        return "no promise was broken"
     kinds = Counter((f.code, f.property) for f in errors)
     told = [
         f"{visible(words.went_wrong(code, broken), 80)} {_times(count)}"
