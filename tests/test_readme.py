@@ -9,7 +9,7 @@ README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8"
 
 
 def test_the_example_prints_what_the_readme_says() -> None:
-    [code] = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    [code] = re.findall(r"```python\n(from kafka_marshal .*?)```", README, re.DOTALL)
     [printed] = re.findall(r"\nprints\n\n```\n(.*?)```", README, re.DOTALL)
     out = io.StringIO()
     with contextlib.redirect_stdout(out):

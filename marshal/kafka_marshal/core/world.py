@@ -127,5 +127,3 @@ class World:
             other.claims,
             other._newborn,
         )
-
-    __hash__ = None  # type: ignore[assignment]
