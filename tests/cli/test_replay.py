@@ -98,7 +98,9 @@ def test_an_interrupt_leaves_nothing_and_exits_2(tmp_path: Path) -> None:
         text=True,
         start_new_session=True,
     ) as running:
-        time.sleep(6)
+        deadline = time.monotonic() + 60
+        while not list(tmp_path.iterdir()) and time.monotonic() < deadline:
+            time.sleep(0.1)  # until it has begun to write
         os.killpg(running.pid, signal.SIGINT)
         printed, complaint = running.communicate(timeout=60)
     assert (running.returncode, printed) == (2, "")

@@ -89,15 +89,35 @@ def _start(scratch: Path, quiet: Path) -> SparkSession:
         .config("spark.sql.shuffle.partitions", str(2 * cores))
         .config("spark.sql.session.timeZone", "UTC")
     )
-    interrupt = signal.getsignal(signal.SIGINT)
     try:
-        return builder.getOrCreate()
+        with _interrupts_deferred() as interrupts:
+            spark = builder.getOrCreate()
     except (PySparkException, Py4JError, RuntimeError, OSError) as error:
         raise SparkFailed(f"Spark did not start: {error}") from None
+    if interrupts:
+        spark.stop()
+        _forget_gateway()
+        raise KeyboardInterrupt
+    return spark
+
+
+@contextmanager
+def _interrupts_deferred() -> Iterator[list[int]]:
+    """Collect interrupts while the JVM starts, or it would be left behind with nobody to end it.
+
+    PySpark then installs a handler of its own, which talks to the JVM in the middle of another call
+    to it; the one that was there before comes back.
+    """
+    interrupts: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield interrupts
+        return
+    before = signal.getsignal(signal.SIGINT)
+    signal.signal(signal.SIGINT, lambda number, _: interrupts.append(number))
+    try:
+        yield interrupts
     finally:
-        # PySpark's own handler talks to the JVM in the middle of another call to it.
-        if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGINT, interrupt)
+        signal.signal(signal.SIGINT, before)
 
 
 def _forget_gateway() -> None:
