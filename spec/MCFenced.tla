@@ -16,7 +16,6 @@ Sends(claims, heartbeats, releases, grants, pauses) ==
 
 TwoClients  == [a1 |-> "a", b1 |-> "b"]
 Restarting  == [a1 |-> "a", a2 |-> "a", b1 |-> "b"]
-WithAdmin   == [a1 |-> "a", b1 |-> "b", admin |-> "admin"]
 OneAndAdmin == [a1 |-> "a", admin |-> "admin"]
 
 Base ==
@@ -170,7 +169,6 @@ Small ==
         !.log_max = 3]
 SmallAlo == [Small EXCEPT !.mode = "ALO"]
 SmallClock == [Small EXCEPT !.time_is_free = FALSE]
-SmallAdmin == [Small EXCEPT !.client_of = OneAndAdmin]
 
 (***************************************************************************)
 (* Ways to break the rules.  A configuration puts one of these in the      *)

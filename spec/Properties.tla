@@ -276,6 +276,4 @@ NeverStall        == \A i \in Instances : status[i] # "stalled"
 NeverResume       == stalls > 0 => \E i \in Instances : status[i] \in {"stalled", "crashed"}
 NeverTick         == now = IF TimeIsFree THEN 0 ELSE Start
 
-NeverVerdict(verdict) == \A k \in Records : verdicts[k] # verdict
-
 =============================================================================

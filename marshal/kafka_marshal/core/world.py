@@ -57,11 +57,6 @@ class World:
         self._last: Record | None = None
 
     @property
-    def last_record(self) -> Record | None:
-        """The record folded last; None before the first."""
-        return self._last
-
-    @property
     def claims(self) -> dict[ClaimKey, Claim]:
         """Every claim that had a record of its own, in order of first sight within its group."""
         return {key: claim for group in self._groups.values() for key, claim in group.items()}
