@@ -11,8 +11,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.replay.report import sample
 
+from kafka_marshal import markup
 from kafka_marshal.replay.report import data as d
-from kafka_marshal.replay.report import html, render
+from kafka_marshal.replay.report import render
 
 HOSTILE = (
     "<img src=x onerror=alert(1)>",
@@ -190,17 +191,17 @@ def test_any_text_stays_text(text: str) -> None:
 
 
 def test_text_that_nobody_made_visible_is_still_safe_to_write() -> None:
-    written = html.el("p", {"title": "\ud800"}, "\x00", "\u202e<b>")
+    written = markup.el("p", {"title": "\ud800"}, "\x00", "\u202e<b>")
     assert written == '<p title="\\ud800">\\x00\\u202e&lt;b&gt;</p>'
 
 
 @given(st.text(st.characters()))
 def test_what_is_shown_can_be_printed_and_written(text: str) -> None:
-    shown = html.visible(text)
+    shown = markup.visible(text)
     assert shown.isprintable()
     shown.encode("utf-8")
     # Half the page's promise is that different ids look different.
-    assert shown == text or shown != html.visible(shown)
+    assert shown == text or shown != markup.visible(shown)
 
 
 @example("\udc80", "\udcff")
@@ -209,7 +210,7 @@ def test_what_is_shown_can_be_printed_and_written(text: str) -> None:
 @example("\u202e", "\u202d")
 @given(st.text(st.characters(), max_size=40), st.text(st.characters(), max_size=40))
 def test_different_texts_look_different(one: str, other: str) -> None:
-    assert (html.visible(one) == html.visible(other)) == (one == other)
+    assert (markup.visible(one) == markup.visible(other)) == (one == other)
 
 
 @pytest.mark.parametrize("number", HUGE)

@@ -7,7 +7,7 @@ from typing import Final
 
 from attrs import frozen
 
-from kafka_marshal.replay.report.html import js_int
+from kafka_marshal.markup import js_int
 
 _SECOND: Final = 1000
 _MINUTE: Final = 60 * _SECOND

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from itertools import groupby
 
+from kafka_marshal.markup import Html, el, join, name, visible
 from kafka_marshal.replay.report import pieces
 from kafka_marshal.replay.report.clock import duration
 from kafka_marshal.replay.report.data import ORIGINAL, ClaimId, Divergence, GroupSummary, ReportData
-from kafka_marshal.replay.report.html import Html, el, join, name, visible
 from kafka_marshal.replay.report.timeline import Drawn
 
 

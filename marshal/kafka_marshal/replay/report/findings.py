@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import Final
 
+from kafka_marshal.markup import Html, el, join, name, visible
 from kafka_marshal.replay.report import pieces, words
 from kafka_marshal.replay.report.data import FENCED, ORIGINAL, Finding, ReportData, Severity
-from kafka_marshal.replay.report.html import Html, el, join, name, visible
 from kafka_marshal.replay.report.timeline import Drawn, Place
 
 OPEN_PER_CODE: Final = 4

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from kafka_marshal.markup import Html, el
 from kafka_marshal.replay.report.data import MarkKind
-from kafka_marshal.replay.report.html import Html, el
 
 
 def definitions() -> Html:

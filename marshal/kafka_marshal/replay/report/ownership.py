@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import Final
 
+from kafka_marshal.markup import Html, el, name
 from kafka_marshal.replay.report import words
 from kafka_marshal.replay.report.clock import Axis, span
 from kafka_marshal.replay.report.data import ClaimTimeline, Log, ReportData
-from kafka_marshal.replay.report.html import Html, el, name
 from kafka_marshal.replay.report.palette import HUES, Palette
 from kafka_marshal.replay.report.timeline import Timeline
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from importlib import resources
 
+from kafka_marshal.markup import Html, Json, el, embedded_json, join, visible
 from kafka_marshal.replay.report import (
     comparison,
     findings,
@@ -14,7 +15,6 @@ from kafka_marshal.replay.report import (
     timeline,
 )
 from kafka_marshal.replay.report.data import ReportData
-from kafka_marshal.replay.report.html import Html, Json, el, embedded_json, join, visible
 from kafka_marshal.replay.report.palette import Palette
 
 

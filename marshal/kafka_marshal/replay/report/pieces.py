@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from kafka_marshal.markup import Html, el, escape, join, name
 from kafka_marshal.replay.report.clock import moment, time_of_day
-from kafka_marshal.replay.report.html import Html, el, escape, join, name
 
 
 def link(anchor: str | None, text: str) -> Html:

@@ -6,9 +6,9 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from kafka_marshal.markup import Html, el, join, name
 from kafka_marshal.replay.report.clock import duration
 from kafka_marshal.replay.report.data import ReportData, SenderClock
-from kafka_marshal.replay.report.html import Html, el, join, name
 from kafka_marshal.replay.report.palette import Palette
 
 LINEAR_UP_TO_MS: Final = 30_000

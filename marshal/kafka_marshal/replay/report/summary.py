@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from kafka_marshal.markup import Html, el, escape, join, name, visible
 from kafka_marshal.replay.report import pieces, words
 from kafka_marshal.replay.report.clock import span
 from kafka_marshal.replay.report.data import FENCED, ORIGINAL, Finding, ReportData, Severity
-from kafka_marshal.replay.report.html import Html, el, escape, join, name, visible
 
 
 def header(data: ReportData) -> Html:

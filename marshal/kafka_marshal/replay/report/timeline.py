@@ -13,6 +13,7 @@ from typing import Final
 
 from attrs import field, frozen
 
+from kafka_marshal.markup import Html, Json, el, join, js_int, name, visible
 from kafka_marshal.replay.report import words
 from kafka_marshal.replay.report.clock import Axis, moment
 from kafka_marshal.replay.report.data import (
@@ -26,7 +27,6 @@ from kafka_marshal.replay.report.data import (
     MarkKind,
     Tenure,
 )
-from kafka_marshal.replay.report.html import Html, Json, el, join, js_int, name, visible
 from kafka_marshal.replay.report.palette import Palette
 
 BAR_PX: Final = 15

@@ -1,7 +1,7 @@
 """Markup that cannot be broken by what it shows.
 
 `el` builds an element, and escapes every child and attribute that is not `Html` already, so text
-from records is safe by type and not by care. This room knows no report.
+from records is safe by type and not by care. This room knows no page.
 """
 
 from __future__ import annotations
