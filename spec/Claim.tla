@@ -60,8 +60,8 @@ NewClaim ==
      last_release_ms   |-> NONE]
 
 NoHeaders ==
-    [present |-> FALSE, epoch |-> NONE, seen |-> NONE, supersedes |-> NONE,
-     set_position |-> NONE]
+    [present |-> FALSE, epoch |-> NONE, seen |-> NONE, clock |-> NONE,
+     supersedes |-> NONE, set_position |-> NONE]
 
 Max(a, b) == IF a > b THEN a ELSE b
 Min(a, b) == IF a < b THEN a ELSE b
@@ -117,7 +117,8 @@ UnknownVersion(claim, record) == record.message.version \notin {0, 1}
 HeaderNotDecimal(claim, record) ==
     LET headers == record.headers
     IN  NOT_DECIMAL \in
-            {headers.epoch, headers.seen, headers.supersedes, headers.set_position}
+            {headers.epoch, headers.seen, headers.clock, headers.supersedes,
+             headers.set_position}
 
 \* Nobody can have read a record at or after the one being appended: the log was
 \* truncated or recreated.

@@ -1,13 +1,16 @@
 ------------------------------- MODULE Lists -------------------------------
 (***************************************************************************)
-(* The four operators on sequences that the specification uses, under      *)
-(* names that leave `Append` to the broker.                                *)
+(* The operators on sequences that the specification uses, under names    *)
+(* that leave `Append` to the broker.                                      *)
 (***************************************************************************)
 LOCAL INSTANCE Sequences
+LOCAL INSTANCE Integers
 
 Length(list)     == Len(list)
 First(list)      == Head(list)
 Rest(list)       == Tail(list)
 With(list, item) == Append(list, item)
+FirstOf(list, n) == SubSeq(list, 1, n)
+Without(list, k) == SubSeq(list, 1, k - 1) \o SubSeq(list, k + 1, Len(list))
 
 =============================================================================

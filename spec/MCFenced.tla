@@ -27,6 +27,9 @@ Base ==
      starts_up           |-> {"a1", "b1"},
      admins              |-> {},
      headerless          |-> {},
+     strangers           |-> {},
+     certifies           |-> FALSE,
+     joins_late          |-> {},
      skew_s              |-> [i \in {"a1", "a2", "b1", "admin"} |-> 0],
      sends_max           |-> [i \in {"a1", "a2", "b1", "admin"} |-> Sends(2, 1, 1, 2, 0)],
      window              |-> 1,
@@ -38,7 +41,11 @@ Base ==
      log_max             |-> 5,
      crashes_max         |-> 0,
      stalls_max          |-> 0,
-     release_may_be_lost |-> FALSE]
+     losses_max          |-> 0,
+     copies_max          |-> 0,
+     cuts_max            |-> 0,
+     reorders            |-> FALSE,
+     gives_up            |-> FALSE]
 
 All(sends) == [i \in {"a1", "a2", "b1", "admin"} |-> sends]
 
@@ -51,7 +58,7 @@ AloTwo ==
     [Base EXCEPT
         !.mode = "ALO",
         !.sends_max = [a1 |-> Sends(2, 1, 1, 0, 0), b1 |-> Sends(1, 1, 0, 0, 0)],
-        !.release_may_be_lost = TRUE]
+        !.losses_max = 1]
 AmoTwoFew ==
     [AmoTwo EXCEPT
         !.sends_max = [a1 |-> Sends(1, 0, 0, 2, 0), b1 |-> Sends(1, 0, 0, 1, 0)]]
@@ -122,7 +129,7 @@ AloHeaderlessAdmin ==
         !.log_max = 7]
 
 OnlyA2IsLate ==
-    LET behind(i) == Length(log) - view[i] + Length(outbox[i])
+    LET behind(i) == Length(log) - View(i) + Length(outbox[i])
     IN  behind("a1") + behind("admin") <= 2
 
 \* R9 as a win like any other: it leaves the position where it is.
@@ -197,24 +204,24 @@ WonUnderTheOldEpoch(claim, record) ==
 KeepsOwner(claim) == claim
 
 \* R2 by client id, as the document has it.
-BelievesByClient(i, claim) == claim.owner_client = ClientOf[i]
+BelievesByClient(me, claim) == claim.owner_client = me.client_id
 
 \* R4 as if asking were being granted.
-GrantsItself(i, offset) == known[i].position .. offset - 1
+GrantsItself(me, c, offset) == Known(c).position .. offset - 1
 
 \* R4 with what it asked for, in the place of what was granted.
-GrantsWhatWasAsked(i, before, record, verdict, owns) ==
-    IF record.message.instance_id = i /\ record.message.type = "ClaimingMessages"
+GrantsWhatWasAsked(me, before, record, owns) ==
+    IF record.message.instance_id = me.instance_id /\ record.message.type = "ClaimingMessages"
     THEN record.message.offset - 1 .. record.message.offset - 1
     ELSE {}
 
 \* R5, R6, R7 dropped.
-InAnyWindow(i) == TRUE
-NeverOutstanding(i) == FALSE
-NeverResigned(i, claim) == FALSE
+InAnyWindow(me, c) == TRUE
+NeverOutstanding(c) == FALSE
+NeverResigned(me, c, claim) == FALSE
 
 \* ALO that commits before it processed.
-CommitsAhead(i) == Min(kept[i].next + 1, MessageCount)
+CommitsAhead(me, c) == Min(c.next + 1, MessageCount)
 
 (***************************************************************************)
 (* Measured time: what every appended record did to the claim is exported, *)

@@ -26,6 +26,9 @@ Base ==
      starts_up           |-> {"a1", "b1"},
      admins              |-> {},
      headerless          |-> {},
+     strangers           |-> {},
+     certifies           |-> FALSE,
+     joins_late          |-> {},
      skew_s              |-> [a1 |-> 0, b1 |-> 0],
      sends_max           |-> [a1 |-> Sends(1, 1, 0, 0, 0), b1 |-> Sends(1, 0, 0, 0, 0)],
      window              |-> 2,
@@ -37,7 +40,11 @@ Base ==
      log_max             |-> 5,
      crashes_max         |-> 0,
      stalls_max          |-> 0,
-     release_may_be_lost |-> FALSE]
+     losses_max          |-> 0,
+     copies_max          |-> 0,
+     cuts_max            |-> 0,
+     reorders            |-> FALSE,
+     gives_up            |-> FALSE]
 
 \* (a) A late heartbeat displaces a fresh owner.
 LateHeartbeat == Base

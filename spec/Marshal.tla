@@ -1,7 +1,7 @@
 ------------------------------ MODULE Marshal ------------------------------
 (***************************************************************************)
-(* The world around one claim: a log, the instances that read and write    *)
-(* it, an administrator, and what can go wrong.                            *)
+(* The world around one claim: a log, the consumers and administrators     *)
+(* that read and write it, and what can go wrong.                          *)
 (*                                                                         *)
 (* An instance decides from what it has read so far, which may be long     *)
 (* ago.  What it produces waits in its outbox for as long as the network   *)
@@ -9,10 +9,11 @@
 (* record of a real system is here: nothing in this module is in a hurry   *)
 (* except in the fairness of the liveness models.                          *)
 (*                                                                         *)
-(* The reducer is Claim.tla; this module never asks how a record is judged.*)
-(* What it promises is in Properties.tla, bounds are in MC*.tla.           *)
+(* The reducer is Claim.tla and what an instance does is Consumer.tla; this *)
+(* module never asks how a record is judged or why an instance may act.    *)
+(* What is promised is in Properties.tla, bounds are in MC*.tla.           *)
 (***************************************************************************)
-EXTENDS Claim, Lists, FiniteSets
+EXTENDS Consumer, FiniteSets
 
 CONSTANT World            \* who takes part and how much of it there is: see below
 
@@ -29,6 +30,9 @@ ClientOf   == World.client_of             \* its client id; a restart keeps it
 StartsUp   == World.starts_up             \* who runs from the start; others Restart later
 Admins     == World.admins                \* who pauses the group and sets positions
 Headerless == World.headerless            \* instances of the original: no headers
+Strangers  == World.strangers             \* of these, who sends any record at any time
+HeadersCertify == World.certifies            \* records say what their sender saw
+JoinsLate  == World.joins_late            \* may start late and read from the middle
 SkewS      == World.skew_s                \* how far its clock is ahead, in seconds
 SendsMax   == World.sends_max             \* instance, type: how many it ever sends
 
@@ -42,81 +46,67 @@ TickS        == World.tick_s              \* how far time moves at once
 LogMax     == World.log_max               \* how many records are ever sent
 CrashesMax == World.crashes_max
 StallsMax  == World.stalls_max
-ReleaseMayBeLost == World.release_may_be_lost \* producing a release may fail for good
+LossesMax  == World.losses_max            \* records that never arrive
+CopiesMax  == World.copies_max            \* records that are appended once more
+CutsMax    == World.cuts_max              \* how often the log loses its end
+Reorders   == World.reorders              \* records of one sender overtake each other
+GivesUp    == World.gives_up              \* a sender may be left without an answer
 
 VARIABLES
     log,        \* the records of this claim, in offset order
     history,    \* history[k + 1] is the claim after the first k records
     verdicts,   \* verdicts[k] is what record k did, or the guard that refused it
     status,     \* "unborn", "up", "stalled" or "crashed", of every instance
-    view,       \* how many records an instance has read
-    known,      \* the claim as the instance folded it from what it has read
+    consumers,  \* what every instance knows and remembers: see Consumer.tla
     outbox,     \* produced and not yet appended, oldest first
-    kept,       \* what an instance remembers besides: see Kept
+    unaware,    \* who has read what the log has lost since
     processed,  \* ghost: how often each message was processed
-    stalls,     \* ghost: how many stalls there were
+    mishaps,    \* ghost: how much went wrong, to bound it
     now         \* milliseconds; stands still when time is free
 
 vars ==
-    <<log, history, verdicts, status, view, known, outbox, kept, processed, stalls, now>>
-
-\* What an instance remembers besides the claim it folded.
-Kept ==
-    [resigned |-> NONE,    \* R7: the epoch for which it last sent a ReleasingPartition
-     asked    |-> FALSE,   \* R6: it has a ClaimingPartition that it has not read back
-     next     |-> 0,       \* ALO: the next message to process
-     granted  |-> {}]      \* AMO: messages granted to it and not yet processed
+    <<log, history, verdicts, status, consumers, outbox, unaware, processed, mishaps, now>>
 
 Messages == 0 .. MessageCount - 1
 
 Start == 1000             \* 0 seconds means "never" to the original
+
+NoMishaps == [stalls |-> 0, losses |-> 0, copies |-> 0, cuts |-> 0]
 
 Init ==
     /\ log = <<>>
     /\ history = <<NewClaim>>
     /\ verdicts = <<>>
     /\ status = [i \in Instances |-> IF i \in StartsUp THEN "up" ELSE "unborn"]
-    /\ view = [i \in Instances |-> 0]
-    /\ known = [i \in Instances |-> NewClaim]
+    /\ consumers = [i \in Instances |-> NewConsumer(0)]
     /\ outbox = [i \in Instances |-> <<>>]
-    /\ kept = [i \in Instances |-> Kept]
+    /\ unaware = {}
     /\ processed = [m \in Messages |-> 0]
-    /\ stalls = 0
+    /\ mishaps = NoMishaps
     /\ now = IF TimeIsFree THEN 0 ELSE Start
 
 (***************************************************************************)
-(* What an instance believes.                                              *)
+(* Who an instance is, for Consumer.tla.                                   *)
 (***************************************************************************)
 Latest == history[Length(log) + 1]
 
 OwnClock(i) == now + SkewS[i] * 1000
 
-\* The fenced rules ask for the instance.  The document knows client ids only, and the
-\* original's consumers go by it: "if heartbeats are found for the current client_id".
-Believes(i, claim) ==
-    IF Rules = "fenced"
-    THEN claim.owner_instance = i
-    ELSE /\ ClaimedAt(claim, Seconds(OwnClock(i)))
-         /\ claim.owner_client = ClientOf[i]
+Me(i) ==
+    [instance_id |-> i,
+     client_id   |-> ClientOf[i],
+     admin       |-> i \in Admins,
+     headerless  |-> i \in Headerless,
+     certifies   |-> HeadersCertify,
+     mode        |-> Mode,
+     window      |-> Window,
+     batch       |-> Batch,
+     rules       |-> Rules,
+     now_ms      |-> OwnClock(i)]
 
-\* R7: after its release was sent, an instance never acts under that epoch again, even
-\* when what it has read still shows the claim as its own.
-Resigned(i, claim) == Rules = "fenced" /\ kept[i].resigned = claim.epoch
-
-ActsOn(i, claim) == Believes(i, claim) /\ ~Resigned(i, claim)
-
-Acts(i) == ActsOn(i, known[i])
-
-\* Only a hint: the log decides.  Free models ask whenever they like.
-LooksClaimable(i) ==
-    IF TimeIsFree THEN TRUE
-    ELSE IF Rules = "original" THEN ~ClaimedAt(known[i], Seconds(OwnClock(i)))
-    ELSE \/ ~IsOwned(known[i])
-         \/ known[i].owner_client = ClientOf[i]
-         \/ OwnClock(i) - known[i].last_heartbeat_ms > 2 * HeartbeatIntervalMs
-
-\* An administrator claims after it paused the group, not to consume.
-WantsClaim(i) == i \in Admins => known[i].pauser = i
+View(i)      == consumers[i].view
+KnownBy(i)   == Known(consumers[i])
+ActsNow(i)   == Acts(Me(i), consumers[i])
 
 (***************************************************************************)
 (* Sending.                                                                *)
@@ -126,6 +116,7 @@ SumOver(f(_), set) ==
     IF set = {} THEN 0
     ELSE LET x == CHOOSE y \in set : TRUE IN f(x) + SumOver(f, set \ {x})
 
+\* How many different records of a kind an instance has sent so far.
 SentBy(i, type) ==
     Cardinality({k \in DOMAIN log :
         log[k].message.instance_id = i /\ log[k].message.type = type})
@@ -138,102 +129,74 @@ MaySend(i, type) ==
     /\ SentBy(i, type) < SendsMax[i][type]
     /\ Length(log) + InFlight < LogMax
 
-\* The fenced rules never look at a sender's time.
-UnixS(i) == IF Rules = "original" THEN Seconds(OwnClock(i)) ELSE 0
+Produce(i, sent) == outbox' = [outbox EXCEPT ![i] = With(@, sent)]
 
-Message(i, type, offset) ==
-    [type           |-> type,
-     version        |-> IF type = "ReleaseGroup" THEN 0 ELSE 1,
-     unix_s         |-> UnixS(i),
-     instance_id    |-> i,
-     client_id      |-> ClientOf[i],
-     offset         |-> offset,
-     expires_unix_s |-> IF type = "ReleaseGroup" THEN Seconds(now) + PauseS ELSE NONE]
+Becomes(i, consumer) == consumers' = [consumers EXCEPT ![i] = consumer]
 
-HeadersOf(i, epoch, supersedes, set_position) ==
-    IF Rules = "original" \/ i \in Headerless
-    THEN NoHeaders
-    ELSE [present |-> TRUE, epoch |-> epoch, seen |-> NONE, supersedes |-> supersedes,
-          set_position |-> set_position]
-
-OwnerHeaders(i) == HeadersOf(i, known[i].epoch, NONE, NONE)
-
-Produce(i, message, headers) ==
-    outbox' = [outbox EXCEPT ![i] = With(@, [message |-> message, headers |-> headers])]
-
-\* The end of what it may process and has not processed yet (AMO).
-GrantedEnd(i) == IF kept[i].granted = {} THEN 0
-                 ELSE 1 + CHOOSE m \in kept[i].granted : \A n \in kept[i].granted : n <= m
-
-\* How far the owner has got: what it processed (ALO), or what was granted (AMO).
-OffsetToSend(i) ==
-    IF Mode = "ALO" THEN kept[i].next ELSE Max(known[i].position, GrantedEnd(i))
-
-\* R1b: the tenure that a restarted consumer means to end.
-SupersedesOf(i) ==
-    IF known[i].owner_client = ClientOf[i] THEN known[i].epoch ELSE NONE
-
-\* R6: at most one request that was not read back.
-RequestOutstanding(i) == kept[i].asked
+\* Free models ask whenever they like.  (A question, compared with TRUE: TLC would take a
+\* disjunction here for two ways to take the step.)
+WouldAsk(i) == TimeIsFree \/ LooksClaimable(Me(i), consumers[i])
 
 SendClaimingPartition(i) ==
     /\ MaySend(i, "ClaimingPartition")
-    /\ WantsClaim(i)
-    /\ ~Acts(i)
-    /\ LooksClaimable(i)
-    /\ ~RequestOutstanding(i)
-    /\ Produce(i, Message(i, "ClaimingPartition", NONE),
-               HeadersOf(i, NONE, SupersedesOf(i), NONE))
-    /\ kept' = [kept EXCEPT ![i].asked = TRUE]
-    /\ UNCHANGED <<log, history, verdicts, status, view, known, processed, stalls, now>>
-
-\* R9: the original's restart finds a claim of its client id and heartbeats it at once.
-FastReclaims(i) ==
-    /\ Rules = "fenced"
-    /\ i \in Headerless
-    /\ known[i].owner_client = ClientOf[i]
-    /\ known[i].owner_instance # i
+    /\ MayClaim(Me(i), consumers[i]) = PASSES
+    /\ WouldAsk(i) = TRUE
+    /\ Produce(i, ClaimingPartitionSent(Me(i), consumers[i]))
+    /\ Becomes(i, AfterClaimingPartition(Me(i), consumers[i]))
+    /\ UNCHANGED <<log, history, verdicts, status, unaware, processed, mishaps, now>>
 
 SendHeartbeat(i) ==
     /\ MaySend(i, "Heartbeat")
-    /\ \/ /\ Acts(i)
-          /\ Produce(i, Message(i, "Heartbeat", OffsetToSend(i)), OwnerHeaders(i))
-       \/ /\ FastReclaims(i)
-          /\ Produce(i, Message(i, "Heartbeat", known[i].position), NoHeaders)
-    /\ UNCHANGED <<log, history, verdicts, status, view, known, kept, processed, stalls, now>>
+    /\ \/ /\ MayHeartbeat(Me(i), consumers[i]) = PASSES
+          /\ Produce(i, HeartbeatSent(Me(i), consumers[i]))
+       \/ /\ FastReclaims(Me(i), consumers[i])
+          /\ Produce(i, FastReclaimSent(Me(i), consumers[i]))
+    /\ UNCHANGED <<log, history, verdicts, status, consumers, unaware, processed, mishaps, now>>
 
-\* An administrator's release says that it sets the position.
 SendReleasingPartition(i) ==
     /\ MaySend(i, "ReleasingPartition")
-    /\ Acts(i)
+    /\ MayRelease(Me(i), consumers[i]) = PASSES
     /\ IF i \in Admins
-       THEN \E target \in SetTargets :
-                Produce(i, Message(i, "ReleasingPartition", target),
-                        HeadersOf(i, known[i].epoch, NONE, target))
-       ELSE \/ Produce(i, Message(i, "ReleasingPartition", OffsetToSend(i)),
-                       OwnerHeaders(i))
-            \/ ReleaseMayBeLost /\ UNCHANGED outbox
-    /\ kept' = [kept EXCEPT ![i].resigned = known[i].epoch]
-    /\ UNCHANGED <<log, history, verdicts, status, view, known, processed, stalls, now>>
-
-\* R4: an instance processes what it read as granted, and nothing when it asks.
-GrantedWhenAsked(i, offset) == {}
+       THEN \E target \in SetTargets : Produce(i, PositionSent(Me(i), consumers[i], target))
+       ELSE Produce(i, ReleasingPartitionSent(Me(i), consumers[i]))
+    /\ Becomes(i, AfterRelease(Me(i), consumers[i]))
+    /\ UNCHANGED <<log, history, verdicts, status, unaware, processed, mishaps, now>>
 
 SendClaimingMessages(i) ==
-    /\ Mode = "AMO"
-    /\ i \notin Admins
     /\ MaySend(i, "ClaimingMessages")
-    /\ Acts(i)
-    /\ \E offset \in known[i].position + 1 .. Min(known[i].position + Batch, MessageCount) :
-           /\ Produce(i, Message(i, "ClaimingMessages", offset), OwnerHeaders(i))
-           /\ kept' = [kept EXCEPT ![i].granted = @ \cup GrantedWhenAsked(i, offset)]
-    /\ UNCHANGED <<log, history, verdicts, status, view, known, processed, stalls, now>>
+    /\ \E offset \in 1 .. MessageCount :
+           /\ MayClaimMessages(Me(i), consumers[i], offset) = PASSES
+           /\ Produce(i, ClaimingMessagesSent(Me(i), consumers[i], offset))
+           /\ Becomes(i, AfterClaimingMessages(Me(i), consumers[i], offset))
+    /\ UNCHANGED <<log, history, verdicts, status, unaware, processed, mishaps, now>>
 
 SendReleaseGroup(i) ==
-    /\ i \in Admins
     /\ MaySend(i, "ReleaseGroup")
-    /\ Produce(i, Message(i, "ReleaseGroup", NONE), NoHeaders)
-    /\ UNCHANGED <<log, history, verdicts, status, view, known, kept, processed, stalls, now>>
+    /\ MayReleaseGroup(Me(i), consumers[i]) = PASSES
+    /\ Produce(i, ReleaseGroupSent(Me(i), consumers[i], Seconds(now) + PauseS))
+    /\ UNCHANGED <<log, history, verdicts, status, consumers, unaware, processed, mishaps, now>>
+
+\* The original, whatever made it do so: any record at any time.
+SendAnything(i) ==
+    /\ i \in Strangers
+    /\ \E type \in MessageTypes :
+           /\ MaySend(i, type)
+           /\ \E offset \in IF type \in {"ClaimingPartition", "ReleaseGroup"} THEN {NONE}
+                            ELSE 0 .. MessageCount :
+                  Produce(i, Sent([Message(Me(i), type, offset) EXCEPT
+                                       !.expires_unix_s = IF type = "ReleaseGroup"
+                                                          THEN Seconds(now) + PauseS
+                                                          ELSE NONE],
+                                  NoHeaders))
+    /\ UNCHANGED <<log, history, verdicts, status, consumers, unaware, processed, mishaps, now>>
+
+\* Whether its request arrived is not known, and it no longer waits to read it back.
+GiveUp(i) ==
+    /\ GivesUp
+    /\ status[i] = "up"
+    /\ MayGiveUp(Me(i), consumers[i]) = PASSES
+    /\ Becomes(i, AfterGivingUp(Me(i), consumers[i]))
+    /\ UNCHANGED <<log, history, verdicts, status, outbox, unaware, processed, mishaps, now>>
 
 (***************************************************************************)
 (* The broker appends the oldest record of one sender.                     *)
@@ -271,13 +234,33 @@ FoldRecord(record) ==
         /\ history' = With(history, outcome.claim)
         /\ verdicts' = With(verdicts, outcome.verdict)
 
+AppendSent(sent) ==
+    \E stale \in StaleChoices(sent), pause_over \in PauseOverChoices(sent) :
+        FoldRecord(Stored(sent, stale, pause_over))
+
+\* With an idempotent producer the oldest; else any.
+MayArrive(i) == IF Reorders THEN DOMAIN outbox[i] ELSE {k \in DOMAIN outbox[i] : k = 1}
+
 Append(i) ==
-    /\ outbox[i] # <<>>
-    /\ LET sent == First(outbox[i])
-       IN  \E stale \in StaleChoices(sent), pause_over \in PauseOverChoices(sent) :
-               FoldRecord(Stored(sent, stale, pause_over))
-    /\ outbox' = [outbox EXCEPT ![i] = Rest(@)]
-    /\ UNCHANGED <<status, view, known, kept, processed, stalls, now>>
+    /\ \E k \in MayArrive(i) :
+           /\ AppendSent(outbox[i][k])
+           /\ outbox' = [outbox EXCEPT ![i] = Without(@, k)]
+    /\ UNCHANGED <<status, consumers, unaware, processed, mishaps, now>>
+
+\* The broker stored it, the sender was not told, and sends it once more.
+AppendCopy(i) ==
+    /\ mishaps.copies < CopiesMax
+    /\ Length(log) + InFlight < LogMax
+    /\ \E k \in MayArrive(i) : AppendSent(outbox[i][k])
+    /\ mishaps' = [mishaps EXCEPT !.copies = @ + 1]
+    /\ UNCHANGED <<status, consumers, outbox, unaware, processed, now>>
+
+\* It never arrives, and nobody says so.
+Lose(i) ==
+    /\ mishaps.losses < LossesMax
+    /\ \E k \in MayArrive(i) : outbox' = [outbox EXCEPT ![i] = Without(@, k)]
+    /\ mishaps' = [mishaps EXCEPT !.losses = @ + 1]
+    /\ UNCHANGED <<log, history, verdicts, status, consumers, unaware, processed, now>>
 
 (***************************************************************************)
 (* Reading: an instance folds one more record.                             *)
@@ -288,61 +271,29 @@ Wins == {"Claimed", "Reclaimed", "Restarted", "TookOver", "FastReclaimed"}
 AsReadBy(i, record) ==
     IF ReadersOwnClock THEN [record EXCEPT !.timestamp_ms = OwnClock(i)] ELSE record
 
-\* The messages that a ClaimingMessages granted to its sender: [old, new).
-GrantedRange(before, record) == before.position .. record.message.offset - 1
-
-\* R4: only what this record granted to this very instance.  The document's validation,
-\* under the original rules: its ClaimingMessages is in the log, and it still owns.
-GrantRead(i, before, record, verdict, owns) ==
-    IF /\ record.message.instance_id = i
-       /\ \/ verdict = "Granted"
-          \/ verdict = "Ignored" /\ owns
-    THEN GrantedRange(before, record)
-    ELSE {}
-
-\* A tenure that has just begun starts at the position of the log.
-KeptAfter(i, before, after, record, verdict, actsBefore, actsAfter) ==
-    LET own == record.message.instance_id = i
-    IN  [kept[i] EXCEPT
-            !.asked   = @ /\ ~(own /\ record.message.type = "ClaimingPartition"),
-            !.next    = IF actsAfter /\ (~actsBefore \/ before.epoch # after.epoch)
-                        THEN after.position ELSE @,
-            !.granted = @ \cup GrantRead(i, before, record, verdict, actsAfter)]
-
 Read(i) ==
     /\ status[i] = "up"
-    /\ view[i] < Length(log)
-    /\ LET record == AsReadBy(i, log[view[i] + 1])
-           outcome == Step(known[i], record, Rules)
-       IN  /\ view' = [view EXCEPT ![i] = @ + 1]
-           /\ known' = [known EXCEPT ![i] = outcome.claim]
-           /\ kept' = [kept EXCEPT ![i] =
-                  KeptAfter(i, known[i], outcome.claim, record, outcome.verdict,
-                        ActsOn(i, known[i]), ActsOn(i, outcome.claim))]
-    /\ UNCHANGED <<log, history, verdicts, status, outbox, processed, stalls, now>>
+    /\ i \notin unaware
+    /\ View(i) < Length(log)
+    /\ Becomes(i, AfterRead(Me(i), consumers[i], AsReadBy(i, log[View(i) + 1])))
+    /\ UNCHANGED <<log, history, verdicts, status, outbox, unaware, processed, mishaps, now>>
 
 (***************************************************************************)
 (* Processing.                                                             *)
 (***************************************************************************)
-
-\* R5: not beyond the window after its last accepted position.
-InWindow(i) == kept[i].next < known[i].position + Window
-
 Process(i) ==
-    /\ Mode = "ALO"
-    /\ i \notin Admins
     /\ status[i] = "up"
-    /\ Acts(i)
-    /\ InWindow(i)
-    /\ kept[i].next \in Messages
-    /\ processed' = [processed EXCEPT ![kept[i].next] = @ + 1]
-    /\ kept' = [kept EXCEPT ![i].next = @ + 1]
-    /\ UNCHANGED <<log, history, verdicts, status, view, known, outbox, stalls, now>>
+    /\ LET message == consumers[i].next
+       IN  /\ message \in Messages
+           /\ MayProcess(Me(i), consumers[i], message) = PASSES
+           /\ processed' = [processed EXCEPT ![message] = @ + 1]
+    /\ Becomes(i, AfterProcess(Me(i), consumers[i]))
+    /\ UNCHANGED <<log, history, verdicts, status, outbox, unaware, mishaps, now>>
 
 IsCommit(i, message) ==
     /\ message.instance_id = i
     /\ message.type = "Heartbeat"
-    /\ message.offset >= GrantedEnd(i)
+    /\ message.offset >= GrantedEnd(consumers[i])
 
 \* The document commits by a heartbeat at the end of the range, and processes after it
 \* was sent.
@@ -350,16 +301,14 @@ CommitSent(i) ==
     \/ \E k \in DOMAIN log : IsCommit(i, log[k].message)
     \/ \E k \in DOMAIN outbox[i] : IsCommit(i, outbox[i][k].message)
 
-\* Whoever was granted a range is the only one that was since the position was last set, so
-\* it may process it even after it lost the claim.
 ProcessGrant(i) ==
     /\ status[i] = "up"
-    /\ kept[i].granted # {}
+    /\ MayProcessGrant(Me(i), consumers[i]) = PASSES
     /\ Rules = "original" => CommitSent(i)
     /\ processed' = [m \in Messages |->
-           processed[m] + IF m \in kept[i].granted THEN 1 ELSE 0]
-    /\ kept' = [kept EXCEPT ![i].granted = {}]
-    /\ UNCHANGED <<log, history, verdicts, status, view, known, outbox, stalls, now>>
+           processed[m] + IF m \in consumers[i].granted THEN 1 ELSE 0]
+    /\ Becomes(i, AfterProcessGrant(Me(i), consumers[i]))
+    /\ UNCHANGED <<log, history, verdicts, status, outbox, unaware, mishaps, now>>
 
 (***************************************************************************)
 (* What goes wrong.                                                        *)
@@ -370,31 +319,63 @@ Crash(i) ==
     /\ status[i] \in {"up", "stalled"}
     /\ Cardinality({j \in Instances : status[j] = "crashed"}) < CrashesMax
     /\ status' = [status EXCEPT ![i] = "crashed"]
-    /\ view' = [view EXCEPT ![i] = 0]
-    /\ known' = [known EXCEPT ![i] = NewClaim]
-    /\ kept' = [kept EXCEPT ![i] = Kept]
-    /\ UNCHANGED <<log, history, verdicts, outbox, processed, stalls, now>>
+    /\ Becomes(i, NewConsumer(0))
+    /\ unaware' = unaware \ {i}
+    /\ UNCHANGED <<log, history, verdicts, outbox, processed, mishaps, now>>
+
+\* Where it may begin to read: everything, or, if the head of the log is gone, the rest.
+Beginnings(i) == IF i \in JoinsLate THEN 0 .. Length(log) ELSE {0}
+
+StartReading(i) ==
+    /\ status' = [status EXCEPT ![i] = "up"]
+    /\ \E first \in Beginnings(i) : Becomes(i, NewConsumer(first))
+    /\ UNCHANGED <<log, history, verdicts, outbox, unaware, processed, mishaps, now>>
 
 \* A new instance of a client whose last one crashed.
 Restart(i) ==
     /\ status[i] = "unborn"
     /\ \E j \in Instances : status[j] = "crashed" /\ ClientOf[j] = ClientOf[i]
-    /\ status' = [status EXCEPT ![i] = "up"]
-    /\ UNCHANGED <<log, history, verdicts, view, known, outbox, kept, processed, stalls, now>>
+    /\ StartReading(i)
+
+\* A client that was not there before.
+Join(i) ==
+    /\ status[i] = "unborn"
+    /\ i \in JoinsLate
+    /\ \A j \in Instances : ClientOf[j] = ClientOf[i] => status[j] = "unborn"
+    /\ StartReading(i)
 
 \* A stall of any length is already any order of everybody else's actions; said aloud
 \* here for liveness, where an instance that is up must get on.
 Stall(i) ==
     /\ status[i] = "up"
-    /\ stalls < StallsMax
-    /\ stalls' = stalls + 1
+    /\ mishaps.stalls < StallsMax
+    /\ mishaps' = [mishaps EXCEPT !.stalls = @ + 1]
     /\ status' = [status EXCEPT ![i] = "stalled"]
-    /\ UNCHANGED <<log, history, verdicts, view, known, outbox, kept, processed, now>>
+    /\ UNCHANGED <<log, history, verdicts, consumers, outbox, unaware, processed, now>>
 
 Resume(i) ==
     /\ status[i] = "stalled"
     /\ status' = [status EXCEPT ![i] = "up"]
-    /\ UNCHANGED <<log, history, verdicts, view, known, outbox, kept, processed, stalls, now>>
+    /\ UNCHANGED <<log, history, verdicts, consumers, outbox, unaware, processed, mishaps, now>>
+
+\* An unclean election: the log's end moves back, and its offsets are given anew.
+Truncate ==
+    /\ mishaps.cuts < CutsMax
+    /\ \E length \in 0 .. Length(log) - 1 :
+           /\ log' = FirstOf(log, length)
+           /\ history' = FirstOf(history, length + 1)
+           /\ verdicts' = FirstOf(verdicts, length)
+           /\ unaware' = unaware \cup {i \in Instances : View(i) > length}
+    /\ mishaps' = [mishaps EXCEPT !.cuts = @ + 1]
+    /\ UNCHANGED <<status, consumers, outbox, processed, now>>
+
+\* Whoever fetches next is told, drops everything and folds anew.
+Refold(i) ==
+    /\ i \in unaware
+    /\ status[i] = "up"
+    /\ Becomes(i, NewConsumer(0))
+    /\ unaware' = unaware \ {i}
+    /\ UNCHANGED <<log, history, verdicts, status, outbox, processed, mishaps, now>>
 
 \* Once everything that can expire has expired, more time changes nothing.
 LastTimestamp == IF log = <<>> THEN Start ELSE log[Length(log)].timestamp_ms
@@ -405,7 +386,7 @@ Tick ==
     /\ ~TimeIsFree
     /\ TimeMatters
     /\ now' = now + TickS * 1000
-    /\ UNCHANGED <<log, history, verdicts, status, view, known, outbox, kept, processed, stalls>>
+    /\ UNCHANGED <<log, history, verdicts, status, consumers, outbox, unaware, processed, mishaps>>
 
 Next ==
     \/ \E i \in Instances :
@@ -414,14 +395,21 @@ Next ==
         \/ SendReleasingPartition(i)
         \/ SendClaimingMessages(i)
         \/ SendReleaseGroup(i)
+        \/ SendAnything(i)
+        \/ GiveUp(i)
         \/ Append(i)
+        \/ AppendCopy(i)
+        \/ Lose(i)
         \/ Read(i)
         \/ Process(i)
         \/ ProcessGrant(i)
         \/ Crash(i)
         \/ Restart(i)
+        \/ Join(i)
         \/ Stall(i)
         \/ Resume(i)
+        \/ Refold(i)
+    \/ Truncate
     \/ Tick
 
 Spec == Init /\ [][Next]_vars

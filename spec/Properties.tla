@@ -40,10 +40,10 @@ SetByAdmin(k) ==
 \* The tenure under which an instance acts: the offset of the last record that changed
 \* the owner, in what it has read.  Under the fenced rules that is the epoch.
 TenureOf(i) ==
-    LET begun == {k \in 1 .. view[i] : IsWin(k) \/ verdicts[k] = "Overwritten"}
+    LET begun == {k \in 1 .. View(i) : IsWin(k) \/ verdicts[k] = "Overwritten"}
     IN  IF begun = {} THEN NONE ELSE CHOOSE k \in begun : \A l \in begun : l <= k
 
-WouldAct(i) == status[i] = "up" /\ Acts(i)
+WouldAct(i) == status[i] = "up" /\ ActsNow(i)
 
 (***************************************************************************)
 (* Safety.                                                                 *)
@@ -160,12 +160,12 @@ PauseHolds == ForLast(PauseHoldsAt)
 
 \* Two readers of the same records agree about the owner.
 OwnerSeenBy(i) ==
-    IF Rules = "fenced" \/ ClaimedAt(known[i], Seconds(OwnClock(i)))
-    THEN known[i].owner_instance ELSE NOBODY
+    IF Rules = "fenced" \/ ClaimedAt(KnownBy(i), Seconds(OwnClock(i)))
+    THEN KnownBy(i).owner_instance ELSE NOBODY
 
 ReadersAgree ==
     \A i, j \in Instances :
-        view[i] = view[j] /\ status[i] = "up" /\ status[j] = "up"
+        View(i) = View(j) /\ status[i] = "up" /\ status[j] = "up"
         => OwnerSeenBy(i) = OwnerSeenBy(j)
 
 \* Under any time that is measured: an owner that another client displaces had been
@@ -267,13 +267,13 @@ NeverSendReleasingPartition == NeverProduced("ReleasingPartition")
 NeverSendClaimingMessages   == NeverProduced("ClaimingMessages")
 NeverSendReleaseGroup       == NeverProduced("ReleaseGroup")
 NeverAppend       == log = <<>>
-NeverRead         == \A i \in Instances : view[i] = 0
+NeverRead         == \A i \in Instances : View(i) = 0
 NeverProcess      == Mode = "ALO" => \A m \in Messages : processed[m] = 0
 NeverProcessGrant == Mode = "AMO" => \A m \in Messages : processed[m] = 0
 NeverCrash        == \A i \in Instances : status[i] # "crashed"
 NeverRestart      == \A i \in Instances \ StartsUp : status[i] = "unborn"
 NeverStall        == \A i \in Instances : status[i] # "stalled"
-NeverResume       == stalls > 0 => \E i \in Instances : status[i] \in {"stalled", "crashed"}
+NeverResume       == mishaps.stalls > 0 => \E i \in Instances : status[i] \in {"stalled", "crashed"}
 NeverTick         == now = IF TimeIsFree THEN 0 ELSE Start
 
 =============================================================================

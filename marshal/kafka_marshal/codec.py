@@ -40,6 +40,7 @@ _HEADER_PREFIX: Final = "marshal-"
 _HEADER_FIELDS: Final = {
     "marshal-epoch": "epoch",
     "marshal-seen": "seen",
+    "marshal-clock": "clock",
     "marshal-supersedes": "supersedes",
     "marshal-set-position": "set_position",
 }
@@ -201,6 +202,7 @@ def decode_headers(pairs: Iterable[tuple[str, bytes | str | None]]) -> Headers:
         True,
         found.get("epoch"),
         found.get("seen"),
+        found.get("clock"),
         found.get("supersedes"),
         found.get("set_position"),
     )
@@ -217,7 +219,10 @@ def _decimal(value: bytes | str | None) -> int:
 
 
 def encode_headers(headers: Headers) -> list[tuple[str, bytes]]:
-    """The record headers that say what `headers` says, in the order of their names.
+    """The record headers that say what `headers` says, as `decode_headers` reads them.
+
+    Headers that are present and say nothing are `marshal-version`: a ClaimingPartition of ours must
+    be told from the original's (R1c, R2) also where it has nothing to add.
 
     Raises:
         UnsendableMessage: a header is negative, or `NOT_DECIMAL`.
@@ -229,6 +234,8 @@ def encode_headers(headers: Headers) -> list[tuple[str, bytes]]:
             if number < 0:
                 raise UnsendableMessage(name, f"{number} is not an offset")
             pairs.append((name, str(number).encode()))
+    if headers.present and not pairs:
+        pairs.append(("marshal-version", b"1"))
     return pairs
 
 

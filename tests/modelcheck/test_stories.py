@@ -28,7 +28,10 @@ def test_a_counterexample_reads_like_a_story() -> None:
 CLAIM = """[owner_instance |-> "a1", owner_client |-> "a", epoch |-> 4, position |-> 2,
     last_heartbeat_ms |-> 1000, clock_ms |-> 1000, won_with_headers |-> TRUE,
     pauser |-> "none", paused_until_ms |-> -1, last_release_ms |-> -1]"""
-HEADERS = "[present |-> TRUE, epoch |-> 3, seen |-> -1, supersedes |-> -1, set_position |-> -1]"
+HEADERS = """[present |-> TRUE, epoch |-> 3, seen |-> -1, clock |-> -1, supersedes |-> -1,
+    set_position |-> -1]"""
+CONSUMER = f"""[reader |-> [claim |-> {CLAIM}, certain |-> {{"owner", "epoch"}}], view |-> 0,
+    asked |-> FALSE, stopped |-> FALSE, next |-> 0, granted |-> {{}}]"""
 
 
 def with_fields(value: Value, **fields: Value) -> Value:
@@ -45,12 +48,9 @@ def step(action: str, changes: dict[str, Value], **first: Value) -> str:
         "history": (parse(CLAIM),),
         "verdicts": (),
         "status": record(a1="up", b1="up"),
-        "view": record(a1=0, b1=0),
-        "known": record(a1=parse(CLAIM), b1=parse(CLAIM)),
+        "consumers": record(a1=parse(CONSUMER), b1=parse(CONSUMER)),
         "outbox": record(a1=(), b1=()),
-        "kept": record(
-            a1=record(granted=frozenset(), next=0), b1=record(granted=frozenset(), next=0)
-        ),
+        "mishaps": record(losses=0),
         "processed": parse("(0 :> 0 @@ 1 :> 1)"),
         "now": 1000,
         **first,
@@ -81,11 +81,31 @@ def test_sending_names_the_sender_the_message_and_its_headers(
     assert step(action, {"outbox": record(a1=(), b1=(message(kind),))}) == line
 
 
-def test_a_release_that_is_lost_is_told_as_lost() -> None:
-    kept = parse("[a1 |-> [granted |-> {}, next |-> 1], b1 |-> [granted |-> {}, next |-> 0]]")
-    assert step("SendReleasingPartition", {"kept": kept}) == (
-        "a1 sends ReleasingPartition, which is lost"
+def test_a_record_that_never_arrives_is_told_as_lost() -> None:
+    sent = record(a1=(message("Heartbeat"), message("ReleasingPartition")), b1=())
+    left = record(a1=(message("Heartbeat"),), b1=())
+    assert step("Lose", {"outbox": left}, outbox=sent) == (
+        "a1's ReleasingPartition at 2 (epoch 3) is lost"
     )
+
+
+def test_a_log_that_loses_its_end_says_which_offsets() -> None:
+    log = (message("Heartbeat"), message("Heartbeat"), message("Heartbeat"))
+    assert step("Truncate", {"log": log[:1]}, log=log) == "the log loses offsets 1 to 2"
+
+
+def test_reading_says_what_one_learns_about_oneself() -> None:
+    stopped = with_fields(parse(CONSUMER), stopped=True, view=1)
+    told = step("Read", {"consumers": record(a1=stopped, b1=parse(CONSUMER))}, log=(message("X"),))
+    assert told == "a1 reads offset 5; its client id is used twice, so it stops"
+
+
+def test_one_that_gives_up_or_folds_anew_is_named() -> None:
+    changed: dict[str, Value] = {
+        "consumers": record(a1=parse(CONSUMER), b1=with_fields(parse(CONSUMER), asked=True))
+    }
+    assert step("GiveUp", changed) == "b1 gives up waiting for its ClaimingPartition"
+    assert step("Refold", changed) == "b1 is told, drops everything and folds anew"
 
 
 def test_a_refused_record_names_the_guard_and_why() -> None:
@@ -121,6 +141,7 @@ def test_an_accepted_record_tells_what_it_changed() -> None:
         ("Crash", "crashed", "b1 crashes"),
         ("Stall", "stalled", "b1 stalls"),
         ("Restart", "again", "b1 starts, a new instance of a crashed client"),
+        ("Join", "again", "b1 starts, a client that was not there before"),
         ("Resume", "again", "b1 goes on"),
     ],
 )

@@ -71,7 +71,7 @@ def claiming_partition(
         won = Accepted.CLAIMED
     elif claim.owner_instance == message.instance_id:
         won = Accepted.RECLAIMED
-    elif claim.owner_client == message.client_id and _restart_takeover(claim, record):
+    elif claim.owner_client == message.client_id and restart_takeover(claim, record):
         won = Accepted.RESTARTED
     elif is_stale(claim, clock_ms, rules):
         won = Accepted.TOOK_OVER
@@ -96,7 +96,7 @@ def claiming_partition(
     )
 
 
-def _restart_takeover(claim: Claim, record: Record) -> bool:
+def restart_takeover(claim: Claim, record: Record) -> bool:
     """R1b: the header names the epoch that is current. R1c: neither side ever had headers.
 
     Spec: RestartTakeover.
@@ -118,7 +118,7 @@ def heartbeat(
     without headers: that is how the original restarts.
     """
     clock_ms = clock_advanced(claim, record)
-    refusal = _refuse_unless_owner(claim, record)
+    refusal = refuse_unless_owner(claim, record)
     if refusal is None:
         # Nearly every record of a log comes here, so the claim is built by position: `evolve` takes
         # five times as long.
@@ -167,7 +167,7 @@ def claiming_messages(
     A request at or below the position is refused and refreshes nothing.
     """
     clock_ms = clock_advanced(claim, record)
-    refusal = _refuse_unless_owner(claim, record)
+    refusal = refuse_unless_owner(claim, record)
     if refusal is not None:
         return _refuse(claim, clock_ms, refusal)
     if message.offset <= claim.position:
@@ -189,7 +189,7 @@ def releasing_partition(
     ReleaseGroup, or the record carries the header `marshal-set-position`.
     """
     clock_ms = clock_advanced(claim, record)
-    refusal = _refuse_unless_owner(claim, record)
+    refusal = refuse_unless_owner(claim, record)
     if refusal is not None:
         return _refuse(claim, clock_ms, refusal)
     sets = claim.owner_instance == claim.pauser or record.headers.set_position is not None
@@ -234,7 +234,7 @@ def release_group(
     return paused, Accepted.GROUP_RELEASED
 
 
-def _refuse_unless_owner(claim: Claim, record: Record) -> Refused | None:
+def refuse_unless_owner(claim: Claim, record: Record) -> Refused | None:
     """The guards that Heartbeat, ClaimingMessages and ReleasingPartition share (R2)."""
     message, headers = record.message, record.headers
     if message.version not in KNOWN_VERSIONS:
@@ -259,11 +259,19 @@ def _refuse_unless_owner(claim: Claim, record: Record) -> Refused | None:
     return None if message.instance_id == claim.owner_instance else Refused.NOT_OWNER
 
 
+def has_bad_headers(record: Record) -> bool:
+    """Refused whatever the claim: for its version, or for a header. Spec: HasBadHeaders."""
+    return record.message.version not in KNOWN_VERSIONS or (
+        record.headers.present and (_not_decimal(record.headers) or _from_the_future(record))
+    )
+
+
 def _not_decimal(headers: Headers) -> bool:
     """Spec: HeaderNotDecimal."""
     return NOT_DECIMAL in (
         headers.epoch,
         headers.seen,
+        headers.clock,
         headers.supersedes,
         headers.set_position,
     )

@@ -100,6 +100,8 @@ class Headers:
     """The epoch under which the sender acts."""
     seen: int | None = None
     """The last log offset that the sender had folded."""
+    clock: int | None = None
+    """The claim's clock at `seen`, unix milliseconds: how a reader that began later knows it."""
     supersedes: int | None = None
     """The epoch of the sender's predecessor that this ClaimingPartition takes over (R1b)."""
     set_position: int | None = None

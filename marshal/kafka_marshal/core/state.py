@@ -37,6 +37,11 @@ def _positive_finite(_: object, attribute: attrs.Attribute[Any], value: float) -
         raise ValueError(f"{attribute.name} must be a finite number greater than 0, not {value!r}")
 
 
+def _not_negative(_: object, attribute: attrs.Attribute[Any], value: int) -> None:
+    if value < 0:
+        raise ValueError(f"{attribute.name} must be at least 0, not {value!r}")
+
+
 def milliseconds(seconds: float) -> float:
     """Seconds as milliseconds, exactly as they are written: an interval's edge is a promise.
 
@@ -59,6 +64,9 @@ class Rules:
     """Owners send a heartbeat at least this often. The original's default is 60 s."""
     pause_max_ms: int = field(default=24 * 3600 * 1000, validator=_positive_finite)
     """A longer pause is cut to this (R8), so that a reader knows how far back a pause can reach."""
+    clock_rewind_max_ms: int = field(default=60_000, validator=_not_negative)
+    """How far the broker's clock may step back when a partition gets a new leader. Only a reader
+    that began in the middle asks, and only where no header tells it the clock (DefiniteWin)."""
 
     stale_after_ms: float = field(init=False, repr=False, eq=False)
     """An owner is stale when *more than* this has passed since its last accepted record."""

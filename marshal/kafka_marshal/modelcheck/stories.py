@@ -76,7 +76,7 @@ _Steps: TypeAlias = Callable[[Trace], Iterator[tuple[int, str]]]
 
 def _steps_of(variables: Variables) -> _Steps:
     """Tell modules apart by their variables: a trace does not name its module."""
-    if {"log", "history", "verdicts", "view", "known", "outbox", "kept"} <= variables.keys():
+    if {"log", "history", "verdicts", "consumers", "outbox"} <= variables.keys():
         return _marshal_steps
     return _record_steps if {"claim", "last"} <= variables.keys() else _plain_steps
 
@@ -143,13 +143,32 @@ def _who(variable: str, before: Variables, after: Variables) -> str:
 
 
 def _send(before: Variables, after: Variables) -> str:
-    if before["outbox"] == after["outbox"]:
-        return f"{_who('kept', before, after)} sends ReleasingPartition, which is lost"
     who = _who("outbox", before, after)
     sent = after["outbox"][who][-1]
     line = f"{who} sends {_described(sent)}"
     ahead_s = sent["message"]["unix_s"] - after["now"] // 1000
     return f"{line}; its clock is {ahead_s} s ahead" if ahead_s > 0 else line
+
+
+def _lose(before: Variables, after: Variables) -> str:
+    who = _who("outbox", before, after)
+    left = list(after["outbox"][who])
+    was = list(before["outbox"][who])
+    index = next((k for k, sent in enumerate(left) if sent != was[k]), len(left))
+    return f"{who}'s {_described(was[index])} is lost"
+
+
+def _truncate(before: Variables, after: Variables) -> str:
+    return f"the log loses offsets {len(after['log'])} to {len(before['log']) - 1}"
+
+
+def _begin(words: str) -> Callable[[Variables, Variables], str]:
+    def told(before: Variables, after: Variables) -> str:
+        who = _who("status", before, after)
+        first = after["consumers"][who]["view"]
+        return f"{who} starts, {words}" + (f", and reads from offset {first}" if first else "")
+
+    return told
 
 
 def _append(before: Variables, after: Variables) -> str:
@@ -171,25 +190,31 @@ def _landed(record: Any, verdict: str, before: Any, after: Any) -> str:
 
 
 def _read(before: Variables, after: Variables) -> str:
-    who = _who("view", before, after)
-    offset = after["log"][before["view"][who]]["offset"]
-    was, now = before["known"][who], after["known"][who]
+    who = _who("consumers", before, after)
+    had, has = before["consumers"][who], after["consumers"][who]
+    offset = after["log"][had["view"]]["offset"]
+    was, now = had["reader"]["claim"], has["reader"]["claim"]
     line = f"{who} reads offset {offset}"
     if _owner(was) != _owner(now) or was["epoch"] != now["epoch"]:
         owner = _owner(now)
         epoch = f", epoch {now['epoch']}" if now["epoch"] != NONE and owner != NOBODY else ""
         sees = "nobody owns" if owner == NOBODY else f"{_self(owner, who)} owns{epoch}"
         # After as many records the log itself may say otherwise: fault (c).
-        by_log = after["history"][after["view"][who]]
+        by_log = after["history"][has["view"]]
         line += f": {sees}" + (", by its own clock" if _owner(by_log) != owner else "")
-    granted = after["kept"][who]["granted"] - before["kept"][who]["granted"]
+    granted = has["granted"] - had["granted"]
     if granted:
         line += f"; granted to it: {_messages(granted)}"
+    if has["stopped"] and not had["stopped"]:
+        line += "; its client id is used twice, so it stops"
+    if had["reader"]["certain"] != has["reader"]["certain"]:
+        certain = ", ".join(sorted(has["reader"]["certain"])) or "nothing"
+        line += f"; certain of {certain}"
     return line
 
 
 def _process(before: Variables, after: Variables) -> str:
-    who = _who("kept", before, after)
+    who = _who("consumers", before, after)
     counts = {
         message: count
         for message, count in _pairs(after["processed"])
@@ -214,14 +239,25 @@ TOLD: Mapping[str, Callable[[Variables, Variables], str]] = {
     "SendReleasingPartition": _send,
     "SendClaimingMessages": _send,
     "SendReleaseGroup": _send,
+    "SendAnything": _send,
+    "GiveUp": lambda before, after: (
+        f"{_who('consumers', before, after)} gives up waiting for its ClaimingPartition"
+    ),
     "Append": _append,
+    "AppendCopy": _append,
+    "Lose": _lose,
     "Read": _read,
     "Process": _process,
     "ProcessGrant": _process,
     "Crash": _status("crashes"),
-    "Restart": _status("starts, a new instance of a crashed client"),
+    "Restart": _begin("a new instance of a crashed client"),
+    "Join": _begin("a client that was not there before"),
     "Stall": _status("stalls"),
     "Resume": _status("goes on"),
+    "Truncate": _truncate,
+    "Refold": lambda before, after: (
+        f"{_who('consumers', before, after)} is told, drops everything and folds anew"
+    ),
 }
 """How each action but Tick is told; the actions of Marshal.tla, by name."""
 
@@ -238,7 +274,7 @@ def _described(record: Any) -> str:
             words.append(f"until {message['expires_unix_s'] - START_MS // 1000} s")
     carried = [
         f"{name.replace('_', '-')} {headers[name]}"
-        for name in ("epoch", "supersedes", "set_position")
+        for name in ("epoch", "seen", "clock", "supersedes", "set_position")
         if headers[name] != NONE
     ]
     return " ".join(words) + (f" ({', '.join(carried)})" if carried else "")

@@ -1,0 +1,429 @@
+"""What a reader knows of a claim when it began to read in the middle of the log.
+
+Retention cuts the head of a log, and a long log is joined near its end. A reader that missed the
+winning record never takes a guess for a fact: every field that it calls certain equals what the
+full fold says (SuffixExact). This room folds records into such knowledge, by the fenced rules. It
+does not know who reads or why; where everything is certain it is `step` and nothing else.
+
+Spec: module Reader. Two headers of an owner's record make it possible without knowing anything about time:
+"I had folded the log through `seen`, where the claim's clock stood at `clock`, and I was the owner
+under `epoch`." A reader that knows every record after `seen`, none of which could have changed the
+owner, knows the claim.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import Final
+
+import attrs
+from attrs import field, frozen
+
+from kafka_marshal.core import fenced
+from kafka_marshal.core.messages import (
+    ClaimingMessages,
+    ClaimingPartition,
+    Heartbeat,
+    Record,
+    ReleaseGroup,
+    ReleasingPartition,
+)
+from kafka_marshal.core.reducer import step
+from kafka_marshal.core.state import FENCED, Claim, Rules
+from kafka_marshal.core.verdicts import Accepted, Refused, Verdict
+
+
+class Knowledge(enum.Enum):
+    """How well a reader knows who owns a claim. Spec: Knowledge."""
+
+    UNKNOWN = "unknown"
+    """No idea."""
+    PROVISIONAL = "provisional"
+    """A guess, named so: the claim's owner and epoch may be wrong."""
+    KNOWN = "known"
+    """The owner is certain; `Reader.certain` says what else is."""
+
+
+class Field(enum.Flag):
+    """What can be certain about a claim. Spec: Fields."""
+
+    OWNER = enum.auto()
+    """Both ids of the owner, or that nobody owns, and whether it won with headers."""
+    EPOCH = enum.auto()
+    POSITION = enum.auto()
+    """Where it is not certain, the claim holds a lower bound (Known) or a guess."""
+    CLOCK = enum.auto()
+    """The clock, the owner's last sign of life, and whether a pause is in force."""
+    PAUSER = enum.auto()
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The specification's names of these fields."""
+        return frozenset(str(field.name).lower() for field in self)
+
+
+NOTHING: Final = Field(0)
+EVERYTHING: Final = ~NOTHING
+
+
+@frozen
+class Reader:
+    """One claim as somebody reads it who began at some offset. Spec: NewReader.
+
+    >>> Reader.beginning_at(0).knowledge, Reader.beginning_at(7).knowledge
+    (<Knowledge.KNOWN: 'known'>, <Knowledge.UNKNOWN: 'unknown'>)
+    """
+
+    claim: Claim = field(factory=Claim)
+    """The fold of what was read; where the owner is not certain, the best guess."""
+    certain: Field = EVERYTHING
+    """The fields of `claim` that equal the full fold's."""
+    undecided: int | None = None
+    """The last offset whose record may have changed the owner; None when the owner is certain."""
+    reached: int | None = None
+    """The furthest offset that was sent under the guessed epoch."""
+    alive_ms: int | None = None
+    """The clock when an owner that we do not know may last have been alive, unix ms."""
+    head_ms: int | None = None
+    """The clock before the first record that was read was at most this, unix ms."""
+
+    @classmethod
+    def beginning_at(cls, first: int) -> Reader:
+        """A reader whose first record is the one at `first`, or the first after it."""
+        return cls() if first == 0 else cls(certain=NOTHING, undecided=first - 1)
+
+    @property
+    def known(self) -> bool:
+        """The owner is certain. Spec: IsKnown."""
+        return Field.OWNER in self.certain
+
+    @property
+    def knowledge(self) -> Knowledge:
+        """Unknown, Provisional or Known. Spec: Knowledge."""
+        if self.known:
+            return Knowledge.KNOWN
+        guessed = self.claim.epoch is not None or self.claim.owned
+        return Knowledge.PROVISIONAL if guessed else Knowledge.UNKNOWN
+
+
+SIGNS_OF_LIFE: Final = frozenset(
+    {
+        Accepted.CLAIMED,
+        Accepted.RECLAIMED,
+        Accepted.RESTARTED,
+        Accepted.TOOK_OVER,
+        Accepted.FAST_RECLAIMED,
+        Accepted.REFRESHED,
+        Accepted.GRANTED,
+    }
+)
+"""Verdicts after which the owner counts as alive at the record's time. Spec: SignsOfLife."""
+
+_LIVES_ON: Final = frozenset({Accepted.REFRESHED, Accepted.GRANTED})
+_RELEASES: Final = frozenset({Accepted.RELEASED, Accepted.POSITION_SET})
+
+
+def read_record(
+    reader: Reader, record: Record, rules: Rules = FENCED
+) -> tuple[Reader, Verdict | None]:
+    """Fold one more record; say what it did, or None where that cannot be known.
+
+    Spec: ReadRecord. Keeps: SuffixExact. Never raises.
+    """
+    if reader.certain is EVERYTHING or reader.certain == EVERYTHING:
+        claim, verdict = step(reader.claim, record, rules)
+        return attrs.evolve(reader, claim=claim), verdict
+    if reader.head_ms is None:
+        head_ms = record.timestamp_ms + rules.clock_rewind_max_ms
+        reader = attrs.evolve(reader, head_ms=head_ms)
+    if reader.known:
+        return _read_known(reader, record, rules)
+    return _read_unknown(reader, record, rules), None
+
+
+def _highest(*numbers: int | None) -> int:
+    return max(-1 if number is None else number for number in numbers)
+
+
+def _says_what_it_saw(record: Record) -> bool:
+    """An honest sender does while it knows position and clock. Spec: SaysWhatItSaw."""
+    return record.headers.seen is not None and record.headers.clock is not None
+
+
+def _certifies(reader: Reader, record: Record) -> bool:
+    """The sender knew, and nothing after what it saw can have changed the owner.
+
+    Spec: Certifies. Of records of owners, with an epoch.
+    """
+    seen = record.headers.seen
+    return _says_what_it_saw(record) and seen is not None and seen >= _highest(reader.undecided)
+
+
+def _advanced(claim: Claim, record: Record) -> Claim:
+    return attrs.evolve(claim, clock_ms=fenced.clock_advanced(claim, record))
+
+
+# --- the owner is certain -------------------------------------------------------------------------
+
+
+def _read_known(reader: Reader, record: Record, rules: Rules) -> tuple[Reader, Verdict | None]:
+    """Judge by `step`, where every field that it looks at is certain too. Spec: ReadKnown."""
+    advanced = _advanced(reader.claim, record)
+    if not _decided(reader, advanced, record):
+        doubtful = attrs.evolve(
+            reader,
+            claim=advanced,
+            certain=reader.certain & Field.PAUSER,
+            undecided=record.offset,
+            alive_ms=advanced.clock_ms,
+        )
+        return doubtful, None
+    claim, verdict = step(reader.claim, record, rules)
+    certified = verdict in _LIVES_ON and _says_what_it_saw(record)
+    if certified:
+        claim = attrs.evolve(
+            claim,
+            clock_ms=_highest(claim.clock_ms, record.headers.clock),
+            last_heartbeat_ms=_highest(claim.last_heartbeat_ms, record.headers.clock),
+        )
+    elif _position_lost(reader, record, verdict):
+        assert isinstance(record.message, ReleasingPartition)
+        claim = attrs.evolve(claim, position=record.message.offset)
+    certain = _certain_after(reader, record, verdict, certified)
+    return attrs.evolve(reader, claim=claim, certain=certain), verdict
+
+
+def _decided(reader: Reader, advanced: Claim, record: Record) -> bool:
+    """It is certain what the record does. Spec: Decided."""
+    if fenced.has_bad_headers(record):
+        return True
+    message = record.message
+    if isinstance(message, ClaimingPartition):
+        clock = Field.CLOCK in reader.certain
+        # A pause computed from too early a clock can be too long, so "not paused" is always right.
+        pause = advanced.paused_until_ms is None or message.instance_id == advanced.pauser
+        staleness = (
+            not advanced.owned
+            or message.instance_id == advanced.owner_instance
+            or fenced.restart_takeover(advanced, record)
+        )
+        return clock or (pause and staleness)
+    if isinstance(message, ReleasingPartition):
+        return (
+            _setting_decided(reader, record)
+            or message.offset >= 0
+            or fenced.refuse_unless_owner(advanced, record) is not None
+        )
+    return True
+
+
+def _setting_decided(reader: Reader, record: Record) -> bool:
+    """Without the header a release sets the position only in the pauser's tenure.
+
+    Spec: SettingDecided.
+    """
+    return Field.PAUSER in reader.certain or record.headers.set_position is not None
+
+
+def _position_lost(reader: Reader, record: Record, verdict: Verdict) -> bool:
+    """It moved back, or it did not. Spec: PositionLost."""
+    return (
+        verdict in _RELEASES
+        and isinstance(record.message, ReleasingPartition)
+        and not _setting_decided(reader, record)
+        and record.message.offset < reader.claim.position
+    )
+
+
+def _certain_after(reader: Reader, record: Record, verdict: Verdict, certified: bool) -> Field:
+    """What is certain after a record of which it was certain what it did. Spec: CertainAfter."""
+    had = reader.certain
+    if certified:
+        return had | Field.EPOCH | Field.POSITION | Field.CLOCK
+    alive = verdict in SIGNS_OF_LIFE
+    # A grant or not: it depends on the position.
+    vague = Field.POSITION not in had and (
+        verdict is Refused.NOT_AHEAD or verdict is Accepted.GRANTED
+    )
+    certain = Field.OWNER | (had & (Field.EPOCH | Field.PAUSER))
+    if alive and verdict not in _LIVES_ON:
+        certain |= Field.EPOCH
+    if not _position_lost(reader, record, verdict):
+        certain |= had & Field.POSITION
+    if verdict is Accepted.POSITION_SET and _setting_decided(reader, record):
+        certain |= Field.POSITION
+    if not vague:
+        certain |= had & Field.CLOCK
+        clock_ms = max(reader.claim.clock_ms, record.timestamp_ms)
+        if alive and reader.head_ms is not None and clock_ms > reader.head_ms:
+            certain |= Field.CLOCK
+    if verdict is Accepted.GROUP_RELEASED:
+        certain |= Field.PAUSER
+    return certain
+
+
+# --- the owner is not certain ---------------------------------------------------------------------
+
+
+def _read_unknown(reader: Reader, record: Record, rules: Rules) -> Reader:
+    """Gather what speaks for an owner. Spec: ReadUnknown."""
+    claim = _advanced(reader.claim, record)
+    message = record.message
+    if message.version not in fenced.KNOWN_VERSIONS:
+        return attrs.evolve(reader, claim=claim)
+    if isinstance(message, ReleaseGroup):
+        return _release_group(reader, record, rules)
+    if fenced.has_bad_headers(record):
+        return attrs.evolve(reader, claim=claim)
+    if isinstance(message, ClaimingPartition):
+        return _claiming_partition(reader, claim, record, rules)
+    epoch = record.headers.epoch
+    if epoch is None:
+        return _vague(reader, claim, record, message)
+    if claim.epoch is not None and epoch < claim.epoch:
+        # An epoch that somebody names was won, so an older one is over.
+        return attrs.evolve(reader, claim=claim)
+    if _certifies(reader, record):
+        return _certified(reader, claim, record, message, epoch)
+    return _guessed(reader, claim, record, message, epoch)
+
+
+def _known(reader: Reader, claim: Claim, certain: Field) -> Reader:
+    return attrs.evolve(
+        reader,
+        claim=claim,
+        certain=certain | (reader.certain & Field.PAUSER),
+        undecided=None,
+        reached=None,
+        alive_ms=None,
+    )
+
+
+def _release_group(reader: Reader, record: Record, rules: Rules) -> Reader:
+    """Always obeyed: whatever the head says, nobody owns now. Spec: ReadUnknownReleaseGroup."""
+    claim, _ = step(reader.claim, record, rules)
+    return _known(reader, attrs.evolve(claim, position=0), Field.OWNER | Field.PAUSER)
+
+
+def _claiming_partition(reader: Reader, claim: Claim, record: Record, rules: Rules) -> Reader:
+    """Spec: ReadUnknownClaimingPartition."""
+    if _definite_win(reader, claim, rules):
+        won = attrs.evolve(
+            claim,
+            owner_instance=record.message.instance_id,
+            owner_client=record.message.client_id,
+            epoch=record.offset,
+            position=0,
+            last_heartbeat_ms=claim.clock_ms,
+            won_with_headers=record.headers.present,
+        )
+        return _known(reader, won, Field.OWNER | Field.EPOCH | Field.CLOCK)
+    return attrs.evolve(reader, claim=claim, undecided=record.offset, alive_ms=claim.clock_ms)
+
+
+def _definite_win(reader: Reader, claim: Claim, rules: Rules) -> bool:
+    """Whoever owned has been silent too long, and no pause of the head can still be in force.
+
+    Spec: DefiniteWin. The only judgement that rests on time: on the broker's clock not stepping
+    back by more than `rules.clock_rewind_max_ms` when a partition gets a new leader.
+    """
+    assert reader.head_ms is not None
+    return (
+        claim.paused_until_ms is None
+        and claim.clock_ms > reader.head_ms + rules.pause_max_ms
+        and claim.clock_ms - _highest(reader.head_ms, reader.alive_ms) > rules.stale_after_ms
+    )
+
+
+OwnersMessage = Heartbeat | ClaimingMessages | ReleasingPartition
+
+
+def _certified(
+    reader: Reader, claim: Claim, record: Record, message: OwnersMessage, epoch: int
+) -> Reader:
+    """The claim as the owner saw it, with everything since. Spec: Certified."""
+    reached = _highest(reader.reached) if epoch == claim.epoch else -1
+    offset = message.offset
+    clock_ms = _highest(claim.clock_ms, record.headers.clock)
+    owned = attrs.evolve(
+        claim,
+        owner_instance=message.instance_id,
+        owner_client=message.client_id,
+        epoch=epoch,
+        position=max(reached, offset),
+        last_heartbeat_ms=clock_ms,
+        clock_ms=clock_ms,
+        won_with_headers=True,
+        paused_until_ms=None,
+    )
+    certain = Field.OWNER | Field.EPOCH
+    # An older request for messages changes nothing, so it is no sign of life.
+    if not isinstance(message, ClaimingMessages) or offset > reached:
+        certain |= Field.CLOCK
+    if not isinstance(message, ReleasingPartition):
+        return _known(reader, owned, certain | Field.POSITION)
+    if offset >= reached or _setting_decided(reader, record):
+        certain |= Field.POSITION
+    sets = owned.pauser == message.instance_id or record.headers.set_position is not None
+    return _known(reader, _freed(owned, offset if sets else owned.position), certain)
+
+
+def _freed(claim: Claim, position: int) -> Claim:
+    return attrs.evolve(
+        claim,
+        owner_instance=None,
+        owner_client=None,
+        position=position,
+        last_heartbeat_ms=None,
+        won_with_headers=False,
+    )
+
+
+def _guessed(
+    reader: Reader, claim: Claim, record: Record, message: OwnersMessage, epoch: int
+) -> Reader:
+    """A guess: the newest epoch that anybody claimed to own under. Spec: Guessed."""
+    newer = claim.epoch is None or epoch > claim.epoch
+    guess = attrs.evolve(
+        claim,
+        owner_instance=message.instance_id,
+        owner_client=message.client_id,
+        epoch=epoch,
+        position=max(claim.position, message.offset),
+        last_heartbeat_ms=claim.clock_ms,
+        won_with_headers=True,
+    )
+    release = isinstance(message, ReleasingPartition)
+    return attrs.evolve(
+        reader,
+        claim=_freed(guess, guess.position) if release else guess,
+        undecided=record.offset if release else reader.undecided,
+        reached=message.offset if newer else _highest(reader.reached, message.offset),
+        alive_ms=claim.clock_ms,
+    )
+
+
+def _vague(reader: Reader, claim: Claim, record: Record, message: OwnersMessage) -> Reader:
+    """A record without an epoch cannot be certified. Spec: Vague.
+
+    The same suffix fits a live owner and one that was displaced long ago. It may count, so a bare
+    heartbeat may have taken the claim over (R9).
+    """
+    guess = claim
+    if claim.epoch is None and isinstance(message, ReleasingPartition):
+        guess = _freed(claim, claim.position)
+    elif claim.epoch is None:
+        guess = attrs.evolve(
+            claim,
+            owner_instance=message.instance_id,
+            owner_client=message.client_id,
+            position=max(claim.position, message.offset),
+            last_heartbeat_ms=claim.clock_ms,
+        )
+    keeps = isinstance(message, ClaimingMessages)
+    return attrs.evolve(
+        reader,
+        claim=guess,
+        undecided=reader.undecided if keeps else record.offset,
+        alive_ms=claim.clock_ms,
+    )
