@@ -9,7 +9,7 @@ from kafka_marshal.counterexample import LOG, Counterexample, Kind, Step, tell
 from kafka_marshal.counterexample.itf import MalformedTraceError
 from kafka_marshal.modelcheck import counterexamples, itf, models, stories, traces
 from kafka_marshal.modelcheck.output import State, Trace
-from kafka_marshal.modelcheck.values import ModelValue, Value, parse, record
+from kafka_marshal.modelcheck.values import Function, ModelValue, Value, parse, record
 
 FOLDER = models.spec_folder()
 KEPT = [model for model in models.read() if traces.is_kept(model)]
@@ -110,7 +110,7 @@ def sent(instance: str, offset: int = 0) -> Value:
 
 def stored(instance: str, offset: int, message_offset: int = 0) -> Value:
     found = sent(instance, message_offset)
-    assert isinstance(found, dict | record(x=1).__class__)
+    assert isinstance(found, Function)
     return record(offset=offset, **{str(name): field for name, field in found.items()})
 
 

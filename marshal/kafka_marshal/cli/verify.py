@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -9,8 +10,9 @@ from rich.progress import Progress as Bars
 from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from kafka_marshal.cli import FINE, FOUND_SOMETHING
-from kafka_marshal.cli.common import console, errors, one_sentence
-from kafka_marshal.modelcheck import models, stories
+from kafka_marshal.cli.common import console, errors, fail, one_sentence
+from kafka_marshal.counterexample import Counterexample, tell, write
+from kafka_marshal.modelcheck import counterexamples, models
 from kafka_marshal.modelcheck.errors import ModelCheckError
 from kafka_marshal.modelcheck.output import Outcome, Progress, TlcResult
 
@@ -18,6 +20,14 @@ from kafka_marshal.modelcheck.output import Outcome, Progress, TlcResult
 def verify(
     model: Annotated[
         str | None, typer.Argument(help="A model of spec/models.toml; without it, list them.")
+    ] = None,
+    trace_out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Write a counterexample there too: MODEL.txt, MODEL.itf.json and MODEL.html.",
+            show_default=False,
+        ),
     ] = None,
 ) -> None:
     """Run TLC on a model; print a counterexample as a story in the protocol's words.
@@ -27,11 +37,18 @@ def verify(
     """
     with one_sentence(ModelCheckError):
         if model is None:
+            if trace_out is not None:
+                fail("--trace-out needs the name of a model")
             _list(models.read())
             return
         chosen = models.find(model, models.read())
         result = _run(chosen)
-        _tell(chosen, result)
+        found = counterexamples.of_result(chosen, result)
+        _tell(chosen, result, found)
+    if trace_out is not None and found is not None:
+        with one_sentence(OSError):
+            for path in write(trace_out, chosen.name, found):
+                console.print(f"wrote {path}", markup=False, soft_wrap=True)
     raise typer.Exit(FINE if result.outcome is Outcome.OK else FOUND_SOMETHING)
 
 
@@ -64,7 +81,7 @@ def _run(model: models.Model) -> TlcResult:
         return model.run(show)
 
 
-def _tell(model: models.Model, result: TlcResult) -> None:
+def _tell(model: models.Model, result: TlcResult, found: Counterexample | None) -> None:
     """The verdict in one line, the story of a counterexample, and what was expected."""
     console.print(f"[bold]{model.name}[/bold]: {model.about}", soft_wrap=True)
     size = f"{result.states:,} distinct states, {result.edges:,} edges, {result.seconds:.0f} s"
@@ -72,9 +89,8 @@ def _tell(model: models.Model, result: TlcResult) -> None:
         console.print(f"[green]holds[/green]: every reachable state was checked ({size})")
     else:
         console.print(f"[red]{result.violated or result.outcome.value} is broken[/red] ({size})")
-        if result.trace is not None:
-            story = stories.tell(result.trace, result.violated)
-            console.print(story, markup=False, soft_wrap=True)
+        if found is not None:
+            console.print(tell(found), markup=False, soft_wrap=True)
     if (otherwise := model.ended_otherwise(result)) is not None:
         errors.print(f"marshal: {model.name} {otherwise} (spec/models.toml)")
     elif model.must_fail:

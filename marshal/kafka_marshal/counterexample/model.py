@@ -1,0 +1,150 @@
+"""The form: who took part, and what happened step by step until something did not hold.
+
+It says nothing about how a counterexample was found or how it is shown.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from typing import Any, Final, TypeAlias
+
+import attrs
+
+from kafka_marshal.core.verdicts import Accepted, Refused
+
+Expression: TypeAlias = "bool | int | str | list[Expression] | dict[str, Expression]"
+"""A TLA+ value as the Informal Trace Format writes it in JSON; see `itf`."""
+
+LOG: Final = "the log"
+"""The participant that every record goes to."""
+
+
+def spec_name(verdict: Accepted | Refused) -> str:
+    """The name that the specification has for a verdict.
+
+    >>> spec_name(Refused.LIVE_OWNER)
+    'LiveOwner'
+    """
+    return verdict.name.title().replace("_", "")
+
+
+ACCEPTED: Final = frozenset(map(spec_name, Accepted))
+REFUSED: Final = frozenset(map(spec_name, Refused))
+
+
+class Kind(enum.StrEnum):
+    """What sort of step it is, so that a drawing needs no list of actions."""
+
+    SENT = "sent"
+    """A record set out for the log."""
+    APPENDED = "appended"
+    """A record landed in the log, and was judged there."""
+    LOST = "lost"
+    """A record that was under way will not arrive. It has a `source` and no `target`."""
+    READ = "read"
+    """An instance folded a record."""
+    PROCESSED = "processed"
+    CRASHED = "crashed"
+    STARTED = "started"
+    STALLED = "stalled"
+    RESUMED = "resumed"
+    TIME = "time"
+    """Nothing but time passed."""
+    OTHER = "other"
+
+
+@attrs.frozen
+class Participant:
+    """One lifeline."""
+
+    name: str
+    """An instance id, or LOG."""
+    about: str = ""
+    """What else is known, as its client id; empty if nothing is."""
+
+
+@attrs.frozen
+class Step:
+    """One step, and the state after it. Step 0 is the beginning."""
+
+    number: int
+    action: str = ""
+    """Name of the action, as the specification has it; empty in step 0."""
+    kind: Kind = Kind.OTHER
+    sentence: str = ""
+    """Empty where there is nothing to tell, as in the first of several steps of time. Whoever makes
+    a step makes the ids in it visible; names of participants are as they are in the log."""
+    who: str | None = None
+    """The participant that acted, or whose record it is."""
+    source: str | None = None
+    """The participant that an arrow starts at; nothing if there is no arrow."""
+    target: str | None = None
+    since: int | None = None
+    """Number of the step at which what arrives now had set out: the later it lands, the longer the
+    arrow. Nothing if it set out just now, or nobody knows."""
+    offset: int | None = None
+    """Log offset of the record that landed or was read."""
+    label: str = ""
+    """A few words for a drawing."""
+    verdict: str | None = None
+    """What the record did, or the guard that refused it, as the specification names it."""
+    time: str | None = None
+    """When, as it is to be shown; nothing where time is free."""
+    state: Mapping[str, Expression] | None = None
+    """Every variable after the step; nothing if no state is known."""
+
+    @property
+    def refused(self) -> bool:
+        """A guard refused the record."""
+        return self.verdict in REFUSED
+
+
+def _numbered(_: object, attribute: attrs.Attribute[Any], steps: tuple[Step, ...]) -> None:
+    if not steps or [step.number for step in steps] != list(range(len(steps))):
+        raise ValueError(f"{attribute.name} must be numbered 0, 1, 2 and so on")
+
+
+@attrs.frozen
+class Counterexample:
+    """Something that must hold and did not, with the shortest known way there.
+
+    Raises ValueError if a step names a participant or a step that is not there.
+    """
+
+    violated: str | None
+    """Name of the property that is broken, or of the guard that refused a record; nothing where
+    the finder could not tell which of several it was."""
+    source: str
+    """Who found it: a model by name, the seed of a walk, the log of a replay."""
+    participants: tuple[Participant, ...]
+    """In the order in which they are drawn. None where nobody acts but the model itself."""
+    steps: tuple[Step, ...] = attrs.field(validator=_numbered)
+    violated_at: int | None = None
+    """The step that breaks it; nothing if no single step does, as in a loop."""
+    loop_back_to: int | None = None
+    """The step whose state follows the last one, for ever; the last itself if nothing happens any
+    more. Nothing if it does not go on for ever."""
+    about: str = ""
+    """What was being looked for, in a sentence."""
+
+    def __attrs_post_init__(self) -> None:
+        names = [participant.name for participant in self.participants]
+        if len(set(names)) < len(names):
+            raise ValueError("two participants of one name")
+        for step in self.steps:
+            for name in (step.who, step.source, step.target):
+                if name is not None and name not in names:
+                    raise ValueError(f"step {step.number}: {name!r} does not take part")
+            if step.since is not None and not 0 <= step.since < step.number:
+                raise ValueError(
+                    f"step {step.number}: set out at {step.since}, which is not before"
+                )
+        for number in (self.violated_at, self.loop_back_to):
+            if number is not None and not 0 <= number < len(self.steps):
+                raise ValueError(f"there is no step {number}")
+
+    @property
+    def told(self) -> tuple[Step, ...]:
+        """The steps that have something to tell."""
+        return tuple(step for step in self.steps if step.sentence)

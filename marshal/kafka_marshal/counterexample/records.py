@@ -1,0 +1,222 @@
+"""A counterexample made of records, where nothing but the log is known: replay, walks, runs.
+
+The states are those of the specification's MCRecords, by the same names: the claim, and the last
+record with its verdict; and the claim before it, since evidence may leave out records in between.
+What MCRecords cannot know, as a record's group, is added; "nothing" is written as the
+specification writes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+import attrs
+
+from kafka_marshal.core.invariants import broken_by
+from kafka_marshal.core.messages import Record
+from kafka_marshal.core.reducer import step
+from kafka_marshal.core.state import FENCED, Claim, Rules
+from kafka_marshal.core.verdicts import Verdict
+from kafka_marshal.counterexample import words
+from kafka_marshal.counterexample.itf import integer
+from kafka_marshal.counterexample.model import (
+    LOG,
+    Counterexample,
+    Expression,
+    Kind,
+    Participant,
+    Step,
+    spec_name,
+)
+from kafka_marshal.markup import name as visible_name
+
+NONE: Final = -1
+"""Stands for nothing where a number could be. Spec: NONE."""
+NOBODY: Final = "none"
+"""Stands for nothing where an id could be. Spec: NOBODY."""
+LATE_S: Final = 1
+"""Senders write whole seconds: a record is known to be late from here on."""
+
+
+@attrs.frozen
+class Judged:
+    """One record of the claim's log, and what it did."""
+
+    record: Record
+    before: Claim
+    after: Claim
+    verdict: Verdict
+
+
+def judge(
+    records: Iterable[Record], rules: Rules = FENCED, claim: Claim | None = None
+) -> tuple[Judged, ...]:
+    """Fold the records of one claim, in the order given."""
+    judged = []
+    before = Claim() if claim is None else claim
+    for record in records:
+        after, verdict = step(before, record, rules)
+        judged.append(Judged(record, before, after, verdict))
+        before = after
+    return tuple(judged)
+
+
+def from_records(
+    records: Iterable[Record],
+    violated: str | None,
+    source: str,
+    rules: Rules = FENCED,
+    claim: Claim | None = None,
+    about: str = "",
+) -> Counterexample:
+    """Fold records of one claim, starting from `claim`, and tell what happens.
+
+    Raises ValueError if there is no record.
+    """
+    return from_judged(judge(records, rules, claim), violated, source, about)
+
+
+def from_judged(
+    judged: Iterable[Judged], violated: str | None, source: str, about: str = ""
+) -> Counterexample:
+    """Tell records that were judged already; between two of them others may be left out.
+
+    The step at fault is the first that breaks the property, or that the guard refused; the last
+    one if none does by itself. Raises ValueError if there is no record.
+    """
+    evidence = tuple(judged)
+    if not evidence:
+        raise ValueError("a counterexample without a record")
+    instances = _participants(evidence)
+    days = {words.day(one.record.timestamp_ms) for one in evidence}
+    first = evidence[0].before
+    date = f"{min(days)}, UTC" if len(days) == 1 else "times in UTC"
+    beginning = Step(
+        number=0,
+        sentence=f"{date}: {words.standing(first)}",
+        state={
+            "before": claim_expression(first),
+            "claim": claim_expression(first),
+            "last": {"record": NONE, "verdict": "Nothing"},
+        },
+    )
+    steps = [beginning]
+    for number, one in enumerate(evidence, start=1):
+        steps.append(_step(number, one, evidence, instances, with_day=len(days) > 1))
+    return Counterexample(
+        violated=violated,
+        source=source,
+        participants=(*instances.values(), Participant(LOG)),
+        steps=tuple(steps),
+        violated_at=_at_fault(evidence, violated),
+        about=about,
+    )
+
+
+def _participants(evidence: tuple[Judged, ...]) -> dict[str, Participant]:
+    """Every sender, by instance id; its name is the id, unless the log itself has that name."""
+    found: dict[str, Participant] = {}
+    for one in evidence:
+        message = one.record.message
+        if message.instance_id not in found:
+            name = message.instance_id
+            while name == LOG or any(name == other.name for other in found.values()):
+                name += " (an instance)"
+            found[message.instance_id] = Participant(
+                name, f"client {visible_name(message.client_id)}"
+            )
+    return found
+
+
+def _step(
+    number: int,
+    one: Judged,
+    evidence: tuple[Judged, ...],
+    instances: Mapping[str, Participant],
+    with_day: bool,
+) -> Step:
+    record = one.record
+    sentence = words.landed(record, one.verdict, one.before, one.after)
+    since = _set_out_after(number, evidence)
+    if since is not None:
+        late_s = record.timestamp_ms // 1000 - record.message.unix_s
+        sentence += f"; by its sender's clock it was written {late_s} s before"
+    sender = instances[record.message.instance_id].name
+    time = words.clock(record.timestamp_ms)
+    return Step(
+        number=number,
+        action="Append",
+        kind=Kind.APPENDED,
+        sentence=sentence,
+        who=sender,
+        source=sender,
+        target=LOG,
+        since=since,
+        offset=record.offset,
+        label=words.described(record),
+        verdict=spec_name(one.verdict),
+        time=f"{words.day(record.timestamp_ms)} {time}" if with_day else time,
+        state={
+            "before": claim_expression(one.before),
+            "claim": claim_expression(one.after),
+            "last": {"record": record_expression(record), "verdict": spec_name(one.verdict)},
+        },
+    )
+
+
+def _set_out_after(number: int, evidence: tuple[Judged, ...]) -> int | None:
+    """The step that the record was under way at: another landed when it had been written.
+
+    Only its sender's clock tells, so nothing is told of records that overtook it by less than the
+    second to which that clock is written.
+    """
+    written_ms = (evidence[number - 1].record.message.unix_s + LATE_S) * 1000
+    for earlier in range(1, number):
+        if evidence[earlier - 1].record.timestamp_ms >= written_ms:
+            return earlier - 1
+    return None
+
+
+def _at_fault(evidence: tuple[Judged, ...], violated: str | None) -> int:
+    for number, one in enumerate(evidence, start=1):
+        broken = broken_by(one.before, one.record, one.after, one.verdict)
+        if violated in (spec_name(one.verdict), *(prop.value for prop in broken)):
+            return number
+    return len(evidence)
+
+
+_IDS = frozenset({"owner_instance", "owner_client", "pauser"})
+
+
+def claim_expression(claim: Claim) -> Expression:
+    """A claim as the specification's record of the same fields."""
+    return {
+        field: _nothing_is(NOBODY if field in _IDS else NONE, value)
+        for field, value in attrs.asdict(claim).items()
+    }
+
+
+def record_expression(record: Record) -> Expression:
+    """A record as the specification's, with what it leaves out of the one key it has."""
+    message = attrs.asdict(record.message)
+    return {
+        "offset": integer(record.offset),
+        "timestamp_ms": integer(record.timestamp_ms),
+        "partition": integer(record.partition),
+        "headers": {
+            name: _nothing_is(NONE, value) for name, value in attrs.asdict(record.headers).items()
+        },
+        "message": {
+            "type": type(record.message).__name__,
+            **{name: _nothing_is(NONE, value) for name, value in message.items()},
+            "offset": _nothing_is(NONE, message.get("offset")),
+            "expires_unix_s": _nothing_is(NONE, message.get("expires_unix_s")),
+        },
+    }
+
+
+def _nothing_is(nothing: Expression, value: Any) -> Expression:
+    if value is None:
+        return nothing
+    return integer(value) if type(value) is int else value

@@ -1,0 +1,45 @@
+"""A counterexample as plain text: one line a step, and what is wrong at its end.
+
+It knows only what a `Counterexample` says of itself; the sentences are its finder's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kafka_marshal.counterexample.model import REFUSED, Counterexample, Step
+
+
+def tell(counterexample: Counterexample) -> str:
+    """The story, numbered as the steps are."""
+    width = len(str(counterexample.steps[-1].number))
+    lines = [f"{step.number:>{width}}  {timed(step)}" for step in counterexample.told]
+    lines += [f"{'':{width}}  {line}" for line in ending(counterexample)]
+    return "\n".join(lines)
+
+
+def timed(step: Step) -> str:
+    """A step's sentence, behind its time if it has one."""
+    return step.sentence if step.time is None else f"{step.time}  {step.sentence}"
+
+
+def ending(counterexample: Counterexample) -> Iterator[str]:
+    """How it goes on, and what is wrong with it."""
+    back_to, last = counterexample.loop_back_to, counterexample.steps[-1].number
+    if back_to == last:
+        yield "From here on nothing happens any more."
+    elif back_to is not None:
+        again = f"step {last}" if back_to + 1 == last else f"steps {back_to + 1} to {last}"
+        yield f"From here on {again} again, for ever."
+    if counterexample.violated is not None:
+        yield wrong(counterexample)
+
+
+def wrong(counterexample: Counterexample) -> str:
+    """What is wrong, in a sentence."""
+    violated = counterexample.violated
+    if violated is None:
+        return "Something that must hold does not."
+    if violated in REFUSED:
+        return f"{violated} refused a record."
+    return f"{violated} does not hold."
