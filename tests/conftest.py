@@ -1,4 +1,15 @@
 import pytest
+from hypothesis import Phase, settings
+
+# `make mutants`: the same examples for every mutant, and no verdict that depends on how busy the
+# machine is. Shrinking would only say more nicely what is wrong with a mutant.
+settings.register_profile(
+    "mutants",
+    derandomize=True,
+    database=None,
+    deadline=None,
+    phases=(Phase.explicit, Phase.generate),
+)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -111,3 +111,11 @@ def test_the_originals_rules_break_it(broken: Property) -> None:
 def test_a_broken_step_breaks_it(broken: Property) -> None:
     before, message, after, verdict = BY_A_BROKEN_STEP[broken]
     assert broken in broken_by(before, Record(0, 2, 2000, message), after, verdict)
+
+
+def test_a_win_that_does_not_raise_the_epoch_breaks_monotone_epoch() -> None:
+    """The offset of a win is above every earlier one: at the same offset it would win twice."""
+    before = Claim(epoch=2, position=5, clock_ms=1000)
+    after = attrs.evolve(OWNED, epoch=2)
+    record = Record(0, 2, 2000, SUCCESSOR)
+    assert Property.MONOTONE_EPOCH in broken_by(before, record, after, Accepted.CLAIMED)

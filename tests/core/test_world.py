@@ -1,3 +1,4 @@
+import attrs
 import pytest
 
 from kafka_marshal import (
@@ -9,6 +10,7 @@ from kafka_marshal import (
     ReadTwice,
     Record,
     Refused,
+    Transition,
     World,
     decode,
 )
@@ -53,6 +55,34 @@ def test_a_claim_first_seen_later_has_the_pause_behind_it() -> None:
     assert outcome.verdict is Refused.IS_PAUSED
     assert world.claim(ClaimKey("g", "t", 0)).clock_ms == 5000
     assert world.apply(cp(2, at_ms=9000)).verdict is Accepted.CLAIMED
+
+
+def test_a_claim_first_seen_later_has_every_release_group_behind_it() -> None:
+    earlier = record(0, RG.format(until=9), at_ms=5000)
+    world = folded(earlier, record(1, RG.format(until=9), at_ms=1000))
+    assert world.claim(ClaimKey("g", "t", 0)).clock_ms == 5000
+
+
+def test_the_pause_of_a_claim_first_seen_later_is_cut_by_the_worlds_rules() -> None:
+    world = World(attrs.evolve(FENCED, pause_max_ms=500))
+    world.apply(record(0, RG.format(until=9), at_ms=1000))
+    assert world.claim(ClaimKey("g", "t", 0)).paused_until_ms == 1500
+
+
+def test_an_outcome_says_what_every_claim_was_and_is() -> None:
+    world = folded(cp(0))
+    before = world.claim(ClaimKey("g", "t", 0))
+    for each in (cp(1), record(2, RG.format(until=9))):
+        [transition] = world.apply(each).transitions
+        after = world.claim(ClaimKey("g", "t", 0))
+        assert transition == Transition(ClaimKey("g", "t", 0), before, after)
+        before = after
+
+
+def test_a_group_is_its_own_claims() -> None:
+    world = folded(cp(0), cp(1, topic="u"), cp(2, group="h"))
+    assert [key.topic for key in world.group("g")] == ["t", "u"]
+    assert world.group("h") == {ClaimKey("h", "t", 0): world.claim(ClaimKey("h", "t", 0))}
 
 
 def test_an_unknown_claim_is_nobodys() -> None:

@@ -1,0 +1,114 @@
+"""A few thousand of TLC's transitions, so that a record meets a claim in every way that matters.
+
+TLC exports some 200,000 triples, most of which differ in nothing that a rule asks for. This room
+says what a rule can ask (who sent it, which side of each edge a number is on) and keeps triples
+until every two answers that occur together in the export, with some verdict, are in the sample.
+`make triples` writes it to `tests/data/triples.jsonl.gz`, and `test_triples.py` holds that file
+against the export.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Hashable, Mapping
+from itertools import combinations
+from pathlib import Path
+
+import attrs
+from tests import triples
+from tests.triples import Triple
+
+from kafka_marshal import Claim, ReleaseGroup
+from kafka_marshal.core.messages import NOT_DECIMAL
+from model_tests.exports import Exported, export_all
+
+
+def side(value: float | None, edge: float | None) -> str:
+    """On which side of an edge a number is; `none` if there is no number or no edge."""
+    if value is None or edge is None:
+        return "none"
+    return "below" if value < edge else "at" if value == edge else "above"
+
+
+def kind(header: int | None) -> str:
+    """What a header can be, before anybody looks at its number."""
+    return "absent" if header is None else "odd" if header == NOT_DECIMAL else "given"
+
+
+def named(header: int | None, claim: Claim, offset: int) -> tuple[str, ...]:
+    """What a header that names a log offset can be: the current epoch, an old one, the future."""
+    if header is None or header == NOT_DECIMAL:
+        return (kind(header),)
+    return (side(header, claim.epoch), side(header, offset))
+
+
+def situation(triple: Triple) -> Hashable:
+    """What was asked and what came of it: the sample has every two answers in every situation."""
+    return triple.rules.rule_set, type(triple.record.message), triple.verdict
+
+
+def answers(triple: Triple) -> tuple[Hashable, ...]:
+    """Everything that a rule asks about a claim and a record, and the effect."""
+    claim, record, rules = triple.before, triple.record, triple.rules
+    message, headers = record.message, record.headers
+    clock_ms = max(claim.clock_ms, record.timestamp_ms)
+    until_ms = message.expires_unix_s * 1000 if isinstance(message, ReleaseGroup) else None
+    offset = getattr(message, "offset", None)
+    since = claim.last_heartbeat_ms
+    return (
+        message.version,
+        # Who.
+        (message.instance_id == claim.owner_instance, message.client_id == claim.owner_client),
+        (message.instance_id == claim.pauser, claim.owner_instance == claim.pauser),
+        # The claim.
+        (claim.owned, claim.won_with_headers, claim.pauser is None),
+        # Headers.
+        headers.present,
+        tuple(kind(value) for value in attrs.astuple(headers)),
+        named(headers.epoch, claim, record.offset),
+        named(headers.seen, claim, record.offset),
+        named(headers.supersedes, claim, record.offset),
+        # Numbers.
+        (side(offset, claim.position), side(offset, 0)),
+        side(record.timestamp_ms, claim.clock_ms),
+        side(None if since is None else clock_ms - since, rules.stale_after_ms),
+        side(clock_ms, claim.paused_until_ms),
+        (side(until_ms, clock_ms), side(until_ms, clock_ms + rules.pause_max_ms)),
+        # The effect.
+        tuple(
+            field.name
+            for field in attrs.fields(Claim)
+            if getattr(triple.after, field.name) != getattr(claim, field.name)
+        ),
+    )
+
+
+def chosen(exports: Mapping[str, Exported]) -> list[Triple]:
+    """The same triples for the same export, in whatever order its rows are."""
+    first: dict[Hashable, tuple[str, Triple]] = {}
+    for triple in (triple for exported in exports.values() for triple in exported.triples):
+        key, text = (situation(triple), answers(triple)), triples.line(triple)
+        if key not in first or text < first[key][0]:
+            first[key] = text, triple
+    seen: set[Hashable] = set()
+    kept = []
+    for _, triple in sorted(first.values(), key=lambda each: each[0]):
+        pairs = {(situation(triple), pair) for pair in combinations(enumerate(answers(triple)), 2)}
+        if not pairs <= seen:
+            seen |= pairs
+            kept.append(triple)
+    return kept
+
+
+def main() -> None:
+    """Write the sample: `make triples`."""
+    with tempfile.TemporaryDirectory() as folder:
+        exports = export_all(Path(folder))
+    kept = chosen(exports)
+    triples.write(kept)
+    of = sum(len(exported.triples) for exported in exports.values())
+    print(f"{len(kept):,} of {of:,} triples in {triples.PATH.name}")
+
+
+if __name__ == "__main__":
+    main()

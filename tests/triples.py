@@ -1,0 +1,116 @@
+"""Transitions of the specification as TLC took them, kept in a file: claim, record, next claim.
+
+This room reads and writes `tests/data/triples.jsonl.gz`. It does not know how the rows were chosen
+(`model_tests/sample.py` does) nor what judges them. With the file, the reducer is held against the
+specification where there is no Java, and in a second.
+"""
+
+from __future__ import annotations
+
+import functools
+import gzip
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from kafka_marshal import (
+    FENCED,
+    ORIGINAL,
+    Accepted,
+    Claim,
+    ClaimingMessages,
+    ClaimingPartition,
+    Headers,
+    Heartbeat,
+    Message,
+    Record,
+    Refused,
+    ReleaseGroup,
+    ReleasingPartition,
+    Rules,
+    Verdict,
+)
+
+PATH = Path(__file__).parent / "data" / "triples.jsonl.gz"
+RULES = {rules.rule_set.value: rules for rules in (FENCED, ORIGINAL)}
+VERDICTS: dict[str, Verdict] = {each.value: each for kind in (Accepted, Refused) for each in kind}
+MESSAGES: dict[str, type[Message]] = {
+    kind.__name__: kind
+    for kind in (
+        *(Heartbeat, ClaimingPartition, ReleasingPartition),
+        *(ClaimingMessages, ReleaseGroup),
+    )
+}
+
+
+@attrs.frozen
+class Triple:
+    """One transition of the specification, in Python's words."""
+
+    rules: Rules
+    before: Claim
+    record: Record
+    after: Claim
+    verdict: Verdict
+
+
+@functools.cache
+def read(path: Path = PATH) -> tuple[Triple, ...]:
+    """Every triple in the file."""
+    with gzip.open(path, "rt", encoding="utf-8") as lines:
+        return tuple(_triple(json.loads(line)) for line in lines)
+
+
+def write(triples: Iterable[Triple], path: Path = PATH) -> None:
+    """Write them sorted, so that the same triples are the same bytes."""
+    text = "".join(f"{line}\n" for line in sorted(map(line, triples)))
+    path.write_bytes(gzip.compress(text.encode("utf-8"), mtime=0))
+
+
+def line(triple: Triple) -> str:
+    """One triple as JSON. What has its default value is left out."""
+    rules, record = triple.rules, triple.record
+    row = {
+        "rules": rules.rule_set.value,
+        "heartbeat_interval_ms": rules.heartbeat_interval_ms,
+        "pause_max_ms": rules.pause_max_ms,
+        "before": _given(triple.before),
+        "record": {
+            **_given(record, leave_out=("message", "headers")),
+            "headers": _given(record.headers),
+            "type": type(record.message).__name__,
+            "message": _given(record.message),
+        },
+        "after": _given(triple.after),
+        "verdict": triple.verdict.value,
+    }
+    return json.dumps(row, separators=(",", ":"))
+
+
+def _given(value: attrs.AttrsInstance, leave_out: tuple[str, ...] = ()) -> dict[str, Any]:
+    return {
+        field.name: getattr(value, field.name)
+        for field in attrs.fields(type(value))
+        if field.name not in leave_out and getattr(value, field.name) != field.default
+    }
+
+
+def _triple(row: dict[str, Any]) -> Triple:
+    record = row["record"]
+    durations = {name: row[name] for name in ("heartbeat_interval_ms", "pause_max_ms")}
+    return Triple(
+        attrs.evolve(RULES[row["rules"]], **durations),
+        Claim(**row["before"]),
+        Record(
+            partition=record["partition"],
+            offset=record["offset"],
+            timestamp_ms=record["timestamp_ms"],
+            message=MESSAGES[record["type"]](**record["message"]),
+            headers=Headers(**record["headers"]),
+        ),
+        Claim(**row["after"]),
+        VERDICTS[row["verdict"]],
+    )
