@@ -12,7 +12,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 # What is checked is what exists: a room that a branch does not have yet is no error.
 CODE := $(wildcard marshal tests model_tests tools benchmarks)
 
-.PHONY: help setup check test spec model demo golden bench-reducer docs lock clean
+.PHONY: help setup check test spec model demo golden triples mutants bench-reducer docs lock clean
 
 help: ## Print this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -60,6 +60,12 @@ demo: setup ## Check two models, replay the bundled captures on Spark, show the 
 
 golden: setup ## Rewrite the whiteboard stories in tests/golden; review them as a diff
 	$(BIN)/python -m pytest tests/test_golden.py --update-golden
+
+triples: setup ## Rewrite tests/data/triples.jsonl.gz, the sample of TLC's transitions
+	$(BIN)/python -m model_tests.sample
+
+mutants: setup ## Mutants of everything, and what kills each; fails if one survives unexplained
+	$(BIN)/python -m model_tests.mutants
 
 bench-reducer: setup ## Decode and step a million records in plain CPython
 	$(BIN)/python benchmarks/bench_reducer.py
