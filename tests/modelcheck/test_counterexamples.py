@@ -202,6 +202,13 @@ def test_a_model_without_instances_has_a_story_and_no_lifelines() -> None:
     assert tell(found) == stories.tell(trace)
 
 
+def test_an_instance_that_never_does_anything_has_no_lifeline() -> None:
+    idle = State("", {"log": (), "outbox": record(a1=(), b1=())})
+    sends = State("SendHeartbeat", {"log": (), "outbox": record(a1=(), b1=(sent("b1"),))})
+    found = counterexamples.of_trace(Trace((idle, sends)), "P", "a test")
+    assert [who.name for who in found.participants] == ["b1", LOG]
+
+
 def test_clients_are_known_by_what_they_sent() -> None:
     document = Path(__file__).parent / "data" / "document_amo.json"
     trace = traces.loads(document.read_text())

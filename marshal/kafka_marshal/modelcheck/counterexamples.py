@@ -57,14 +57,17 @@ def of_trace(trace: Trace, violated: str | None, source: str, about: str = "") -
     instances = _instances(trace)
     keeps_log = any("log" in state.variables for state in trace.states)
     reader = _Reader(instances, keeps_log)
+    steps = tuple(
+        reader.step(number, trace.states, told.get(number, ""))
+        for number in range(len(trace.states))
+    )
+    # Who never does anything may not even have been started.
+    acting = [instances[name] for name in instances if any(step.who == name for step in steps)]
     return Counterexample(
         violated=violated,
         source=source,
-        participants=(*instances.values(), *([Participant(LOG)] if keeps_log or instances else [])),
-        steps=tuple(
-            reader.step(number, trace.states, told.get(number, ""))
-            for number in range(len(trace.states))
-        ),
+        participants=(*acting, *([Participant(LOG)] if keeps_log or instances else [])),
+        steps=steps,
         violated_at=None if trace.back_to is not None else len(trace.states) - 1,
         loop_back_to=trace.back_to,
         about=about,
@@ -79,7 +82,7 @@ def _told(trace: Trace, violated: str | None) -> dict[int, str]:
 
 
 def _instances(trace: Trace) -> dict[str, Participant]:
-    """Return who takes part, by name: who may send, or where nobody may, who sent."""
+    """Return who may take part, by name: who can send, and whoever sent."""
     clients: dict[str, str] = {}
     names: list[str] = []
     for state in trace.states:
