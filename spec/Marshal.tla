@@ -369,13 +369,19 @@ Truncate ==
     /\ mishaps' = [mishaps EXCEPT !.cuts = @ + 1]
     /\ UNCHANGED <<status, consumers, outbox, processed, now>>
 
+\* It folds anew under a new instance id.  Under the old one it would take the grants that
+\* are still in the log, which it has processed, for its own.
+Successors(i) == {j \in Instances : status[j] = "unborn" /\ ClientOf[j] = ClientOf[i]}
+
 \* Whoever fetches next is told, drops everything and folds anew.
 Refold(i) ==
     /\ i \in unaware
     /\ status[i] = "up"
-    /\ Becomes(i, NewConsumer(0))
+    /\ \E j \in Successors(i) :
+           /\ status' = [status EXCEPT ![i] = "crashed", ![j] = "up"]
+           /\ consumers' = [consumers EXCEPT ![i] = NewConsumer(0), ![j] = NewConsumer(0)]
     /\ unaware' = unaware \ {i}
-    /\ UNCHANGED <<log, history, verdicts, status, outbox, processed, mishaps, now>>
+    /\ UNCHANGED <<log, history, verdicts, outbox, processed, mishaps, now>>
 
 \* Once everything that can expire has expired, more time changes nothing.
 LastTimestamp == IF log = <<>> THEN Start ELSE log[Length(log)].timestamp_ms

@@ -40,10 +40,13 @@ SetByAdmin(k) ==
 \* The tenure under which an instance acts: the offset of the last record that changed
 \* the owner, in what it has read.  Under the fenced rules that is the epoch.
 TenureOf(i) ==
-    LET begun == {k \in 1 .. View(i) : IsWin(k) \/ verdicts[k] = "Overwritten"}
+    LET begun == {k \in 1 .. Min(View(i), Last) : IsWin(k) \/ verdicts[k] = "Overwritten"}
     IN  IF begun = {} THEN NONE ELSE CHOOSE k \in begun : \A l \in begun : l <= k
 
-WouldAct(i) == status[i] = "up" /\ ActsNow(i)
+\* Who reads a log that is no longer there has not been told yet.
+IsAware(i) == status[i] = "up" /\ i \notin unaware
+
+WouldAct(i) == IsAware(i) /\ ActsNow(i)
 
 (***************************************************************************)
 (* Safety.                                                                 *)
@@ -91,12 +94,14 @@ SetBackOver(m) ==
 
 AtMostOnce == Mode = "AMO" => \A m \in Messages : processed[m] <= 1 + SetBackOver(m)
 
-\* ALO: every message below the position was processed, or an administrator jumped it.
-Jumped ==
-    UNION {Before(k).position .. After(k).position - 1 : k \in {l \in Records : SetByAdmin(l)}}
+\* ALO: whenever the position passed a message, the message was processed, or an
+\* administrator jumped it.  Asked for again by a position that was set back, it is
+\* processed again before it is passed again.
+TimesPassed(m) ==
+    Cardinality({k \in Records :
+        Before(k).position <= m /\ m < After(k).position /\ ~SetByAdmin(k)})
 
-NoneSkipped ==
-    Mode = "ALO" => \A m \in 0 .. Latest.position - 1 : processed[m] > 0 \/ m \in Jumped
+NoneSkipped == Mode = "ALO" => \A m \in Messages : processed[m] >= TimesPassed(m)
 
 \* ALO: every epoch after the first repeats at most one window.
 Repeats == SumOver(LAMBDA m : Max(processed[m] - 1, 0), Messages)
@@ -109,27 +114,36 @@ AskedAgain == SumOver(SetBack, Records)
 ReprocessingBound ==
     Mode = "ALO" => Repeats <= Window * Max(Epochs - 1, 0) + AskedAgain
 
-\* ALO: a tenure that ended in a release repeats nothing, whoever comes next: sharper
-\* than the bound, and what R7 is for.
+\* ALO: a tenure that ended in a release repeats nothing but what was asked for again,
+\* whoever comes next: sharper than the bound, and what R7 is for.
 EndedInRelease(win) ==
-    LET ends == {k \in 1 .. win - 1 : verdicts[k] \in {"Released", "GroupReleased"}}
+    LET ends == {k \in 1 .. win - 1 :
+                     verdicts[k] \in {"Released", "PositionSet", "GroupReleased"}}
     IN  /\ verdicts[win] = "Claimed"
         /\ \/ ends = {}
-           \/ verdicts[CHOOSE k \in ends : \A l \in ends : l <= k] = "Released"
+           \/ verdicts[CHOOSE k \in ends : \A l \in ends : l <= k] # "GroupReleased"
 
 ReleaseRepeatsNothing ==
-    Mode = "ALO" /\ AskedAgain = 0 =>
+    Mode = "ALO" =>
         Repeats <= Window * Cardinality({k \in Records : IsWin(k) /\ ~EndedInRelease(k)})
+                   + AskedAgain
 
-\* What an administrator set stays until the owner of a later tenure moves it.
+\* What an administrator set stays until the owner of a later tenure moves it.  A record
+\* with an epoch was sent in that tenure; of one without nobody can say more than that
+\* its sender has won since.
+SentSince(set, k) ==
+    \E win \in set + 1 .. k - 1 :
+        /\ IsWin(win)
+        /\ SenderOf(win) = SenderOf(k)
+        /\ HasEpoch(log[k]) => log[k].headers.epoch = log[win].offset
+
 SetPositionSticksAt(k) ==
     \A l \in 1 .. k :
         /\ SetByAdmin(l)
         /\ \A between \in l + 1 .. k :
                \/ ~Obeyed(between)
                \/ TypeOf(between) \in {"ClaimingPartition", "ReleaseGroup"}
-               \/ ~\E win \in l + 1 .. between - 1 :
-                       IsWin(win) /\ SenderOf(win) = SenderOf(between)
+               \/ ~SentSince(l, between)
         => After(k).position = log[l].message.offset
 
 SetPositionSticks == ForLast(SetPositionSticksAt)
@@ -158,14 +172,15 @@ PauseHoldsAt(k) ==
 
 PauseHolds == ForLast(PauseHoldsAt)
 
-\* Two readers of the same records agree about the owner.
+\* Two readers of the same records agree about the owner: of the same number of records,
+\* and of this log.
 OwnerSeenBy(i) ==
     IF Rules = "fenced" \/ ClaimedAt(KnownBy(i), Seconds(OwnClock(i)))
     THEN KnownBy(i).owner_instance ELSE NOBODY
 
 ReadersAgree ==
     \A i, j \in Instances :
-        View(i) = View(j) /\ status[i] = "up" /\ status[j] = "up"
+        View(i) = View(j) /\ IsAware(i) /\ IsAware(j)
         => OwnerSeenBy(i) = OwnerSeenBy(j)
 
 \* Under any time that is measured: an owner that another client displaces had been
@@ -182,6 +197,24 @@ LiveOwnerKeptAt(k) ==
 
 LiveOwnerKept == ForLast(LiveOwnerKeptAt)
 
+Displaces(k) == IsWin(k) /\ IsOwned(Before(k)) /\ SenderOf(k) # Before(k).owner_instance
+
+\* R9, under any time that is measured: while heartbeats of an original's client keep
+\* coming, from whichever of its instances, no other client displaces it.
+OriginalKeptAt(k) ==
+    /\ Displaces(k)
+    /\ log[k].message.client_id # Before(k).owner_client
+    /\ ~Before(k).won_with_headers
+    => \A l \in 1 .. k - 1 :
+           /\ TypeOf(l) = "Heartbeat"
+           /\ ~log[l].headers.present
+           /\ log[l].message.client_id = Before(k).owner_client
+           /\ \A other \in l + 1 .. k - 1 : After(other).owner_client = Before(k).owner_client
+           /\ Before(l).owner_client = Before(k).owner_client
+           => log[k].timestamp_ms - log[l].timestamp_ms > 2 * HeartbeatIntervalMs
+
+OriginalKept == ForLast(OriginalKeptAt)
+
 \* A release frees only the tenure of the instance that last won a claim.
 ReleasedByWinnerAt(k) ==
     TypeOf(k) = "ReleasingPartition" /\ Obeyed(k) =>
@@ -197,8 +230,6 @@ SaysStale(k) ==
     IF TimeIsFree
     THEN log[k].stale
     ELSE After(k).clock_ms - Before(k).last_heartbeat_ms > 2 * HeartbeatIntervalMs
-
-Displaces(k) == IsWin(k) /\ IsOwned(Before(k)) /\ SenderOf(k) # Before(k).owner_instance
 
 \* R1, for every clock: another client displaces only an owner that is stale.
 FreshOwnerKeptAt(k) ==
@@ -245,6 +276,14 @@ Fairness ==
 
 FairSpec == Spec /\ Fairness
 
+\* Whoever may process does, and says so.
+FairWork ==
+    \A i \in Instances :
+        /\ WF_vars(Process(i))
+        /\ WF_vars(ProcessGrant(i))
+        /\ WF_vars(SendHeartbeat(i))
+        /\ WF_vars(SendClaimingMessages(i))
+
 SomebodyStaysUp == \E i \in Instances \ Admins : <>[](status[i] = "up")
 
 \* Dead is crashed, or stalled for good.
@@ -253,6 +292,17 @@ DeadOwnerReplaced ==
         \A i \in Instances : ~<>[](Latest.owner_instance = i /\ status[i] # "up")
 
 FreeClaimTaken == SomebodyStaysUp => []<>IsOwned(Latest)
+
+\* R1a.  An owner that is up and sent its release acts no longer under that epoch.  If the
+\* release was lost, the claim does not stay like that.
+ResignedOwnerReplaced ==
+    SomebodyStaysUp =>
+        \A i \in Instances :
+            ~<>[](/\ Latest.owner_instance = i
+                  /\ status[i] = "up"
+                  /\ HasResigned(Me(i), consumers[i], Latest))
+
+EverythingProcessed == SomebodyStaysUp => <>(\A m \in Messages : processed[m] > 0)
 
 (***************************************************************************)
 (* What must be reachable.  Each of these must fail: an action or a verdict*)
@@ -274,6 +324,13 @@ NeverCrash        == \A i \in Instances : status[i] # "crashed"
 NeverRestart      == \A i \in Instances \ StartsUp : status[i] = "unborn"
 NeverStall        == \A i \in Instances : status[i] # "stalled"
 NeverResume       == mishaps.stalls > 0 => \E i \in Instances : status[i] \in {"stalled", "crashed"}
+NeverSendAnything == [][~\E i \in Instances : SendAnything(i)]_vars
+NeverGiveUp       == [][~\E i \in Instances : GiveUp(i)]_vars
+NeverAppendCopy   == mishaps.copies = 0
+NeverLose         == mishaps.losses = 0
+NeverJoin         == \A i \in JoinsLate : status[i] = "unborn"
+NeverTruncate     == mishaps.cuts = 0
+NeverRefold       == [][~\E i \in Instances : Refold(i)]_vars
 NeverTick         == now = IF TimeIsFree THEN 0 ELSE Start
 
 =============================================================================
