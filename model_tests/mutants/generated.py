@@ -49,6 +49,7 @@ addopts = ["--import-mode=importlib"]
 """
 
 KILLED = frozenset({"killed", "timeout", "segfault"})
+NO_TESTS = "no tests"
 NOT_DECORATORS = frozenset({"staticmethod", "classmethod", "overload"})
 
 
@@ -63,6 +64,20 @@ class Change:
     becomes: str
     """The lines as the mutant has them."""
 
+    @property
+    def module(self) -> str:
+        """As in `core.fenced`."""
+        return ".".join(self.function.split(".")[:2])
+
+    @property
+    def room(self) -> str:
+        """As in `core`."""
+        return self.function.split(".")[0]
+
+    def is_in(self, name: str) -> bool:
+        """Whether it is in this module, or in this room."""
+        return name in (self.module, self.room)
+
 
 @attrs.frozen
 class Mutant:
@@ -76,11 +91,6 @@ class Mutant:
     def killed(self) -> bool:
         """Some test failed, or never ended."""
         return self.status in KILLED
-
-    @property
-    def module(self) -> str:
-        """The module that it mutates, as in `core.fenced`."""
-        return ".".join(self.change.function.split(".")[:2])
 
 
 @attrs.frozen
@@ -107,12 +117,16 @@ def survivors(path: Path = SURVIVORS) -> tuple[Survivor, ...]:
 def unexplained(mutants: Iterable[Mutant], listed: Iterable[Survivor]) -> list[str]:
     """Sentences about every survivor that is not listed and every one listed that is none.
 
-    A change can occur twice in one function; then as many are listed as survive.
+    A change can occur twice in one function; then as many are listed as survive. A function that no
+    test calls is one sentence, whatever mutmut made of it.
     """
-    alive = Counter(mutant.change for mutant in mutants if not mutant.killed)
+    mutants = list(mutants)
+    uncalled = Counter(mutant.change.function for mutant in mutants if mutant.status == NO_TESTS)
+    alive = Counter(m.change for m in mutants if not m.killed and m.status != NO_TESTS)
     known = Counter(survivor.change for survivor in listed)
     new, gone = (sorted(each.elements()) for each in (alive - known, known - alive))
     return [
+        *(f"no test calls {function}: {n} mutants" for function, n in sorted(uncalled.items())),
         *(f"survives, and is not in {SURVIVORS.name}: {in_words(change)}" for change in new),
         *(f"is in {SURVIVORS.name}, and does not survive: {in_words(change)}" for change in gone),
     ]

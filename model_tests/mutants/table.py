@@ -7,7 +7,6 @@ killer judges, is in the other rooms. A new registry is a line in `HAND_MADE`, a
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 
 import attrs
@@ -82,26 +81,22 @@ def _named(mutant: HandMade, killer: Killer, wrong: list[str]) -> list[Property]
 def of_generated(
     mutants: Sequence[Mutant], listed: Sequence[Survivor]
 ) -> tuple[list[str], list[str]]:
-    """Lines about mutmut's mutants, module by module, and a sentence about each fault."""
-    by_module = defaultdict(list)
-    for mutant in mutants:
-        by_module[mutant.module].append(mutant)
-    lines = [f"{'module':24}{'mutants':>8}{'killed':>8}{'equivalent':>12}{'score':>8}"]
+    """Lines about mutmut's mutants, by module and by room, and a sentence about each fault."""
     wrong = unexplained(mutants, listed)
-    for module, made in [*sorted(by_module.items()), ("all", list(mutants))]:
-        same = sum(module in ("all", _module(survivor)) for survivor in listed)
+    lines = [f"{'':24}{'mutants':>8}{'killed':>8}{'equivalent':>12}{'score':>8}"]
+    modules = sorted({mutant.change.module for mutant in mutants})
+    rooms = sorted({mutant.change.room for mutant in mutants})
+    for name in [*modules, *rooms]:
+        made = [mutant for mutant in mutants if mutant.change.is_in(name)]
         killed = sum(mutant.killed for mutant in made)
-        score = killed / len(made) if made else 0.0
-        lines.append(f"{module:24}{len(made):8}{killed:8}{same:12}{score:8.1%}")
-        if score < SCORE_MIN:
-            wrong.append(f"{module}: {score:.1%} of mutmut's are killed, not {SCORE_MIN:.0%}")
+        same = sum(survivor.change.is_in(name) for survivor in listed)
+        score = killed / len(made)
+        lines.append(f"{name:24}{len(made):8}{killed:8}{same:12}{score:8.1%}")
+        if name in rooms and score < SCORE_MIN:
+            wrong.append(f"{name}: {score:.1%} of mutmut's are killed, not {SCORE_MIN:.0%}")
     lines += ["", "Equivalent, so nothing can kill them:"]
     lines += [f"  {in_words(each.change)}\n      {each.equivalent}" for each in listed]
     return lines, wrong
-
-
-def _module(survivor: Survivor) -> str:
-    return ".".join(survivor.change.function.split(".")[:2])
 
 
 def laid_out(rows: Sequence[Row]) -> list[str]:

@@ -47,5 +47,5 @@ def test_one_header_that_is_not_decimal_refuses_the_owner(message: Message, name
 @pytest.mark.parametrize("name", NUMBERS)
 def test_a_release_group_is_accepted_whatever_its_headers_say(name: str) -> None:
     message = ReleaseGroup(0, 1, "a1", "admin", "g", "", 0, 9)  # type: ignore[arg-type]
-    odd = Headers(present=True, **{name: NOT_DECIMAL})  # type: ignore[arg-type]
+    odd = Headers(present=True, **{name: NOT_DECIMAL})
     assert judged(message, odd) is Accepted.GROUP_RELEASED

@@ -26,7 +26,7 @@ def test_a_duration_is_finite_and_greater_than_0(duration: str, value: float) ->
 
 def test_a_brokers_clock_may_never_step_back_but_not_by_less() -> None:
     assert attrs.evolve(FENCED, clock_rewind_max_ms=0).clock_rewind_max_ms == 0
-    with pytest.raises(ValueError, match="^clock_rewind_max_ms must be at least 0, not -1$"):
+    with pytest.raises(ValueError, match=r"^clock_rewind_max_ms must be at least 0, not -1$"):
         attrs.evolve(FENCED, clock_rewind_max_ms=-1)
 
 
