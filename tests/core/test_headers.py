@@ -16,9 +16,12 @@ from kafka_marshal import (
     Refused,
     ReleaseGroup,
     ReleasingPartition,
+    RuleSet,
     step,
 )
+from kafka_marshal.core.fenced import has_bad_headers
 from kafka_marshal.core.messages import NOT_DECIMAL
+from tests import triples
 
 NUMBERS = [each.name for each in attrs.fields(Headers) if each.name != "present"]
 OWNER = (1, 1, "i1", "c1", "g", "t", 0)
@@ -49,3 +52,17 @@ def test_a_release_group_is_accepted_whatever_its_headers_say(name: str) -> None
     message = ReleaseGroup(0, 1, "a1", "admin", "g", "", 0, 9)  # type: ignore[arg-type]
     odd = Headers(present=True, **{name: NOT_DECIMAL})
     assert judged(message, odd) is Accepted.GROUP_RELEASED
+
+
+WHATEVER_THE_CLAIM = {
+    Refused.UNKNOWN_VERSION,
+    Refused.HEADER_NOT_DECIMAL,
+    Refused.HEADER_FROM_THE_FUTURE,
+}
+
+
+def test_bad_headers_are_those_that_refuse_whatever_the_claim() -> None:
+    for each in triples.read():
+        is_group = isinstance(each.record.message, ReleaseGroup)
+        if each.rules.rule_set is RuleSet.FENCED and not is_group:
+            assert has_bad_headers(each.record) is (each.verdict in WHATEVER_THE_CLAIM)
