@@ -401,6 +401,14 @@ def after_release(me: Me, consumer: Consumer) -> Consumer:
     return attrs.evolve(consumer, resigned=consumer.known.epoch)
 
 
+def after_claiming_messages(me: Me, consumer: Consumer, offset: int) -> Consumer:
+    """R4: asking grants nothing; what was granted is read in the log.
+
+    Spec: AfterClaimingMessages, GrantedWhenAsked.
+    """
+    return consumer
+
+
 def after_process(me: Me, consumer: Consumer) -> Consumer:
     """Spec: AfterProcess."""
     return attrs.evolve(consumer, next=consumer.next + 1)
