@@ -108,14 +108,23 @@ def parse_line(line: str, where: str) -> RawRecord:
         raise UnreadableSource(f"{where}: not a JSON object: {error}") from None
     if not isinstance(fields, dict):
         raise UnreadableSource(f"{where}: not a JSON object")
+    return record_of(fields, where)
+
+
+def record_of(fields: dict[str, object], where: str) -> RawRecord:
+    """The record that the fields of one line say; `where` names the line in errors.
+
+    Raises:
+        UnreadableSource: a field is missing or of the wrong type.
+    """
     if "state" in fields:
         raise UnreadableSource(f"{where}: a row of a trace, not a record of a log")
     return RawRecord(
         partition=_integer(fields, "partition", where),
         offset=_integer(fields, "offset", where),
         timestamp_ms=_integer(fields, "timestamp_ms", where),
-        value=_value(fields, where),
-        headers=_headers(fields.get("headers"), where),
+        value=value_of(fields, where),
+        headers=headers_of(fields.get("headers"), where),
         timestamp_type=TimestampType.of_kafka_client(_hashable(fields.get("timestamp_type"))),
     )
 
@@ -139,7 +148,8 @@ def _integer(fields: dict[str, object], name: str, where: str) -> int:
     return number
 
 
-def _value(fields: dict[str, object], where: str) -> bytes | None:
+def value_of(fields: dict[str, object], where: str) -> bytes | None:
+    """The field `value`, as bytes."""
     if "value" not in fields:
         raise UnreadableSource(f"{where}: field 'value' is missing")
     value = fields["value"]
@@ -158,7 +168,7 @@ def _bytes(text: str) -> bytes:
         return text.encode("utf-8", "surrogatepass")
 
 
-def _headers(headers: object, where: str) -> HeaderPairs:
+def headers_of(headers: object, where: str) -> HeaderPairs:
     """Headers as a map, or as a list of pairs (a name may come twice)."""
     if headers is None:
         return ()

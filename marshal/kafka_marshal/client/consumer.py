@@ -473,8 +473,18 @@ def after_read(me: Me, consumer: Consumer, record: Record) -> Consumer:
 
     The record must belong to the claim, and be the next of the log that does.
     """
+    after, verdict = read_record(consumer.reader, record, me.rules)
+    return after_fold(me, consumer, record, after, verdict)
+
+
+def after_fold(
+    me: Me, consumer: Consumer, record: Record, after: Reader, verdict: Verdict | None
+) -> Consumer:
+    """What a record means for oneself, where it is folded already. Spec: AfterRead.
+
+    Many who read one log from its beginning fold the same, so it can be done once for all of them.
+    """
     before = consumer.reader
-    after, verdict = read_record(before, record, me.rules)
     acted, acting = acts_on(me, consumer, before), acts_on(me, consumer, after)
     own = record.message.instance_id == me.instance_id
     begins = acting and (not acted or before.claim.epoch != after.claim.epoch)
