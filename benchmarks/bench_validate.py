@@ -1,0 +1,67 @@
+"""How fast recorded runs are validated, and how that grows: `make bench-validate`.
+
+Input: one simulated run (`kafka_marshal.validate.simulate`) of four consumers, half of whose runs
+are at least once and half at most once, on eight claims of two coordinating partitions, with stalls,
+crashes, restarts in the middle of the log, releases, lost records and an administrator; cut at
+10^4, 10^5 and 10^6 events. CPU time of this process from the file to the verdict, JSON included.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+import time
+from itertools import islice
+from pathlib import Path
+
+from kafka_marshal.client.consumer import Mode
+from kafka_marshal.validate import read_run, validate
+from kafka_marshal.validate.run import header
+from kafka_marshal.validate.simulate import Fleet, Simulation
+
+SIZES = (10_000, 100_000, 1_000_000)
+SEED = 7
+
+
+def write(path: Path, mode: Mode, events: int) -> None:
+    """A run as a file; its first line names those who will have taken part."""
+    simulation = Simulation(SEED, Fleet(mode=mode, consumers=4, topics=8))
+    body = path.with_suffix(".events")
+    with body.open("w", encoding="utf-8") as file:
+        for fields in islice(simulation.events(), events):
+            file.write(json.dumps(fields) + "\n")
+    with path.open("w", encoding="utf-8") as file, body.open(encoding="utf-8") as written:
+        file.write(json.dumps(header(simulation.setting)) + "\n")
+        file.writelines(written)
+    body.unlink()
+
+
+def main(sizes: tuple[int, ...] = SIZES) -> int:
+    """Print the table; 1 if a run is not explained."""
+    print(f"CPython {sys.version.split()[0]}")
+    print(f"{'mode':6}{'events':>10}{'seconds':>10}{'events/s':>12}{'us/event':>10}{'growth':>9}")
+    with tempfile.TemporaryDirectory() as desk:
+        for mode in Mode:
+            before: tuple[int, float] | None = None
+            for events in sizes:
+                path = Path(desk) / f"{mode.value}-{events}.jsonl"
+                write(path, mode, events)
+                began = time.process_time()
+                judgement = validate(read_run(path))
+                seconds = time.process_time() - began
+                path.unlink()
+                if not judgement.explained:
+                    print(judgement.unexplained)
+                    return 1
+                growth = "" if before is None else f"{seconds / before[1]:8.1f}x"
+                print(
+                    f"{mode.value:6}{events:10,}{seconds:10.2f}{events / seconds:12,.0f}"
+                    f"{seconds / events * 1e6:10.1f}{growth:>9}"
+                )
+                before = events, seconds
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

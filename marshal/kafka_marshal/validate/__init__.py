@@ -1,0 +1,25 @@
+"""Recorded runs against the specification: is there a behaviour that explains every event?
+
+This room takes runs apart and drives the machines of `kafka_marshal.client` through them. It knows
+neither TLC (`kafka_marshal.modelcheck.runs` asks it about the same run) nor the terminal.
+"""
+
+from kafka_marshal.validate.explain import Impossible, Unexplained
+from kafka_marshal.validate.folder import read_folder
+from kafka_marshal.validate.reading import is_run, read_run, run_of
+from kafka_marshal.validate.run import Run, Setting
+from kafka_marshal.validate.validator import Judgement, Validator, validate
+
+__all__ = [
+    "Impossible",
+    "Judgement",
+    "Run",
+    "Setting",
+    "Unexplained",
+    "Validator",
+    "is_run",
+    "read_folder",
+    "read_run",
+    "run_of",
+    "validate",
+]

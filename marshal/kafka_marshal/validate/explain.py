@@ -1,0 +1,174 @@
+"""What it means that no behaviour of the specification explains an event.
+
+This room holds the names: which guard forbids an event, and what that guard is there for. It does
+not know how an event is judged.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from typing import Final, TypeAlias
+
+from attrs import frozen
+
+from kafka_marshal.client.consumer import Forbidden
+from kafka_marshal.core.invariants import Property
+from kafka_marshal.core.state import ClaimKey
+
+
+class Impossible(enum.Enum):
+    """What cannot happen in the world around a consumer, whatever it may do. Spec: Impossible."""
+
+    STARTED_BEFORE = "started_before"
+    """An instance id names one run of one process."""
+    NOT_RUNNING = "not_running"
+    """The instance has not started yet, or has crashed."""
+    NOT_WHAT_IT_SENDS = "not_what_it_sends"
+    """It may send such a message now, and would say something else in it."""
+    OFFSET_TAKEN = "offset_taken"
+    """The log has that offset already, or one beyond it."""
+    NOT_UNDER_WAY = "not_under_way"
+    """Its sender has no such record under way: never sent, appended before, or overtaken by a later
+    one of its own, which an idempotent producer rules out."""
+    NOT_APPENDED = "not_appended"
+    """The log has no record there yet."""
+    NOT_NEXT_RECORD = "not_next_record"
+    """A reader takes the records of a partition one after the other."""
+    VIEW_GOES_BACK = "view_goes_back"
+    """It says that it saw less of the log than it must have seen before."""
+
+
+Guard: TypeAlias = Forbidden | Impossible
+
+WHY: Final[Mapping[Guard, str]] = {
+    Forbidden.STOPPED: "it lost its claim to another instance of its own client and has stopped",
+    Forbidden.NOT_ADMIN: "only an administrator pauses a group",
+    Forbidden.NOTHING_PAUSED: "an administrator claims only in its own pause",
+    Forbidden.NOT_AT_MOST_ONCE: "only a consumer at most once asks for messages",
+    Forbidden.NOT_AT_LEAST_ONCE: "it processes what it was granted, and nothing else",
+    Forbidden.ALREADY_OWNER: "it owns the claim already",
+    Forbidden.AWAITS_READ_BACK: "it has not read its last request back",
+    Forbidden.CLAIM_UNKNOWN: "it began in the middle, and cannot be certain who owns",
+    Forbidden.POSITION_UNKNOWN: "it began in the middle, and cannot be certain of the position",
+    Forbidden.NOT_OWNER: "what it has read does not make it the owner",
+    Forbidden.RESIGNED: "it has sent its release under this epoch",
+    Forbidden.NOTHING_AHEAD: "it asks for nothing beyond the position",
+    Forbidden.BEYOND_BATCH: "it asks for more messages than one request may",
+    Forbidden.NOT_NEXT: "messages are processed in order",
+    Forbidden.BEYOND_WINDOW: "it is too far beyond its last accepted position",
+    Forbidden.NOT_GRANTED: "it has not read that the log granted it that",
+    Forbidden.NOTHING_ASKED: "no request of it is outstanding",
+    Impossible.STARTED_BEFORE: "an instance id names one run of one process",
+    Impossible.NOT_RUNNING: "it does not run",
+    Impossible.NOT_WHAT_IT_SENDS: "what it has read makes it say something else",
+    Impossible.OFFSET_TAKEN: "the log is beyond that offset",
+    Impossible.NOT_UNDER_WAY: "its sender has no such record under way",
+    Impossible.NOT_APPENDED: "the log has no such record yet",
+    Impossible.NOT_NEXT_RECORD: "another record of that partition comes next",
+    Impossible.VIEW_GOES_BACK: "it must have read more than that before",
+}
+"""The guards in half a sentence."""
+
+RULES: Final[Mapping[Guard, str]] = {
+    Forbidden.NOT_ADMIN: "R8",
+    Forbidden.NOTHING_PAUSED: "R8",
+    Forbidden.NOT_AT_LEAST_ONCE: "R4",
+    Forbidden.AWAITS_READ_BACK: "R6",
+    Forbidden.NOT_OWNER: "R2",
+    Forbidden.RESIGNED: "R7",
+    Forbidden.NOTHING_AHEAD: "R4",
+    Forbidden.BEYOND_WINDOW: "R5",
+    Forbidden.NOT_GRANTED: "R4",
+    Forbidden.NOTHING_ASKED: "R6",
+    Impossible.NOT_UNDER_WAY: "R6",
+}
+"""The rule that a guard is, where the protocol gives it a number."""
+
+PROTECTS: Final[Mapping[Guard, Property]] = {
+    Forbidden.STOPPED: Property.PREDECESSOR_STAYS_OUT,
+    Forbidden.NOT_ADMIN: Property.PAUSE_HOLDS,
+    Forbidden.NOTHING_PAUSED: Property.SET_POSITION_STICKS,
+    Forbidden.NOT_AT_MOST_ONCE: Property.AT_MOST_ONCE,
+    Forbidden.NOT_AT_LEAST_ONCE: Property.AT_MOST_ONCE,
+    Forbidden.CLAIM_UNKNOWN: Property.AT_MOST_ONCE,
+    Forbidden.POSITION_UNKNOWN: Property.AT_MOST_ONCE,
+    Forbidden.NOT_OWNER: Property.MUTEX,
+    Forbidden.RESIGNED: Property.RELEASE_REPEATS_NOTHING,
+    Forbidden.NOTHING_AHEAD: Property.AT_MOST_ONCE,
+    Forbidden.NOT_NEXT: Property.NONE_SKIPPED,
+    Forbidden.BEYOND_WINDOW: Property.REPROCESSING_BOUND,
+    Forbidden.NOT_GRANTED: Property.AT_MOST_ONCE,
+    Impossible.NOT_WHAT_IT_SENDS: Property.FENCED,
+    Impossible.OFFSET_TAKEN: Property.MONOTONE_EPOCH,
+    Impossible.NOT_UNDER_WAY: Property.PREDECESSOR_STAYS_OUT,
+    Impossible.NOT_APPENDED: Property.READERS_AGREE,
+    Impossible.NOT_NEXT_RECORD: Property.READERS_AGREE,
+    Impossible.VIEW_GOES_BACK: Property.READERS_AGREE,
+}
+"""The property that a guard is there for, where there is one that would be lost without it."""
+
+
+def guard_name(guard: Guard) -> str:
+    """The specification's name.
+
+    >>> guard_name(Forbidden.NOT_GRANTED)
+    'NotGranted'
+    """
+    return guard.name.title().replace("_", "")
+
+
+@frozen
+class Unexplained:
+    """The first event that no behaviour of the specification explains."""
+
+    number: int
+    """Of the event within the run, from 1."""
+    where: str
+    """File and line."""
+    instance: str | None
+    """Who did it; nothing if the log alone did."""
+    action: str
+    """The specification's action, as `SendHeartbeat`."""
+    guard: Guard | None
+    """The first guard that forbids it; nothing if a step of the log broke a property by itself,
+    which means that the reducer is not the specification's."""
+    expected: str
+    """What would have been explained."""
+    got: str
+    key: ClaimKey | None = None
+    broken: Property | None = None
+    """The property that a step of the log broke, if no guard stands against the event."""
+
+    @property
+    def protects(self) -> Property | None:
+        """What is lost if such events happen; nothing if the guard only keeps order."""
+        return self.broken if self.guard is None else PROTECTS.get(self.guard)
+
+    @property
+    def name(self) -> str:
+        """The guard, or the property that was broken, by the specification's name."""
+        if self.guard is not None:
+            return guard_name(self.guard)
+        assert self.broken is not None
+        return self.broken.value
+
+    def same_fault(self, other: Unexplained | None) -> bool:
+        """Whether the other event is forbidden for the same reason to the same instance."""
+        return other is not None and (self.instance, self.action, self.guard, self.broken) == (
+            other.instance,
+            other.action,
+            other.guard,
+            other.broken,
+        )
+
+    @property
+    def why(self) -> str:
+        """The guard in half a sentence, its rule, and the property behind it."""
+        if self.guard is None:
+            return f"the step breaks {self.name}"
+        behind = [RULES.get(self.guard), self.protects.value if self.protects else None]
+        noted = ", ".join(word for word in behind if word)
+        return f"{self.name} forbids it" + (f" ({noted})" if noted else "") + (
+            f": {WHY[self.guard]}"
+        )

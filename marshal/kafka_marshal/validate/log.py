@@ -1,0 +1,147 @@
+"""The log of a run: what was appended, and the fold of it that all its readers share.
+
+Readers that saw a log from its beginning fold the same, so each record is folded once, here, and
+not once by every reader. This room does not know who reads.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from typing import TypeAlias
+
+import attrs
+
+from kafka_marshal.core.invariants import Property, broken_by
+from kafka_marshal.core.knowledge import EVERYTHING, Reader, read_record
+from kafka_marshal.core.messages import Record, ReleaseGroup
+from kafka_marshal.core.state import ClaimKey, Rules
+from kafka_marshal.core.verdicts import Verdict
+
+FORGET_EVERY = 1024
+"""How often, in records, folds that every reader has passed are dropped."""
+
+
+@attrs.define
+class Fold:
+    """What a record made of one reader of everything."""
+
+    before: Reader
+    after: Reader
+    verdict: Verdict | None
+
+
+@attrs.define
+class Entry:
+    """One record of the log."""
+
+    offset: int
+    record: Record | None
+    """None where the value is not a message: it takes an offset and does nothing."""
+    key: ClaimKey | None = None
+    """Its claim; nothing if it is a ReleaseGroup, which reaches all of its group."""
+    fold: Fold | None = None
+    """Of its own claim; dropped when every reader has passed."""
+    folds: tuple[Fold, ...] = ()
+    """Of every claim of the group that was known, if it is a ReleaseGroup."""
+
+    def folded(self, reader: Reader, rules: Rules) -> tuple[Reader, Verdict | None]:
+        """The reader after this record; the shared one, if it stands where a shared one stood."""
+        assert self.record is not None
+        fold = self.fold
+        if fold is not None and fold.before is reader:
+            return fold.after, fold.verdict
+        for each in self.folds:
+            if each.before is reader:
+                return each.after, each.verdict
+        after, verdict = read_record(reader, self.record, rules)
+        if fold is not None and fold.after == after:
+            after = fold.after  # it has caught up: from here on it shares
+        return after, verdict
+
+
+GroupReaders: TypeAlias = dict[ClaimKey, Reader]
+
+
+class Log:
+    """One coordinating partition."""
+
+    def __init__(self, rules: Rules) -> None:
+        self.rules = rules
+        self.entries: list[Entry] = []
+        self._offsets: list[int] = []
+        self._groups: dict[str, GroupReaders] = {}
+        self._newborn: dict[str, Reader] = {}
+        self._beginning = Reader()
+        self._kept_from = 0
+
+    @property
+    def last_offset(self) -> int:
+        """Of the last record; -1 in an empty log."""
+        return self._offsets[-1] if self._offsets else -1
+
+    @property
+    def beginning(self) -> Reader:
+        """What somebody knows who begins where the log does: of a log without a head, nothing."""
+        return self._beginning
+
+    def index_at(self, offset: int) -> int:
+        """Where the first record at this offset, or after it, is or will be."""
+        return bisect_left(self._offsets, offset)
+
+    def reader(self, key: ClaimKey) -> Reader:
+        """The claim by all of the log."""
+        known = self._groups.get(key.group, {}).get(key)
+        return known or self.newborn(key.group)
+
+    def newborn(self, group: str) -> Reader:
+        """A claim of this group that had no record of its own."""
+        return self._newborn.get(group, self._beginning)
+
+    def append(self, offset: int, record: Record | None) -> tuple[Entry, Property | None]:
+        """Fold the next record; say which property the step broke, if any."""
+        if not self._offsets and offset > 0:
+            self._beginning = Reader.beginning_at(offset)
+        self._offsets.append(offset)
+        if record is None:
+            entry, broken = Entry(offset, None), None
+        elif isinstance(record.message, ReleaseGroup):
+            entry, broken = self._release_group(record, record.message.group_id)
+        else:
+            message = record.message
+            key = ClaimKey(message.group_id, message.topic, message.partition)
+            group = self._groups.get(key.group)
+            if group is None:
+                group = self._groups[key.group] = {}
+            before = group.get(key)
+            if before is None:
+                before = self.newborn(key.group)
+            fold, broken = self._step(before, record)
+            group[key] = fold.after
+            entry = Entry(offset, record, key, fold)
+        self.entries.append(entry)
+        return entry, broken
+
+    def _step(self, before: Reader, record: Record) -> tuple[Fold, Property | None]:
+        after, verdict = read_record(before, record, self.rules)
+        broken: list[Property] = []
+        if verdict is not None and (before.certain is EVERYTHING or before.certain == EVERYTHING):
+            broken = broken_by(before.claim, record, after.claim, verdict)
+        return Fold(before, after, verdict), broken[0] if broken else None
+
+    def _release_group(self, record: Record, group_id: str) -> tuple[Entry, Property | None]:
+        newborn, broken = self._step(self.newborn(group_id), record)
+        self._newborn[group_id] = newborn.after
+        folds = [newborn]
+        group = self._groups.get(group_id, {})
+        for key, before in group.items():
+            fold, also = self._step(before, record)
+            group[key] = fold.after
+            folds.append(fold)
+            broken = broken or also
+        return Entry(record.offset, record, None, None, tuple(folds)), broken
+
+    def forget_before(self, index: int) -> None:
+        """Drop the folds that every reader has passed; who comes later folds for itself."""
+        for entry in self.entries[self._kept_from : index]:
+            entry.fold, entry.folds = None, ()
+        self._kept_from = max(self._kept_from, index)

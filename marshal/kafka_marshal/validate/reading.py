@@ -1,0 +1,352 @@
+"""Runs as they lie on disk: one file, line by line. (A folder of several: `folder`.)
+
+This room parses and complains: every error names the file, the line and the field. It does not
+know what may happen in a run.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+
+from kafka_marshal.capture import (
+    RawRecord,
+    UnreadableSource,
+    headers_of,
+    record_of,
+    value_of,
+)
+from kafka_marshal.client.consumer import Me
+from kafka_marshal.codec import MalformedRecord, decode, decode_headers
+from kafka_marshal.core.state import Rules
+from kafka_marshal.validate import run
+from kafka_marshal.validate.run import (
+    Appended,
+    Crashed,
+    Event,
+    Fields,
+    GaveUp,
+    Member,
+    Processed,
+    Read,
+    Run,
+    Sent,
+    Setting,
+    Started,
+)
+
+LOG_FILE: Final = "log.jsonl"
+"""In a folder, the capture of the log; every other file holds the events of some instances."""
+
+
+def is_run(path: Path) -> bool:
+    """A recorded run, and not the log alone.
+
+    Raises:
+        UnreadableSource: it cannot be opened, or is empty.
+    """
+    if path.is_dir():
+        return True
+    for _, line in numberednumbered_lines(path):
+        try:
+            first = json.loads(line)
+        except ValueError:
+            return False  # whoever reads it as a capture says what is wrong
+        return isinstance(first, dict) and "run" in first
+    raise UnreadableSource(f"{path}: the source is empty")
+
+
+def read_run(path: Path) -> Run:
+    """The run in a file; its events are read from disk as they are asked for.
+
+    Raises:
+        UnreadableSource: it cannot be opened, or its first line is no setting. While the events are
+            read: a line is no event.
+    """
+    numbered = numbered_lines(path)
+    setting = _setting_of(path, numbered)
+    return Run(setting, _events(path, numbered, setting))
+
+
+def run_of(rows: Iterable[Fields], name: str = "run") -> Run:
+    """The run that these lines say, the first of them its setting."""
+    numbered = iter(enumerate(rows, start=1))
+    try:
+        number, first = next(numbered)
+    except StopIteration:
+        raise UnreadableSource(f"{name}: the source is empty") from None
+    setting = _setting(first, f"{name}:{number}")
+    return Run(
+        setting, (event_of(fields, f"{name}:{number}", setting) for number, fields in numbered)
+    )
+
+
+def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """The lines that are not blank."""
+    try:
+        with path.open(encoding="utf-8") as lines:
+            for number, line in enumerate(lines, start=1):
+                if not line.isspace():
+                    yield number, line
+    except OSError as error:
+        raise UnreadableSource(f"{path}: {error.strerror or error}") from None
+    except UnicodeDecodeError as error:
+        raise UnreadableSource(f"{path}: not UTF-8 text (byte {error.start})") from None
+
+
+def fields_of(line: str, where: str) -> Fields:
+    """The JSON object that a line is."""
+    try:
+        fields = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise UnreadableSource(f"{where}: not a JSON object: {error}") from None
+    if not isinstance(fields, dict):
+        raise UnreadableSource(f"{where}: not a JSON object")
+    return fields
+
+
+def _setting_of(path: Path, numbered: Iterator[tuple[int, str]]) -> Setting:
+    for number, line in numbered:
+        where = f"{path}:{number}"
+        return _setting(fields_of(line, where), where)
+    raise UnreadableSource(f"{path}: the source is empty")
+
+
+def _events(path: Path, numbered: Iterator[tuple[int, str]], setting: Setting) -> Iterator[Event]:
+    for number, line in numbered:
+        where = f"{path}:{number}"
+        yield event_of(fields_of(line, where), where, setting)
+
+
+# --- the first line -------------------------------------------------------------------------------
+
+_SETTING: Final = ("run", "rules", "coordination_partitions", "idempotent", "instances")
+_RULES: Final = ("heartbeat_interval_s", "pause_max_s", "clock_rewind_max_s")
+_INSTANCE: Final = (
+    *("instance_id", "client_id", "group_id", "mode"),
+    *("window", "batch", "admin", "certifies"),
+)
+
+
+def _setting(fields: Fields, where: str) -> Setting:
+    if fields.get("run") != run.FORM:
+        raise UnreadableSource(f"{where}: field 'run' is not {run.FORM}: {fields.get('run')!r:.60}")
+    _no_others(fields, _SETTING, where)
+    rules = _rules(fields.get("rules"), where)
+    members: dict[str, Member] = {}
+    instances = fields.get("instances")
+    if not isinstance(instances, list):
+        raise UnreadableSource(f"{where}: field 'instances' is not a list")
+    for each in instances:
+        member = _member(each, rules, where)
+        if member.me.instance_id in members:
+            raise UnreadableSource(
+                f"{where}: field 'instances' has {member.me.instance_id!r:.60} twice"
+            )
+        members[member.me.instance_id] = member
+    partitions = _integer(fields, "coordination_partitions", where, least=1, otherwise=1)
+    return Setting(rules, members, partitions, _yes_or_no(fields, "idempotent", where, True))
+
+
+def _rules(fields: object, where: str) -> Rules:
+    if not isinstance(fields, dict):
+        raise UnreadableSource(f"{where}: field 'rules' is not an object")
+    _no_others(fields, _RULES, where)
+    if "heartbeat_interval_s" not in fields:
+        raise UnreadableSource(f"{where}: field 'heartbeat_interval_s' is missing")
+    durations: dict[str, float] = {"pause_max_s": 86_400, "clock_rewind_max_s": 60}
+    for name, seconds in fields.items():
+        if not isinstance(seconds, int | float) or isinstance(seconds, bool):
+            raise UnreadableSource(f"{where}: field {name!r} is not a number: {seconds!r:.60}")
+        durations[name] = seconds
+    try:
+        return run.rules_of(**durations)
+    except (ValueError, OverflowError) as error:
+        raise UnreadableSource(f"{where}: field 'rules': {error}") from None
+
+
+def _member(fields: object, rules: Rules, where: str) -> Member:
+    if not isinstance(fields, dict):
+        raise UnreadableSource(f"{where}: field 'instances' holds something that is no object")
+    _no_others(fields, _INSTANCE, where)
+    mode = run.MODES.get(_text(fields, "mode", where))
+    if mode is None:
+        raise UnreadableSource(f"{where}: field 'mode' is not one of {', '.join(run.MODES)}")
+    me = Me(
+        _text(fields, "instance_id", where),
+        _text(fields, "client_id", where),
+        mode,
+        window=_integer(fields, "window", where, least=1, otherwise=1),
+        batch=_integer(fields, "batch", where, least=1, otherwise=1),
+        admin=_yes_or_no(fields, "admin", where, False),
+        certifies=_yes_or_no(fields, "certifies", where, True),
+        rules=rules,
+    )
+    return Member(me, _text(fields, "group_id", where))
+
+
+def _no_others(fields: Mapping[str, object], known: tuple[str, ...], where: str) -> None:
+    for name in fields:
+        if name not in known:
+            raise UnreadableSource(f"{where}: field {name!r:.60} is unknown here")
+
+
+# --- events ---------------------------------------------------------------------------------------
+
+
+def event_of(fields: Fields, where: str, setting: Setting) -> Event:
+    """The event of one line; `where` names it in errors.
+
+    Raises:
+        UnreadableSource: a field is missing, of the wrong type, or names nobody of the run.
+    """
+    kind = fields.get("event")
+    parse = _PARSERS.get(kind) if isinstance(kind, str) else None
+    if parse is None:
+        raise UnreadableSource(f"{where}: field 'event' is none of {', '.join(_PARSERS)}")
+    return parse(fields, where, setting)
+
+
+def _appended(fields: Fields, where: str, _: Setting) -> Appended:
+    return appended(record_of(fields, where), fields, where)
+
+
+def appended(raw: RawRecord, fields: Fields, where: str) -> Appended:
+    """A record of a capture as an event."""
+    try:
+        record = raw.decoded()
+    except MalformedRecord:
+        record = None
+    return Appended(where, fields, raw.partition, raw.offset, record)
+
+
+def _sent(fields: Fields, where: str, setting: Setting) -> Sent:
+    try:
+        message = decode(value_of(fields, where))
+    except MalformedRecord:
+        message = None
+    return Sent(
+        where,
+        fields,
+        _instance(fields, where, setting),
+        _partition(fields, where, setting),
+        message,
+        decode_headers(headers_of(fields.get("headers"), where)),
+    )
+
+
+def _read(fields: Fields, where: str, setting: Setting) -> Read:
+    return Read(
+        where,
+        fields,
+        _instance(fields, where, setting),
+        _partition(fields, where, setting),
+        _integer(fields, "offset", where),
+    )
+
+
+def _processed(fields: Fields, where: str, setting: Setting) -> Processed:
+    start = _integer(fields, "from", where)
+    return Processed(
+        where,
+        fields,
+        _instance(fields, where, setting),
+        _text(fields, "topic", where),
+        _integer(fields, "topic_partition", where),
+        start,
+        _integer(fields, "to", where, least=start + 1),
+    )
+
+
+def _started(fields: Fields, where: str, setting: Setting) -> Started:
+    first: dict[int, int] = {}
+    given = fields.get("first", {})
+    if not isinstance(given, dict):
+        raise UnreadableSource(f"{where}: field 'first' is no object of offsets by partition")
+    for partition in given:
+        if not (partition.isdecimal() and int(partition) < setting.partitions):
+            raise UnreadableSource(
+                f"{where}: field 'first': {partition!r:.60} is not in 0..{setting.partitions - 1}"
+            )
+        first[int(partition)] = _integer(given, partition, where)
+    return Started(where, fields, _instance(fields, where, setting), first)
+
+
+def _crashed(fields: Fields, where: str, setting: Setting) -> Crashed:
+    return Crashed(where, fields, _instance(fields, where, setting))
+
+
+def _gave_up(fields: Fields, where: str, setting: Setting) -> GaveUp:
+    return GaveUp(
+        where,
+        fields,
+        _instance(fields, where, setting),
+        _text(fields, "topic", where),
+        _integer(fields, "topic_partition", where),
+    )
+
+
+_PARSERS: Final[Mapping[str, Callable[[Fields, str, Setting], Event]]] = {
+    "appended": _appended,
+    "sent": _sent,
+    "read": _read,
+    "processed": _processed,
+    "started": _started,
+    "crashed": _crashed,
+    "gave_up": _gave_up,
+}
+
+
+def _instance(fields: Fields, where: str, setting: Setting) -> str:
+    name = _text(fields, "instance", where)
+    if name not in setting.members:
+        raise UnreadableSource(
+            f"{where}: field 'instance': {name!r:.60} is not among the run's instances"
+        )
+    return name
+
+
+def _partition(fields: Fields, where: str, setting: Setting) -> int:
+    partition = _integer(fields, "partition", where)
+    if partition >= setting.partitions:
+        raise UnreadableSource(
+            f"{where}: field 'partition' is not in 0..{setting.partitions - 1}: {partition}"
+        )
+    return partition
+
+
+def _missing(name: str, where: str) -> UnreadableSource:
+    return UnreadableSource(f"{where}: field {name!r} is missing")
+
+
+def _text(fields: Mapping[str, Any], name: str, where: str) -> str:
+    text = fields.get(name)
+    if text is None and name not in fields:
+        raise _missing(name, where)
+    if not isinstance(text, str):
+        raise UnreadableSource(f"{where}: field {name!r} is not text: {text!r:.60}")
+    return text
+
+
+def _integer(
+    fields: Mapping[str, Any], name: str, where: str, least: int = 0, otherwise: int | None = None
+) -> int:
+    number = fields.get(name, otherwise)
+    if number is None and name not in fields:
+        raise _missing(name, where)
+    if type(number) is not int:
+        raise UnreadableSource(f"{where}: field {name!r} is not an integer: {number!r:.60}")
+    if not least <= number < 2**63:
+        raise UnreadableSource(f"{where}: field {name!r} is not in {least}..2^63-1: {number!r:.60}")
+    return number
+
+
+def _yes_or_no(fields: Mapping[str, Any], name: str, where: str, otherwise: bool) -> bool:
+    answer = fields.get(name, otherwise)
+    if not isinstance(answer, bool):
+        raise UnreadableSource(f"{where}: field {name!r} is neither true nor false: {answer!r:.60}")
+    return answer

@@ -1,0 +1,245 @@
+"""A recorded run: the log, and what each consumer did, in the order in which it happened.
+
+This room knows the form (docs/validate.md) and what an event says. It does not know what may
+happen: it takes every event that is well-formed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final, TypeAlias
+
+import attrs
+from attrs import field, frozen
+
+from kafka_marshal.client.consumer import Me, Mode
+from kafka_marshal.codec import encode, encode_headers
+from kafka_marshal.core.messages import Headers, Message, Record
+from kafka_marshal.core.state import FENCED, ClaimKey, Rules, milliseconds
+
+FORM: Final = 1
+"""The version of the form."""
+
+Fields: TypeAlias = dict[str, object]
+"""A line of a run, as JSON."""
+
+
+@frozen
+class Member:
+    """One instance of which the run has recorded everything."""
+
+    me: Me
+    group: str
+
+
+@frozen(slots=False)
+class Event:
+    """One line of a run."""
+
+    where: str
+    """File and line."""
+    fields: Fields = field(repr=False, eq=False)
+    """The line itself, so that a slice of a run is made of the same lines."""
+
+
+@frozen(slots=False)
+class Started(Event):
+    """An instance began to read: at these offsets of the partitions, and of the others at 0."""
+
+    instance: str
+    first: Mapping[int, int]
+
+
+@frozen(slots=False)
+class Crashed(Event):
+    """An instance is gone, in whatever way; what it produced may still land."""
+
+    instance: str
+
+
+@frozen(slots=False)
+class GaveUp(Event):
+    """It no longer waits for the outcome of its ClaimingPartition."""
+
+    instance: str
+    topic: str
+    topic_partition: int
+
+
+@frozen(slots=False)
+class Sent(Event):
+    """It produced a record, which may land later or never."""
+
+    instance: str
+    partition: int
+    """The coordinating partition."""
+    message: Message | None
+    """None where the value is not a message."""
+    headers: Headers
+
+
+@frozen(slots=False)
+class Appended(Event):
+    """The broker stored a record."""
+
+    partition: int
+    offset: int
+    record: Record | None
+    """None where the value is not a message."""
+
+
+@frozen(slots=False)
+class Read(Event):
+    """An instance folded a record."""
+
+    instance: str
+    partition: int
+    offset: int
+
+
+@frozen(slots=False)
+class Processed(Event):
+    """It processed the messages [start, stop) of a data partition."""
+
+    instance: str
+    topic: str
+    topic_partition: int
+    start: int
+    stop: int
+
+
+@frozen
+class Setting:
+    """What is true of a run from its beginning to its end: its first line."""
+
+    rules: Rules = FENCED
+    members: Mapping[str, Member] = field(factory=dict)
+    """Every instance that was recorded, by its id. Records of others are folded, not explained."""
+    partitions: int = 1
+    """How many partitions the coordination topic has: it says where a claim lives."""
+    idempotent: bool = True
+    """Records of one instance land in the order in which they were sent, and once."""
+
+
+@frozen
+class Run:
+    """A setting, and the events in it."""
+
+    setting: Setting
+    events: Iterable[Event]
+    """May be read once only."""
+
+
+# --- written --------------------------------------------------------------------------------------
+
+
+def header(setting: Setting) -> Fields:
+    """The first line of a run."""
+    rules = setting.rules
+    return {
+        "run": FORM,
+        "rules": {
+            "heartbeat_interval_s": _seconds(rules.heartbeat_interval_ms),
+            "pause_max_s": _seconds(rules.pause_max_ms),
+            "clock_rewind_max_s": _seconds(rules.clock_rewind_max_ms),
+        },
+        "coordination_partitions": setting.partitions,
+        "idempotent": setting.idempotent,
+        "instances": [
+            {
+                "instance_id": member.me.instance_id,
+                "client_id": member.me.client_id,
+                "group_id": member.group,
+                "mode": member.me.mode.value,
+                "window": member.me.window,
+                "batch": member.me.batch,
+                "admin": member.me.admin,
+                "certifies": member.me.certifies,
+            }
+            for member in setting.members.values()
+        ],
+    }
+
+
+def _seconds(duration_ms: float) -> float:
+    seconds = duration_ms / 1000
+    return int(seconds) if seconds == int(seconds) else seconds
+
+
+def started(instance: str, first: Mapping[int, int] | None = None) -> Fields:
+    """A line of a run; so are the following."""
+    starts = {str(partition): offset for partition, offset in (first or {}).items()}
+    return {"event": "started", "instance": instance, "first": starts}
+
+
+def crashed(instance: str) -> Fields:
+    """An instance is gone."""
+    return {"event": "crashed", "instance": instance}
+
+
+def gave_up(instance: str, key: ClaimKey) -> Fields:
+    """It no longer waits for the outcome of its request."""
+    place = {"topic": key.topic, "topic_partition": key.topic_partition}
+    return {"event": "gave_up", "instance": instance, **place}
+
+
+def sent(instance: str, partition: int, message: Message, headers: Headers) -> Fields:
+    """It produced this."""
+    return {"event": "sent", "instance": instance, "partition": partition} | _content(
+        message, headers
+    )
+
+
+def appended(record: Record) -> Fields:
+    """The broker stored this; its stamp is the broker's."""
+    return {
+        "event": "appended",
+        "partition": record.partition,
+        "offset": record.offset,
+        "timestamp_ms": record.timestamp_ms,
+        "timestamp_type": 2,
+    } | _content(record.message, record.headers)
+
+
+def _content(message: Message, headers: Headers) -> Fields:
+    content: Fields = {"value": encode(message).decode("utf-8", "surrogateescape")}
+    if headers.present:
+        content["headers"] = {name: value.decode() for name, value in encode_headers(headers)}
+    return content
+
+
+def read(instance: str, partition: int, offset: int) -> Fields:
+    """It folded this record."""
+    return {"event": "read", "instance": instance, "partition": partition, "offset": offset}
+
+
+def processed(instance: str, key: ClaimKey, start: int, stop: int) -> Fields:
+    """It processed these messages."""
+    place = {"topic": key.topic, "topic_partition": key.topic_partition}
+    return {"event": "processed", "instance": instance, **place, "from": start, "to": stop}
+
+
+def without(setting: Setting, instances: Iterable[str]) -> Setting:
+    """The same setting without these: their records become strangers'."""
+    gone = set(instances)
+    members = {name: who for name, who in setting.members.items() if name not in gone}
+    return attrs.evolve(setting, members=members)
+
+
+def rules_of(heartbeat_interval_s: float, pause_max_s: float, clock_rewind_max_s: float) -> Rules:
+    """The fenced rules with these durations; ValueError if one is none."""
+    return attrs.evolve(
+        FENCED,
+        heartbeat_interval_ms=milliseconds(heartbeat_interval_s),
+        pause_max_ms=int(milliseconds(pause_max_s)),
+        clock_rewind_max_ms=int(milliseconds(clock_rewind_max_s)),
+    )
+
+
+def lines(setting: Setting, events: Iterable[Fields]) -> Iterator[Fields]:
+    """A whole run, line by line."""
+    yield header(setting)
+    yield from events
+
+
+MODES: Final = {mode.value: mode for mode in Mode}

@@ -1,0 +1,290 @@
+"""The validator of runs: event by event, in one pass, without a search.
+
+Everything that a consumer decides is a function of what it has read and done before, so a run has
+one explanation or none. This room chooses by event; what an instance may do is in `machines`, what
+a record does in `log`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import assert_never
+
+import attrs
+
+from kafka_marshal.codec import coordinating_partition
+from kafka_marshal.core.state import ClaimKey
+from kafka_marshal.validate.explain import Impossible, Unexplained
+from kafka_marshal.validate.log import FORGET_EVERY, Log
+from kafka_marshal.validate.machines import Against, Instance, said
+from kafka_marshal.validate.run import (
+    Appended,
+    Crashed,
+    Event,
+    GaveUp,
+    Processed,
+    Read,
+    Run,
+    Sent,
+    Setting,
+    Started,
+)
+
+
+@attrs.frozen
+class Judgement:
+    """What became of a run."""
+
+    unexplained: Unexplained | None
+    """The first event that no behaviour explains; nothing if one explains all."""
+    events: int
+    """How many were explained."""
+    kinds: Counter[str] = attrs.field(factory=Counter)
+    """The same by kind."""
+    strangers: int = 0
+    """Records whose senders were not recorded: folded, and not asked for an explanation."""
+
+    @property
+    def explained(self) -> bool:
+        """There is a behaviour of the specification that does all of this."""
+        return self.unexplained is None
+
+
+class Validator:
+    """Takes the events of a run one after the other."""
+
+    def __init__(self, setting: Setting) -> None:
+        self.setting = setting
+        self.events = 0
+        self.kinds: Counter[str] = Counter()
+        self.strangers = 0
+        self.logs: dict[int, Log] = {}
+        self._homes: dict[str, int] = {}
+        self.instances = {
+            name: Instance(member, self.home, setting.idempotent)
+            for name, member in setting.members.items()
+        }
+
+    def home(self, topic: str) -> int:
+        """The coordinating partition of a topic."""
+        home = self._homes.get(topic)
+        if home is None:
+            home = self._homes[topic] = coordinating_partition(topic, self.setting.partitions)
+        return home
+
+    def log(self, partition: int) -> Log:
+        """One coordinating partition."""
+        log = self.logs.get(partition)
+        if log is None:
+            log = self.logs[partition] = Log(self.setting.rules)
+        return log
+
+    def take(self, event: Event) -> Unexplained | None:
+        """Judge the next event, and let what it changes change."""
+        against = self._judge(event)
+        if against is None:
+            self.events += 1
+            self.kinds[type(event).__name__] += 1
+            return None
+        return self._unexplained(event, against)
+
+    def _judge(self, event: Event) -> Against | Unexplained | None:
+        match event:
+            case Read():
+                return self._read(event)
+            case Appended():
+                return self._append(event)
+            case Started():
+                return self._start(event)
+            case Sent() | Processed() | GaveUp() | Crashed():
+                instance = self.instances[event.instance]
+                if not instance.running:
+                    return Against(Impossible.NOT_RUNNING)
+                return self._act(event, instance)
+            case _:
+                raise TypeError(f"not an event of a run: {event!r}")
+
+    def _act(
+        self, event: Sent | Processed | GaveUp | Crashed, instance: Instance
+    ) -> Against | None:
+        match event:
+            case Sent():
+                return instance.send(event.partition, event.message, event.headers)
+            case Processed():
+                return instance.process(_key(event, instance), event.start, event.stop)
+            case GaveUp():
+                return instance.give_up(_key(event, instance))
+            case Crashed():
+                instance.running = False
+                return None
+            case _:
+                assert_never(event)
+
+    def _start(self, event: Started) -> Against | None:
+        instance = self.instances[event.instance]
+        if instance.started:
+            return Against(Impossible.STARTED_BEFORE)
+        instance.started = instance.running = True
+        for partition in range(self.setting.partitions):
+            log, first = self.log(partition), event.first.get(partition, 0)
+            instance.begin(partition, first, log.index_at(first), log.beginning)
+        return None
+
+    def _read(self, event: Read) -> Against | None:
+        instance = self.instances[event.instance]
+        if not instance.running:
+            return Against(Impossible.NOT_RUNNING)
+        log = self.log(event.partition)
+        if event.offset > log.last_offset:
+            return Against(Impossible.NOT_APPENDED, f"the log ends at {log.last_offset}")
+        index = instance.places[event.partition].next_index
+        if index == len(log.entries):
+            return Against(Impossible.NOT_NEXT_RECORD, "nothing: it has read everything")
+        entry = log.entries[index]
+        if entry.offset != event.offset:
+            return Against(Impossible.NOT_NEXT_RECORD, f"offset {entry.offset}")
+        instance.read(event.partition, entry)
+        return None
+
+    def _append(self, event: Appended) -> Against | Unexplained | None:
+        log = self.log(event.partition)
+        if event.offset <= log.last_offset:
+            return Against(Impossible.OFFSET_TAKEN, f"an offset above {log.last_offset}")
+        record = event.record
+        if record is not None:
+            sender = self.instances.get(record.message.instance_id)
+            if sender is None:
+                self.strangers += 1
+            else:
+                against = sender.lands(event.partition, record.message, record.headers)
+                if against is not None:
+                    return against
+        _, broken = log.append(event.offset, record)
+        if broken is not None:
+            return Unexplained(
+                self.events + 1,
+                event.where,
+                record.message.instance_id if record is not None else None,
+                "Append",
+                None,
+                f"a step that keeps {broken.value}",
+                _got(event),
+                _key_of(event, None),
+                broken,
+            )
+        if len(log.entries) % FORGET_EVERY == 0:
+            log.forget_before(
+                min(
+                    (
+                        instance.places[event.partition].next_index
+                        for instance in self.instances.values()
+                        if instance.running
+                    ),
+                    default=len(log.entries),
+                )
+            )
+        return None
+
+    def _unexplained(self, event: Event, against: Against | Unexplained) -> Unexplained:
+        if isinstance(against, Unexplained):
+            return against
+        name = _instance_of(event)
+        instance = self.instances.get(name) if name is not None else None
+        return Unexplained(
+            self.events + 1,
+            event.where,
+            name,
+            action_of(event, instance),
+            against.guard,
+            against.expected or "something else, or nothing",
+            _got(event),
+            _key_of(event, instance),
+        )
+
+
+def validate(run: Run) -> Judgement:
+    """Explain every event of a run, or say which is the first that nothing explains.
+
+    Time and memory grow with the number of events and no faster. Raises what reading the events
+    raises.
+    """
+    validator = Validator(run.setting)
+    unexplained = first_unexplained(validator, run.events)
+    return Judgement(unexplained, validator.events, validator.kinds, validator.strangers)
+
+
+def first_unexplained(validator: Validator, events: Iterable[Event]) -> Unexplained | None:
+    """Let the validator take events until one is not explained."""
+    take = validator.take
+    for event in events:
+        unexplained = take(event)
+        if unexplained is not None:
+            return unexplained
+    return None
+
+
+def action_of(event: Event, instance: Instance | None = None) -> str:
+    """The specification's name for what the event says was done."""
+    match event:
+        case Sent():
+            kind = type(event.message).__name__ if event.message is not None else "Anything"
+            return f"Send{kind}"
+        case Processed():
+            amo = instance is not None and instance.me.mode.value == "AMO"
+            return "ProcessGrant" if amo else "Process"
+        case Started():
+            return "StartReading"
+        case Appended():
+            return "Append"
+        case Read():
+            return "Read"
+        case GaveUp():
+            return "GiveUp"
+        case _:
+            return "Crash"
+
+
+def _instance_of(event: Event) -> str | None:
+    if isinstance(event, Appended):
+        return event.record.message.instance_id if event.record is not None else None
+    name: str | None = getattr(event, "instance", None)
+    return name
+
+
+def _key(event: Processed | GaveUp, instance: Instance) -> ClaimKey:
+    return ClaimKey(instance.group, event.topic, event.topic_partition)
+
+
+def _key_of(event: Event, instance: Instance | None) -> ClaimKey | None:
+    if isinstance(event, Processed | GaveUp) and instance is not None:
+        return _key(event, instance)
+    message = None
+    if isinstance(event, Sent):
+        message = event.message
+    elif isinstance(event, Appended) and event.record is not None:
+        message = event.record.message
+    if message is None or not message.topic:
+        return None
+    return ClaimKey(message.group_id, message.topic, message.partition)
+
+
+def _got(event: Event) -> str:
+    match event:
+        case Sent():
+            return f"to partition {event.partition}: {said(event.message, event.headers)}"
+        case Appended():
+            content = (
+                "no message"
+                if event.record is None
+                else said(event.record.message, event.record.headers)
+            )
+            return f"offset {event.offset} of partition {event.partition}: {content}"
+        case Read():
+            return f"offset {event.offset} of partition {event.partition}"
+        case Processed():
+            return f"{event.start}..{event.stop} of {event.topic}/{event.topic_partition}"
+        case GaveUp():
+            return f"its request for {event.topic}/{event.topic_partition}"
+        case _:
+            return "once more" if isinstance(event, Started) else "its end"
