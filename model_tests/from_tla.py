@@ -1,4 +1,4 @@
-"""TLA+ values of `Claim.tla` to the Python of `kafka_marshal.core`, field by field.
+"""TLA+ values of Claim, Reader and Consumer to Python, field by field.
 
 Nothing is -1 in TLA+ where a number could stand and "none" where an id could; in Python it is None.
 Names need no table: they are the same.
@@ -7,7 +7,7 @@ Names need no table: they are the same.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import attrs
@@ -29,10 +29,14 @@ from kafka_marshal import (
     Rules,
     Verdict,
 )
+from kafka_marshal.client.consumer import Consumer, Forbidden, Me, Mode
+from kafka_marshal.client.effects import Send
+from kafka_marshal.core.knowledge import NOTHING, Field, Reader
 from kafka_marshal.modelcheck.values import Value
 
 NONE = -1
 NOBODY = "none"
+PASSES = "Passes"
 MAY_BE_NOTHING = {
     field.name
     for field in attrs.fields(Claim)
@@ -78,14 +82,26 @@ def claim(value: Value) -> Claim:
 def record(value: Value) -> Record:
     """A record of the one key that the models have."""
     given = fields(value)
-    headers = {name: _nothing(field) for name, field in fields(given["headers"]).items()}
     return Record(
         partition=0,
         offset=given["offset"],
         timestamp_ms=given["timestamp_ms"],
         message=message(given["message"]),
-        headers=Headers(**headers),
+        headers=headers(given["headers"]),
     )
+
+
+def headers(value: Value) -> Headers:
+    """Headers; fails if one is missing or new."""
+    given = fields(value)
+    assert set(given) == {field.name for field in attrs.fields(Headers)}
+    return Headers(**{name: _nothing(field) for name, field in given.items()})
+
+
+def sent(value: Value) -> Send:
+    """What an instance produced, and nobody has given an offset yet."""
+    given = fields(value)
+    return Send(message(given["message"]), headers(given["headers"]))
 
 
 def message(value: Value) -> Message:
@@ -106,3 +122,62 @@ def rules(name: Value, heartbeat_interval_ms: Value, pause_max_ms: Value) -> Rul
     return attrs.evolve(
         base, heartbeat_interval_ms=heartbeat_interval_ms, pause_max_ms=pause_max_ms
     )
+
+
+def forbidden(name: Value) -> Forbidden | None:
+    """What a guard says: nothing against, or the reason of that name; fails if Python has none."""
+    return None if name == PASSES else Forbidden(snake(str(name)))
+
+
+def reader(value: Value) -> Reader:
+    """A reader; fails if a field is missing or new."""
+    given = fields(value)
+    assert set(given) == {field.name for field in attrs.fields(Reader)}
+    certain = NOTHING
+    for name in given["certain"]:
+        certain |= Field[name.upper()]
+    numbers = {n: _nothing(v) for n, v in given.items() if n not in ("claim", "certain")}
+    return Reader(claim=claim(given["claim"]), certain=certain, **numbers)
+
+
+def consumer(value: Value) -> Consumer:
+    """A consumer; fails if a field is missing or new."""
+    given = fields(value)
+    assert set(given) == {field.name for field in attrs.fields(Consumer)}
+    return Consumer(
+        reader=reader(given["reader"]),
+        view=given["view"],
+        resigned=_nothing(given["resigned"]),
+        asked=given["asked"],
+        stopped=given["stopped"],
+        next=given["next"],
+        granted=ranges(given["granted"]),
+    )
+
+
+def ranges(messages: Iterable[int]) -> tuple[range, ...]:
+    """A set of messages as ranges that do not touch, in order.
+
+    >>> ranges({7, 2, 3})
+    (range(2, 4), range(7, 8))
+    """
+    apart: list[range] = []
+    for number in sorted(messages):
+        if apart and apart[-1].stop == number:
+            apart[-1] = range(apart[-1].start, number + 1)
+        else:
+            apart.append(range(number, number + 1))
+    return tuple(apart)
+
+
+ONLY_IN_THE_SPECIFICATION = {"headerless", "now_ms"}
+"""Fields of `me` that only the original's instances have any use for."""
+
+
+def me(value: Value, rules: Rules) -> Me:
+    """Who an instance is, at a model's durations; fails if a field is missing or new."""
+    given = dict(fields(value))
+    assert set(given) - ONLY_IN_THE_SPECIFICATION == {f.name for f in attrs.fields(Me)}
+    assert given["rules"] == rules.rule_set.value
+    named = {f.name: given[f.name] for f in attrs.fields(Me)}
+    return Me(**{**named, "mode": Mode(given["mode"]), "rules": rules})

@@ -15,6 +15,7 @@
 (*   mode          "AMO" (at most once) or "ALO" (at least once)           *)
 (*   window        R5: how far ALO runs ahead of the log                   *)
 (*   batch         the most that one ClaimingMessages asks for             *)
+(*   start         ALO: where its start policy begins                      *)
 (*   rules         "fenced" or "original"                                  *)
 (*   now_ms        its own clock; only the original looks at it            *)
 (***************************************************************************)
@@ -107,8 +108,15 @@ MayClaimMessages(me, c, offset) ==
 
 MayReleaseGroup(me, c) == IF ~me.admin THEN "NotAdmin" ELSE PASSES
 
+\* ALO: position 0 says that nobody ever set it, and one that is not certain nobody can know
+\* any more.  Then the start policy counts.
+Floor(me, reader) ==
+    IF reader.claim.position = 0 \/ "position" \notin reader.certain
+    THEN Max(reader.claim.position, me.start)
+    ELSE reader.claim.position
+
 \* R5: not beyond the window after its last accepted position.
-InWindow(me, c) == c.next < Known(c).position + me.window
+InWindow(me, c) == c.next < Floor(me, c.reader) + me.window
 
 MayProcess(me, c, message) ==
     IF me.mode # "ALO" \/ me.admin THEN "NotAtLeastOnce"
@@ -249,7 +257,7 @@ AfterRead(me, c, record) ==
             !.asked   = @ /\ ~(own /\ record.message.type = "ClaimingPartition"),
             !.stopped = @ \/ LostToOwnClient(me, actsBefore, after),
             !.next    = IF actsAfter /\ (~actsBefore \/ before.claim.epoch # after.claim.epoch)
-                        THEN after.claim.position ELSE @,
+                        THEN Floor(me, after) ELSE @,
             !.granted = @ \cup GrantRead(me, before, record, actsAfter)]
 
 (***************************************************************************)

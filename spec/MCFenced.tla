@@ -44,6 +44,7 @@ Base ==
      losses_max          |-> 0,
      copies_max          |-> 0,
      cuts_max            |-> 0,
+     rewinds_max         |-> 0,
      reorders            |-> FALSE,
      gives_up            |-> FALSE]
 

@@ -49,6 +49,7 @@ StallsMax  == World.stalls_max
 LossesMax  == World.losses_max            \* records that never arrive
 CopiesMax  == World.copies_max            \* records that are appended once more
 CutsMax    == World.cuts_max              \* how often the log loses its end
+RewindsMax == World.rewinds_max           \* how often the broker's clock steps back
 Reorders   == World.reorders              \* records of one sender overtake each other
 GivesUp    == World.gives_up              \* a sender may be left without an answer
 
@@ -71,7 +72,7 @@ Messages == 0 .. MessageCount - 1
 
 Start == 1000             \* 0 seconds means "never" to the original
 
-NoMishaps == [stalls |-> 0, losses |-> 0, copies |-> 0, cuts |-> 0]
+NoMishaps == [stalls |-> 0, losses |-> 0, copies |-> 0, cuts |-> 0, rewinds |-> 0]
 
 Init ==
     /\ log = <<>>
@@ -101,6 +102,7 @@ Me(i) ==
      mode        |-> Mode,
      window      |-> Window,
      batch       |-> Batch,
+     start       |-> 0,
      rules       |-> Rules,
      now_ms      |-> OwnClock(i)]
 
@@ -394,6 +396,15 @@ Tick ==
     /\ now' = now + TickS * 1000
     /\ UNCHANGED <<log, history, verdicts, status, consumers, outbox, unaware, processed, mishaps>>
 
+\* The partition gets a new leader, whose clock is behind.
+StepBack ==
+    /\ ~TimeIsFree
+    /\ mishaps.rewinds < RewindsMax
+    /\ now > Start
+    /\ now' = now - TickS * 1000
+    /\ mishaps' = [mishaps EXCEPT !.rewinds = @ + 1]
+    /\ UNCHANGED <<log, history, verdicts, status, consumers, outbox, unaware, processed>>
+
 Next ==
     \/ \E i \in Instances :
         \/ SendClaimingPartition(i)
@@ -417,6 +428,7 @@ Next ==
         \/ Refold(i)
     \/ Truncate
     \/ Tick
+    \/ StepBack
 
 Spec == Init /\ [][Next]_vars
 

@@ -117,8 +117,7 @@ ReprocessingBound ==
 \* ALO: a tenure that ended in a release repeats nothing but what was asked for again,
 \* whoever comes next: sharper than the bound, and what R7 is for.
 EndedInRelease(win) ==
-    LET ends == {k \in 1 .. win - 1 :
-                     verdicts[k] \in {"Released", "PositionSet", "GroupReleased"}}
+    LET ends == {k \in 1 .. win - 1 : IsOwned(Before(k)) /\ ~IsOwned(After(k))}
     IN  /\ verdicts[win] = "Claimed"
         /\ \/ ends = {}
            \/ verdicts[CHOOSE k \in ends : \A l \in ends : l <= k] # "GroupReleased"
@@ -180,7 +179,9 @@ OwnerSeenBy(i) ==
 
 ReadersAgree ==
     \A i, j \in Instances :
-        View(i) = View(j) /\ IsAware(i) /\ IsAware(j)
+        /\ View(i) = View(j)
+        /\ IsAware(i) /\ IsAware(j)
+        /\ IsKnown(consumers[i].reader) /\ IsKnown(consumers[j].reader)
         => OwnerSeenBy(i) = OwnerSeenBy(j)
 
 \* Under any time that is measured: an owner that another client displaces had been

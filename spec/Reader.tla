@@ -227,7 +227,8 @@ Certified(reader, claim, record) ==
 \* An epoch that somebody names was won, so an older one is over.
 IsOver(claim, record) == HasEpoch(record) /\ record.headers.epoch < claim.epoch
 
-\* A guess: the newest epoch that anybody claimed to own under.
+\* A guess: the newest epoch that anybody claimed to own under.  A release decides nothing
+\* against what its own sender saw earlier: it saw no less, and certifies no worse.
 Guessed(reader, claim, record) ==
     LET newer == record.headers.epoch > claim.epoch
         guess == [claim EXCEPT
@@ -240,13 +241,13 @@ Guessed(reader, claim, record) ==
         isRelease == record.message.type = "ReleasingPartition"
     IN  [reader EXCEPT
             !.claim     = IF isRelease THEN Freed(guess) ELSE guess,
-            !.undecided = IF isRelease THEN record.offset ELSE @,
             !.reached   = IF newer THEN record.message.offset
                           ELSE Max(@, record.message.offset),
             !.alive_ms  = claim.clock_ms]
 
 \* A record without an epoch cannot be certified: the same suffix fits a live owner and
-\* one that was displaced long ago.  It may count, so a bare heartbeat may have taken over.
+\* one that was displaced long ago.  What an owner with headers saw it cannot undo: it does
+\* nothing to a claim that was won with headers, before a ClaimingPartition came.
 Vague(reader, claim, record) ==
     [reader EXCEPT
         !.claim     = IF claim.epoch # NONE THEN claim
@@ -256,7 +257,6 @@ Vague(reader, claim, record) ==
                                !.owner_client      = record.message.client_id,
                                !.position          = Max(@, record.message.offset),
                                !.last_heartbeat_ms = claim.clock_ms],
-        !.undecided = IF record.message.type = "ClaimingMessages" THEN @ ELSE record.offset,
         !.alive_ms  = claim.clock_ms]
 
 ReadUnknown(reader, record) ==

@@ -1,9 +1,9 @@
 """One instance and one claim: what it knows, what it remembers, what it may do, what it then sends.
 
-Spec: module Consumer. A consumer decides from what it has read, which may be long ago. This room says what
-is allowed and what follows; when to do it is the driver's business (`driver`), and it can only do
-what is allowed here. It does not know how records travel, whether they arrive, or who else there
-is. Every guard gives None, or the first reason against.
+Spec: module Consumer. A consumer decides from what it has read, which may be long ago. This room
+says what is allowed and what follows; when to do it is the driver's business (`driver`), and it can
+only do what is allowed here. It does not know how records travel, whether they arrive, or who else
+there is. Every guard gives None, or the first reason against.
 
 >>> me = Me("i1", "c1", Mode.AT_LEAST_ONCE)
 >>> consumer = Consumer()
@@ -101,6 +101,8 @@ class Me:
     """R5: how many messages ALO runs ahead of its last accepted position."""
     batch: int = 1
     """The most messages that one ClaimingMessages asks for."""
+    start: int = 0
+    """ALO: where the start policy begins, where nobody ever set a position or none is known."""
     admin: bool = False
     """It pauses the group and sets positions; it does not consume."""
     certifies: bool = True
@@ -231,9 +233,21 @@ def may_release_group(me: Me, consumer: Consumer) -> Forbidden | None:
     return None if me.admin else Forbidden.NOT_ADMIN
 
 
+def floor(me: Me, reader: Reader) -> int:
+    """Where ALO counts from. Spec: Floor.
+
+    Position 0 says that nobody ever set it, and one that is not certain nobody can know any more.
+    Then the start policy counts.
+    """
+    position = reader.claim.position
+    if position == 0 or Field.POSITION not in reader.certain:
+        return max(position, me.start)
+    return position
+
+
 def in_window(me: Me, consumer: Consumer) -> bool:
     """R5: not beyond the window after its last accepted position. Spec: InWindow."""
-    return consumer.next < consumer.known.position + me.window
+    return consumer.next < floor(me, consumer.reader) + me.window
 
 
 def may_process(me: Me, consumer: Consumer, message: int) -> Forbidden | None:
@@ -494,6 +508,6 @@ def after_fold(
         view=record.offset + 1,
         asked=consumer.asked and not (own and isinstance(record.message, ClaimingPartition)),
         stopped=consumer.stopped or lost_to_own_client(me, acted, after),
-        next=after.claim.position if begins else consumer.next,
+        next=floor(me, after) if begins else consumer.next,
         granted=_together(consumer.granted, grant_read(me, before, record, verdict)),
     )

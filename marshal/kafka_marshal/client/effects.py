@@ -6,6 +6,9 @@ call are carried out in their order.
 
 from __future__ import annotations
 
+import enum
+from typing import TypeAlias
+
 from attrs import frozen
 
 from kafka_marshal.core.messages import Headers, Message
@@ -22,3 +25,47 @@ class Send:
 
     message: Message
     headers: Headers
+
+
+@frozen
+class Process:
+    """Hand these messages to the application, in order.
+
+    At least once: report with `done` what is finished; a message that was handed over and not
+    finished when the claim is lost is handed over again, by the next owner. At most once: these
+    messages will not be handed over again, so whatever must survive a crash has to be durable
+    BEFORE the application begins.
+    """
+
+    offsets: range
+
+
+@frozen
+class Won:
+    """The claim is ours, under this epoch, from this position on."""
+
+    epoch: int
+    position: int
+    position_known: bool
+    """False where nobody can know it any more: the position is then the start policy's."""
+
+
+class Lost(enum.Enum):
+    """The claim is no longer ours, and nothing more is handed over; what is in hand may end."""
+
+    TAKEN = "taken"
+    """Another client took over: our heartbeats were late."""
+    PAUSED = "paused"
+    """An administrator released the group."""
+    RELEASED = "released"
+    """We released it."""
+    ID_USED_TWICE = "id_used_twice"
+    """Another instance of our own client id has it. We stop; the operator must look."""
+    LOG_LOST_RECORDS = "log_lost_records"
+    """The log's end moved back. Begin anew, under a new instance id: under the old one the grants
+    that are still in the log would be taken for new."""
+    UNCERTAIN = "uncertain"
+    """A reader that began in the middle can no longer tell who owns the claim."""
+
+
+Effect: TypeAlias = Send | Process | Won | Lost

@@ -382,7 +382,10 @@ def _freed(claim: Claim, position: int) -> Claim:
 def _guessed(
     reader: Reader, claim: Claim, record: Record, message: OwnersMessage, epoch: int
 ) -> Reader:
-    """A guess: the newest epoch that anybody claimed to own under. Spec: Guessed."""
+    """A guess: the newest epoch that anybody claimed to own under. Spec: Guessed.
+
+    A release decides nothing against what its own sender saw earlier: it saw no less.
+    """
     newer = claim.epoch is None or epoch > claim.epoch
     guess = attrs.evolve(
         claim,
@@ -397,7 +400,6 @@ def _guessed(
     return attrs.evolve(
         reader,
         claim=_freed(guess, guess.position) if release else guess,
-        undecided=record.offset if release else reader.undecided,
         reached=message.offset if newer else _highest(reader.reached, message.offset),
         alive_ms=claim.clock_ms,
     )
@@ -406,8 +408,8 @@ def _guessed(
 def _vague(reader: Reader, claim: Claim, record: Record, message: OwnersMessage) -> Reader:
     """A record without an epoch cannot be certified. Spec: Vague.
 
-    The same suffix fits a live owner and one that was displaced long ago. It may count, so a bare
-    heartbeat may have taken the claim over (R9).
+    The same suffix fits a live owner and one that was displaced long ago. What an owner with
+    headers saw it cannot undo: it does nothing to a claim that was won with headers.
     """
     guess = claim
     if claim.epoch is None and isinstance(message, ReleasingPartition):
@@ -420,10 +422,4 @@ def _vague(reader: Reader, claim: Claim, record: Record, message: OwnersMessage)
             position=max(claim.position, message.offset),
             last_heartbeat_ms=claim.clock_ms,
         )
-    keeps = isinstance(message, ClaimingMessages)
-    return attrs.evolve(
-        reader,
-        claim=guess,
-        undecided=reader.undecided if keeps else record.offset,
-        alive_ms=claim.clock_ms,
-    )
+    return attrs.evolve(reader, claim=guess, alive_ms=claim.clock_ms)

@@ -255,6 +255,7 @@ TOLD: Mapping[str, Callable[[Variables, Variables], str]] = {
     "Stall": _status("stalls"),
     "Resume": _status("goes on"),
     "Truncate": _truncate,
+    "StepBack": lambda before, after: "the broker's clock steps back",
     "Refold": lambda before, after: (
         f"{_who('consumers', before, after)} is told, drops everything and folds anew"
     ),

@@ -1,0 +1,323 @@
+"""When to do it: one instance and one claim, with timers, batches and answers of the producer.
+
+`consumer` says what is allowed; this room decides when, and does nothing that is not allowed there,
+so its mistakes can cost time and not safety. Everything that happens comes in as a call with
+`now_ms`, the instance's own clock, which is only ever a hint: the log decides. What is to be done
+comes out as effects. There are no threads here, no Kafka and no clock.
+
+>>> from kafka_marshal.client.consumer import Me, Mode
+>>> from kafka_marshal.core.messages import Record
+>>> driver = Driver(Me("i1", "c1", Mode.AT_LEAST_ONCE), ClaimKey("g", "events", 0))
+>>> [asked] = driver.caught_up(now_ms=0)
+>>> asked.message.client_id, driver.caught_up(now_ms=1)
+('c1', [])
+>>> won, heartbeat = driver.read(Record(7, 0, 5, asked.message, asked.headers), now_ms=5)
+>>> won
+Won(epoch=0, position=0, position_known=True)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import attrs
+from attrs import field, frozen
+
+from kafka_marshal.client import consumer as moves
+from kafka_marshal.client.consumer import Consumer, Me, Mode
+from kafka_marshal.client.effects import Effect, Lost, Process, Send, Won
+from kafka_marshal.core.knowledge import Field
+from kafka_marshal.core.messages import ClaimingMessages, ClaimingPartition, Record
+from kafka_marshal.core.state import ClaimKey
+
+
+def _positive(_: object, attribute: attrs.Attribute[int], value: int) -> None:
+    if value <= 0:
+        raise ValueError(f"{attribute.name} must be greater than 0, not {value!r}")
+
+
+@frozen
+class Timing:
+    """How patient an instance is. All in milliseconds of its own clock."""
+
+    heartbeat_every_ms: int = field(default=60_000, validator=_positive)
+    """Between two heartbeats; at most the rules' heartbeat interval, or the claim is lost."""
+    ask_again_after_ms: int = field(default=5_000, validator=_positive)
+    """After a request that was refused, or whose outcome nobody knows."""
+
+
+class Driver:
+    """One instance's dealings with one claim. Every method returns effects, in their order."""
+
+    def __init__(
+        self,
+        me: Me,
+        key: ClaimKey,
+        timing: Timing | None = None,
+        *,
+        first: int = 0,
+    ) -> None:
+        """Read the coordinating partition from `first`.
+
+        Raises:
+            ValueError: heartbeats would be rarer than the rules' interval.
+        """
+        interval_ms = me.rules.heartbeat_interval_ms
+        self.timing = timing or Timing(heartbeat_every_ms=max(1, int(interval_ms)))
+        if self.timing.heartbeat_every_ms > interval_ms:
+            raise ValueError(
+                f"heartbeat_every_ms is {self.timing.heartbeat_every_ms}, "
+                f"more than the heartbeat interval of {interval_ms:g} ms"
+            )
+        self.me = me
+        self.key = key
+        self.consumer = Consumer.beginning_at(first)
+        self.wants = True
+        """Whether it wants the claim; False after `stop`."""
+        self._reads_live = False
+        self._end = 0
+        self._handed_over = 0
+        self._told_offset = 0
+        self._heartbeat_at_ms: int | None = None
+        self._ask_at_ms: int | None = None
+        self._request: int | None = None
+        """At most once: up to where it asked and has not read the answer."""
+
+    @property
+    def next_timer_ms(self) -> int | None:
+        """When to call `timer` next, by the instance's own clock; None while nothing is due."""
+        due = [at for at in (self._heartbeat_at_ms, self._ask_at_ms) if at is not None]
+        return min(due, default=None)
+
+    @property
+    def drained(self) -> bool:
+        """Everything that was handed over is finished, and nothing granted is left."""
+        if self.me.mode is Mode.AT_MOST_ONCE:
+            return not self.consumer.granted and self._request is None
+        return self.consumer.next >= self._handed_over
+
+    # --- what happens -----------------------------------------------------------------------------
+
+    def caught_up(self, now_ms: int) -> list[Effect]:
+        """The log was read to its end, for now: only then is what it says worth acting on."""
+        self._reads_live = True
+        return self._go_on(now_ms)
+
+    def read(self, record: Record, now_ms: int) -> list[Effect]:
+        """The next record of the claim: of its key, or a ReleaseGroup of its group."""
+        before = self.consumer
+        acted = moves.acts(self.me, before)
+        self.consumer = moves.after_read(self.me, before, record)
+        acting = moves.acts(self.me, self.consumer)
+        effects: list[Effect] = []
+        own = record.message.instance_id == self.me.instance_id
+        if own and isinstance(record.message, ClaimingMessages):
+            self._request = None
+        if own and isinstance(record.message, ClaimingPartition) and not acting:
+            self._ask_at_ms = now_ms + self.timing.ask_again_after_ms
+        if acting and (not acted or before.known.epoch != self.consumer.known.epoch):
+            effects += self._begin(now_ms)
+        elif acted and not acting:
+            effects += self._end_tenure(now_ms)
+        return effects + self._go_on(now_ms)
+
+    def unknown(self, sent: Send, now_ms: int) -> list[Effect]:
+        """Whether this arrived is not known; it may still land later.
+
+        A release is not sent again (R7). A heartbeat's successor says more. A request for messages
+        that is lost is asked for anew; if both land, the second grants nothing.
+        """
+        if isinstance(sent.message, ClaimingPartition):
+            if moves.may_give_up(self.me, self.consumer) is None:
+                self.consumer = moves.after_giving_up(self.me, self.consumer)
+                self._ask_at_ms = now_ms + self.timing.ask_again_after_ms
+        elif isinstance(sent.message, ClaimingMessages):
+            self._request = None
+        return self._go_on(now_ms)
+
+    def timer(self, now_ms: int) -> list[Effect]:
+        """Time has passed. Early calls do no harm."""
+        effects: list[Effect] = []
+        if self._heartbeat_at_ms is not None and now_ms >= self._heartbeat_at_ms:
+            effects += self._heartbeat(now_ms)
+        return effects + self._go_on(now_ms)
+
+    def available(self, end: int, now_ms: int) -> list[Effect]:
+        """The data topic's partition holds messages below `end`."""
+        self._end = max(self._end, end)
+        return self._go_on(now_ms)
+
+    def done(self, offset_next: int, now_ms: int) -> list[Effect]:
+        """At least once: everything that was handed over below `offset_next` is finished.
+
+        What is finished after the claim was lost does not count: the next owner repeats it.
+        """
+        # `after_process` for each of them; of the guards only the window looks at which it is.
+        if moves.may_process(self.me, self.consumer, self.consumer.next) is None:
+            window_end = moves.floor(self.me, self.consumer.reader) + self.me.window
+            end = min(offset_next, self._handed_over, window_end)
+            self.consumer = attrs.evolve(self.consumer, next=max(self.consumer.next, end))
+        return self._go_on(now_ms)
+
+    def stop(self, now_ms: int) -> list[Effect]:
+        """Give the claim up as soon as everything that was handed over is finished."""
+        self.wants = False
+        return self._go_on(now_ms)
+
+    def truncated(self) -> list[Effect]:
+        """The log's end moved back: nothing that was read holds. Begin anew, under a new id."""
+        self.wants = False
+        self.consumer = attrs.evolve(Consumer(), stopped=True)
+        self._heartbeat_at_ms = self._ask_at_ms = None
+        return [Lost.LOG_LOST_RECORDS]
+
+    # --- what follows -----------------------------------------------------------------------------
+
+    def _begin(self, now_ms: int) -> list[Effect]:
+        consumer = self.consumer
+        self._handed_over = self._told_offset = consumer.next
+        self._request = None
+        self._ask_at_ms = None
+        assert consumer.known.epoch is not None
+        known = Field.POSITION in consumer.reader.certain
+        position = moves.floor(self.me, consumer.reader)
+        # The first heartbeat tells readers that began in the middle who owns the claim.
+        return [Won(consumer.known.epoch, position, known), *self._heartbeat(now_ms)]
+
+    def _end_tenure(self, now_ms: int) -> list[Effect]:
+        self._heartbeat_at_ms = None
+        self._ask_at_ms = now_ms
+        if self.consumer.stopped:
+            self._ask_at_ms = None
+            self.wants = False
+            return [Lost.ID_USED_TWICE]
+        if not self.consumer.reader.known:
+            return [Lost.UNCERTAIN]
+        known = self.consumer.known
+        if known.owned:
+            return [Lost.TAKEN]
+        return [Lost.PAUSED if known.paused_until_ms is not None else Lost.RELEASED]
+
+    def _heartbeat(self, now_ms: int) -> list[Effect]:
+        if moves.may_heartbeat(self.me, self.consumer) is not None:
+            self._heartbeat_at_ms = None
+            return []
+        self._heartbeat_at_ms = now_ms + self.timing.heartbeat_every_ms
+        self._told_offset = self.consumer.next
+        return [moves.heartbeat_sent(self.me, self.consumer, self.key, now_ms // 1000)]
+
+    def _go_on(self, now_ms: int) -> list[Effect]:
+        """Whatever is due and allowed."""
+        steps: tuple[Callable[[int], list[Effect]], ...] = (
+            self._process_grant,
+            self._hand_over,
+            self._release,
+            self._claim,
+            self._claim_messages,
+        )
+        return [effect for step in steps for effect in step(now_ms)]
+
+    def _claim(self, now_ms: int) -> list[Effect]:
+        me, consumer = self.me, self.consumer
+        if not self.wants or not self._reads_live or not self._looks_claimable(now_ms):
+            return []
+        if moves.may_claim(me, consumer) is not None:
+            return []
+        self.consumer = moves.after_claiming_partition(me, consumer)
+        self._ask_at_ms = None
+        return [moves.claiming_partition_sent(me, consumer, self.key, now_ms // 1000)]
+
+    def _looks_claimable(self, now_ms: int) -> bool:
+        """Only a hint: the log decides. Spec: LooksClaimable.
+
+        A claim of our own client is asked for at once: that is how a restart comes back.
+        """
+        if self._ask_at_ms is not None and now_ms < self._ask_at_ms:
+            return False
+        if not self.consumer.reader.known:
+            return self._may_win_by_silence(now_ms)
+        known = self.consumer.known
+        looks = (
+            not known.owned
+            or known.owner_client == self.me.client_id
+            or known.last_heartbeat_ms is None
+            or now_ms - known.last_heartbeat_ms > self.me.rules.stale_after_ms
+        )
+        paused = known.paused_until_ms is not None and now_ms < known.paused_until_ms
+        if looks and not paused:
+            return True
+        # Nothing else wakes it when the owner falls silent, or the pause runs out.
+        until = known.paused_until_ms if paused else None
+        if until is None and known.last_heartbeat_ms is not None:
+            until = known.last_heartbeat_ms + int(self.me.rules.stale_after_ms) + 1
+        self._ask_at_ms = until
+        return False
+
+    def _may_win_by_silence(self, now_ms: int) -> bool:
+        """A reader that does not know the owner asks only where the answer will be certain.
+
+        Spec: DefiniteWin. Any request may have won, its own too, so each begins the wait anew; the
+        first one of a silent log says what time it is.
+        """
+        reader, rules = self.consumer.reader, self.me.rules
+        if reader.head_ms is None:
+            return True
+        alive_ms = max(reader.head_ms, -1 if reader.alive_ms is None else reader.alive_ms)
+        pause_over_ms = reader.head_ms + rules.pause_max_ms
+        self._ask_at_ms = max(pause_over_ms, alive_ms + int(rules.stale_after_ms)) + 1
+        return now_ms >= self._ask_at_ms
+
+    def _claim_messages(self, now_ms: int) -> list[Effect]:
+        """At most once: ask for what there is, one request at a time."""
+        offset = min(self._end, self.consumer.known.position + self.me.batch)
+        if not self.wants or self._request is not None:
+            return []
+        if moves.may_claim_messages(self.me, self.consumer, offset) is not None:
+            return []
+        sent = moves.claiming_messages_sent(
+            self.me, self.consumer, self.key, offset, now_ms // 1000
+        )
+        self.consumer = moves.after_claiming_messages(self.me, self.consumer, offset)
+        self._request = offset
+        return [sent]
+
+    def _process_grant(self, now_ms: int) -> list[Effect]:
+        """At most once: exactly what was granted, and only after it was read. Rules: R4."""
+        if moves.may_process_grant(self.me, self.consumer) is not None:
+            return []
+        granted = self.consumer.granted
+        self.consumer = moves.after_process_grant(self.me, self.consumer)
+        # The original's readers see the position only in a heartbeat.
+        return [*map(Process, granted), *self._heartbeat(now_ms)]
+
+    def _hand_over(self, now_ms: int) -> list[Effect]:
+        """At least once: what the window allows. Rules: R5.
+
+        The window counts from the last accepted position, so what was handed over and not finished
+        is never more than a window, whoever processes it again.
+        """
+        me, consumer = self.me, self.consumer
+        if me.mode is not Mode.AT_LEAST_ONCE or me.admin or not self.wants:
+            return []
+        if moves.may_act_as_owner(me, consumer) is not None:
+            return []
+        effects: list[Effect] = []
+        allowed = moves.floor(me, consumer.reader) + me.window
+        end = min(self._end, allowed)
+        if end > self._handed_over:
+            effects.append(Process(range(self._handed_over, end)))
+            self._handed_over = end
+        if consumer.next >= allowed and consumer.next > self._told_offset:
+            # The window is used up and finished: the log must hear of it before we go on.
+            effects += self._heartbeat(now_ms)
+        return effects
+
+    def _release(self, now_ms: int) -> list[Effect]:
+        if self.wants or not self.drained:
+            return []
+        if moves.may_release(self.me, self.consumer) is not None:
+            return []
+        sent = moves.releasing_partition_sent(self.me, self.consumer, self.key, now_ms // 1000)
+        self.consumer = moves.after_release(self.me, self.consumer)
+        self._heartbeat_at_ms = None
+        return [sent, Lost.RELEASED]
