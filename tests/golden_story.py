@@ -27,18 +27,23 @@ class Told:
 
 
 def tell(path: Path) -> Told:
-    """The story with every outcome computed anew."""
+    """The story in a file with every outcome computed anew."""
+    return retold(path.read_text(encoding="utf-8"), str(path))
+
+
+def retold(text: str, where: str) -> Told:
+    """A story with every outcome computed anew; `where` is its name in errors."""
     world = World(FENCED)
     lines: list[str] = []
     verdicts: set[Accepted | Refused | ReadTwice] = set()
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+    for number, line in enumerate(text.splitlines(), start=1):
         if line.startswith("    "):
             continue
         lines.append(line)
         if line.startswith("rules:"):
             world = World(_rules(line))
         elif line.startswith("@"):
-            raw = _record(line, f"{path}:{number}")
+            raw = _record(line, f"{where}:{number}")
             try:
                 outcome = world.apply(raw.decoded())
             except MalformedRecord as error:
@@ -52,7 +57,9 @@ def tell(path: Path) -> Told:
                 for t in outcome.transitions
             ]
         elif line and not line.startswith("#"):
-            raise ValueError(f"{path}:{number}: neither prose, rules, record nor outcome: {line!r}")
+            raise ValueError(
+                f"{where}:{number}: neither prose, rules, record nor outcome: {line!r}"
+            )
     return Told("\n".join(lines) + "\n", frozenset(verdicts), world.rules)
 
 

@@ -1,0 +1,259 @@
+"""Hypothesis chooses the moves: rules draw small numbers, the world says what they mean.
+
+Rules are the actions of `Marshal.tla`. A rule picks among what the machines allow now, so that a
+walk gets far; `try_anything` picks what it likes, also what must be refused. Swarm testing is
+Hypothesis's own: in every walk some rules never fire.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable
+from typing import ClassVar
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+
+from kafka_marshal.core.invariants import Property
+from model_tests.walks import strangers
+from model_tests.walks.moves import ADMIN, RULES, Move, Setting
+from model_tests.walks.properties import WALKED, Broken, Watch
+from model_tests.walks.refusals import Refusals
+from model_tests.walks.simulation import ACTIONS, LATE, Simulation, against_it
+
+PICK = st.integers(0, 99)
+SOON = st.sampled_from((3, 1, 0, 2))
+"""What becomes of a record at once. 0: it waits; 1: it is appended; 2: its sender reads it, too;
+3: everybody does."""
+
+SETTINGS = st.builds(
+    Setting,
+    claims=st.sampled_from((("g/t/0",), ("g/t/0", "g/t/1"), ("g/t/0", "g/events/0", "h/t/0"))),
+    at_most_once=st.sampled_from(((), ("g",))),
+    window=st.integers(1, 2),
+    batch=st.integers(1, 2),
+)
+
+ORDINARY = (
+    *("SendClaimingPartition",) * 3,
+    *("Process", "ProcessGrant", "SendClaimingMessages") * 3,
+    *("SendHeartbeat", "Read", "Append") * 3,
+    *("Tick",) * 3,
+    *("SendReleasingPartition", "SendReleasingPartition", "GiveUp"),
+)
+"""What goes on, as often as it should."""
+
+TICKS_MS = (1, 2_001, 1_000, 500, 2_000, 3_000, 61_000, 70_000)
+
+
+class Trouble(enum.Enum):
+    """What goes wrong in a walk: some of these, each a few times."""
+
+    CRASH = enum.auto()
+    STALL = enum.auto()
+    LOSS = enum.auto()
+    COPY = enum.auto()
+    DISORDER = enum.auto()
+    PAUSE = enum.auto()
+    TWIN = enum.auto()
+    LATE = enum.auto()
+    STEP_BACK = enum.auto()
+    STRANGER = enum.auto()
+    LIAR = enum.auto()
+
+
+TIMES_MAX = 4
+"""How often each of a walk's troubles happens at most."""
+
+
+class Walk(RuleBasedStateMachine):
+    """One walk. A subclass with other `only` looks for those properties alone."""
+
+    only: ClassVar[frozenset[Property]] = WALKED
+    guards: ClassVar[bool] = False
+    """Whether the machines' answers are compared too."""
+    taken: ClassVar[int] = 0
+    """How many walks were begun, those of shrinking too."""
+    broken_at: ClassVar[int] = 0
+    """The walk that first broke something."""
+
+    simulation: Simulation
+
+    @initialize(setting=SETTINGS, troubles=st.lists(st.sampled_from(Trouble), max_size=4))
+    def begin(self, setting: Setting, troubles: list[Trouble]) -> None:
+        type(self).taken += 1
+        self.simulation = watched(setting, self.only, self.guards)
+        self.troubles = dict.fromkeys(troubles, TIMES_MAX)
+
+    def take(self, move: Move) -> bool:
+        """Make the move; what breaks is raised with all that led there."""
+        try:
+            return self.simulation.take(move) is True
+        except Broken as problem:
+            problem.simulation = self.simulation
+            type(self).broken_at = self.broken_at or self.taken
+            raise
+
+    # --- what goes on -----------------------------------------------------------------------------
+
+    @rule(kind=st.integers(0, len(ORDINARY) - 1), pick=PICK, soon=SOON, number=st.integers(0, 7))
+    def goes_on(self, kind: int, pick: int, soon: int, number: int) -> None:
+        """One ordinary thing; where it cannot happen, the next that can."""
+        for action in (*ORDINARY[kind:], *ORDINARY[:kind]):
+            options = self._options(action, number)
+            if options:
+                self._chosen(options[pick % len(options)], soon)
+                return
+
+    def _options(self, action: str, number: int) -> list[Move]:
+        """What can be done of an action."""
+        world = self.simulation
+        if action == "Tick":
+            return [Move(action, number=TICKS_MS[number])]
+        if action == "Append":
+            return [Move(action, name) for name, who in world.instances.items() if who.outbox]
+        found = []
+        for name, who in world.instances.items():
+            if who.status != "up":
+                continue
+            for claim, consumer in who.consumers.items():
+                if action == "Read":
+                    unread = world.unread(who, claim)
+                    if unread:
+                        some = unread if number > 3 else min(unread, 1 + number)
+                        found.append(Move(action, name, claim, some))
+                    continue
+                offset = 0
+                if action == "SendClaimingMessages":
+                    offset = consumer.known.position + 1 + number % 2
+                elif action == "SendReleasingPartition" and who.me.admin:
+                    offset = number % 4
+                move = Move(action, name, claim, offset)
+                if action == "SendClaimingPartition" and number > 1:
+                    known = consumer.known
+                    alive_ms = world.now_ms - (known.last_heartbeat_ms or 0)
+                    if known.owned and alive_ms <= RULES.stale_after_ms:
+                        continue
+                if against_it(who.me, consumer, move) is None:
+                    found.append(move)
+        return found
+
+    def _chosen(self, move: Move, soon: int) -> None:
+        """Do it, and what follows at once."""
+        if not self.take(move) or not move.action.startswith("Send") or not soon:
+            return
+        last = len(self.simulation.instances[move.who].outbox) - 1
+        if not self.take(Move("Append", move.who, number=last)):
+            return
+        for name, who in self.simulation.instances.items():
+            if soon == 3 or (soon == 2 and name == move.who):
+                unread = self.simulation.unread(who, move.claim)
+                self.take(Move("Read", name, move.claim, unread))
+
+    @rule(action=st.sampled_from(ACTIONS), who=PICK, claim=PICK, number=st.integers(0, 3))
+    def try_anything(self, action: str, who: int, claim: int, number: int) -> None:
+        """Also what must be refused, and is not done then."""
+        people, claims = list(self.simulation.instances), self.simulation.setting.claims
+        if action == "SendReleaseGroup" and not self._has(Trouble.PAUSE):
+            return
+        self.take(Move(action, people[who % len(people)], claims[claim % len(claims)], number))
+
+    # --- what goes wrong --------------------------------------------------------------------------
+
+    def _has(self, trouble: Trouble) -> bool:
+        """Whether it is one of this walk's troubles, and may happen once more."""
+        left = self.troubles.get(trouble, 0)
+        self.troubles[trouble] = max(0, left - 1)
+        return left > 0
+
+    @precondition(lambda self: any(self.troubles.values()))
+    @rule(pick=PICK, who=PICK, number=st.integers(0, 7), soon=SOON)
+    def goes_wrong(self, pick: int, who: int, number: int, soon: int) -> None:
+        """One of the walk's troubles, not those of strangers."""
+        left = [trouble for trouble, times in self.troubles.items() if times]
+        trouble = left[pick % len(left)]
+        for move in self._moves(trouble, who, number):
+            if self._has(trouble):
+                self._chosen(move, soon)
+
+    def _moves(self, trouble: Trouble, who: int, number: int) -> list[Move]:
+        world = self.simulation
+        people = list(world.instances)
+        name = people[who % len(people)]
+        clients = [client for client in world.setting.clients if client != ADMIN]
+        client, claim = (
+            clients[who % len(clients)],
+            world.setting.claims[number % len(world.setting.claims)],
+        )
+        waiting = [each for each, person in world.instances.items() if person.outbox]
+        sender = waiting[who % len(waiting)] if waiting else name
+        place = number % max(1, len(world.instances[sender].outbox))
+        match trouble:
+            case Trouble.CRASH:
+                dead = world.instances[name].status == "crashed"
+                crash = Move("Crash", name)
+                return [Move("Restart", world.instances[name].me.client_id) if dead else crash]
+            case Trouble.STALL:
+                stalled = world.instances[name].status == "stalled"
+                return [Move("Resume" if stalled else "Stall", name)]
+            case Trouble.LOSS:
+                return [Move("Lose", sender, number=place)]
+            case Trouble.COPY:
+                return [Move("AppendCopy", sender, number=place)]
+            case Trouble.DISORDER:
+                return [Move("Append", sender, number=place)]
+            case Trouble.PAUSE:
+                admins = [each for each in people if each.startswith(ADMIN)]
+                return [Move("SendReleaseGroup", admins[-1], claim, (1, 3, 60, 90)[number % 4])]
+            case Trouble.TWIN:
+                return [Move("Join", client)]
+            case Trouble.LATE:
+                return [Move("Join", client, number=1 + who % 13)]
+            case Trouble.STEP_BACK:
+                return [Move("StepBack", claim=claim, number=(1, 500, 1_000)[number % 3])]
+            case Trouble.STRANGER | Trouble.LIAR:
+                return []
+
+    @precondition(lambda self: self.troubles.get(Trouble.STRANGER))
+    @rule(sent=strangers.bare(), claim=PICK)
+    def send_anything(self, sent: strangers.Drawn, claim: int) -> None:
+        if self._has(Trouble.STRANGER):
+            self._stranger(sent, claim)
+
+    @precondition(lambda self: self.troubles.get(Trouble.LIAR) and LATE not in self.simulation.seen)
+    @rule(sent=strangers.lying(), claim=PICK)
+    def send_lies(self, sent: strangers.Drawn, claim: int) -> None:
+        if self._has(Trouble.LIAR):
+            self._stranger(sent, claim)
+
+    def _stranger(self, drawn: strangers.Drawn, pick: int) -> None:
+        claims = self.simulation.setting.claims
+        claim = claims[pick % len(claims)]
+        self.take(Move("SendAnything", claim=claim, sent=drawn.about(self.simulation, claim)))
+
+
+def watched(
+    setting: Setting, only: Iterable[Property] = WALKED, guards: bool = False
+) -> Simulation:
+    """A world and those who watch it."""
+    simulation = Simulation(setting)
+    simulation.watchers.append(Watch(simulation, only))
+    if guards:
+        simulation.watchers.append(Refusals(simulation))
+    return simulation
+
+
+def walk(
+    setting: Setting,
+    moves: Iterable[Move],
+    only: Iterable[Property] = WALKED,
+    guards: bool = False,
+) -> Simulation:
+    """Play these moves once more; raises `Broken` if a promise is not kept."""
+    simulation = watched(setting, only, guards)
+    try:
+        simulation.play(moves)
+    except Broken as problem:
+        problem.simulation = simulation
+        raise
+    return simulation

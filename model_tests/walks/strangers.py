@@ -1,0 +1,108 @@
+"""Records from anybody: the original's, which have no headers, and those that lie.
+
+A stranger's record is drawn without knowing the world and told about it afterwards (`about`), so
+that lies are near the truth: the claim's own epoch, the owner's own id. That somebody lies in what
+it saw (`seen`, `clock`) makes readers that began in the middle wrong by design, since certificates
+are believed; `simulation` keeps the two apart.
+"""
+
+from __future__ import annotations
+
+import attrs
+from hypothesis import strategies as st
+
+from kafka_marshal.client.effects import Send
+from kafka_marshal.core.messages import (
+    NO_HEADERS,
+    NOT_DECIMAL,
+    ClaimingMessages,
+    ClaimingPartition,
+    Headers,
+    Heartbeat,
+    Message,
+    Offset,
+    Partition,
+    ReleaseGroup,
+    ReleasingPartition,
+)
+from model_tests.walks.moves import STRANGERS
+from model_tests.walks.simulation import Simulation
+
+TYPES = (Heartbeat, ClaimingPartition, ReleasingPartition, ClaimingMessages, ReleaseGroup)
+
+HEADER = st.sampled_from((None, "epoch", "end", 0, 3, NOT_DECIMAL, 10**12))
+"""Absent, the claim's epoch, the log's last offset, or a number."""
+
+
+@attrs.frozen
+class Drawn:
+    """A stranger's record, before it is said what world it lands in."""
+
+    type: type[Message]
+    version: int
+    sender: int
+    client: int
+    offset: int
+    seconds: int
+    headers: tuple[str | int | None, ...] = ()
+    forges: bool = False
+    """It uses the ids of others."""
+
+    def about(self, simulation: Simulation, claim: str) -> Send:
+        """The record as it lands."""
+        key, partition = simulation.keys[claim], simulation.partition_of(claim)
+        people = list(simulation.instances) if self.forges else list(STRANGERS)
+        clients = [*simulation.setting.clients, "x"]
+        ids = (
+            self.version,
+            simulation.now_ms // 1000,
+            people[self.sender % len(people)],
+            clients[self.client % len(clients)],
+            key.group,
+        )
+        topic, topic_partition = key.topic, Partition(key.topic_partition)
+        message: Message
+        if self.type is ReleaseGroup:
+            expires_unix_s = simulation.now_ms // 1000 + self.seconds
+            message = ReleaseGroup(*ids, "", Partition(0), expires_unix_s)
+        elif self.type is ClaimingPartition:
+            message = ClaimingPartition(*ids, topic, topic_partition)
+        else:
+            assert self.type in (Heartbeat, ReleasingPartition, ClaimingMessages)
+            message = self.type(*ids, topic, topic_partition, Offset(self.offset))
+        if not self.headers:
+            return Send(message, NO_HEADERS)
+        means = {
+            "epoch": simulation.logs[partition].world.claim(key).epoch,
+            "end": len(simulation.logs[partition].records) - 1,
+        }
+        said = [means[each] if isinstance(each, str) else each for each in self.headers]
+        return Send(message, Headers(True, *(None if each == -1 else each for each in said)))
+
+
+def bare() -> st.SearchStrategy[Drawn]:
+    """The original's, under an instance id of its own; its client id may be one of ours."""
+    return st.builds(
+        Drawn,
+        type=st.sampled_from(TYPES),
+        version=st.sampled_from((1, 0, 1, 7)),
+        sender=st.integers(0, 1),
+        client=st.integers(0, 5),
+        offset=st.integers(-1, 6),
+        seconds=st.sampled_from((-1, 1, 3, 90)),
+    )
+
+
+def lying() -> st.SearchStrategy[Drawn]:
+    """Any header in any place, any id."""
+    return st.builds(
+        Drawn,
+        type=st.sampled_from(TYPES),
+        version=st.just(1),
+        sender=st.integers(0, 9),
+        client=st.integers(0, 5),
+        offset=st.integers(-1, 6),
+        seconds=st.sampled_from((-1, 1, 3, 90)),
+        headers=st.tuples(HEADER, HEADER, HEADER, HEADER, HEADER),
+        forges=st.booleans(),
+    )
