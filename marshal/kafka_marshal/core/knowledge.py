@@ -205,7 +205,10 @@ def _decided(reader: Reader, advanced: Claim, record: Record) -> bool:
         staleness = (
             not advanced.owned
             or message.instance_id == advanced.owner_instance
-            or fenced.restart_takeover(advanced, record)
+            or (
+                message.client_id == advanced.owner_client
+                and fenced.restart_takeover(advanced, record)
+            )
         )
         return clock or (pause and staleness)
     if isinstance(message, ReleasingPartition):
