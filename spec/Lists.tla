@@ -11,6 +11,7 @@ First(list)      == Head(list)
 Rest(list)       == Tail(list)
 With(list, item) == Append(list, item)
 FirstOf(list, n) == SubSeq(list, 1, n)
+LastOf(list, n)  == SubSeq(list, Len(list) - n + 1, Len(list))
 Without(list, k) == SubSeq(list, 1, k - 1) \o SubSeq(list, k + 1, Len(list))
 
 =============================================================================

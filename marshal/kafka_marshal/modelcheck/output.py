@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 import attrs
 
 from kafka_marshal.modelcheck.errors import ModelCheckError
-from kafka_marshal.modelcheck.values import MalformedValueError, Value, parse_conjuncts
+from kafka_marshal.modelcheck.values import MalformedValueError, Value, parse, parse_conjuncts
 
 
 class Outcome(enum.StrEnum):
@@ -85,6 +85,8 @@ class TlcResult:
     seconds: float
     coverage: Mapping[str, ActionCoverage] = attrs.field(factory=dict)
     """By action, if it was asked for."""
+    printed: tuple[Value, ...] = ()
+    """The sequences that the specification printed."""
 
 
 _START = re.compile(r"@!@!@STARTMSG (\d+):(\d+) @!@!@")
@@ -174,6 +176,7 @@ class OutputReader:
             depth=self._depth,
             seconds=seconds,
             coverage=self._coverage,
+            printed=tuple(parse(line) for line in self._outside if line.startswith("<<")),
         )
 
     def _message(self, code: int, body: str) -> None:

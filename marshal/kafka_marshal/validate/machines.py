@@ -168,7 +168,8 @@ class Instance:
             case ClaimingMessages():
                 guard = machine.may_claim_messages(me, consumer, message.offset)
                 sent = machine.claiming_messages_sent(me, consumer, key, message.offset, unix_s)
-                return guard, sent, consumer
+                after = machine.after_claiming_messages(me, consumer, message.offset)
+                return guard, sent, after
             case ReleasingPartition() if me.admin:
                 sent = machine.position_sent(me, consumer, key, message.offset, unix_s)
             case _:
@@ -230,7 +231,7 @@ class Instance:
         )
         if guard is None:
             return None, machine.after_process(self.me, last)
-        end = consumer.known.position + self.me.window
+        end = machine.floor(self.me, consumer.reader) + self.me.window
         return Against(guard, f"from {consumer.next}, below {end}"), consumer
 
     def _process_grant(

@@ -128,7 +128,7 @@ _SETTING: Final = ("run", "rules", "coordination_partitions", "idempotent", "ins
 _RULES: Final = ("heartbeat_interval_s", "pause_max_s", "clock_rewind_max_s")
 _INSTANCE: Final = (
     *("instance_id", "client_id", "group_id", "mode"),
-    *("window", "batch", "admin", "certifies"),
+    *("window", "batch", "start", "admin", "certifies"),
 )
 
 
@@ -182,6 +182,7 @@ def _member(fields: object, rules: Rules, where: str) -> Member:
         mode,
         window=_integer(fields, "window", where, least=1, otherwise=1),
         batch=_integer(fields, "batch", where, least=1, otherwise=1),
+        start=_integer(fields, "start", where, otherwise=0),
         admin=_yes_or_no(fields, "admin", where, False),
         certifies=_yes_or_no(fields, "certifies", where, True),
         rules=rules,

@@ -153,6 +153,7 @@ def header(setting: Setting) -> Fields:
                 "mode": member.me.mode.value,
                 "window": member.me.window,
                 "batch": member.me.batch,
+                "start": member.me.start,
                 "admin": member.me.admin,
                 "certifies": member.me.certifies,
             }

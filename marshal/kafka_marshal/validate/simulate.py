@@ -115,11 +115,11 @@ class Simulation:
                 f"{client}-{len(self.members)}",
                 client,
                 fleet.mode,
-                fleet.window,
-                fleet.batch,
-                admin,
-                fleet.certifies,
-                fleet.rules,
+                window=fleet.window,
+                batch=fleet.batch,
+                admin=admin,
+                certifies=fleet.certifies,
+                rules=fleet.rules,
             )
             first = {}
             for place, log in self._logs.items():
@@ -230,9 +230,7 @@ class Simulation:
             return
         offset = consumer.known.position + self._random.randint(1, self.fleet.batch)
         if machine.may_claim_messages(me, consumer, offset) is None and self._chance(0.5):
-            after = getattr(machine, "after_claiming_messages", None)
-            if after is not None:
-                process.consumers[key] = after(me, consumer, offset)
+            process.consumers[key] = machine.after_claiming_messages(me, consumer, offset)
             send = machine.claiming_messages_sent(me, consumer, key, offset, self._unix_s)
             yield self._sends(process, place, send)
         yield self._sends(
