@@ -1,0 +1,128 @@
+"""`make model-full`: every model by TLC's figures and by the Python machines, and one table.
+
+For each model that must hold: as many states and edges. For each that must fail, where the Python
+makes the same mistake: the same property, after as many states. Then every edge of an instance, as
+TLC exports it, driven through the machine. Exit code 1 on any difference.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from pathlib import Path
+from typing import TypeVar
+
+from attrs import frozen
+
+from kafka_marshal.modelcheck import models
+from kafka_marshal.modelcheck.models import Model
+from model_tests import driven, edges
+from model_tests.explorer import compare
+from model_tests.explorer.compare import Compared
+
+EDGES_MAX = 600_000
+"""Of a larger model the edges of instances are not exported: TLC would take too long."""
+
+
+@frozen
+class Driven:
+    """What became of the rows that a model exported."""
+
+    name: str
+    rows: int
+    edges: int
+    partings: int
+    first: str
+    seconds: float
+
+
+def drive(model: Model) -> Driven:
+    """Export what the instances of a model do, and drive each row through the machine."""
+    started = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="edges-") as desk:
+        deeds = edges.export(model, Path(desk), readers=model.module.stem == "MCSuffix")
+    parted = list(driven.partings(deeds))
+    first = str(parted[0]) if parted else ""
+    spent = time.monotonic() - started
+    return Driven(model.name, len(deeds.rows), deeds.edges, len(parted), first, spent)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the tables; the exit code."""
+    parser = argparse.ArgumentParser(prog="make model-full", description=__doc__)
+    parser.add_argument("--graphs", action="store_true", help="leave out the edges of instances")
+    parser.add_argument("--processes", type=int, default=os.cpu_count(), help="models at a time")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="models; all, if none is named")
+    asked = parser.parse_args(arguments)
+    known = models.read()
+    chosen = [models.find(name, known) for name in asked.names] or list(known)
+    started = time.monotonic()
+    wrong = graphs(chosen, asked.processes)
+    if not asked.graphs:
+        wrong += instances(chosen, asked.processes)
+    print(f"\n{time.monotonic() - started:.0f} s in all")
+    for sentence in wrong:
+        print(f"WRONG {sentence}")
+    return 1 if wrong else 0
+
+
+def graphs(chosen: Sequence[Model], processes: int | None) -> list[str]:
+    """The table of equal graphs; a sentence about each difference."""
+    begun = [model for model in chosen if compare.is_compared(model)]
+    began = time.monotonic()
+    print("Equal graphs: TLC's figures and what the Python machines give\n")
+    print(compare.HEADING, flush=True)
+    done: list[Compared] = []
+    for compared in each(compare.compare, begun, processes):
+        print(compared.line(), flush=True)
+        done.append(compared)
+    seconds = time.monotonic() - began
+    found = sum(compared.python_edges for compared in done)
+    equal = sum(compared.equal for compared in done)
+    print(
+        f"\n{equal} of {len(done)} are equal; {found:,} edges in {seconds:.0f} s, "
+        f"{found / seconds:,.0f} a second"
+    )
+    for name, reason in compare.left_out(chosen):
+        print(f"not explored: {name}: {reason}")
+    return [f"{compared.name}: {compared.difference}" for compared in done if not compared.equal]
+
+
+def instances(chosen: Sequence[Model], processes: int | None) -> list[str]:
+    """The table of edges driven through the machine; a sentence about each that parts."""
+    begun = [
+        model for model in chosen if edges.of_marshal(model) and (model.edges or 0) <= EDGES_MAX
+    ]
+    print(
+        f"\nEdges of instances, as TLC exports them\n\n{'':42}{'edges':>11}{'rows':>9}{'part':>6}"
+    )
+    wrong = []
+    for row in each(drive, begun, processes):
+        print(f"{row.name:42}{row.edges:11,}{row.rows:9,}{row.partings:6,}", flush=True)
+        if row.partings:
+            wrong.append(f"{row.name}: {row.partings} rows, the first: {row.first}")
+    return wrong
+
+
+Result = TypeVar("Result")
+
+
+def each(
+    work: Callable[[Model], Result], chosen: Sequence[Model], processes: int | None
+) -> Iterator[Result]:
+    """The work of every model as it ends, in so many processes; the long ones begin first."""
+    context = multiprocessing.get_context("spawn")
+    ordered = sorted(chosen, key=lambda model: -(model.edges or 0))
+    with ProcessPoolExecutor(processes, mp_context=context) as pool:
+        for ended in as_completed([pool.submit(work, model) for model in ordered]):
+            yield ended.result()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

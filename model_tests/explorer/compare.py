@@ -1,0 +1,126 @@
+"""One model by TLC's recorded figures and by the Python machines.
+
+TLC's figures are those of `spec/models.toml`, which `make spec` holds against TLC.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from attrs import frozen
+
+from kafka_marshal.modelcheck.models import Kind, Model
+from model_tests.explorer import configuration, explore, records, substitutions
+from model_tests.explorer.explore import Graph
+from model_tests.explorer.properties import JUDGED
+
+HEADING = (
+    f"{'':42}{'TLC: states':>13}{'edges':>12}{'Python: states':>16}{'edges':>12}  equal  edges/s"
+)
+
+NOT_EXPLORED = {
+    "MCSetPosition": "an administrator of several claims has no explorer yet",
+    "MCOriginal": "the machine knows the fenced rules only",
+}
+"""Modules whose worlds the explorer does not have."""
+
+
+@frozen
+class Compared:
+    """What TLC and Python found in one model."""
+
+    name: str
+    tlc: tuple[int | None, ...]
+    """States, edges, depth; or the length of the counterexample."""
+    python: tuple[int | None, ...]
+    python_edges: int
+    edges_per_second: float
+    tlc_violated: str | None = None
+    python_violated: str | None = None
+
+    @property
+    def equal(self) -> bool:
+        """Both found the same."""
+        return self.tlc == self.python and self.tlc_violated == self.python_violated
+
+    @property
+    def difference(self) -> str:
+        """In words."""
+        return (
+            f"TLC {self.tlc} {self.tlc_violated or ''}, "
+            f"Python {self.python} {self.python_violated or ''}"
+        )
+
+    def line(self) -> str:
+        """One line of the table."""
+        verdict = "yes" if self.equal else "NO"
+        if self.tlc_violated:
+            tlc, python = (
+                f"{violated} after {length[0]} states"
+                for violated, length in (
+                    (self.tlc_violated, self.tlc),
+                    (self.python_violated, self.python),
+                )
+            )
+            return f"{self.name:52}  {tlc} | {python}  {verdict}"
+        figures = [f"{each:,}" if each is not None else "-" for each in (*self.tlc, *self.python)]
+        states, edges, _, py_states, py_edges, _ = figures
+        return (
+            f"{self.name:42}{states:>13}{edges:>12}{py_states:>16}{py_edges:>12}"
+            f"  {verdict:>5}{self.edges_per_second:9,.0f}"
+        )
+
+
+def is_compared(model: Model) -> bool:
+    """It has a whole graph, or the Python makes its mistake and judges its property."""
+    if model.module.stem in NOT_EXPLORED:
+        return False
+    if not model.must_fail:
+        return True
+    if model.kind is not Kind.BROKEN or model.violates not in JUDGED:
+        return False
+    return "World" in configuration.read(model.cfg).substituted and _is_known(model)
+
+
+def left_out(chosen: Sequence[Model]) -> Iterator[tuple[str, str]]:
+    """Models that have a whole graph and are not compared, and why."""
+    for model in chosen:
+        if not model.must_fail and model.module.stem in NOT_EXPLORED:
+            yield model.name, NOT_EXPLORED[model.module.stem]
+
+
+def _is_known(model: Model) -> bool:
+    """A mistake that Python can make, in a world that asks no clock when it reads."""
+    try:
+        substitutions.of(configuration.read(model.cfg))
+    except substitutions.UnknownName:
+        return False
+    return "OwnClocks" not in configuration.read(model.cfg).substituted["World"]
+
+
+def python_graph(model: Model) -> Graph:
+    """The graph that the Python machines give."""
+    if "World" in configuration.read(model.cfg).substituted:
+        return explore.explore(model)
+    return records.explore(model)
+
+
+def compare(model: Model) -> Compared:
+    """Explore a model, and hold what was found against the recorded figures."""
+    graph = python_graph(model)
+    speed = graph.edges_per_second
+    if model.must_fail:
+        return Compared(
+            *(model.name, (model.length,), (graph.length,), graph.edges, speed),
+            *(model.violates, graph.broken),
+        )
+    depth = graph.depth if model.depth is not None else None
+    return Compared(
+        model.name,
+        (model.states, model.edges, model.depth),
+        (graph.states, graph.edges, depth),
+        graph.edges,
+        speed,
+        None,
+        graph.broken,
+    )

@@ -1,0 +1,94 @@
+"""All states of one model, breadth first: how many there are, how many edges, and what they break.
+
+Counted as TLC counts: a state once, an edge for every way to take an action, also into states that
+a constraint looks away from.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Sequence
+
+from attrs import field, frozen
+
+from kafka_marshal.modelcheck.models import Model
+from model_tests.explorer import configuration, substitutions, world
+from model_tests.explorer.environment import Environment
+from model_tests.explorer.parts import State
+from model_tests.explorer.properties import Judges
+from model_tests.explorer.world import Bounds
+
+
+@frozen
+class Graph:
+    """What an exploration found."""
+
+    states: int
+    edges: int
+    depth: int
+    """States on the longest shortest path."""
+    seconds: float = field(eq=False)
+    broken: str | None = None
+    """The first invariant that a state broke; nothing more was then explored."""
+    length: int | None = None
+    """States on the shortest way there."""
+
+    @property
+    def edges_per_second(self) -> float:
+        """How fast it went."""
+        return self.edges / self.seconds
+
+
+def explore(model: Model) -> Graph:
+    """The graph of one model of `Marshal.tla`, by the Python machines."""
+    cfg = configuration.read(model.cfg)
+    return explore_bounds(world.bounds(model), substitutions.of(cfg), cfg.names("INVARIANTS"))
+
+
+def explore_bounds(
+    bounds: Bounds,
+    replaced: substitutions.Replaced,
+    invariants: Sequence[str] = (),
+) -> Graph:
+    """The graph of one world, up to the first state that breaks one of these invariants."""
+    started = time.monotonic()
+    collects = gc.isenabled()
+    gc.disable()  # what is made here stays until the end
+    try:
+        with replaced.made():
+            return _explore(bounds, replaced, invariants, started)
+    finally:
+        if collects:
+            gc.enable()
+
+
+def _explore(
+    bounds: Bounds,
+    replaced: substitutions.Replaced,
+    invariants: Sequence[str],
+    started: float,
+) -> Graph:
+    environment = Environment(bounds)
+    judges = Judges(environment, invariants)
+    initial = environment.initial()
+    seen: set[State] = {initial}
+    frontier, edges, depth = [initial], 0, 0
+    successors, constrained = environment.successors, replaced.looks_away
+    while frontier:
+        depth += 1
+        found: list[State] = []
+        for state in frontier:
+            after = successors(state)
+            edges += len(after)
+            if constrained:
+                after = [each for each in after if replaced.stays(environment, state, each)]
+            for each in after:
+                if each not in seen:
+                    seen.add(each)
+                    found.append(each)
+                    for name in judges.broken(each):
+                        spent = time.monotonic() - started
+                        return Graph(len(seen), edges, depth + 1, spent, name, depth + 1)
+        frontier = found
+    return Graph(len(seen), edges, depth, time.monotonic() - started)

@@ -1,0 +1,228 @@
+"""What a cfg puts in the place of an operator, and which states it looks away from: by name.
+
+Every substitution and constraint that changes a graph has its counterpart here; one that this room
+does not know is an error, since the graphs would differ for a reason that nobody said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+
+import attrs
+
+from kafka_marshal import (
+    Accepted,
+    Claim,
+    ClaimingMessages,
+    ClaimingPartition,
+    Heartbeat,
+    Record,
+    Refused,
+    ReleasingPartition,
+    Rules,
+    Verdict,
+)
+from kafka_marshal.client.consumer import Consumer
+from kafka_marshal.core import fenced
+from model_tests.explorer import mistakes
+from model_tests.explorer.configuration import Configuration
+from model_tests.explorer.environment import Environment
+from model_tests.explorer.parts import WINS, State
+from model_tests.mutants.hand_made import HandMade
+
+OWN_ROOM = {"World", "IsStale", "IsPaused", "ClockRewindMaxMs"}
+"""Parameters that `world` reads."""
+
+ONLY_JUDGES = {"SomebodyStaysUp"}
+"""Operators that only properties use: they do not change the graph."""
+
+ONLY_EXPORTS = {"ExportStep"}
+"""Constraints that are always true."""
+
+
+_heartbeat: Callable[..., tuple[Claim, Verdict]] = fenced.heartbeat
+_releasing_partition: Callable[..., tuple[Claim, Verdict]] = fenced.releasing_partition
+_claiming_messages: Callable[..., tuple[Claim, Verdict]] = fenced.claiming_messages
+_claiming_partition: Callable[..., tuple[Claim, Verdict]] = fenced.claiming_partition
+
+
+def in_place(
+    claim: Claim, record: Record, message: Heartbeat, rules: Rules
+) -> tuple[Claim, Verdict]:
+    """R9 repaired. Spec: FastReclaimedInPlace."""
+    after, verdict = _heartbeat(claim, record, message, rules)
+    if verdict is Accepted.FAST_RECLAIMED:
+        after = attrs.evolve(after, position=claim.position)
+    return after, verdict
+
+
+def heartbeat_blindly(
+    claim: Claim, record: Record, message: Heartbeat, rules: Rules
+) -> tuple[Claim, Verdict]:
+    """R3 without the maximum. Spec: MovedBlindly."""
+    after, verdict = _heartbeat(claim, record, message, rules)
+    if verdict in (Accepted.REFRESHED, Accepted.FAST_RECLAIMED):
+        after = attrs.evolve(after, position=message.offset)
+    return after, verdict
+
+
+def release_blindly(
+    claim: Claim, record: Record, message: ReleasingPartition, rules: Rules
+) -> tuple[Claim, Verdict]:
+    """R3 without the maximum. Spec: MovedBlindly."""
+    after, verdict = _releasing_partition(claim, record, message, rules)
+    if verdict is Accepted.RELEASED:
+        after = attrs.evolve(after, position=message.offset)
+    return after, verdict
+
+
+def granted_anyway(
+    claim: Claim, record: Record, message: ClaimingMessages, rules: Rules
+) -> tuple[Claim, Verdict]:
+    """R4 without NotAhead. Spec: Waived."""
+    after, verdict = _claiming_messages(claim, record, message, rules)
+    if verdict is Refused.NOT_AHEAD:
+        alive_ms, position = after.clock_ms, message.offset
+        granted = attrs.evolve(after, position=position, last_heartbeat_ms=alive_ms)
+        return granted, Accepted.GRANTED
+    return after, verdict
+
+
+def under_the_old_epoch(
+    claim: Claim, record: Record, message: ClaimingPartition, rules: Rules
+) -> tuple[Claim, Verdict]:
+    """A win that keeps the epoch of its predecessor. Spec: WonUnderTheOldEpoch."""
+    after, verdict = _claiming_partition(claim, record, message, rules)
+    if verdict in WINS and claim.epoch is not None:
+        after = attrs.evolve(after, epoch=claim.epoch)
+    return after, verdict
+
+
+def _reducer(name: str, *replaced: tuple[str, object]) -> tuple[HandMade, ...]:
+    return tuple(HandMade(name, name, fenced, attribute, new) for attribute, new in replaced)
+
+
+def _mutant(name: str) -> tuple[HandMade, ...]:
+    named = [each for each in (*mistakes.AS_SPECIFIED, *mistakes.READERS) if each.name == name]
+    assert len(named) == 1, name
+    return tuple(named)
+
+
+MACHINES: Mapping[tuple[str, str], tuple[HandMade, ...]] = {
+    ("FastReclaimed", "FastReclaimedInPlace"): _reducer("InPlace", ("heartbeat", in_place)),
+    ("Moved", "MovedBlindly"): _reducer(
+        "NoMaximum", ("heartbeat", heartbeat_blindly), ("releasing_partition", release_blindly)
+    ),
+    ("NotAhead", "Waived"): _reducer("NotAhead", ("claiming_messages", granted_anyway)),
+    ("Won", "WonUnderTheOldEpoch"): _reducer(
+        "OldEpoch", ("claiming_partition", under_the_old_epoch)
+    ),
+    ("GrantedWhenAsked", "GrantsItself"): _mutant("GrantsItself"),
+    ("GrantRead", "GrantsWhatWasAsked"): _mutant("GrantsWhatWasAsked"),
+    ("Believes", "BelievesByClient"): _mutant("ByClientId"),
+    ("OffsetToSend", "CommitsAhead"): _mutant("CommitsAhead"),
+    ("HasResigned", "NeverResigned"): _mutant("ActsAfterRelease"),
+    ("InWindow", "InAnyWindow"): _mutant("NoWindow"),
+    ("CanCertify", "CertifiesAlways"): _mutant("CertifiesAlways"),
+    ("Certifies", "EpochCertifies"): _mutant("EpochOnly"),
+    ("Certifies", "EpochAndAWhile"): _mutant("EpochAndAWhile"),
+    ("Certifies", "SeenAnything"): _mutant("SeenAnything"),
+    ("Certifies", "SeenAlmostAll"): _mutant("SeenAlmostAll"),
+    ("DefiniteWin", "WinsWithoutPause"): _mutant("WinsWithoutPause"),
+    ("DefiniteWin", "WinsOverRequests"): _mutant("WinsOverRequests"),
+    ("DefiniteWin", "WinsAtTwoIntervals"): _mutant("WinsAtTwoIntervals"),
+}
+"""Substitutions that change what a record does, or what an instance may do: what is replaced here
+in the place of what is replaced there. Most of them are mistakes, of models that must fail."""
+
+
+def only_a2_is_late(environment: Environment, state: State) -> bool:
+    """Spec: OnlyA2IsLate."""
+    length: int = state[0].length
+    prompt = [each for each in state[2:] if environment.names[each.instance] in ("a1", "admin")]
+    behind = [length - each.consumer.view + len(each.outbox) for each in prompt]
+    return bool(sum(behind) <= 2)
+
+
+def admin_reads_nothing(environment: Environment, state: State) -> bool:
+    """Spec: AdminReadsNothing."""
+    return all(
+        local.consumer.view == 0
+        for local in state[2:]
+        if environment.names[local.instance] == "admin"
+    )
+
+
+def strangers_remember_nothing(environment: Environment, state: State) -> bool:
+    """Spec: StrangersRememberNothing."""
+    strangers = environment.world.strangers
+    return all(
+        local.consumer == Consumer()
+        for local in state[2:]
+        if environment.names[local.instance] in strangers
+    )
+
+
+def loses_no_grant(environment: Environment, before: State, after: State) -> bool:
+    """Spec: LosesNoGrant."""
+    cut = after[1].mishaps["cuts"] > before[1].mishaps["cuts"]
+    moved: bool = after[0].claim.position != before[0].claim.position
+    return not cut or not moved
+
+
+CONSTRAINTS: Mapping[str, Callable[[Environment, State], bool]] = {
+    "AdminReadsNothing": admin_reads_nothing,
+    "OnlyA2IsLate": only_a2_is_late,
+    "StrangersRememberNothing": strangers_remember_nothing,
+}
+ACTION_CONSTRAINTS: Mapping[str, Callable[[Environment, State, State], bool]] = {
+    "LosesNoGrant": loses_no_grant,
+}
+
+
+@attrs.frozen
+class Replaced:
+    """What one cfg replaces, and looks away from, of what changes its graph."""
+
+    machines: tuple[HandMade, ...] = ()
+    constraints: tuple[str, ...] = ()
+    action_constraints: tuple[str, ...] = ()
+
+    @property
+    def looks_away(self) -> bool:
+        """Some states that could follow are not explored."""
+        return bool(self.constraints or self.action_constraints)
+
+    def stays(self, environment: Environment, before: State, after: State) -> bool:
+        """A state that is explored."""
+        return all(CONSTRAINTS[name](environment, after) for name in self.constraints) and all(
+            ACTION_CONSTRAINTS[name](environment, before, after) for name in self.action_constraints
+        )
+
+    @contextmanager
+    def made(self) -> Iterator[None]:
+        """The substitutions, for as long as the block lasts."""
+        with ExitStack() as stack:
+            for each in self.machines:
+                stack.enter_context(each.made())
+            yield
+
+
+class UnknownName(Exception):
+    """A cfg names something that changes its graph and has no counterpart here."""
+
+
+def of(cfg: Configuration) -> Replaced:
+    """The counterparts of what a cfg names; raises UnknownName for what has none."""
+    pairs = [pair for pair in cfg.substituted.items() if pair[0] not in OWN_ROOM | ONLY_JUDGES]
+    constraints = cfg.names("CONSTRAINTS")
+    actions = [name for name in cfg.names("ACTION_CONSTRAINTS") if name not in ONLY_EXPORTS]
+    unknown = [" <- ".join(pair) for pair in pairs if pair not in MACHINES]
+    unknown += [name for name in constraints if name not in CONSTRAINTS]
+    unknown += [name for name in actions if name not in ACTION_CONSTRAINTS]
+    unknown += cfg.names("VIEW")
+    if unknown:
+        raise UnknownName(", ".join(unknown))
+    machines = tuple(each for pair in pairs for each in MACHINES[pair])
+    return Replaced(machines, constraints, tuple(actions))
