@@ -70,6 +70,11 @@ def step(*breaks: Property) -> tuple[Kill, ...]:
     return tuple(Kill(each, Killer.STEP) for each in breaks)
 
 
+def walk(*breaks: Property) -> tuple[Kill, ...]:
+    """Each of these properties must notice, over a walk."""
+    return tuple(Kill(each, Killer.WALK) for each in breaks)
+
+
 def having(killer: Killer, mutants: Sequence[HandMade]) -> list[HandMade]:
     """Those that this killer must notice."""
     return [mutant for mutant in mutants if mutant.killers(killer)]

@@ -74,6 +74,8 @@ class Walk(RuleBasedStateMachine):
     """Whether the machines' answers are compared too."""
     taken: ClassVar[int] = 0
     """How many walks were begun, those of shrinking too."""
+    sure: ClassVar[tuple[Trouble, ...]] = ()
+    """Troubles that every walk has, beside those that are drawn."""
     broken_at: ClassVar[int] = 0
     """The walk that first broke something."""
 
@@ -83,7 +85,7 @@ class Walk(RuleBasedStateMachine):
     def begin(self, setting: Setting, troubles: list[Trouble]) -> None:
         type(self).taken += 1
         self.simulation = watched(setting, self.only, self.guards)
-        self.troubles = dict.fromkeys(troubles, TIMES_MAX)
+        self.troubles = dict.fromkeys((*self.sure, *troubles), TIMES_MAX)
 
     def take(self, move: Move) -> bool:
         """Make the move; what breaks is raised with all that led there."""
@@ -102,7 +104,11 @@ class Walk(RuleBasedStateMachine):
         for action in (*ORDINARY[kind:], *ORDINARY[:kind]):
             options = self._options(action, number)
             if options:
-                self._chosen(options[pick % len(options)], soon)
+                move = options[pick % len(options)]
+                self._chosen(move, soon)
+                if action == "Process":
+                    for _ in range(number % 4):
+                        self.take(move)
                 return
 
     def _options(self, action: str, number: int) -> list[Move]:

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from kafka_marshal.core.invariants import Property
-from model_tests.walks.machine import Walk
+from model_tests.walks.machine import Trouble, Walk
 from model_tests.walks.properties import WALKED, Broken
 from model_tests.walks.telling import shortened
 
@@ -26,17 +26,20 @@ def search(
     guards: bool = False,
     seed: int | None = None,
     steps: int = STEPS,
+    sure: tuple[Trouble, ...] = (),
+    shrink: bool = True,
 ) -> tuple[Broken | None, int]:
     """Walk until something is broken or there were enough walks; what, and how many it took.
 
-    What Hypothesis has to say of how to replay it (`@reproduce_failure`) is in the exception's
+    Without `shrink` only the shortening of `telling` is left, which is quick and good enough. What
+    Hypothesis has to say of how to replay it (`@reproduce_failure`) is in the exception's
     notes.
     """
 
     class Search(Walk):
         pass
 
-    Search.only, Search.guards = only, guards
+    Search.only, Search.guards, Search.sure = only, guards, sure
     if seed is not None:
         hypothesis.seed(seed)(Search)
     how = settings(
@@ -47,7 +50,7 @@ def search(
         deadline=None,
         print_blob=True,
         report_multiple_bugs=False,
-        phases=(Phase.generate, Phase.shrink),
+        phases=(Phase.generate, Phase.shrink) if shrink else (Phase.generate,),
         suppress_health_check=list(HealthCheck),
     )
     try:
