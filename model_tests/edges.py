@@ -18,10 +18,11 @@ from kafka_marshal.modelcheck import edges, models
 from kafka_marshal.modelcheck.models import Kind, Model
 from kafka_marshal.modelcheck.values import Value
 from model_tests import from_tla
-from model_tests.explorer import configuration, world
+from model_tests.explorer import configuration, substitutions, world
 from model_tests.explorer.configuration import Configuration
 from model_tests.explorer.free_time import Fold, Stored
 from model_tests.explorer.instance import Instance
+from model_tests.explorer.substitutions import Replaced
 
 PROPERTIES_ONLY = {"INVARIANTS", "PROPERTIES"}
 """Sections of a cfg that do not change its graph."""
@@ -56,6 +57,7 @@ class Deeds:
 
     name: str
     fold: Fold
+    replaced: Replaced
     rows: list[Row]
     edges: int
     """Transitions of the model, from which the rows were taken."""
@@ -94,7 +96,7 @@ def export(model: Model, folder: Path, *, readers: bool = False) -> Deeds:
     fold = world.bounds(model).fold
     rows = list(_rows(made.read(), fold))
     target.unlink()
-    return Deeds(model.name, fold, rows, made.result.edges)
+    return Deeds(model.name, fold, substitutions.of(cfg), rows, made.result.edges)
 
 
 def exporting_cfg(cfg: Configuration, *, readers: bool) -> str:

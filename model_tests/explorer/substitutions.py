@@ -23,12 +23,15 @@ from kafka_marshal import (
     Rules,
     Verdict,
 )
-from kafka_marshal.client.consumer import Consumer
+from kafka_marshal.client import consumer as machine
+from kafka_marshal.client.consumer import Consumer, Forbidden, Me
 from kafka_marshal.core import fenced
-from model_tests.explorer import mistakes
+from model_tests.explorer import environment, mistakes
 from model_tests.explorer.configuration import Configuration
 from model_tests.explorer.environment import Environment
-from model_tests.explorer.parts import WINS, State
+from model_tests.explorer.instance import looks_claimable
+from model_tests.explorer.parts import WINS, Local, Log, State
+from model_tests.explorer.world import Bounds
 from model_tests.mutants.hand_made import HandMade
 
 OWN_ROOM = {"World", "IsStale", "IsPaused", "ClockRewindMaxMs"}
@@ -99,6 +102,31 @@ def under_the_old_epoch(
     return after, verdict
 
 
+def may_send_what_matters(bounds: Bounds, local: Local, log: Log, kind: str) -> bool:
+    """Spec: MaySendWhatMatters."""
+    caught_up = not local.outbox and local.consumer.view == log.length
+    says = kind in ("Heartbeat", "ClaimingMessages")
+    return _may_send(bounds, local, log, kind) and (caught_up or not says)
+
+
+def may_heartbeat_what_it_did(me: Me, consumer: Consumer) -> Forbidden | None:
+    """Spec: MayHeartbeatWhatItDid."""
+    against = machine.may_act_as_owner(me, consumer)
+    if against is None and machine.offset_to_send(me, consumer) <= consumer.known.position:
+        return Forbidden.NOTHING_AHEAD
+    return against
+
+
+def looks_claimable_and_open(me: Me, consumer: Consumer, now_ms: int) -> bool:
+    """Spec: LooksClaimableAndOpen."""
+    until_ms, pauser = consumer.known.paused_until_ms, consumer.known.pauser
+    is_open = until_ms is None or now_ms >= until_ms or pauser == me.instance_id
+    return is_open and looks_claimable(me, consumer, now_ms)
+
+
+_may_send = environment.may_send
+
+
 def _reducer(name: str, *replaced: tuple[str, object]) -> tuple[HandMade, ...]:
     return tuple(HandMade(name, name, fenced, attribute, new) for attribute, new in replaced)
 
@@ -117,6 +145,15 @@ MACHINES: Mapping[tuple[str, str], tuple[HandMade, ...]] = {
     ("NotAhead", "Waived"): _reducer("NotAhead", ("claiming_messages", granted_anyway)),
     ("Won", "WonUnderTheOldEpoch"): _reducer(
         "OldEpoch", ("claiming_partition", under_the_old_epoch)
+    ),
+    ("MaySend", "MaySendWhatMatters"): (
+        HandMade("WhatMatters", "bounds", environment, "may_send", may_send_what_matters),
+    ),
+    ("MayHeartbeat", "MayHeartbeatWhatItDid"): (
+        HandMade("WhatItDid", "bounds", machine, "may_heartbeat", may_heartbeat_what_it_did),
+    ),
+    ("LooksClaimable", "LooksClaimableAndOpen"): (
+        HandMade("AndOpen", "patience", environment, "looks_claimable", looks_claimable_and_open),
     ),
     ("GrantedWhenAsked", "GrantsItself"): _mutant("GrantsItself"),
     ("GrantRead", "GrantsWhatWasAsked"): _mutant("GrantsWhatWasAsked"),
@@ -137,34 +174,39 @@ MACHINES: Mapping[tuple[str, str], tuple[HandMade, ...]] = {
 in the place of what is replaced there. Most of them are mistakes, of models that must fail."""
 
 
-def only_a2_is_late(environment: Environment, state: State) -> bool:
+def only_a2_is_late(world: Environment, state: State) -> bool:
     """Spec: OnlyA2IsLate."""
     length: int = state[0].length
-    prompt = [each for each in state[2:] if environment.names[each.instance] in ("a1", "admin")]
+    prompt = [each for each in state[2:] if world.names[each.instance] in ("a1", "admin")]
     behind = [length - each.consumer.view + len(each.outbox) for each in prompt]
     return bool(sum(behind) <= 2)
 
 
-def admin_reads_nothing(environment: Environment, state: State) -> bool:
+def admin_reads_nothing(world: Environment, state: State) -> bool:
     """Spec: AdminReadsNothing."""
     return all(
-        local.consumer.view == 0
-        for local in state[2:]
-        if environment.names[local.instance] == "admin"
+        local.consumer.view == 0 for local in state[2:] if world.names[local.instance] == "admin"
     )
 
 
-def strangers_remember_nothing(environment: Environment, state: State) -> bool:
+def everybody_is_prompt(world: Environment, state: State) -> bool:
+    """Spec: EverybodyIsPrompt."""
+    length: int = state[0].length
+    behind = [length - each.consumer.view + len(each.outbox) for each in state[2:]]
+    return bool(sum(behind) <= 3)
+
+
+def strangers_remember_nothing(world: Environment, state: State) -> bool:
     """Spec: StrangersRememberNothing."""
-    strangers = environment.world.strangers
+    strangers = world.world.strangers
     return all(
         local.consumer == Consumer()
         for local in state[2:]
-        if environment.names[local.instance] in strangers
+        if world.names[local.instance] in strangers
     )
 
 
-def loses_no_grant(environment: Environment, before: State, after: State) -> bool:
+def loses_no_grant(world: Environment, before: State, after: State) -> bool:
     """Spec: LosesNoGrant."""
     cut = after[1].mishaps["cuts"] > before[1].mishaps["cuts"]
     moved: bool = after[0].claim.position != before[0].claim.position
@@ -173,6 +215,7 @@ def loses_no_grant(environment: Environment, before: State, after: State) -> boo
 
 CONSTRAINTS: Mapping[str, Callable[[Environment, State], bool]] = {
     "AdminReadsNothing": admin_reads_nothing,
+    "EverybodyIsPrompt": everybody_is_prompt,
     "OnlyA2IsLate": only_a2_is_late,
     "StrangersRememberNothing": strangers_remember_nothing,
 }
@@ -194,10 +237,10 @@ class Replaced:
         """Some states that could follow are not explored."""
         return bool(self.constraints or self.action_constraints)
 
-    def stays(self, environment: Environment, before: State, after: State) -> bool:
+    def stays(self, world: Environment, before: State, after: State) -> bool:
         """A state that is explored."""
-        return all(CONSTRAINTS[name](environment, after) for name in self.constraints) and all(
-            ACTION_CONSTRAINTS[name](environment, before, after) for name in self.action_constraints
+        return all(CONSTRAINTS[name](world, after) for name in self.constraints) and all(
+            ACTION_CONSTRAINTS[name](world, before, after) for name in self.action_constraints
         )
 
     @contextmanager

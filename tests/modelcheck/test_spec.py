@@ -76,6 +76,17 @@ def test_a_model_that_ends_otherwise_is_not_written_down(folder: Path) -> None:
     assert (folder / "models.toml").read_text() == LIST
 
 
+def test_a_model_that_takes_minutes_runs_only_if_it_is_named(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    full = LIST.replace('expect = "invariant"', 'in = ["full"]\nexpect = "invariant"')
+    (folder / "models.toml").write_text(full)
+    assert spec.main(["--update"]) == 0
+    assert "1 models: 1 as recorded" in capsys.readouterr().out
+    assert spec.main(["--update", "Clock_Early"]) == 0
+    assert "Clock_Early" in capsys.readouterr().out
+
+
 def test_what_cannot_be_run_is_exit_code_2(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -20,6 +20,10 @@ from kafka_marshal.modelcheck.errors import ModelCheckError
 from kafka_marshal.modelcheck.models import Model
 from kafka_marshal.modelcheck.output import TlcResult
 
+ONLY_IF_NAMED = "full"
+"""Models with this tag take minutes: they run if they are named, and `make model-full` explores
+their graph with the Python machines."""
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the named models, or all; return the exit code."""
@@ -31,7 +35,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         folder = models.spec_folder()
         known = models.read(folder)
-        chosen = tuple(models.find(name, known) for name in asked.names) or known
+        chosen = tuple(models.find(name, known) for name in asked.names) or tuple(
+            model for model in known if ONLY_IF_NAMED not in model.tags
+        )
         if not asked.names:
             traces.check_no_strangers(folder, known)
     except ModelCheckError as error:

@@ -1,0 +1,86 @@
+"""Marshal promises that a machine does what the specification's consumer does, step by step.
+
+Every distinct step of an instance that TLC goes through in these models is driven through the
+machine, and so is every question that it can be asked, in every state in which it is up.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from kafka_marshal.client.consumer import Forbidden
+from model_tests import driven, edges
+from model_tests.edges import Deed, Deeds
+from model_tests.explorer import mistakes
+from model_tests.mutants.hand_made import HandMade
+
+MODELS = {
+    "MCFenced_AloMixed": False,
+    "MCSuffix_Joins": True,
+    "MCSuffix_Admin": False,
+    "MCFull_AmoJoinsPaused": True,
+}
+"""Small ones that together give every reason against; and whether readers are exported.
+`make model-full` takes all."""
+
+
+@pytest.fixture(scope="session")
+def deeds(tmp_path_factory: pytest.TempPathFactory) -> list[Deeds]:
+    folder = tmp_path_factory.mktemp("deeds")
+    return [
+        edges.export(edges.find(name), folder, readers=exported)
+        for name, exported in MODELS.items()
+    ]
+
+
+@pytest.mark.tlc
+def test_the_machine_takes_every_step_as_the_specification_does(
+    deeds: list[Deeds], capsys: pytest.CaptureFixture[str]
+) -> None:
+    parted = [parting for each in deeds for parting in driven.partings(each)]
+    assert parted == [], f"{len(parted)} rows, the first: {parted[0]}"
+    with capsys.disabled():
+        print()
+        for each in deeds:
+            print(f"  {each.name}: {len(each.rows):,} rows from {each.edges:,} edges, as in Python")
+
+
+@pytest.mark.tlc
+def test_every_deed_is_among_them(deeds: list[Deeds]) -> None:
+    done = {row.deed for each in deeds for row in each.rows}
+    assert done == set(Deed) - {Deed.GIVE_UP}, "GiveUp is in MCFaults: make model-full"
+
+
+@pytest.mark.tlc
+def test_every_reason_against_is_given(deeds: list[Deeds]) -> None:
+    assert driven.reasons(deeds) == set(Forbidden)
+
+
+ELSEWHERE = {"CertifiesAlways"}
+"""An owner without the position is in larger models; `test_equal_graphs` has this mistake."""
+
+
+@pytest.mark.tlc
+@pytest.mark.parametrize(
+    "mutant",
+    [mutant for mutant in mistakes.MACHINES if mutant.name not in ELSEWHERE],
+    ids=lambda mutant: mutant.name,
+)
+def test_a_mutant_of_the_machine_takes_another_step(mutant: HandMade, deeds: list[Deeds]) -> None:
+    with mutant.made():
+        assert any(driven.differs(each) for each in deeds)
+
+
+OF_MEASURED_TIME = {"WinsWithoutPause", "WinsOverRequests", "WinsAtTwoIntervals"}
+"""These need silence; the models whose time is measured are in `test_equal_graphs`."""
+
+
+@pytest.mark.tlc
+@pytest.mark.parametrize(
+    "mutant",
+    [mutant for mutant in mistakes.READERS if mutant.name not in OF_MEASURED_TIME],
+    ids=lambda mutant: mutant.name,
+)
+def test_a_mutant_of_the_reader_knows_something_else(mutant: HandMade, deeds: list[Deeds]) -> None:
+    with mutant.made():
+        assert any(driven.differs(each) for each in deeds)

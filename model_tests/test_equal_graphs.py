@@ -1,0 +1,128 @@
+"""Marshal promises that its machines, in the specification's environment, do neither more nor less.
+
+A Python explorer over the reducer and the machines finds as many states and edges as TLC, and with
+a broken rule the same property broken after as many states. `make model-full` does it for every
+model; here are small ones.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from kafka_marshal.core.invariants import Property
+from kafka_marshal.modelcheck import models
+from model_tests import edges
+from model_tests.explorer import (
+    compare,
+    configuration,
+    explore,
+    mistakes,
+    properties,
+    substitutions,
+    world,
+)
+from model_tests.explorer.substitutions import Replaced, UnknownName
+from model_tests.mutants.hand_made import HandMade
+
+SMALL = (
+    "MCFenced_LivenessReleased",
+    "MCFenced_AloMixed",
+    "MCFenced_AmoTwo",
+    "MCRecords_FencedDeep",
+    "MCSuffix_Joins",
+    "MCSuffix_Clock",
+)
+EDGES_A_SECOND_MIN = 10_000
+"""A tenth of what an idle core does, so that a busy one passes."""
+
+
+@pytest.mark.tlc
+@pytest.mark.parametrize("name", SMALL)
+def test_the_machines_give_the_graph_of_the_specification(name: str) -> None:
+    compared = compare.compare(edges.find(name))
+    assert compared.equal, compared.difference
+    assert compared.edges_per_second > EDGES_A_SECOND_MIN
+
+
+BROKEN = [m for m in models.read() if m.must_fail and compare.is_compared(m)]
+
+
+@pytest.mark.tlc
+@pytest.mark.parametrize("model", BROKEN, ids=lambda model: model.name)
+def test_a_broken_rule_breaks_the_same_property_after_as_many_states(model: models.Model) -> None:
+    compared = compare.compare(model)
+    assert compared.equal, compared.difference
+
+
+def test_the_properties_that_machines_can_break_have_been_seen_to_fail() -> None:
+    assert {model.violates for model in BROKEN} >= {
+        *(Property.AT_MOST_ONCE.value, Property.MUTEX.value, Property.NONE_SKIPPED.value),
+        *(Property.REPROCESSING_BOUND.value, Property.RELEASE_REPEATS_NOTHING.value),
+        *(Property.MONOTONE_POSITION.value, Property.MONOTONE_EPOCH.value, "SuffixExact"),
+    }
+
+
+def test_every_mistake_that_the_specification_makes_too_is_explored() -> None:
+    explored = {
+        mutant
+        for model in BROKEN
+        for mutant in substitutions.of(configuration.read(model.cfg)).machines
+    }
+    assert explored >= {*mistakes.AS_SPECIFIED, *mistakes.READERS}
+
+
+WITHOUT_A_PROPERTY = {
+    "AsksAgain": "MCFenced_LivenessReleased",
+    "NeverReadBack": "MCFenced_Liveness",
+    "NeverStops": "MCFenced_AmoTwins",
+    "NamesNobody": "MCFenced_AloRestart",
+    "SeesTooMuch": "MCSuffix_Admin",
+}
+
+
+@pytest.mark.tlc
+@pytest.mark.parametrize("name", WITHOUT_A_PROPERTY)
+def test_a_machine_with_a_slip_gives_another_graph(name: str) -> None:
+    [mutant] = [each for each in mistakes.SLIPS if each.name == name]
+    model = edges.find(WITHOUT_A_PROPERTY[name])
+    found = graph_with(mutant, model)
+    assert (found.states, found.edges) != (model.states, model.edges)
+
+
+def graph_with(mutant: HandMade, model: models.Model) -> explore.Graph:
+    return explore.explore_bounds(world.bounds(model), Replaced(machines=(mutant,)))
+
+
+@pytest.mark.tlc
+def test_a_machine_that_does_not_read_back_its_grant_breaks_at_most_once() -> None:
+    """Without the configuration that breaks the specification: by the mutant's own doing."""
+    [mutant] = [each for each in mistakes.AS_SPECIFIED if each.name == "GrantsItself"]
+    bounds = world.bounds(edges.find("MCFenced_AmoTwoDeep"))
+    found = explore.explore_bounds(bounds, Replaced(machines=(mutant,)), ["AtMostOnce", "Mutex"])
+    assert found.broken == Property.AT_MOST_ONCE.value
+
+
+def test_a_substitution_that_the_explorer_does_not_know_is_an_error() -> None:
+    cfg = configuration.parse("CONSTANTS\n  World <- AmoTwo\n  Moved <- Somewhere")
+    with pytest.raises(UnknownName, match="Moved <- Somewhere"):
+        substitutions.of(cfg)
+
+
+@pytest.mark.parametrize(
+    "text", ["CONSTRAINT OnlyTheFirst", "ACTION_CONSTRAINT Never", "VIEW OnlyTheLog"]
+)
+def test_a_constraint_that_the_explorer_does_not_know_is_an_error(text: str) -> None:
+    with pytest.raises(UnknownName, match=text.split()[1]):
+        substitutions.of(configuration.parse(text))
+
+
+def test_what_only_judges_or_exports_changes_no_graph() -> None:
+    cfg = configuration.parse(
+        "CONSTANTS\n  SomebodyStaysUp <- B1StaysUp\nACTION_CONSTRAINT ExportStep"
+    )
+    assert substitutions.of(cfg) == Replaced()
+
+
+def test_every_invariant_that_is_judged_is_one_of_the_specification() -> None:
+    known = {prop.value for prop in Property}
+    assert known >= properties.JUDGED
