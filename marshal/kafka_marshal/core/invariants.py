@@ -67,10 +67,16 @@ class Property(enum.Enum):
     """At an owner's heartbeat or grant such a reader's guess has the right owner and epoch."""
     SUFFIX_BECOMES_KNOWN = "SuffixBecomesKnown"
     """The heartbeat of an owner that has read all of it makes everything certain but the pauser."""
+    ORIGINAL_KEPT = "OriginalKept"
+    """In measured time: while an original's client heartbeats, no other client displaces it (R9)."""
     DEAD_OWNER_REPLACED = "DeadOwnerReplaced"
     """In the end: a claim whose owner is dead is taken, if a live consumer wants it."""
     FREE_CLAIM_TAKEN = "FreeClaimTaken"
     """In the end: a claim that nobody owns is taken, if a live consumer wants it."""
+    RESIGNED_OWNER_REPLACED = "ResignedOwnerReplaced"
+    """In the end: a claim whose owner's release was lost is not left to it (R1a)."""
+    EVERYTHING_PROCESSED = "EverythingProcessed"
+    """In the end: every message is processed, if one consumer stays up and does its work."""
 
 
 WINS: Final = frozenset(
