@@ -28,9 +28,7 @@ class Fleet:
         self.drivers[name] = driver
         self.views[name] = first
         self.told[name], self.processed[name] = [], []
-        self.carry_out(name, driver.caught_up(self.now_ms) if first >= len(self.log) else [])
-        self.settle()
-        if first < len(self.log):
+        if first >= len(self.log):
             self.carry_out(name, driver.caught_up(self.now_ms))
         self.settle()
         return driver
@@ -58,12 +56,15 @@ class Fleet:
         moved = True
         while moved:
             moved = False
-            for name in list(self.drivers):
+            for name, driver in list(self.drivers.items()):
+                behind = self.views[name] < len(self.log)
                 while self.views[name] < len(self.log):
-                    moved = True
                     record = self.log[self.views[name]]
                     self.views[name] += 1
-                    self.carry_out(name, self.drivers[name].read(record, self.now_ms))
+                    self.carry_out(name, driver.read(record, self.now_ms))
+                if behind:
+                    moved = True
+                    self.carry_out(name, driver.caught_up(self.now_ms))
 
     def do(self, name: str, effects: list[Effect]) -> None:
         self.carry_out(name, effects)

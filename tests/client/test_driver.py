@@ -1,3 +1,4 @@
+import attrs
 import pytest
 
 from kafka_marshal import (
@@ -5,13 +6,22 @@ from kafka_marshal import (
     ClaimingMessages,
     ClaimingPartition,
     ClaimKey,
+    Headers,
     Heartbeat,
+    Record,
     ReleaseGroup,
     ReleasingPartition,
 )
-from kafka_marshal.client.consumer import Me, Mode, release_group_sent
+from kafka_marshal.client.consumer import (
+    Consumer,
+    Me,
+    Mode,
+    claiming_partition_sent,
+    release_group_sent,
+)
 from kafka_marshal.client.driver import Driver, Timing
 from kafka_marshal.client.effects import Lost, Process, Send, Won
+from kafka_marshal.core.messages import Offset, Partition
 from tests.client.fleet import Fleet
 
 KEY = ClaimKey("g", "events", 0)
@@ -268,3 +278,278 @@ def test_a_position_that_nobody_set_begins_where_the_policy_says() -> None:
 def test_effects_are_values() -> None:
     assert Process(range(2)) == Process(range(2))
     assert isinstance(release_group_sent(admin(), "g", 1).message, ReleaseGroup)
+
+
+SECOND = 1000
+
+
+def sent_at(fleet: Fleet) -> list[tuple[str, int]]:
+    return [(type(r.message).__name__, r.message.unix_s) for r in fleet.log]
+
+
+def test_what_is_sent_carries_the_senders_second() -> None:
+    fleet = Fleet(now_ms=1999 * SECOND + 999)
+    driver = fleet.start(amo("a1"))
+    fleet.do("a1", driver.available(1, fleet.now_ms))
+    fleet.do("a1", driver.stop(fleet.now_ms))
+    assert sent_at(fleet) == [
+        ("ClaimingPartition", 1999),
+        ("Heartbeat", 1999),
+        ("ClaimingMessages", 1999),
+        ("Heartbeat", 1999),
+        ("ReleasingPartition", 1999),
+    ]
+    assert all(isinstance(r.message.unix_s, int) for r in fleet.log)
+
+
+def test_a_win_says_under_which_epoch_and_from_where() -> None:
+    fleet = Fleet()
+    driver = fleet.start(alo("a1"))
+    fleet.do("a1", driver.available(2, 0))
+    fleet.do("a1", driver.done(2, 0))
+    fleet.do("a1", driver.stop(0))
+    fleet.start(alo("b1"))
+    assert fleet.told["a1"][0] == Won(0, 0, True)
+    assert fleet.told["b1"] == [Won(3, 2, True)]
+
+
+def test_before_it_owns_anything_nothing_counts_as_done() -> None:
+    driver = alo("a1")
+    assert driver.drained
+    assert driver.done(5, 0) == []
+    assert driver.consumer.next == 0
+    assert driver.available(5, 0) == []
+
+
+def test_nothing_beyond_what_was_handed_over_counts_as_done() -> None:
+    fleet = Fleet()
+    driver = fleet.start(alo("a1"))
+    fleet.do("a1", driver.available(2, 0))
+    fleet.do("a1", driver.done(99, 0))
+    assert driver.consumer.next == 2
+
+
+def test_what_was_done_may_be_said_twice_and_late() -> None:
+    fleet = Fleet()
+    driver = fleet.start(alo("a1"))
+    fleet.do("a1", driver.available(3, 0))
+    fleet.do("a1", driver.done(2, 0))
+    fleet.do("a1", driver.done(1, 0))
+    assert driver.consumer.next == 2
+
+
+def test_the_log_is_told_once_that_a_window_is_used_up() -> None:
+    fleet = Fleet()
+    driver = fleet.start(alo("a1"))
+    fleet.held["a1"] = []
+    fleet.do("a1", driver.available(3, 0))
+    fleet.do("a1", driver.done(2, 0))
+    assert fleet.held["a1"] == []
+    fleet.do("a1", driver.done(3, 0))
+    fleet.do("a1", driver.done(3, 0))
+    fleet.do("a1", driver.timer(1))
+    assert [s.message.offset for s in fleet.held["a1"] if isinstance(s.message, Heartbeat)] == [3]
+
+
+def test_nothing_more_is_handed_over_once_it_is_to_stop() -> None:
+    fleet = Fleet()
+    driver = fleet.start(alo("a1"))
+    fleet.do("a1", driver.available(1, 0))
+    fleet.do("a1", driver.stop(0))
+    fleet.do("a1", driver.available(3, 0))
+    assert fleet.processed["a1"] == [0]
+    assert driver.wants is False
+
+
+def test_at_most_once_a_release_waits_for_the_answer_to_a_request() -> None:
+    fleet = Fleet()
+    driver = fleet.start(amo("a1"))
+    fleet.held["a1"] = []
+    fleet.do("a1", driver.available(1, 0))
+    assert driver.drained is False
+    fleet.do("a1", driver.stop(0))
+    [asked] = fleet.held.pop("a1")
+    fleet.append(asked)
+    fleet.settle()
+    assert fleet.processed["a1"] == [0]
+    assert kinds(fleet)[-1] == "ReleasingPartition"
+
+
+def test_one_request_for_messages_at_a_time() -> None:
+    fleet = Fleet()
+    driver = fleet.start(amo("a1"))
+    fleet.held["a1"] = []
+    fleet.do("a1", driver.available(2, 0))
+    fleet.do("a1", driver.available(4, 0))
+    fleet.do("a1", driver.timer(1))
+    assert len(fleet.held["a1"]) == 1
+    beat = Send(Heartbeat(1, 0, "x1", "x", "g", "events", Partition(0), Offset(9)), Headers())
+    fleet.append(beat)
+    fleet.settle()
+    assert len(fleet.held["a1"]) == 1, "another's record is no answer"
+
+
+def test_a_claim_of_ours_that_is_won_anew_goes_on_under_the_new_epoch() -> None:
+    fleet = Fleet()
+    driver = fleet.start(alo("a1"))
+    first = fleet.log[0]
+    fleet.append(Send(first.message, first.headers))
+    fleet.settle()
+    assert fleet.told["a1"] == [Won(0, 0, True), Won(2, 0, True)]
+    assert driver.consumer.known.epoch == 2
+
+
+def test_a_request_that_was_refused_is_not_repeated_at_once() -> None:
+    fleet = Fleet()
+    fleet.start(alo("a1"))
+    late = alo("b1")
+    fleet.held["b1"] = []
+    fleet.start(late)
+    assert fleet.held["b1"] == []
+    fleet.pass_time(10 * MINUTE)
+    assert fleet.held["b1"] == []
+    fleet.crash("a1")
+    fleet.pass_time(2 * MINUTE + 1)
+    [asked] = fleet.held["b1"]
+    # Before it lands, a1's last heartbeat does.
+    last = next(r for r in reversed(fleet.log) if isinstance(r.message, Heartbeat))
+    fleet.append(Send(last.message, last.headers))
+    fleet.append(asked)
+    fleet.settle()
+    assert fleet.owner() == "a1"
+    at_ms = fleet.now_ms
+    assert late.next_timer_ms == at_ms + 5 * SECOND
+    fleet.do("b1", late.timer(at_ms + 5 * SECOND - 1))
+    assert late.next_timer_ms == at_ms + 5 * SECOND
+    fleet.do("b1", late.timer(at_ms + 5 * SECOND))
+    assert late.next_timer_ms == at_ms + 2 * MINUTE + 1, "it is fresh again"
+    assert len(fleet.held["b1"]) == 1
+
+
+def test_it_wakes_as_soon_as_more_than_two_intervals_have_passed() -> None:
+    fleet = Fleet()
+    fleet.start(alo("a1"))
+    fleet.crash("a1")
+    late = fleet.start(alo("b1"))
+    assert late.next_timer_ms == 2 * MINUTE + 1
+    assert late.timer(2 * MINUTE) == []
+    [asked] = late.timer(2 * MINUTE + 1)
+    assert isinstance(asked, Send)
+
+
+def test_after_it_lost_its_claim_it_knows_when_to_look_again() -> None:
+    fleet = Fleet()
+    sleeper = fleet.start(alo("a1"))
+    fleet.start(alo("b1"))
+    del fleet.drivers["a1"]
+    fleet.pass_time(5 * MINUTE)
+    fleet.drivers["a1"] = sleeper
+    fleet.settle()
+    taken_ms = fleet.world.claim(KEY).last_heartbeat_ms
+    assert taken_ms is not None
+    assert sleeper.next_timer_ms == taken_ms + 2 * MINUTE + 1
+
+
+def test_in_a_pause_it_wakes_when_the_pause_runs_out() -> None:
+    fleet = Fleet()
+    driver = fleet.start(alo("a1"))
+    fleet.append(release_group_sent(admin(), "g", 300))
+    fleet.settle()
+    assert fleet.told["a1"][-1] is Lost.PAUSED
+    assert driver.next_timer_ms == 300 * SECOND
+    assert driver.timer(300 * SECOND - 1) == []
+    assert len(driver.timer(300 * SECOND)) == 1
+
+
+def test_a_pause_that_was_over_when_it_came_only_ends_the_tenure() -> None:
+    fleet = Fleet(now_ms=400 * SECOND)
+    fleet.start(alo("a1"))
+    fleet.append(release_group_sent(admin(), "g", 300))
+    fleet.settle()
+    assert fleet.told["a1"][-2:] == [Lost.RELEASED, Won(3, 0, True)]
+
+
+def test_one_whose_id_is_used_twice_wants_nothing_any_more() -> None:
+    fleet = Fleet()
+    first = fleet.start(alo("a1"))
+    fleet.start(alo("a2", "a"))
+    assert first.wants is False
+    assert first.consumer.stopped
+
+
+def test_a_log_that_lost_its_end_leaves_nothing_to_go_on_with() -> None:
+    fleet = Fleet()
+    driver = fleet.start(alo("a1"))
+    driver.truncated()
+    assert driver.wants is False
+    assert driver.consumer.stopped is True
+    assert driver.consumer.view == 0
+
+
+def test_a_heartbeat_whose_outcome_is_unknown_changes_nothing() -> None:
+    fleet = Fleet()
+    driver = fleet.start(amo("a1"))
+    fleet.held["a1"] = []
+    fleet.do("a1", driver.available(1, 0))
+    beat = fleet.log[1]
+    fleet.do("a1", driver.unknown(Send(beat.message, beat.headers), 0))
+    assert len(fleet.held["a1"]) == 1
+
+
+def test_a_release_under_way_keeps_no_heartbeat_going() -> None:
+    fleet = Fleet()
+    driver = fleet.start(alo("a1"))
+    fleet.held["a1"] = []
+    fleet.do("a1", driver.stop(0))
+    assert driver.next_timer_ms is None
+    assert driver.timer(5 * MINUTE) == []
+
+
+def test_a_late_reader_waits_from_the_last_request_that_may_have_won() -> None:
+    first = 3
+    late = Driver(Me("b1", "b", Mode.AT_LEAST_ONCE), KEY, first=first)
+    [asked] = late.caught_up(0)
+    day = 24 * 60 * MINUTE
+    rewind = FENCED.clock_rewind_max_ms
+    assert isinstance(asked, Send)
+    assert late.read(Record(0, first, 0, asked.message, asked.headers), 0) == []
+    assert late.caught_up(5 * SECOND) == []
+    assert late.next_timer_ms == day + rewind + 1
+    rival = Me("c1", "c", Mode.AT_LEAST_ONCE)
+    request = claiming_partition_sent(rival, Consumer(), KEY)
+    at_ms = day + rewind
+    assert late.read(Record(0, first + 1, at_ms, request.message, request.headers), at_ms) == []
+    assert late.caught_up(at_ms + 1) == []
+    assert late.next_timer_ms == at_ms + 2 * MINUTE + 1
+
+
+def test_a_late_reader_of_something_else_waits_from_where_it_began() -> None:
+    late = Driver(Me("b1", "b", Mode.AT_LEAST_ONCE), KEY, first=3)
+    odd = Send(Heartbeat(7, 0, "x1", "x", "g", "events", Partition(0), Offset(1)), Headers())
+    assert late.read(Record(0, 3, 1000, odd.message, odd.headers), 0) == []
+    assert late.caught_up(0) == []
+    day = 24 * 60 * MINUTE
+    assert late.next_timer_ms == 1000 + FENCED.clock_rewind_max_ms + day + 1
+
+
+def test_an_administrator_does_not_consume() -> None:
+    with pytest.raises(ValueError, match="admin is an administrator"):
+        Driver(admin(), KEY)
+
+
+@pytest.mark.parametrize("field", ["heartbeat_every_ms", "ask_again_after_ms"])
+def test_patience_is_more_than_nothing(field: str) -> None:
+    with pytest.raises(ValueError, match=f"{field} must be greater than 0, not 0"):
+        Timing(**{field: 0})
+    assert getattr(Timing(**{field: 1}), field) == 1
+
+
+def test_heartbeats_are_as_frequent_as_the_rules_say_unless_told_otherwise() -> None:
+    rules = attrs.evolve(FENCED, heartbeat_interval_ms=0.5)
+    assert Driver(Me("a1", "a", Mode.AT_LEAST_ONCE, rules=FENCED), KEY).timing == Timing()
+    with pytest.raises(ValueError, match=r"more than the heartbeat interval of 0\.5 ms"):
+        Driver(Me("a1", "a", Mode.AT_LEAST_ONCE, rules=rules), KEY)
+    quick = Driver(alo("a1").me, KEY, Timing(heartbeat_every_ms=20_000))
+    fleet = Fleet()
+    fleet.start(quick)
+    assert quick.next_timer_ms == 20_000

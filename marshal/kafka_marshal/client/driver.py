@@ -60,8 +60,11 @@ class Driver:
         """Read the coordinating partition from `first`.
 
         Raises:
-            ValueError: heartbeats would be rarer than the rules' interval.
+            ValueError: heartbeats would be rarer than the rules' interval, or `me` is an
+                administrator, who does not consume.
         """
+        if me.admin:
+            raise ValueError(f"{me.instance_id} is an administrator and does not consume")
         interval_ms = me.rules.heartbeat_interval_ms
         self.timing = timing or Timing(heartbeat_every_ms=max(1, int(interval_ms)))
         if self.timing.heartbeat_every_ms > interval_ms:
@@ -99,27 +102,30 @@ class Driver:
     # --- what happens -----------------------------------------------------------------------------
 
     def caught_up(self, now_ms: int) -> list[Effect]:
-        """The log was read to its end, for now: only then is what it says worth acting on."""
+        """The log was read to its end; call this whenever that is so.
+
+        Only then is a claim asked for: whoever slept, or has just begun, would ask by an old view.
+        """
         self._reads_live = True
         return self._go_on(now_ms)
 
     def read(self, record: Record, now_ms: int) -> list[Effect]:
         """The next record of the claim: of its key, or a ReleaseGroup of its group."""
+        self._reads_live = False
         before = self.consumer
         acted = moves.acts(self.me, before)
         self.consumer = moves.after_read(self.me, before, record)
         acting = moves.acts(self.me, self.consumer)
-        effects: list[Effect] = []
         own = record.message.instance_id == self.me.instance_id
         if own and isinstance(record.message, ClaimingMessages):
             self._request = None
         if own and isinstance(record.message, ClaimingPartition) and not acting:
             self._ask_at_ms = now_ms + self.timing.ask_again_after_ms
         if acting and (not acted or before.known.epoch != self.consumer.known.epoch):
-            effects += self._begin(now_ms)
-        elif acted and not acting:
-            effects += self._end_tenure(now_ms)
-        return effects + self._go_on(now_ms)
+            return self._begin(now_ms) + self._go_on(now_ms)
+        if acted and not acting:
+            return self._end_tenure(now_ms) + self._go_on(now_ms)
+        return self._go_on(now_ms)
 
     def unknown(self, sent: Send, now_ms: int) -> list[Effect]:
         """Whether this arrived is not known; it may still land later.
@@ -137,10 +143,9 @@ class Driver:
 
     def timer(self, now_ms: int) -> list[Effect]:
         """Time has passed. Early calls do no harm."""
-        effects: list[Effect] = []
         if self._heartbeat_at_ms is not None and now_ms >= self._heartbeat_at_ms:
-            effects += self._heartbeat(now_ms)
-        return effects + self._go_on(now_ms)
+            return self._heartbeat(now_ms) + self._go_on(now_ms)
+        return self._go_on(now_ms)
 
     def available(self, end: int, now_ms: int) -> list[Effect]:
         """The data topic's partition holds messages below `end`."""
@@ -167,7 +172,7 @@ class Driver:
     def truncated(self) -> list[Effect]:
         """The log's end moved back: nothing that was read holds. Begin anew, under a new id."""
         self.wants = False
-        self.consumer = attrs.evolve(Consumer(), stopped=True)
+        self.consumer = Consumer(stopped=True)
         self._heartbeat_at_ms = self._ask_at_ms = None
         return [Lost.LOG_LOST_RECORDS]
 
@@ -237,21 +242,14 @@ class Driver:
         if not self.consumer.reader.known:
             return self._may_win_by_silence(now_ms)
         known = self.consumer.known
-        looks = (
-            not known.owned
-            or known.owner_client == self.me.client_id
-            or known.last_heartbeat_ms is None
-            or now_ms - known.last_heartbeat_ms > self.me.rules.stale_after_ms
-        )
-        paused = known.paused_until_ms is not None and now_ms < known.paused_until_ms
-        if looks and not paused:
+        if known.paused_until_ms is not None and now_ms < known.paused_until_ms:
+            self._ask_at_ms = known.paused_until_ms
+            return False
+        if known.last_heartbeat_ms is None or known.owner_client == self.me.client_id:
             return True
-        # Nothing else wakes it when the owner falls silent, or the pause runs out.
-        until = known.paused_until_ms if paused else None
-        if until is None and known.last_heartbeat_ms is not None:
-            until = known.last_heartbeat_ms + int(self.me.rules.stale_after_ms) + 1
-        self._ask_at_ms = until
-        return False
+        # Nothing else wakes it when the owner falls silent.
+        self._ask_at_ms = known.last_heartbeat_ms + int(self.me.rules.stale_after_ms) + 1
+        return now_ms >= self._ask_at_ms
 
     def _may_win_by_silence(self, now_ms: int) -> bool:
         """A reader that does not know the owner asks only where the answer will be certain.
@@ -262,7 +260,7 @@ class Driver:
         reader, rules = self.consumer.reader, self.me.rules
         if reader.head_ms is None:
             return True
-        alive_ms = max(reader.head_ms, -1 if reader.alive_ms is None else reader.alive_ms)
+        alive_ms = max(reader.head_ms, reader.alive_ms or 0)
         pause_over_ms = reader.head_ms + rules.pause_max_ms
         self._ask_at_ms = max(pause_over_ms, alive_ms + int(rules.stale_after_ms)) + 1
         return now_ms >= self._ask_at_ms
@@ -297,20 +295,19 @@ class Driver:
         is never more than a window, whoever processes it again.
         """
         me, consumer = self.me, self.consumer
-        if me.mode is not Mode.AT_LEAST_ONCE or me.admin or not self.wants:
+        if me.mode is not Mode.AT_LEAST_ONCE or not self.wants:
             return []
         if moves.may_act_as_owner(me, consumer) is not None:
             return []
-        effects: list[Effect] = []
         allowed = moves.floor(me, consumer.reader) + me.window
         end = min(self._end, allowed)
         if end > self._handed_over:
-            effects.append(Process(range(self._handed_over, end)))
-            self._handed_over = end
+            handed_over, self._handed_over = self._handed_over, end
+            return [Process(range(handed_over, end))]
         if consumer.next >= allowed and consumer.next > self._told_offset:
             # The window is used up and finished: the log must hear of it before we go on.
-            effects += self._heartbeat(now_ms)
-        return effects
+            return self._heartbeat(now_ms)
+        return []
 
     def _release(self, now_ms: int) -> list[Effect]:
         if self.wants or not self.drained:
