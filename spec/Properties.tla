@@ -277,14 +277,6 @@ Fairness ==
 
 FairSpec == Spec /\ Fairness
 
-\* Whoever may process does, and says so.
-FairWork ==
-    \A i \in Instances :
-        /\ WF_vars(Process(i))
-        /\ WF_vars(ProcessGrant(i))
-        /\ WF_vars(SendHeartbeat(i))
-        /\ WF_vars(SendClaimingMessages(i))
-
 SomebodyStaysUp == \E i \in Instances \ Admins : <>[](status[i] = "up")
 
 \* Dead is crashed, or stalled for good.

@@ -32,6 +32,8 @@ class Kind(enum.StrEnum):
     """Must fail: a fault of the original rules, told as a trace."""
     GAP = "gap"
     """Must fail: a rule as it stands, which does not give a property that it should."""
+    LIMIT = "limit"
+    """Must fail: what cannot be had, or only from those who keep the rules."""
     BROKEN = "broken"
     """Must fail: a rule left out, so that a property is seen to notice."""
     REACHABILITY = "reachability"

@@ -23,7 +23,8 @@ HEADINGS = {
     Kind.CONFORMANCE: "What the Python is held against",
     Kind.FAULT: "The faults of the original rules",
     Kind.GAP: "Where a rule as it stands falls short",
-    Kind.BROKEN: "Rules left out",
+    Kind.LIMIT: "What cannot be promised",
+    Kind.BROKEN: "Rules and assumptions left out",
     Kind.REACHABILITY: "What must be reachable",
 }
 """The parts of the page, in order."""
@@ -32,7 +33,8 @@ LEADS = {
     Kind.CONFORMANCE: "Every transition of these is exported; the reducer reproduces each.",
     Kind.FAULT: "Each must fail. The stories are TLC's shortest counterexamples.",
     Kind.GAP: "Known, and told in NOTES.md. Each must fail until the rule is changed.",
-    Kind.BROKEN: "Each must fail: without its rule the property notices.",
+    Kind.LIMIT: "Each must fail. What holds instead is in NOTES.md.",
+    Kind.BROKEN: "Each must fail: without its rule or assumption the property notices.",
     Kind.REACHABILITY: "Each must fail: it says that something never happens.",
 }
 
