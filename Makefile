@@ -12,7 +12,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 # What is checked is what exists: a room that a branch does not have yet is no error.
 CODE := $(wildcard marshal tests model_tests tools benchmarks)
 
-.PHONY: help setup check test spec model demo golden triples mutants bench-reducer docs lock clean
+.PHONY: help setup check test spec model demo golden model-full triples mutants bench-reducer docs lock clean
 
 help: ## Print this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -51,6 +51,9 @@ test: setup ## All tests: is the code right, and is it the specified protocol
 
 model: setup ## The model tests alone: every transition that TLC exports, held against the reducer
 	$(BIN)/python -m pytest model_tests
+
+model-full: setup ## Every model's graph and every edge of an instance, by the Python machines
+	$(BIN)/python -m model_tests.explorer
 
 spec: setup ## Run every model of spec/models.toml and compare with what it must give
 	$(BIN)/python -m kafka_marshal.modelcheck.spec

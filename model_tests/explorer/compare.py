@@ -5,14 +5,15 @@ TLC's figures are those of `spec/models.toml`, which `make spec` holds against T
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from attrs import frozen
 
 from kafka_marshal.modelcheck.models import Kind, Model
-from model_tests.explorer import configuration, explore, records, substitutions
+from model_tests.explorer import alone, configuration, explore, records, substitutions
 from model_tests.explorer.explore import Graph
 from model_tests.explorer.properties import JUDGED
+from model_tests.explorer.substitutions import UnknownName
 
 HEADING = (
     f"{'':42}{'TLC: states':>13}{'edges':>12}{'Python: states':>16}{'edges':>12}  equal  edges/s"
@@ -37,6 +38,8 @@ class Compared:
     edges_per_second: float
     tlc_violated: str | None = None
     python_violated: str | None = None
+    unknown: str | None = None
+    """What the explorer does not know, so that there is no graph."""
 
     @property
     def equal(self) -> bool:
@@ -46,6 +49,8 @@ class Compared:
     @property
     def difference(self) -> str:
         """In words."""
+        if self.unknown:
+            return f"the explorer does not know {self.unknown}"
         return (
             f"TLC {self.tlc} {self.tlc_violated or ''}, "
             f"Python {self.python} {self.python_violated or ''}"
@@ -93,21 +98,30 @@ def _is_known(model: Model) -> bool:
     """A mistake that Python can make, in a world that asks no clock when it reads."""
     try:
         substitutions.of(configuration.read(model.cfg))
-    except substitutions.UnknownName:
+    except UnknownName:
         return False
     return "OwnClocks" not in configuration.read(model.cfg).substituted["World"]
 
 
+EXPLORERS: Mapping[str, Callable[[Model], Graph]] = {
+    "MCRecords": records.explore,
+    "MCMachine": alone.explore,
+}
+"""By module; every other one is a world of `Marshal.tla`."""
+
+
 def python_graph(model: Model) -> Graph:
     """The graph that the Python machines give."""
-    if "World" in configuration.read(model.cfg).substituted:
-        return explore.explore(model)
-    return records.explore(model)
+    return EXPLORERS.get(model.module.stem, explore.explore)(model)
 
 
 def compare(model: Model) -> Compared:
     """Explore a model, and hold what was found against the recorded figures."""
-    graph = python_graph(model)
+    try:
+        graph = python_graph(model)
+    except UnknownName as unknown:
+        figures = (model.states, model.edges, model.depth)
+        return Compared(model.name, figures, (None,) * 3, 0, 0, unknown=str(unknown))
     speed = graph.edges_per_second
     if model.must_fail:
         return Compared(

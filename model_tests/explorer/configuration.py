@@ -70,7 +70,7 @@ def parse(text: str) -> Configuration:
     for head, body in zip(parts[1::2], parts[2::2], strict=True):
         section = SECTIONS[head]
         if section == "CONSTANTS":
-            for name, sign, value in re.findall(r"(\w+)\s*(<-|=)\s*(\"\w+\"|\S+)", body):
+            for name, sign, value in re.findall(r"(\w+)\s*(<-|=)\s*(\"\w+\"|\{[^}]*\}|\S+)", body):
                 (assigned if sign == "=" else substituted)[name] = value
         else:
             sections[section] = (*sections.get(section, ()), *body.split())

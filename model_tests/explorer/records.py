@@ -9,43 +9,59 @@ import tempfile
 import time
 from pathlib import Path
 
+from attrs import frozen
+
 from kafka_marshal import Claim, Record, step
 from kafka_marshal.modelcheck import edges
 from kafka_marshal.modelcheck.models import Model
+from kafka_marshal.modelcheck.values import Value
 from model_tests import from_tla
 from model_tests.explorer import configuration
+from model_tests.explorer.configuration import Configuration
 from model_tests.explorer.explore import Graph
-from model_tests.explorer.substitutions import ONLY_EXPORTS, UnknownName
+from model_tests.explorer.substitutions import UnknownName, shaping
+from model_tests.explorer.world import rules_at
 
-OWN_ROOM = {"IsStale": "ClockSaysStale", "IsPaused": "ClockSaysPaused"}
+BY_THE_CLOCK = {"IsStale": "ClockSaysStale", "IsPaused": "ClockSaysPaused"}
 """What the Python does anyway."""
 
 
 def explore(model: Model) -> Graph:
     """The graph of one model of `MCRecords.tla`, by the Python reducer."""
     cfg = configuration.read(model.cfg)
-    shaping = {*cfg.names("CONSTRAINTS"), *cfg.names("ACTION_CONSTRAINTS")} - ONLY_EXPORTS
     others = {n: o for n, o in cfg.substituted.items() if n != "RecordsAt"}
-    if shaping or others != OWN_ROOM or cfg.names("VIEW") != ("ClaimAndLength",):
-        raise UnknownName(f"{model.name}: {shaping or others}")
+    view = cfg.names("VIEW")
+    if shaping(cfg) or others != BY_THE_CLOCK or view != ("ClaimAndLength",):
+        raise UnknownName(f"{model.name}: {shaping(cfg) or others} {view}")
     log_max = cfg.number("LogMax")
-    durations = cfg.number("HeartbeatIntervalMs"), cfg.number("PauseMaxMs")
-    rules = from_tla.rules(cfg.assigned["Rules"].strip('"'), *durations)
-    records = _records(model, cfg.substituted["RecordsAt"], log_max)
+    rules = rules_at(cfg, cfg.assigned["Rules"].strip('"'), 0)
+    records = rows(model, cfg, log_max).at
     started = time.monotonic()
     frontier = {Claim()}
-    states, found = 1, 0
+    states, found, depth = 1, 0, 1
     for length in range(log_max):
         found += len(frontier) * len(records[length])
         frontier = {
             step(claim, record, rules)[0] for claim in frontier for record in records[length]
         }
         states += len(frontier)
-    return Graph(states, found, log_max + 1, time.monotonic() - started)
+        depth += 1
+    return Graph(states, found, depth, time.monotonic() - started)
 
 
-def _records(model: Model, operator: str, log_max: int) -> list[list[Record]]:
+@frozen
+class Rows:
+    """What TLC says about a model of single records."""
+
+    at: list[list[Record]]
     """The records that may stand at each offset. Spec: RecordsAt."""
+    also: Value
+    """The value of one more operator, if it was asked for."""
+
+
+def rows(model: Model, cfg: Configuration, log_max: int, also: str = "0") -> Rows:
+    """Ask TLC for the records of a model, and for one more operator."""
+    operator = cfg.substituted["RecordsAt"]
     with tempfile.TemporaryDirectory(prefix="records-") as desk:
         folder = Path(desk)
         asked = folder / f"RecordsOf{operator}.tla"
@@ -53,24 +69,26 @@ def _records(model: Model, operator: str, log_max: int) -> list[list[Record]]:
             f"---- MODULE {asked.stem} ----\nEXTENDS {model.module.stem}\n"
             f"ASSUME \\A n \\in 0 .. {log_max - 1} : \\A record \\in {operator}(n) :\n"
             "    Export(<<n, record>>)\n"
+            f"ASSUME Export(<<-1, {also}>>)\n"
             "Nothing == Init /\\ [][FALSE]_vars\n====\n"
         )
-        text = configuration.read(model.cfg)
         lines = ["SPECIFICATION Nothing", "CONSTANTS"]
-        lines += [f"  {name} = {value}" for name, value in text.assigned.items()]
-        lines += [f"  {name} <- {value}" for name, value in text.substituted.items()]
-        cfg = folder / f"{asked.stem}.cfg"
-        cfg.write_text("\n".join(lines) + "\n")
+        lines += [f"  {name} = {value}" for name, value in cfg.assigned.items()]
+        lines += [f"  {name} <- {value}" for name, value in cfg.substituted.items()]
+        asking = folder / f"{asked.stem}.cfg"
+        asking.write_text("\n".join(lines) + "\n")
+        libraries = [model.module.parent]
         made = edges.export(
-            asked,
-            cfg,
-            folder / "records.tsv",
-            check_deadlock=False,
-            libraries=[model.module.parent],
+            asked, asking, folder / "records.tsv", check_deadlock=False, libraries=libraries
         )
         found: list[list[Record]] = [[] for _ in range(log_max)]
+        more: Value = 0
         for row in made.read():
             assert isinstance(row, tuple)
-            assert isinstance(row[0], int)
-            found[row[0]].append(from_tla.record(row[1]))
-    return found
+            offset, value = row
+            assert isinstance(offset, int)
+            if offset < 0:
+                more = value
+            else:
+                found[offset].append(from_tla.record(value))
+    return Rows(found, more)

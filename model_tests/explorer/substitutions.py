@@ -40,7 +40,7 @@ OWN_ROOM = {"World", "IsStale", "IsPaused", "ClockRewindMaxMs"}
 ONLY_JUDGES = {"SomebodyStaysUp"}
 """Operators that only properties use: they do not change the graph."""
 
-ONLY_EXPORTS = {"ExportStep"}
+ONLY_EXPORTS = {"ExportStep", "ExportReader", "ExportMachine"}
 """Constraints that are always true."""
 
 
@@ -254,6 +254,12 @@ class Replaced:
 
 class UnknownName(Exception):
     """A cfg names something that changes its graph and has no counterpart here."""
+
+
+def shaping(cfg: Configuration) -> list[str]:
+    """The constraints of a cfg that change its graph."""
+    names = [*cfg.names("CONSTRAINTS"), *cfg.names("ACTION_CONSTRAINTS")]
+    return [name for name in names if name not in ONLY_EXPORTS]
 
 
 def of(cfg: Configuration) -> Replaced:

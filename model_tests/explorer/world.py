@@ -15,6 +15,7 @@ from typing import Any
 import attrs
 from attrs import frozen
 
+from kafka_marshal import Rules
 from kafka_marshal.client.consumer import Me, Mode
 from kafka_marshal.modelcheck import edges, models
 from kafka_marshal.modelcheck.models import Model
@@ -95,12 +96,17 @@ def bounds(model: Model) -> Bounds:
     return Bounds(model.name, world, fold(cfg, world))
 
 
-def fold(cfg: Configuration, world: World) -> Fold:
-    """The rules at a configuration's durations, in its time."""
+def rules_at(cfg: Configuration, rule_set: str, tick_s: int) -> Rules:
+    """The rules at a configuration's durations; one that is an operator is known by its name."""
     durations = cfg.number("HeartbeatIntervalMs"), cfg.number("PauseMaxMs")
     rewind = cfg.substituted.get("ClockRewindMaxMs")
-    rewind_ms = {None: 0, "OneTick": world.tick_s * 1000}[rewind]
-    rules = attrs.evolve(from_tla.rules(world.rules, *durations), clock_rewind_max_ms=rewind_ms)
+    rewind_ms = {None: 0, "OneTick": tick_s * 1000, "OneSecond": 1000}[rewind]
+    return attrs.evolve(from_tla.rules(rule_set, *durations), clock_rewind_max_ms=rewind_ms)
+
+
+def fold(cfg: Configuration, world: World) -> Fold:
+    """The rules at a configuration's durations, in its time."""
+    rules = rules_at(cfg, world.rules, world.tick_s)
     says = (cfg.substituted["IsStale"], cfg.substituted["IsPaused"])
     free = {
         ("RecordSaysStale", "RecordSaysPaused"): True,
