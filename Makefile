@@ -12,7 +12,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 # What is checked is what exists: a room that a branch does not have yet is no error.
 CODE := $(wildcard marshal tests model_tests tools benchmarks)
 
-.PHONY: help setup check test spec model demo golden model-full triples mutants bench-reducer docs lock clean
+.PHONY: help setup check test spec model demo golden model-full triples mutants bench-reducer bench-validate docs lock clean
 
 help: ## Print this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -64,7 +64,7 @@ demo: setup ## Check two models, replay the bundled captures on Spark, show the 
 golden: setup ## Rewrite the whiteboard stories in tests/golden; review them as a diff
 	$(BIN)/python -m pytest tests/test_golden.py --update-golden
 
-triples: setup ## Rewrite tests/data/triples.jsonl.gz, the sample of TLC's transitions
+triples: setup ## Rewrite tests/data/{triples,machines}.jsonl.gz, samples of TLC's transitions
 	$(BIN)/python -m model_tests.sample
 
 mutants: setup ## Mutants of everything, and what kills each; fails if one survives unexplained
@@ -72,6 +72,9 @@ mutants: setup ## Mutants of everything, and what kills each; fails if one survi
 
 bench-reducer: setup ## Decode and step a million records in plain CPython
 	$(BIN)/python benchmarks/bench_reducer.py
+
+bench-validate: setup ## Validate simulated runs of 10^4, 10^5 and 10^6 events
+	$(BIN)/python benchmarks/bench_validate.py
 
 docs: setup ## Write what is generated: figures and stories of spec/, tables of docs/replay.md
 	$(BIN)/python -m kafka_marshal.modelcheck.spec --update

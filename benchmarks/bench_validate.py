@@ -1,9 +1,9 @@
 """How fast recorded runs are validated, and how that grows: `make bench-validate`.
 
-Input: one simulated run (`kafka_marshal.validate.simulate`) of four consumers, half of whose runs
-are at least once and half at most once, on eight claims of two coordinating partitions, with stalls,
-crashes, restarts in the middle of the log, releases, lost records and an administrator; cut at
-10^4, 10^5 and 10^6 events. CPU time of this process from the file to the verdict, JSON included.
+Input: one simulated run (`kafka_marshal.validate.simulate`) for each mode, of four consumers on
+eight claims of two coordinating partitions, with stalls, crashes, restarts in the middle of the
+log, releases, lost records and an administrator; cut at 10^4, 10^5 and 10^6 events. CPU time of
+this process from the file to the verdict, JSON included.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ import typer
 
 from kafka_marshal.cli.replay import replay
 from kafka_marshal.cli.trace import trace
+from kafka_marshal.cli.validate import validate
 from kafka_marshal.cli.verify import verify
 
 app = typer.Typer(
@@ -17,6 +18,7 @@ app = typer.Typer(
 )
 app.command()(replay)
 app.command()(trace)
+app.command()(validate)
 app.command()(verify)
 
 

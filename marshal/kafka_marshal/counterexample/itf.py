@@ -64,7 +64,7 @@ def to_json(counterexample: Counterexample) -> dict[str, Any]:
             "format-description": DESCRIPTION,
             "description": counterexample.about,
             "source": counterexample.source,
-            **_given(counterexample, ("violated", "violated_at")),
+            **_given(counterexample, ("violated", "violated_at", "wrong")),
             "participants": [attrs.asdict(who) for who in counterexample.participants],
         },
         "params": [],
@@ -89,6 +89,7 @@ def loads(text: str, where: str = "a trace") -> Counterexample:
             violated_at=meta.get("violated_at"),
             loop_back_to=trace.get("loop"),
             about=meta.get("description", ""),
+            wrong=meta.get("wrong", ""),
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise MalformedTraceError(f"{where}: {error!r}") from error

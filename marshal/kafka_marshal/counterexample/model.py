@@ -127,6 +127,8 @@ class Counterexample:
     more. Nothing if it does not go on for ever."""
     about: str = ""
     """What was being looked for, in a sentence."""
+    wrong: str = ""
+    """What is wrong, in a sentence, where it is more than that a property does not hold."""
 
     def __attrs_post_init__(self) -> None:
         names = [participant.name for participant in self.participants]

@@ -31,13 +31,15 @@ def ending(counterexample: Counterexample) -> Iterator[str]:
     elif back_to is not None:
         again = f"step {last}" if back_to + 1 == last else f"steps {back_to + 1} to {last}"
         yield f"From here on {again} again, for ever."
-    if counterexample.violated is not None:
+    if counterexample.violated is not None or counterexample.wrong:
         yield wrong(counterexample)
 
 
 def wrong(counterexample: Counterexample) -> str:
     """What is wrong, in a sentence."""
     violated = counterexample.violated
+    if counterexample.wrong:
+        return counterexample.wrong
     if violated is None:
         return "Something that must hold does not."
     if violated in REFUSED:

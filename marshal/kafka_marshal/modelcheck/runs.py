@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterable, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -19,6 +20,7 @@ from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.modelcheck import models, tlc
 from kafka_marshal.modelcheck.errors import ModelCheckError
 from kafka_marshal.modelcheck.output import TlcResult
+from kafka_marshal.validate.explain import Unexplained
 from kafka_marshal.validate.run import (
     Appended,
     Crashed,
@@ -58,17 +60,22 @@ class Verdict:
     seconds: float
 
 
-def check(run: Run, on_data: Path | None = None) -> Verdict:
+BEYOND: Final = 100
+"""Events that TLC is shown after the one that nobody explains."""
+
+
+def check(run: Run, up_to: Unexplained | None = None, data_folder: Path | None = None) -> Verdict:
     """Let TLC look for the behaviour that explains the run, with one worker.
 
-    `on_data` is a folder in which the generated module is left.
+    Of a run that is not explained the events far behind the fault are not shown to TLC: no verdict
+    depends on them. `data_folder` is where the generated module is left.
 
     Raises TooMuchForTLC; ModelCheckError as `tlc.run` does, or if TLC did not get through.
     """
-    events = list(run.events)
+    events = list(islice(run.events, None if up_to is None else up_to.number + BEYOND))
     spec = models.spec_folder()
     with tempfile.TemporaryDirectory(prefix="kafka-marshal-run-") as desk:
-        folder = on_data or Path(desk)
+        folder = data_folder or Path(desk)
         (folder / "TraceData.tla").write_text(trace_data(run.setting, events), encoding="ascii")
         result = tlc.run(
             spec / "TraceMarshal.tla",
@@ -82,13 +89,14 @@ def check(run: Run, on_data: Path | None = None) -> Verdict:
 
 def _verdict(result: TlcResult, events: int) -> Verdict:
     # A state for the beginning, one for every event explained, and one that says why not the next.
-    said = [line for line in result.printed if isinstance(line, tuple) and line[0] == "Unexplained"]
-    if not said and result.states == events + 1:
+    if not result.printed and result.states == events + 1:
         return Verdict(events, None, result.seconds)
-    if said and result.states == said[0][1] + 1:
-        _, number, guard = said[0]
-        return Verdict(number - 1, guard, result.seconds)
-    raise ModelCheckError(f"TLC saw {result.states} states of {events} events, and no reason")
+    match result.printed:
+        case [("Unexplained", int(number), str(guard))] if result.states == number + 1:
+            return Verdict(number - 1, guard, result.seconds)
+        case _:
+            said = f"printed {result.printed!r}" if result.printed else "did not say why"
+            raise ModelCheckError(f"TLC took {result.states - 1} of {events} events and {said}")
 
 
 # --- the data -------------------------------------------------------------------------------------
@@ -150,8 +158,10 @@ class _Data:
             "TraceChunks": _sequence([f"Chunk{n}" for n in range(1, len(chunks) + 1)]),
         }
         names = {**self._instances, **self._strangers}
-        legend = "".join(f"\\* {ours} is {name.encode('ascii', 'backslashreplace').decode()!r}\n"
-                         for name, ours in names.items())
+        legend = "".join(
+            f"\\* {ours} is {name.encode('ascii', 'backslashreplace').decode()!r}\n"
+            for name, ours in names.items()
+        )
         body = "\n".join(f"{name} == {value}" for name, value in defined.items())
         return f"---- MODULE TraceData ----\nEXTENDS Integers\n{legend}{body}\n====\n"
 

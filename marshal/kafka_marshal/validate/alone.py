@@ -1,4 +1,4 @@
-"""The log alone: could every record have been sent by its sender?
+"""The log alone: whether every record could have been sent by its sender.
 
 Nobody wrote down who had read what. But a machine of ours says what it saw: an owner's record names
 its epoch, and, if it certifies, the very record it had read last; a claim names the tenure that it
@@ -221,7 +221,9 @@ def _take(
             judgement.strangers += 1
         else:
             client = clients.setdefault(message.instance_id, message.client_id)
-            sender = history.senders.setdefault(message.instance_id, _Sender(message.instance_id, client))
+            sender = history.senders.setdefault(
+                message.instance_id, _Sender(message.instance_id, client)
+            )
             against = _judge(history, sender, record)
             if isinstance(against, Against):
                 return unexplained(against)
@@ -251,6 +253,7 @@ def _judge(history: _History, sender: _Sender, record: Record) -> object:
         return _says_otherwise("headers: it has written them before")
     if NOT_DECIMAL in attrs.astuple(headers):
         return _says_otherwise("headers that are decimal")
+    assert not isinstance(message, ReleaseGroup)
     if isinstance(message, ClaimingPartition):
         found = _view_of_claim(history, sender, headers)
     else:
@@ -334,9 +337,8 @@ def _view_of_owner(
         return Against(Forbidden.NOT_OWNER, _standing(claim))
     if epoch in sender.resigned:
         return Against(Forbidden.RESIGNED, f"nothing more under epoch {epoch}")
-    if headers.clock is not None and history.knows(view, Field.CLOCK):
-        if headers.clock != claim.clock_ms:
-            return _says_otherwise(f"clock {claim.clock_ms}")
+    if headers.clock not in (None, claim.clock_ms) and history.knows(view, Field.CLOCK):
+        return _says_otherwise(f"clock {claim.clock_ms}")
     return _content(history, sender, record, message, view)
 
 

@@ -169,6 +169,6 @@ class Unexplained:
             return f"the step breaks {self.name}"
         behind = [RULES.get(self.guard), self.protects.value if self.protects else None]
         noted = ", ".join(word for word in behind if word)
-        return f"{self.name} forbids it" + (f" ({noted})" if noted else "") + (
-            f": {WHY[self.guard]}"
+        return (
+            f"{self.name} forbids it" + (f" ({noted})" if noted else "") + (f": {WHY[self.guard]}")
         )

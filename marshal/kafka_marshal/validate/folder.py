@@ -44,7 +44,9 @@ def read_folder(folder: Path) -> Run:
             raise UnreadableSource(f"{each.path}:1: another setting than in {files[0].name}")
         for name, member in each.setting.members.items():
             if name in members:
-                raise UnreadableSource(f"{each.path}:1: field 'instances': {name!r} is in two files")
+                raise UnreadableSource(
+                    f"{each.path}:1: field 'instances': {name!r} is in two files"
+                )
             members[name] = member
     return Run(attrs.evolve(setting, members=members), _interleaved(log, runs))
 

@@ -223,8 +223,10 @@ class Instance:
     def _process(
         self, consumer: Consumer, start: int, stop: int
     ) -> tuple[Against | None, Consumer]:
-        """Message by message. Nothing but the window looks at how far it got, and the window's end
-        stands still, so the first message and the last decide for all."""
+        """Message by message, of which the first and the last decide for all.
+
+        Nothing but the window looks at how far it got, and the window's end stands still.
+        """
         last = attrs.evolve(consumer, next=stop - 1)
         guard = machine.may_process(self.me, consumer, start) or machine.may_process(
             self.me, last, stop - 1
@@ -234,9 +236,7 @@ class Instance:
         end = machine.floor(self.me, consumer.reader) + self.me.window
         return Against(guard, f"from {consumer.next}, below {end}"), consumer
 
-    def _process_grant(
-        self, consumer: Consumer, asked: range
-    ) -> tuple[Against | None, Consumer]:
+    def _process_grant(self, consumer: Consumer, asked: range) -> tuple[Against | None, Consumer]:
         """A grant may be processed in pieces: what is left is still granted."""
         guard = machine.may_process_grant(self.me, consumer)
         for granted in consumer.granted:

@@ -1,4 +1,4 @@
-"""Runs as they lie on disk: one file, line by line. (A folder of several: `folder`.)
+"""Runs as they lie on disk: one file, line by line; `folder` has those of several.
 
 This room parses and complains: every error names the file, the line and the field. It does not
 know what may happen in a run.
@@ -10,8 +10,6 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
-
-import attrs
 
 from kafka_marshal.capture import (
     RawRecord,
@@ -51,7 +49,7 @@ def is_run(path: Path) -> bool:
     """
     if path.is_dir():
         return True
-    for _, line in numberednumbered_lines(path):
+    for _, line in numbered_lines(path):
         try:
             first = json.loads(line)
         except ValueError:

@@ -76,7 +76,9 @@ class Simulation:
         self._random = Random(seed)  # noqa: S311  a run, not a secret
         self._logs: dict[int, list[Record]] = {place: [] for place in range(fleet.partitions)}
         self._keys = [ClaimKey(GROUP, f"t{n}", 0) for n in range(fleet.topics)]
-        self._home = {key: coordinating_partition(key.topic, fleet.partitions) for key in self._keys}
+        self._home = {
+            key: coordinating_partition(key.topic, fleet.partitions) for key in self._keys
+        }
         self._processes: list[_Process] = []
         self._waiting = [(f"c{n}", False) for n in range(fleet.consumers)]
         self._waiting += [(f"a{n}", True) for n in range(fleet.admins)]
@@ -195,7 +197,7 @@ class Simulation:
         me = process.me
         yield from self._processes_messages(process, key)
         consumer = self._consumer(process, key)
-        if consumer.asked and self._chance(0.02):
+        if consumer.asked and self._chance(0.1):
             process.consumers[key] = machine.after_giving_up(me, consumer)
             yield run.gave_up(me.instance_id, key)
         elif me.admin:
@@ -233,9 +235,7 @@ class Simulation:
             process.consumers[key] = machine.after_claiming_messages(me, consumer, offset)
             send = machine.claiming_messages_sent(me, consumer, key, offset, self._unix_s)
             yield self._sends(process, place, send)
-        yield self._sends(
-            process, place, machine.heartbeat_sent(me, consumer, key, self._unix_s)
-        )
+        yield self._sends(process, place, machine.heartbeat_sent(me, consumer, key, self._unix_s))
 
     def _processes_messages(self, process: _Process, key: ClaimKey) -> Iterator[Fields]:
         me, consumer = process.me, self._consumer(process, key)

@@ -1,0 +1,235 @@
+"""The smallest part of a run, as far as was looked, in which the same thing goes wrong.
+
+Where it can be had, the instance also believes the same of the claim as it did in the whole run.
+
+A part is a run itself: what is left out is left out whole (a record with its being sent and read,
+an instance with all it did), offsets stay, and the same instance is forbidden the same event by the
+same guard. Looking costs events judged, and there is a bound on those.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Sequence
+
+import attrs
+
+from kafka_marshal.client.consumer import Consumer
+from kafka_marshal.core.messages import ReleaseGroup
+from kafka_marshal.core.state import ClaimKey
+from kafka_marshal.validate.explain import Unexplained
+from kafka_marshal.validate.run import (
+    Appended,
+    Event,
+    Fields,
+    GaveUp,
+    Processed,
+    Read,
+    Sent,
+    Setting,
+    header,
+    without,
+)
+from kafka_marshal.validate.validator import Validator, first_unexplained
+
+EFFORT_MAX = 1_000_000
+"""So many events are judged at most in each of three searches."""
+TELLING = 100
+"""A part with more events than this is too long to tell anything."""
+
+
+@attrs.frozen
+class Slice:
+    """A part of a run that ends in the event that nothing explains."""
+
+    setting: Setting
+    events: tuple[Event, ...]
+    unexplained: Unexplained
+    """As this part has it: number and expectation may differ from the whole run's."""
+
+    def rows(self) -> list[Fields]:
+        """The lines of the part, the setting first."""
+        return [header(self.setting), *(event.fields for event in self.events)]
+
+
+def slice_of(
+    setting: Setting,
+    events: Iterable[Event],
+    unexplained: Unexplained,
+    effort_max: int = EFFORT_MAX,
+) -> Slice:
+    """Leave out of the run, up to the unexplained event, whatever is not needed for it."""
+    taken = []
+    for event in events:
+        taken.append(event)
+        if len(taken) == unexplained.number:
+            break
+    whole = Slice(setting, tuple(taken), unexplained)
+    found = whole
+    for same in (_all_it_believes, _who_owns, _nothing):
+        # A part in which it believed the same tells more than one in which it only failed.
+        found = _Search(unexplained, effort_max, same, taken, setting).smaller(whole)
+        if len(found.events) <= TELLING:
+            break
+    return found
+
+
+def _all_it_believes(validator: Validator, fault: Unexplained) -> object:
+    """Of the claim in question: who owns, how far it is, what the instance waits for."""
+    consumer = _consumer(validator, fault)
+    if consumer is None:
+        return None
+    known = consumer.known
+    return (
+        (known.owner_instance, known.epoch, known.position, consumer.granted),
+        (consumer.asked, consumer.stopped, consumer.resigned),
+    )
+
+
+def _who_owns(validator: Validator, fault: Unexplained) -> object:
+    consumer = _consumer(validator, fault)
+    return consumer and (consumer.known.owner_instance, consumer.known.epoch)
+
+
+def _nothing(validator: Validator, fault: Unexplained) -> object:
+    return None
+
+
+def _consumer(validator: Validator, fault: Unexplained) -> Consumer | None:
+    instance = validator.instances.get(fault.instance or "")
+    if instance is None or not instance.running or fault.key is None:
+        return None
+    return instance.consumer(fault.key)
+
+
+def _without_instances(events: Iterable[Event], gone: set[str]) -> list[Event]:
+    """What they did is not told any more, and their records are strangers'."""
+    return [event for event in events if getattr(event, "instance", None) not in gone]
+
+
+def _of_claim(events: Iterable[Event], key: ClaimKey) -> list[Event]:
+    """The events of one claim, and of those who take part in it."""
+    records: set[tuple[int, int]] = set()
+    kept: list[Event] = []
+    for event in events:
+        match event:
+            case Appended():
+                keep = event.record is not None and _is_about(event.record.message, key)
+                if keep:
+                    records.add((event.partition, event.offset))
+            case Sent():
+                keep = event.message is None or _is_about(event.message, key)
+            case Read():
+                keep = (event.partition, event.offset) in records
+            case Processed() | GaveUp():
+                keep = (event.topic, event.topic_partition) == (key.topic, key.topic_partition)
+            case _:
+                keep = True
+        if keep:
+            kept.append(event)
+    return kept
+
+
+def _is_about(message: object, key: ClaimKey) -> bool:
+    group, topic = getattr(message, "group_id", None), getattr(message, "topic", None)
+    if isinstance(message, ReleaseGroup):
+        return group == key.group
+    return (group, topic, getattr(message, "partition", None)) == key
+
+
+class _Search:
+    """Looks for smaller parts in which the fault is the same, until the effort is spent."""
+
+    def __init__(
+        self,
+        fault: Unexplained,
+        effort_max: int,
+        same: Callable[[Validator, Unexplained], object],
+        events: Sequence[Event],
+        setting: Setting,
+    ) -> None:
+        self._fault = fault
+        self._left = effort_max
+        self._same = same
+        validator = Validator(setting)
+        first_unexplained(validator, events)
+        self._must_be = same(validator, fault)
+
+    def smaller(self, whole: Slice) -> Slice:
+        """First what is about others and other claims, then whatever else is not needed."""
+        others = {name for name in whole.setting.members if name != self._fault.instance}
+        alone = without(whole.setting, others)
+        found = self._judged(alone, _without_instances(whole.events, others)) or whole
+        if self._fault.key is not None:
+            found = self._judged(found.setting, _of_claim(found.events, self._fault.key)) or found
+        return self._smallest(found)
+
+    def _judged(self, setting: Setting, events: Sequence[Event]) -> Slice | None:
+        self._left -= len(events)
+        validator = Validator(setting)
+        unexplained = first_unexplained(validator, events)
+        if unexplained is None or not self._fault.same_fault(unexplained):
+            return None
+        if self._same(validator, unexplained) != self._must_be:
+            return None
+        return Slice(setting, tuple(events[: unexplained.number]), unexplained)
+
+    def _smallest(self, found: Slice) -> Slice:
+        """Leave out more and more, in smaller and smaller portions (ddmin)."""
+        portions = 2
+        while True:
+            units = _units(found.events[:-1])
+            size = -(-len(units) // portions)
+            if not units or self._left <= 0:
+                return found
+            for start in range(0, len(units), size):
+                rest = [*units[:start], *units[start + size :]]
+                smaller = self._judged(found.setting, _in_order(rest, found.events))
+                if smaller is not None:
+                    found, portions = smaller, max(portions - 1, 2)
+                    break
+                if self._left <= 0:
+                    return found
+            else:
+                if size == 1:
+                    return found
+                portions = min(2 * portions, len(units))
+
+
+Unit = list[int]
+"""Places of events that are left out together."""
+
+
+def _units(events: Sequence[Event]) -> list[Unit]:
+    """A record with its being sent and read; everything else by itself."""
+    units: list[Unit] = []
+    under_way: dict[object, deque[Unit]] = defaultdict(deque)
+    landed: dict[tuple[int, int], Unit] = {}
+    for place, event in enumerate(events):
+        match event:
+            case Sent() if event.message is not None:
+                unit = [place]
+                units.append(unit)
+                under_way[event.partition, event.message, event.headers].append(unit)
+            case Appended():
+                record = event.record
+                content = record and (event.partition, record.message, record.headers)
+                waiting = under_way.get(content)
+                if waiting:
+                    unit = waiting.popleft()
+                    unit.append(place)
+                else:
+                    unit = [place]
+                    units.append(unit)
+                landed[event.partition, event.offset] = unit
+            case Read() if (event.partition, event.offset) in landed:
+                landed[event.partition, event.offset].append(place)
+            case _:
+                units.append([place])
+    return units
+
+
+def _in_order(units: Iterable[Unit], events: Sequence[Event]) -> list[Event]:
+    """The events of these units, and the one that is not explained."""
+    places = sorted(place for unit in units for place in unit)
+    return [*(events[place] for place in places), events[-1]]

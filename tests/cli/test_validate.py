@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from kafka_marshal.counterexample import itf
+from tests.cli.run import CAPTURES, marshal
+
+RUNS = CAPTURES.parent.parent / "runs"
+GOOD, BROKEN = RUNS / "two_consumers.jsonl", RUNS / "grants_itself.jsonl"
+
+
+def test_a_run_that_is_explained_is_fine() -> None:
+    ran = marshal("validate", GOOD)
+    assert ran.returncode == 0, ran.stderr
+    assert "300 events explained" in ran.stdout
+
+
+def test_a_run_that_is_not_is_told_up_to_the_event_with_its_guard(tmp_path: Path) -> None:
+    ran = marshal("validate", BROKEN, "--trace-out", tmp_path / "new", "--slice", tmp_path / "s")
+    assert ran.returncode == 1, ran.stderr
+    assert f"{BROKEN}:41: ProcessGrant by c1-1" in ran.stdout
+    assert "NotGranted forbids it (R4, AtMostOnce)" in ran.stdout
+    trace = (tmp_path / "new" / "grants_itself.itf.json").read_text(encoding="utf-8")
+    assert itf.loads(trace).violated == "AtMostOnce"
+    again = marshal("validate", tmp_path / "s")
+    assert again.returncode == 1
+    assert "NotGranted forbids it (R4, AtMostOnce)" in again.stdout
+
+
+@pytest.mark.tlc
+@pytest.mark.parametrize(("run", "code"), [(GOOD, 0), (BROKEN, 1)])
+def test_tlc_says_the_same(run: Path, code: int) -> None:
+    ran = marshal("validate", run, "--tlc")
+    assert ran.returncode == code, ran.stderr
+    assert "TLC says the same" in ran.stdout
+
+
+def test_a_log_of_the_original_is_of_strangers() -> None:
+    ran = marshal("validate", CAPTURES / "d_zombie.jsonl", "--heartbeat-interval", "4")
+    assert ran.returncode == 0, ran.stderr
+    assert "233 carry no headers" in ran.stdout
+
+
+def test_a_log_alone_that_nobody_can_have_written_is_told(tmp_path: Path) -> None:
+    lines = [json.loads(line) for line in GOOD.read_text().splitlines()[1:]]
+    log = [line for line in lines if line["event"] == "appended"]
+    late = next(line for line in reversed(log) if line["value"].startswith("Heartbeat"))
+    late["headers"]["marshal-clock"] = "1"
+    path = tmp_path / "log.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in log))
+    ran = marshal("validate", path, "--heartbeat-interval", "60")
+    assert ran.returncode == 1, ran.stderr
+    assert "NotWhatItSends forbids it (Fenced)" in ran.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (("nowhere.jsonl",), "nowhere.jsonl"),
+        ((CAPTURES / "a_clean.jsonl",), "--heartbeat-interval"),
+        ((CAPTURES / "a_clean.jsonl", "--tlc", "--heartbeat-interval", "4"), "--tlc"),
+        ((CAPTURES / "a_clean.trace.jsonl", "--heartbeat-interval", "4"), ":1: a row of a trace"),
+        ((GOOD, "--heartbeat-interval", "4"), "itself"),
+    ],
+)
+def test_what_cannot_be_validated_is_one_sentence(
+    arguments: tuple[str | Path, ...], why: str
+) -> None:
+    ran = marshal("validate", *arguments)
+    assert ran.returncode == 2
+    assert why in ran.stderr
+    assert "Traceback" not in ran.stderr

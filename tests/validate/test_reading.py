@@ -1,0 +1,172 @@
+"""What a run looks like on disk, and what is said of one that looks otherwise."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafka_marshal.capture import UnreadableSource
+from kafka_marshal.validate import is_run, read_folder, read_run, validate
+from kafka_marshal.validate.run import Fields, header
+from tests.validate.samples import RUNS, judged, rows, setting_of, write
+
+HEADER: dict[str, Any] = {
+    "run": 1,
+    "rules": {"heartbeat_interval_s": 60},
+    "instances": [{"instance_id": "i1", "client_id": "c1", "group_id": "g", "mode": "ALO"}],
+}
+
+
+def complaint(path: Path, *lines: object) -> str:
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    with pytest.raises(UnreadableSource) as caught:
+        validate(read_run(path))
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("line", "field"),
+    [
+        ({}, "event"),
+        ({"event": "slept"}, "event"),
+        ({"event": ["read"]}, "event"),
+        ({"event": "read", "partition": 0, "offset": 1}, "instance"),
+        ({"event": "read", "instance": "i9", "partition": 0, "offset": 1}, "instance"),
+        ({"event": "read", "instance": "i1", "partition": 1, "offset": 1}, "partition"),
+        ({"event": "read", "instance": "i1", "partition": 0, "offset": "1"}, "offset"),
+        ({"event": "read", "instance": "i1", "partition": 0, "offset": -1}, "offset"),
+        ({"event": "sent", "instance": "i1", "partition": 0}, "value"),
+        ({"event": "sent", "instance": "i1", "partition": 0, "value": 7}, "value"),
+        ({"event": "sent", "instance": "i1", "partition": 0, "value": "", "headers": 1}, "headers"),
+        ({"event": "appended", "partition": 0, "offset": 1, "value": ""}, "timestamp_ms"),
+        ({"event": "started", "instance": "i1", "first": {"7": 0}}, "first"),
+        ({"event": "started", "instance": "i1", "first": 3}, "first"),
+        ({"event": "gave_up", "instance": "i1", "topic_partition": 0}, "topic"),
+        (
+            {"event": "processed", "instance": "i1", "topic": "t", "topic_partition": 0}
+            | {"from": 4, "to": 4},
+            "to",
+        ),
+    ],
+)
+def test_a_line_that_is_no_event_is_named_with_its_field(
+    line: Fields, field: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "run.jsonl"
+    said = complaint(path, HEADER, line)
+    assert said.startswith(f"{path}:2: ")
+    assert f"'{field}'" in said
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"run": 2}, "run"),
+        ({"rules": 3}, "rules"),
+        ({"rules": {}}, "heartbeat_interval_s"),
+        ({"rules": {"heartbeat_interval_s": 0}}, "rules"),
+        ({"rules": {"heartbeat_interval_s": "60"}}, "heartbeat_interval_s"),
+        ({"rules": {"heartbeat_interval_s": 60, "pause": 1}}, "pause"),
+        ({"coordination_partitions": 0}, "coordination_partitions"),
+        ({"idempotent": "yes"}, "idempotent"),
+        ({"instances": {}}, "instances"),
+        ({"instances": [7]}, "instances"),
+        ({"instances": [*HEADER["instances"], *HEADER["instances"]]}, "instances"),
+        ({"instances": [HEADER["instances"][0] | {"mode": "EXO"}]}, "mode"),
+        ({"instances": [HEADER["instances"][0] | {"window": 0}]}, "window"),
+        ({"colour": "red"}, "colour"),
+    ],
+)
+def test_a_first_line_that_is_no_setting_is_named_with_its_field(
+    change: Fields, field: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "run.jsonl"
+    said = complaint(path, HEADER | change)
+    assert said.startswith(f"{path}:1: ")
+    assert f"'{field}'" in said
+
+
+def test_what_is_no_json_is_named_with_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    path.write_text(f"{json.dumps(HEADER)}\n\n{{")
+    with pytest.raises(UnreadableSource, match=rf"{path}:3: not a JSON object"):
+        validate(read_run(path))
+
+
+def test_a_setting_is_read_as_it_is_written() -> None:
+    lines = rows(1, 500)
+    assert header(setting_of(lines)) == lines[0]
+
+
+def test_a_capture_is_no_run() -> None:
+    assert is_run(RUNS / "two_consumers.jsonl")
+    capture = RUNS.parent / "captures" / "original" / "a_clean.jsonl"
+    assert not is_run(capture)
+
+
+def in_a_folder(lines: list[Fields], folder: Path) -> Path:
+    """The run as its processes would have written it down, each for itself."""
+    folder.mkdir()
+    log, own = [], defaultdict(list)
+    for line in lines[1:]:
+        if line["event"] == "appended":
+            log.append({name: value for name, value in line.items() if name != "event"})
+        else:
+            own[line["instance"]].append(line)
+    write(folder / "log.jsonl", log)
+    for number, (name, events) in enumerate(own.items()):
+        instances: Any = lines[0]["instances"]
+        mine = [each for each in instances if each["instance_id"] == name]
+        write(folder / f"p{number}.jsonl", [lines[0] | {"instances": mine}, *events])
+    return folder
+
+
+def test_a_folder_of_what_each_process_wrote_is_a_run(tmp_path: Path) -> None:
+    for seed in range(3):
+        lines = rows(seed, 1500)
+        judgement = validate(read_folder(in_a_folder(lines, tmp_path / str(seed))))
+        assert judgement.unexplained is None
+        assert judgement.kinds == judged(lines).kinds
+
+
+def test_in_a_folder_the_fault_is_the_same(tmp_path: Path) -> None:
+    lines = [json.loads(line) for line in (RUNS / "grants_itself.jsonl").open()]
+    here = judged(lines).unexplained
+    there = validate(read_folder(in_a_folder(lines, tmp_path / "run"))).unexplained
+    assert here is not None
+    assert here.same_fault(there)
+
+
+def test_a_record_that_nobody_wrote_down_as_sent_is_named_and_not_what_came_after(
+    tmp_path: Path,
+) -> None:
+    lines = rows(3, 600)
+    place = next(n for n, line in enumerate(lines) if line.get("event") == "sent")
+    del lines[place]
+    found = validate(read_folder(in_a_folder(lines, tmp_path / "run"))).unexplained
+    assert found is not None
+    assert found.guard is not None
+    assert found.guard.value == "not_under_way"
+
+
+@pytest.mark.parametrize("fault", ["no events", "other rules", "two files", "appended elsewhere"])
+def test_a_folder_that_contradicts_itself_is_named(fault: str, tmp_path: Path) -> None:
+    folder = in_a_folder(rows(3, 100), tmp_path / "run")
+    files = sorted(folder.glob("p*.jsonl"))
+    text = files[1].read_text()
+    if fault == "no events":
+        for file in files:
+            file.unlink()
+    elif fault == "other rules":
+        files[1].write_text(text.replace('"heartbeat_interval_s": 60', '"heartbeat_interval_s": 9'))
+    elif fault == "two files":
+        (folder / "z.jsonl").write_text(text)
+    else:
+        record = (folder / "log.jsonl").read_text().splitlines()[0]
+        files[1].write_text(text + json.dumps({"event": "appended", **json.loads(record)}) + "\n")
+    with pytest.raises(UnreadableSource, match=str(folder)):
+        validate(read_folder(folder))
