@@ -15,7 +15,7 @@ from itertools import combinations
 from pathlib import Path
 
 import attrs
-from tests import triples
+from tests import machines, triples
 from tests.triples import Triple
 
 from kafka_marshal import Claim, ReleaseGroup
@@ -101,13 +101,19 @@ def chosen(exports: Mapping[str, Exported]) -> list[Triple]:
 
 
 def main() -> None:
-    """Write the sample: `make triples`."""
+    """Write both samples: `make triples`."""
+    from model_tests import machines as rows  # it asks this room what a number is
+
     with tempfile.TemporaryDirectory() as folder:
-        exports = export_all(Path(folder))
+        exports, of_machines = export_all(Path(folder)), rows.export_all(Path(folder))
     kept = chosen(exports)
     triples.write(kept)
     of = sum(len(exported.triples) for exported in exports.values())
     print(f"{len(kept):,} of {of:,} triples in {triples.PATH.name}")
+    kept_rows = rows.chosen(of_machines)
+    machines.write(kept_rows)
+    of = sum(len(each) for each in of_machines.values())
+    print(f"{len(kept_rows):,} of {of:,} rows of machines in {machines.PATH.name}")
 
 
 if __name__ == "__main__":

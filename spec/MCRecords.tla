@@ -113,7 +113,8 @@ OddHeaders(n) ==
      WithSetPosition(0, NOT_DECIMAL), [WithEpoch(0) EXCEPT !.supersedes = NOT_DECIMAL],
      [WithEpoch(0) EXCEPT !.seen = n - 1], [WithEpoch(0) EXCEPT !.seen = n],
      WithEpoch(n), WithEpoch(n + 1), [WithSupersedes(0) EXCEPT !.epoch = n],
-     [WithSupersedes(0) EXCEPT !.epoch = NOT_DECIMAL], WithSetPosition(NONE, 1)}
+     [WithSupersedes(0) EXCEPT !.epoch = NOT_DECIMAL], WithSetPosition(NONE, 1),
+     [WithEpoch(0) EXCEPT !.clock = NOT_DECIMAL], [WithEpoch(0) EXCEPT !.clock = 9000]}
 
 OddRecordsAt(n) ==
     {Record(n, time, headers,
@@ -257,7 +258,52 @@ PauseBeginsStepwise ==
 WinKeepsPositionStepwise ==
     IsWin /\ last'.verdict # "FastReclaimed" => claim'.position = claim.position
 
+\* R1b, R1c, R9: a client that restarts is not kept waiting for its predecessor to be stale.
+HeadersAreOdd ==
+    LET headers == last'.record.headers
+    IN  \/ NOT_DECIMAL \in {headers.epoch, headers.seen, headers.clock, headers.supersedes,
+                             headers.set_position}
+        \/ headers.epoch >= last'.record.offset
+        \/ headers.seen >= last'.record.offset
+
+NeitherHasHeaders == ~last'.record.headers.present /\ ~claim.won_with_headers
+
+RestartTakesOverStepwise ==
+    /\ claim.owner_instance \notin {NOBODY, Sent.instance_id}
+    /\ Sent.client_id = claim.owner_client
+    /\ Sent.version \in {0, 1}
+    /\ ~HeadersAreOdd
+    /\ \/ /\ Sent.type = "ClaimingPartition"
+          /\ last'.record.headers.supersedes = claim.epoch \/ NeitherHasHeaders
+       \/ Sent.type = "Heartbeat" /\ NeitherHasHeaders
+    => claim'.owner_instance = Sent.instance_id
+
+\* Nobody knows what a later version means, and a sender that cannot write its headers, or
+\* names offsets that its log does not have, is not trusted with the rest.  Nobody else is
+\* refused for such a reason.
+OddRecordsRefusedStepwise ==
+    /\ last'.verdict = "UnknownVersion" <=> Sent.version \notin {0, 1}
+    /\ Sent.type # "ReleaseGroup" /\ HeadersAreOdd => ~Obeyed
+    /\ last'.verdict \in {"HeaderNotDecimal", "HeaderFromTheFuture"} => HeadersAreOdd
+
+\* Every record moves the clock, refused ones too, and none moves it back.
+ClockIsMaximumStepwise == claim'.clock_ms = Max(claim.clock_ms, last'.record.timestamp_ms)
+
+\* The original: a request is refused while the owner was heard of less than two intervals
+\* ago, in whole seconds, and only then.  A heartbeat from the future is as good as none.
+SilentS == last'.record.timestamp_ms \div 1000 - claim.last_heartbeat_ms \div 1000
+
+OriginalLiveOwnerKeptStepwise ==
+    Sent.type = "ClaimingPartition" =>
+        (~Obeyed <=> /\ claim.last_heartbeat_ms # NONE
+                     /\ SilentS >= 0
+                     /\ SilentS * 1000 < 2 * HeartbeatIntervalMs)
+
 Fenced                == [][FencedStepwise /\ FastReclaimStepwise]_vars
+RestartTakesOver      == [][RestartTakesOverStepwise]_vars
+OddRecordsRefused     == [][OddRecordsRefusedStepwise]_vars
+ClockIsMaximum        == [][ClockIsMaximumStepwise]_vars
+OriginalLiveOwnerKept == [][OriginalLiveOwnerKeptStepwise]_vars
 FreshOwnerKept        == [][FreshOwnerKeptStepwise]_vars
 WinKeepsPosition      == [][WinKeepsPositionStepwise]_vars
 MonotonePosition      == [][MonotonePositionStepwise]_vars
@@ -285,6 +331,20 @@ WonAndMoved(someClaim, record) ==
         !.last_heartbeat_ms = someClaim.clock_ms,
         !.won_with_headers  = record.headers.present]
 NoPause(someClaim, record) == NONE
+
+ClockOfTheRecord(someClaim, record) == [someClaim EXCEPT !.clock_ms = record.timestamp_ms]
+
+\* In the place of Step: a refused record does not move the clock.
+RefusalStopsTheClock(someClaim, record, rules) ==
+    LET outcome == FencedStep(someClaim, record)
+    IN  IF outcome.verdict \in Accepted THEN outcome ELSE Outcome(someClaim, outcome.verdict)
+
+\* In the place of ClaimedAt: exactly two intervals ago is still claimed.
+ClaimedAtTwice(someClaim, now_s) ==
+    LET age_s == now_s - Seconds(someClaim.last_heartbeat_ms)
+    IN  /\ someClaim.last_heartbeat_ms # NONE
+        /\ 0 <= age_s
+        /\ age_s * 1000 <= 2 * HeartbeatIntervalMs
 
 \* Only these verdicts exist.
 KnownVerdicts ==

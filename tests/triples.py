@@ -72,25 +72,42 @@ def write(triples: Iterable[Triple], path: Path = PATH) -> None:
 
 def line(triple: Triple) -> str:
     """One triple as JSON. What has its default value is left out."""
-    rules, record = triple.rules, triple.record
+    rules = triple.rules
     row = {
         "rules": rules.rule_set.value,
         "heartbeat_interval_ms": rules.heartbeat_interval_ms,
         "pause_max_ms": rules.pause_max_ms,
-        "before": _given(triple.before),
-        "record": {
-            **_given(record, leave_out=("message", "headers")),
-            "headers": _given(record.headers),
-            "type": type(record.message).__name__,
-            "message": _given(record.message),
-        },
-        "after": _given(triple.after),
+        "before": given(triple.before),
+        "record": record_given(triple.record),
+        "after": given(triple.after),
         "verdict": triple.verdict.value,
     }
     return json.dumps(row, separators=(",", ":"))
 
 
-def _given(value: attrs.AttrsInstance, leave_out: tuple[str, ...] = ()) -> dict[str, Any]:
+def record_given(record: Record) -> dict[str, Any]:
+    """A record for JSON. What has its default value is left out."""
+    return {
+        **given(record, leave_out=("message", "headers")),
+        "headers": given(record.headers),
+        "type": type(record.message).__name__,
+        "message": given(record.message),
+    }
+
+
+def record_read(row: dict[str, Any]) -> Record:
+    """The record that `record_given` wrote."""
+    return Record(
+        partition=row["partition"],
+        offset=row["offset"],
+        timestamp_ms=row["timestamp_ms"],
+        message=MESSAGES[row["type"]](**row["message"]),
+        headers=Headers(**row["headers"]),
+    )
+
+
+def given(value: attrs.AttrsInstance, leave_out: tuple[str, ...] = ()) -> dict[str, Any]:
+    """The fields that have not their default value."""
     return {
         field.name: getattr(value, field.name)
         for field in attrs.fields(type(value))
@@ -99,18 +116,11 @@ def _given(value: attrs.AttrsInstance, leave_out: tuple[str, ...] = ()) -> dict[
 
 
 def _triple(row: dict[str, Any]) -> Triple:
-    record = row["record"]
     durations = {name: row[name] for name in ("heartbeat_interval_ms", "pause_max_ms")}
     return Triple(
         attrs.evolve(RULES[row["rules"]], **durations),
         Claim(**row["before"]),
-        Record(
-            partition=record["partition"],
-            offset=record["offset"],
-            timestamp_ms=record["timestamp_ms"],
-            message=MESSAGES[record["type"]](**record["message"]),
-            headers=Headers(**record["headers"]),
-        ),
+        record_read(row["record"]),
         Claim(**row["after"]),
         VERDICTS[row["verdict"]],
     )

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from tests.triples import Triple
 
-from kafka_marshal import Accepted, Claim, ClaimingPartition, Record, ReleaseGroup, RuleSet, step
+from kafka_marshal import Accepted, ClaimingPartition, ReleaseGroup, RuleSet, step
 from kafka_marshal.core.invariants import WINS, Property, broken_by
 from model_tests.mutants.hand_made import HandMade
 
@@ -20,26 +20,6 @@ def is_stale(taken: Triple) -> bool:
     """Spec: Stale."""
     since = taken.before.last_heartbeat_ms
     return since is not None and taken.after.clock_ms - since > taken.rules.stale_after_ms
-
-
-def effect_of_the_owner(taken: Triple) -> bool:
-    """An owner's record is obeyed only from the owner, under its epoch. Spec: FencedStepwise."""
-    claim, record = taken.before, taken.record
-    is_request = isinstance(record.message, ClaimingPartition | ReleaseGroup)
-    if isinstance(taken.verdict, Accepted) and not is_request:
-        if taken.verdict is Accepted.FAST_RECLAIMED:
-            return fast_reclaim(claim, record)
-        bare = record.headers.epoch is None and not claim.won_with_headers
-        return record.message.instance_id == claim.owner_instance and (
-            bare or record.headers.epoch == claim.epoch
-        )
-    return True
-
-
-def fast_reclaim(claim: Claim, record: Record) -> bool:
-    """Spec: FastReclaimStepwise."""
-    bare = not record.headers.present and not claim.won_with_headers
-    return bare and record.message.client_id == claim.owner_client
 
 
 def fresh_owner_kept(taken: Triple) -> bool:
@@ -73,29 +53,45 @@ def pause_refuses(taken: Triple) -> bool:
     return not in_pause or allowed or not isinstance(taken.verdict, Accepted)
 
 
+def original_live_owner_kept(taken: Triple) -> bool:
+    """The original's request, by its whole seconds. Spec: OriginalLiveOwnerKeptStepwise."""
+    if not isinstance(taken.record.message, ClaimingPartition):
+        return True
+    since = taken.before.last_heartbeat_ms
+    silent_s = None if since is None else taken.record.timestamp_ms // 1000 - since // 1000
+    alive = silent_s is not None and 0 <= silent_s * 1000 < taken.rules.stale_after_ms
+    return isinstance(taken.verdict, Accepted) is not alive
+
+
 JUDGES: list[tuple[Property, Callable[[Triple], bool]]] = [
-    (Property.FENCED, effect_of_the_owner),
     (Property.FRESH_OWNER_KEPT, fresh_owner_kept),
     (Property.PAUSE_HOLDS, pause_begins),
     (Property.PAUSE_HOLDS, pause_refuses),
 ]
 
 
+OF_THE_ORIGINAL: list[tuple[Property, Callable[[Triple], bool]]] = [
+    (Property.ORIGINAL_LIVE_OWNER_KEPT, original_live_owner_kept),
+]
+
+
 def broken(taken: Triple) -> set[Property]:
     """The properties that a step breaks, by these judges and by those of the package."""
+    if taken.rules.rule_set is RuleSet.ORIGINAL:
+        return {prop for prop, holds in OF_THE_ORIGINAL if not holds(taken)}
     ours = {prop for prop, holds in JUDGES if not holds(taken)}
     return ours | set(broken_by(taken.before, taken.record, taken.after, taken.verdict))
 
 
 def of_one_log(triples: Iterable[Triple]) -> Iterator[Triple]:
-    """Those of the fenced rules that one log can hold.
+    """Those that one log can hold.
 
     The models identify logs that led to the same claim, so a claim's epoch may stand at or past the
-    record's offset. An epoch below the log's end is all that a step needs to know of its log.
+    record's offset. An epoch below the log's end is all that a step needs to know of its log, and
+    under the original's rules there is none.
     """
     for triple in triples:
-        is_past = triple.before.epoch is None or triple.before.epoch < triple.record.offset
-        if triple.rules.rule_set is RuleSet.FENCED and is_past:
+        if triple.before.epoch is None or triple.before.epoch < triple.record.offset:
             yield triple
 
 

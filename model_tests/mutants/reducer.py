@@ -169,7 +169,7 @@ RESTART = (fenced, "restart_takeover")
 FAST = (fenced, "_is_fast_reclaim")
 
 R = Refused
-BY_A_PROPERTY: tuple[HandMade, ...] = (
+MUTANTS: tuple[HandMade, ...] = (
     # R1: who may win, and what a win does.
     HandMade("NoLiveOwner", "every owner is stale", *STALE, always, step(P.FRESH_OWNER_KEPT)),
     HandMade(
@@ -298,7 +298,7 @@ BY_A_PROPERTY: tuple[HandMade, ...] = (
         fenced,
         "clock_advanced",
         clock_that_goes_back,
-        step(P.PAUSE_HOLDS),
+        step(P.PAUSE_HOLDS, P.CLOCK_IS_MAXIMUM),
     ),
     # R9: the original's restart.
     HandMade(
@@ -323,31 +323,55 @@ BY_A_PROPERTY: tuple[HandMade, ...] = (
         refused_and_unpaused,
         step(P.REFUSED_CHANGES_NOTHING),
     ),
-)
-"""Mistakes that break a promise of the fenced rules."""
-
-SAFE_BUT_WRONG: tuple[HandMade, ...] = (
-    HandMade("NoRestart", "no restart takeover at all", *RESTART, never),
-    HandMade("NoFastReclaim", "no fast reclaim at all", *FAST, never),
-    HandMade("NoFuture", "headers from the future pass", fenced, "_from_the_future", never),
-    HandMade("NoOddHeaders", "headers that are not decimal pass", fenced, "_not_decimal", never),
-    HandMade("AnyVersion", "every version is known", fenced, "KNOWN_VERSIONS", range(9)),
-    HandMade("OneVersion", "version 0 is unknown", fenced, "KNOWN_VERSIONS", (1,)),
+    # What a restart may count on.
+    HandMade(
+        "NoRestart", "no restart takeover at all", *RESTART, never, step(P.RESTART_TAKES_OVER)
+    ),
+    HandMade("NoFastReclaim", "no fast reclaim at all", *FAST, never, step(P.RESTART_TAKES_OVER)),
+    # The small print.
+    HandMade(
+        "NoFuture",
+        "headers from the future pass",
+        *(fenced, "_from_the_future", never),
+        step(P.ODD_RECORDS_REFUSED),
+    ),
+    HandMade(
+        "NoOddHeaders",
+        "headers that are not decimal pass",
+        *(fenced, "_not_decimal", never),
+        step(P.ODD_RECORDS_REFUSED),
+    ),
+    HandMade(
+        "AnyVersion",
+        "every version is known",
+        *(fenced, "KNOWN_VERSIONS", range(9)),
+        step(P.ODD_RECORDS_REFUSED),
+    ),
+    HandMade(
+        "OneVersion",
+        "version 0 is unknown",
+        *(fenced, "KNOWN_VERSIONS", (1,)),
+        step(P.ODD_RECORDS_REFUSED),
+    ),
     HandMade(
         "RefusedStopsTheClock",
         "a refused record does not move the clock",
         *REFUSE,
         refused_without_the_clock,
+        step(P.CLOCK_IS_MAXIMUM),
     ),
+    # The original.
     HandMade(
         "OriginalClaimedAtTwice",
         "original: exactly twice the interval is claimed",
-        original,
-        "claimed",
-        claimed_at_twice_the_interval,
+        *(original, "claimed", claimed_at_twice_the_interval),
+        step(P.ORIGINAL_LIVE_OWNER_KEPT),
     ),
-    HandMade("OriginalNeverClaimed", "original: never claimed", original, "claimed", never),
+    HandMade(
+        "OriginalNeverClaimed",
+        "original: never claimed",
+        *(original, "claimed", never),
+        step(P.ORIGINAL_LIVE_OWNER_KEPT),
+    ),
 )
-"""Mistakes that no property forbids: still not the protocol, and TLC's triples say so."""
-
-MUTANTS: tuple[HandMade, ...] = (*BY_A_PROPERTY, *SAFE_BUT_WRONG)
+"""Each breaks a promise, of the fenced rules unless its name says otherwise."""

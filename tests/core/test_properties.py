@@ -79,6 +79,7 @@ PAUSED = Claim(None, None, 1, 5, None, 1000, False, "a1", 9000)
 THEIRS = (1, 1, "i2", "c2", "g", "t", 0)
 HB_AHEAD = Heartbeat(*THEIRS, 6)  # type: ignore[arg-type]
 HB_BEHIND = Heartbeat(*THEIRS, 4)  # type: ignore[arg-type]
+LATER_VERSION = Heartbeat(7, 1, "i1", "c1", "g", "t", 0, 6)  # type: ignore[arg-type]
 SUCCESSOR = ClaimingPartition(1, 1, "i1b", "c1", "g", "t", 0)  # type: ignore[arg-type]
 
 BY_THE_ORIGINAL: dict[Property, tuple[Claim, Message]] = {
@@ -92,6 +93,9 @@ BY_A_BROKEN_STEP: dict[Property, tuple[Claim, Message, Claim, Accepted | Refused
     Property.HEADERS_OUTRANK: (WON_WITH_HEADERS, SUCCESSOR, OWNED, Accepted.RESTARTED),
     Property.WIN_KEEPS_POSITION: (PAUSED, SUCCESSOR, OWNED_AHEAD, Accepted.CLAIMED),
     Property.REFUSED_CHANGES_NOTHING: (OWNED, HB_AHEAD, PAUSED, Refused.NOT_OWNER),
+    Property.RESTART_TAKES_OVER: (OWNED, SUCCESSOR, OWNED, Refused.DOES_NOT_SUPERSEDE),
+    Property.ODD_RECORDS_REFUSED: (OWNED, LATER_VERSION, OWNED_AHEAD, Accepted.REFRESHED),
+    Property.CLOCK_IS_MAXIMUM: (OWNED, HB_AHEAD, OWNED, Refused.NOT_OWNER),
 }
 
 

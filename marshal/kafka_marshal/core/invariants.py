@@ -13,13 +13,22 @@ from typing import Final, TypeAlias
 
 import attrs
 
-from kafka_marshal.core.messages import ClaimingPartition, Record, ReleaseGroup
+from kafka_marshal.core.messages import (
+    NOT_DECIMAL,
+    ClaimingPartition,
+    Heartbeat,
+    Record,
+    ReleaseGroup,
+)
 from kafka_marshal.core.state import Claim
-from kafka_marshal.core.verdicts import Accepted, Verdict
+from kafka_marshal.core.verdicts import Accepted, Refused, Verdict
 
 
 class Property(enum.Enum):
-    """What the fenced rules promise. The value is the property's name in the specification."""
+    """What is promised, by the fenced rules unless it says otherwise.
+
+    The value is the property's name in the specification.
+    """
 
     MUTEX = "Mutex"
     """One owner per epoch, as any reader knows it."""
@@ -59,6 +68,14 @@ class Property(enum.Enum):
     """In measured time: an owner that another client displaces was silent for two intervals."""
     REFUSED_CHANGES_NOTHING = "RefusedChangesNothing"
     """A refused record changes nothing but the clock."""
+    RESTART_TAKES_OVER = "RestartTakesOver"
+    """A client that restarts is not kept waiting for its predecessor to be stale."""
+    ODD_RECORDS_REFUSED = "OddRecordsRefused"
+    """Who writes a later version, odd headers or offsets that its log has not has no effect."""
+    CLOCK_IS_MAXIMUM = "ClockIsMaximum"
+    """Every record moves a claim's clock, refused ones too, and none moves it back."""
+    ORIGINAL_LIVE_OWNER_KEPT = "OriginalLiveOwnerKept"
+    """Of the original: a request loses to an owner heard of less than two intervals ago."""
     SUFFIX_EXACT = "SuffixExact"
     """What a reader that began in the middle calls certain equals the full fold."""
     SUFFIX_LOWER_BOUND = "SuffixLowerBound"
@@ -67,6 +84,16 @@ class Property(enum.Enum):
     """At an owner's heartbeat or grant such a reader's guess has the right owner and epoch."""
     SUFFIX_BECOMES_KNOWN = "SuffixBecomesKnown"
     """The heartbeat of an owner that has read all of it makes everything certain but the pauser."""
+    WRITES_ALL_OR_NONE = "WritesAllOrNone"
+    """An administrator writes no position before it has read that it owns every claim."""
+    NEVER_HALF_SET_SILENTLY = "NeverHalfSetSilently"
+    """Half set positions are never silent: the operator was told, or after a crash the log says."""
+    LATER_PAUSE_WINS = "LaterPauseWins"
+    """Of two administrators at once the one that paused later sets, and nothing of the other."""
+    LOSER_IS_TOLD = "LoserIsTold"
+    """An administrator that has read another's later pause has ended and told its operator."""
+    NEXT_IS_WARNED = "NextIsWarned"
+    """The administrator that pauses next tells what was left undone before it."""
     ORIGINAL_KEPT = "OriginalKept"
     """In measured time: while an original's client heartbeats, no other client displaces it (R9)."""
     DEAD_OWNER_REPLACED = "DeadOwnerReplaced"
@@ -95,20 +122,26 @@ StepCheck: TypeAlias = Callable[[Claim, Record, Claim, Verdict], bool]
 
 
 def fenced(before: Claim, record: Record, after: Claim, verdict: Verdict) -> bool:
-    """An effect comes from the current owner, from a win, or from a ReleaseGroup. Spec: Fenced."""
-    changed = (before.owner_instance, before.epoch, before.position, before.last_heartbeat_ms) != (
-        after.owner_instance,
-        after.epoch,
-        after.position,
-        after.last_heartbeat_ms,
-    )
-    return (
-        not changed
-        or verdict is Accepted.GROUP_RELEASED
-        or (isinstance(record.message, ClaimingPartition) and verdict in WINS)
-        or (verdict is Accepted.FAST_RECLAIMED and not before.won_with_headers)
-        or (before.owned and before.owner_instance == record.message.instance_id)
-    )
+    """An owner's record is obeyed only from the owner, under its epoch. Spec: Fenced.
+
+    A ClaimingPartition and a ReleaseGroup are requests of anybody; whatever else changes a claim is
+    R9's fast reclaim, of the owner's own client, where neither side has headers.
+    """
+    if verdict is Accepted.FAST_RECLAIMED:
+        return record.message.client_id == before.owner_client and _neither_has_headers(
+            before, record
+        )
+    is_request = isinstance(record.message, ClaimingPartition | ReleaseGroup)
+    if is_request or not isinstance(verdict, Accepted) or verdict is Accepted.IGNORED:
+        return True
+    epoch = record.headers.epoch
+    by_owner = before.owned and before.owner_instance == record.message.instance_id
+    return by_owner and (not before.won_with_headers if epoch is None else epoch == before.epoch)
+
+
+def _neither_has_headers(before: Claim, record: Record) -> bool:
+    """Spec: NeitherHasHeaders."""
+    return not record.headers.present and not before.won_with_headers
 
 
 def monotone_position(before: Claim, record: Record, after: Claim, verdict: Verdict) -> bool:
@@ -157,6 +190,52 @@ def refused_changes_nothing(before: Claim, record: Record, after: Claim, verdict
     return isinstance(verdict, Accepted) or after == attrs.evolve(before, clock_ms=after.clock_ms)
 
 
+def restart_takes_over(before: Claim, record: Record, after: Claim, verdict: Verdict) -> bool:
+    """Another instance of the owner's client wins at once: R1b, R1c, R9. Spec: RestartTakesOver."""
+    message, headers = record.message, record.headers
+    if before.owner_client != message.client_id or before.owner_instance == message.instance_id:
+        return True
+    if isinstance(message, ClaimingPartition):
+        bare = _neither_has_headers(before, record)
+        asks = bare or (headers.supersedes is not None and headers.supersedes == before.epoch)
+    else:
+        asks = isinstance(message, Heartbeat) and _neither_has_headers(before, record)
+    if not asks or message.version not in (0, 1) or _headers_are_odd(record):
+        return True
+    return after.owner_instance == message.instance_id
+
+
+def _headers_are_odd(record: Record) -> bool:
+    """Not decimal, or an offset that the log has not reached. Spec: HeadersAreOdd."""
+    headers, offset = record.headers, record.offset
+    return (
+        NOT_DECIMAL
+        in (headers.epoch, headers.seen, headers.clock, headers.supersedes, headers.set_position)
+        or (headers.epoch is not None and headers.epoch >= offset)
+        or (headers.seen is not None and headers.seen >= offset)
+    )
+
+
+_OF_HEADERS: Final = frozenset({Refused.HEADER_NOT_DECIMAL, Refused.HEADER_FROM_THE_FUTURE})
+
+
+def odd_records_refused(before: Claim, record: Record, after: Claim, verdict: Verdict) -> bool:
+    """Refused are odd records, and for this reason no others. Spec: OddRecordsRefused."""
+    if (verdict is Refused.UNKNOWN_VERSION) != (record.message.version not in (0, 1)):
+        return False
+    if not record.headers.present:
+        return verdict not in _OF_HEADERS
+    if _headers_are_odd(record):
+        is_group = isinstance(record.message, ReleaseGroup)
+        return is_group or not isinstance(verdict, Accepted)
+    return verdict not in _OF_HEADERS
+
+
+def clock_is_maximum(before: Claim, record: Record, after: Claim, verdict: Verdict) -> bool:
+    """The running maximum of the broker's timestamps. Spec: ClockIsMaximum."""
+    return after.clock_ms == max(before.clock_ms, record.timestamp_ms)
+
+
 STEP_CHECKS: Final[dict[Property, StepCheck]] = {
     Property.FENCED: fenced,
     Property.MONOTONE_POSITION: monotone_position,
@@ -166,6 +245,9 @@ STEP_CHECKS: Final[dict[Property, StepCheck]] = {
     Property.HEADERS_OUTRANK: headers_outrank,
     Property.WIN_KEEPS_POSITION: win_keeps_position,
     Property.REFUSED_CHANGES_NOTHING: refused_changes_nothing,
+    Property.RESTART_TAKES_OVER: restart_takes_over,
+    Property.ODD_RECORDS_REFUSED: odd_records_refused,
+    Property.CLOCK_IS_MAXIMUM: clock_is_maximum,
 }
 """What can be judged from one step."""
 

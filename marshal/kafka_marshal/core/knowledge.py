@@ -5,10 +5,10 @@ winning record never takes a guess for a fact: every field that it calls certain
 full fold says (SuffixExact). This room folds records into such knowledge, by the fenced rules. It
 does not know who reads or why; where everything is certain it is `step` and nothing else.
 
-Spec: module Reader. Two headers of an owner's record make it possible without knowing anything about time:
-"I had folded the log through `seen`, where the claim's clock stood at `clock`, and I was the owner
-under `epoch`." A reader that knows every record after `seen`, none of which could have changed the
-owner, knows the claim.
+Spec: module Reader. Two headers of an owner's record make it possible without knowing anything
+about time: "I had folded the log through `seen`, where the claim's clock stood at `clock`, and I
+was the owner under `epoch`." A reader that knows every record after `seen`, none of which could
+have changed the owner, knows the claim.
 """
 
 from __future__ import annotations

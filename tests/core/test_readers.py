@@ -1,0 +1,9 @@
+"""What TLC says that a reader knows who began in the middle, in the sample of `make triples`."""
+
+from tests import machines
+
+
+def test_a_reader_knows_what_the_specification_says() -> None:
+    for each in machines.read():
+        if each.deed == "reader":
+            assert machines.python(each) == each.said
