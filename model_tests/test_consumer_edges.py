@@ -15,7 +15,7 @@ from model_tests.explorer import mistakes
 from model_tests.mutants.hand_made import HandMade
 
 MODELS = {
-    "MCFenced_AloMixed": False,
+    "MCFull_AloTwinsAgain": False,
     "MCSuffix_Joins": True,
     "MCSuffix_Admin": False,
     "MCFull_AmoJoinsPaused": True,

@@ -74,7 +74,7 @@ def test_every_mistake_that_the_specification_makes_too_is_explored() -> None:
 WITHOUT_A_PROPERTY = {
     "AsksAgain": "MCFenced_LivenessReleased",
     "NeverReadBack": "MCFenced_Liveness",
-    "NeverStops": "MCFenced_AmoTwins",
+    "NeverStops": "MCFull_AloTwinsAgain",
     "NamesNobody": "MCFenced_AloRestart",
     "SeesTooMuch": "MCSuffix_Admin",
 }

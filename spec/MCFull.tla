@@ -36,6 +36,15 @@ AmoJoinsPaused ==
                        admin |-> Sends(0, 0, 0, 0, 1)],
         !.log_max = 4]
 
+\* Two instances of one client live, and both would ask again: whoever lost its claim to the
+\* other does not, or they would take turns.
+AloTwinsAgain ==
+    [AloTwins EXCEPT
+        !.client_of = [a1 |-> "a", a2 |-> "a"],
+        !.starts_up = {"a1", "a2"},
+        !.skew_s = [i \in {"a1", "a2"} |-> 0],
+        !.sends_max = [i \in {"a1", "a2"} |-> Sends(2, 0, 0, 0, 0)]]
+
 \* What the administrator read would change nothing.
 AdminReadsNothing == View("admin") = 0
 
