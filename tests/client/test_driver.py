@@ -145,6 +145,7 @@ def test_a_request_for_messages_that_lands_twice_grants_them_once() -> None:
     fleet.do("a1", driver.available(2, 0))
     [asked] = fleet.held["a1"]
     fleet.do("a1", driver.unknown(asked, 0))
+    assert len(fleet.held["a1"]) == 2
     again = fleet.held.pop("a1")[-1]
     assert again.message == asked.message
     fleet.append(asked)
@@ -553,3 +554,12 @@ def test_heartbeats_are_as_frequent_as_the_rules_say_unless_told_otherwise() -> 
     fleet = Fleet()
     fleet.start(quick)
     assert quick.next_timer_ms == 20_000
+
+
+def test_what_was_there_before_the_claim_was_won_is_asked_for_at_once() -> None:
+    fleet = Fleet(now_ms=5 * SECOND)
+    driver = amo("a1")
+    driver.available(2, fleet.now_ms)
+    fleet.start(driver)
+    assert fleet.processed["a1"] == [0, 1]
+    assert sent_at(fleet)[2] == ("ClaimingMessages", 5)

@@ -124,7 +124,7 @@ class Driver:
         if acting and (not acted or before.known.epoch != self.consumer.known.epoch):
             return self._begin(now_ms) + self._go_on(now_ms)
         if acted and not acting:
-            return self._end_tenure(now_ms) + self._go_on(now_ms)
+            return self._end_tenure()
         return self._go_on(now_ms)
 
     def unknown(self, sent: Send, now_ms: int) -> list[Effect]:
@@ -144,7 +144,7 @@ class Driver:
     def timer(self, now_ms: int) -> list[Effect]:
         """Time has passed. Early calls do no harm."""
         if self._heartbeat_at_ms is not None and now_ms >= self._heartbeat_at_ms:
-            return self._heartbeat(now_ms) + self._go_on(now_ms)
+            return self._heartbeat(now_ms)
         return self._go_on(now_ms)
 
     def available(self, end: int, now_ms: int) -> list[Effect]:
@@ -157,10 +157,10 @@ class Driver:
 
         What is finished after the claim was lost does not count: the next owner repeats it.
         """
-        # `after_process` for each of them; of the guards only the window looks at which it is.
+        # `after_process` for each of them. Of the guards only the window looks at which it is, and
+        # nothing beyond it was handed over.
         if moves.may_process(self.me, self.consumer, self.consumer.next) is None:
-            window_end = moves.floor(self.me, self.consumer.reader) + self.me.window
-            end = min(offset_next, self._handed_over, window_end)
+            end = min(offset_next, self._handed_over)
             self.consumer = attrs.evolve(self.consumer, next=max(self.consumer.next, end))
         return self._go_on(now_ms)
 
@@ -189,11 +189,9 @@ class Driver:
         # The first heartbeat tells readers that began in the middle who owns the claim.
         return [Won(consumer.known.epoch, position, known), *self._heartbeat(now_ms)]
 
-    def _end_tenure(self, now_ms: int) -> list[Effect]:
+    def _end_tenure(self) -> list[Effect]:
         self._heartbeat_at_ms = None
-        self._ask_at_ms = now_ms
         if self.consumer.stopped:
-            self._ask_at_ms = None
             self.wants = False
             return [Lost.ID_USED_TWICE]
         if not self.consumer.reader.known:
@@ -205,7 +203,6 @@ class Driver:
 
     def _heartbeat(self, now_ms: int) -> list[Effect]:
         if moves.may_heartbeat(self.me, self.consumer) is not None:
-            self._heartbeat_at_ms = None
             return []
         self._heartbeat_at_ms = now_ms + self.timing.heartbeat_every_ms
         self._told_offset = self.consumer.next
