@@ -278,6 +278,13 @@ def test_grants_that_touch_are_one_and_those_apart_are_two() -> None:
     assert machine.offset_to_send(AMO, log.consumer) == 5
 
 
+def test_what_was_processed_is_granted_no_more() -> None:
+    log = Log(AMO).won()
+    log.consumer = machine.after_process_grant(AMO, log.granted(1))
+    log.granted(2)
+    assert log.granted(3).granted == (range(1, 3),)
+
+
 def test_what_was_granted_may_be_processed_after_the_claim_was_lost() -> None:
     log = Log(AMO).won()
     log.granted(2)

@@ -336,6 +336,14 @@ def test_a_request_wins_once_everybody_was_silent_for_more_than_two_intervals() 
     assert won.claim.position == 0, "what was guessed is no lower bound"
 
 
+def test_an_owner_of_the_head_may_have_been_alive_at_its_end() -> None:
+    """Where a pause is over sooner than an owner is stale."""
+    for silent_ms, wins in [(2 * INTERVAL_MS, False), (2 * INTERVAL_MS + 1, True)]:
+        log = Reading(rules=attrs.evolve(RULES, pause_max_ms=1))
+        log.read(beats("x1"), under(FIRST))
+        assert log.read(asks("b1"), PRESENT, HEAD_MS + silent_ms).known is wins
+
+
 def test_a_request_that_may_have_won_counts_as_alive() -> None:
     log = first_then_request(PAUSE_OVER_MS)
     assert log.reader.undecided == FIRST + 1

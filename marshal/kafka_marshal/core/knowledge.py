@@ -130,7 +130,7 @@ def read_record(
 
     Spec: ReadRecord. Keeps: SuffixExact. Never raises.
     """
-    if reader.certain is EVERYTHING or reader.certain == EVERYTHING:
+    if reader.certain == EVERYTHING:
         claim, verdict = step(reader.claim, record, rules)
         return attrs.evolve(reader, claim=claim), verdict
     if reader.head_ms is None:
@@ -282,13 +282,13 @@ def _read_unknown(reader: Reader, record: Record, rules: Rules) -> Reader:
         return _claiming_partition(reader, claim, record, rules)
     epoch = record.headers.epoch
     if epoch is None:
-        return _vague(reader, claim, record, message)
+        return _vague(reader, claim, message)
     if claim.epoch is not None and epoch < claim.epoch:
         # An epoch that somebody names was won, so an older one is over.
         return attrs.evolve(reader, claim=claim)
     if _certifies(reader, record):
         return _certified(reader, claim, record, message, epoch)
-    return _guessed(reader, claim, record, message, epoch)
+    return _guessed(reader, claim, message, epoch)
 
 
 def _known(reader: Reader, claim: Claim, certain: Field) -> Reader:
@@ -382,9 +382,7 @@ def _freed(claim: Claim, position: int) -> Claim:
     )
 
 
-def _guessed(
-    reader: Reader, claim: Claim, record: Record, message: OwnersMessage, epoch: int
-) -> Reader:
+def _guessed(reader: Reader, claim: Claim, message: OwnersMessage, epoch: int) -> Reader:
     """A guess: the newest epoch that anybody claimed to own under. Spec: Guessed.
 
     A release decides nothing against what its own sender saw earlier: it saw no less.
@@ -408,7 +406,7 @@ def _guessed(
     )
 
 
-def _vague(reader: Reader, claim: Claim, record: Record, message: OwnersMessage) -> Reader:
+def _vague(reader: Reader, claim: Claim, message: OwnersMessage) -> Reader:
     """A record without an epoch cannot be certified. Spec: Vague.
 
     The same suffix fits a live owner and one that was displaced long ago. What an owner with
