@@ -18,7 +18,10 @@ from kafka_marshal.core.state import ClaimKey
 
 
 class Impossible(enum.Enum):
-    """What cannot happen in the world around a consumer, whatever it may do. Spec: Impossible."""
+    """What cannot happen in the world around a consumer, whatever it may do.
+
+    By the names of `Impossible` in TraceMarshal.tla.
+    """
 
     STARTED_BEFORE = "started_before"
     """An instance id names one run of one process."""
