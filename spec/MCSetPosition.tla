@@ -144,7 +144,7 @@ Answers(me, a) ==
      stop_waiting |-> [key \in Keys \cup {Stranger} |-> MayStopWaiting(me, a, key)],
      call_off |-> MayCallOff(me, a)]
 
-ExportSteps ==
+ExportAdmins ==
     \A i \in Admins :
         /\ IsStep(i) => Export(<<"Step", Me(i), A(i), StepOf(i), administrators'[i]>>)
         /\ status[i] = "up" => Export(<<"May", Me(i), A(i), Answers(Me(i), A(i)), 0>>)

@@ -60,6 +60,7 @@ Me(i) ==
      window      |-> 1,
      batch       |-> 1,
      start       |-> 0,
+     start       |-> 0,
      rules       |-> "fenced",
      now_ms      |-> 0]
 

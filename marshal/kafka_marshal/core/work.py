@@ -80,13 +80,25 @@ def work_after(work: Work, key: ClaimKey, before: Claim, record: Record, after: 
     frozenset({ClaimKey(group='g', topic='t', topic_partition=0)})
     """
     sender = record.message.instance_id
-    if sender != work.by:
-        return work
     if after.owned and after.owner_instance == sender and after.epoch == record.offset:
-        return attrs.evolve(work, claimed=work.claimed | {key}, let_go=work.let_go - {key})
-    released = before.owned and before.owner_instance == sender and not after.owned
-    if isinstance(record.message, ReleasingPartition) and released:
-        if says_it_sets(record):
-            return attrs.evolve(work, set=work.set | {key})
-        return attrs.evolve(work, let_go=work.let_go | {key})
+        return work_won(work, key, sender)
+    if before.owned and before.owner_instance == sender and not after.owned:
+        return work_released(work, key, record)
     return work
+
+
+def work_won(work: Work, key: ClaimKey, by: str) -> Work:
+    """This instance has won a claim."""
+    if by != work.by:
+        return work
+    return attrs.evolve(work, claimed=work.claimed | {key}, let_go=work.let_go - {key})
+
+
+def work_released(work: Work, key: ClaimKey, record: Record) -> Work:
+    """The sender of this record owned a claim, which nobody owns after it."""
+    is_release = isinstance(record.message, ReleasingPartition)
+    if record.message.instance_id != work.by or not is_release:
+        return work
+    if says_it_sets(record):
+        return attrs.evolve(work, set=work.set | {key})
+    return attrs.evolve(work, let_go=work.let_go | {key})
