@@ -77,8 +77,10 @@ NOT_SEEN_ABOVE = {
     name: events
     for name, (events, guard) in BY_HAND.items()
     if guard is None
-    or (guard.value not in set().union(*(guards for *_, guards in MUTATIONS.values()))
-    and guard not in set().union(*(guards for *_, guards in BROKEN.values())))
+    or (
+        guard.value not in set().union(*(guards for *_, guards in MUTATIONS.values()))
+        and guard not in set().union(*(guards for *_, guards in BROKEN.values()))
+    )
 }
 
 
