@@ -60,7 +60,6 @@ Me(i) ==
      window      |-> 1,
      batch       |-> 1,
      start       |-> 0,
-     start       |-> 0,
      rules       |-> "fenced",
      now_ms      |-> 0]
 
