@@ -33,9 +33,7 @@ TROUBLES: Final[Mapping[Property, tuple[Trouble, ...]]] = {
 def noticed(mutant: HandMade, prop: Property) -> tuple[Broken | None, int]:
     """Whether walks notice the mutant by this property, and after how many."""
     with mutant.made():
-        return search(
-            WALKS_MAX, only=frozenset({prop}), sure=TROUBLES.get(prop, ()), shrink=False
-        )
+        return search(WALKS_MAX, only=frozenset({prop}), sure=TROUBLES.get(prop, ()), shrink=False)
 
 
 def broken_under(mutant: HandMade) -> set[Property]:
