@@ -502,12 +502,13 @@ def after_fold(
     acted, acting = acts_on(me, consumer, before), acts_on(me, consumer, after)
     own = record.message.instance_id == me.instance_id
     begins = acting and (not acted or before.claim.epoch != after.claim.epoch)
-    return attrs.evolve(
-        consumer,
-        reader=after,
-        view=record.offset + 1,
-        asked=consumer.asked and not (own and isinstance(record.message, ClaimingPartition)),
-        stopped=consumer.stopped or lost_to_own_client(me, acted, after),
-        next=floor(me, after) if begins else consumer.next,
-        granted=_together(consumer.granted, grant_read(me, before, record, verdict)),
+    # Most of what a consumer does is reading, so it is built by position, as in `core.fenced`.
+    return Consumer(
+        after,
+        record.offset + 1,
+        consumer.resigned,
+        consumer.asked and not (own and isinstance(record.message, ClaimingPartition)),
+        consumer.stopped or lost_to_own_client(me, acted, after),
+        floor(me, after) if begins else consumer.next,
+        _together(consumer.granted, grant_read(me, before, record, verdict)),
     )

@@ -168,16 +168,18 @@ def _advanced(claim: Claim, record: Record) -> Claim:
 
 def _read_known(reader: Reader, record: Record, rules: Rules) -> tuple[Reader, Verdict | None]:
     """Judge by `step`, where every field that it looks at is certain too. Spec: ReadKnown."""
-    advanced = _advanced(reader.claim, record)
-    if not _decided(reader, advanced, record):
-        doubtful = attrs.evolve(
-            reader,
-            claim=advanced,
-            certain=reader.certain & Field.PAUSER,
-            undecided=record.offset,
-            alive_ms=advanced.clock_ms,
-        )
-        return doubtful, None
+    # Of an owner's heartbeat, which nearly every record is, there is never a doubt.
+    if not isinstance(record.message, Heartbeat):
+        advanced = _advanced(reader.claim, record)
+        if not _decided(reader, advanced, record):
+            doubtful = attrs.evolve(
+                reader,
+                claim=advanced,
+                certain=reader.certain & Field.PAUSER,
+                undecided=record.offset,
+                alive_ms=advanced.clock_ms,
+            )
+            return doubtful, None
     claim, verdict = step(reader.claim, record, rules)
     certified = verdict in _LIVES_ON and _says_what_it_saw(record)
     if certified:
@@ -190,7 +192,10 @@ def _read_known(reader: Reader, record: Record, rules: Rules) -> tuple[Reader, V
         assert isinstance(record.message, ReleasingPartition)
         claim = attrs.evolve(claim, position=record.message.offset)
     certain = _certain_after(reader, record, verdict, certified)
-    return attrs.evolve(reader, claim=claim, certain=certain), verdict
+    return (
+        Reader(claim, certain, reader.undecided, reader.reached, reader.alive_ms, reader.head_ms),
+        verdict,
+    )
 
 
 def _decided(reader: Reader, advanced: Claim, record: Record) -> bool:
