@@ -200,7 +200,7 @@ def strangers_remember_nothing(world: Environment, state: State) -> bool:
     """Spec: StrangersRememberNothing."""
     strangers = world.world.strangers
     return all(
-        local.consumer == Consumer()
+        local.consumer == Consumer() and len(local.outbox) <= 1
         for local in state[2:]
         if world.names[local.instance] in strangers
     )
