@@ -18,6 +18,7 @@ from kafka_marshal.core.state import Claim, ClaimKey, Rules, RuleSet
 from kafka_marshal.core.verdicts import Accepted, ReadTwice, Refused
 from kafka_marshal.core.world import Transition, World
 from kafka_marshal.replay.events import Event, Judgement, Sighting, key_columns
+from kafka_marshal.replay.findings.half_set import HalfSet
 from kafka_marshal.replay.findings.observer import End, Observer
 from kafka_marshal.replay.findings.ownership import (
     ActsWithoutOwning,
@@ -80,6 +81,7 @@ class Book:
             *owning,
             self._positions,
             self._pauses,
+            HalfSet(),
             self._silences,
         )
         self._claims: dict[ClaimKey, _ClaimCount] = {}

@@ -123,10 +123,11 @@ _KINDS: Final = (
     Kind(
         "set_position_half_done",
         WARNING,
-        "SetPositionSticks",
+        "NeverHalfSetSilently",
         "each",
-        "The admin won a claim and its tenure ended otherwise than by its own release: the "
-        "position was not set.",
+        "An admin won a claim in its pause and never set its position: its tenure ended otherwise, "
+        "or it fell silent. An error if it had set other positions: they are half set. Told when "
+        "somebody else pauses the group, or at the end of the log.",
     ),
     Kind(
         "two_instances_of_one_client",

@@ -1,6 +1,7 @@
 """Positions that move back, and pauses that do not hold.
 
-Both are about the admin: it alone may move a position back, and in its pause it alone may own.
+Both are about the admin: it alone may move a position back, and in its pause it alone may own. What
+it leaves half done is told by `half_set`.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from kafka_marshal.replay.events import Event, Sighting
 from kafka_marshal.replay.findings.cases import Case, Cases
 from kafka_marshal.replay.findings.observer import End
 from kafka_marshal.replay.rows import Row
-from kafka_marshal.replay.tenures import WINS, sightings
+from kafka_marshal.replay.tenures import WINS
 from kafka_marshal.replay.words import claim_name, clock, span, who
 
 SAYS_A_POSITION: Final = frozenset(
@@ -118,7 +119,7 @@ class _Pause:
 
 
 class Pauses:
-    """Who ignored a pause, and an admin that left its work half done."""
+    """Who ignored a pause."""
 
     def __init__(self) -> None:
         self._cases = Cases()
@@ -194,14 +195,12 @@ class Pauses:
     def _begin(self, event: Event) -> None:
         if event.verdict is not Accepted.GROUP_RELEASED:
             return
-        if event.tenure is not None and event.ended:
-            self._half_done(event)
         until_ms = event.after.paused_until_ms or 0
         self._pauses[event.key.group] = event.sighting, until_ms
         self._of_claim[event.key] = _Pause(event.sighting, until_ms)
 
     def _admin(self, event: Event, group: tuple[Sighting, int]) -> None:
-        """Note that the pauser is done with a claim, or that somebody else ended its tenure."""
+        """Note that the pauser is done with a claim."""
         by, until_ms = group
         tenure = event.tenure
         if tenure is None or tenure.instance != by.message.instance_id or not event.ended:
@@ -211,48 +210,14 @@ class Pauses:
             if pause is None or pause.by is not by:
                 pause = self._of_claim[event.key] = _Pause(by, until_ms)
             pause.admin_done = True
-        elif event.message.instance_id != tenure.instance:
-            self._half_done(event)
-
-    def _half_done(self, event: Event) -> None:
-        tenure = event.tenure
-        assert tenure is not None
-        if tenure.instance != event.before.pauser:
-            return
-        sender = tenure.instance, tenure.client
-        ended = event.verdict.value.replace("_", " ")
-        self._cases.add(
-            (event.key, "half done", tenure.won_by.offset),
-            None,
-            event.sighting,
-            lambda: Case.about(
-                "set_position_half_done",
-                event.key,
-                sender,
-                lambda case: (
-                    f"{who(*sender)} paused group {event.key.group} and won "
-                    f"{claim_name(event.key)} at offset {tenure.won_by.offset}, but did not "
-                    f"release it: {who(event.message.instance_id, event.message.client_id)} ended "
-                    f"its tenure at offset {case.first_seen.offset} ({ended}), so no position was "
-                    f"set."
-                ),
-                sightings(tenure.won_by, event.last_word),
-            ),
-        )
 
     def drain(self) -> Iterator[Row]:
         """The findings whose story is over."""
         return self._cases.drain()
 
     def at_the_end(self, end: End) -> Iterator[Row]:
-        """The remaining findings, and admins that died with a claim in hand."""
-        for key, tenure in end.tenures.items():
-            group = self._pauses.get(key.group)
-            if group is None or tenure.instance != group[0].message.instance_id:
-                continue
-            if end.clock_ms - tenure.last_ms > end.rules.stale_after_ms:
-                yield _abandoned(key, tenure.won_by, tenure.last, (tenure.instance, tenure.client))
-        yield from self._cases.at_the_end()
+        """The remaining findings."""
+        return self._cases.at_the_end()
 
 
 def _broken(event: Event, by: Sighting, sender: tuple[str, str]) -> Case:
@@ -290,19 +255,3 @@ def _held(event: Event, by: Sighting, sender: tuple[str, str]) -> Case:
         )
 
     return Case.about("pause_held", event.key, sender, sentence, [by])
-
-
-def _abandoned(key: ClaimKey, won_by: Sighting, last: Sighting, sender: tuple[str, str]) -> Row:
-    case = Case.about(
-        "set_position_half_done",
-        key,
-        sender,
-        lambda case: (
-            f"{who(*sender)} paused group {key.group} and won {claim_name(key)} at offset "
-            f"{won_by.offset}, but fell silent after offset {last.offset} and never released it, "
-            f"so no position was set."
-        ),
-        [won_by],
-    )
-    case.add(last)
-    return case.row()
