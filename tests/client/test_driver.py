@@ -548,7 +548,7 @@ def test_patience_is_more_than_nothing(field: str) -> None:
 def test_heartbeats_are_as_frequent_as_the_rules_say_unless_told_otherwise() -> None:
     rules = attrs.evolve(FENCED, heartbeat_interval_ms=0.5)
     assert Driver(Me("a1", "a", Mode.AT_LEAST_ONCE, rules=FENCED), KEY).timing == Timing()
-    with pytest.raises(ValueError, match=r"more than the heartbeat interval of 0\.5 ms"):
+    with pytest.raises(ValueError, match=r"is 1, more than the heartbeat interval of 0\.5 ms"):
         Driver(Me("a1", "a", Mode.AT_LEAST_ONCE, rules=rules), KEY)
     quick = Driver(alo("a1").me, KEY, Timing(heartbeat_every_ms=20_000))
     fleet = Fleet()

@@ -257,7 +257,7 @@ class Driver:
         reader, rules = self.consumer.reader, self.me.rules
         if reader.head_ms is None:
             return True
-        alive_ms = max(reader.head_ms, reader.alive_ms or 0)
+        alive_ms = max(reader.head_ms, reader.alive_ms or reader.head_ms)
         pause_over_ms = reader.head_ms + rules.pause_max_ms
         self._ask_at_ms = max(pause_over_ms, alive_ms + int(rules.stale_after_ms)) + 1
         return now_ms >= self._ask_at_ms
