@@ -5,7 +5,9 @@ This room says where the machine and the specification part. It does not know wh
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any, assert_never
 
 import attrs
@@ -15,9 +17,10 @@ from kafka_marshal import ReleasingPartition as Release
 from kafka_marshal.client import consumer as machine
 from kafka_marshal.client.consumer import Consumer, Forbidden
 from kafka_marshal.client.effects import Send
+from kafka_marshal.modelcheck.models import Model
 from kafka_marshal.modelcheck.values import Value
 from model_tests import from_tla
-from model_tests.edges import Deed, Deeds, Row, stored
+from model_tests.edges import Deed, Deeds, Row, export, stored
 from model_tests.explorer.instance import Instance, Sending
 
 
@@ -160,3 +163,24 @@ def reasons(deeds: Iterable[Deeds]) -> set[Forbidden]:
                 for said in spoken(row.what).values():
                     found |= set(said.values()) if isinstance(said, dict) else {said}
     return {reason for reason in found if reason is not None}
+
+
+@attrs.frozen
+class Driven:
+    """What became of the rows that a model exported."""
+
+    name: str
+    rows: int
+    edges: int
+    partings: int
+    first: str
+    """The first parting, in words."""
+
+
+def of_model(model: Model) -> Driven:
+    """Export what the instances of a model do, and drive each row through the machine."""
+    with tempfile.TemporaryDirectory(prefix="edges-") as desk:
+        deeds = export(model, Path(desk), readers=model.module.stem == "MCSuffix")
+    parted = list(partings(deeds))
+    first = str(parted[0]) if parted else ""
+    return Driven(model.name, len(deeds.rows), deeds.edges, len(parted), first)

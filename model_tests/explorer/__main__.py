@@ -11,14 +11,10 @@ import argparse
 import multiprocessing
 import os
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from pathlib import Path
 from typing import TypeVar
-
-from attrs import frozen
 
 from kafka_marshal.modelcheck import models
 from kafka_marshal.modelcheck.models import Model
@@ -28,29 +24,6 @@ from model_tests.explorer.compare import Compared
 
 EDGES_MAX = 600_000
 """Of a larger model the edges of instances are not exported: TLC would take too long."""
-
-
-@frozen
-class Driven:
-    """What became of the rows that a model exported."""
-
-    name: str
-    rows: int
-    edges: int
-    partings: int
-    first: str
-    seconds: float
-
-
-def drive(model: Model) -> Driven:
-    """Export what the instances of a model do, and drive each row through the machine."""
-    started = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="edges-") as desk:
-        deeds = edges.export(model, Path(desk), readers=model.module.stem == "MCSuffix")
-    parted = list(driven.partings(deeds))
-    first = str(parted[0]) if parted else ""
-    spent = time.monotonic() - started
-    return Driven(model.name, len(deeds.rows), deeds.edges, len(parted), first, spent)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -103,7 +76,7 @@ def instances(chosen: Sequence[Model], processes: int | None) -> list[str]:
         f"\nEdges of instances, as TLC exports them\n\n{'':42}{'edges':>11}{'rows':>9}{'part':>6}"
     )
     wrong = []
-    for row in each(drive, begun, processes):
+    for row in each(driven.of_model, begun, processes):
         print(f"{row.name:42}{row.edges:11,}{row.rows:9,}{row.partings:6,}", flush=True)
         if row.partings:
             wrong.append(f"{row.name}: {row.partings} rows, the first: {row.first}")
