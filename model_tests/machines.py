@@ -182,8 +182,15 @@ def answers(row: Row) -> tuple[Hashable, ...]:
         own = row.record.message.instance_id == row.me.instance_id
         epochs = side(said.known.epoch, before.known.epoch)
         offset = getattr(row.record.message, "offset", None)
-        kept = (_changed(before, said), said.known.owner_instance, len(said.granted), epochs)
-        return (own, side(offset, before.known.position), *_of_consumer(before), *kept)
+        return (
+            (own, _changed(before.known, said.known)),
+            side(offset, before.known.position),
+            *_of_consumer(before),
+            _changed(before, said),
+            said.known.owner_instance,
+            len(said.granted),
+            epochs,
+        )
     assert isinstance(said, State)
     flat = (
         tuple(against.items()) if isinstance(against, Mapping) else against

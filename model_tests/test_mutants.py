@@ -11,12 +11,12 @@ from pathlib import Path
 
 import attrs
 import pytest
-from tests import triples
+from tests import machines, triples
 
 from kafka_marshal import RuleSet
 from kafka_marshal.core.invariants import STEP_CHECKS, Property
 from model_tests.exports import Exported
-from model_tests.mutants import generated, judges, reducer, table
+from model_tests.mutants import generated, judges, reducer, table, walked
 from model_tests.mutants.generated import Change, Mutant, Survivor
 from model_tests.mutants.hand_made import HandMade, Killer, step
 
@@ -35,6 +35,12 @@ def test_a_mutant_of_the_reducer_breaks_the_properties_it_names(mutant: HandMade
 
 
 UNCHANGED = HandMade("Unchanged", "R2 as a table", *reducer.R2, reducer.without())
+
+
+@pytest.mark.parametrize("mutant", walked.HARMLESS, ids=lambda mutant: mutant.name)
+def test_a_mutant_that_names_no_property_is_not_the_specification(mutant: HandMade) -> None:
+    assert judges.differs(mutant, machines.read())
+    assert not judges.differs(UNCHANGED, machines.read()), "the mistake outlived its block"
 
 
 def test_r2_with_no_guard_left_out_is_r2() -> None:

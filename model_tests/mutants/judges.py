@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
+from tests import machines
+from tests.machines import Row
 from tests.triples import Triple
 
 from kafka_marshal import Accepted, ClaimingPartition, ReleaseGroup, RuleSet, step
@@ -111,3 +113,13 @@ def disagrees(mutant: HandMade, triples: Iterable[Triple]) -> bool:
     """Whether the mistake takes some step otherwise than the specification."""
     with mutant.made():
         return any(taken_by_python(triple) != triple for triple in triples)
+
+
+def differs(mutant: HandMade, rows: Iterable[Row]) -> set[str]:
+    """The modules of the specification whose answers a reader or machine with the mistake parts."""
+    with mutant.made():
+        return {
+            "Reader" if row.deed == "reader" else "Consumer"
+            for row in rows
+            if machines.python(row) != row.said
+        }

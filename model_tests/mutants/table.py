@@ -10,23 +10,29 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 import attrs
-from tests import triples
+from tests import machines, triples
 
 from kafka_marshal.core.invariants import Property
 from kafka_marshal.modelcheck import models
 from kafka_marshal.modelcheck.models import Kind
-from model_tests.mutants import judges, reducer
+from model_tests.mutants import judges, recorded, reducer, walked
 from model_tests.mutants.generated import Mutant, Survivor, in_words, unexplained
 from model_tests.mutants.hand_made import HandMade, Killer
+from model_tests.walks import mutated
 
 SCORE_MIN = 0.95
 """Of the mutants that mutmut makes of a room, as many must be killed."""
 
-HAND_MADE: dict[str, tuple[HandMade, ...]] = {"reducer": reducer.MUTANTS}
+HAND_MADE: dict[str, tuple[HandMade, ...]] = {
+    "reducer": reducer.MUTANTS,
+    "machines": (*walked.MUTANTS, *walked.HARMLESS),
+}
 """Every registry, by the word in the first column."""
 
 KILLERS: dict[Killer, Callable[[HandMade], set[Property]]] = {
     Killer.STEP: lambda mutant: judges.broken_under(mutant, triples.read()),
+    Killer.WALK: mutated.broken_under,
+    Killer.VALIDATOR: recorded.broken_under,
 }
 """What each killer says that a mutant breaks."""
 
@@ -62,6 +68,8 @@ def of_hand_made(where: str, mutants: Iterable[HandMade]) -> tuple[list[Row], li
         ]
         if where == "reducer" and judges.disagrees(mutant, triples.read()):
             by.append("Step (triples)")
+        if where == "machines":
+            by += [f"{name} (rows)" for name in sorted(judges.differs(mutant, machines.read()))]
         if not by:
             wrong.append(f"{mutant.name}: nothing kills it")
         rows.append(Row(where, mutant.name, mutant.about, ", ".join(by) or "NOTHING"))
