@@ -102,7 +102,7 @@ SentBy(i, key, type) ==
 
 MaySend(i, key, type) == status[i] = "up" /\ SentBy(i, key, type) < AdminSendsMax[type]
 
-PauseS == 1
+PauseS == 2
 
 Begin(i) ==
     /\ OneByOne => \A other \in Admins \ {i} : status[other] = "up" => ~UnderWay(A(other))
@@ -375,7 +375,7 @@ WritesAllOrNone ==
                     /\ status[i] = "up" => n <= View(i)
 
 \* What an administrator set stays until the owner of a later tenure moves it.
-SetsOf(key) == {n \in Records : log[n].key = key /\ verdicts[n] = "PositionSet"}
+SetsOf(key) == UNION {SetAt(i, key) : i \in Admins}
 
 SticksStepwise ==
     \A key \in Keys :

@@ -2,15 +2,17 @@
 
 One line a step: who sent what, where it landed in the log and what it did there, who read how far,
 who processed which message. Told from two neighbouring states and the name of the action; it does
-not run anything. MCRecords has records only; steps of any other module are told as the variables
-that changed.
+not run anything. MCRecords has records only; SetPosition is told by `stories_of_admins`; steps of
+any other module are told as the variables that changed.
 """
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any, TypeAlias
 
 from kafka_marshal.core.verdicts import Accepted, Refused
+from kafka_marshal.modelcheck import stories_of_admins
 from kafka_marshal.modelcheck.output import State, Trace
 from kafka_marshal.modelcheck.values import Function, unparse
 
@@ -78,6 +80,8 @@ def _steps_of(variables: Variables) -> _Steps:
     """Tell modules apart by their variables: a trace does not name its module."""
     if {"log", "history", "verdicts", "consumers", "outbox"} <= variables.keys():
         return _marshal_steps
+    if variables.keys() >= stories_of_admins.VARIABLES:
+        return partial(stories_of_admins.admin_steps, described=_described, landed=_landed)
     return _record_steps if {"claim", "last"} <= variables.keys() else _plain_steps
 
 
