@@ -95,7 +95,7 @@ class Property(enum.Enum):
     NEXT_IS_WARNED = "NextIsWarned"
     """The administrator that pauses next tells what was left undone before it."""
     ORIGINAL_KEPT = "OriginalKept"
-    """In measured time: while an original's client heartbeats, no other client displaces it (R9)."""
+    """In measured time: while an original heartbeats, no other client displaces it (R9)."""
     DEAD_OWNER_REPLACED = "DeadOwnerReplaced"
     """In the end: a claim whose owner is dead is taken, if a live consumer wants it."""
     FREE_CLAIM_TAKEN = "FreeClaimTaken"
