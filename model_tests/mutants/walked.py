@@ -24,6 +24,7 @@ P = Property
 
 # The right ones, from before any mistake is made.
 _after_fold = machine.after_fold
+_after_read = machine.after_read
 _owner_headers = machine._owner_headers
 _offset_to_send = machine.offset_to_send
 _grant_read = machine.grant_read
@@ -63,6 +64,12 @@ def starts_where_it_was(
 ) -> Consumer:
     read = _after_fold(me, consumer, record, after, verdict)
     return attrs.evolve(read, next=consumer.next)
+
+
+def by_a_clock_of_its_own(me: Me, consumer: Consumer, record: Record) -> Consumer:
+    twice = 2 if me.client_id == "b" else 1
+    record = attrs.evolve(record, timestamp_ms=twice * record.timestamp_ms)
+    return _after_read(me, consumer, record)
 
 
 def commits_ahead(me: Me, consumer: Consumer) -> Offset:
@@ -152,6 +159,10 @@ MACHINE: tuple[HandMade, ...] = (
     HandMade(
         *("BelievesByClient", "R2: it acts by its client id"),
         *(machine, "owns", believes_by_client, walk(P.MUTEX)),
+    ),
+    HandMade(
+        *("OwnClocks", "each judges by a clock of its own"),
+        *(machine, "after_read", by_a_clock_of_its_own, walk(P.READERS_AGREE)),
     ),
     HandMade(
         *("ResignedIgnored", "R7: it acts on after it sent its release"),
