@@ -237,7 +237,7 @@ ClockOriginal ==
         !.headerless = {"a1", "a2"},
         !.tick_s = 3,
         !.crashes_max = 1,
-        !.sends_max = [a1 |-> Sends(1, 0, 0, 0, 0), a2 |-> Sends(0, 2, 0, 0, 0),
+        !.sends_max = [a1 |-> Sends(1, 1, 0, 0, 0), a2 |-> Sends(0, 1, 0, 0, 0),
                        b1 |-> Sends(1, 0, 0, 0, 0)],
         !.log_max = 4]
 

@@ -16,13 +16,11 @@ FairTick   == WF_vars(Tick)
 FairAppend == \A i \in Instances : WF_vars(Append(i))
 FairRead   == \A i \in Instances : WF_vars(Read(i))
 FairAsk    == \A i \in Instances : WF_vars(SendClaimingPartition(i))
-FairGiveUp == \A i \in Instances : WF_vars(GiveUp(i))
 
 WithoutTick   == Spec /\ FairAppend /\ FairRead /\ FairAsk
 WithoutAppend == Spec /\ FairTick /\ FairRead /\ FairAsk
 WithoutRead   == Spec /\ FairTick /\ FairAppend /\ FairAsk
 WithoutAsk    == Spec /\ FairTick /\ FairAppend /\ FairRead
-PatientSpec   == FairSpec /\ FairGiveUp
 
 \* Work gets done by whoever stays up, b1; of a1 nothing is asked.
 B1Reads == WF_vars(Read("b1"))
@@ -37,6 +35,10 @@ WorkWithoutReading == Spec /\ FairTick /\ FairAppend /\ B1Asks /\ B1Works /\ B1S
 WorkWithoutAsking  == Spec /\ FairTick /\ FairAppend /\ B1Reads /\ B1Works /\ B1Says
 WithoutWork        == Spec /\ FairTick /\ FairAppend /\ B1Reads /\ B1Asks /\ B1Says
 WithoutSaying      == Spec /\ FairTick /\ FairAppend /\ B1Reads /\ B1Asks /\ B1Works
+
+\* Nor is anything asked of a1 where a request may be lost.
+WithoutGivingUp == Spec /\ FairTick /\ FairAppend /\ B1Reads /\ B1Asks
+GivingUpSpec    == WithoutGivingUp /\ WF_vars(GiveUp("b1"))
 
 A1StaysUp == <>[](status["a1"] = "up")
 Always    == TRUE
@@ -85,9 +87,10 @@ AmoWorkCrash ==
 (***************************************************************************)
 LostRelease ==
     [ClockTwo EXCEPT
+        !.starts_up = {"a1"},
         !.tick_s = 3,
         !.losses_max = 1,
-        !.sends_max = [a1 |-> Sends(3, 0, 1, 0, 0), b1 |-> Sends(1, 0, 0, 0, 0)],
+        !.sends_max = [a1 |-> Sends(2, 2, 1, 0, 0), b1 |-> Sends(0, 0, 0, 0, 0)],
         !.log_max = 5]
 
 \* Without R1a: an owner is in its own way.
