@@ -119,6 +119,8 @@ SIGNS_OF_LIFE: Final = frozenset(
 )
 """Verdicts after which the owner counts as alive at the record's time. Spec: SignsOfLife."""
 
+_SAID: Final = Field.EPOCH | Field.POSITION | Field.CLOCK
+"""What an owner that says what it saw makes certain, besides that it owns."""
 _LIVES_ON: Final = frozenset({Accepted.REFRESHED, Accepted.GRANTED})
 _RELEASES: Final = frozenset({Accepted.RELEASED, Accepted.POSITION_SET})
 
@@ -247,7 +249,7 @@ def _certain_after(reader: Reader, record: Record, verdict: Verdict, certified: 
     """What is certain after a record of which it was certain what it did. Spec: CertainAfter."""
     had = reader.certain
     if certified:
-        return had | Field.EPOCH | Field.POSITION | Field.CLOCK
+        return had | _SAID
     alive = verdict in SIGNS_OF_LIFE
     # A grant or not: it depends on the position.
     vague = Field.POSITION not in had and (

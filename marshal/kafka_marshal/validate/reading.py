@@ -239,6 +239,16 @@ def _sent(fields: Fields, where: str, setting: Setting) -> Sent:
 
 
 def _read(fields: Fields, where: str, setting: Setting) -> Read:
+    name, partition, offset = fields.get("instance"), fields.get("partition"), fields.get("offset")
+    if (
+        type(name) is str
+        and name in setting.members
+        and type(partition) is int
+        and 0 <= partition < setting.partitions
+        and type(offset) is int
+        and 0 <= offset < 2**63
+    ):
+        return Read(where, fields, name, partition, offset)  # nearly every event of a run
     return Read(
         where,
         fields,

@@ -57,7 +57,7 @@ class Validator:
     def __init__(self, setting: Setting) -> None:
         self.setting = setting
         self.events = 0
-        self.kinds: Counter[str] = Counter()
+        self.kinds: dict[str, int] = {}
         self.strangers = 0
         self.logs: dict[int, Log] = {}
         self._homes: dict[str, int] = {}
@@ -85,14 +85,15 @@ class Validator:
         against = self._judge(event)
         if against is None:
             self.events += 1
-            self.kinds[type(event).__name__] += 1
+            kind = type(event).__name__
+            self.kinds[kind] = self.kinds.get(kind, 0) + 1
             return None
         return self._unexplained(event, against)
 
     def _judge(self, event: Event) -> Against | Unexplained | None:
+        if isinstance(event, Read):
+            return self._read(event)
         match event:
-            case Read():
-                return self._read(event)
             case Appended():
                 return self._append(event)
             case Started():
@@ -211,7 +212,7 @@ def validate(run: Run) -> Judgement:
     """
     validator = Validator(run.setting)
     unexplained = first_unexplained(validator, run.events)
-    return Judgement(unexplained, validator.events, validator.kinds, validator.strangers)
+    return Judgement(unexplained, validator.events, Counter(validator.kinds), validator.strangers)
 
 
 def first_unexplained(validator: Validator, events: Iterable[Event]) -> Unexplained | None:
