@@ -268,6 +268,9 @@ ClockStall ==
         !.sends_max = [a1 |-> Sends(1, 1, 0, 1, 0), b1 |-> Sends(1, 0, 0, 1, 0)],
         !.log_max = 5]
 
+\* Just enough for the broker's clock to step back.
+ClockRewinding == [ClockTwo EXCEPT !.rewinds_max = 1, !.log_max = 1]
+
 ClockAdmin ==
     [AloAdmin EXCEPT
         !.time_is_free = FALSE,

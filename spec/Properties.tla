@@ -324,6 +324,7 @@ NeverLose         == mishaps.losses = 0
 NeverJoin         == \A i \in JoinsLate : status[i] = "unborn"
 NeverTruncate     == mishaps.cuts = 0
 NeverRefold       == [][~\E i \in Instances : Refold(i)]_vars
+NeverStepBack     == mishaps.rewinds = 0
 NeverTick         == now = IF TimeIsFree THEN 0 ELSE Start
 
 =============================================================================
