@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import attrs
 
-from kafka_marshal import Claim, Record, Verdict
+from kafka_marshal import Claim, Record, Verdict, step
 from kafka_marshal.client import consumer as machine
 from kafka_marshal.client.consumer import Consumer, Me
 from kafka_marshal.core import fenced, knowledge
@@ -139,7 +139,7 @@ def no_guess(reader: Reader, *_: object) -> Reader:
 
 
 def keeps_guess(reader: Reader, record: Record, rules: Rules) -> Reader:
-    claim, _ = knowledge.step(reader.claim, record, rules)
+    claim, _ = step(reader.claim, record, rules)
     return knowledge._known(reader, claim, Field.OWNER | Field.PAUSER)
 
 
