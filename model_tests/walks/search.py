@@ -57,7 +57,8 @@ def search(
         run_state_machine_as_test(Search, settings=how)
     except Broken as problem:
         less = shortened(problem, only, guards)
-        for note in getattr(problem, "__notes__", ()):
-            less.add_note(note)
+        if less is not problem:
+            for note in getattr(problem, "__notes__", ()):
+                less.add_note(note)
         return less, Search.broken_at or Search.taken
     return None, Search.taken
