@@ -126,6 +126,15 @@ AloCutThrice ==
         !.sends_max = [i \in {"a1", "a2", "a3"} |-> Sends(1, 0, 0, 0, 0)],
         !.crashes_max = 2]
 
+\* An administrator's pause, or the position that it set, may be what is lost.
+AloCutAdmin ==
+    [AloCut EXCEPT
+        !.client_of = [a1 |-> "a", a2 |-> "a", admin |-> "admin"],
+        !.starts_up = {"a1", "admin"},
+        !.admins = {"admin"},
+        !.sends_max = [a1 |-> Sends(1, 1, 0, 0, 0), a2 |-> Sends(0, 0, 0, 0, 0),
+                       admin |-> Sends(1, 0, 1, 0, 1)]]
+
 \* The properties that a log which loses its end cannot give, said of everybody: also of
 \* those that have not been told.
 MutexOfAll ==
