@@ -9,8 +9,12 @@ from kafka_marshal.core.invariants import Property
 from model_tests.mutants import recorded, walked
 from model_tests.mutants.hand_made import HandMade
 
-NEEDS_A_WALK = {"CertifiesWithoutPosition"}
-"""Of an owner that knows all but the position, which a simulated fleet never has."""
+NEEDS_A_WALK = {
+    # An owner that knows all but the position: a simulated fleet never has one.
+    "CertifiesWithoutPosition",
+    # A reading that is wrong and leads to nothing that is sent or processed is no event.
+    "OwnClocks",
+}
 
 OF_MACHINES = [
     mutant

@@ -25,7 +25,7 @@ PLACES = 25
 
 
 @pytest.mark.parametrize(
-    "fleet", fleets(), ids=lambda f: f"{f.mode.value}-{f.certifies}-{f.idempotent}"
+    "fleet", list(fleets()), ids=lambda f: f"{f.mode.value}-{f.certifies}-{f.idempotent}"
 )
 def test_whatever_the_machines_do_is_explained(fleet: Fleet) -> None:
     for seed in range(4):
