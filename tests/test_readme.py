@@ -8,13 +8,15 @@ from pathlib import Path
 README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
 
 
-def test_the_example_prints_what_the_readme_says() -> None:
-    [code] = re.findall(r"```python\n(from kafka_marshal .*?)```", README, re.DOTALL)
-    [printed] = re.findall(r"\nprints\n\n```\n(.*?)```", README, re.DOTALL)
-    out = io.StringIO()
-    with contextlib.redirect_stdout(out):
-        exec(compile(code, "README.md", "exec"), {})
-    assert out.getvalue() == printed
+def test_the_examples_print_what_the_readme_says() -> None:
+    codes = re.findall(r"```python\n(from kafka_marshal .*?)```", README, re.DOTALL)
+    printed = re.findall(r"\nprints\n\n```\n(.*?)```", README, re.DOTALL)
+    assert len(codes) == len(printed) == 2
+    for code, said in zip(codes, printed, strict=True):
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out):
+            exec(compile(code, "README.md", "exec"), {})
+        assert out.getvalue() == said
 
 
 def test_every_linked_file_exists() -> None:
