@@ -12,7 +12,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 # What is checked is what exists: a room that a branch does not have yet is no error.
 CODE := $(wildcard marshal tests model_tests tools benchmarks)
 
-.PHONY: help setup check test spec model demo golden model-full triples mutants bench-reducer bench-validate docs lock clean
+.PHONY: help setup check test spec model demo golden model-full triples mutants walks bench-reducer bench-validate docs lock clean
 
 help: ## Print this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -69,6 +69,9 @@ triples: setup ## Rewrite tests/data/{triples,machines}.jsonl.gz, samples of TLC
 
 mutants: setup ## Mutants of everything, and what kills each; fails if one survives unexplained
 	$(BIN)/python -m model_tests.mutants
+
+walks: setup ## Random walks for ten minutes, with a seed that repeats them; ARGS="--walks 1000"
+	$(BIN)/python -m model_tests.walks $(ARGS)
 
 bench-reducer: setup ## Decode and step a million records in plain CPython
 	$(BIN)/python benchmarks/bench_reducer.py

@@ -187,13 +187,13 @@ class Walk(RuleBasedStateMachine):
         left = [trouble for trouble, times in self.troubles.items() if times]
         trouble = left[pick % len(left)]
         claim = self.simulation.setting.claims[number % len(self.simulation.setting.claims)]
-        for move in self._moves(trouble, who, number):
+        for move in self._moves(trouble, who, number, soon):
             if self._has(trouble):
                 self._chosen(move, soon)
             if move.action == "Join" and soon:
                 self._chosen(Move("Read", list(self.simulation.instances)[-1], claim, soon), 0)
 
-    def _moves(self, trouble: Trouble, who: int, number: int) -> list[Move]:
+    def _moves(self, trouble: Trouble, who: int, number: int, soon: int) -> list[Move]:
         world = self.simulation
         people = list(world.instances)
         name = people[who % len(people)]
@@ -207,9 +207,11 @@ class Walk(RuleBasedStateMachine):
         place = number % max(1, len(world.instances[sender].outbox))
         match trouble:
             case Trouble.CRASH:
-                dead = world.instances[name].status == "crashed"
-                crash = Move("Crash", name)
-                return [Move("Restart", world.instances[name].me.client_id) if dead else crash]
+                ended = {each.me.client_id for each in world.instances.values()}
+                ended -= {each.me.client_id for each in world.living()}
+                if ended and soon:
+                    return [Move("Restart", sorted(ended)[who % len(ended)])]
+                return [Move("Crash", sender if number > 2 else name)]
             case Trouble.STALL:
                 stalled = world.instances[name].status == "stalled"
                 return [Move("Resume" if stalled else "Stall", name)]

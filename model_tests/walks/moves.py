@@ -8,6 +8,7 @@ move does (`simulation` does).
 from __future__ import annotations
 
 import functools
+import re
 from typing import Final
 
 import attrs
@@ -104,5 +105,10 @@ def _literal(value: attrs.AttrsInstance, positional: tuple[str, ...] = ()) -> st
         elif field.name in positional and not gap:
             parts.append(repr(given))
         else:
-            parts.append(f"{field.name}={given!r}")
+            parts.append(f"{field.name}={_typed(repr(given))}")
     return f"{type(value).__name__}({', '.join(parts)})"
+
+
+def _typed(text: str) -> str:
+    """The distinct integers of a message by their types, as they must be typed."""
+    return re.sub(r"\b(offset|partition)=(-?\d+)", lambda m: f"{m[1]}={m[1].title()}({m[2]})", text)

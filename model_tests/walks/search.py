@@ -28,6 +28,7 @@ def search(
     steps: int = STEPS,
     sure: tuple[Trouble, ...] = (),
     shrink: bool = True,
+    reached: set[str] | None = None,
 ) -> tuple[Broken | None, int]:
     """Walk until something is broken or there were enough walks; what, and how many it took.
 
@@ -37,7 +38,9 @@ def search(
     """
 
     class Search(Walk):
-        pass
+        def teardown(self) -> None:
+            if reached is not None and hasattr(self, "simulation"):
+                reached.update(self.simulation.reached())
 
     Search.only, Search.guards, Search.sure = only, guards, sure
     if seed is not None:

@@ -20,6 +20,7 @@ from kafka_marshal.client.effects import Send
 from kafka_marshal.core.messages import ReleaseGroup
 from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.core.verdicts import Accepted, Refused
+from kafka_marshal.counterexample.model import spec_name
 from kafka_marshal.counterexample.records import Judged
 from model_tests.walks.history import History
 from model_tests.walks.moves import ADMIN, RULES, STRANGERS, Move, Setting, key_of
@@ -114,6 +115,7 @@ class Simulation:
         self.histories = {claim: History() for claim in setting.claims}
         self.keys = {claim: key_of(claim) for claim in setting.claims}
         self.instances: dict[str, Instance] = {}
+        self.refused: set[str] = set()
         self.watchers: list[Watcher] = []
         self.happened: list[Happened] = []
         self._partition_of = {claim: setting.partition_of(claim) for claim in setting.claims}
@@ -141,6 +143,13 @@ class Simulation:
     def living(self) -> Iterator[Instance]:
         """Everybody that has not crashed."""
         return (who for who in self.instances.values() if who.status != "crashed")
+
+    def reached(self) -> set[str]:
+        """The actions that were made, what records did, and why machines refused, by name."""
+        verdicts = {
+            spec_name(step.verdict) for log in self.histories.values() for step in log.steps
+        }
+        return verdicts | {move.action for move in self.moves} | self.refused
 
     def partition_of(self, claim: str) -> int:
         """The coordinating partition of one of the setting's claims."""
@@ -197,6 +206,7 @@ class Simulation:
         for watcher in self.watchers:
             watcher.asked(who, move, against)
         if against is not None:
+            self.refused.add(against.value)
             return against
         send: Send | None = None
         match move.action:

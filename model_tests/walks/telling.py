@@ -58,21 +58,14 @@ def shortened(problem: Broken, only: Iterable[Property] = WALKED, guards: bool =
 
 def told(problem: Broken) -> str:
     """Everything there is to say: the story, the test, the counterexample."""
-    return "\n".join(
-        [
-            f"{problem}",
-            "",
-            "The story, for tests/golden:",
-            "",
-            story(problem),
-            "The test, to paste:",
-            "",
-            pasted(problem),
-            "The counterexample:",
-            "",
-            tell(counterexample(problem)),
-        ]
-    )
+    parts = [
+        f"{problem}",
+        f"The story, for tests/golden:\n\n{story(problem)}",
+        f"The test, to paste:\n\n{pasted(problem)}",
+    ]
+    if _world(problem).histories[problem.claim].steps:
+        parts.append(f"The counterexample:\n\n{tell(counterexample(problem))}")
+    return "\n\n".join(parts)
 
 
 def pasted(problem: Broken) -> str:
