@@ -21,7 +21,7 @@ from model_tests.walks.properties import Broken
 from model_tests.walks.search import search
 from model_tests.walks.telling import counterexample, told
 
-ROUND = 250
+ROUND = 500
 """Walks that one seed stands for."""
 OUT = Path("build") / "walks"
 FOUND = Path(__file__).parent / "found.py"
@@ -49,7 +49,9 @@ def go(minutes: float, walks: int | None, seed: int | None) -> int:
             report(problem, seed, size)
             return 1
         done += size
-        print(f"seed {seed}: {taken} walks, nothing broken; {done} in all", flush=True)
+        print(
+            f"seed {seed}: {size} walks ({taken} begun), nothing broken; {done} in all", flush=True
+        )
         seed += 1
     return 0
 
