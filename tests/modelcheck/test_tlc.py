@@ -149,7 +149,7 @@ tlc.run(P({str(clock)!r}), P({str(cfg)!r}))"
         time.sleep(0.05)
     assert list(desk.glob("*/states")), "TLC did not start"
     python.send_signal(signal.SIGINT)
-    _, complaint = python.communicate(timeout=30)
+    _, complaint = python.communicate(timeout=120)
     assert "KeyboardInterrupt" in complaint
     assert list(desk.iterdir()) == []
     listed = subprocess.run(
