@@ -134,7 +134,13 @@ def read_record(
     """
     if reader.certain == EVERYTHING:
         claim, verdict = step(reader.claim, record, rules)
-        return attrs.evolve(reader, claim=claim), verdict
+        # By position, as in `fenced`: this is what nearly every reader of a log does all the time.
+        return (
+            Reader(
+                claim, EVERYTHING, reader.undecided, reader.reached, reader.alive_ms, reader.head_ms
+            ),
+            verdict,
+        )
     if reader.head_ms is None:
         head_ms = record.timestamp_ms + rules.clock_rewind_max_ms
         reader = attrs.evolve(reader, head_ms=head_ms)
@@ -185,11 +191,7 @@ def _read_known(reader: Reader, record: Record, rules: Rules) -> tuple[Reader, V
     claim, verdict = step(reader.claim, record, rules)
     certified = verdict in _LIVES_ON and _says_what_it_saw(record)
     if certified:
-        claim = attrs.evolve(
-            claim,
-            clock_ms=_highest(claim.clock_ms, record.headers.clock),
-            last_heartbeat_ms=_highest(claim.last_heartbeat_ms, record.headers.clock),
-        )
+        claim = _not_before(claim, record.headers.clock)
     elif _position_lost(reader, record, verdict):
         assert isinstance(record.message, ReleasingPartition)
         claim = attrs.evolve(claim, position=record.message.offset)
@@ -197,6 +199,17 @@ def _read_known(reader: Reader, record: Record, rules: Rules) -> tuple[Reader, V
     return (
         Reader(claim, certain, reader.undecided, reader.reached, reader.alive_ms, reader.head_ms),
         verdict,
+    )
+
+
+def _not_before(claim: Claim, clock_ms: int | None) -> Claim:
+    """The claim of an owner that lived at `clock_ms`; nearly always that is no news."""
+    if _highest(clock_ms) <= min(claim.clock_ms, _highest(claim.last_heartbeat_ms)):
+        return claim
+    return attrs.evolve(
+        claim,
+        clock_ms=_highest(claim.clock_ms, clock_ms),
+        last_heartbeat_ms=_highest(claim.last_heartbeat_ms, clock_ms),
     )
 
 
@@ -249,7 +262,7 @@ def _certain_after(reader: Reader, record: Record, verdict: Verdict, certified: 
     """What is certain after a record of which it was certain what it did. Spec: CertainAfter."""
     had = reader.certain
     if certified:
-        return had | _SAID
+        return had if _SAID in had else had | _SAID  # to ask is five times as fast as to add
     alive = verdict in SIGNS_OF_LIFE
     # A grant or not: it depends on the position.
     vague = Field.POSITION not in had and (
