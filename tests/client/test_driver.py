@@ -419,12 +419,18 @@ def test_a_request_that_was_refused_is_not_repeated_at_once() -> None:
     fleet.settle()
     assert fleet.owner() == "a1"
     at_ms = fleet.now_ms
-    assert late.next_timer_ms == at_ms + 5 * SECOND
-    fleet.do("b1", late.timer(at_ms + 5 * SECOND - 1))
-    assert late.next_timer_ms == at_ms + 5 * SECOND
-    fleet.do("b1", late.timer(at_ms + 5 * SECOND))
     assert late.next_timer_ms == at_ms + 2 * MINUTE + 1, "it is fresh again"
     assert len(fleet.held["b1"]) == 1
+    # It is given up at once, which is no reason to hurry so soon after a refusal.
+    released = ReleasingPartition(1, 0, "a1", "a", "g", "events", Partition(0), Offset(0))
+    fleet.append(Send(released, Headers(True, epoch=0)))
+    fleet.settle()
+    assert fleet.owner() is None
+    assert late.next_timer_ms == at_ms + 5 * SECOND
+    fleet.do("b1", late.timer(at_ms + 5 * SECOND - 1))
+    assert len(fleet.held["b1"]) == 1
+    fleet.do("b1", late.timer(at_ms + 5 * SECOND))
+    assert len(fleet.held["b1"]) == 2
 
 
 def test_it_wakes_as_soon_as_more_than_two_intervals_have_passed() -> None:
@@ -436,6 +442,63 @@ def test_it_wakes_as_soon_as_more_than_two_intervals_have_passed() -> None:
     assert late.timer(2 * MINUTE) == []
     [asked] = late.timer(2 * MINUTE + 1)
     assert isinstance(asked, Send)
+
+
+def test_one_that_waited_and_was_stopped_needs_no_timer() -> None:
+    fleet = Fleet()
+    fleet.start(alo("a1"))
+    waiting = fleet.start(alo("b1"))
+    fleet.do("b1", waiting.stop(1))
+    assert waiting.next_timer_ms is None
+    assert waiting.timer(2 * MINUTE + 1) == []
+
+
+def test_one_that_awaits_its_request_needs_no_timer_until_it_gives_up() -> None:
+    fleet = Fleet()
+    fleet.start(alo("a1"))
+    fleet.crash("a1")
+    late = fleet.start(alo("b1"))
+    [asked] = late.timer(2 * MINUTE + 1)
+    other = claiming_partition_sent(Me("c1", "c", Mode.AT_LEAST_ONCE), Consumer(), KEY)
+    assert late.read(Record(0, 2, 1, other.message, other.headers), 2 * MINUTE + 1) == []
+    assert late.caught_up(2 * MINUTE + 1) == []
+    assert late.next_timer_ms is None
+    assert isinstance(asked, Send)
+    assert late.unknown(asked, 3 * MINUTE) == []
+    assert late.next_timer_ms == 3 * MINUTE + 5 * SECOND
+
+
+def test_one_that_reads_old_records_needs_no_timer_until_it_has_caught_up() -> None:
+    fleet = Fleet()
+    fleet.start(alo("a1"))
+    late = fleet.start(alo("b1"))
+    beat = fleet.log[1]
+    assert late.read(Record(0, 2, 1, beat.message, beat.headers), 3 * MINUTE) == []
+    assert late.next_timer_ms is None
+    assert late.timer(3 * MINUTE) == []
+    assert len(late.caught_up(3 * MINUTE)) == 1
+
+
+def test_at_most_once_one_that_cannot_know_the_owner_needs_no_timer() -> None:
+    fleet = Fleet()
+    fleet.start(amo("a1"))
+    late = Driver(amo("b1").me, KEY, first=1)
+    fleet.start(late, first=2)
+    beat = Send(Heartbeat(7, 0, "x1", "x", "g", "events", Partition(0), Offset(9)), Headers())
+    fleet.append(beat)
+    fleet.settle()
+    assert not late.consumer.reader.known
+    assert late.next_timer_ms is None
+
+
+def test_a_claim_that_is_given_up_is_asked_for_at_once_by_whoever_waits() -> None:
+    fleet = Fleet()
+    owner = fleet.start(alo("a1"))
+    fleet.start(alo("b1"))
+    fleet.pass_time(SECOND)
+    fleet.do("a1", owner.stop(fleet.now_ms))
+    assert fleet.owner() == "b1"
+    assert fleet.now_ms == SECOND
 
 
 def test_after_it_lost_its_claim_it_knows_when_to_look_again() -> None:

@@ -82,7 +82,8 @@ class Driver:
         self._handed_over = 0
         self._told_offset = 0
         self._heartbeat_at_ms: int | None = None
-        self._ask_at_ms: int | None = None
+        self._patient_until_ms = 0
+        """It does not ask for the claim again before this."""
         self._request: int | None = None
         """At most once: up to where it asked and has not read the answer."""
 
@@ -120,7 +121,7 @@ class Driver:
         if own and isinstance(record.message, ClaimingMessages):
             self._request = None
         if own and isinstance(record.message, ClaimingPartition) and not acting:
-            self._ask_at_ms = now_ms + self.timing.ask_again_after_ms
+            self._patient_until_ms = now_ms + self.timing.ask_again_after_ms
         if acting and (not acted or before.known.epoch != self.consumer.known.epoch):
             return self._begin(now_ms) + self._go_on(now_ms)
         if acted and not acting:
@@ -136,7 +137,7 @@ class Driver:
         if isinstance(sent.message, ClaimingPartition):
             if moves.may_give_up(self.me, self.consumer) is None:
                 self.consumer = moves.after_giving_up(self.me, self.consumer)
-                self._ask_at_ms = now_ms + self.timing.ask_again_after_ms
+                self._patient_until_ms = now_ms + self.timing.ask_again_after_ms
         elif isinstance(sent.message, ClaimingMessages):
             self._request = None
         return self._go_on(now_ms)
@@ -173,7 +174,7 @@ class Driver:
         """The log's end moved back: nothing that was read holds. Begin anew, under a new id."""
         self.wants = False
         self.consumer = Consumer(stopped=True)
-        self._heartbeat_at_ms = self._ask_at_ms = None
+        self._heartbeat_at_ms = None
         return [Lost.LOG_LOST_RECORDS]
 
     # --- what follows -----------------------------------------------------------------------------
@@ -182,7 +183,7 @@ class Driver:
         consumer = self.consumer
         self._handed_over = self._told_offset = consumer.next
         self._request = None
-        self._ask_at_ms = None
+        self._patient_until_ms = 0
         assert consumer.known.epoch is not None
         known = Field.POSITION in consumer.reader.certain
         position = moves.floor(self.me, consumer.reader)
@@ -220,35 +221,43 @@ class Driver:
         return [effect for step in steps for effect in step(now_ms)]
 
     def _claim(self, now_ms: int) -> list[Effect]:
-        me, consumer = self.me, self.consumer
-        if not self.wants or not self._reads_live or not self._looks_claimable(now_ms):
-            return []
-        if moves.may_claim(me, consumer) is not None:
+        me, consumer, ask_at_ms = self.me, self.consumer, self._ask_at_ms
+        if ask_at_ms is None or now_ms < ask_at_ms:
             return []
         self.consumer = moves.after_claiming_partition(me, consumer)
-        self._ask_at_ms = None
         return [moves.claiming_partition_sent(me, consumer, self.key, now_ms // 1000)]
 
-    def _looks_claimable(self, now_ms: int) -> bool:
-        """Only a hint: the log decides. Spec: LooksClaimable.
+    @property
+    def _ask_at_ms(self) -> int | None:
+        """From when on it would ask for the claim, as things stand; None while it may not.
 
-        A claim of our own client is asked for at once: that is how a restart comes back.
+        Nothing here is remembered but its own patience: a claim that is given up is asked for at
+        once, however long its owner seemed to live.
         """
-        if self._ask_at_ms is not None and now_ms < self._ask_at_ms:
-            return False
-        if not self.consumer.reader.known:
-            return self._may_win_by_silence(now_ms)
-        known = self.consumer.known
-        if known.paused_until_ms is not None and now_ms < known.paused_until_ms:
-            self._ask_at_ms = known.paused_until_ms
-            return False
-        if known.last_heartbeat_ms is None or known.owner_client == self.me.client_id:
-            return True
-        # Nothing else wakes it when the owner falls silent.
-        self._ask_at_ms = known.last_heartbeat_ms + int(self.me.rules.stale_after_ms) + 1
-        return now_ms >= self._ask_at_ms
+        if not self.wants or not self._reads_live:
+            return None
+        if moves.may_claim(self.me, self.consumer) is not None:
+            return None
+        return max(self._patient_until_ms, self._claimable_at_ms)
 
-    def _may_win_by_silence(self, now_ms: int) -> bool:
+    @property
+    def _claimable_at_ms(self) -> int:
+        """From when on the claim looks claimable. Only a hint: the log decides.
+
+        Spec: LooksClaimable. A claim of our own client is asked for at once: that is how a restart
+        comes back.
+        """
+        if not self.consumer.reader.known:
+            return self._won_by_silence_at_ms
+        known = self.consumer.known
+        pause_over_ms = known.paused_until_ms or 0
+        if known.last_heartbeat_ms is None or known.owner_client == self.me.client_id:
+            return pause_over_ms
+        stale_at_ms = known.last_heartbeat_ms + int(self.me.rules.stale_after_ms) + 1
+        return max(pause_over_ms, stale_at_ms)
+
+    @property
+    def _won_by_silence_at_ms(self) -> int:
         """A reader that does not know the owner asks only where the answer will be certain.
 
         Spec: DefiniteWin. Any request may have won, its own too, so each begins the wait anew; the
@@ -256,11 +265,10 @@ class Driver:
         """
         reader, rules = self.consumer.reader, self.me.rules
         if reader.head_ms is None:
-            return True
+            return 0
         alive_ms = max(reader.head_ms, reader.alive_ms or reader.head_ms)
         pause_over_ms = reader.head_ms + rules.pause_max_ms
-        self._ask_at_ms = max(pause_over_ms, alive_ms + int(rules.stale_after_ms)) + 1
-        return now_ms >= self._ask_at_ms
+        return max(pause_over_ms, alive_ms + int(rules.stale_after_ms)) + 1
 
     def _claim_messages(self, now_ms: int) -> list[Effect]:
         """At most once: ask for what there is, one request at a time."""
