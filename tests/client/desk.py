@@ -110,11 +110,14 @@ class Desk:
             self.read(name)
 
     def wait(self, until_ms: int) -> None:
-        """Time passes, and everybody's timer goes off when it should."""
+        """Time passes, and everybody's timer goes off when it should, never twice for nothing."""
         self.now_ms = until_ms
         for name, one in self.administrators.items():
             if one.next_timer_ms is not None and one.next_timer_ms <= until_ms:
-                self.do(name, one.timer(until_ms))
+                effects = one.timer(until_ms)
+                again_ms = one.next_timer_ms
+                assert effects or again_ms is None or again_ms > until_ms, f"{name} is kept busy"
+                self.do(name, effects)
 
     def timer_of(self, name: str) -> int | None:
         """When its timer goes off next."""
