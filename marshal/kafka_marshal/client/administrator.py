@@ -24,7 +24,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
-import attrs
 from attrs import field, frozen
 
 from kafka_marshal.client import admin as moves
@@ -41,6 +40,7 @@ from kafka_marshal.client.operation import (
     under_way,
 )
 from kafka_marshal.core.messages import ClaimingPartition, Message, Record, ReleaseGroup
+from kafka_marshal.core.numbers import positive
 from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.core.work import NO_WORK, Work
 
@@ -70,20 +70,15 @@ class NotAllowed(ValueError):
         self.against = against
 
 
-def _positive(_: object, attribute: attrs.Attribute[int], value: int) -> None:
-    if value <= 0:
-        raise ValueError(f"{attribute.name} must be greater than 0, not {value!r}")
-
-
 @frozen
 class Patience:
     """How long an administrator tries. All in milliseconds of its own clock."""
 
-    pause_ms: int = field(default=600_000, validator=_positive)
+    pause_ms: int = field(default=600_000, validator=positive)
     """How long the group is paused; nothing is written for the first time after that."""
-    heartbeat_every_ms: int = field(default=60_000, validator=_positive)
+    heartbeat_every_ms: int = field(default=60_000, validator=positive)
     """Between two heartbeats of a claim while the others are not won yet."""
-    ask_again_after_ms: int = field(default=5_000, validator=_positive)
+    ask_again_after_ms: int = field(default=5_000, validator=positive)
     """After a request that was refused."""
 
 

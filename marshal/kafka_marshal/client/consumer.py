@@ -9,14 +9,14 @@ there is. Every guard gives None, or the first reason against.
 >>> consumer = Consumer()
 >>> may_heartbeat(me, consumer)
 <Forbidden.NOT_OWNER: 'not_owner'>
->>> claiming_partition_sent(me, consumer, CLAIM_OF).message.client_id
+>>> claiming_partition_sent(me, consumer, ClaimKey("g", "t", 0)).message.client_id
 'c1'
 """
 
 from __future__ import annotations
 
 import enum
-from typing import Final
+from typing import TypeAlias
 
 import attrs
 from attrs import field, frozen
@@ -37,9 +37,6 @@ from kafka_marshal.core.messages import (
 )
 from kafka_marshal.core.state import FENCED, Claim, ClaimKey, Rules
 from kafka_marshal.core.verdicts import Accepted, Verdict
-
-CLAIM_OF: Final = ClaimKey("g", "t", 0)
-"""A key for examples."""
 
 
 class Mode(enum.Enum):
@@ -144,7 +141,8 @@ class Consumer:
 
 def owns(me: Me, reader: Reader) -> bool:
     """What it has read makes it the owner, for certain. Spec: Owns."""
-    return reader.known and reader.claim.owned and reader.claim.owner_instance == me.instance_id
+    claim = reader.claim
+    return claim.owner_instance == me.instance_id and claim.owned and reader.known
 
 
 def has_resigned(me: Me, consumer: Consumer, claim: Claim) -> bool:
@@ -281,16 +279,6 @@ def may_give_up(me: Me, consumer: Consumer) -> Forbidden | None:
 # --- what it sends --------------------------------------------------------------------------------
 
 
-def _headers(
-    epoch: int | None = None,
-    seen: int | None = None,
-    clock: int | None = None,
-    supersedes: int | None = None,
-    set_position: int | None = None,
-) -> Headers:
-    return Headers(True, epoch, seen, clock, supersedes, set_position)
-
-
 def can_certify(me: Me, consumer: Consumer) -> bool:
     """All of what it saw is certain. Spec: CanCertify.
 
@@ -303,7 +291,8 @@ def can_certify(me: Me, consumer: Consumer) -> bool:
 def _owner_headers(me: Me, consumer: Consumer, set_position: int | None = None) -> Headers:
     """Spec: OwnerHeaders."""
     certifies = can_certify(me, consumer)
-    return _headers(
+    return Headers(
+        True,
         epoch=consumer.known.epoch,
         seen=consumer.view - 1 if certifies else None,
         clock=consumer.known.clock_ms if certifies else None,
@@ -317,81 +306,45 @@ def supersedes_of(me: Me, consumer: Consumer) -> int | None:
     return known.epoch if known.owned and known.owner_client == me.client_id else None
 
 
+_Address: TypeAlias = tuple[int, int, str, str, str, str, Partition]
+
+
+def _address(me: Me, key: ClaimKey, unix_s: int) -> _Address:
+    """What every message about a claim begins with: version 1, when, by whom, about what."""
+    topic_partition = Partition(key.topic_partition)
+    return (1, unix_s, me.instance_id, me.client_id, key.group, key.topic, topic_partition)
+
+
 def claiming_partition_sent(me: Me, consumer: Consumer, key: ClaimKey, unix_s: int = 0) -> Send:
     """Spec: ClaimingPartitionSent."""
-    message = ClaimingPartition(
-        1,
-        unix_s,
-        me.instance_id,
-        me.client_id,
-        key.group,
-        key.topic,
-        Partition(key.topic_partition),
-    )
-    return Send(message, _headers(supersedes=supersedes_of(me, consumer)))
+    headers = Headers(True, supersedes=supersedes_of(me, consumer))
+    return Send(ClaimingPartition(*_address(me, key, unix_s)), headers)
 
 
 def heartbeat_sent(me: Me, consumer: Consumer, key: ClaimKey, unix_s: int = 0) -> Send:
     """Spec: HeartbeatSent."""
-    return Send(
-        Heartbeat(
-            1,
-            unix_s,
-            me.instance_id,
-            me.client_id,
-            key.group,
-            key.topic,
-            Partition(key.topic_partition),
-            offset_to_send(me, consumer),
-        ),
-        _owner_headers(me, consumer),
-    )
+    message = Heartbeat(*_address(me, key, unix_s), offset_to_send(me, consumer))
+    return Send(message, _owner_headers(me, consumer))
 
 
 def releasing_partition_sent(me: Me, consumer: Consumer, key: ClaimKey, unix_s: int = 0) -> Send:
     """Spec: ReleasingPartitionSent."""
-    return _release(me, key, unix_s, offset_to_send(me, consumer), _owner_headers(me, consumer))
+    message = ReleasingPartition(*_address(me, key, unix_s), offset_to_send(me, consumer))
+    return Send(message, _owner_headers(me, consumer))
 
 
 def position_sent(me: Me, consumer: Consumer, key: ClaimKey, target: int, unix_s: int = 0) -> Send:
     """An administrator's release says that it sets the position. Spec: PositionSent."""
-    headers = _owner_headers(me, consumer, set_position=target)
-    return _release(me, key, unix_s, Offset(target), headers)
-
-
-def _release(me: Me, key: ClaimKey, unix_s: int, offset: Offset, headers: Headers) -> Send:
-    return Send(
-        ReleasingPartition(
-            1,
-            unix_s,
-            me.instance_id,
-            me.client_id,
-            key.group,
-            key.topic,
-            Partition(key.topic_partition),
-            offset,
-        ),
-        headers,
-    )
+    message = ReleasingPartition(*_address(me, key, unix_s), Offset(target))
+    return Send(message, _owner_headers(me, consumer, set_position=target))
 
 
 def claiming_messages_sent(
     me: Me, consumer: Consumer, key: ClaimKey, offset: int, unix_s: int = 0
 ) -> Send:
     """Spec: ClaimingMessagesSent."""
-    return Send(
-        ClaimingMessages(
-            1,
-            unix_s,
-            me.instance_id,
-            me.client_id,
-            key.group,
-            key.topic,
-            Partition(key.topic_partition),
-            Offset(offset),
-        ),
-        _owner_headers(me, consumer),
-    )
+    message = ClaimingMessages(*_address(me, key, unix_s), Offset(offset))
+    return Send(message, _owner_headers(me, consumer))
 
 
 def release_group_sent(me: Me, group: str, expires_unix_s: int, unix_s: int = 0) -> Send:

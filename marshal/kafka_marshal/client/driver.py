@@ -28,21 +28,17 @@ from kafka_marshal.client.consumer import Consumer, Me, Mode
 from kafka_marshal.client.effects import Effect, Lost, Process, Send, Won
 from kafka_marshal.core.knowledge import Field
 from kafka_marshal.core.messages import ClaimingMessages, ClaimingPartition, Record
+from kafka_marshal.core.numbers import positive
 from kafka_marshal.core.state import ClaimKey
-
-
-def _positive(_: object, attribute: attrs.Attribute[int], value: int) -> None:
-    if value <= 0:
-        raise ValueError(f"{attribute.name} must be greater than 0, not {value!r}")
 
 
 @frozen
 class Timing:
     """How patient an instance is. All in milliseconds of its own clock."""
 
-    heartbeat_every_ms: int = field(default=60_000, validator=_positive)
+    heartbeat_every_ms: int = field(default=60_000, validator=positive)
     """Between two heartbeats; at most the rules' heartbeat interval, or the claim is lost."""
-    ask_again_after_ms: int = field(default=5_000, validator=_positive)
+    ask_again_after_ms: int = field(default=5_000, validator=positive)
     """After a request that was refused, or whose outcome nobody knows."""
 
 

@@ -7,12 +7,12 @@ the questions one can ask of them. It does not know how they change (`fenced`, `
 from __future__ import annotations
 
 import enum
-import math
 from decimal import Decimal
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
-import attrs
 from attrs import field, frozen
+
+from kafka_marshal.core.numbers import not_negative, positive_finite
 
 
 class ClaimKey(NamedTuple):
@@ -30,16 +30,6 @@ class RuleSet(enum.Enum):
     """The protocol we build: R1 to R9. Spec: FencedStep."""
     ORIGINAL = "original"
     """What the original Go Marshal does. Spec: OriginalStep."""
-
-
-def _positive_finite(_: object, attribute: attrs.Attribute[Any], value: float) -> None:
-    if not (value > 0 and math.isfinite(value)):
-        raise ValueError(f"{attribute.name} must be a finite number greater than 0, not {value!r}")
-
-
-def _not_negative(_: object, attribute: attrs.Attribute[Any], value: int) -> None:
-    if value < 0:
-        raise ValueError(f"{attribute.name} must be at least 0, not {value!r}")
 
 
 def milliseconds(seconds: float) -> float:
@@ -60,11 +50,11 @@ class Rules:
     """
 
     rule_set: RuleSet
-    heartbeat_interval_ms: float = field(default=60_000, validator=_positive_finite)
+    heartbeat_interval_ms: float = field(default=60_000, validator=positive_finite)
     """Owners send a heartbeat at least this often. The original's default is 60 s."""
-    pause_max_ms: int = field(default=24 * 3600 * 1000, validator=_positive_finite)
+    pause_max_ms: int = field(default=24 * 3600 * 1000, validator=positive_finite)
     """A longer pause is cut to this (R8), so that a reader knows how far back a pause can reach."""
-    clock_rewind_max_ms: int = field(default=60_000, validator=_not_negative)
+    clock_rewind_max_ms: int = field(default=60_000, validator=not_negative)
     """How far the broker's clock may step back when a partition gets a new leader. Only a reader
     that began in the middle asks, and only where no header tells it the clock (DefiniteWin)."""
 
