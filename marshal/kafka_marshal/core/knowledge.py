@@ -64,6 +64,7 @@ class Field(enum.Flag):
 
 NOTHING: Final = Field(0)
 EVERYTHING: Final = ~NOTHING
+"""There is one value of each flag, so `is` says as much as `==`, and sooner."""
 
 
 @frozen
@@ -132,7 +133,7 @@ def read_record(
 
     Spec: ReadRecord. Keeps: SuffixExact. Never raises.
     """
-    if reader.certain == EVERYTHING:
+    if reader.certain is EVERYTHING:
         claim, verdict = step(reader.claim, record, rules)
         # By position, as in `fenced`: this is what nearly every reader of a log does all the time.
         return (
