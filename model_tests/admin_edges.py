@@ -288,14 +288,19 @@ SENDING: Mapping[str, Callable[[], tuple[_May, _Sent, _After]]] = {
 
 
 def read_in_free_time(me: Me, before: Operation, what: Stored) -> Operation:
-    """Read a record that says for itself what is stale and whether the pause is over."""
+    """Read a record that says for itself what is stale and whether the pause is over.
+
+    A claim that had no record of its own has seen ReleaseGroups only, and they do not ask.
+    """
     record: Record = what.record
     key = admin.key_of(record)
     concerned = before.consumers if key is None else [key]
-    said = {each: as_said(before.consumers[each].known, what, me.rules) for each in concerned}
+    said = {each: as_said(consumer_of(before, each).known, what, me.rules) for each in concerned}
     after = admin.after_reading(me, _knowing(before, said), record)
     written = {
-        each: as_written(before.consumers[each].known, said[each], after.consumers[each].known)
+        each: as_written(
+            consumer_of(before, each).known, said[each], consumer_of(after, each).known
+        )
         for each in concerned
     }
     return _knowing(after, written)
@@ -304,8 +309,9 @@ def read_in_free_time(me: Me, before: Operation, what: Stored) -> Operation:
 def _knowing(state: Operation, claims: Mapping[ClaimKey, Any]) -> Operation:
     consumers = dict(state.consumers)
     for key, claim in claims.items():
-        reader = attrs.evolve(consumers[key].reader, claim=claim)
-        consumers[key] = attrs.evolve(consumers[key], reader=reader)
+        consumer = consumer_of(state, key)
+        reader = attrs.evolve(consumer.reader, claim=claim)
+        consumers[key] = attrs.evolve(consumer, reader=reader)
     return attrs.evolve(state, consumers=consumers)
 
 

@@ -7,34 +7,15 @@ operator is told is part of the state.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-import attrs
 import pytest
 
-from kafka_marshal import ClaimKey, Record
-from kafka_marshal.client import admin
-from kafka_marshal.client.consumer import (
-    Consumer,
-    Forbidden,
-    Me,
-    acts,
-    after_release,
-    releasing_partition_sent,
-)
-from kafka_marshal.client.effects import Send
-from kafka_marshal.client.operation import (
-    AdminForbidden,
-    Operation,
-    Phase,
-    Reason,
-    consumer_of,
-    remembering,
-)
-from kafka_marshal.core import work as core_work
-from kafka_marshal.core.work import NO_WORK, Work
+from kafka_marshal.client.consumer import Forbidden
+from kafka_marshal.client.operation import AdminForbidden, Phase, Reason
+from kafka_marshal.core.work import NO_WORK
 from model_tests import admin_edges
 from model_tests.admin_edges import Exported
+from model_tests.explorer import mistakes_of_admins
+from model_tests.explorer.substitutions import Replaced
 
 MODELS = ("MCSetPosition_OneAfterOther", "MCSetPosition_Lossy")
 """Small ones; `python -m model_tests.admin_edges` goes through all."""
@@ -82,75 +63,12 @@ def test_every_reason_of_an_administrator_against_is_given(exported: list[Export
     assert said >= {None, Forbidden.NOT_OWNER, Forbidden.RESIGNED, Forbidden.AWAITS_READ_BACK}
 
 
-# --- mutants --------------------------------------------------------------------------------------
-
-
-def one_is_enough(me: Me, operation: Operation) -> bool:
-    owned = [acts(me, consumer_of(operation, key)) for key in operation.targets]
-    return any(owned)
-
-
-def sent_is_set(me: Me, work: Work, key: ClaimKey) -> bool:
-    return work.by == me.instance_id and key in work.claimed
-
-
-def nothing_lands_late(me: Me, consumer: Consumer) -> bool:
-    return False
-
-
-def everything_may_land(me: Me, consumer: Consumer) -> bool:
-    return consumer.resigned is not None
-
-
-def stays_confident(me: Me, operation: Operation) -> bool:
-    return False
-
-
-def never_mind(work: Work) -> Work:
-    return NO_WORK
-
-
-def takes_its_time(me: Me, consumer: Consumer) -> bool:
-    return False
-
-
-def sets_wherever(me: Me, operation: Operation, key: ClaimKey) -> Send:
-    return releasing_partition_sent(me, consumer_of(operation, key), key)
-
-
-def forgets_what_it_waits_for(me: Me, operation: Operation, key: ClaimKey) -> Operation:
-    resigned = after_release(me, consumer_of(operation, key))
-    return attrs.evolve(remembering(operation, key, resigned), phase=Phase.SETTING)
-
-
-def every_release_sets(record: Record) -> bool:
-    return True
-
-
-MUTANTS: list[tuple[object, str, Callable[..., object]]] = [
-    (admin, "all_owned", one_is_enough),
-    (admin, "is_set", sent_is_set),
-    (admin, "write_may_land", nothing_lands_late),
-    (admin, "write_may_land", everything_may_land),
-    (admin, "paused_by_another", stays_confident),
-    (admin, "warning", never_mind),
-    (admin, "is_taken", takes_its_time),
-    (admin, "target_set", sets_wherever),
-    (admin, "after_setting_position", forgets_what_it_waits_for),
-    (core_work, "says_it_sets", every_release_sets),
-]
+MISTAKES = (*mistakes_of_admins.ADMINISTRATORS, *mistakes_of_admins.SLIPS)
 
 
 @pytest.mark.tlc
-@pytest.mark.parametrize(
-    ("module", "name", "mutant"), MUTANTS, ids=lambda part: getattr(part, "__name__", str(part))
-)
-def test_a_mutant_of_the_machine_takes_another_step(
-    exported: list[Exported],
-    monkeypatch: pytest.MonkeyPatch,
-    module: object,
-    name: str,
-    mutant: Callable[..., object],
-) -> None:
-    monkeypatch.setattr(module, name, mutant)
-    assert any(next(admin_edges.partings(each), None) for each in exported)
+@pytest.mark.parametrize("name", sorted({mistake.name for mistake in MISTAKES}))
+def test_a_mutant_of_the_machine_takes_another_step(exported: list[Exported], name: str) -> None:
+    mutant = Replaced(tuple(each for each in MISTAKES if each.name == name))
+    with mutant.made():
+        assert any(next(admin_edges.partings(each), None) for each in exported)

@@ -11,13 +11,17 @@ import pytest
 
 from kafka_marshal.core.invariants import Property
 from kafka_marshal.modelcheck import models
+from kafka_marshal.modelcheck.models import Kind
 from model_tests import edges
 from model_tests.explorer import (
     compare,
     configuration,
+    environment_of_admins,
     explore,
     mistakes,
+    mistakes_of_admins,
     properties,
+    properties_of_admins,
     substitutions,
     world,
 )
@@ -31,6 +35,7 @@ SMALL = (
     "MCRecords_FencedDeep",
     "MCSuffix_Joins",
     "MCSuffix_Clock",
+    "MCSetPosition_OneAfterOther",
 )
 EDGES_A_SECOND_MIN = 10_000
 """A tenth of what an idle core does, so that a busy one passes."""
@@ -44,7 +49,7 @@ def test_the_machines_give_the_graph_of_the_specification(name: str) -> None:
     assert compared.edges_per_second > EDGES_A_SECOND_MIN
 
 
-BROKEN = [m for m in models.read() if m.must_fail and compare.is_compared(m)]
+BROKEN = [m for m in models.read() if m.kind is Kind.BROKEN and compare.is_compared(m)]
 
 
 @pytest.mark.tlc
@@ -59,6 +64,10 @@ def test_the_properties_that_machines_can_break_have_been_seen_to_fail() -> None
         *(Property.AT_MOST_ONCE.value, Property.MUTEX.value, Property.NONE_SKIPPED.value),
         *(Property.REPROCESSING_BOUND.value, Property.RELEASE_REPEATS_NOTHING.value),
         *(Property.MONOTONE_POSITION.value, Property.MONOTONE_EPOCH.value, "SuffixExact"),
+        *(Property.WRITES_ALL_OR_NONE.value, Property.NEVER_HALF_SET_SILENTLY.value),
+        *(Property.LATER_PAUSE_WINS.value, Property.LOSER_IS_TOLD.value),
+        *(Property.NEXT_IS_WARNED.value, Property.PAUSE_HOLDS.value),
+        Property.SET_POSITION_STICKS.value,
     }
 
 
@@ -68,7 +77,10 @@ def test_every_mistake_that_the_specification_makes_too_is_explored() -> None:
         for model in BROKEN
         for mutant in substitutions.of(configuration.read(model.cfg)).machines
     }
-    assert explored >= {*mistakes.AS_SPECIFIED, *mistakes.READERS}
+    assert explored >= {
+        *(*mistakes.AS_SPECIFIED, *mistakes.READERS),
+        *mistakes_of_admins.AS_SPECIFIED,
+    }
 
 
 WITHOUT_A_PROPERTY = {
@@ -87,6 +99,30 @@ def test_a_machine_with_a_slip_gives_another_graph(name: str) -> None:
     model = edges.find(WITHOUT_A_PROPERTY[name])
     found = graph_with(mutant, model)
     assert (found.states, found.edges) != (model.states, model.edges)
+
+
+ADMINISTRATORS_WITHOUT_A_PROPERTY = {
+    "SetsWherever": "MCSetPosition_OneAfterOther",
+    "TakesItsTime": "MCSetPosition_OneAfterOther",
+    "EverythingMayLand": "MCSetPosition_Lossy",
+}
+
+
+@pytest.mark.tlc
+@pytest.mark.parametrize("name", ADMINISTRATORS_WITHOUT_A_PROPERTY)
+def test_an_administrator_with_a_slip_gives_another_graph(name: str) -> None:
+    [mutant] = [each for each in mistakes_of_admins.SLIPS if each.name == name]
+    model = edges.find(ADMINISTRATORS_WITHOUT_A_PROPERTY[name])
+    bounds = environment_of_admins.bounds(model)
+    found = explore.explore_bounds_of_admins(bounds, Replaced(machines=(mutant,)))
+    assert (found.states, found.edges) != (model.states, model.edges)
+
+
+def test_every_model_of_a_world_that_must_hold_can_be_explored() -> None:
+    cfgs = [configuration.read(model.cfg) for model in models.read() if not model.must_fail]
+    for cfg in cfgs:
+        if "World" in cfg.substituted:
+            substitutions.of(cfg)  # raises UnknownName
 
 
 def graph_with(mutant: HandMade, model: models.Model) -> explore.Graph:
@@ -126,3 +162,5 @@ def test_what_only_judges_or_exports_changes_no_graph() -> None:
 def test_every_invariant_that_is_judged_is_one_of_the_specification() -> None:
     known = {prop.value for prop in Property}
     assert known >= properties.JUDGED
+    reachable = {m.violates for m in models.read() if m.kind is Kind.REACHABILITY}
+    assert known | reachable >= properties_of_admins.JUDGED

@@ -62,8 +62,6 @@ def graphs(chosen: Sequence[Model], processes: int | None) -> list[str]:
         f"\n{equal} of {len(done)} are equal; {found:,} edges in {seconds:.0f} s, "
         f"{found / seconds:,.0f} a second"
     )
-    for name, reason in compare.left_out(chosen):
-        print(f"not explored: {name}: {reason}")
     return [f"{compared.name}: {compared.difference}" for compared in done if not compared.equal]
 
 

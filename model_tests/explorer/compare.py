@@ -5,7 +5,7 @@ TLC's figures are those of `spec/models.toml`, which `make spec` holds against T
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Set
 
 from attrs import frozen
 
@@ -13,17 +13,12 @@ from kafka_marshal.modelcheck.models import Kind, Model
 from model_tests.explorer import alone, configuration, explore, records, substitutions
 from model_tests.explorer.explore import Graph
 from model_tests.explorer.properties import JUDGED
+from model_tests.explorer.properties_of_admins import JUDGED as JUDGED_OF_ADMINS
 from model_tests.explorer.substitutions import UnknownName
 
 HEADING = (
     f"{'':42}{'TLC: states':>13}{'edges':>12}{'Python: states':>16}{'edges':>12}  equal  edges/s"
 )
-
-NOT_EXPLORED = {
-    "MCSetPosition": "an administrator of several claims has no explorer yet",
-    "MCOriginal": "the machine knows the fenced rules only",
-}
-"""Modules whose worlds the explorer does not have."""
 
 
 @frozen
@@ -78,20 +73,16 @@ class Compared:
 
 def is_compared(model: Model) -> bool:
     """It has a whole graph, or the Python makes its mistake and judges its property."""
-    if model.module.stem in NOT_EXPLORED:
-        return False
     if not model.must_fail:
         return True
-    if model.kind is not Kind.BROKEN or model.violates not in JUDGED:
+    if model.kind not in (Kind.BROKEN, Kind.REACHABILITY) or model.violates not in judged(model):
         return False
     return "World" in configuration.read(model.cfg).substituted and _is_known(model)
 
 
-def left_out(chosen: Sequence[Model]) -> Iterator[tuple[str, str]]:
-    """Models that have a whole graph and are not compared, and why."""
-    for model in chosen:
-        if not model.must_fail and model.module.stem in NOT_EXPLORED:
-            yield model.name, NOT_EXPLORED[model.module.stem]
+def judged(model: Model) -> Set[str]:
+    """The names of the properties that Python judges in a model."""
+    return JUDGED_OF_ADMINS if model.module.stem == "MCSetPosition" else JUDGED
 
 
 def _is_known(model: Model) -> bool:
@@ -106,6 +97,7 @@ def _is_known(model: Model) -> bool:
 EXPLORERS: Mapping[str, Callable[[Model], Graph]] = {
     "MCRecords": records.explore,
     "MCMachine": alone.explore,
+    "MCSetPosition": explore.explore_admins,
 }
 """By module; every other one is a world of `Marshal.tla`."""
 

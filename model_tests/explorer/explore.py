@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol
 
 from attrs import field, frozen
 
 from kafka_marshal.modelcheck.models import Model
-from model_tests.explorer import configuration, substitutions, world
+from model_tests.explorer import configuration, environment_of_admins, substitutions, world
 from model_tests.explorer.environment import Environment
+from model_tests.explorer.environment_of_admins import BoundsOfAdmins, EnvironmentOfAdmins
 from model_tests.explorer.parts import State
 from model_tests.explorer.properties import Judges
+from model_tests.explorer.properties_of_admins import JudgesOfAdmins
 from model_tests.explorer.world import Bounds
 
 
@@ -52,25 +55,74 @@ def explore_bounds(
     invariants: Sequence[str] = (),
 ) -> Graph:
     """The graph of one world, up to the first state that breaks one of these invariants."""
+
+    def begun() -> tuple[Environment, Judges]:
+        environment = Environment(bounds)
+        return environment, Judges(environment, invariants)
+
+    return all_states(begun, replaced)
+
+
+def explore_admins(model: Model) -> Graph:
+    """The graph of one model of `SetPosition.tla`, by the Python machines."""
+    cfg = configuration.read(model.cfg)
+    promised = (*cfg.names("INVARIANTS"), *cfg.names("PROPERTIES"))
+    bounds = environment_of_admins.bounds(model)
+    return explore_bounds_of_admins(bounds, substitutions.of(cfg), promised)
+
+
+def explore_bounds_of_admins(
+    bounds: BoundsOfAdmins,
+    replaced: substitutions.Replaced,
+    promised: Sequence[str] = (),
+) -> Graph:
+    """The graph of one world, up to the first state that breaks one of these properties."""
+
+    def begun() -> tuple[EnvironmentOfAdmins, JudgesOfAdmins]:
+        environment = EnvironmentOfAdmins(bounds)
+        return environment, JudgesOfAdmins(environment, promised)
+
+    return all_states(begun, replaced)
+
+
+class Steps(Protocol):
+    """An environment: where it begins, and what can follow."""
+
+    def initial(self) -> State:
+        """Spec: Init."""
+
+    def successors(self, state: State) -> list[State]:
+        """Every state that can follow, once for each way. Spec: Next."""
+
+
+class Judging(Protocol):
+    """The properties of one model."""
+
+    def broken(self, state: State) -> Iterable[str]:
+        """The names of those that this state breaks."""
+
+
+def all_states(
+    begun: Callable[[], tuple[Steps, Judging]], replaced: substitutions.Replaced
+) -> Graph:
+    """The graph of an environment, up to the first state that breaks a property."""
     started = time.monotonic()
     collects = gc.isenabled()
     gc.disable()  # what is made here stays until the end
     try:
         with replaced.made():
-            return _explore(bounds, replaced, invariants, started)
+            return _all_states(*begun(), replaced, started)
     finally:
         if collects:
             gc.enable()
 
 
-def _explore(
-    bounds: Bounds,
+def _all_states(
+    environment: Steps,
+    judges: Judging,
     replaced: substitutions.Replaced,
-    invariants: Sequence[str],
     started: float,
 ) -> Graph:
-    environment = Environment(bounds)
-    judges = Judges(environment, invariants)
     initial = environment.initial()
     seen: set[State] = {initial}
     frontier, edges, depth = [initial], 0, 0

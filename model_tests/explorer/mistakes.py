@@ -2,7 +2,8 @@
 
 Those of `AS_SPECIFIED` and `READERS` are the mistakes that configurations in `spec/` make: the
 explorer finds the same property broken after as many states as TLC. `SLIPS` are seen in the edges
-that TLC exports: the machine does something else there.
+that TLC exports: the machine does something else there. Those of administrators are in
+`mistakes_of_admins`.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from typing import Any
 
 import attrs
 
@@ -26,7 +27,7 @@ from kafka_marshal import (
 from kafka_marshal.client import consumer as machine
 from kafka_marshal.client.consumer import Consumer, Forbidden, Me
 from kafka_marshal.core import fenced
-from model_tests.explorer import environment, mistakes
+from model_tests.explorer import environment, mistakes, mistakes_of_admins
 from model_tests.explorer.configuration import Configuration
 from model_tests.explorer.environment import Environment
 from model_tests.explorer.instance import looks_claimable
@@ -169,9 +170,23 @@ MACHINES: Mapping[tuple[str, str], tuple[HandMade, ...]] = {
     ("DefiniteWin", "WinsWithoutPause"): _mutant("WinsWithoutPause"),
     ("DefiniteWin", "WinsOverRequests"): _mutant("WinsOverRequests"),
     ("DefiniteWin", "WinsAtTwoIntervals"): _mutant("WinsAtTwoIntervals"),
+    ("AllOwned", "OwnsOne"): (mistakes_of_admins.OWNS_ONE,),
+    ("IsSet", "SentIsSet"): mistakes_of_admins.SENT_IS_SET,
+    ("WriteMayLand", "NothingLandsLate"): (mistakes_of_admins.NOTHING_LANDS_LATE,),
+    ("PausedByAnother", "StaysConfident"): (mistakes_of_admins.STAYS_CONFIDENT,),
+    ("Warning", "NeverMind"): (mistakes_of_admins.NEVER_MIND,),
+    ("Freed", "KeepsOwner"): mistakes_of_admins.KEEPS_OWNER,
+    ("IsPaused", "Waived"): (mistakes_of_admins.IGNORES_PAUSE,),
 }
 """Substitutions that change what a record does, or what an instance may do: what is replaced here
 in the place of what is replaced there. Most of them are mistakes, of models that must fail."""
+
+TOGETHER: Mapping[frozenset[tuple[str, str]], tuple[HandMade, ...]] = {
+    frozenset((guard, "Waived") for guard in ("Superseded", "NobodyOwns", "Forged")): (
+        mistakes_of_admins.ANYBODY_MAY,
+    ),
+}
+"""Substitutions that have a counterpart only where a cfg makes all of them."""
 
 
 def only_a2_is_late(world: Environment, state: State) -> bool:
@@ -213,13 +228,20 @@ def loses_no_grant(world: Environment, before: State, after: State) -> bool:
     return not cut or not moved
 
 
-CONSTRAINTS: Mapping[str, Callable[[Environment, State], bool]] = {
+def x_pauses_first(world: object, state: State) -> bool:
+    """Spec: XPausesFirst, of administrators that differ in nothing but their targets."""
+    pauses = state[0].pauses
+    return not pauses or bool(pauses[0].by == "x1")
+
+
+CONSTRAINTS: Mapping[str, Callable[[Any, State], bool]] = {
     "AdminReadsNothing": admin_reads_nothing,
     "EverybodyIsPrompt": everybody_is_prompt,
     "OnlyA2IsLate": only_a2_is_late,
     "StrangersRememberNothing": strangers_remember_nothing,
+    "XPausesFirst": x_pauses_first,
 }
-ACTION_CONSTRAINTS: Mapping[str, Callable[[Environment, State, State], bool]] = {
+ACTION_CONSTRAINTS: Mapping[str, Callable[[Any, State, State], bool]] = {
     "LosesNoGrant": loses_no_grant,
 }
 
@@ -237,7 +259,7 @@ class Replaced:
         """Some states that could follow are not explored."""
         return bool(self.constraints or self.action_constraints)
 
-    def stays(self, world: Environment, before: State, after: State) -> bool:
+    def stays(self, world: object, before: State, after: State) -> bool:
         """A state that is explored."""
         return all(CONSTRAINTS[name](world, after) for name in self.constraints) and all(
             ACTION_CONSTRAINTS[name](world, before, after) for name in self.action_constraints
@@ -264,7 +286,13 @@ def shaping(cfg: Configuration) -> list[str]:
 
 def of(cfg: Configuration) -> Replaced:
     """The counterparts of what a cfg names; raises UnknownName for what has none."""
-    pairs = [pair for pair in cfg.substituted.items() if pair[0] not in OWN_ROOM | ONLY_JUDGES]
+    pairs = [
+        pair
+        for pair in cfg.substituted.items()
+        if pair[0] not in OWN_ROOM | ONLY_JUDGES or pair in MACHINES
+    ]
+    together = [all_of for all_of in TOGETHER if all_of <= set(pairs)]
+    pairs = [pair for pair in pairs if not any(pair in all_of for all_of in together)]
     constraints = cfg.names("CONSTRAINTS")
     actions = [name for name in cfg.names("ACTION_CONSTRAINTS") if name not in ONLY_EXPORTS]
     unknown = [" <- ".join(pair) for pair in pairs if pair not in MACHINES]
@@ -274,4 +302,5 @@ def of(cfg: Configuration) -> Replaced:
     if unknown:
         raise UnknownName(", ".join(unknown))
     machines = tuple(each for pair in pairs for each in MACHINES[pair])
+    machines += tuple(each for all_of in together for each in TOGETHER[all_of])
     return Replaced(machines, constraints, tuple(actions))

@@ -92,7 +92,7 @@ class Bounds:
 def bounds(model: Model) -> Bounds:
     """The bounds of a model; TLC runs once for each module."""
     cfg = configuration.read(model.cfg)
-    world = _worlds(model.module)[cfg.substituted["World"]]
+    world = _world(values(model.module)[cfg.substituted["World"]])
     return Bounds(model.name, world, fold(cfg, world))
 
 
@@ -117,8 +117,8 @@ def fold(cfg: Configuration, world: World) -> Fold:
 
 
 @functools.cache
-def _worlds(module: Path) -> Mapping[str, World]:
-    """Every world that a cfg of a module names, by its name."""
+def values(module: Path) -> Mapping[str, Mapping[str, Any]]:
+    """Every world that a cfg of a module names, by its name, as TLC evaluates it."""
     cfgs = [configuration.read(m.cfg) for m in models.read() if m.module == module]
     names = sorted({cfg.substituted["World"] for cfg in cfgs})
     with tempfile.TemporaryDirectory(prefix="worlds-") as desk:
@@ -138,7 +138,7 @@ def _worlds(module: Path) -> Mapping[str, World]:
             asked, cfg, folder / "worlds.tsv", check_deadlock=False, libraries=libraries
         )
         rows = [row for row in made.read() if isinstance(row, tuple)]
-    return {str(name): _world(from_tla.fields(value)) for name, value in rows}
+    return {str(name): from_tla.fields(value) for name, value in rows}
 
 
 def _world(given: Mapping[str, Any]) -> World:
