@@ -45,6 +45,7 @@ def milliseconds(seconds: float) -> float:
 class Rules:
     """A rule set and its two durations. Use `FENCED` or `ORIGINAL`, and `attrs.evolve` for others.
 
+    >>> import attrs
     >>> attrs.evolve(FENCED, heartbeat_interval_ms=4000).stale_after_ms
     8000
     """
