@@ -3,27 +3,22 @@
 Those of `AS_SPECIFIED` and `READERS` are the mistakes that configurations in `spec/` make: the
 explorer finds the same property broken after as many states as TLC. `SLIPS` are seen in the edges
 that TLC exports: the machine does something else there. Those of administrators are in
-`mistakes_of_admins`.
+`mistakes_of_admins`. A mistake that walks notice too is made by `mutants.walked`.
 """
 
 from __future__ import annotations
 
 import attrs
 
-from kafka_marshal import ClaimingMessages, Headers, Record, Rules, Verdict
+from kafka_marshal import ClaimingMessages, Record, Rules, Verdict
 from kafka_marshal.client import consumer as machine
 from kafka_marshal.client.consumer import Consumer, Forbidden, Me
 from kafka_marshal.core import knowledge
 from kafka_marshal.core.knowledge import Field, Reader
 from kafka_marshal.core.messages import Offset
 from kafka_marshal.core.state import Claim
+from model_tests.mutants import walked
 from model_tests.mutants.hand_made import HandMade
-
-
-def grants_itself(me: Me, consumer: Consumer, offset: int) -> Consumer:
-    """Spec: GrantsItself."""
-    more = range(consumer.known.position, offset)
-    return attrs.evolve(consumer, granted=machine._together(consumer.granted, more))
 
 
 def grants_what_was_asked(me: Me, before: Reader, record: Record, verdict: Verdict | None) -> range:
@@ -34,29 +29,9 @@ def grants_what_was_asked(me: Me, before: Reader, record: Record, verdict: Verdi
     return range(0)
 
 
-def by_client(me: Me, reader: Reader) -> bool:
-    """Spec: BelievesByClient."""
-    return reader.known and reader.claim.owned and reader.claim.owner_client == me.client_id
-
-
 def commits_ahead(me: Me, consumer: Consumer) -> Offset:
     """Spec: CommitsAhead, of worlds with two messages."""
     return Offset(min(consumer.next + 1, 2))
-
-
-def never_resigned(me: Me, consumer: Consumer, claim: Claim) -> bool:
-    """Spec: NeverResigned."""
-    return False
-
-
-def in_any_window(me: Me, consumer: Consumer) -> bool:
-    """Spec: InAnyWindow."""
-    return True
-
-
-def certifies_always(me: Me, consumer: Consumer) -> bool:
-    """Spec: CertifiesAlways."""
-    return me.certifies
 
 
 AS_SPECIFIED: tuple[HandMade, ...] = (
@@ -65,7 +40,7 @@ AS_SPECIFIED: tuple[HandMade, ...] = (
         "R4: asking is taken for being granted",
         machine,
         "after_claiming_messages",
-        grants_itself,
+        walked.grants_itself,
     ),
     HandMade(
         "GrantsWhatWasAsked",
@@ -79,7 +54,7 @@ AS_SPECIFIED: tuple[HandMade, ...] = (
         "R2: it believes by its client id",
         machine,
         "owns",
-        by_client,
+        walked.believes_by_client,
     ),
     HandMade(
         "CommitsAhead",
@@ -93,15 +68,15 @@ AS_SPECIFIED: tuple[HandMade, ...] = (
         "R7: it acts on after its release was sent",
         machine,
         "has_resigned",
-        never_resigned,
+        walked.never_resigned,
     ),
-    HandMade("NoWindow", "R5: no window", machine, "in_window", in_any_window),
+    HandMade("NoWindow", "R5: no window", machine, "in_window", walked.in_any_window),
     HandMade(
         "CertifiesAlways",
         "it certifies a position that it does not know",
         machine,
         "can_certify",
-        certifies_always,
+        walked.certifies_always,
     ),
 )
 """Mistakes that break a property, as the specification says."""
@@ -109,7 +84,6 @@ AS_SPECIFIED: tuple[HandMade, ...] = (
 
 _may_claim = machine.may_claim
 _after_read = machine.after_read
-_owner_headers = machine._owner_headers
 
 
 def asks_again(me: Me, consumer: Consumer) -> Forbidden | None:
@@ -125,18 +99,12 @@ def never_read_back(me: Me, consumer: Consumer, record: Record) -> Consumer:
 
 def one_too_far(me: Me, consumer: Consumer) -> bool:
     """R5: the window is one message too long."""
-    return consumer.next <= consumer.known.position + me.window
+    return consumer.next <= machine.floor(me, consumer.reader) + me.window
 
 
 def only_the_position(me: Me, consumer: Consumer) -> Offset:
     """The end of what was granted is forgotten, and so is what ALO processed."""
     return Offset(consumer.known.position)
-
-
-def sees_too_much(me: Me, consumer: Consumer, set_position: int | None = None) -> Headers:
-    """`seen` names the next record in the place of the last one read."""
-    headers = _owner_headers(me, consumer, set_position)
-    return attrs.evolve(headers, seen=None if headers.seen is None else headers.seen + 1)
 
 
 def position_at_any_price(me: Me, consumer: Consumer) -> Forbidden | None:
@@ -145,16 +113,6 @@ def position_at_any_price(me: Me, consumer: Consumer) -> Forbidden | None:
     return _may_claim(
         me, attrs.evolve(consumer, reader=attrs.evolve(consumer.reader, certain=certain))
     )
-
-
-def never_lost(me: Me, acted_before: bool, after: Reader) -> bool:
-    """It never notices that its client id is used twice."""
-    return False
-
-
-def names_nobody(me: Me, consumer: Consumer) -> int | None:
-    """R1b: the tenure that it means to end is not named."""
-    return None
 
 
 def remembers_nothing(me: Me, consumer: Consumer) -> Consumer:
@@ -173,7 +131,9 @@ SLIPS: tuple[HandMade, ...] = (
         "offset_to_send",
         only_the_position,
     ),
-    HandMade("SeesTooMuch", "`seen` is one too high", machine, "_owner_headers", sees_too_much),
+    HandMade(
+        "SeesTooMuch", "`seen` is one too high", machine, "_owner_headers", walked.sees_too_much
+    ),
     HandMade(
         "PositionAtAnyPrice",
         "AMO: it claims without the position",
@@ -186,14 +146,14 @@ SLIPS: tuple[HandMade, ...] = (
         "it takes turns with its own client id",
         machine,
         "lost_to_own_client",
-        never_lost,
+        walked.never_lost,
     ),
     HandMade(
         "NamesNobody",
         "R1b: a restart that names no tenure",
         machine,
         "supersedes_of",
-        names_nobody,
+        walked.supersedes_nothing,
     ),
     HandMade(
         "ProcessesForEver",
@@ -221,26 +181,9 @@ def epoch_and_a_while(reader: Reader, record: Record) -> bool:
     return reader.reached is not None
 
 
-def seen_anything(reader: Reader, record: Record) -> bool:
-    """Spec: SeenAnything."""
-    return knowledge._says_what_it_saw(record)
-
-
-def seen_almost_all(reader: Reader, record: Record) -> bool:
-    """Spec: SeenAlmostAll."""
-    seen = record.headers.seen
-    undecided = -1 if reader.undecided is None else reader.undecided
-    return seen_anything(reader, record) and seen is not None and seen >= undecided - 1
-
-
 def _silent_ms(reader: Reader, claim: Claim) -> int:
     assert reader.head_ms is not None
     return claim.clock_ms - knowledge._highest(reader.head_ms, reader.alive_ms)
-
-
-def wins_without_pause(reader: Reader, claim: Claim, rules: Rules) -> bool:
-    """Spec: WinsWithoutPause."""
-    return _silent_ms(reader, claim) > rules.stale_after_ms
 
 
 def _no_pause_left(reader: Reader, claim: Claim, rules: Rules) -> bool:
@@ -267,9 +210,13 @@ DEFINITE_WIN = knowledge, "_definite_win"
 READERS: tuple[HandMade, ...] = (
     HandMade("EpochOnly", "the epoch certifies", *CERTIFIES, epoch_certifies),
     HandMade("EpochAndAWhile", "the epoch certifies, twice", *CERTIFIES, epoch_and_a_while),
-    HandMade("SeenAnything", "`seen` certifies, whatever came after", *CERTIFIES, seen_anything),
-    HandMade("SeenAlmostAll", "`seen` one record too early", *CERTIFIES, seen_almost_all),
-    HandMade("WinsWithoutPause", "silence wins, pause or not", *DEFINITE_WIN, wins_without_pause),
+    HandMade(
+        "SeenAnything", "`seen` certifies, whatever came after", *CERTIFIES, walked.seen_anything
+    ),
+    HandMade("SeenAlmostAll", "`seen` one record too early", *CERTIFIES, walked.seen_almost_all),
+    HandMade(
+        "WinsWithoutPause", "silence wins, pause or not", *DEFINITE_WIN, walked.wins_without_pause
+    ),
     HandMade("WinsOverRequests", "requests are no signs", *DEFINITE_WIN, wins_over_requests),
     HandMade("WinsAtTwoIntervals", "exactly twice is silent", *DEFINITE_WIN, wins_at_two_intervals),
 )

@@ -1,7 +1,7 @@
 """Hand-made mutants that take a whole walk to notice: of machines, of late readers, of the reducer.
 
 No single step shows them. Names are those of the configurations in `spec/` where the same mistake
-is made there.
+is made there (`Spec:` names its operator); the explorer makes those mistakes by the same functions.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ _grant: Callable[..., tuple[Claim, Verdict]] = fenced.claiming_messages
 
 
 def grants_itself(me: Me, consumer: Consumer, offset: int) -> Consumer:
+    """Spec: GrantsItself."""
     more = range(consumer.known.position, offset)
     return attrs.evolve(consumer, granted=machine._together(consumer.granted, more))
 
@@ -48,14 +49,17 @@ def takes_doubtful_grants(me: Me, before: Reader, record: Record, verdict: Verdi
 
 
 def believes_by_client(me: Me, reader: Reader) -> bool:
+    """Spec: BelievesByClient."""
     return reader.known and reader.claim.owned and reader.claim.owner_client == me.client_id
 
 
 def never_resigned(me: Me, consumer: Consumer, claim: Claim) -> bool:
+    """Spec: NeverResigned."""
     return False
 
 
 def in_any_window(me: Me, consumer: Consumer) -> bool:
+    """Spec: InAnyWindow."""
     return True
 
 
@@ -77,6 +81,7 @@ def commits_ahead(me: Me, consumer: Consumer) -> Offset:
 
 
 def certifies_always(me: Me, consumer: Consumer) -> bool:
+    """Spec: CertifiesAlways."""
     return me.certifies
 
 
@@ -112,12 +117,14 @@ def grant_is_no_sign_of_life(claim: Claim, *rest: object) -> tuple[Claim, Verdic
 
 
 def seen_anything(reader: Reader, record: Record) -> bool:
+    """Spec: SeenAnything."""
     return knowledge._says_what_it_saw(record)
 
 
 def seen_almost_all(reader: Reader, record: Record) -> bool:
-    last = knowledge._highest(reader.undecided)
-    return knowledge._says_what_it_saw(record) and (record.headers.seen or 0) >= last - 1
+    """Spec: SeenAlmostAll."""
+    last, seen = knowledge._highest(reader.undecided), record.headers.seen
+    return seen_anything(reader, record) and seen is not None and seen >= last - 1
 
 
 def never_certified(reader: Reader, record: Record) -> bool:
@@ -125,6 +132,7 @@ def never_certified(reader: Reader, record: Record) -> bool:
 
 
 def wins_without_pause(reader: Reader, claim: Claim, rules: Rules) -> bool:
+    """Spec: WinsWithoutPause."""
     alive_ms = knowledge._highest(reader.head_ms, reader.alive_ms)
     return claim.clock_ms - alive_ms > rules.stale_after_ms
 
