@@ -84,6 +84,12 @@ def test_a_mutant_that_nobody_notices_is_said() -> None:
     assert wrong == ["Blind: Fenced does not notice", "Blind: nothing kills it"]
 
 
+def test_the_table_says_what_tells_a_mistake_that_no_property_forbids() -> None:
+    rows, wrong = table.of_hand_made("machines", walked.HARMLESS)
+    assert {row.killed_by for row in rows} == {"no property, Consumer (TLC's rows)"}
+    assert wrong == []
+
+
 CHANGE = Change("core.fenced.is_stale", "a > b", "a >= b")
 OTHER = Change("core.fenced.is_stale", "a > b", "a < b")
 

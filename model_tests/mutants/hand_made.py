@@ -24,7 +24,8 @@ class Killer(enum.Enum):
     WALK = "walk"
     """A property of whole runs, over walks of machines."""
     VALIDATOR = "validator"
-    """The validator refuses a trace of it."""
+    """The validator of runs, which is right, over a recorded run of a fleet that is not: what the
+    guard protects that stands against the first event that no behaviour explains (`recorded`)."""
 
 
 @attrs.frozen
@@ -48,7 +49,7 @@ class HandMade:
     """The function or constant of the module that is replaced."""
     instead: object
     killed_by: tuple[Kill, ...] = ()
-    """Nothing: no property forbids it. It is still not the protocol, and TLC's triples say so."""
+    """Nothing: no property forbids it. It is still not the protocol, and TLC's rows say so."""
 
     def killers(self, killer: Killer) -> tuple[Property, ...]:
         """The properties by which this killer must notice."""
@@ -73,6 +74,11 @@ def step(*breaks: Property) -> tuple[Kill, ...]:
 def walk(*breaks: Property) -> tuple[Kill, ...]:
     """Each of these properties must notice, over a walk."""
     return tuple(Kill(each, Killer.WALK) for each in breaks)
+
+
+def validated(*breaks: Property) -> tuple[Kill, ...]:
+    """Each of these properties must notice, in the validator's words, over a recorded run."""
+    return tuple(Kill(each, Killer.VALIDATOR) for each in breaks)
 
 
 def having(killer: Killer, mutants: Sequence[HandMade]) -> list[HandMade]:

@@ -57,7 +57,11 @@ def of_the_specification() -> list[Row]:
 
 
 def of_hand_made(where: str, mutants: Iterable[HandMade]) -> tuple[list[Row], list[str]]:
-    """A row a mutant, and a sentence about each that a property should have noticed."""
+    """A row a mutant, and a sentence about each that a property should have noticed.
+
+    Where no property forbids a mistake, the row says so: it is told from the right ones by the
+    answers that TLC exported, and by nothing else here.
+    """
     rows: list[Row] = []
     wrong: list[str] = []
     for mutant in mutants:
@@ -69,7 +73,10 @@ def of_hand_made(where: str, mutants: Iterable[HandMade]) -> tuple[list[Row], li
         if where == "reducer" and judges.disagrees(mutant, triples.read()):
             by.append("Step (triples)")
         if where == "machines":
-            by += [f"{name} (rows)" for name in sorted(judges.differs(mutant, machines.read()))]
+            rows_of = sorted(judges.differs(mutant, machines.read()))
+            by += [f"{name} (TLC's rows)" for name in rows_of]
+        if by and not mutant.killed_by:
+            by.insert(0, "no property")
         if not by:
             wrong.append(f"{mutant.name}: nothing kills it")
         rows.append(Row(where, mutant.name, mutant.about, ", ".join(by) or "NOTHING"))

@@ -18,7 +18,7 @@ from kafka_marshal.core.invariants import Property
 from kafka_marshal.core.knowledge import Field, Reader
 from kafka_marshal.core.messages import Headers, Offset
 from kafka_marshal.core.state import Rules
-from model_tests.mutants.hand_made import HandMade, walk
+from model_tests.mutants.hand_made import HandMade, validated, walk
 
 P = Property
 
@@ -162,7 +162,7 @@ MACHINE: tuple[HandMade, ...] = (
         machine,
         "after_claiming_messages",
         grants_itself,
-        walk(P.AT_MOST_ONCE),
+        walk(P.AT_MOST_ONCE) + validated(P.AT_MOST_ONCE),
     ),
     HandMade(
         "TakesAnyGrant",
@@ -170,7 +170,7 @@ MACHINE: tuple[HandMade, ...] = (
         machine,
         "grant_read",
         takes_any_grant,
-        walk(P.AT_MOST_ONCE),
+        walk(P.AT_MOST_ONCE) + validated(P.AT_MOST_ONCE),
     ),
     HandMade(
         "BelievesByClient",
@@ -178,7 +178,7 @@ MACHINE: tuple[HandMade, ...] = (
         machine,
         "owns",
         believes_by_client,
-        walk(P.MUTEX),
+        walk(P.MUTEX) + validated(P.MUTEX),
     ),
     HandMade(
         "OwnClocks",
@@ -194,7 +194,7 @@ MACHINE: tuple[HandMade, ...] = (
         machine,
         "has_resigned",
         never_resigned,
-        walk(P.RELEASE_REPEATS_NOTHING),
+        walk(P.RELEASE_REPEATS_NOTHING) + validated(P.RELEASE_REPEATS_NOTHING),
     ),
     HandMade(
         "WindowIgnored",
@@ -202,7 +202,7 @@ MACHINE: tuple[HandMade, ...] = (
         machine,
         "in_window",
         in_any_window,
-        walk(P.REPROCESSING_BOUND),
+        walk(P.REPROCESSING_BOUND) + validated(P.REPROCESSING_BOUND),
     ),
     HandMade(
         "StartsWhereItWas",
@@ -210,7 +210,7 @@ MACHINE: tuple[HandMade, ...] = (
         machine,
         "after_fold",
         starts_where_it_was,
-        walk(P.REPROCESSING_BOUND),
+        walk(P.REPROCESSING_BOUND) + validated(P.NONE_SKIPPED),
     ),
     HandMade(
         "CommitsOneAhead",
@@ -218,7 +218,7 @@ MACHINE: tuple[HandMade, ...] = (
         machine,
         "offset_to_send",
         commits_ahead,
-        walk(P.NONE_SKIPPED),
+        walk(P.NONE_SKIPPED) + validated(P.FENCED),
     ),
     HandMade(
         "CertifiesWithoutPosition",
@@ -234,7 +234,7 @@ MACHINE: tuple[HandMade, ...] = (
         machine,
         "_owner_headers",
         sees_too_much,
-        walk(P.SUFFIX_EXACT),
+        walk(P.SUFFIX_EXACT) + validated(P.FENCED),
     ),
     HandMade(
         "AnotherClock",
@@ -242,7 +242,7 @@ MACHINE: tuple[HandMade, ...] = (
         machine,
         "_owner_headers",
         another_clock,
-        walk(P.SUFFIX_EXACT),
+        walk(P.SUFFIX_EXACT) + validated(P.FENCED),
     ),
 )
 """Mistakes of a consumer that break a promise."""
