@@ -113,7 +113,8 @@ class Desk:
         """Time passes, and everybody's timer goes off when it should, never twice for nothing."""
         self.now_ms = until_ms
         for name, one in self.administrators.items():
-            if one.next_timer_ms is not None and one.next_timer_ms <= until_ms:
+            due_ms = one.next_timer_ms
+            if due_ms is not None and due_ms <= until_ms:
                 effects = one.timer(until_ms)
                 again_ms = one.next_timer_ms
                 assert effects or again_ms is None or again_ms > until_ms, f"{name} is kept busy"

@@ -383,6 +383,12 @@ def test_a_claim_that_is_seen_late_has_the_groups_pauses_behind_it() -> None:
             assert consumer_of(one.operation, third) == attrs.evolve(alone, view=record.offset + 1)
 
 
+def test_an_administrator_begins_to_read_where_it_was_told() -> None:
+    operation = administrator("x1", first=4).operation
+    assert operation.view == 4
+    assert consumer_of(operation, ONE) == Consumer.beginning_at(4)
+
+
 def test_patience_is_counted_in_positive_milliseconds() -> None:
     with pytest.raises(ValueError, match="pause_ms must be greater than 0"):
         attrs.evolve(PATIENCE, pause_ms=0)
