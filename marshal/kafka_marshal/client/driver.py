@@ -179,7 +179,6 @@ class Driver:
         consumer = self.consumer
         self._handed_over = self._told_offset = consumer.next
         self._request = None
-        self._patient_until_ms = 0
         assert consumer.known.epoch is not None
         known = Field.POSITION in consumer.reader.certain
         position = moves.floor(self.me, consumer.reader)
