@@ -1,7 +1,9 @@
 """A finding in the making: records gather on a case until its story is over.
 
 This room counts and keeps proofs. It does not know what any code means; the observer that opens a
-case also writes its sentence.
+case also writes its sentence. A replay may be put aside in the middle and taken up again, so what
+writes the sentence must pickle: a function of a module with what it needs (`functools.partial`),
+never a closure.
 """
 
 from __future__ import annotations
@@ -31,6 +33,7 @@ class Case:
     instance: str | None
     client: str | None
     sentence: Callable[[Case], str]
+    """Told when the story is over. It pickles."""
     background: list[Sighting] = field(factory=list)
     severity: str | None = None
     """None: the catalogue's."""

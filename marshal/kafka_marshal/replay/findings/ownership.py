@@ -7,7 +7,10 @@ owner; under the fenced rules it is refused, and the finding says from what the 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Final
+
+from attrs import frozen
 
 from kafka_marshal.core import original
 from kafka_marshal.core.messages import (
@@ -18,7 +21,7 @@ from kafka_marshal.core.messages import (
 )
 from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.core.verdicts import Accepted, Refused
-from kafka_marshal.replay.events import Event, Sighting
+from kafka_marshal.replay.events import Event, Sighting, Tenure
 from kafka_marshal.replay.findings.cases import Case, Cases
 from kafka_marshal.replay.findings.observer import End
 from kafka_marshal.replay.rows import Row
@@ -89,7 +92,6 @@ class Thefts:
             pair = frozenset({event.message.instance_id, event.before.owner_instance})
             self._cases.add((event.key, pair), event.key, event.sighting, lambda: _theft(event))
         elif takes_without_claim(event):
-            where = claim_name(event.key)
             self._cases.add(
                 (event.key, sender),
                 event.key,
@@ -98,12 +100,7 @@ class Thefts:
                     "heartbeat_without_claim",
                     event.key,
                     sender,
-                    lambda case: (
-                        f"{who(*sender)} became the owner of {where} by a bare heartbeat at "
-                        f"offset {case.first_seen.offset} "
-                        f"({clock(case.first_seen.clock_ms)}){_late(case.first_seen)}: "
-                        f"it had not claimed it and no live consumer owned it."
-                    ),
+                    partial(_without_claim, event.key),
                     sightings(event.tenure.last if event.tenure else None),
                 ),
             )
@@ -117,34 +114,48 @@ class Thefts:
         return self._cases.at_the_end()
 
 
+def _without_claim(key: ClaimKey, case: Case) -> str:
+    first = case.first_seen
+    return (
+        f"{who(case.instance, case.client)} became the owner of {claim_name(key)} by a bare "
+        f"heartbeat at offset {first.offset} ({clock(first.clock_ms)}){_late(first)}: "
+        f"it had not claimed it and no live consumer owned it."
+    )
+
+
 def _theft(event: Event) -> Case:
     victim = event.tenure
     sender = event.message.instance_id, event.message.client_id
     robbed = who(event.before.owner_instance, event.before.owner_client)
-    where = claim_name(event.key)
-
-    def sentence(case: Case) -> str:
-        first = case.first_seen
-        told = (
-            f"{who(*sender)} stole {where} from {robbed} at offset {first.offset} "
-            f"({clock(first.clock_ms)}) by a heartbeat{_late(first)}."
-        )
-        if victim is not None:
-            how = "won" if victim.won_by.verdict in WINS else "got"
-            told += (
-                f" {victim.client} had {how} it at offset {victim.won_by.offset} and had last "
-                f"spoken at offset {victim.last.offset}, "
-                f"{span(first.clock_ms - victim.last_ms)} earlier."
-            )
-        if case.count > 1:
-            told += (
-                f" The two then overwrote each other {times(case.count - 1, 'more time')}, "
-                f"until offset {case.last_seen.offset}."
-            )
-        return told
-
     background = sightings(victim.won_by, victim.last) if victim else []
-    return Case.about("late_heartbeat_stole", event.key, sender, sentence, background)
+    return Case.about(
+        "late_heartbeat_stole",
+        event.key,
+        sender,
+        partial(_stole, event.key, robbed, victim),
+        background,
+    )
+
+
+def _stole(key: ClaimKey, robbed: str, victim: Tenure | None, case: Case) -> str:
+    first = case.first_seen
+    told = (
+        f"{who(case.instance, case.client)} stole {claim_name(key)} from {robbed} at offset "
+        f"{first.offset} ({clock(first.clock_ms)}) by a heartbeat{_late(first)}."
+    )
+    if victim is not None:
+        how = "won" if victim.won_by.verdict in WINS else "got"
+        told += (
+            f" {victim.client} had {how} it at offset {victim.won_by.offset} and had last "
+            f"spoken at offset {victim.last.offset}, "
+            f"{span(first.clock_ms - victim.last_ms)} earlier."
+        )
+    if case.count > 1:
+        told += (
+            f" The two then overwrote each other {times(case.count - 1, 'more time')}, "
+            f"until offset {case.last_seen.offset}."
+        )
+    return told
 
 
 class ActsWithoutOwning:
@@ -180,43 +191,15 @@ class ActsWithoutOwning:
 
     def _case(self, event: Event) -> Case:
         sender = event.message.instance_id, event.message.client_id
-        where = claim_name(event.key)
         owner = event.tenure
-        now = f"{who(owner.instance, owner.client)} owns it" if owner else "nobody owns it"
-        stale_after_ms = event.rules.stale_after_ms
         lost = self._owned.get(event.key, {}).get(event.message.instance_id)
         refused = self._refused_claims.get(event.key)
         if refused is not None and refused.message.instance_id != event.message.instance_id:
             refused = None
-
-        def sentence(case: Case) -> str:
-            first, last = case.first_seen, case.last_seen
-            span_text = (
-                f"at offset {first.offset} ({clock(first.clock_ms)}{_late(first)})"
-                if case.count == 1
-                else f"{case.count} times, from offset {first.offset} ({clock(first.clock_ms)}"
-                f"{_late(first)}) to {last.offset}"
-            )
-            told = f"{who(*sender)} acted as the owner of {where} {span_text}, "
-            told += f"and was refused: {now}"
-            if lost is not None:
-                told += f"; it had lost the claim at offset {lost.offset}"
-            if refused is not None:
-                told += f"; its ClaimingPartition at offset {refused.offset} was refused"
-                if owner is not None and refused.verdict is Refused.LIVE_OWNER:
-                    silent = span(refused.clock_ms - owner.last_ms)
-                    if owner.last.offset < refused.offset:
-                        told += f", {silent} after the owner's last record"
-                        if refused.clock_ms - owner.last_ms > stale_after_ms - 1000:
-                            told += (
-                                f" (it is stale after more than {span(stale_after_ms)}; the "
-                                f"original counts whole seconds)"
-                            )
-            return told + "."
-
+        acted = _Acted(event.key, owner, lost, refused, event.rules.stale_after_ms)
         code = "late_heartbeat_refused" if lost is not None else "acts_without_owning"
         background = sightings(lost, refused, owner.won_by if owner else None)
-        return Case.about(code, event.key, sender, sentence, background)
+        return Case.about(code, event.key, sender, acted.sentence, background)
 
     def drain(self) -> Iterator[Row]:
         """The findings whose story is over."""
@@ -225,6 +208,47 @@ class ActsWithoutOwning:
     def at_the_end(self, end: End) -> Iterator[Row]:
         """The remaining findings."""
         return self._cases.at_the_end()
+
+
+@frozen
+class _Acted:
+    """What is known of somebody who acts as the owner, and is not."""
+
+    key: ClaimKey
+    owner: Tenure | None
+    lost: Sighting | None
+    """The record that ended its own tenure."""
+    refused: Sighting | None
+    """Its ClaimingPartition, if that was refused."""
+    stale_after_ms: float
+
+    def sentence(self, case: Case) -> str:
+        """Who acted when, and why it was refused."""
+        first, last = case.first_seen, case.last_seen
+        owner, refused = self.owner, self.refused
+        now = f"{who(owner.instance, owner.client)} owns it" if owner else "nobody owns it"
+        when = (
+            f"at offset {first.offset} ({clock(first.clock_ms)}{_late(first)})"
+            if case.count == 1
+            else f"{case.count} times, from offset {first.offset} ({clock(first.clock_ms)}"
+            f"{_late(first)}) to {last.offset}"
+        )
+        told = f"{who(case.instance, case.client)} acted as the owner of {claim_name(self.key)} "
+        told += f"{when}, and was refused: {now}"
+        if self.lost is not None:
+            told += f"; it had lost the claim at offset {self.lost.offset}"
+        if refused is not None:
+            told += f"; its ClaimingPartition at offset {refused.offset} was refused"
+            if owner is not None and refused.verdict is Refused.LIVE_OWNER:
+                silent = span(refused.clock_ms - owner.last_ms)
+                if owner.last.offset < refused.offset:
+                    told += f", {silent} after the owner's last record"
+                    if refused.clock_ms - owner.last_ms > self.stale_after_ms - 1000:
+                        told += (
+                            f" (it is stale after more than {span(self.stale_after_ms)}; the "
+                            f"original counts whole seconds)"
+                        )
+        return told + "."
 
 
 class UnownedReleases:
@@ -251,21 +275,14 @@ class UnownedReleases:
         sender = message.instance_id, message.client_id
         owner = event.tenure
         now = f"{who(owner.instance, owner.client)} owned it" if owner else "nobody owned it"
-
-        def sentence(case: Case) -> str:
-            done = "refused" if refused else "obeyed all the same"
-            first = case.first_seen
-            return (
-                f"{who(*sender)} released {claim_name(key)} at offset {first.offset} "
-                f"({clock(first.clock_ms)}) while {now}; it was {done}."
-            )
-
+        done = "refused" if refused else "obeyed all the same"
+        told = partial(_released, key, now, done)
         self._cases.add(
             (key, sender),
             key,
             event.sighting,
             lambda: Case.about(
-                "unowned_release", key, sender, sentence, sightings(owner.won_by if owner else None)
+                "unowned_release", key, sender, told, sightings(owner.won_by if owner else None)
             ),
         )
 
@@ -276,6 +293,14 @@ class UnownedReleases:
     def at_the_end(self, end: End) -> Iterator[Row]:
         """The remaining findings."""
         return self._cases.at_the_end()
+
+
+def _released(key: ClaimKey, now: str, done: str, case: Case) -> str:
+    first = case.first_seen
+    return (
+        f"{who(case.instance, case.client)} released {claim_name(key)} at offset {first.offset} "
+        f"({clock(first.clock_ms)}) while {now}; it was {done}."
+    )
 
 
 class OddRecords:
@@ -302,15 +327,6 @@ class OddRecords:
             Refused.HEADER_NOT_DECIMAL: "one of its marshal- headers is not a decimal number",
             Refused.UNKNOWN_VERSION: f"its message has version {version}",
         }[guard]
-
-        def sentence(case: Case) -> str:
-            first, more = case.first_seen, case.count - 1
-            told = (
-                f"A {type(first.message).__name__} of {who(*sender)} for {claim_name(event.key)} "
-                f"at offset {first.offset} ({clock(first.clock_ms)}) was refused: {why}"
-            )
-            return f"{told}; {more} more followed." if more else f"{told}."
-
         self._cases.add(
             (event.key, sender, guard),
             None,
@@ -319,7 +335,7 @@ class OddRecords:
                 code,
                 event.key,
                 sender,
-                sentence,
+                partial(_odd, event.key, why),
                 sightings(event.tenure.won_by if event.tenure else None),
             ),
         )
@@ -331,3 +347,12 @@ class OddRecords:
     def at_the_end(self, end: End) -> Iterator[Row]:
         """The remaining findings."""
         return self._cases.at_the_end()
+
+
+def _odd(key: ClaimKey, why: str, case: Case) -> str:
+    first, more = case.first_seen, case.count - 1
+    told = (
+        f"A {type(first.message).__name__} of {who(case.instance, case.client)} for "
+        f"{claim_name(key)} at offset {first.offset} ({clock(first.clock_ms)}) was refused: {why}"
+    )
+    return f"{told}; {more} more followed." if more else f"{told}."

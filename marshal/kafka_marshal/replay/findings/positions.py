@@ -7,6 +7,7 @@ it leaves half done is told by `half_set`.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Final
 
 from attrs import define, field
@@ -81,19 +82,8 @@ class Positions:
     def _case(self, event: Event) -> Case:
         sender = event.message.instance_id, event.message.client_id
         before, said_by = self._said[event.key]
-        after = event.after.position
-
-        def sentence(case: Case) -> str:
-            first = case.first_seen
-            again = f", and again {case.count - 1} times" if case.count > 1 else ""
-            return (
-                f"A {type(first.message).__name__} of {who(*sender)} moved the position of "
-                f"{claim_name(event.key)} back from {before} (offset {said_by.offset}) to {after} "
-                f"at offset {first.offset} ({clock(first.clock_ms)}){again}: what lies between is "
-                f"processed again."
-            )
-
-        return Case.about("position_moved_back", event.key, sender, sentence, [said_by])
+        fell = partial(_moved_back, event.key, before, said_by, event.after.position)
+        return Case.about("position_moved_back", event.key, sender, fell, [said_by])
 
     def drain(self) -> Iterator[Row]:
         """The findings whose story is over."""
@@ -102,6 +92,16 @@ class Positions:
     def at_the_end(self, end: End) -> Iterator[Row]:
         """The remaining findings."""
         return self._cases.at_the_end()
+
+
+def _moved_back(key: ClaimKey, before: int, said_by: Sighting, after: int, case: Case) -> str:
+    first = case.first_seen
+    again = f", and again {case.count - 1} times" if case.count > 1 else ""
+    return (
+        f"A {type(first.message).__name__} of {who(case.instance, case.client)} moved the position "
+        f"of {claim_name(key)} back from {before} (offset {said_by.offset}) to {after} at offset "
+        f"{first.offset} ({clock(first.clock_ms)}){again}: what lies between is processed again."
+    )
 
 
 @define
@@ -225,33 +225,33 @@ def _broken(event: Event, by: Sighting, sender: tuple[str, str]) -> Case:
         did = "took it by a heartbeat"
     else:
         did = "went on owning it" if event.verdict is Accepted.REFRESHED else "won it"
+    told = partial(_broke, event.key, by, did)
+    return Case.about("pause_broken", event.key, sender, told, [by])
 
-    def sentence(case: Case) -> str:
-        first = case.first_seen
-        more = (
-            f" ({case.count} records, to offset {case.last_seen.offset})" if case.count > 1 else ""
-        )
-        return (
-            f"{who(by.message.instance_id, by.message.client_id)} had paused group "
-            f"{event.key.group} at offset {by.offset}, but {who(*sender)} {did}: "
-            f"{claim_name(event.key)}, offset {first.offset}{more}, "
-            f"{span(first.clock_ms - by.clock_ms)} into the pause."
-        )
 
-    return Case.about("pause_broken", event.key, sender, sentence, [by])
+def _broke(key: ClaimKey, by: Sighting, did: str, case: Case) -> str:
+    first = case.first_seen
+    more = f" ({case.count} records, to offset {case.last_seen.offset})" if case.count > 1 else ""
+    return (
+        f"{who(by.message.instance_id, by.message.client_id)} had paused group "
+        f"{key.group} at offset {by.offset}, but {who(case.instance, case.client)} {did}: "
+        f"{claim_name(key)}, offset {first.offset}{more}, "
+        f"{span(first.clock_ms - by.clock_ms)} into the pause."
+    )
 
 
 def _held(event: Event, by: Sighting, sender: tuple[str, str]) -> Case:
     claims = isinstance(event.message, ClaimingPartition)
+    did = "tried to claim" if claims else "went on speaking for"
+    told = partial(_was_held, event.key, by, did)
+    return Case.about("pause_held", event.key, sender, told, [by])
 
-    def sentence(case: Case) -> str:
-        first = case.first_seen
-        did = "tried to claim" if claims else "went on speaking for"
-        records = f"{case.count} records from" if case.count > 1 else "at"
-        return (
-            f"{who(*sender)} {did} {claim_name(event.key)} while "
-            f"{who(by.message.instance_id, by.message.client_id)} had paused the group (offset "
-            f"{by.offset}): refused, {records} offset {first.offset} ({clock(first.clock_ms)})."
-        )
 
-    return Case.about("pause_held", event.key, sender, sentence, [by])
+def _was_held(key: ClaimKey, by: Sighting, did: str, case: Case) -> str:
+    first = case.first_seen
+    records = f"{case.count} records from" if case.count > 1 else "at"
+    return (
+        f"{who(case.instance, case.client)} {did} {claim_name(key)} while "
+        f"{who(by.message.instance_id, by.message.client_id)} had paused the group (offset "
+        f"{by.offset}): refused, {records} offset {first.offset} ({clock(first.clock_ms)})."
+    )

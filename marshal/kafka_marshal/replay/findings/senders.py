@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import Final
 
 from attrs import define, field, frozen
@@ -72,16 +73,7 @@ class Instances:
         entry[0].add(sighting)
 
     def _opened(self, older: Sighting, newer: Sighting) -> Case:
-        message, other = older.message, newer.message.instance_id
-
-        def sentence(case: Case) -> str:
-            return (
-                f"Two instances of client {message.client_id} of group {message.group_id} were at "
-                f"work at once: {message.instance_id} spoke {times(case.count, 'more time')} "
-                f"(offset {case.first_seen.offset} to {case.last_seen.offset}) after {other} had "
-                f"begun at offset {newer.offset}. A client id must be used once."
-            )
-
+        message = older.message
         return Case(
             "two_instances_of_one_client",
             message.group_id,
@@ -89,7 +81,7 @@ class Instances:
             None,
             message.instance_id,
             message.client_id,
-            sentence,
+            partial(_at_once, newer),
             [newer],
         )
 
@@ -103,6 +95,16 @@ class Instances:
                 (key,) = shared
                 case.topic, case.topic_partition = key.topic, key.topic_partition
             yield case.row()
+
+
+def _at_once(newer: Sighting, case: Case) -> str:
+    return (
+        f"Two instances of client {case.client} of group {case.group} were at work at once: "
+        f"{case.instance} spoke {times(case.count, 'more time')} (offset "
+        f"{case.first_seen.offset} to {case.last_seen.offset}) after "
+        f"{newer.message.instance_id} had begun at offset {newer.offset}. A client id must be "
+        f"used once."
+    )
 
 
 class Clocks:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import partial
 from typing import Final
 
 from attrs import define
@@ -88,23 +89,12 @@ class Silences:
         case = self._silent.get(name)
         if case is None:
             sender = event.message.instance_id, event.message.client_id
-
-            def sentence(case: Case) -> str:
-                many = f"{times(case.count, 'time')}, at most " if case.count > 1 else ""
-                stale = case.worst_ms > event.rules.stale_after_ms
-                end = (
-                    "long enough for anybody to take the claim"
-                    if stale
-                    else "not yet long enough for anybody to take the claim"
-                )
-                return (
-                    f"{who(*sender)}, the owner of {claim_name(event.key)}, was silent "
-                    f"{many}for {span(case.worst_ms)} until offset {case.first_seen.offset} "
-                    f"({clock(case.first_seen.clock_ms)}), {end}, and then went on."
-                )
-
             case = self._silent[name] = Case.about(
-                "missed_heartbeat", event.key, sender, sentence, sightings(event.last_word)
+                "missed_heartbeat",
+                event.key,
+                sender,
+                partial(_missed, event.key, sender, event.rules.stale_after_ms),
+                sightings(event.last_word),
             )
         case.add(event.sighting)
         case.worst_ms = max(case.worst_ms, silence_ms)
@@ -138,20 +128,7 @@ class Silences:
             return False
         case = self._unowned_cases.get(key)
         if case is None:
-
-            def sentence(case: Case) -> str:
-                many = f"{times(case.count, 'time')}, at most " if case.count > 1 else ""
-                return (
-                    f"{claim_name(key)} had no live owner {many}for {span(case.worst_ms)}; the "
-                    f"first time after offset {unowned.last.offset} "
-                    f"({clock(unowned.last.clock_ms)}), when {unowned.why}"
-                    + (
-                        ", until the log ended."
-                        if at_the_end
-                        else f", until offset {until.offset}."
-                    )
-                )
-
+            ended = ", until the log ended." if at_the_end else f", until offset {until.offset}."
             case = self._unowned_cases[key] = Case(
                 "unowned_too_long",
                 key.group,
@@ -159,7 +136,7 @@ class Silences:
                 key.topic_partition,
                 None,
                 None,
-                sentence,
+                partial(_without_owner, key, unowned, ended),
             )
         case.add(unowned.last)
         case.worst_ms = max(case.worst_ms, lasted_ms)
@@ -256,3 +233,23 @@ class Silences:
         )
         case.add(end.last)
         return case.row()
+
+
+def _missed(key: ClaimKey, sender: tuple[str, str], stale_after_ms: float, case: Case) -> str:
+    many = f"{times(case.count, 'time')}, at most " if case.count > 1 else ""
+    yet = "" if case.worst_ms > stale_after_ms else "not yet "
+    return (
+        f"{who(*sender)}, the owner of {claim_name(key)}, was silent {many}for "
+        f"{span(case.worst_ms)} until offset {case.first_seen.offset} "
+        f"({clock(case.first_seen.clock_ms)}), {yet}long enough for anybody to take the claim, "
+        f"and then went on."
+    )
+
+
+def _without_owner(key: ClaimKey, unowned: _Unowned, ended: str, case: Case) -> str:
+    many = f"{times(case.count, 'time')}, at most " if case.count > 1 else ""
+    return (
+        f"{claim_name(key)} had no live owner {many}for {span(case.worst_ms)}; the first time "
+        f"after offset {unowned.last.offset} ({clock(unowned.last.clock_ms)}), when "
+        f"{unowned.why}{ended}"
+    )
