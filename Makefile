@@ -17,7 +17,7 @@ CODE := $(wildcard marshal tests model_tests tools benchmarks)
 help: ## Print this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: $(STAMPS)/jars ## The virtual environment, locked dependencies, Java, TLC
+setup: $(STAMPS)/jars $(STAMPS)/broker ## The virtual environment, locked dependencies, Java, TLC, Kafka
 
 $(STAMPS)/venv:
 	@python="$$(tools/find_python.sh)"; echo "setup: $(VENV) on $$python"; "$$python" -m venv $(VENV)
@@ -38,6 +38,10 @@ $(STAMPS)/package: pyproject.toml $(STAMPS)/deps
 
 $(STAMPS)/jars: $(STAMPS)/package marshal/kafka_marshal/modelcheck/jars.py
 	@$(BIN)/python -m kafka_marshal.modelcheck.setup
+	@touch $@
+
+$(STAMPS)/broker: $(STAMPS)/package marshal/kafka_marshal/testing/broker.jars
+	@$(BIN)/python -m kafka_marshal.testing.setup
 	@touch $@
 
 check: setup ## Format, lint, types, import contracts

@@ -1,6 +1,10 @@
 import pytest
 from hypothesis import Phase, settings
 
+from kafka_marshal.testing.fixtures import kafka_broker
+
+__all__ = ["kafka_broker"]  # one broker for the whole session, whoever asks for it
+
 # `make mutants`: the same examples for every mutant, and no verdict that depends on how busy the
 # machine is. Shrinking would only say more nicely what is wrong with a mutant.
 settings.register_profile(

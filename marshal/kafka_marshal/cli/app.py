@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from kafka_marshal.cli.broker import broker
 from kafka_marshal.cli.replay import replay
 from kafka_marshal.cli.trace import trace
 from kafka_marshal.cli.validate import validate
@@ -20,6 +21,7 @@ app.command()(replay)
 app.command()(trace)
 app.command()(validate)
 app.command()(verify)
+app.command()(broker)
 
 
 @app.callback()

@@ -1,0 +1,63 @@
+"""A small process that outlives its starter and ends what the starter left running.
+
+A Java process does not notice that the Python which started it was killed. The sweeper holds one
+end of a pipe; when the other end closes without a good-bye, it kills the process group it was last
+told of and removes a folder. It runs `sweep` by itself, without this package.
+"""
+
+from __future__ import annotations
+
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+
+
+class Sweeper:
+    """Watches over one process group and, if given, one folder."""
+
+    def __init__(self, folder: Path | None) -> None:
+        code = f"{inspect.getsource(sweep)}\nsweep()"
+        command = [sys.executable, "-I", "-S", "-c", code]
+        if folder is not None:
+            command.append(str(folder))
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, text=True, bufsize=1, start_new_session=True
+        )
+
+    def watch(self, group: int) -> None:
+        """This group, from now on, and no other; 0 is none."""
+        self._tell(str(group))
+
+    def leave(self) -> None:
+        """Everything was swept by its owner."""
+        self._tell("bye")
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait()
+
+    def _tell(self, word: str) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{word}\n")
+        self._process.stdin.flush()
+
+
+def sweep() -> None:
+    """Wait for the starter's end. It imports what it needs, since its text runs alone."""
+    import contextlib
+    import os
+    import shutil
+    import signal
+    import sys
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    group = 0
+    for line in sys.stdin:
+        if line.strip() == "bye":
+            return
+        group = int(line)
+    if group:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(group, signal.SIGKILL)
+    for folder in sys.argv[1:]:
+        shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,157 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from kafka_marshal.testing import Broker, BrokerError
+
+MARSHAL = [sys.executable, "-m", "kafka_marshal.cli"]
+
+
+def make_topic(broker: Broker, name: str, partitions: int = 1) -> None:
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    admin.create_topics([NewTopic(name, partitions)])[name].result(30)
+
+
+def append(broker: Broker, topic: str, *values: bytes) -> None:
+    producer = Producer({"bootstrap.servers": broker.bootstrap, "acks": "all"})
+    for value in values:
+        producer.produce(topic, value)
+    assert producer.flush(30) == 0
+
+
+def read(broker: Broker, topic: str, count: int) -> list[bytes]:
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "test"})
+    try:
+        consumer.assign([TopicPartition(topic, 0, 0)])
+        return [m.value() or b"" for m in consumer.consume(count, 30)]
+    finally:
+        consumer.close()
+
+
+def alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def wait_until_gone(pid: int, folder: Path) -> None:
+    deadline = time.monotonic() + 10
+    while (alive(pid) or folder.exists()) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not alive(pid)
+    assert not folder.exists()
+
+
+def test_what_is_appended_is_read_and_seen_by_kafkas_own_tools(kafka_broker: Broker) -> None:
+    make_topic(kafka_broker, "tools")
+    append(kafka_broker, "tools", b"first", b"second")
+    assert read(kafka_broker, "tools", 2) == [b"first", b"second"]
+    segment = kafka_broker.data / "tools-0" / f"{0:020}.log"
+    dumped = kafka_broker.tool(
+        "kafka.tools.DumpLogSegments", "--print-data-log", "--files", str(segment)
+    )
+    assert "payload: second" in dumped
+    printed = kafka_broker.tool(
+        "org.apache.kafka.tools.consumer.ConsoleConsumer",
+        *("--bootstrap-server", kafka_broker.bootstrap, "--topic", "tools"),
+        *("--from-beginning", "--max-messages", "2"),
+    )
+    assert printed.splitlines() == ["first", "second"]
+
+
+def test_a_tool_that_fails_says_why(kafka_broker: Broker) -> None:
+    with pytest.raises(
+        BrokerError, match=r"DumpLogSegments ended with exit code 1: .*\n.*no-such-option"
+    ):
+        kafka_broker.tool("kafka.tools.DumpLogSegments", "--no-such-option")
+
+
+def test_a_broker_keeps_its_log_and_address_over_a_kill_and_stands_still_while_paused() -> None:
+    with Broker() as broker:
+        folder, bootstrap = broker.folder, broker.bootstrap
+        make_topic(broker, "kept")
+        append(broker, "kept", b"before")
+        broker.kill()
+        assert not broker.running
+        broker.start()
+        assert broker.bootstrap == bootstrap
+        append(broker, "kept", b"after")
+        assert read(broker, "kept", 2) == [b"before", b"after"]
+        broker.pause()
+        admin = AdminClient({"bootstrap.servers": bootstrap, "socket.timeout.ms": 1000})
+        with pytest.raises(KafkaException):
+            admin.list_topics(timeout=1)
+        broker.resume()
+        assert "kept" in admin.list_topics(timeout=30).topics
+        pid = broker.pid
+    assert not alive(pid)
+    assert not folder.exists()
+
+
+def test_a_broker_that_does_not_start_says_why_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    broker = Broker(settings={"num.io.threads": "none"})
+    with pytest.raises(BrokerError, match=r"(?s)num\.io\.threads"):
+        broker.__enter__()
+    assert not broker.running
+
+
+def test_a_command_serves_until_ctrl_c_and_leaves_only_the_folder_that_it_was_given(
+    tmp_path: Path,
+) -> None:
+    temporary, given = tmp_path / "temporary", tmp_path / "given"
+    temporary.mkdir()
+    with subprocess.Popen(
+        [*MARSHAL, "broker", "--folder", str(given)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "TMPDIR": str(temporary)},
+    ) as command:
+        try:
+            assert command.stdout is not None
+            assert command.stdout.readline().startswith("127.0.0.1:")
+            command.send_signal(signal.SIGINT)
+            _, said = command.communicate(timeout=30)
+        finally:
+            command.kill()
+    assert command.returncode == 0
+    assert "Ctrl-C ends it" in said
+    assert (given / "data" / "meta.properties").exists()
+    assert list(temporary.iterdir()) == []
+
+
+STARTER = """
+import subprocess, sys, time
+from pathlib import Path
+from kafka_marshal.testing.sweeper import Sweeper
+sweeper = Sweeper(Path(sys.argv[1]))
+started = subprocess.Popen(["sleep", "600"], start_new_session=True, stdout=subprocess.DEVNULL)
+sweeper.watch(started.pid)
+print(started.pid, flush=True)
+time.sleep(600)
+"""
+
+
+def test_what_a_killed_process_left_running_is_ended(tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    with subprocess.Popen(
+        [sys.executable, "-c", STARTER, str(folder)], stdout=subprocess.PIPE, text=True
+    ) as starter:
+        assert starter.stdout is not None
+        pid = int(starter.stdout.readline())
+        assert alive(pid)
+        starter.kill()
+    wait_until_gone(pid, folder)
