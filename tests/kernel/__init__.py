@@ -1,0 +1,1 @@
+"""The kernel is the reducer, over columns."""

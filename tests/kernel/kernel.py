@@ -1,0 +1,64 @@
+"""Records put to the kernel, as tests have them: one by one, or as claims before and after."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from kafka_marshal import Claim, ClaimKey
+from kafka_marshal.capture import HeaderPairs, RawRecord
+from kafka_marshal.codec import encode
+from kafka_marshal.core.messages import NOT_DECIMAL, Headers
+from kafka_marshal.core.verdicts import Verdict
+from kafka_marshal.kernel import Fold, Names, fold
+from kafka_marshal.kernel.columns import HEADER_TYPE
+from tests.triples import Triple
+
+
+def arrays(raws: list[RawRecord]) -> tuple[pa.Array, pa.Array]:
+    """Values and headers as Arrow has them."""
+    values = pa.array([raw.value for raw in raws], pa.binary())
+    pairs = [[{"key": name, "value": value} for name, value in raw.headers] or None for raw in raws]
+    return values, pa.array(pairs, HEADER_TYPE)
+
+
+def pairs_of(headers: Headers) -> HeaderPairs:
+    """Headers written, also those that `encode_headers` would not write."""
+    if not headers.present:
+        return ()
+    fields = ("epoch", "seen", "clock", "supersedes", "set_position")
+    numbers = ((name, getattr(headers, name)) for name in fields)
+    return (
+        ("marshal-version", b"1"),
+        *(
+            (f"marshal-{name.replace('_', '-')}", b"x" if n == NOT_DECIMAL else str(n).encode())
+            for name, n in numbers
+            if n is not None
+        ),
+    )
+
+
+def stepped(triples: Iterable[Triple]) -> Iterator[tuple[Triple, Claim, Verdict]]:
+    """Each triple, with what the kernel makes of its claim, and what it says."""
+    known = list(triples)
+    names = Names()
+    raws = [
+        RawRecord(0, t.record.offset, t.record.timestamp_ms, encode(t.record.message), pairs)
+        for t in known
+        for pairs in [pairs_of(t.record.headers)]
+    ]
+    columns = names.decoded(*arrays(raws))
+    for row, triple in enumerate(known):
+        record = triple.record
+        message = record.message
+        key = ClaimKey(message.group_id, message.topic or "t", message.partition)
+        folded = Fold(triple.rules, names)
+        folded.put(key, triple.before)
+        verdicts = folded.apply(
+            np.array([record.offset], np.int64),
+            np.array([record.timestamp_ms], np.int64),
+            columns.take(np.array([row])),
+        )
+        yield triple, folded.claims()[key], fold.VERDICTS[verdicts[0]]

@@ -1,0 +1,105 @@
+"""The kernel does to every record what the reducer does, and to every claim."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import attrs
+import numpy as np
+import pytest
+
+from kafka_marshal import FENCED, ORIGINAL, Rules, World
+from kafka_marshal.capture import RawRecord, read_capture
+from kafka_marshal.codec import MalformedRecord
+from kafka_marshal.core.verdicts import ReadTwice, Verdict
+from kafka_marshal.core.world import OutOfOrder
+from kafka_marshal.kernel import BeyondKernel, Fold, fold
+from tests import triples
+from tests.kernel import hostile
+from tests.kernel.kernel import arrays, stepped
+
+CAPTURES = sorted(
+    path
+    for path in (Path(__file__).parents[1] / "data" / "captures").rglob("*.jsonl")
+    if not path.name.endswith(".trace.jsonl")
+)
+RULES = [
+    attrs.evolve(rules, heartbeat_interval_ms=4000, pause_max_ms=30_000)
+    for rules in (FENCED, ORIGINAL)
+]
+
+
+def by_kernel(raws: list[RawRecord], folded: Fold, batch: int = 1000) -> list[Verdict | str]:
+    told: list[Verdict | str] = []
+    for begin in range(0, len(raws), batch):
+        part = raws[begin : begin + batch]
+        columns = folded.names.decoded(*arrays(part))
+        numbers = folded.apply(
+            np.array([raw.offset for raw in part], np.int64),
+            np.array([raw.timestamp_ms for raw in part], np.int64),
+            columns,
+        )
+        words = {fold.NO_MESSAGE: "malformed", fold.READ_TWICE: "read twice"}
+        told += [words.get(int(each)) or fold.VERDICTS[each] for each in numbers]
+    return told
+
+
+def by_world(raws: Iterable[RawRecord], world: World) -> list[Verdict | str]:
+    told: list[Verdict | str] = []
+    for raw in raws:
+        try:
+            verdict = world.apply(raw.decoded()).verdict
+        except MalformedRecord:
+            told.append("malformed")
+        else:
+            told.append("read twice" if isinstance(verdict, ReadTwice) else verdict)
+    return told
+
+
+def alike(raws: list[RawRecord], rules: Rules, batch: int = 1000) -> None:
+    folded, world = Fold(rules), World(rules)
+    told, expected = by_kernel(raws, folded, batch), by_world(raws, world)
+    for raw, ours, theirs in zip(raws, told, expected, strict=True):
+        assert ours == theirs, raw
+    assert folded.claims() == world.claims
+
+
+@pytest.mark.parametrize("rules", RULES, ids=lambda rules: rules.rule_set.value)
+@pytest.mark.parametrize("seed", range(8))
+def test_a_hostile_log_is_folded_as_by_the_reducer(seed: int, rules: Rules) -> None:
+    alike(list(hostile.log(seed, 6_000)), rules, batch=(1000, 7, 6_000)[seed % 3])
+
+
+@pytest.mark.parametrize("rules", RULES, ids=lambda rules: rules.rule_set.value)
+@pytest.mark.parametrize("path", CAPTURES, ids=lambda path: path.stem)
+def test_a_capture_is_folded_as_by_the_reducer(path: Path, rules: Rules) -> None:
+    raws = sorted(read_capture(path), key=lambda raw: (raw.partition, raw.offset))
+    for partition in {raw.partition for raw in raws}:
+        alike([raw for raw in raws if raw.partition == partition], rules)
+
+
+def test_every_transition_of_the_specification_is_the_kernels() -> None:
+    """All the triples of the sample: what TLC says, said once more by the kernel."""
+    known = triples.read()
+    for triple, after, verdict in stepped(known):
+        assert (after, verdict) == (triple.after, triple.verdict), triple.record
+
+
+def test_hostile_logs_reach_every_verdict() -> None:
+    """Or the comparison above would prove little."""
+    reached: set[Verdict | str] = set()
+    for rules in RULES:
+        for seed in range(8):
+            reached |= set(by_world(hostile.log(seed, 6_000), World(rules)))
+    assert reached == {*fold.VERDICTS, "malformed", "read twice"}
+
+
+def test_what_goes_back_is_refused_and_what_does_not_fit_too() -> None:
+    folded = Fold()
+    raws = [RawRecord(0, offset, 0, b"Heartbeat/1/5/i/c/g/t/0/4") for offset in (4, 3)]
+    with pytest.raises(OutOfOrder, match="offset 3 came after offset 4"):
+        by_kernel(raws, folded)
+    with pytest.raises(BeyondKernel):
+        by_kernel([RawRecord(0, 5, 2**60, b"Heartbeat/1/5/i/c/g/t/0/4")], folded)
+    assert not folded.claims()
