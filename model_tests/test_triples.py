@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 from tests import triples
+from tests.kernel.kernel import stepped
 from tests.triples import Triple
 
 from kafka_marshal import Accepted, Refused, RuleSet, step
@@ -37,6 +38,14 @@ def test_the_reducer_takes_every_step_as_the_specification_does(
                 f"  {name}: {len(exported.triples):,} triples, {refused:,} of them refused, "
                 f"from {exported.edges:,} edges, all as in Python"
             )
+
+
+def test_the_kernel_takes_every_step_as_the_specification_does(
+    exports: Mapping[str, Exported],
+) -> None:
+    every = (triple for exported in exports.values() for triple in exported.triples)
+    for triple, after, verdict in stepped(every):
+        assert (after, verdict) == (triple.after, triple.verdict), triple
 
 
 def test_every_verdict_is_among_the_triples(exports: Mapping[str, Exported]) -> None:
