@@ -6,9 +6,8 @@ import pyarrow as pa
 import pytest
 
 from kafka_marshal.capture import RawRecord, UnreadableSource, read_capture
-from kafka_marshal.replay import sources
 from kafka_marshal.replay.reading import read_chunk, records_of
-from kafka_marshal.replay.sources import find
+from kafka_marshal.replay.sources import find, text
 from tests.replay import dumps
 from tests.replay.told import records
 
@@ -42,7 +41,7 @@ def test_a_folder_of_captures_is_one_log_each_and_traces_are_left_out() -> None:
 def test_a_capture_read_in_pieces_is_the_capture(
     chunk_bytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sources, "CHUNK_BYTES", chunk_bytes)
+    monkeypatch.setattr(text, "CHUNK_BYTES", chunk_bytes)
     path = CAPTURES / "h_entire_topic.jsonl"
     assert [raw for _, raw in read(path)] == list(read_capture(path))
 
@@ -125,7 +124,7 @@ def refused(*given: Path | str) -> str:
 def test_what_is_not_there_is_named(tmp_path: Path) -> None:
     assert refused(tmp_path / "nothing.jsonl").endswith("nothing.jsonl: no such file or folder")
     assert refused(tmp_path / "*.jsonl").endswith("*.jsonl: no file matches")
-    assert "holds no .jsonl and no .parquet" in refused(tmp_path)
+    assert "holds no file of a format that is known" in refused(tmp_path)
 
 
 def test_an_empty_source_is_named(tmp_path: Path) -> None:

@@ -1,0 +1,119 @@
+"""What SOURCE arguments come to: chunks to read, and what limits belief in them.
+
+Everything here happens on the driver and reads next to no record: names, sizes, first bytes,
+footers, headers of batches. So a missing file or column is told before Spark starts. `reading`
+reads the chunks.
+
+From the inside out: `shapes` says what formats have in common, `columns` what they come out in,
+`text` reads lines; then one room per format; `formats` lists and detects them; `files` finds files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from attrs import field, frozen
+
+from kafka_marshal.capture import UnreadableSource
+from kafka_marshal.replay.sources.files import Looking, files_of, log_names
+from kafka_marshal.replay.sources.formats import FORMATS, named
+from kafka_marshal.replay.sources.json_lines import several_topics
+from kafka_marshal.replay.sources.shapes import (
+    Asked,
+    CannotProve,
+    Chunk,
+    File,
+    Format,
+)
+
+__all__ = ["FORMATS", "CannotProve", "Chunk", "Format", "Found", "Told", "find"]
+
+
+@frozen
+class Told:
+    """A limit to belief, and how many files of which format have it."""
+
+    format: str
+    sentence: str
+    files: int
+
+
+@frozen
+class Found:
+    """What the SOURCE arguments came to."""
+
+    chunks: tuple[Chunk, ...]
+    """In input order, which settles which of two conflicting records came first."""
+    logs: tuple[str, ...]
+    files: tuple[str, ...]
+    left_out: tuple[str, ...] = field(default=())
+    """Files in folders that were not read, each with the reason."""
+    told: tuple[Told, ...] = field(default=())
+    """What the files cannot prove."""
+
+
+def find(
+    sources: Sequence[str],
+    *,
+    one_log: bool = False,
+    source_format: str | None = None,
+    topic: str | None = None,
+) -> Found:
+    """The chunks to read.
+
+    Args:
+        sources: files, folders, globs.
+        one_log: take everything for one log.
+        source_format: the format of every file, one of `FORMATS`; None: it is seen by looking.
+        topic: take records of this topic alone, where the format names topics.
+
+    Raises:
+        UnreadableSource: nothing is there, a file is empty or of no format that is known, holds
+            records of several topics, or lacks what a replay needs; the message names it.
+    """
+    if not sources:
+        raise UnreadableSource("no source was given")
+    looking = Looking(None if source_format is None else named(source_format))
+    files: dict[Path, File] = {}
+    for source in sources:
+        for file in files_of(source, looking):
+            files.setdefault(file.path.resolve(), file)
+    names = log_names(list(files.values()), one_log)
+    chunks: list[Chunk] = []
+    told: dict[tuple[str, str], int] = {}
+    topics: dict[Path, set[str]] = {}
+    for file in files.values():
+        surveyed = FORMATS[file.format].survey(file, Asked(names[file.path], topic))
+        chunks.extend(surveyed.chunks)
+        if surveyed.topics and topic is None:
+            together = topics.setdefault(file.log_folder.parent, set())
+            together |= surveyed.topics
+            if len(together) > 1:
+                raise several_topics(
+                    str(file.log_folder.parent), _all_topics(files, file, together)
+                )
+        if surveyed.chunks:
+            for sentence in (*surveyed.cannot_prove.sentences(), *surveyed.notes):
+                of_format = (file.format, sentence)
+                told[of_format] = told.get(of_format, 0) + 1
+    if not chunks:
+        wanted = f"no record of the topic {topic!r}" if topic else "the source is empty"
+        raise UnreadableSource(f"{', '.join(sources)}: {wanted}")
+    return Found(
+        tuple(chunks),
+        tuple(dict.fromkeys(chunk.log for chunk in chunks)),
+        tuple(str(file.path) for file in files.values()),
+        tuple(looking.left_out),
+        tuple(Told(name, sentence, count) for (name, sentence), count in told.items()),
+    )
+
+
+def _all_topics(files: dict[Path, File], first: File, known: set[str]) -> set[str]:
+    """The topics of everything that lies beside a file, as far as folders name them."""
+    beside = {
+        file.log_folder.name
+        for file in files.values()
+        if file.log_folder.parent == first.log_folder.parent and file.format == first.format
+    }
+    return known | beside if first.format != "dump-log" else known

@@ -1,0 +1,131 @@
+"""The one schema that every format comes out in, and records made into batches of it.
+
+Timestamps are milliseconds and the timestamp type is a word, so from here on nobody knows where a
+record came from. `input_order` keeps what the shuffle would lose: which of two records at one
+offset came first.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from kafka_marshal.capture import HeaderPairs, RawRecord, TimestampType
+
+BATCH: Final = 10_000
+"""Records in one batch, where they are made one by one."""
+
+SPARK_SCHEMA: Final = (
+    "log: string, partition: bigint, offset: bigint, input_order: bigint, timestamp_ms: bigint, "
+    "timestamp_type: string, value: binary, "
+    "headers: array<struct<key: string, value: binary>>"
+)
+HEADERS: Final = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+ARROW_SCHEMA: Final = pa.schema(
+    [
+        ("log", pa.string()),
+        ("partition", pa.int64()),
+        ("offset", pa.int64()),
+        ("input_order", pa.int64()),
+        ("timestamp_ms", pa.int64()),
+        ("timestamp_type", pa.string()),
+        ("value", pa.binary()),
+        ("headers", HEADERS),
+    ]
+)
+
+CREATE_TIME: Final = TimestampType.CREATE_TIME.value
+LOG_APPEND_TIME: Final = TimestampType.LOG_APPEND_TIME.value
+NOT_STATED: Final = TimestampType.NOT_STATED.value
+
+Cells: TypeAlias = tuple[int, int, int, str, bytes | None, HeaderPairs]
+"""Partition, offset, timestamp, type of the timestamp, value, headers."""
+
+
+def cells_of(raw: RawRecord) -> Cells:
+    """A record as one row."""
+    stamp = raw.timestamp_type.value
+    return (raw.partition, raw.offset, raw.timestamp_ms, stamp, raw.value, raw.headers)
+
+
+def batches_of(log: str, order: int, rows: Iterator[Cells]) -> Iterator[pa.RecordBatch]:
+    """Rows as batches; `order` counts on from its start."""
+    while some := list(itertools.islice(rows, BATCH)):
+        yield batch_of(log, order, some)
+        order += len(some)
+
+
+def batch_of(log: str, order: int, rows: Sequence[Cells]) -> pa.RecordBatch:
+    """Some rows as one batch."""
+    partitions, offsets, timestamps, stamps, values, headers = zip(*rows, strict=True)
+    return assembled(
+        log,
+        order,
+        pa.array(partitions, pa.int64()),
+        pa.array(offsets, pa.int64()),
+        pa.array(timestamps, pa.int64()),
+        pa.array(stamps, pa.string()),
+        pa.array(values, pa.binary()),
+        headers_array(headers),
+    )
+
+
+def assembled(
+    log: str,
+    order: int,
+    partitions: pa.Array,
+    offsets: pa.Array,
+    timestamps: pa.Array,
+    stamps: pa.Array,
+    values: pa.Array,
+    headers: pa.Array,
+) -> pa.RecordBatch:
+    """Columns as a batch, with the two that are the same for all or only count."""
+    count = len(offsets)
+    logs = pa.repeat(pa.scalar(log, pa.string()), count)
+    orders = pa.array(np.arange(order, order + count, dtype=np.int64))
+    columns = [logs, partitions, offsets, orders, timestamps, stamps, values, headers]
+    return pa.RecordBatch.from_arrays(columns, schema=ARROW_SCHEMA)
+
+
+def headers_array(headers: Iterable[HeaderPairs]) -> pa.Array:
+    """Headers of all rows."""
+    listed = list(headers)
+    if not any(listed):
+        return pa.nulls(len(listed), HEADERS)
+    names = [name for pairs in listed for name, _ in pairs]
+    values = pa.array([value for pairs in listed for _, value in pairs], pa.binary())
+    return header_lists([len(pairs) for pairs in listed], names, values)
+
+
+def header_lists(lengths: Sequence[int], names: Sequence[str], values: pa.Array) -> pa.Array:
+    """Headers of all rows, from how many each has, and the names and values of all together.
+
+    A name that is no text is shown with escapes: a name that matters is ASCII.
+    """
+    try:
+        keys = pa.array(names, pa.string())
+    except UnicodeEncodeError:
+        shown = [name.encode("utf-8", "backslashreplace").decode() for name in names]
+        keys = pa.array(shown, pa.string())
+    ends = pa.array(np.cumsum([0, *lengths], dtype=np.int32))
+    members = pa.StructArray.from_arrays([keys, values], fields=list(HEADERS.value_type))
+    return pa.ListArray.from_arrays(ends, members, type=HEADERS)
+
+
+def records_of(batch: pa.RecordBatch) -> Iterator[tuple[str, RawRecord]]:
+    """Back from a batch: every record with the name of its log."""
+    types = {kind.value: kind for kind in TimestampType}
+    columns = [
+        batch.column(name).to_pylist()
+        for name in ("log", "partition", "offset", "timestamp_ms", "value", "headers")
+    ]
+    stamped = batch.column("timestamp_type").to_pylist()
+    for row, stamp in zip(zip(*columns, strict=True), stamped, strict=True):
+        log, partition, offset, timestamp_ms, value, headers = row
+        pairs = tuple((pair["key"], pair["value"]) for pair in headers) if headers else ()
+        yield log, RawRecord(partition, offset, timestamp_ms, value, pairs, types[stamp])

@@ -1,0 +1,212 @@
+"""Folders of a Connect sink for object stores: `topics/T/partition=P/T+P+START.ext`.
+
+Partition and first offset are in the name. A file holds values; what else a record has is there
+only if the connector was told to put it into the value: a field `value` with, beside it, `offset`
+and `timestamp`. Otherwise offsets are counted from the name, which presumes that none is missing.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+import fastavro
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from kafka_marshal.capture import UnreadableSource
+from kafka_marshal.codec import PARTITION_MAX
+from kafka_marshal.replay.sources import text
+from kafka_marshal.replay.sources.columns import NOT_STATED, Cells, batches_of
+from kafka_marshal.replay.sources.guessed_time import NO_TIME, TIME_OF_MESSAGE, timed
+from kafka_marshal.replay.sources.shapes import (
+    Asked,
+    CannotProve,
+    Chunk,
+    File,
+    Format,
+    Head,
+    SinkObject,
+    Survey,
+)
+
+NAME: Final = re.compile(
+    r"^(?P<topic>.+)\+(?P<partition>\d+)\+(?P<start>\d+)"
+    r"\.(?P<kind>json|avro|parquet|bin)(?:\.(?:gz|gzip|zst|zstd))?$"
+)
+_EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_COUNTED: Final = (
+    "offsets were counted from the files' names, which presumes that no offset is missing in a "
+    "file."
+)
+CANNOT_PROVE: Final = CannotProve(
+    headers="it holds values and no headers, so every record was judged as if it had been written "
+    "without headers.",
+    timestamp_type="it does not say who stamped a record.",
+    timestamps=TIME_OF_MESSAGE,
+    offsets=_COUNTED,
+)
+
+
+def _looks_like(head: Head) -> bool:
+    return NAME.match(head.path.name) is not None
+
+
+def _survey(file: File, asked: Asked) -> Survey:
+    named = NAME.match(file.path.name)
+    if named is None:
+        raise UnreadableSource(
+            f"{file.path}: a Connect sink names its files TOPIC+PARTITION+OFFSET.EXTENSION, for "
+            "example __marshal+3+0000000000.json"
+        )
+    topics = frozenset({named["topic"]})
+    partition, start = int(named["partition"]), int(named["start"])
+    if partition > PARTITION_MAX or start >= 2**63:
+        raise UnreadableSource(f"{file.path}: its name says no partition or offset of Kafka")
+    if asked.topic is not None and named["topic"] != asked.topic:
+        return Survey((), CANNOT_PROVE, (), topics)
+    chunk = SinkObject(
+        format=file.format,
+        path=str(file.path),
+        log=asked.log,
+        kind=named["kind"],
+        compression=file.compression,
+        partition=partition,
+        start=start,
+    )
+    first = next(_items(chunk), None)
+    if first is None:
+        raise UnreadableSource(f"{file.path}: the source is empty")
+    fields = first[1] if isinstance(first[1], dict) else {}
+    cannot = CannotProve(
+        headers=CANNOT_PROVE.headers,
+        timestamp_type=CANNOT_PROVE.timestamp_type,
+        timestamps=None if fields.get("timestamp") is not None else TIME_OF_MESSAGE,
+        offsets=None if fields.get("offset") is not None else _COUNTED,
+        values="a value that holds a line end counts as two records."
+        if chunk.kind == "bin"
+        else None,
+    )
+    return Survey((chunk,), cannot, (), topics)
+
+
+def _read(order: int, chunk: Chunk) -> Iterator[pa.RecordBatch]:
+    assert isinstance(chunk, SinkObject)
+    yield from batches_of(chunk.log, order, timed(_rows(chunk)))
+
+
+def _rows(chunk: SinkObject) -> Iterator[Cells]:
+    for index, (where, item) in enumerate(_items(chunk)):
+        offset, timestamp = chunk.start + index, NO_TIME
+        if isinstance(item, dict):
+            if "value" not in item:
+                raise UnreadableSource(f"{where}: field 'value' is missing")
+            offset = _number(item, "offset", offset, where)
+            timestamp = _number(item, "timestamp", timestamp, where)
+            item = item["value"]
+            if offset < 0:
+                raise UnreadableSource(f"{where}: field 'offset' is negative: {offset}")
+        if isinstance(item, str):
+            item = item.encode("utf-8", "surrogatepass")
+        if not isinstance(item, bytes | None):
+            raise UnreadableSource(f"{where}: the value is neither text nor null: {item!r:.60}")
+        yield (chunk.partition, offset, timestamp, NOT_STATED, item, ())
+
+
+def _number(item: dict[str, Any], name: str, otherwise: int, where: str) -> int:
+    number = item.get(name)
+    if number is None:
+        return otherwise
+    if isinstance(number, dt.datetime):
+        aware = number if number.tzinfo else number.replace(tzinfo=dt.UTC)
+        return (aware - _EPOCH) // dt.timedelta(milliseconds=1)
+    if not isinstance(number, int) or isinstance(number, bool) or abs(number) >= 2**63:
+        raise UnreadableSource(f"{where}: field {name!r} is not an integer: {number!r:.60}")
+    return number
+
+
+def _items(chunk: SinkObject) -> Iterator[tuple[str, Any]]:
+    """What the file holds, each with its place: text, bytes, null, or an object."""
+    if chunk.kind == "parquet":
+        return _of_parquet(chunk)
+    return {"json": _of_json, "avro": _of_avro, "bin": _of_lines}[chunk.kind](chunk)
+
+
+def _of_json(chunk: SinkObject) -> Iterator[tuple[str, Any]]:
+    with text.opened(chunk.path, chunk.compression) as lines:
+        for number, line in enumerate(lines, 1):
+            if line.strip():
+                where = f"{chunk.path}:{number}"
+                try:
+                    yield where, json.loads(line.decode("utf-8"))
+                except (ValueError, RecursionError) as error:
+                    raise UnreadableSource(f"{where}: not JSON: {error}") from None
+
+
+def _of_lines(chunk: SinkObject) -> Iterator[tuple[str, Any]]:
+    with text.opened(chunk.path, chunk.compression) as lines:
+        for number, line in enumerate(lines, 1):
+            yield f"{chunk.path}:{number}", line.removesuffix(b"\n")
+
+
+def _of_avro(chunk: SinkObject) -> Iterator[tuple[str, Any]]:
+    with text.opened(chunk.path, chunk.compression) as file:
+        number = 0
+        try:
+            for number, item in enumerate(fastavro.reader(file), 1):
+                yield f"{chunk.path}: record {number}", item
+        except UnreadableSource:
+            raise
+        except (ValueError, EOFError, TypeError, KeyError, LookupError, RuntimeError) as error:
+            told = str(error) or type(error).__name__
+            raise UnreadableSource(
+                f"{chunk.path}: record {number + 1}: not readable Avro: {told}"
+            ) from None
+
+
+def _of_parquet(chunk: SinkObject) -> Iterator[tuple[str, Any]]:
+    try:
+        with pq.ParquetFile(chunk.path) as parquet:
+            names = parquet.schema_arrow.names
+            if len(names) == 1:
+                only = names[0]
+            elif "value" in names:
+                only = "value"
+            else:
+                raise UnreadableSource(f"{chunk.path}: column 'value' is missing")
+            wanted = [only, *(name for name in ("offset", "timestamp") if name in names)]
+            number = 0
+            for batch in parquet.iter_batches(columns=wanted):
+                for item in _of_columns(batch):
+                    number += 1
+                    yield f"{chunk.path}: row {number}", {**item, "value": item[only]}
+    except (OSError, pa.ArrowException) as error:
+        raise UnreadableSource(f"{chunk.path}: not a readable Parquet file: {error}") from None
+
+
+def _of_columns(batch: pa.RecordBatch) -> Iterable[dict[str, Any]]:
+    """Rows; a timestamp is cut to milliseconds, which Python can hold."""
+    columns = {
+        name: column.cast(pa.timestamp("ms", column.type.tz), safe=False).cast(pa.int64())
+        if pa.types.is_timestamp(column.type)
+        else column
+        for name, column in zip(batch.schema.names, batch.columns, strict=True)
+    }
+    rows: list[dict[str, Any]] = pa.RecordBatch.from_pydict(columns).to_pylist()
+    return rows
+
+
+CONNECT: Final = Format(
+    "connect",
+    "folders of a Connect sink, `topics/T/partition=P/T+P+START.ext`: `.json`, `.avro`, "
+    "`.parquet`, `.bin`",
+    "a name of that form",
+    True,
+    CANNOT_PROVE,
+    _looks_like,
+    _survey,
+    _read,
+)

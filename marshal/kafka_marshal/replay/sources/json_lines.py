@@ -1,0 +1,317 @@
+"""JSON lines, a record each: captures, and what `kcat -J` prints.
+
+A block of lines is read at once by orjson, its columns checked as columns. What orjson refuses, or
+what does not look as it should, is read again line by line by `kafka_marshal.capture`, which knows
+surrogate escapes and tells what is wrong with which line: so the quick way decides nothing.
+
+kcat writes a value's bytes as they are, also where that makes no valid JSON, so values that are not
+UTF-8 come back whole; it prints no key or header that would tell null from missing, and needs none.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+import orjson
+import pyarrow as pa
+from attrs import frozen
+
+from kafka_marshal.capture import (
+    RawRecord,
+    UnreadableSource,
+    parse_line,
+    record_of,
+)
+from kafka_marshal.codec import PARTITION_MAX
+from kafka_marshal.replay.sources import text
+from kafka_marshal.replay.sources.columns import (
+    CREATE_TIME,
+    HEADERS,
+    LOG_APPEND_TIME,
+    NOT_STATED,
+    assembled,
+    batch_of,
+    cells_of,
+    header_lists,
+)
+from kafka_marshal.replay.sources.shapes import (
+    NAMES_NO_TOPICS,
+    Asked,
+    CannotProve,
+    Chunk,
+    File,
+    Format,
+    Head,
+    Survey,
+    TextRange,
+)
+
+Fields = dict[str, Any]
+
+
+@frozen
+class _Names:
+    """What the fields of a line are called, and its words for who stamped."""
+
+    timestamp: str
+    stamp: str
+    stamps: dict[object, str]
+    value: str
+    topic: str | None = None
+    noise: bytes | None = None
+    """Lines that begin so are messages of the tool, and no records."""
+
+
+_CAPTURE: Final = _Names(
+    "timestamp_ms", "timestamp_type", {1: CREATE_TIME, 2: LOG_APPEND_TIME}, "value"
+)
+_KCAT: Final = _Names(
+    "ts",
+    "tstype",
+    {"create": CREATE_TIME, "logappend": LOG_APPEND_TIME},
+    "payload",
+    "topic",
+    b"% ",
+)
+
+
+def first_object(head: Head) -> Fields | None:
+    """The object in the first line that says anything, if it is one; kcat's own words aside."""
+    for line in head.first.split(b"\n"):
+        if line.strip() and not line.startswith(b"% "):
+            try:
+                found = json.loads(line.decode("utf-8", "surrogateescape"))
+            except (ValueError, RecursionError):
+                return None
+            return found if isinstance(found, dict) else None
+    return None
+
+
+def _is_kcat(head: Head) -> bool:
+    found = first_object(head)
+    return found is not None and {"partition", "offset", "payload"} <= found.keys()
+
+
+def _is_capture(head: Head) -> bool:
+    found = first_object(head)
+    return found is not None and {"partition", "offset", "timestamp_ms"} <= found.keys()
+
+
+def _survey_of(names: _Names, cannot_prove: CannotProve) -> Callable[[File, Asked], Survey]:
+    def survey(file: File, asked: Asked) -> Survey:
+        path = file.path
+        if text.is_blank(path, file.compression):
+            raise UnreadableSource(f"{path}: the source is empty")
+        notes: tuple[str, ...] = ()
+        topic = asked.topic
+        if names.topic is None:
+            notes, topic = (NAMES_NO_TOPICS,) if topic else (), None
+        elif topic is None:
+            first = first_object(text.head_of(path)) or {}
+            said = first.get(names.topic)
+            topic = said if isinstance(said, str) else None
+        size = text.size_of(path)
+        pieces = [(0, size)] if file.compression else text.ranges(path, 0, size)
+        chunks = tuple(
+            TextRange(
+                format=file.format,
+                path=str(path),
+                log=asked.log,
+                begin=begin,
+                end=end,
+                compression=file.compression,
+                topic=topic,
+                filtering=asked.topic is not None,
+            )
+            for begin, end in pieces
+        )
+        return Survey(chunks, cannot_prove, notes)
+
+    return survey
+
+
+def _read_of(names: _Names) -> Callable[[int, Chunk], Iterator[pa.RecordBatch]]:
+    def read(order: int, chunk: Chunk) -> Iterator[pa.RecordBatch]:
+        assert isinstance(chunk, TextRange)
+        for block in text.blocks(chunk):
+            batch = _quick(names, chunk, block, order)
+            if batch is None:
+                rows = [cells_of(raw) for raw in _one_by_one(names, chunk, block)]
+                if not rows:
+                    continue
+                batch = batch_of(chunk.log, order, rows)
+            yield batch
+            order += batch.num_rows
+
+    return read
+
+
+def _quick(names: _Names, chunk: TextRange, block: text.Block, order: int) -> pa.RecordBatch | None:
+    """The block as columns, or None if it has to be looked at line by line."""
+    try:
+        found = [orjson.loads(line) for line in block.lines]
+        topic = chunk.topic if names.topic is not None else None
+        if topic is not None and any(fields[names.topic] != topic for fields in found):
+            return None
+        partitions = [fields["partition"] for fields in found]
+        offsets = [fields["offset"] for fields in found]
+        timestamps = [fields[names.timestamp] for fields in found]
+        values = [fields[names.value] for fields in found]
+        stamps = [names.stamps.get(fields.get(names.stamp), NOT_STATED) for fields in found]
+        kinds = {type(fields.get(names.stamp)) for fields in found}
+        headers = [fields.get("headers") for fields in found]
+        if any("state" in fields for fields in found):
+            return None
+    except (orjson.JSONDecodeError, KeyError, TypeError):
+        return None
+    if (
+        not found
+        or {*map(type, partitions), *map(type, offsets), *map(type, timestamps)} != {int}
+        or not kinds <= {int, str, type(None)}
+        or not {*map(type, values)} <= {str, type(None)}
+        or not (min(partitions) >= 0 and max(partitions) <= PARTITION_MAX and min(offsets) >= 0)
+    ):
+        return None
+    try:
+        return assembled(
+            chunk.log,
+            order,
+            pa.array(partitions, pa.int64()),
+            pa.array(offsets, pa.int64()),
+            pa.array(timestamps, pa.int64()),
+            pa.array(stamps, pa.string()),
+            pa.array(values, pa.string()).cast(pa.binary()),
+            _quick_headers(headers, flat=names is _KCAT),
+        )
+    except (pa.ArrowException, OverflowError, TypeError, ValueError):
+        return None
+
+
+def _quick_headers(headers: list[Any], *, flat: bool) -> pa.Array:
+    """Headers of all rows; raises where they do not look as they should."""
+    if not any(headers) and {*map(type, headers)} <= {list, dict, type(None)}:
+        return pa.nulls(len(headers), HEADERS)
+    lengths: list[int] = []
+    keys: list[str] = []
+    values: list[str | None] = []
+    for told in headers:
+        before = len(keys)
+        if isinstance(told, dict):
+            keys.extend(told)
+            values.extend(told.values())
+        elif isinstance(told, list) and flat:
+            keys.extend(told[::2])
+            values.extend(told[1::2])
+        elif isinstance(told, list):
+            if not all(isinstance(pair, list) for pair in told):
+                raise TypeError("not pairs")
+            for key, value in told:
+                keys.append(key)
+                values.append(value)
+        elif told is not None:
+            raise TypeError("neither a map nor a list")
+        lengths.append(len(keys) - before)
+    if not {*map(type, keys)} <= {str} or len(keys) != len(values):
+        raise TypeError("a name is no text, or has no value")
+    return header_lists(lengths, keys, pa.array(values, pa.string()).cast(pa.binary()))
+
+
+def _one_by_one(names: _Names, chunk: TextRange, block: text.Block) -> Iterator[RawRecord]:
+    parse = _parse_capture if names is _CAPTURE else _parse_kcat
+    for number, line in enumerate(block.lines):
+        if not line.strip() or (names.noise is not None and line.startswith(names.noise)):
+            continue
+        try:
+            raw = parse(line, chunk, chunk.path)
+        except UnreadableSource:
+            raw = parse(line, chunk, text.where(chunk, block, number))
+        if raw is not None:
+            yield raw
+
+
+def _parse_capture(line: bytes, chunk: TextRange, where: str) -> RawRecord | None:
+    try:
+        return parse_line(line.decode("utf-8"), where)
+    except UnicodeDecodeError as error:
+        raise UnreadableSource(f"{where}: not UTF-8 text (byte {error.start})") from None
+
+
+def _parse_kcat(line: bytes, chunk: TextRange, where: str) -> RawRecord | None:
+    try:
+        fields = json.loads(line.decode("utf-8", "surrogateescape"))
+    except (ValueError, RecursionError) as error:
+        raise UnreadableSource(f"{where}: not a JSON object: {error}") from None
+    if not isinstance(fields, dict):
+        raise UnreadableSource(f"{where}: not a JSON object")
+    for name in ("partition", "offset", "ts", "payload"):
+        if name not in fields:
+            raise UnreadableSource(f"{where}: field {name!r} is missing")
+    if not isinstance(fields["payload"], str | None):
+        raise UnreadableSource(f"{where}: field 'payload' is neither text nor null")
+    if not isinstance(fields["ts"], int):
+        raise UnreadableSource(f"{where}: field 'ts' is not an integer: {fields['ts']!r:.60}")
+    topic = fields.get("topic")
+    if chunk.topic is not None and topic != chunk.topic:
+        if chunk.filtering:
+            return None
+        raise several_topics(where, {chunk.topic, str(topic)})
+    stamp = fields.get("tstype")
+    capture = {
+        "partition": fields["partition"],
+        "offset": fields["offset"],
+        "timestamp_ms": fields["ts"],
+        "timestamp_type": {"create": 1, "logappend": 2}.get(stamp)
+        if isinstance(stamp, str)
+        else None,
+        "value": fields["payload"],
+        "headers": _pairs(fields.get("headers"), where),
+    }
+    return record_of(capture, where)
+
+
+def _pairs(headers: object, where: str) -> object:
+    """Headers of kcat, which has names and values in turn, as pairs; a map stays one."""
+    if not isinstance(headers, list) or not headers or isinstance(headers[0], list):
+        return headers
+    if len(headers) % 2:
+        raise UnreadableSource(f"{where}: field 'headers' holds a name without a value")
+    return [list(pair) for pair in zip(headers[::2], headers[1::2], strict=True)]
+
+
+def several_topics(where: str, topics: set[str] | frozenset[str]) -> UnreadableSource:
+    """Offsets of two topics would be taken for one log's."""
+    some = sorted(topics)
+    named = ", ".join(some[:5]) + (f" and {len(some) - 5} more" if len(some) > 5 else "")
+    return UnreadableSource(
+        f"{where}: records of several topics ({named}); --topic chooses the coordination topic"
+    )
+
+
+_NOTHING: Final = CannotProve()
+_COMMITTED: Final = CannotProve(
+    committed="it does not name transactions, so a record whose transaction was aborted stands "
+    "here as any other if kcat read uncommitted ones."
+)
+
+CAPTURE: Final = Format(
+    "capture",
+    "JSON lines: `partition`, `offset`, `timestamp_ms`, `timestamp_type`, `value`, `headers`",
+    "a first line that is an object with `timestamp_ms`, or a name that ends in `.jsonl`",
+    False,
+    _NOTHING,
+    _is_capture,
+    _survey_of(_CAPTURE, _NOTHING),
+    _read_of(_CAPTURE),
+)
+KCAT: Final = Format(
+    "kcat",
+    "the lines of `kcat -J`",
+    "a first line that is an object with `payload`",
+    False,
+    _COMMITTED,
+    _is_kcat,
+    _survey_of(_KCAT, _COMMITTED),
+    _read_of(_KCAT),
+)

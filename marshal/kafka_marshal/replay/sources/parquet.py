@@ -1,0 +1,261 @@
+"""Parquet in the schema of Spark's Kafka source.
+
+Read as columns: no row becomes a Python object, except where headers are written in a way that
+Arrow cannot cast. Footers are read on the driver, so a missing column or a second topic is told
+before Spark starts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from kafka_marshal.capture import UnreadableSource
+from kafka_marshal.replay.sources.columns import (
+    CREATE_TIME,
+    HEADERS,
+    LOG_APPEND_TIME,
+    NOT_STATED,
+    assembled,
+    headers_array,
+)
+from kafka_marshal.replay.sources.json_lines import several_topics
+from kafka_marshal.replay.sources.shapes import (
+    NAMES_NO_TOPICS,
+    Asked,
+    CannotProve,
+    Chunk,
+    File,
+    Format,
+    Head,
+    RowGroups,
+    Survey,
+)
+
+MAGIC: Final = b"PAR1"
+_BATCH: Final = 65_536
+_STAMPS: Final = pa.array([CREATE_TIME, LOG_APPEND_TIME, NOT_STATED], pa.string())
+_NO_HEADERS: Final = CannotProve(
+    headers="it has no column 'headers' (Spark writes one if asked with includeHeaders), so every "
+    "record was judged as if it had been written without headers."
+)
+CANNOT_PROVE: Final = CannotProve()
+
+
+def _looks_like(head: Head) -> bool:
+    return head.first.startswith(MAGIC)
+
+
+def _survey(file: File, asked: Asked) -> Survey:
+    path = str(file.path)
+    try:
+        parquet = pq.ParquetFile(file.path)
+    except (OSError, pa.ArrowException) as error:
+        raise UnreadableSource(f"{path}: not a readable Parquet file: {error}") from None
+    with parquet:
+        schema, metadata = parquet.schema_arrow, parquet.metadata
+        partition = _hive_partition(file.path)
+        _check(schema, path, partition)
+        topics = [_topics(metadata, number) for number in range(metadata.num_row_groups)]
+        if "topic" in schema.names and None in topics:
+            topics = [_read_topics(parquet, number) for number in range(metadata.num_row_groups)]
+    named: frozenset[str] = frozenset().union(*(of_group or () for of_group in topics))
+    if asked.topic is None and len(named) > 1:
+        raise several_topics(f"{path}: column 'topic'", named)
+    filtering = asked.topic if asked.topic is not None and "topic" in schema.names else None
+    if "partition" in schema.names:
+        partition = None
+    chunks = tuple(
+        RowGroups(
+            format=file.format,
+            path=path,
+            log=asked.log,
+            row_groups=(number,),
+            partition=partition,
+            topic=filtering,
+        )
+        for number, of_group in enumerate(topics)
+        if metadata.row_group(number).num_rows
+        and (filtering is None or not of_group or min(of_group) <= filtering <= max(of_group))
+    )
+    without = "headers" not in schema.names
+    notes = (NAMES_NO_TOPICS,) if asked.topic and "topic" not in schema.names else ()
+    return Survey(chunks, _NO_HEADERS if without else CANNOT_PROVE, notes)
+
+
+def _topics(metadata: pq.FileMetaData, group: int) -> frozenset[str] | None:
+    """The smallest and the largest topic of a row group; None if the footer does not say."""
+    for number in range(metadata.num_columns):
+        column = metadata.row_group(group).column(number)
+        if column.path_in_schema == "topic" and column.is_stats_set:
+            statistics = column.statistics
+            if statistics.has_min_max:
+                return frozenset({str(statistics.min), str(statistics.max)})
+    return None
+
+
+def _read_topics(parquet: pq.ParquetFile, group: int) -> frozenset[str]:
+    """All topics of a row group, where the footer does not say them."""
+    column = parquet.read_row_group(group, columns=["topic"]).column("topic")
+    return frozenset(str(topic) for topic in pc.unique(column).to_pylist() if topic is not None)
+
+
+def _hive_partition(path: Path) -> int | None:
+    for part in reversed(path.absolute().parts[:-1]):
+        if part.startswith("partition=") and part.removeprefix("partition=").isdecimal():
+            return int(part.removeprefix("partition="))
+    return None
+
+
+def _is_bytes(kind: pa.DataType) -> bool:
+    kinds = (pa.binary(), pa.large_binary(), pa.string(), pa.large_string())
+    return any(kind == one for one in kinds)
+
+
+def _is_header_list(kind: pa.DataType) -> bool:
+    if not (pa.types.is_list(kind) or pa.types.is_large_list(kind)):
+        return False
+    struct = kind.value_type
+    if not pa.types.is_struct(struct):
+        return False
+    fields = {struct.field(i).name: struct.field(i).type for i in range(struct.num_fields)}
+    return all(name in fields and _is_bytes(fields[name]) for name in ("key", "value"))
+
+
+_EXPECTED: Final = {
+    "value": (lambda kind: _is_bytes(kind) or pa.types.is_null(kind), "binary"),
+    "partition": (pa.types.is_integer, "int"),
+    "offset": (pa.types.is_integer, "long"),
+    "timestamp": (pa.types.is_timestamp, "timestamp"),
+    "timestampType": (pa.types.is_integer, "int"),
+    "headers": (
+        lambda kind: _is_header_list(kind) or pa.types.is_null(kind),
+        "array<struct<key: string, value: binary>>",
+    ),
+}
+"""The columns that are read, as Spark's Kafka source names them; the key is not needed."""
+
+
+def _check(schema: pa.Schema, path: str, partition: int | None) -> None:
+    for name, (fits, wanted) in _EXPECTED.items():
+        if name not in schema.names:
+            if name == "headers" or (name == "partition" and partition is not None):
+                continue
+            raise UnreadableSource(f"{path}: column {name!r} is missing")
+        kind = schema.field(name).type
+        if not fits(kind):
+            raise UnreadableSource(f"{path}: column {name!r} is {kind}, not {wanted}")
+
+
+def _read(order: int, chunk: Chunk) -> Iterator[pa.RecordBatch]:
+    assert isinstance(chunk, RowGroups)
+    try:
+        with pq.ParquetFile(chunk.path) as parquet:
+            present = parquet.schema_arrow.names
+            wanted = [name for name in _EXPECTED if name in present]
+            if chunk.topic is not None:
+                wanted.append("topic")
+            before = range(chunk.row_groups[0])
+            seen = sum(parquet.metadata.row_group(number).num_rows for number in before)
+            for rows in parquet.iter_batches(_BATCH, row_groups=chunk.row_groups, columns=wanted):
+                batch = _columns(rows, chunk, order, seen)
+                if chunk.topic is not None:
+                    topics = rows.column("topic").cast(pa.string())
+                    batch = batch.filter(pc.equal(topics, chunk.topic))
+                yield batch
+                seen += rows.num_rows
+                order += rows.num_rows
+    except (OSError, pa.ArrowException) as error:
+        raise UnreadableSource(f"{chunk.path}: not a readable Parquet file: {error}") from None
+
+
+def _columns(rows: pa.RecordBatch, chunk: RowGroups, order: int, seen: int) -> pa.RecordBatch:
+    count = rows.num_rows
+    named = dict(zip(rows.schema.names, rows.columns, strict=True))
+    if "partition" not in named:
+        named["partition"] = pa.repeat(pa.scalar(chunk.partition, pa.int64()), count)
+    timestamps = named["timestamp"]
+    # One without a zone is UTC, as Spark writes it.
+    in_ms = timestamps.cast(pa.timestamp("ms", timestamps.type.tz), safe=False)
+    numbers = {
+        "partition": named["partition"].cast(pa.int64()),
+        "offset": named["offset"].cast(pa.int64()),
+        "timestamp": in_ms.cast(pa.int64()),
+    }
+    _check_rows(numbers, chunk.path, seen)
+    stamps = pc.fill_null(named["timestampType"].cast(pa.int64()), 2)
+    stated = pc.and_(pc.greater_equal(stamps, 0), pc.less_equal(stamps, 1))
+    return assembled(
+        chunk.log,
+        order,
+        numbers["partition"],
+        numbers["offset"],
+        numbers["timestamp"],
+        _STAMPS.take(pc.if_else(stated, stamps, 2)),
+        named["value"].cast(pa.binary()),
+        _headers(named["headers"]) if "headers" in named else pa.nulls(count, HEADERS),
+    )
+
+
+def _check_rows(numbers: dict[str, pa.Array], path: str, seen: int) -> None:
+    """The first row in which a number is missing or wrong, if there is one."""
+    first: tuple[int, str, str] | None = None
+    for name, column in numbers.items():
+        wrong = None
+        if column.null_count:
+            at = int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
+            wrong = (at, name, "is null")
+        least = pc.min(column).as_py() if name != "timestamp" else None
+        if least is not None and least < 0:
+            below = pc.fill_null(pc.less(column, 0), False)
+            at = int(np.argmax(below.to_numpy(zero_copy_only=False)))
+            if wrong is None or at < wrong[0]:
+                wrong = (at, name, f"is negative: {column[at].as_py()}")
+        if wrong is not None and (first is None or wrong[0] < first[0]):
+            first = wrong
+    if first is not None:
+        at, name, what = first
+        raise UnreadableSource(f"{path}: row {seen + at + 1}: column {name!r} {what}")
+
+
+def _headers(column: pa.Array) -> pa.Array:
+    if column.null_count == len(column):
+        return pa.nulls(len(column), HEADERS)
+    members = column.flatten()
+    if not members.null_count and not pc.struct_field(members, "key").null_count:
+        try:
+            return column.cast(HEADERS)
+        except pa.ArrowException:
+            pass
+    return headers_array(
+        tuple((_text(pair["key"]), _bytes(pair["value"])) for pair in pairs if pair)
+        if pairs
+        else ()
+        for pairs in column.to_pylist()
+    )
+
+
+def _bytes(cell: bytes | str | None) -> bytes | None:
+    return cell.encode("utf-8", "surrogateescape") if isinstance(cell, str) else cell
+
+
+def _text(cell: bytes | str | None) -> str:
+    return cell.decode("utf-8", "replace") if isinstance(cell, bytes) else cell or ""
+
+
+PARQUET: Final = Format(
+    "parquet",
+    "Parquet in the schema of Spark's Kafka source",
+    "the bytes `PAR1`",
+    True,
+    CANNOT_PROVE,
+    _looks_like,
+    _survey,
+    _read,
+)

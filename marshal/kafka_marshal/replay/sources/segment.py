@@ -1,0 +1,202 @@
+"""Segment files of a broker, `.log`: record batches of format v2, whatever their compression.
+
+The only dump that loses nothing. aiokafka reads the batches; here they are walked, because a
+segment is longer than a buffer. The driver walks the batches' headers, so that every task gets
+whole batches, and what is wrong with the file's end is known before anything is folded.
+"""
+
+from __future__ import annotations
+
+import mmap
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+from aiokafka.errors import KafkaError
+from aiokafka.record.default_records import DefaultRecordBatch
+from attrs import frozen
+
+from kafka_marshal.capture import UnreadableSource
+from kafka_marshal.replay.sources import text
+from kafka_marshal.replay.sources.columns import (
+    CREATE_TIME,
+    LOG_APPEND_TIME,
+    NOT_STATED,
+    Cells,
+    batches_of,
+)
+from kafka_marshal.replay.sources.dump_log import TRANSACTIONS, place_of
+from kafka_marshal.replay.sources.shapes import (
+    Asked,
+    Batches,
+    CannotProve,
+    Chunk,
+    File,
+    Format,
+    Head,
+    Survey,
+)
+
+_HEADER: Final = struct.Struct(">qiibIhi")
+"""Base offset, length, leader epoch, magic, checksum, attributes, last offset's delta."""
+_BEFORE_LENGTH_COUNTS: Final = 12
+_LEAST: Final = 61
+"""Bytes of a batch without records."""
+_TRANSACTIONAL: Final = 0x10
+_CONTROL: Final = 0x20
+_STAMPS: Final = {0: CREATE_TIME, 1: LOG_APPEND_TIME}
+
+CANNOT_PROVE: Final = CannotProve(
+    committed="which transactions were aborted stands in the .txnindex beside it, which is not "
+    "read: an aborted record stands here as any other."
+)
+
+
+@frozen
+class _Walked:
+    """What the headers of a segment's batches say."""
+
+    pieces: tuple[tuple[int, int], ...]
+    transactional: bool
+    cut_at: int | None
+    """Where the last batch begins that is not there whole."""
+
+
+def _looks_like(head: Head) -> bool:
+    if head.compression is not None or len(head.first) < _LEAST:
+        return False
+    base, length, _, magic, _, attributes, delta = _HEADER.unpack_from(head.first)
+    legacy = magic in (0, 1) and head.path.suffix == ".log"
+    return bool(
+        base >= 0 and length > 0 and (legacy or (magic == 2 and attributes < 128 and delta >= 0))
+    )
+
+
+def _walk(path: Path) -> _Walked:
+    """Through the headers of all batches.
+
+    Raises:
+        UnreadableSource: something there is no batch of format v2; names the byte.
+    """
+    with (
+        text.opened(path, None) as file,
+        mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data,
+    ):
+        at = begin = 0
+        pieces: list[tuple[int, int]] = []
+        transactional, cut_at = False, None
+        while at < len(data):
+            if len(data) - at < _LEAST:
+                cut_at = at
+                break
+            _, length, _, magic, _, attributes, _ = _HEADER.unpack_from(data, at)
+            if length == 0 and not any(data[at : at + (1 << 20)]):
+                break  # preallocated, not yet written
+            if magic in (0, 1):
+                raise UnreadableSource(
+                    f"{path}: byte {at}: a message of format v{magic}, older than Kafka 0.11: "
+                    "only v2 is read"
+                )
+            if magic != 2 or length < _LEAST - _BEFORE_LENGTH_COUNTS:
+                raise UnreadableSource(f"{path}: byte {at}: not a record batch")
+            if at + _BEFORE_LENGTH_COUNTS + length > len(data):
+                cut_at = at
+                break
+            transactional |= attributes & (_TRANSACTIONAL | _CONTROL) == _TRANSACTIONAL
+            at += _BEFORE_LENGTH_COUNTS + length
+            if at - begin >= text.CHUNK_BYTES:
+                pieces.append((begin, at))
+                begin = at
+        if at > begin:
+            pieces.append((begin, at))
+        return _Walked(tuple(pieces), transactional, cut_at)
+
+
+def _survey(file: File, asked: Asked) -> Survey:
+    path = file.path
+    if file.compression is not None:
+        raise UnreadableSource(f"{path}: a segment cannot be read compressed; unpack it")
+    place = place_of(str(path.absolute()))
+    if place is None:
+        raise UnreadableSource(
+            f"{path}: no partition is known: a segment lies in a folder named TOPIC-PARTITION, for "
+            "example __marshal-3"
+        )
+    if text.size_of(path) == 0:
+        raise UnreadableSource(f"{path}: the source is empty")
+    topic, partition = place
+    if asked.topic is not None and topic != asked.topic:
+        return Survey((), CANNOT_PROVE, (), frozenset({topic}))
+    walked = _walk(path)
+    notes = [TRANSACTIONS] if walked.transactional else []
+    if walked.cut_at is not None:
+        notes.append(
+            f"the last batch of {path} is cut at byte {walked.cut_at}, as in a copy of a live "
+            "file; it was left out."
+        )
+    chunks = tuple(
+        Batches(
+            format=file.format,
+            path=str(path),
+            log=asked.log,
+            begin=begin,
+            end=end,
+            partition=partition,
+        )
+        for begin, end in walked.pieces
+    )
+    return Survey(chunks, CANNOT_PROVE, tuple(notes), frozenset({topic}))
+
+
+def _read(order: int, chunk: Chunk) -> Iterator[pa.RecordBatch]:
+    assert isinstance(chunk, Batches)
+    yield from batches_of(chunk.log, order, _rows(chunk))
+
+
+def _rows(chunk: Batches) -> Iterator[Cells]:
+    with text.opened(chunk.path, None) as file:
+        file.seek(chunk.begin)
+        at = chunk.begin
+        while at < chunk.end:
+            head = file.read(_BEFORE_LENGTH_COUNTS)
+            length = int.from_bytes(head[8:], "big")
+            yield from _of_batch(head + file.read(length), chunk, at)
+            at += _BEFORE_LENGTH_COUNTS + length
+
+
+def _of_batch(data: bytes, chunk: Batches, at: int) -> Iterator[Cells]:
+    place = f"{chunk.path}: byte {at}"
+    try:
+        batch = DefaultRecordBatch(data)
+        if not batch.validate_crc():
+            raise UnreadableSource(f"{place}: the checksum of a record batch is wrong")
+        if batch.is_control_batch:
+            return
+        stamp = _STAMPS.get(batch.timestamp_type, NOT_STATED)
+        for record in batch:
+            yield (
+                chunk.partition,
+                record.offset,
+                record.timestamp,
+                stamp,
+                record.value,
+                tuple(record.headers),
+            )
+    except UnreadableSource:
+        raise
+    except (KafkaError, ValueError, RuntimeError, OSError, struct.error) as error:
+        raise UnreadableSource(f"{place}: not a readable record batch: {error}") from None
+
+
+SEGMENT: Final = Format(
+    "segment",
+    "a broker's segment files, `TOPIC-PARTITION/*.log`, in any compression",
+    "the header of a record batch in its first bytes",
+    True,
+    CANNOT_PROVE,
+    _looks_like,
+    _survey,
+    _read,
+)

@@ -1,0 +1,178 @@
+"""Lines of a text, plain or compressed, in blocks; and which line it was, when somebody must know.
+
+A plain text is cut into byte ranges, each read by one task; a compressed one is one range, because
+nobody can begin in its middle. This room does not know what a line says.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Final, cast
+
+import pyarrow as pa
+from attrs import frozen
+
+from kafka_marshal.capture import UnreadableSource
+from kafka_marshal.replay.sources.shapes import GZIP, ZSTD, Chunk, Head, TextRange
+
+CHUNK_BYTES: Final = 32 * 1024 * 1024
+"""A plain text is read in pieces of this size, each by one task."""
+BLOCK_BYTES: Final = 2 * 1024 * 1024
+"""Lines are read together in blocks of about this size."""
+HEAD_BYTES: Final = 64 * 1024
+
+_MAGICS: Final = {b"\x1f\x8b": GZIP, b"\x28\xb5\x2f\xfd": ZSTD}
+
+
+@frozen
+class Block:
+    """Some whole lines, without their ends."""
+
+    lines: list[bytes]
+    at: int
+    """Byte at which the first begins; in a compressed text, uncompressed bytes."""
+    number: int
+    """How many lines of the range went before."""
+
+
+def head_of(path: Path) -> Head:
+    """The beginning of a file.
+
+    Raises:
+        UnreadableSource: it cannot be opened, or its compression is damaged at once.
+    """
+    try:
+        with path.open("rb") as file:
+            first = file.read(HEAD_BYTES)
+        compression = next(
+            (kind for magic, kind in _MAGICS.items() if first[:4][: len(magic)] == magic), None
+        )
+        if compression is not None:
+            with opened(path, compression) as text:
+                first = text.read(HEAD_BYTES)
+    except OSError as error:
+        raise UnreadableSource(f"{path}: {error.strerror or error}") from None
+    return Head(path, first, compression)
+
+
+@contextmanager
+def opened(path: Path | str, compression: str | None) -> Iterator[IO[bytes]]:
+    """The file, uncompressed; what is wrong with it is told with its name."""
+    try:
+        if compression is None:
+            with Path(path).open("rb") as file:
+                yield file
+        else:
+            with pa.input_stream(str(path), compression=compression) as stream:
+                yield cast("IO[bytes]", io.BufferedReader(stream, BLOCK_BYTES))
+    except (OSError, pa.ArrowException) as error:
+        said = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise UnreadableSource(f"{path}: {said}") from None
+
+
+def is_blank(path: Path, compression: str | None) -> bool:
+    """The text holds no line that says anything."""
+    with opened(path, compression) as text:
+        return not any(line.strip() for line in text)
+
+
+def ranges(path: Path, begin: int, end: int) -> Iterator[tuple[int, int]]:
+    """A part of a plain text in pieces."""
+    for start in range(begin, end, CHUNK_BYTES):
+        yield start, min(start + CHUNK_BYTES, end)
+
+
+def size_of(path: Path) -> int:
+    """Bytes of the file as it lies there."""
+    try:
+        return path.stat().st_size
+    except OSError as error:
+        raise UnreadableSource(f"{path}: {error.strerror or error}") from None
+
+
+def blocks(chunk: TextRange) -> Iterator[Block]:
+    """The lines that begin in the range; the one that crosses its end belongs to it whole."""
+    with opened(chunk.path, chunk.compression) as file:
+        at = chunk.begin
+        if chunk.begin:
+            file.seek(chunk.begin - 1)
+            at += len(file.readline()) - 1
+        number = 0
+        end = chunk.end if chunk.compression is None else None
+        while end is None or at < end:
+            wanted = BLOCK_BYTES if end is None else min(BLOCK_BYTES, end - at)
+            data = file.read(wanted)
+            if not data:
+                return
+            if not data.endswith(b"\n"):
+                data += file.readline()
+            lines = data.split(b"\n")
+            if not lines[-1]:
+                lines.pop()
+            yield Block(lines, at, number)
+            number += len(lines)
+            at += len(data)
+
+
+def records(
+    chunk: TextRange, begins: Callable[[bytes], bool]
+) -> Iterator[tuple[list[bytes], Callable[[], str]]]:
+    """The records whose first line begins in the range, each with a way to name the place.
+
+    For formats in which a value may hold line ends: a record has the lines that follow it. A range
+    that does not begin the text begins with the first line that begins a record; what stands before
+    it belongs to the range before.
+    """
+    record: list[bytes] = []
+    place: Callable[[], str] = lambda: chunk.path  # noqa: E731
+    for line, where in _lines_to_the_end(chunk, begins):
+        if begins(line):
+            if record:
+                yield record, place
+            record, place = [line], where
+        elif record:
+            record.append(line)
+        elif not chunk.begin:
+            yield [line], where
+    if record:
+        yield record, place
+
+
+def _lines_to_the_end(
+    chunk: TextRange, begins: Callable[[bytes], bool]
+) -> Iterator[tuple[bytes, Callable[[], str]]]:
+    """The range's lines, and those after it which still belong to its last record."""
+    end = chunk.begin
+    for block in blocks(chunk):
+        at = block.at
+        for number, line in enumerate(block.lines):
+            yield line, _at(chunk, block, number)
+            at += len(line) + 1
+        end = at
+    if chunk.compression is None:
+        with opened(chunk.path, None) as file:
+            file.seek(end)
+            while (line := file.readline()) and not begins(line.rstrip(b"\n")):
+                yield line.rstrip(b"\n"), lambda: chunk.path
+
+
+def _at(chunk: TextRange, block: Block, number: int) -> Callable[[], str]:
+    return lambda: where(chunk, block, number)
+
+
+def where(chunk: TextRange, block: Block, number: int) -> str:
+    """`path:line` of a block's line; counted only when somebody must be told."""
+    before = block.number if chunk.compression is not None else _newlines(chunk, block.at)
+    return f"{chunk.path}:{before + number + 1}"
+
+
+def _newlines(chunk: Chunk, at: int) -> int:
+    newlines = 0
+    with Path(chunk.path).open("rb") as file:
+        while at > 0 and (data := file.read(min(at, 1 << 20))):
+            newlines += data.count(b"\n")
+            at -= len(data)
+    return newlines
