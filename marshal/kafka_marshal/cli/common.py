@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated, NoReturn
 
 import attrs
@@ -43,6 +44,36 @@ HeartbeatInterval = Annotated[
         help="The fleet's heartbeat interval; an owner is stale after more than twice this.",
     ),
 ]
+
+Bootstrap = Annotated[
+    str | None,
+    typer.Option(
+        metavar="HOST:PORT,...", show_default=False, help="The cluster; one of its brokers will do."
+    ),
+]
+Topic = Annotated[str, typer.Option(metavar="TOPIC", help="The coordination topic.")]
+Properties = Annotated[
+    Path | None,
+    typer.Option(
+        "-F",
+        metavar="FILE",
+        show_default=False,
+        help="Settings of librdkafka, a line each: sasl.password=...",
+    ),
+]
+Options = Annotated[
+    list[str] | None,
+    typer.Option("-X", metavar="KEY=VALUE", show_default=False, help="One such setting; repeat."),
+]
+
+
+@contextmanager
+def needs(extra: str) -> Iterator[None]:
+    """Say what to install when a module is missing that comes with an extra of the package."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        fail(f"this needs {error.name}; install it with: pip install 'kafka-marshal[{extra}]'")
 
 
 @contextmanager

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,12 +14,17 @@ from rich.text import Text
 
 from kafka_marshal.cli import FINE, FOUND_SOMETHING
 from kafka_marshal.cli.common import (
+    Bootstrap,
     HeartbeatInterval,
+    Options,
+    Properties,
     ReplayRules,
+    Topic,
     check_interval,
     console,
     errors,
     fail,
+    needs,
     one_sentence,
 )
 
@@ -30,14 +37,15 @@ COLOURS = {"error": "red", "warning": "yellow", "info": "dim"}
 
 def replay(
     sources: Annotated[
-        list[str],
+        list[str] | None,
         typer.Argument(
             metavar="SOURCE...",
             show_default=False,
             help="JSONL captures, and Parquet in the schema of Spark's Kafka source: "
-            "files, folders, globs.",
+            "files, folders, globs. A live topic: kafka://HOST:PORT/TOPIC.",
         ),
-    ],
+    ] = None,
+    *,
     heartbeat_interval: HeartbeatInterval,
     out: Annotated[
         Path,
@@ -54,6 +62,28 @@ def replay(
     one_log: Annotated[
         bool, typer.Option("--one-log", help="Take all sources for one log.")
     ] = False,
+    bootstrap: Bootstrap = None,
+    topic: Topic = "__marshal",
+    begin: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            metavar="OFFSET|TIME",
+            show_default="the beginning",
+            help="Where to begin in a live topic; a time without a zone is UTC.",
+        ),
+    ] = None,
+    end: Annotated[
+        str | None,
+        typer.Option(
+            "--to",
+            metavar="OFFSET|TIME",
+            show_default="its end now",
+            help="Where to end; what lies there is not read.",
+        ),
+    ] = None,
+    properties: Properties = None,
+    options: Options = None,
 ) -> None:
     """Replay recorded logs on Spark: who owned what, and what went wrong.
 
@@ -63,6 +93,7 @@ def replay(
     check_interval(heartbeat_interval)
     try:
         from kafka_marshal.replay import JavaNotFoundError, ReplayError, UnreadableSource, run
+        from kafka_marshal.replay.output import refuse_existing
     except ModuleNotFoundError as error:
         fail(f"a replay needs {error.name}; install it with: pip install 'kafka-marshal[replay]'")
     # py4j reports what an interrupt broke to the root logger; the user knows of the interrupt.
@@ -70,9 +101,26 @@ def replay(
     with (
         one_sentence(UnreadableSource, ReplayError, JavaNotFoundError),
         errors.status("reading") as status,
+        tempfile.TemporaryDirectory(prefix="kafka-marshal-dump-") as scratch,
     ):
+        if bootstrap is not None:
+            sources = [*(sources or ()), f"kafka://{bootstrap}/{topic}"]
+        if not sources:
+            fail("a replay needs a SOURCE, or --bootstrap")
+        live = [source for source in sources if source.startswith("kafka://")]
+        if not live and (begin or end or properties or options):
+            fail("--from, --to, -F and -X are about a live topic, and no SOURCE is one")
+        if live:
+            refuse_existing(out)  # before minutes of reading
+        dumped = [
+            _dumped(source, Path(scratch), begin, end, properties, options, status.update)
+            if source in live
+            else source
+            for source in sources
+        ]
         summary = run(
-            sources,
+            dumped,
+            named=sources,
             out=out,
             heartbeat_interval_s=heartbeat_interval,
             rules=rules.value,
@@ -83,6 +131,25 @@ def replay(
         )
     _show(summary)
     raise typer.Exit(FOUND_SOMETHING if summary.found_something else FINE)
+
+
+def _dumped(
+    source: str,
+    scratch: Path,
+    begin: str | None,
+    end: str | None,
+    properties: Path | None,
+    options: list[str] | None,
+    on_progress: Callable[[str], None],
+) -> str:
+    """The live topic as a folder of files, which live as long as `scratch`."""
+    with needs("kafka"):
+        from kafka_marshal.replay.live.dump import Range, dump, of_address
+        from kafka_marshal.replay.live.settings import settings_of
+    where, topic = of_address(source)
+    settings = settings_of(where, properties, options or ())
+    folder = Path(tempfile.mkdtemp(dir=scratch))
+    return str(dump(settings, topic, folder, Range(begin, end), on_progress))
 
 
 def _counted(number: int, thing: str) -> str:

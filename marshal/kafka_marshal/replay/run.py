@@ -41,6 +41,7 @@ def run(
     pause_max_s: float = FENCED.pause_max_ms / 1000,
     coordination_partitions: int | None = None,
     one_log: bool = False,
+    named: Sequence[str] | None = None,
     spark: SparkSession | None = None,
     on_progress: Callable[[str], None] | None = None,
 ) -> Summary:
@@ -55,6 +56,8 @@ def run(
         coordination_partitions: partition count of the coordination topic, to find topics that
             lie on the wrong partition; None: not judged.
         one_log: take everything for one log, instead of each capture for one.
+        named: what the sources are called in the summary, where that is not what they are: a
+            live topic was put into files that do not stay.
         spark: a session to use; None: a local one, stopped at the end.
         on_progress: is told in a few words what happens next.
 
@@ -91,7 +94,15 @@ def run(
         for table in PUBLISHED:
             fold.write(table, folder, of_logs if table is FINDINGS else None)
         summary = _summary(
-            fold, found, sources, out, judging, heartbeat_interval_s, counted, clocks, of_logs
+            fold,
+            found,
+            named or sources,
+            out,
+            judging,
+            heartbeat_interval_s,
+            counted,
+            clocks,
+            of_logs,
         )
         progress("writing the report")
         (folder / "summary.json").write_text(summary.json(), encoding="utf-8")
