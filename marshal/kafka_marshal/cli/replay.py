@@ -19,7 +19,6 @@ from kafka_marshal.cli.common import (
     Options,
     Properties,
     ReplayRules,
-    Topic,
     check_interval,
     console,
     errors,
@@ -41,8 +40,8 @@ def replay(
         typer.Argument(
             metavar="SOURCE...",
             show_default=False,
-            help="JSONL captures, and Parquet in the schema of Spark's Kafka source: "
-            "files, folders, globs. A live topic: kafka://HOST:PORT/TOPIC.",
+            help="Dumps of the coordination topic: captures, kcat -J, console consumer, "
+            "kafka-dump-log, segments, Connect sinks, Spark's Parquet; files, folders, globs. A live topic: kafka://HOST:PORT/TOPIC.",
         ),
     ] = None,
     *,
@@ -62,8 +61,24 @@ def replay(
     one_log: Annotated[
         bool, typer.Option("--one-log", help="Take all sources for one log.")
     ] = False,
+    source_format: Annotated[
+        str | None,
+        typer.Option(
+            "--format",
+            show_default=False,
+            help="What the sources are: capture, kcat, console, dump-log, segment, connect or "
+            "parquet. Not given: each file is looked at.",
+        ),
+    ] = None,
     bootstrap: Bootstrap = None,
-    topic: Topic = "__marshal",
+    topic: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TOPIC",
+            show_default="__marshal with --bootstrap; of a dump everything",
+            help="The coordination topic. Of a dump that names topics, its records alone.",
+        ),
+    ] = None,
     begin: Annotated[
         str | None,
         typer.Option(
@@ -104,7 +119,7 @@ def replay(
         tempfile.TemporaryDirectory(prefix="kafka-marshal-dump-") as scratch,
     ):
         if bootstrap is not None:
-            sources = [*(sources or ()), f"kafka://{bootstrap}/{topic}"]
+            sources = [*(sources or ()), f"kafka://{bootstrap}/{topic or '__marshal'}"]
         if not sources:
             fail("a replay needs a SOURCE, or --bootstrap")
         live = [source for source in sources if source.startswith("kafka://")]
@@ -127,6 +142,8 @@ def replay(
             pause_max_s=pause_max,
             coordination_partitions=coordination_partitions,
             one_log=one_log,
+            source_format=source_format,
+            topic=topic,
             on_progress=status.update,
         )
     _show(summary)

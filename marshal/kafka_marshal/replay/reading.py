@@ -16,6 +16,8 @@ from kafka_marshal.replay.sources.columns import ARROW_SCHEMA, SPARK_SCHEMA, rec
 
 __all__ = ["ARROW_SCHEMA", "SPARK_SCHEMA", "read_chunk", "records_of"]
 
+_BATCH: Final = 32_768
+"""Rows that a batch has at least, if there are so many."""
 _ORDER_BITS: Final = 40
 """The low bits of `input_order` count within a chunk, the high ones the chunks."""
 
@@ -26,4 +28,22 @@ def read_chunk(number: int, chunk: Chunk) -> Iterator[pa.RecordBatch]:
     Raises:
         UnreadableSource: a line or a row is no record; the message names the file and the line.
     """
-    yield from FORMATS[chunk.format].read(number << _ORDER_BITS, chunk)
+    yield from _gathered(FORMATS[chunk.format].read(number << _ORDER_BITS, chunk))
+
+
+def _gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Small batches put together: whoever takes them pays for each."""
+    waiting: list[pa.RecordBatch] = []
+    rows = 0
+    for batch in batches:
+        waiting.append(batch)
+        rows += batch.num_rows
+        if rows >= _BATCH:
+            yield _together(waiting)
+            waiting, rows = [], 0
+    if rows:
+        yield _together(waiting)
+
+
+def _together(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)

@@ -41,6 +41,8 @@ def run(
     pause_max_s: float = FENCED.pause_max_ms / 1000,
     coordination_partitions: int | None = None,
     one_log: bool = False,
+    source_format: str | None = None,
+    topic: str | None = None,
     named: Sequence[str] | None = None,
     spark: SparkSession | None = None,
     on_progress: Callable[[str], None] | None = None,
@@ -48,7 +50,7 @@ def run(
     """Replay recorded logs and write what happened into the new folder `out`.
 
     Args:
-        sources: JSONL captures and Parquet dumps: files, folders, globs; see `sources`.
+        sources: dumps of any format that is known: files, folders, globs; see `sources`.
         out: the folder to make; it must not exist.
         heartbeat_interval_s: the interval that the consumers ran with.
         rules: `fenced`, `original`, or `both`.
@@ -56,6 +58,8 @@ def run(
         coordination_partitions: partition count of the coordination topic, to find topics that
             lie on the wrong partition; None: not judged.
         one_log: take everything for one log, instead of each capture for one.
+        source_format: the sources' format, one of `sources.FORMATS`; None: each is looked at.
+        topic: take records of this topic alone, where a format names topics.
         named: what the sources are called in the summary, where that is not what they are: a
             live topic was put into files that do not stay.
         spark: a session to use; None: a local one, stopped at the end.
@@ -75,7 +79,12 @@ def run(
     for source in map(Path, sources):
         if source.is_dir() and out.resolve().is_relative_to(source.resolve()):
             raise InvalidOption(f"--out {out} lies within the source {source}: put it elsewhere")
-    found = find([str(source) for source in sources], one_log=one_log)
+    found = find(
+        [str(source) for source in sources],
+        one_log=one_log,
+        source_format=source_format,
+        topic=topic,
+    )
     progress("starting Spark")
     with (
         placed(out) as folder,
@@ -177,7 +186,7 @@ def _summary(
 
 def _caveats(partitions: list[Row], found: Found, counted: list[Row]) -> list[str]:
     """What limits how far the tables may be believed."""
-    told = []
+    told = [f"{one.format} ({times(one.files, 'file')}): {one.sentence}" for one in found.told]
     codes = {row["code"]: row["log"] for row in counted}
     if "create_time" in codes:
         told.append(

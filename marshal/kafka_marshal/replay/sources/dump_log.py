@@ -61,20 +61,23 @@ _NO_HEADERS: Final = (
     "it prints the names of headers and not their values, so every record was judged as if it had "
     "been written without headers."
 )
+ABORTED: Final = (
+    "records were written in transactions, and one whose transaction was aborted stands here as any "
+    "other."
+)
 CANNOT_PROVE: Final = CannotProve(
     headers=_NO_HEADERS,
     values="bytes that are not UTF-8 were replaced when it was printed.",
-    committed="a record whose transaction was aborted stands here as any other.",
+    committed=ABORTED,
 )
+_SOME_HEADERS: Final = re.compile(rb" headerKeys: \[[^\]\n]")
 _MARSHAL_HEADERS: Final = re.compile(rb"headerKeys: \[[^\]\n]*marshal-")
+_REPLACED: Final = "\N{REPLACEMENT CHARACTER}".encode()
 _TRANSACTION: Final = b"isTransactional: true isControl: false"
 EPOCHS_LOST: Final = (
     "EPOCHS ARE LOST: records were written with marshal- headers, and this text cannot carry their "
     "values. Owners, refusals and findings may differ from what happened; replay the segment files "
     "themselves instead."
-)
-TRANSACTIONS: Final = (
-    "records were written in transactions; those of aborted ones cannot be told from the rest."
 )
 
 
@@ -93,16 +96,20 @@ def place_of(path: str) -> tuple[str, int] | None:
 def _survey(file: File, asked: Asked) -> Survey:
     path = file.path
     begins_at: list[tuple[int, tuple[str, int] | None]] = []
-    transactions = headers = printed = False
+    transactions = names = headers = lossy = printed = False
+    silent = True
     at = 0
     with text.opened(path, file.compression) as lines:
-        while block := lines.read(text.BLOCK_BYTES):
+        while block := lines.read(text.SCAN_BYTES):
             block += lines.readline()
             for heading in _DUMPING.finditer(block):
                 named = heading[0].decode("utf-8", "replace").removeprefix("Dumping ")
                 begins_at.append((at + heading.start(), place_of(named.strip())))
             transactions = transactions or _TRANSACTION in block
+            silent = silent and b" headerKeys: [" not in block
+            names = names or _SOME_HEADERS.search(block) is not None
             headers = headers or _MARSHAL_HEADERS.search(block) is not None
+            lossy = lossy or _REPLACED in block
             printed = printed or b"| offset: " in block
             at += len(block)
     if not printed:
@@ -114,12 +121,16 @@ def _survey(file: File, asked: Asked) -> Survey:
     if not begins_at or begins_at[0][0]:
         begins_at.insert(0, (0, place_of(str(path.absolute()))))
     topics = frozenset(place[0] for _, place in begins_at if place)
-    notes = [EPOCHS_LOST] if headers else []
-    notes += [TRANSACTIONS] if transactions else []
+    cannot = CannotProve(
+        headers=EPOCHS_LOST if headers else _NO_HEADERS if names or silent else None,
+        values=CANNOT_PROVE.values if lossy else None,
+        committed=ABORTED if transactions else None,
+    )
+    notes = []
     if asked.topic and not topics:
         notes.append(NAMES_NO_TOPICS)
     chunks = tuple(_chunks(file, asked, begins_at, at))
-    return Survey(chunks, CANNOT_PROVE, tuple(notes), topics)
+    return Survey(chunks, cannot, tuple(notes), topics)
 
 
 def _chunks(

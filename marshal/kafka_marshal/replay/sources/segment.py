@@ -27,7 +27,7 @@ from kafka_marshal.replay.sources.columns import (
     Cells,
     batches_of,
 )
-from kafka_marshal.replay.sources.dump_log import TRANSACTIONS, place_of
+from kafka_marshal.replay.sources.dump_log import ABORTED, place_of
 from kafka_marshal.replay.sources.shapes import (
     Asked,
     Batches,
@@ -48,10 +48,8 @@ _TRANSACTIONAL: Final = 0x10
 _CONTROL: Final = 0x20
 _STAMPS: Final = {0: CREATE_TIME, 1: LOG_APPEND_TIME}
 
-CANNOT_PROVE: Final = CannotProve(
-    committed="which transactions were aborted stands in the .txnindex beside it, which is not "
-    "read: an aborted record stands here as any other."
-)
+CANNOT_PROVE: Final = CannotProve(committed=ABORTED)
+"""Which ones were aborted stands in the .txnindex beside it, which is not read."""
 
 
 @frozen
@@ -130,7 +128,7 @@ def _survey(file: File, asked: Asked) -> Survey:
     if asked.topic is not None and topic != asked.topic:
         return Survey((), CANNOT_PROVE, (), frozenset({topic}))
     walked = _walk(path)
-    notes = [TRANSACTIONS] if walked.transactional else []
+    notes = []
     if walked.cut_at is not None:
         notes.append(
             f"the last batch of {path} is cut at byte {walked.cut_at}, as in a copy of a live "
@@ -147,7 +145,8 @@ def _survey(file: File, asked: Asked) -> Survey:
         )
         for begin, end in walked.pieces
     )
-    return Survey(chunks, CANNOT_PROVE, tuple(notes), frozenset({topic}))
+    cannot = CANNOT_PROVE if walked.transactional else CannotProve()
+    return Survey(chunks, cannot, tuple(notes), frozenset({topic}))
 
 
 def _read(order: int, chunk: Chunk) -> Iterator[pa.RecordBatch]:
