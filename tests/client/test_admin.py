@@ -9,8 +9,9 @@ import pytest
 
 from kafka_marshal import FENCED, ClaimKey
 from kafka_marshal.client import admin
-from kafka_marshal.client.administrator import Administrator, NotAllowed
+from kafka_marshal.client.administrator import Administrator, NotAllowed, Patience
 from kafka_marshal.client.consumer import Consumer, Forbidden, Me, Mode, after_read
+from kafka_marshal.client.effects import Send
 from kafka_marshal.client.operation import (
     AdminForbidden,
     AllSet,
@@ -19,6 +20,7 @@ from kafka_marshal.client.operation import (
     Reason,
     consumer_of,
 )
+from kafka_marshal.core.messages import Heartbeat, ReleaseGroup
 from kafka_marshal.core.work import NO_WORK
 from tests.client.desk import BOTH, ONE, PATIENCE, RULES, TWO, Desk, administrator
 
@@ -387,6 +389,62 @@ def test_an_administrator_begins_to_read_where_it_was_told() -> None:
     operation = administrator("x1", first=4).operation
     assert operation.view == 4
     assert consumer_of(operation, ONE) == Consumer.beginning_at(4)
+
+
+def test_an_administrator_is_as_patient_as_the_rules_unless_told_otherwise() -> None:
+    me = administrator("x1").me
+    one = Administrator(me, "g")
+    assert one.patience == Patience(heartbeat_every_ms=1000)
+    assert one.operation.view == 0
+    quick = attrs.evolve(me, rules=attrs.evolve(FENCED, heartbeat_interval_ms=0.5))
+    assert Administrator(quick, "g").patience.heartbeat_every_ms == 1
+
+
+@pytest.mark.parametrize(("now_ms", "until_s"), [(0, 5), (1, 6), (999, 6), (1000, 6), (1001, 7)])
+def test_a_pause_is_never_shorter_than_the_patience(now_ms: int, until_s: int) -> None:
+    one = administrator("x1")
+    [pause] = one.begin(BOTH, now_ms)
+    assert isinstance(pause, Send)
+    assert isinstance(pause.message, ReleaseGroup)
+    assert pause.message.expires_unix_s == until_s
+    assert one.next_timer_ms == until_s * 1000
+
+
+def test_what_is_owned_is_kept_by_heartbeats_until_all_are_won() -> None:
+    desk = consumed()
+    desk.sit("x1")
+    desk.begin("x1")
+    for _ in range(2):
+        desk.append("x1")
+        desk.read("x1")
+    desk.lose("x1")
+    for at_ms in (1100, 2100, 3100):
+        assert desk.timer_of("x1") == at_ms
+        desk.wait(at_ms - 1)
+        assert desk.outbox["x1"] == []
+        desk.wait(at_ms)
+        assert [type(sent.message) for sent in desk.outbox["x1"]] == [Heartbeat]
+        desk.append("x1")
+        desk.read("x1")
+
+
+def test_a_request_that_was_refused_is_repeated_after_a_while() -> None:
+    desk = consumed()
+    desk.sit("x1")
+    claimed_and_one_written(desk)
+    held = desk.lose("x1")
+    desk.now_ms = 2200
+    desk.say("ClaimingPartition/1/0/d1/d/g/t/2", supersedes=0)
+    desk.outbox["x1"].insert(0, held)
+    desk.go("x1")
+    assert desk.timer_of("x1") == 2700
+    desk.wait(2699)
+    assert desk.outbox["x1"] == []
+    desk.do("x1", desk.administrators["x1"].timer(2699))
+    assert desk.outbox["x1"] == [], "a timer that goes off early does no harm"
+    desk.wait(2700)
+    assert len(desk.outbox["x1"]) == 1
+    assert desk.timer_of("x1") == 8000, "while it waits for the answer only its patience counts"
 
 
 def test_patience_is_counted_in_positive_milliseconds() -> None:
