@@ -14,6 +14,26 @@ from tests.replay.told import BOTH, INTERVAL_MS, beats, records, replayed
 OWNS = ["0 CP a1/A", *beats("a1/A", 1, 8)]
 TAKEN = ["0 CP a1/A", "1 HB a1/A 10", "10 CP b1/B", "11 HB b1/B 20"]
 PAUSED = [*OWNS, "8 RG x1/X 60"]
+TWO = ["0 CP a1/A", "0 CP a1/A p=1"]
+ALIVE = ["6 HB a1/A 1", "6 HB a1/A 1 p=1"]
+QUIET = "50 CP z1/Z g=other"
+
+
+def turns(tenures: int) -> list[str]:
+    """A claim that is won and released, again and again."""
+    return [
+        f"{20 * n + d} {w}" for n in range(tenures) for d, w in ((0, "CP a1/A"), (9, "RP a1/A 1"))
+    ]
+
+
+def moving(end: int, *steps: int) -> list[str]:
+    """Heartbeats for claims 0, 1, ... whose positions move by these steps."""
+    return [
+        f"{second} HB a1/A {10 + step * second} p={partition}"
+        for second in range(1, end, 2)
+        for partition, step in enumerate(steps)
+    ]
+
 
 STORIES: dict[str, tuple[str, list[str], list[str]]] = {
     # code: (rule set, a log that has it, a log as near as possible that has not)
@@ -76,6 +96,40 @@ STORIES: dict[str, tuple[str, list[str], list[str]]] = {
         "fenced",
         ["0 CP a1/A", *beats("a1/A", 5, 90, step=5)],
         ["0 CP a1/A", *beats("a1/A", 4, 90, step=4)],
+    ),
+    "granted_twice": (
+        "original",
+        ["0 CP a1/A", "1 CM a1/A 20", "10 CP b1/B", "11 CM b1/B 20"],
+        ["0 CP a1/A", "1 CM a1/A 20", "2 CM a1/A 30", "10 CP b1/B", "11 CM b1/B 40 p=1"],
+    ),
+    "pause_ran_out": (
+        "fenced",
+        [*PAUSED, "9 RP a1/A 10", "59 CP x1/X", "60 RP x1/X 3"],
+        [*PAUSED, "9 RP a1/A 10", "58 CP x1/X", "59 RP x1/X 3", "60 CP a1/A"],
+    ),
+    "slow_failover": ("fenced", [*TAKEN[:2], "15.1 CP b1/B"], [*TAKEN[:2], "15 CP b1/B"]),
+    "failover_times": ("fenced", TAKEN, [*TAKEN[:2], "2 RP a1/A 10", "13 CP b1/B"]),
+    "lost_races": ("fenced", [*OWNS, "8 CP b1/B"], [*OWNS, "8 CP a1/A"]),
+    "starvation": (
+        "fenced",
+        [*TWO, "1 CP b1/B", "5 CP b1/B p=1", *ALIVE, "9.1 CP b1/B"],
+        [*TWO, "1 CP b1/B", "5 CP b1/B p=1", *ALIVE, "9 CP b1/B"],
+    ),
+    "imbalance": (
+        "fenced",
+        [*TWO, "0 CP a1/A p=2", "0 CP a1/A p=3", "0 CP b1/B p=4", "0 CP b1/B p=5", QUIET],
+        [*TWO, "0 CP a1/A p=2", "0 CP b1/B p=4", "0 CP b1/B p=5", QUIET],
+    ),
+    "churn": ("fenced", turns(10), turns(9)),
+    "wedged_heartbeat": (
+        "fenced",
+        [*TWO, *moving(42, 0, 5)],
+        [*TWO, *moving(42, 0, 0)],  # nobody moves
+    ),
+    "lag_movement": (
+        "fenced",
+        [*TWO, "0 CP a1/A p=2", *moving(60, 20, 20, 1)],
+        [*TWO, "0 CP a1/A p=2", *moving(60, 20, 20, 2)],
     ),
     "sender_clock_off": (
         "log",

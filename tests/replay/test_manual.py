@@ -17,7 +17,7 @@ def test_the_page_about_tables_and_findings_is_what_the_code_says() -> None:
 def test_every_column_and_every_code_has_a_meaning() -> None:
     for table in PUBLISHED:
         assert all(column.meaning for column in table.columns)
-    assert all(kind.meaning for kind in CATALOGUE.values())
+    assert all(kind.meaning and kind.what_to_do for kind in CATALOGUE.values())
 
 
 def test_properties_of_findings_are_those_of_the_specification() -> None:

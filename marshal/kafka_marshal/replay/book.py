@@ -18,8 +18,12 @@ from kafka_marshal.core.state import Claim, ClaimKey, Rules, RuleSet
 from kafka_marshal.core.verdicts import Accepted, ReadTwice, Refused
 from kafka_marshal.core.world import Transition, World
 from kafka_marshal.replay.events import Event, Judgement, Sighting, key_columns
+from kafka_marshal.replay.findings.failovers import Failovers
+from kafka_marshal.replay.findings.grants import GrantedTwice
 from kafka_marshal.replay.findings.half_set import HalfSet
+from kafka_marshal.replay.findings.movement import LagMovement, Wedged
 from kafka_marshal.replay.findings.observer import End, Observer
+from kafka_marshal.replay.findings.overrun import PauseRanOut
 from kafka_marshal.replay.findings.ownership import (
     ActsWithoutOwning,
     OddRecords,
@@ -28,6 +32,7 @@ from kafka_marshal.replay.findings.ownership import (
     steals,
 )
 from kafka_marshal.replay.findings.positions import Pauses, Positions
+from kafka_marshal.replay.findings.sharing import Churn, Imbalance, LostRaces, Starvation
 from kafka_marshal.replay.findings.silence import Silences
 from kafka_marshal.replay.lanes import Lanes
 from kafka_marshal.replay.rows import Row, readable_bytes
@@ -83,6 +88,15 @@ class Book:
             self._pauses,
             HalfSet(),
             self._silences,
+            GrantedTwice(),
+            PauseRanOut(),
+            Wedged(),
+            LagMovement(),
+            Failovers(),
+            LostRaces(),
+            Starvation(),
+            Imbalance(),
+            Churn(),
         )
         self._claims: dict[ClaimKey, _ClaimCount] = {}
         self._groups: dict[str, _GroupCount] = {}
@@ -143,7 +157,7 @@ class Book:
             or not self._positions.goes_on(key, transition.after.position, sighting)
         ):
             return False
-        silence_ms = self._tenures.go_on(tenure, sighting)
+        silence_ms = self._tenures.go_on(tenure, sighting, transition.after.position)
         self._silences.count(silence_ms, self.rules.heartbeat_interval_ms)
         self._lanes.goes_on(key, sighting.clock_ms)
         return True
@@ -220,7 +234,7 @@ class Book:
         positions = {key: claim.position for key, claim in claims.items()}
         for row in self._tenures.at_the_end(last.clock_ms, positions, self.rules):
             self._row("tenures", row)
-        end = End(self.rules, last, self._tenures.open)
+        end = End(self.rules, last, self._tenures.open, self._silences.interval_fits)
         for observer in self._observers:
             for row in observer.at_the_end(end):
                 self._row("findings", row)

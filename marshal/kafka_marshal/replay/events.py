@@ -14,6 +14,7 @@ from kafka_marshal.capture import RawRecord
 from kafka_marshal.core.messages import Message, Record
 from kafka_marshal.core.state import Claim, ClaimKey, Rules, RuleSet
 from kafka_marshal.core.verdicts import Accepted, ReadTwice, Refused
+from kafka_marshal.replay.pace import Pace
 from kafka_marshal.replay.rows import Row, readable_bytes
 
 Judgement: TypeAlias = Accepted | Refused | ReadTwice
@@ -75,6 +76,8 @@ class Tenure:
     last: Sighting
     """The owner's last accepted record."""
     position_from: int
+    pace: Pace
+    """How its position moves."""
     records: int = 1
     longest_silence_ms: int = 0
 

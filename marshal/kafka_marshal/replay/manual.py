@@ -100,10 +100,13 @@ def _table(table: Table) -> str:
 def _catalogue() -> str:
     rows = "".join(
         f"| `{kind.code}` | {kind.severity} | {kind.rules} | {kind.property or ''} "
-        f"| {kind.meaning} |\n"
+        f"| {kind.meaning} | {kind.what_to_do} |\n"
         for kind in CATALOGUE.values()
     )
-    return f"| code | severity | rules | property | meaning |\n|---|---|---|---|---|\n{rows}"
+    head = (
+        "| code | severity | rules | property | meaning | what to do |\n|---|---|---|---|---|---|\n"
+    )
+    return head + rows
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from typing import Final
 from kafka_marshal.core.state import ClaimKey, Rules
 from kafka_marshal.core.verdicts import Accepted
 from kafka_marshal.replay.events import Event, Sighting, Tenure, key_columns
+from kafka_marshal.replay.pace import REST_INTERVALS, Pace, Word
 from kafka_marshal.replay.rows import Row
 
 WINS: Final = frozenset(
@@ -44,7 +45,7 @@ class Tenures:
         if not isinstance(verdict, Accepted) or verdict is Accepted.IGNORED:
             return None
         if before is not None and verdict in OWNERS_RECORDS and event.after.owned:
-            event.silence_ms = self.go_on(before, event.sighting)
+            event.silence_ms = self.go_on(before, event.sighting, event.after.position)
             return None
         begins = event.after.owned and (verdict in BEGINNINGS or verdict in OWNERS_RECORDS)
         if not begins and event.after.owned:
@@ -65,13 +66,16 @@ class Tenures:
                 won_by=event.sighting,
                 last=event.sighting,
                 position_from=event.after.position,
+                pace=_pace(event),
             )
         return row
 
     @staticmethod
-    def go_on(tenure: Tenure, sighting: Sighting) -> int:
-        """The owner spoke again; how long it had been silent."""
-        silence_ms = sighting.clock_ms - tenure.last.clock_ms
+    def go_on(tenure: Tenure, sighting: Sighting, position: int) -> int:
+        """The owner spoke again, and left the position there; how long it had been silent."""
+        last_ms = tenure.last.clock_ms
+        silence_ms = sighting.clock_ms - last_ms
+        tenure.pace.word(position, last_ms, sighting.clock_ms, sighting.raw.offset)
         tenure.records += 1
         tenure.last = sighting
         if silence_ms > tenure.longest_silence_ms:
@@ -89,6 +93,14 @@ class Tenures:
                 "ended": "silent" if silent else "open",
                 "position_to": positions[tenure.key],
             }
+
+
+def _pace(event: Event) -> Pace:
+    """Of the tenure that begins: a win says no position, so that of a fresh claim is not known."""
+    sighting = event.sighting
+    word = Word(event.after.position, sighting.clock_ms, sighting.offset)
+    said = event.verdict not in WINS or word.position > 0
+    return Pace.of_win(REST_INTERVALS * event.rules.heartbeat_interval_ms, word, said)
 
 
 def _row(tenure: Tenure) -> Row:

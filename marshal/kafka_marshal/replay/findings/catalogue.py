@@ -26,6 +26,8 @@ class Kind:
     rules: str
     """`fenced`, `original`, `each` (both may tell it), or `log` (a fact of the input)."""
     meaning: str
+    what_to_do: str
+    """What somebody who runs the consumers does about it."""
 
 
 _KINDS: Final = (
@@ -36,6 +38,9 @@ _KINDS: Final = (
         "original",
         "A heartbeat made its sender the owner of a claim that a live consumer of another client "
         "owned. If the two then go on overwriting each other, that is the same finding.",
+        "Move the group to the fenced rules, which refuse such a heartbeat. Until then look "
+        "for what held the thief up for so long (a pause of its process, a slow produce), and "
+        "re-check what both processed since.",
     ),
     Kind(
         "heartbeat_without_claim",
@@ -45,6 +50,8 @@ _KINDS: Final = (
         "A heartbeat made its sender the owner of a claim that nobody owned, or whose owner was "
         "stale, without a ClaimingPartition. A new instance of the last owner's client is the "
         "original's fast reclaim and no finding.",
+        "Find out why the sender believes that it owns: an old process that was never told to "
+        "stop, or a client that skips ClaimingPartition.",
     ),
     Kind(
         "late_heartbeat_refused",
@@ -54,6 +61,8 @@ _KINDS: Final = (
         "An instance that had owned the claim and lost it sent heartbeats or asked for messages. "
         "They were refused: this is where the original's rules let it steal. One finding per "
         "instance and epoch.",
+        "Nothing was harmed. If it happens often, find what stalls the sender: long garbage "
+        "collections, blocked producers, suspended machines.",
     ),
     Kind(
         "acts_without_owning",
@@ -62,6 +71,8 @@ _KINDS: Final = (
         "fenced",
         "An instance that never owned the claim sent heartbeats or asked for messages, and was "
         "refused. A consumer of the original does so when its own rules gave it the claim.",
+        "Under both rule sets at once this is where they part: see the table `divergences`. A "
+        "client of ours never does it; look at the sender's version.",
     ),
     Kind(
         "unowned_release",
@@ -71,6 +82,7 @@ _KINDS: Final = (
         "A release from somebody who does not own the claim: refused, or under `original` obeyed "
         "although nobody owned. A consumer that lost the claim to a ReleaseGroup is expected to "
         "release it, which is no finding.",
+        "Usually the last word of a consumer that had lost its claim. Look at how it lost it.",
     ),
     Kind(
         "forged",
@@ -78,6 +90,9 @@ _KINDS: Final = (
         "Fenced",
         "fenced",
         "A record carries the claim's epoch but comes from another instance.",
+        "Find who writes to the coordination topic under another's epoch: a client that "
+        "copies headers, or a record that was replayed. Restrict who may produce to the "
+        "topic.",
     ),
     Kind(
         "log_lost_records",
@@ -85,6 +100,8 @@ _KINDS: Final = (
         "MonotoneEpoch",
         "fenced",
         "A record carries an epoch above the claim's: the log lost the record that won it.",
+        "The coordination topic lost acknowledged records: look for unclean leader elections, "
+        "and set min.insync.replicas to 2 and acks to all.",
     ),
     Kind(
         "header_from_the_future",
@@ -92,17 +109,33 @@ _KINDS: Final = (
         "MonotoneEpoch",
         "fenced",
         "A record refers to an offset at or after its own: the log was cut or made anew.",
+        "The topic was truncated, restored or made anew under running consumers: restart "
+        "them, so that they fold it from its beginning.",
     ),
     Kind(
-        "header_not_decimal", WARNING, None, "fenced", "A header that the rules read is no number."
+        "header_not_decimal",
+        WARNING,
+        None,
+        "fenced",
+        "A header that the rules read is no number.",
+        "Mend or update the client that writes the header; until then its records are refused.",
     ),
-    Kind("unknown_version", WARNING, None, "fenced", "A message of a version other than 0 and 1."),
+    Kind(
+        "unknown_version",
+        WARNING,
+        None,
+        "fenced",
+        "A message of a version other than 0 and 1.",
+        "Some consumers run a newer protocol than this reader knows: update the others first.",
+    ),
     Kind(
         "position_moved_back",
         ERROR,
         "MonotonePosition",
         "each",
         "The position fell, and it was not the admin who set it: messages are processed again.",
+        "Expect duplicates between the two positions. Move the group to the fenced rules, "
+        "under which positions never fall unless an administrator says so.",
     ),
     Kind(
         "pause_broken",
@@ -112,6 +145,8 @@ _KINDS: Final = (
         "During a pause somebody other than the pauser won a claim before the admin was done with "
         "it, took one by a heartbeat, or went on with its own for longer than a heartbeat "
         "interval.",
+        "Do not trust the positions that were set in this pause: check them, and pause again. "
+        "The fenced rules keep a pause.",
     ),
     Kind(
         "pause_held",
@@ -119,6 +154,7 @@ _KINDS: Final = (
         "PauseHolds",
         "fenced",
         "During a pause somebody other than the pauser tried to win or keep a claim, in vain.",
+        "Nothing: the pause did what it is for.",
     ),
     Kind(
         "set_position_half_done",
@@ -128,6 +164,7 @@ _KINDS: Final = (
         "An admin won a claim in its pause and never set its position: its tenure ended otherwise, "
         "or it fell silent. An error if it had set other positions: they are half set. Told when "
         "somebody else pauses the group, or at the end of the log.",
+        "Set the positions again, all of them. The sentence names what was set and what was not.",
     ),
     Kind(
         "two_instances_of_one_client",
@@ -136,6 +173,7 @@ _KINDS: Final = (
         "log",
         "An instance spoke again after a newer one of the same client id and group had begun to. "
         "A warning if they never spoke for the same claim.",
+        "Give every process a client id of its own; look for an old deployment that still runs.",
     ),
     Kind(
         "missed_heartbeat",
@@ -144,6 +182,8 @@ _KINDS: Final = (
         "each",
         "An owner was silent for more than one and a half heartbeat intervals and then went on. "
         "Only info if it was never silent for more than two: nobody could have taken the claim.",
+        "Find what kept the owner from sending (a long poll, a full producer buffer, a "
+        "stopped process), or run with a longer interval.",
     ),
     Kind(
         "unowned_too_long",
@@ -152,6 +192,7 @@ _KINDS: Final = (
         "each",
         "A claim had no live owner for more than twice the heartbeat interval, counted from its "
         "release or from when its owner became stale; a pause does not count.",
+        "Run more consumers, or look why those that run do not ask for the claim.",
     ),
     Kind(
         "group_gone",
@@ -160,6 +201,7 @@ _KINDS: Final = (
         "each",
         "At the end of the log no claim of the group has had a live owner for more than twice the "
         "heartbeat interval: the whole group was stopped.",
+        "Nothing, if it was stopped on purpose.",
     ),
     Kind(
         "interval_mismatch",
@@ -168,6 +210,111 @@ _KINDS: Final = (
         "each",
         "Most heartbeats come further apart than the interval given: it is probably not the one "
         "that the consumers ran with. Silences are then not told one by one.",
+        "Replay with the interval that the consumers run with; see --heartbeat-interval and "
+        "--what-if.",
+    ),
+    Kind(
+        "granted_twice",
+        ERROR,
+        "AtMostOnce",
+        "each",
+        "Two grants of messages at most once overlap: the same messages are processed by "
+        "both. Under `original` a ClaimingMessages of the owner counts as a grant, as its "
+        "document has it. Only info if an administrator had set the position back in between.",
+        "Treat the messages named as processed twice. Move the group to the fenced rules, "
+        "under which this takes an administrator.",
+    ),
+    Kind(
+        "pause_ran_out",
+        WARNING,
+        "PauseHolds",
+        "each",
+        "The administrator that had paused the group still acted when its pause was over.",
+        "Check every position it set afterwards, and ask for a longer pause next time.",
+    ),
+    Kind(
+        "slow_failover",
+        WARNING,
+        None,
+        "each",
+        "A stale owner's claim was taken over later than three and a half heartbeat intervals "
+        "after its last word: two until it is stale, one for a consumer to look, and half of one "
+        "for records that land late. Not told where the interval does not fit, as `starvation` "
+        "and `wedged_heartbeat`.",
+        "See that consumers look at least once in an interval, and that one of them has room "
+        "for another claim.",
+    ),
+    Kind(
+        "failover_times",
+        INFO,
+        None,
+        "each",
+        "How long takeovers from stale owners took, from the owner's last word to the next "
+        "win (less a pause): median, nine of ten, longest. One finding for a group in each "
+        "coordinating partition.",
+        "Nothing; a shorter heartbeat interval makes failovers faster.",
+    ),
+    Kind(
+        "lost_races",
+        INFO,
+        None,
+        "each",
+        "How many requests for claims found a live owner, and how many of those came within a "
+        "heartbeat interval of its win. One finding for a group in each coordinating "
+        "partition.",
+        "Nothing, while it is a small part; else let consumers wait a random moment before "
+        "they ask.",
+    ),
+    Kind(
+        "starvation",
+        WARNING,
+        None,
+        "each",
+        "A client asked for claims three times or more, over more than twice the heartbeat "
+        "interval, and has won none when the log ends, while another owned two or more.",
+        "Limit how many claims one consumer takes, or release some so that the others get theirs.",
+    ),
+    Kind(
+        "imbalance",
+        WARNING,
+        None,
+        "each",
+        "While at least two clients owned claims of the group, the largest share was at least "
+        "twice the smallest on average over time. One claim more than another counts as even; "
+        "ten heartbeat intervals are needed to judge.",
+        "Limit how many claims one consumer takes, or restart the one that has most.",
+    ),
+    Kind(
+        "churn",
+        WARNING,
+        None,
+        "each",
+        "A claim changed hands so often that ten tenures began within sixty heartbeat "
+        "intervals. An owner's own second win does not count.",
+        "Look for consumers that crash and restart, or that steal from each other.",
+    ),
+    Kind(
+        "wedged_heartbeat",
+        WARNING,
+        None,
+        "each",
+        "An owner's heartbeats went on while the position stood still for ten heartbeat "
+        "intervals or more, and another claim of the group moved without a rest (five "
+        "intervals) for at least half of that. A claim that is still at position 0 is not "
+        "judged. The longest such stretch of each claim is told when the log ends.",
+        "Look at the message at that position and at the owner's log: it may be stuck on it. "
+        "If nothing is written to that partition, all is well.",
+    ),
+    Kind(
+        "lag_movement",
+        INFO,
+        None,
+        "each",
+        "Claims whose position moved, while owned, at less than a tenth of the group's median "
+        "rate. Judged for claims that were owned for ten heartbeat intervals, in groups that "
+        "have three such claims in the coordinating partition.",
+        "Compare with the end offsets of the data topic: if those grow as fast as elsewhere, "
+        "the claim falls behind.",
     ),
     Kind(
         "sender_clock_off",
@@ -176,6 +323,8 @@ _KINDS: Final = (
         "log",
         "The median of a sender's clock against the broker's is off by more than half a heartbeat "
         "interval, and more than 2 s. Only for records that the broker stamped.",
+        "Let NTP set the clock of that machine. Under the original's rules a wrong clock "
+        "loses and steals claims.",
     ),
     Kind(
         "create_time",
@@ -184,6 +333,7 @@ _KINDS: Final = (
         "log",
         "Records carry their producer's time instead of the broker's: staleness is then judged by "
         "as many clocks as there are producers.",
+        "Set message.timestamp.type=LogAppendTime on the coordination topic.",
     ),
     Kind(
         "head_missing",
@@ -192,6 +342,7 @@ _KINDS: Final = (
         "log",
         "A coordinating partition does not begin at offset 0: claims won before are not known "
         "until they are won again.",
+        "Give the log from its beginning, or take what is said of the first owners with care.",
     ),
     Kind(
         "offset_gap",
@@ -200,6 +351,7 @@ _KINDS: Final = (
         "log",
         "Offsets are missing inside. Transactions and control records leave such gaps; lost "
         "records do, too.",
+        "Nothing, if the topic is written in transactions; otherwise check that the dump is whole.",
     ),
     Kind(
         "duplicate_record",
@@ -207,6 +359,7 @@ _KINDS: Final = (
         None,
         "log",
         "The input holds the same record more than once; it was folded once.",
+        "Nothing; the dump was made with overlapping ranges.",
     ),
     Kind(
         "conflicting_duplicate",
@@ -215,6 +368,7 @@ _KINDS: Final = (
         "log",
         "The input holds different records at one offset: a forked log, or two logs taken for "
         "one. The first was folded.",
+        "Do not mix the dumps of two clusters, or of a topic before and after it was made anew.",
     ),
     Kind(
         "malformed_record",
@@ -222,6 +376,7 @@ _KINDS: Final = (
         None,
         "log",
         "Values that are no message; see the table `malformed`.",
+        "Find who else writes to the coordination topic.",
     ),
     Kind(
         "wrong_coordinating_partition",
@@ -230,6 +385,8 @@ _KINDS: Final = (
         "log",
         "A topic's records lie on another partition than its name says: other consumers do not "
         "see them. Only if the coordination topic's partition count is given.",
+        "Find the client whose partitioner differs, or that was started before the "
+        "coordination topic got more partitions.",
     ),
 )
 

@@ -21,6 +21,8 @@ class End:
     """The last well-formed record."""
     tenures: Mapping[ClaimKey, Tenure]
     """Those that last."""
+    interval_fits: bool = True
+    """Owners spoke about as often as the heartbeat interval given says."""
 
     @property
     def clock_ms(self) -> int:

@@ -142,6 +142,11 @@ class Silences:
         case.worst_ms = max(case.worst_ms, lasted_ms)
         return True
 
+    @property
+    def interval_fits(self) -> bool:
+        """Most gaps between owners' records are no longer than the interval."""
+        return self._gaps_seen < MISMATCH_GAPS_MIN or self._gaps_long * 2 <= self._gaps_seen
+
     def drain(self) -> Iterator[Row]:
         """Nothing before the end: whether the interval fits is not known earlier."""
         return iter(())
@@ -160,7 +165,7 @@ class Silences:
         told_of_groups = [
             row for group, claims in gone.items() for row in self._gone(group, claims, end)
         ]
-        if self._gaps_seen >= MISMATCH_GAPS_MIN and self._gaps_long * 2 > self._gaps_seen:
+        if not self.interval_fits:
             yield self._mismatch(end)
             return
         for case in self._silent.values():

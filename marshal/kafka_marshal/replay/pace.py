@@ -1,0 +1,117 @@
+"""How an owner's position moves: where it began, when it last moved, how long it stood still.
+
+Nearly every record of a log is a heartbeat that moves the position or does not, so what is kept of
+a tenure is a handful of numbers, changed in constant time. What is strange about them is said by
+`findings.movement`.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from attrs import define, field
+
+REST_INTERVALS: Final = 5
+"""A position that stands still for so many heartbeat intervals rests; a shorter stop is no rest."""
+
+
+class Word(NamedTuple):
+    """An owner's record and the position that it left."""
+
+    position: int
+    clock_ms: int
+    offset: int
+
+
+class Rest(NamedTuple):
+    """A stretch in which the owner spoke and the position stood still."""
+
+    since: Word
+    """The record with which the position last changed."""
+    until_ms: int
+    """The owner's last word with that position."""
+
+    @property
+    def lasted_ms(self) -> int:
+        """How long."""
+        return self.until_ms - self.since.clock_ms
+
+
+@define
+class Pace:
+    """The movement of one tenure.
+
+    Records come one by one (`word`), or many at once (`run`), which comes to the same.
+    """
+
+    rest_ms: float
+    """From here on a standstill is a rest."""
+    began: Word | None = None
+    """The first known position; None while nobody has said one (a fresh claim stands at 0)."""
+    moved: Word | None = None
+    """The last record that changed the position, or the first that said it."""
+    longest_rest: Rest | None = None
+    """Of those that are over."""
+    brisk_from_ms: int = 0
+    """Since when there was no rest."""
+    longest_brisk: tuple[int, int] = field(default=(0, 0))
+    """From when to when there was no rest: the longest such stretch that is over."""
+
+    @classmethod
+    def of_win(cls, rest_ms: float, word: Word, said: bool) -> Pace:
+        """A tenure begins. `said`: its first record, or somebody before, said the position."""
+        pace = cls(rest_ms)
+        if said:
+            pace.began = pace.moved = word
+            pace.brisk_from_ms = word.clock_ms
+        return pace
+
+    def word(self, position: int, last_ms: int, clock_ms: int, offset: int) -> None:
+        """The owner's next record; `last_ms` is the clock at the one before."""
+        moved = self.moved
+        if moved is None or position != moved.position:
+            word = Word(position, clock_ms, offset)
+            self.run(last_ms, word, word)
+
+    def run(self, still_until_ms: int, first: Word, last: Word) -> None:
+        """Some of the owner's records at once: `first` and `last` to change the position.
+
+        A run without a change needs no call. Formula: the standstill before the run is over, and
+        lasted from `moved` until `still_until_ms`, the clock at the owner's last record before
+        `first`; the standstill that goes on after the run began with `last`. Exact as long as the
+        position never stood still for `rest_ms` between `first` and `last`, so certainly if
+        `last.clock_ms - first.clock_ms < rest_ms`: cut a longer run in two, or where it rests.
+        """
+        if self.moved is None:
+            self.began, self.brisk_from_ms = first, first.clock_ms
+        else:
+            rest = Rest(self.moved, still_until_ms)
+            if rest.lasted_ms >= self.rest_ms:
+                if self.longest_rest is None or rest.lasted_ms > self.longest_rest.lasted_ms:
+                    self.longest_rest = rest
+                self.longest_brisk = self._longest_brisk(rest.since.clock_ms)
+                self.brisk_from_ms = first.clock_ms
+        self.moved = last
+
+    def _longest_brisk(self, until_ms: int) -> tuple[int, int]:
+        begin, end = self.longest_brisk
+        if until_ms - self.brisk_from_ms > end - begin:
+            return self.brisk_from_ms, until_ms
+        return begin, end
+
+    def rest_at(self, last_ms: int) -> Rest | None:
+        """The longest rest, the one that lasts at the owner's last word among them."""
+        rest = self.longest_rest
+        if self.moved is not None:
+            lasting = Rest(self.moved, last_ms)
+            if lasting.lasted_ms >= self.rest_ms and (
+                rest is None or lasting.lasted_ms > rest.lasted_ms
+            ):
+                return lasting
+        return rest
+
+    def brisk(self) -> tuple[tuple[int, int], ...]:
+        """Stretches without a rest: the longest that is over, and the last one."""
+        if self.moved is None:
+            return ()
+        return self.longest_brisk, (self.brisk_from_ms, self.moved.clock_ms)
