@@ -428,6 +428,32 @@ def test_what_is_owned_is_kept_by_heartbeats_until_all_are_won() -> None:
         desk.read("x1")
 
 
+def test_what_others_say_puts_off_no_heartbeat() -> None:
+    desk = consumed()
+    desk.sit("x1")
+    desk.begin("x1")
+    for _ in range(2):
+        desk.append("x1")
+        desk.read("x1")
+    desk.now_ms = 900
+    desk.say("Heartbeat/1/0/c1/c/g/t/1/6", epoch=0)
+    desk.read("x1")
+    assert desk.timer_of("x1") == 1100
+
+
+def test_a_request_whose_outcome_is_unknown_is_sent_anew_at_once() -> None:
+    desk = consumed()
+    desk.sit("x1")
+    desk.begin("x1")
+    desk.append("x1")
+    desk.read("x1")
+    sent = desk.lose("x1")
+    desk.do("x1", desk.administrators["x1"].unknown(sent.message, desk.now_ms))
+    assert [sent.message for sent in desk.outbox["x1"]][1] == sent.message
+    desk.go("x1")
+    assert desk.told["x1"] == AllSet(frozenset(BOTH))
+
+
 def test_a_request_that_was_refused_is_repeated_after_a_while() -> None:
     desk = consumed()
     desk.sit("x1")

@@ -36,7 +36,6 @@ from kafka_marshal.client.operation import (
     Reason,
     Result,
     consumer_of,
-    ended,
     under_way,
 )
 from kafka_marshal.core.messages import ClaimingPartition, Message, Record, ReleaseGroup
@@ -132,7 +131,8 @@ class Administrator:
 
     def record(self, record: Record, now_ms: int) -> list[AdminEffect]:
         """The next record of the coordinating partition, of whichever claim and group."""
-        self._become(moves.after_reading(self.me, before := self.operation, record))
+        before = self.operation
+        self.operation = moves.after_reading(self.me, before, record)
         effects: list[AdminEffect] = []
         if self.operation.warned is not before.warned and self.operation.warned != NO_WORK:
             effects.append(Warned(self.operation.warned))
@@ -169,15 +169,10 @@ class Administrator:
         if moves.may_call_off(self.me, self.operation) is not None:
             return []
         before = self.operation
-        self._become(moves.after_calling_off(self.me, before, reason))
+        self.operation = moves.after_calling_off(self.me, before, reason)
         return self._told_since(before) + self._go_on(now_ms)
 
     # --- what follows -----------------------------------------------------------------------------
-
-    def _become(self, operation: Operation) -> None:
-        self.operation = operation
-        if ended(operation):
-            self._heartbeat_at_ms.clear()
 
     def _told_since(self, before: Operation) -> list[AdminEffect]:
         result = self.operation.result
