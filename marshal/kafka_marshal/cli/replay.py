@@ -41,7 +41,8 @@ def replay(
             metavar="SOURCE...",
             show_default=False,
             help="Dumps of the coordination topic: captures, kcat -J, console consumer, "
-            "kafka-dump-log, segments, Connect sinks, Spark's Parquet; files, folders, globs. A live topic: kafka://HOST:PORT/TOPIC.",
+            "kafka-dump-log, segments, Connect sinks, Spark's Parquet; files, folders, globs. "
+            "A live topic: kafka://HOST:PORT/TOPIC.",
         ),
     ] = None,
     *,

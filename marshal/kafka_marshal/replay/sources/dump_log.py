@@ -62,8 +62,8 @@ _NO_HEADERS: Final = (
     "been written without headers."
 )
 ABORTED: Final = (
-    "records were written in transactions, and one whose transaction was aborted stands here as any "
-    "other."
+    "records were written in transactions, and one whose transaction was aborted stands here as "
+    "any other."
 )
 CANNOT_PROVE: Final = CannotProve(
     headers=_NO_HEADERS,

@@ -25,7 +25,7 @@ from typing import Final
 from attrs import field, frozen
 
 from kafka_marshal.capture import UnreadableSource
-from kafka_marshal.replay.sources.connect import CONNECT
+from kafka_marshal.replay.sources.connect import CONNECT, NAME
 from kafka_marshal.replay.sources.dump_log import DUMP_LOG, FOLDER
 from kafka_marshal.replay.sources.formats import FORMATS, detected, looked_for
 from kafka_marshal.replay.sources.json_lines import CAPTURE
@@ -115,6 +115,11 @@ def _found(path: Path, looking: Looking, folder: Path | None = None) -> File | N
         looking.left_out.append(f"{path}: empty")
         return None
     format_ = looking.format
+    if (format_ is SEGMENT and not (path.suffix == ".log" and FOLDER.match(path.parent.name))) or (
+        format_ is CONNECT and not NAME.match(path.name)
+    ):
+        looking.left_out.append(f"{path}: no {format_.name} by its name")
+        return None
     if format_ is None and not re.search(
         r"\.(?:jsonl|parquet)(?:\.(?:gz|gzip|zst|zstd))?$", path.name
     ):
