@@ -454,6 +454,59 @@ def test_a_request_whose_outcome_is_unknown_is_sent_anew_at_once() -> None:
     assert desk.told["x1"] == AllSet(frozenset(BOTH))
 
 
+def test_heartbeats_of_one_claim_do_not_wait_for_another() -> None:
+    desk = consumed()
+    desk.sit("x1")
+    desk.begin("x1")
+    desk.append("x1")
+    desk.read("x1")
+    desk.lose("x1")
+    desk.append("x1")
+    desk.read("x1")
+    assert desk.timer_of("x1") == 1100
+
+
+def test_the_log_may_say_that_the_pause_is_over_when_its_own_clock_does_not() -> None:
+    desk = consumed()
+    desk.sit("x1")
+    desk.begin("x1")
+    desk.append("x1")
+    desk.read("x1")
+    for log_ms, told_now in ((5999, False), (6000, True)):
+        desk.now_ms = log_ms
+        desk.say("Heartbeat/1/0/c1/c/g/t/2/9", epoch=1)
+        desk.now_ms = 200
+        desk.read("x1")
+        assert ("x1" in desk.told) is told_now
+    assert desk.told["x1"] == NoneSet(frozenset(BOTH), Reason.PAUSE_EXPIRED)
+
+
+def test_an_older_pause_that_is_over_ends_nothing() -> None:
+    desk = consumed()
+    desk.sit("x1")
+    desk.now_ms = 2000
+    desk.say("ReleaseGroup/0/0/z1/z/g//0/3")
+    desk.now_ms = 3500
+    desk.begin("x1")
+    desk.say("Heartbeat/1/0/c1/c/g/t/1/9", epoch=0)
+    desk.go("x1")
+    assert desk.told["x1"] == AllSet(frozenset(BOTH))
+
+
+def test_a_position_may_be_set_to_the_beginning() -> None:
+    desk = consumed()
+    desk.sit("x1")
+    desk.begin("x1", {ONE: 0})
+    desk.go("x1")
+    assert desk.position(ONE) == 0
+
+
+def test_a_heartbeat_is_for_targets_of_an_operation_under_way() -> None:
+    one = administrator("x1")
+    against = admin.may_heartbeat_target(one.me, one.operation, ONE)
+    assert against is AdminForbidden.NOT_UNDER_WAY
+
+
 def test_a_request_that_was_refused_is_repeated_after_a_while() -> None:
     desk = consumed()
     desk.sit("x1")

@@ -27,7 +27,7 @@ from typing import TypeAlias
 from attrs import field, frozen
 
 from kafka_marshal.client import admin as moves
-from kafka_marshal.client.consumer import Me, acts
+from kafka_marshal.client.consumer import Me
 from kafka_marshal.client.effects import Send
 from kafka_marshal.client.operation import (
     Against,
@@ -243,11 +243,11 @@ class Administrator:
         return now_ms >= ends_at_ms or any(map(self._log_says_over, self.operation.targets))
 
     def _log_says_over(self, key: ClaimKey) -> bool:
+        """Of a claim that it has not won: its own win ends the pause of a claim."""
         consumer = consumer_of(self.operation, key)
         until_ms = consumer.known.paused_until_ms
         return (
             self.operation.phase is Phase.CLAIMING
-            and not acts(self.me, consumer)
             and until_ms is not None
             and consumer.known.clock_ms >= until_ms
         )
