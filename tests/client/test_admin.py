@@ -20,7 +20,7 @@ from kafka_marshal.client.operation import (
     Reason,
     consumer_of,
 )
-from kafka_marshal.core.messages import Heartbeat, ReleaseGroup
+from kafka_marshal.core.messages import ClaimingPartition, Heartbeat, ReleaseGroup
 from kafka_marshal.core.work import NO_WORK
 from tests.client.desk import BOTH, ONE, PATIENCE, RULES, TWO, Desk, administrator
 
@@ -185,6 +185,8 @@ def test_a_write_of_unknown_outcome_is_made_void_before_it_is_repeated() -> None
     claimed_and_one_written(desk)
     late = desk.lose("x1")
     desk.do("x1", desk.administrators["x1"].unknown(late.message, desk.now_ms))
+    epoch = desk.world.claim(TWO).epoch
+    assert desk.outbox["x1"][0].headers.supersedes == epoch
     desk.append("x1")  # it claims anew
     desk.outbox["x1"].insert(0, late)
     desk.append("x1")  # what was unknown lands after all
@@ -341,6 +343,7 @@ def test_an_administrator_that_does_not_know_a_position_does_not_release_at_it()
     desk.append("x1")
     desk.read("x1")
     desk.do("x1", desk.administrators["x1"].call_off(desk.now_ms))
+    assert [type(sent.message) for sent in desk.outbox["x1"]] == [ClaimingPartition]
     desk.outbox["x1"].clear()
     desk.wait(7000)
     assert desk.outbox["x1"] == [], "its release would set the position to what it does not know"
@@ -524,6 +527,13 @@ def test_a_request_that_was_refused_is_repeated_after_a_while() -> None:
     desk.wait(2700)
     assert len(desk.outbox["x1"]) == 1
     assert desk.timer_of("x1") == 8000, "while it waits for the answer only its patience counts"
+
+
+def test_a_write_may_land_for_as_long_as_nothing_rules_it_out() -> None:
+    me = administrator("x1").me
+    unknowing = attrs.evolve(Consumer.beginning_at(3), resigned=5)
+    assert admin.write_may_land(me, unknowing)
+    assert not admin.write_may_land(me, Consumer(resigned=5))
 
 
 def test_patience_is_counted_in_positive_milliseconds() -> None:
