@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import random
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -147,6 +148,14 @@ def test_real_dumps_may_be_compressed(tmp_path: Path, name: str, suffix: str) ->
     )
 
 
+def test_a_packed_text_that_is_cut_far_behind_is_named(tmp_path: Path) -> None:
+    order = random.Random(7)  # so that it does not shrink to nothing
+    given = [attrs.evolve(BARE[0], offset=at, value=order.randbytes(40)) for at in range(5000)]
+    as_text = [attrs.evolve(raw, value=(raw.value or b"").hex().encode()) for raw in given]
+    path = write(tmp_path / "d.gz", gzip.compress(texts.kcat(as_text))[:-20])
+    assert refused(path) == f"{path}: Truncated compressed stream"
+
+
 def test_a_folder_of_everything_is_read_and_captures_in_gzip_too(tmp_path: Path) -> None:
     shutil.copytree(DUMPS, tmp_path / "all")
     lines = json.dumps(
@@ -175,8 +184,13 @@ def test_a_text_gives_the_records_that_were_written(tmp_path: Path, name: str) -
     assert read(path) == (BARE if name == "dump-log" else GIVEN)
 
 
+@pytest.mark.parametrize("block_bytes", [100, 100_000])
 @pytest.mark.parametrize("name", TEXTS)
-def test_a_bad_line_is_named_with_its_number(tmp_path: Path, name: str) -> None:
+def test_a_bad_line_is_named_with_its_number(
+    tmp_path: Path, name: str, block_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(text, "BLOCK_BYTES", block_bytes)
+    monkeypatch.setattr(text, "CHUNK_BYTES", 3 * block_bytes)
     lines = TEXTS[name](GIVEN).splitlines(keepends=True)
     bad = {
         "kcat": b'{"topic":"__marshal","partition":2,"offset":"x","ts":1,"payload":""}\n',
@@ -243,6 +257,11 @@ def test_kcat_may_write_headers_as_a_map_and_talk_between(tmp_path: Path) -> Non
     assert read(write(tmp_path / "d", f"{said}{json.dumps(line)}\n{said}".encode())) == GIVEN[1:2]
 
 
+def test_kcat_is_known_by_a_line_that_is_not_utf_8(tmp_path: Path) -> None:
+    odd = next(line for line in REAL["kcat"].read_bytes().splitlines() if b"caf\xe9" in line)
+    assert [raw.value for raw in read(write(tmp_path / "d", odd))] == [b"caf\xe9\tx"]
+
+
 NASTY = [
     '{"partition":0,"offset":1,"timestamp_ms":2,"value":"caf\\udce9"}',
     '{"partition":0,"offset":1,"timestamp_ms":2,"value":null,"timestamp_type":true}',
@@ -272,10 +291,13 @@ BAD = [
 ]
 
 
+@pytest.mark.parametrize("blank", ["", "\n"])
 @pytest.mark.parametrize("line", NASTY)
-def test_lines_read_together_are_what_they_are_one_by_one(tmp_path: Path, line: str) -> None:
+def test_lines_read_together_are_what_they_are_one_by_one(
+    tmp_path: Path, line: str, blank: str
+) -> None:
     fine = '{"partition":0,"offset":0,"timestamp_ms":1,"timestamp_type":2,"value":"fine"}'
-    path = write(tmp_path / "x.jsonl", f"{fine}\n\n{line}\n{fine}".encode())
+    path = write(tmp_path / "x.jsonl", f"{fine}\n{blank}{line}\n{fine}".encode())
     assert read(path) == list(read_capture(path))
 
 

@@ -56,7 +56,8 @@ _STAMPS: Final = {b"CreateTime": CREATE_TIME, b"LogAppendTime": LOG_APPEND_TIME}
 _INT64_MAX: Final = 2**63 - 1
 
 CANNOT_PROVE: Final = CannotProve(
-    values="it prints null as the word null, so a value or header of that text counts as null.",
+    values="it prints null as the word null, so a value or header of that text counts as null, and "
+    "what follows a comma in a header's value counts as the next header.",
     committed="it does not name transactions, so a record whose transaction was aborted stands "
     "here as any other if the consumer read uncommitted ones.",
 )

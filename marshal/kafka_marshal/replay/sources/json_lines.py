@@ -170,7 +170,6 @@ def _quick(names: _Names, chunk: TextRange, block: text.Block, order: int) -> pa
         not found
         or {*map(type, partitions), *map(type, offsets), *map(type, timestamps)} != {int}
         or not kinds <= {int, str, type(None)}
-        or not {*map(type, values)} <= {str, type(None)}
         or not (min(partitions) >= 0 and max(partitions) <= PARTITION_MAX and min(offsets) >= 0)
     ):
         return None
