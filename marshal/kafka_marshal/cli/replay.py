@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -28,7 +28,7 @@ from kafka_marshal.cli.common import (
 )
 
 if TYPE_CHECKING:
-    from kafka_marshal.replay import Summary
+    from kafka_marshal.replay import Summary, WhatIf
 
 SEVERITIES = ("error", "warning", "info")
 COLOURS = {"error": "red", "warning": "yellow", "info": "dim"}
@@ -100,6 +100,27 @@ def replay(
     ] = None,
     properties: Properties = None,
     options: Options = None,
+    sarif: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", show_default=False, help="Write the findings as SARIF 2.1.0 too."
+        ),
+    ] = None,
+    junit: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", show_default=False, help="Write the findings as JUnit XML too."
+        ),
+    ] = None,
+    what_if: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KEY=VALUE,...",
+            show_default=False,
+            help="Replay under another setting too, and print what would be different: "
+            "heartbeat_interval=30s, rules=original, pause_max=1h.",
+        ),
+    ] = None,
 ) -> None:
     """Replay recorded logs on Spark: who owned what, and what went wrong.
 
@@ -108,7 +129,14 @@ def replay(
     """
     check_interval(heartbeat_interval)
     try:
-        from kafka_marshal.replay import JavaNotFoundError, ReplayError, UnreadableSource, run
+        from kafka_marshal.replay import (
+            Change,
+            Exports,
+            JavaNotFoundError,
+            ReplayError,
+            UnreadableSource,
+            run,
+        )
         from kafka_marshal.replay.output import refuse_existing
     except ModuleNotFoundError as error:
         fail(f"a replay needs {error.name}; install it with: pip install 'kafka-marshal[replay]'")
@@ -119,6 +147,7 @@ def replay(
         errors.status("reading") as status,
         tempfile.TemporaryDirectory(prefix="kafka-marshal-dump-") as scratch,
     ):
+        change = Change.parsed(what_if) if what_if else None
         if bootstrap is not None:
             sources = [*(sources or ()), f"kafka://{bootstrap}/{topic or '__marshal'}"]
         if not sources:
@@ -145,9 +174,13 @@ def replay(
             one_log=one_log,
             source_format=source_format,
             topic=topic,
+            exports=Exports(sarif, junit),
+            what_if=change,
             on_progress=status.update,
         )
     _show(summary)
+    if summary.what_if is not None:
+        _show_difference(summary.what_if)
     raise typer.Exit(FOUND_SOMETHING if summary.found_something else FINE)
 
 
@@ -168,6 +201,53 @@ def _dumped(
     settings = settings_of(where, properties, options or ())
     folder = Path(tempfile.mkdtemp(dir=scratch))
     return str(dump(settings, topic, folder, Range(begin, end), on_progress))
+
+
+def _show_difference(told: WhatIf) -> None:
+    """What `--what-if` came to."""
+    settings = (
+        f"{key} {_setting(told.before[key])} -> {_setting(value)}"
+        for key, value in told.after.items()
+        if told.before[key] != value
+    )
+    console.print(f"\nWhat if {', '.join(settings) or 'nothing changed'}:", markup=False)
+    table = Table(box=None, pad_edge=False)
+    for column in ("finding", "rules"):
+        table.add_column(column)
+    for column in ("before", "after"):
+        table.add_column(column, justify="right")
+    for count in told.findings:
+        style = "" if count.before == count.after else "bold"
+        numbers = str(count.before), str(count.after)
+        table.add_row(count.code, count.rules or "-", *numbers, style=style)
+    console.print(table if told.findings else "No findings before or after.")
+    console.print(
+        f"{_counted(told.tenures_before, 'tenure')} before, {told.tenures_after:,} after: "
+        f"{told.tenures_gone:,} gone, {told.tenures_new:,} new; "
+        f"{_counted(told.claims_differ, 'claim')} with other owners on the way, "
+        f"{told.owners_differ:,} in the end.",
+        markup=False,
+    )
+    for row in told.divergences:
+        console.print(
+            f"  {row['log']}: {row['topic']}/{row['topic_partition']} of group {row['group']} "
+            f"from offset {row['offset']} of partition {row['coordinating_partition']}: "
+            f"{_owner(row, 'before')} -> {_owner(row, 'after')}",
+            markup=False,
+            soft_wrap=True,
+        )
+    more = told.claims_differ - len(told.divergences)
+    if more > 0:
+        console.print(f"  and {_counted(more, 'more claim')}")
+
+
+def _setting(value: object) -> str:
+    return "+".join(map(str, value)) if isinstance(value, list) else f"{value:g} s"
+
+
+def _owner(row: Mapping[str, object], when: str) -> str:
+    instance = row[f"{when}_owner_instance"]
+    return "nobody" if instance is None else f"{row[f'{when}_owner_client']} ({instance})"
 
 
 def _counted(number: int, thing: str) -> str:

@@ -11,11 +11,15 @@ and `reading` say what a record is; `pipeline` is the Spark job; `output` moves 
 from kafka_marshal.capture import UnreadableSource
 from kafka_marshal.java import JavaNotFoundError
 from kafka_marshal.replay.errors import InvalidOption, OutputExists, ReplayError, SparkFailed
+from kafka_marshal.replay.exports import Exports
 from kafka_marshal.replay.run import RULES, run
 from kafka_marshal.replay.summary import FindingCount, Summary
+from kafka_marshal.replay.whatif import Change, WhatIf
 
 __all__ = [
     "RULES",
+    "Change",
+    "Exports",
     "FindingCount",
     "InvalidOption",
     "JavaNotFoundError",
@@ -24,5 +28,6 @@ __all__ = [
     "SparkFailed",
     "Summary",
     "UnreadableSource",
+    "WhatIf",
     "run",
 ]

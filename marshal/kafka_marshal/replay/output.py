@@ -34,20 +34,21 @@ def placed(out: Path) -> Iterator[Path]:
         yield beside
         for stray in beside.rglob(".*.crc"):
             stray.unlink()
-        beside.chmod(0o777 & ~_umask())  # mkdtemp made it for us alone
+        beside.chmod(0o777 & ~umask())  # mkdtemp made it for us alone
         refuse_existing(out)
         beside.rename(out)
     finally:
         shutil.rmtree(beside, ignore_errors=True)
 
 
-def refuse_existing(out: Path) -> None:
+def refuse_existing(out: Path, option: str = "--out") -> None:
     """Nobody's earlier output is overwritten."""
     if out.exists() or out.is_symlink():
-        raise OutputExists(f"{out}: exists already; give another --out, or remove it first")
+        raise OutputExists(f"{out}: exists already; give another {option}, or remove it first")
 
 
-def _umask() -> int:
+def umask() -> int:
+    """What the user's files may not be."""
     mask = os.umask(0)
     os.umask(mask)
     return mask

@@ -162,6 +162,11 @@ class Fold:
         rows = self.table(table).orderBy(*before, *table.order).limit(limit)
         return [row.asDict(recursive=True) for row in rows.collect()]
 
+    def each(self, table: Table) -> Iterator[Row]:
+        """The rows of one table in its order, one by one: the driver never holds all of them."""
+        for row in self.table(table).orderBy(*table.order).toLocalIterator():
+            yield row.asDict(recursive=True)
+
     def write(self, table: Table, folder: Path, extra: list[Row] | None = None) -> None:
         """The table as Parquet, sorted, in as few files as its size asks for.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -9,9 +10,12 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import attrs
+
 from kafka_marshal.core.state import FENCED, RuleSet, milliseconds
 from kafka_marshal.replay.account import Judging
 from kafka_marshal.replay.errors import InvalidOption
+from kafka_marshal.replay.exports import NO_EXPORTS, Exports
 from kafka_marshal.replay.findings.inputs import log_findings
 from kafka_marshal.replay.findings.senders import SenderClock, clock_findings, merged
 from kafka_marshal.replay.output import placed, refuse_existing
@@ -23,6 +27,7 @@ from kafka_marshal.replay.session import local_session
 from kafka_marshal.replay.sources import Found, find
 from kafka_marshal.replay.summary import Summary, count_findings
 from kafka_marshal.replay.tables import FINDINGS, GROUPS, PARTITIONS, PUBLISHED, SENDERS
+from kafka_marshal.replay.whatif import Change, compared
 from kafka_marshal.replay.words import times
 
 if TYPE_CHECKING:
@@ -44,6 +49,8 @@ def run(
     source_format: str | None = None,
     topic: str | None = None,
     named: Sequence[str] | None = None,
+    exports: Exports = NO_EXPORTS,
+    what_if: Change | None = None,
     spark: SparkSession | None = None,
     on_progress: Callable[[str], None] | None = None,
 ) -> Summary:
@@ -62,6 +69,8 @@ def run(
         topic: take records of this topic alone, where a format names topics.
         named: what the sources are called in the summary, where that is not what they are: a
             live topic was put into files that do not stay.
+        exports: files that the findings go to besides, for other tools.
+        what_if: another setting to replay the same log under, and to compare with.
         spark: a session to use; None: a local one, stopped at the end.
         on_progress: is told in a few words what happens next.
 
@@ -76,6 +85,8 @@ def run(
     out = Path(out)
     judging = _judging(rules, heartbeat_interval_s, pause_max_s, coordination_partitions)
     refuse_existing(out)
+    exports.check(out)
+    otherwise = None if what_if is None else what_if.of(judging)
     for source in map(Path, sources):
         if source.is_dir() and out.resolve().is_relative_to(source.resolve()):
             raise InvalidOption(f"--out {out} lies within the source {source}: put it elsewhere")
@@ -93,12 +104,7 @@ def run(
         told_plainly(),
     ):
         counted = fold.collect(PARTITIONS, SENDERS, GROUPS)
-        partitions = counted[PARTITIONS.name]
-        clocks = merged(counted[SENDERS.name])
-        of_logs = [
-            *log_findings(partitions),
-            *clock_findings(clocks, judging.heartbeat_interval_ms),
-        ]
+        clocks, of_logs = _of_logs(counted, judging)
         progress("writing tables")
         for table in PUBLISHED:
             fold.write(table, folder, of_logs if table is FINDINGS else None)
@@ -113,6 +119,12 @@ def run(
             clocks,
             of_logs,
         )
+        if otherwise is not None:
+            progress("replaying once more, under the other setting")
+            with run_fold(session, found.chunks, otherwise, progress) as other:
+                _, also_of_logs = _of_logs(other.collect(PARTITIONS, SENDERS), otherwise)
+                told = compared((fold, judging, of_logs), (other, otherwise, also_of_logs))
+            summary = attrs.evolve(summary, what_if=told)
         progress("writing the report")
         (folder / "summary.json").write_text(summary.json(), encoding="utf-8")
         title = (
@@ -120,7 +132,21 @@ def run(
         )
         html = render(report_data(fold, summary, of_logs, title))
         (folder / "report.html").write_text(html, encoding="utf-8")
+        findings = itertools.chain(of_logs, fold.each(FINDINGS) if exports.any else ())
+        with exports.written(findings, summary.logs, summary.rules, summary.version):
+            pass
     return summary
+
+
+def _of_logs(
+    collected: dict[str, list[Row]], judging: Judging
+) -> tuple[list[SenderClock], list[Row]]:
+    """Senders' clocks, and the findings that only whole logs show."""
+    clocks = merged(collected[SENDERS.name])
+    return clocks, [
+        *log_findings(collected[PARTITIONS.name]),
+        *clock_findings(clocks, judging.heartbeat_interval_ms),
+    ]
 
 
 def _judging(

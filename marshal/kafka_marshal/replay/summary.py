@@ -17,6 +17,7 @@ from attrs import frozen
 from kafka_marshal.replay.findings.catalogue import CATALOGUE, ERROR, WARNING
 from kafka_marshal.replay.findings.senders import SenderClock
 from kafka_marshal.replay.rows import Row
+from kafka_marshal.replay.whatif import WhatIf
 
 Json: TypeAlias = dict[str, object]
 
@@ -57,6 +58,8 @@ class Summary:
     partitions: tuple[Row, ...]
     caveats: tuple[str, ...]
     version: str
+    what_if: WhatIf | None = None
+    """What another setting makes of the same log, if that was asked."""
 
     @property
     def errors(self) -> int:
@@ -90,6 +93,7 @@ class Summary:
             "groups": [dict(group) for group in self.groups],
             "senders": [attrs.asdict(sender) for sender in self.senders],
             "caveats": list(self.caveats),
+            "what_if": None if self.what_if is None else self.what_if.json(),
         }
         return json.dumps(value, indent=1, ensure_ascii=True) + "\n"
 
