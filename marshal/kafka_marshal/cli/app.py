@@ -9,6 +9,7 @@ from kafka_marshal.cli.replay import replay
 from kafka_marshal.cli.trace import trace
 from kafka_marshal.cli.validate import validate
 from kafka_marshal.cli.verify import verify
+from kafka_marshal.cli.watch import watch
 
 app = typer.Typer(
     name="marshal",
@@ -21,6 +22,7 @@ app.command()(replay)
 app.command()(trace)
 app.command()(validate)
 app.command()(verify)
+app.command()(watch)
 app.command()(broker)
 
 

@@ -8,6 +8,7 @@ never a closure.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Hashable, Iterator
 from typing import Final
 
@@ -115,6 +116,8 @@ class Cases:
         self._open: dict[Hashable, Case] = {}
         self._by_key: dict[ClaimKey, set[Hashable]] = {}
         self._told: list[Row] = []
+        self.opened = 0
+        """How many were opened so far."""
 
     def add(
         self, name: Hashable, key: ClaimKey | None, sighting: Sighting, opened: Callable[[], Case]
@@ -123,10 +126,15 @@ class Cases:
         case = self._open.get(name)
         if case is None:
             case = self._open[name] = opened()
+            self.opened += 1
             if key is not None:
                 self._by_key.setdefault(key, set()).add(name)
         case.add(sighting)
         return case
+
+    def newest(self, count: int) -> list[Case]:
+        """Of the open cases, those opened last, in that order."""
+        return list(itertools.islice(reversed(self._open.values()), count))[::-1]
 
     def close(self, key: ClaimKey) -> None:
         """The stories about one claim are over."""

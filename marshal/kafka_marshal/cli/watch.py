@@ -1,0 +1,178 @@
+"""`marshal watch`: a live topic in; what goes wrong, as it happens, out."""
+
+from __future__ import annotations
+
+import datetime as dt
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NoReturn
+
+import typer
+from rich.text import Text
+
+from kafka_marshal.cli import FINE, FOUND_SOMETHING
+from kafka_marshal.cli.common import (
+    Bootstrap,
+    HeartbeatInterval,
+    Options,
+    Properties,
+    ReplayRules,
+    Topic,
+    check_interval,
+    console,
+    errors,
+    fail,
+    needs,
+    one_sentence,
+)
+from kafka_marshal.cli.replay import COLOURS
+from kafka_marshal.core.state import RuleSet, milliseconds
+
+if TYPE_CHECKING:
+    from kafka_marshal.replay.live.stories import Told
+
+
+def watch(
+    *,
+    heartbeat_interval: HeartbeatInterval,
+    bootstrap: Bootstrap = None,
+    topic: Topic = "__marshal",
+    rules: Annotated[ReplayRules, typer.Option(help="Which protocol judges.")] = ReplayRules.fenced,
+    pause_max: Annotated[
+        float, typer.Option(metavar="SECONDS", help="A longer pause is cut to this.")
+    ] = 86_400,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", show_default=False, help="Where a later start goes on from; made if new."
+        ),
+    ] = None,
+    checkpoint_every: Annotated[
+        float, typer.Option(metavar="SECONDS", help="How often it is written.")
+    ] = 10.0,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            show_default=False,
+            help="JSON lines into a file; with --checkpoint each exactly once.",
+        ),
+    ] = None,
+    to_topic: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TOPIC", show_default=False, help="The same into a Kafka topic, at least once."
+        ),
+    ] = None,
+    metrics: Annotated[
+        str | None,
+        typer.Option(
+            metavar="[HOST:]PORT", show_default=False, help="Metrics for Prometheus, at /metrics."
+        ),
+    ] = None,
+    json: Annotated[
+        bool, typer.Option("--json", help="JSON lines on standard output, not sentences.")
+    ] = False,
+    until_end: Annotated[
+        bool, typer.Option("--until-end", help="Stop where the topic ended at the start.")
+    ] = False,
+    properties: Properties = None,
+    options: Options = None,
+) -> None:
+    """Watch a live coordination topic: every finding as soon as the log shows it.
+
+    Ctrl-C ends it, and with --checkpoint a later start goes on exactly there. Exits 1 if it told
+    an error or a warning.
+    """
+    check_interval(heartbeat_interval)
+    for name, seconds in (("--pause-max", pause_max), ("--checkpoint-every", checkpoint_every)):
+        if not seconds > 0:
+            fail(f"{name} must be a number of seconds greater than 0, not {seconds:g}")
+    if to_topic == topic:
+        fail("--to-topic must not be the topic that is watched")
+    with needs("replay"):
+        from kafka_marshal.replay import ReplayError
+        from kafka_marshal.replay.account import Judging
+    with needs("kafka"):
+        from kafka_marshal.replay.live.metrics import Metrics
+        from kafka_marshal.replay.live.settings import settings_of
+        from kafka_marshal.replay.live.sinks import Lines
+        from kafka_marshal.replay.live.watch import Watching
+        from kafka_marshal.replay.live.watch import watch as watch_live
+    chosen = tuple(RuleSet) if rules is ReplayRules.both else (RuleSet(rules.value),)
+    shown = Lines(_json if json else _sentence, sys.stdout.flush)
+    stop = _Stop()
+    with one_sentence(ReplayError):
+        counted = None if metrics is None else Metrics()
+        if counted is not None and metrics is not None:
+            counted.serve(metrics)
+        watched = watch_live(
+            Watching(
+                settings=settings_of(bootstrap, properties, options or ()),
+                topic=topic,
+                judging=Judging(
+                    chosen, milliseconds(heartbeat_interval), int(milliseconds(pause_max))
+                ),
+                checkpoint=checkpoint,
+                checkpoint_every_s=checkpoint_every,
+                out=out,
+                to_topic=to_topic,
+                until_end=until_end,
+                sinks=(shown,),
+                metrics=counted,
+                on_note=lambda sentence: errors.print(f"Note: {sentence}"),
+            ),
+            stop,
+        )
+    errors.print(f"{watched.records:,} records, {watched.loud:,} errors and warnings")
+    raise typer.Exit(FOUND_SOMETHING if watched.loud else FINE)
+
+
+class _Stop:
+    """Whether to stop: after the first signal in order, at the second one at once."""
+
+    def __init__(self) -> None:
+        self._asked = False
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self._ask)
+
+    def __call__(self) -> bool:
+        return self._asked
+
+    def _ask(self, number: int, _: object) -> None:
+        if self._asked:
+            _interrupt()
+        self._asked = True
+
+
+def _interrupt() -> NoReturn:
+    raise KeyboardInterrupt
+
+
+def _json(told: Told) -> None:
+    sys.stdout.write(told.json() + "\n")
+
+
+def _sentence(told: Told) -> None:
+    """One line; tenures end all the time and are not shown, nor is what was told as begun."""
+    if told.event == "tenure" or told.state == "over":
+        return
+    row = told.row
+    at = dt.datetime.fromtimestamp(int(str(row["timestamp_ms"])) / 1000, dt.UTC)
+    code, words = row.get("code"), row.get("sentence")
+    if told.event == "malformed":
+        code = "malformed_record"
+        words = (
+            f"The record at offset {row['offset']} of coordinating partition "
+            f"{row['coordinating_partition']} holds no message: {row['reason']}."
+        )
+    console.print(
+        Text.assemble(
+            (f"{at:%Y-%m-%d %H:%M:%S} ", "dim"),
+            (f"{told.severity:<7} ", COLOURS[told.severity]),
+            (f"{code}: ", "bold"),
+            str(words),
+        ),
+        soft_wrap=True,
+    )

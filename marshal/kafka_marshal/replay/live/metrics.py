@@ -1,0 +1,86 @@
+"""What a watch counts, for Prometheus.
+
+Counters begin at 0 with every start, as Prometheus expects; the findings themselves are told
+exactly once elsewhere. This room alone knows prometheus_client.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
+
+from kafka_marshal.replay.errors import InvalidOption
+from kafka_marshal.replay.live.stories import OVER, Told
+
+DELAYS_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+
+
+class Metrics:
+    """The metrics, and the page that serves them."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        place = ["coordinating_partition"]
+        self._records = Counter(
+            "marshal_watch_records", "Records read.", place, registry=self.registry
+        )
+        self._findings = Counter(
+            "marshal_watch_findings",
+            "Findings, each counted once, when it is first told.",
+            ["code", "severity", "rules"],
+            registry=self.registry,
+        )
+        self._takeovers = Counter(
+            "marshal_watch_takeovers",
+            "Tenures that another consumer ended after their owner fell silent.",
+            ["rules", "group"],
+            registry=self.registry,
+        )
+        self._owned = Gauge(
+            "marshal_watch_owned_claims", "Claims with an owner.", place, registry=self.registry
+        )
+        self._next_offset = Gauge(
+            "marshal_watch_next_offset", "The next offset to read.", place, registry=self.registry
+        )
+        self._delay = Histogram(
+            "marshal_watch_delay_seconds",
+            "From the append of a record (its timestamp) to the finding that it made. Only records "
+            "that were appended since the start.",
+            buckets=DELAYS_S,
+            registry=self.registry,
+        )
+
+    def serve(self, address: str) -> None:
+        """Serve `/metrics` on PORT of this machine alone, or on HOST:PORT.
+
+        Raises:
+            InvalidOption: that is no address, or it is taken.
+        """
+        host, _, port = address.rpartition(":")
+        if not port.isdecimal() or not 0 < int(port) < 65_536:
+            raise InvalidOption(f"--metrics must be PORT or HOST:PORT, not {address!r}")
+        try:
+            start_http_server(int(port), host or "127.0.0.1", self.registry)
+        except OSError as error:
+            raise InvalidOption(f"--metrics {address}: {error.strerror or error}") from None
+
+    def read(self, partition: int, records: int, next_offset: int, owned: int) -> None:
+        """So many records of one partition."""
+        self._records.labels(partition).inc(records)
+        self._next_offset.labels(partition).set(next_offset)
+        self._owned.labels(partition).set(owned)
+
+    def told(self, told: Told, delay_s: float | None) -> None:
+        """Something happened, so long after the record that made it so."""
+        rules = told.row.get("rules") or "log"
+        if told.event == "tenure":
+            if told.row["ended"] == "took_over":
+                self._takeovers.labels(rules, told.row["group"]).inc()
+            return
+        if told.event == "malformed":
+            self._findings.labels("malformed_record", told.severity, "log").inc()
+        elif told.state != OVER:
+            self._findings.labels(told.row["code"], told.severity, rules).inc()
+        if delay_s is not None and told.state != OVER:
+            self._delay.observe(delay_s)

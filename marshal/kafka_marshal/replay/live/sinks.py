@@ -1,0 +1,165 @@
+"""Where a watch tells what happened: a file that is cut back to the last commit, a Kafka topic.
+
+A sink takes what was told, and makes it last when asked. It does not know what anything means.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, Protocol
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from kafka_marshal.replay.errors import ReplayError
+from kafka_marshal.replay.live.settings import BrokerFailed, Settings
+from kafka_marshal.replay.live.stories import Told
+
+FLUSH_S: Final = 30.0
+
+
+class Sink(Protocol):
+    """Takes what was told."""
+
+    def tell(self, told: Told) -> None:
+        """One more."""
+
+    def flush(self) -> None:
+        """Let those who read along see it."""
+
+    def settle(self) -> None:
+        """Make it last: after this, a checkpoint may say that it was told."""
+
+    def close(self) -> None:
+        """No more."""
+
+
+class Lines:
+    """A callable that takes what was told, as the terminal does. Nothing lasts."""
+
+    def __init__(self, show: Callable[[Told], None], shown: Callable[[], None]) -> None:
+        self.tell = show
+        self.flush = shown
+
+    def settle(self) -> None:
+        """There is nothing that could last."""
+
+    def close(self) -> None:
+        """There is nothing to close."""
+
+
+class JsonFile:
+    """JSON lines in a file, each exactly once.
+
+    With a checkpoint the file's length is a part of the commit, and a restart cuts off what was
+    written after it.
+    """
+
+    def __init__(self, path: Path, length: int | None) -> None:
+        """Open the file to go on after `length` bytes; None: it must not hold anything yet.
+
+        Raises:
+            ReplayError: it cannot be written, is shorter than that, or holds something else.
+        """
+        self.path = path
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = path.open("ab")
+        except OSError as error:
+            raise ReplayError(f"{path}: cannot write there: {error.strerror or error}") from None
+        size = path.stat().st_size
+        if size < (length or 0):
+            self._file.close()
+            raise ReplayError(
+                f"{path}: holds {size:,} bytes, and the checkpoint had told {length:,}: it is "
+                f"another file, or was cut; give another --checkpoint and another --out"
+            )
+        if length is None and size:
+            self._file.close()
+            raise ReplayError(
+                f"{path}: holds something already, and there is no checkpoint that says how much "
+                f"of it is ours: give another --out"
+            )
+        self._file.truncate(length or 0)
+        self.length = length or 0
+
+    def tell(self, told: Told) -> None:
+        """One line."""
+        line = told.json().encode() + b"\n"
+        self._file.write(line)
+        self.length += len(line)
+
+    def flush(self) -> None:
+        """Others may read it."""
+        self._file.flush()
+
+    def settle(self) -> None:
+        """It survives a power cut."""
+        self._file.flush()
+        os.fsync(self._file.fileno())
+
+    def close(self) -> None:
+        """No more."""
+        self._file.close()
+
+
+class ToTopic:
+    """A Kafka topic, at least once: a restart tells again what came after the last commit.
+
+    The key says what a record is about; two records with one key and one value are one finding.
+    """
+
+    def __init__(self, settings: Settings, topic: str) -> None:
+        """Connect.
+
+        Raises:
+            BrokerFailed: the settings are refused.
+        """
+        self._settings, self._topic = settings, topic
+        self._failed: KafkaError | None = None
+        decided = {"enable_idempotence": "true", "acks": "all", "linger_ms": "5"}
+        try:
+            self._producer = Producer(settings.for_client(**decided))
+        except KafkaException as error:
+            raise BrokerFailed(settings.without_secrets(f"--to-topic: {error}")) from None
+
+    def tell(self, told: Told) -> None:
+        """One record."""
+        row = told.row
+        names = ("code", "group", "topic", "topic_partition", "coordinating_partition", "offset")
+        key = "/".join(str(row.get(name, "")) for name in names)
+        while True:
+            try:
+                self._producer.produce(
+                    self._topic,
+                    told.json().encode(),
+                    key.encode("utf-8", "backslashreplace"),
+                    on_delivery=self._delivered,
+                )
+                return
+            except BufferError:
+                self._producer.poll(0.1)
+
+    def flush(self) -> None:
+        """Let the client work."""
+        self._producer.poll(0)
+        self._check()
+
+    def settle(self) -> None:
+        """All of it is in the topic."""
+        if self._producer.flush(FLUSH_S):
+            raise BrokerFailed(f"--to-topic {self._topic}: not written within {FLUSH_S:g} s")
+        self._check()
+
+    def close(self) -> None:
+        """No more; what was not settled may be lost."""
+        self._producer.purge()
+
+    def _delivered(self, error: KafkaError | None, _: Message) -> None:
+        self._failed = self._failed or error
+
+    def _check(self) -> None:
+        if self._failed is not None:
+            reason = self._settings.without_secrets(self._failed.str())
+            raise BrokerFailed(f"--to-topic {self._topic}: {reason}")

@@ -1,0 +1,261 @@
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+
+from kafka_marshal.core.state import RuleSet
+from kafka_marshal.replay.account import Judging
+from kafka_marshal.replay.errors import ReplayError
+from kafka_marshal.replay.live.metrics import Metrics
+from kafka_marshal.replay.live.settings import BrokerFailed, settings_of
+from kafka_marshal.replay.live.stories import Told
+from kafka_marshal.replay.live.watch import Watched, Watching, watch
+from kafka_marshal.testing import Broker
+from kafka_marshal.testing.broker import _free_ports
+from tests.cli.run import marshal
+from tests.replay.live.feeding import INTERVAL_S, append, make_topic, many_nights
+
+BOTH = Judging(tuple(RuleSet), INTERVAL_S * 1000)
+
+
+class Heard:
+    """A sink that remembers."""
+
+    def __init__(self) -> None:
+        self.told: list[Told] = []
+        self.tell = self.told.append
+
+    def flush(self) -> None: ...
+
+    def settle(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+def watched(broker: Broker, topic: str, stop_after: int | None = None, **options: Any) -> Watched:
+    """Watch to the end; or stop after so many batches."""
+    watching = Watching(
+        settings=settings_of(broker.bootstrap),
+        topic=topic,
+        until_end=True,
+        **{"judging": BOTH, **options},
+    )
+    asked = 0
+
+    def stopped() -> bool:
+        nonlocal asked
+        asked += 1
+        return stop_after is not None and asked > stop_after
+
+    return watch(watching, stopped)
+
+
+def lines(path: Path) -> list[str]:
+    return sorted(path.read_text().splitlines())
+
+
+@pytest.fixture(scope="module")
+def night(kafka_broker: Broker) -> str:
+    """A topic with much to find, in three partitions, one of them empty."""
+    make_topic(kafka_broker, "night", 3)
+    append(kafka_broker, "night", list(many_nights(8, 2)))
+    return "night"
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(
+    kafka_broker: Broker, night: str, tmp_path_factory: pytest.TempPathFactory
+) -> list[str]:
+    """What a watch tells that nobody disturbs."""
+    out = tmp_path_factory.mktemp("uninterrupted") / "out.jsonl"
+    watched(kafka_broker, night, out=out)
+    return lines(out)
+
+
+def test_a_finding_is_told_when_it_begins_and_again_when_it_is_over(
+    uninterrupted: list[str],
+) -> None:
+    findings = [row for line in uninterrupted if (row := json.loads(line))["event"] == "finding"]
+    states = Counter(row["state"] for row in findings)
+    assert states["begun"] > states["over"] > 0
+    named = ("code", "rules", "group", "topic_partition", "offset", "instance")
+    begun = {tuple(row[n] for n in named) for row in findings if row["state"] == "begun"}
+    over = {tuple(row[n] for n in named) for row in findings if row["state"] == "over"}
+    assert over < begun
+    assert any(row["code"] == "late_heartbeat_stole" for row in findings)
+    assert len(set(uninterrupted)) == len(uninterrupted)
+
+
+def test_a_watch_that_is_stopped_anywhere_and_goes_on_tells_everything_once(
+    kafka_broker: Broker, night: str, uninterrupted: list[str], tmp_path: Path
+) -> None:
+    out, folder = tmp_path / "out.jsonl", tmp_path / "checkpoint"
+    parts = [
+        watched(kafka_broker, night, stop_after=batches, out=out, checkpoint=folder)
+        for batches in (0, 3, 1, None, None)
+    ]
+    assert lines(out) == uninterrupted
+    assert parts[0].records == parts[-1].records == 0
+    assert sum(part.records for part in parts) == len(list(many_nights(8, 2)))
+
+
+def test_a_watch_that_is_killed_anywhere_tells_everything_once(
+    kafka_broker: Broker, night: str, uninterrupted: list[str], tmp_path: Path
+) -> None:
+    out, folder = tmp_path / "out.jsonl", tmp_path / "checkpoint"
+    command = [
+        *(sys.executable, "-m", "kafka_marshal.cli", "watch", "--until-end", "--json"),
+        *("--bootstrap", kafka_broker.bootstrap, "--topic", night, "--rules", "both"),
+        *("--heartbeat-interval", str(INTERVAL_S), "--checkpoint-every", "0.02"),
+        *("--checkpoint", str(folder), "--out", str(out)),
+    ]
+    seed = random.randrange(2**32)
+    print(f"seed {seed}")
+    chance, sizes = random.Random(seed), set()
+    for _ in range(3):
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
+            before = out.stat().st_size if out.exists() else 0
+            # Not before it has told something new: the time to start says nothing.
+            while process.poll() is None and (not out.exists() or out.stat().st_size <= before):
+                time.sleep(0.005)
+            time.sleep(chance.random() * 0.5)
+            process.kill()
+        if process.returncode == -signal.SIGKILL:
+            sizes.add(out.stat().st_size)
+    last = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    assert last.returncode in (0, 1), last.stderr
+    assert lines(out) == uninterrupted
+    assert len(sizes) >= 2
+
+
+def test_what_goes_to_a_topic_is_what_goes_to_the_file(
+    kafka_broker: Broker, night: str, uninterrupted: list[str], tmp_path: Path
+) -> None:
+    make_topic(kafka_broker, "told")
+    watched(kafka_broker, night, to_topic="told")
+    consumer = Consumer({"bootstrap.servers": kafka_broker.bootstrap, "group.id": "test"})
+    try:
+        consumer.assign([TopicPartition("told", 0, 0)])
+        found = [m.value() or b"" for m in consumer.consume(len(uninterrupted), 30)]
+    finally:
+        consumer.close()
+    assert sorted(value.decode() for value in found) == uninterrupted
+
+
+def test_metrics_count_every_finding_once(
+    kafka_broker: Broker, night: str, uninterrupted: list[str]
+) -> None:
+    [port] = _free_ports(1)
+    metrics = Metrics()
+    metrics.serve(str(port))
+    watched(kafka_broker, night, metrics=metrics)
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as page:
+        text = page.read().decode()
+    rows = [json.loads(line) for line in uninterrupted]
+    stolen = [row for row in rows if row.get("code") == "late_heartbeat_stole"]
+    first = sum(row["state"] != "over" for row in stolen)
+    labels = 'code="late_heartbeat_stole",rules="original",severity="error"'
+    assert f"marshal_watch_findings_total{{{labels}}} {float(first)}" in text
+    records = sum(
+        float(line.split()[-1])
+        for line in text.splitlines()
+        if line.startswith("marshal_watch_records_total")
+    )
+    assert records == len(list(many_nights(8, 2)))
+    assert "marshal_watch_takeovers_total" in text
+    assert 'marshal_watch_owned_claims{coordinating_partition="0"}' in text
+    assert "marshal_watch_delay_seconds_count 0.0" in text  # these records are of long ago
+
+
+def test_a_terminal_sees_a_line_for_each_finding_and_a_record_that_comes_later(
+    kafka_broker: Broker,
+) -> None:
+    make_topic(kafka_broker, "later")
+    command = [
+        *(sys.executable, "-m", "kafka_marshal.cli", "watch", "--topic", "later"),
+        *("--bootstrap", kafka_broker.bootstrap, "--heartbeat-interval", "4"),
+        *("--rules", "original"),
+    ]
+    environment = os.environ | {"NO_COLOR": "1", "COLUMNS": "80"}
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    ) as process:
+        try:
+            append(kafka_broker, "later", list(many_nights(1, 1)))
+            assert process.stdout is not None
+            shown = [process.stdout.readline() for _ in range(5)]
+            process.send_signal(signal.SIGINT)
+            rest, said = process.communicate(timeout=20)
+        finally:
+            process.kill()
+    assert process.returncode == 1, said
+    assert "errors and warnings" in said
+    everything = "".join(shown) + rest
+    assert " error   late_heartbeat_stole: c" in everything
+    assert all(line[:2] == "20" and line.endswith(".") for line in everything.splitlines())
+
+
+def complaint(*arguments: str | Path) -> str:
+    ran = marshal("watch", "--heartbeat-interval", "4", *arguments)
+    assert ran.returncode == 2
+    assert ran.stderr.startswith("marshal: ")
+    return ran.stderr
+
+
+def test_a_watch_with_other_options_is_refused_and_changes_nothing(
+    kafka_broker: Broker, night: str, tmp_path: Path
+) -> None:
+    out, folder = tmp_path / "out.jsonl", tmp_path / "checkpoint"
+    watched(kafka_broker, night, stop_after=3, out=out, checkpoint=folder, judging=_fenced())
+    before = lines(out)
+    said = complaint(
+        *("--bootstrap", kafka_broker.bootstrap, "--topic", night, "--out", out),
+        *("--checkpoint", folder, "--pause-max", "7"),
+    )
+    assert "the checkpoint was made with pause_max_ms 86400000, and this is 7000" in said
+    assert lines(out) == before
+    out.write_text("")
+    with pytest.raises(ReplayError, match="it is another file, or was cut"):
+        watched(kafka_broker, night, out=out, checkpoint=folder, judging=_fenced())
+    out.write_text("not ours\n")
+    with pytest.raises(ReplayError, match="holds something already"):
+        watched(kafka_broker, night, out=out)
+    assert out.read_text() == "not ours\n"
+
+
+def _fenced() -> Judging:
+    return Judging((RuleSet.FENCED,), 4000.0)
+
+
+def test_a_topic_that_lost_its_end_is_not_gone_on_with(
+    kafka_broker: Broker, tmp_path: Path
+) -> None:
+    from confluent_kafka.admin import AdminClient
+
+    folder = tmp_path / "checkpoint"
+    make_topic(kafka_broker, "lost")
+    append(kafka_broker, "lost", list(many_nights(1, 1)))
+    watched(kafka_broker, "lost", checkpoint=folder)
+    admin = AdminClient({"bootstrap.servers": kafka_broker.bootstrap})
+    admin.delete_topics(["lost"])["lost"].result(30)
+    time.sleep(1)
+    make_topic(kafka_broker, "lost")
+    with pytest.raises(ReplayError, match="but the topic ends at 0: it lost its end or is another"):
+        watched(kafka_broker, "lost", checkpoint=folder)
+
+
+def test_a_topic_to_tell_to_must_be_there(kafka_broker: Broker, night: str) -> None:
+    with pytest.raises(BrokerFailed, match="topic nowhere"):
+        watched(kafka_broker, night, to_topic="nowhere")
