@@ -1,7 +1,7 @@
 """Records as they come out of a dump, before anything is believed about them.
 
-This room knows captures: JSON lines, one record of the coordination topic each. It does not know
-Spark (`replay.sources` reads Parquet) nor what a record does.
+This room knows captures: JSON lines, one record of the coordination topic each. It knows no other
+kind of dump (`replay.sources` does), nor Spark, nor what a record does.
 """
 
 from __future__ import annotations

@@ -171,6 +171,7 @@ def test_what_a_dump_cannot_prove_is_told_where_it_matters() -> None:
     assert "aborted" in told(REAL["segment"])
     assert told(REAL["dump-log"]).startswith("EPOCHS ARE LOST")
     assert "not UTF-8 were replaced" in told(REAL["dump-log"])
+    assert "aborted" in told(REAL["dump-log"])
     assert "null as the word null" in told(REAL["console"])
     assert "EPOCHS" not in told(REAL["console"])
 
@@ -393,8 +394,12 @@ def both(name: str, folder: Path) -> Path:
     return dumps.write(folder / "d.parquet", pa.concat_tables([others_table, table]))
 
 
+@pytest.mark.parametrize("chunk_bytes", [1, 10_000_000])
 @pytest.mark.parametrize("name", ["kcat", "dump-log", "parquet"])
-def test_a_dump_of_several_topics_needs_a_choice(tmp_path: Path, name: str) -> None:
+def test_a_dump_of_several_topics_needs_a_choice(
+    tmp_path: Path, name: str, chunk_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(text, "CHUNK_BYTES", chunk_bytes)
     path = both(name, tmp_path)
     complaint = refused(path)
     assert "several topics (__marshal, events)" in complaint
@@ -420,6 +425,12 @@ def test_a_dump_that_names_no_topics_says_that_it_was_not_filtered(tmp_path: Pat
     path = write(tmp_path / "d", texts.console(GIVEN))
     assert read(path, topic="__marshal") == GIVEN
     assert "--topic chose nothing here" in told(path, topic="__marshal")
+
+
+def test_parquet_without_headers_says_so(tmp_path: Path) -> None:
+    assert told(dumps.write(tmp_path / "d.parquet", dumps.table(BARE))) == ""
+    bare = dumps.table(BARE, with_headers=False)
+    assert "includeHeaders" in told(dumps.write(tmp_path / "d.parquet", bare))
 
 
 # Connect

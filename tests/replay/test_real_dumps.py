@@ -16,7 +16,8 @@ from typing import TypeAlias
 import attrs
 import pytest
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 
 from kafka_marshal.capture import RawRecord, read_capture
 from kafka_marshal.replay.reading import read_chunk, records_of

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import sys
 
+import attrs
+
 from kafka_marshal.replay.findings.catalogue import CATALOGUE
 from kafka_marshal.replay.rows import Table
+from kafka_marshal.replay.sources import FORMATS, CannotProve
 from kafka_marshal.replay.tables import PUBLISHED
 
 _HEAD = """\
@@ -25,24 +28,58 @@ existing `DIR` is refused, and a run that fails leaves none.
 
 ## Sources
 
-**JSONL captures**: one record a line, `{"partition", "offset", "timestamp_ms", "timestamp_type",
-"value"[, "headers"]}`; `timestamp_type` as in Kafka's clients, 1 CreateTime and 2 LogAppendTime;
-headers as a map or as a list of pairs. **Parquet** in the schema of Spark's Kafka source: `value`
-(may be null), `partition`, `offset`, `timestamp`, `timestampType` (0 CreateTime, 1 LogAppendTime)
-and, if there, `headers`; `key` and `topic` are not needed. Kinds may be mixed.
+A source is a file, a folder, or a glob, of any of these formats, mixed as you like:
 
-A source is a file, a folder (every `.jsonl` and `.parquet` in it, at any depth, but for
-`.trace.jsonl`, and for names that begin with `_` or `.`), or a glob. What a folder holds besides is
-left out and listed in `summary.json`.
+"""
+
+_ONE_LOG = """
+The format of each file is seen from its name and its first bytes; `--format NAME` says it instead,
+for all. Texts (capture, kcat, console, dump-log, and a sink's `.json` and `.bin`) may be packed
+with gzip or zstandard; a packed text is read by one task, so leave big ones plain. What a format
+cannot prove is a caveat of the replay, on the terminal, in `summary.json` and in the report, if it
+matters for the files at hand: of `dump-log` it says that epochs are lost only if records had
+`marshal-` headers, of `segment` that aborted records cannot be told only if there were
+transactions.
+
+- **capture**: one record a line, `{"partition", "offset", "timestamp_ms", "timestamp_type",
+  "value"[, "headers"]}`; `timestamp_type` as in Kafka's clients, 1 CreateTime and 2 LogAppendTime;
+  headers as a map or as a list of pairs.
+- **kcat**: values that are not UTF-8 come through whole, for kcat prints their bytes. It reads
+  what is committed unless it is told otherwise. Its lines that begin with `% ` are passed over.
+- **console**: print it with `--property print.partition=true --property print.offset=true
+  --property print.timestamp=true --property print.headers=true`. Without the first two it cannot be
+  replayed. A line that begins no record goes on the value before it.
+- **dump-log**: the partition is in the line `Dumping .../TOPIC-PARTITION/....log`, or in the name
+  of the file's folder.
+- **segment**: files of format v2, so of Kafka 0.11 or later; the folder says topic and partition.
+  Copied from a running broker, the last batch may be cut: it is left out, which is a caveat. A
+  wrong checksum is an error. Where you have a choice, take these.
+- **connect**: a file holds values: strings or bytes; nulls are nulls. A value that is an object has
+  the record's in its field `value`, and may have `offset` and `timestamp` (`InsertField` puts them
+  there), which are then believed. Bytes that the sink wrote as base64 are not decoded. A sink
+  leaves out nulls unless it is told otherwise, and with them their offsets.
+- **parquet**: `value` (may be null), `partition`, `offset`, `timestamp`, `timestampType`
+  (0 CreateTime, 1 LogAppendTime) and, if there, `headers` and `topic`; `key` is not needed. Without `headers` every
+  record is judged as if it had none, which is a caveat.
+
+A dump of several topics is refused, for their offsets mean different things: `--topic NAME` takes
+the records of one. It works where a format names topics: kcat, parquet, dump-log, segment, connect.
+
+Of a folder everything at any depth is taken whose format is known, but for `.trace.jsonl` and for
+names that begin with `.` or with one `_`. What a folder holds besides is left out and listed in
+`summary.json`.
 
 **What is one log?** Records of different clusters, or of different days of a topic that was made
 anew, must not be folded together.
 
-- A JSONL capture is a whole recording: each file is a log of its own, named after the file.
-- Parquet files are parts: those in one folder are one log, named after the folder. For a folder
-  given as SOURCE that is all of them, at any depth; a folder within it whose name ends in
-  `.parquet`, as Spark writes it, is a log of its own. A folder named `partition=N` stands in for
-  that column.
+- A capture or a text of kcat or of the console consumer is a whole recording: each file is a log
+  of its own, named after the file.
+- Parquet files and texts of dump-log are parts: those in one folder are one log, named after the
+  folder. For a folder given as SOURCE that is all of them, at any depth; a folder within it whose
+  name ends in `.parquet`, as Spark writes it, is a log of its own. A folder named `partition=N`
+  stands in for that column.
+- Segments in the folders `TOPIC-PARTITION` of one data folder, and the files of one sink's folder
+  `topics/TOPIC`, are one log, named after the topic.
 - `--one-log` takes everything for one log, for example a capture that was split.
 
 Within a log, records come in any order and from any number of files; Spark brings those of one
@@ -53,7 +90,8 @@ once, the first in the order of the input, and are a finding.
 
 Times are unix milliseconds. What happened when is told by the records' timestamps, so by the
 broker's clock if the topic says LogAppendTime. If it says CreateTime, a finding says so, and who
-was stale when is then a matter of the producers' clocks.
+was stale when is then a matter of the producers' clocks. A dump without timestamps is judged by
+what each message says of its own time, its sender's clock in whole seconds, which is a caveat.
 
 ## Tables
 
@@ -85,8 +123,29 @@ are equal.
 
 def manual() -> str:
     """The text of `docs/replay.md`."""
-    parts = [_HEAD, *(_table(table) for table in PUBLISHED), _FINDINGS, _catalogue(), _TAIL]
+    parts = [
+        _HEAD + _formats() + _ONE_LOG,
+        *(_table(table) for table in PUBLISHED),
+        _FINDINGS,
+        _catalogue(),
+        _TAIL,
+    ]
     return "\n".join(parts)
+
+
+def _formats() -> str:
+    rows = "".join(
+        f"| `{name}` | {format_.what} | {format_.detected_by} | {_limits(format_.cannot_prove)} |\n"
+        for name, format_ in FORMATS.items()
+    )
+    head = "| format | what it is | seen by | what it cannot prove |\n|---|---|---|---|\n"
+    return head + rows
+
+
+def _limits(cannot: CannotProve) -> str:
+    told = attrs.asdict(cannot)
+    limits = [f"*{name.replace('_', ' ')}*: {text}" for name, text in told.items() if text]
+    return " ".join(limits) or "nothing: it proves what it states"
 
 
 def _table(table: Table) -> str:

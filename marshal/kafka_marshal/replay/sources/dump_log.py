@@ -212,7 +212,7 @@ def _value(rest: bytes, key_size: int, size: int, where: Callable[[], str]) -> b
 DUMP_LOG: Final = Format(
     "dump-log",
     "the text of `kafka-dump-log --print-data-log`",
-    "a first line that begins with `Dumping`, `baseOffset:` or `| offset:`",
+    "a first line that begins with `Dumping`, `baseOffset:`, or a bar and `offset:`",
     True,
     CANNOT_PROVE,
     _looks_like,
