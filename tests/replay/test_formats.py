@@ -369,12 +369,16 @@ def test_the_folders_of_a_data_folder_are_one_log_per_topic(tmp_path: Path) -> N
         texts.segment(tmp_path / "data" / name, texts.batch(AT_ONCE))
         write(tmp_path / "data" / name / "00000000000000000000.index", bytes(8))
     write(tmp_path / "data" / "__marshal-2" / "00000000000000000005.log", b"")
+    deleted = write(tmp_path / "data" / "__marshal-2" / "0.log.deleted", texts.batch(AT_ONCE))
     complaint = refused(tmp_path / "data")
     assert "several topics (__marshal, events); --topic" in complaint
+    alone = find([str(tmp_path / "data" / "events-0" / "00000000000000000000.log")])
+    assert alone.logs == ("events",)
     found = find([str(tmp_path / "data")], topic="__marshal")
     assert found.logs == ("__marshal",)
     assert {raw.partition for raw in records_in(found)} == {2, 11}
     assert f"{tmp_path}/data/__marshal-2/00000000000000000005.log: empty" in found.left_out
+    assert f"{deleted}: not the records of a segment" in found.left_out
     assert "no record of the topic 'nobody'" in refused(tmp_path / "data", topic="nobody")
 
 

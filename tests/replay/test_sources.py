@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import attrs
 import pyarrow as pa
 import pytest
 
@@ -176,6 +178,75 @@ def test_a_null_where_a_number_must_be_is_named_with_its_row(tmp_path: Path, col
     wrong = given.set_column(place, column, pa.array(cells, given[column].type))
     path = dumps.write(tmp_path / "d.parquet", wrong)
     assert refused(path) == f"{path}: row 3: column {column!r} is null"
+
+
+@pytest.mark.parametrize("column", ["partition", "offset"])
+def test_the_first_row_that_is_wrong_is_named(tmp_path: Path, column: str) -> None:
+    given = dumps.table([RawRecord(0, offset, 5, b"x") for offset in range(250)])
+    place = given.schema.get_field_index(column)
+    cells = given[column].to_pylist()
+    cells[120], cells[130], cells[240] = -7, -8, None
+    wrong = given.set_column(place, column, pa.array(cells, given[column].type))
+    path = dumps.write(tmp_path / "d.parquet", wrong)
+    assert refused(path) == f"{path}: row 121: column {column!r} is negative: -7"
+    before = [raw.timestamp_ms - 10 for raw in GIVEN]
+    early = [attrs.evolve(raw, timestamp_ms=ms) for raw, ms in zip(GIVEN, before, strict=True)]
+    early[0] = attrs.evolve(early[0], timestamp_ms=-1)  # a time before 1970 is a time
+    path = dumps.write(tmp_path / "e.parquet", dumps.table(early))
+    assert [raw for _, raw in read(path)] == early
+
+
+def test_a_type_of_timestamp_that_is_none_of_kafkas_is_not_stated(tmp_path: Path) -> None:
+    given = dumps.table([RawRecord(0, offset, 5, b"x") for offset in range(5)])
+    place = given.schema.get_field_index("timestampType")
+    wrong = given.set_column(place, "timestampType", pa.array([0, 1, 2, -1, None], pa.int32()))
+    found = read(dumps.write(tmp_path / "d.parquet", wrong))
+    assert [raw.timestamp_type.value for _, raw in found] == [
+        "create_time",
+        "log_append_time",
+        *["not_stated"] * 3,
+    ]
+
+
+def test_headers_are_read_in_whatever_way_they_are_written(tmp_path: Path) -> None:
+    given = dumps.table(GIVEN[:3])
+    pairs = [None, [{"key": "a", "value": b"1"}, {"key": "a", "value": None}], []]
+    wanted = [(), (("a", b"1"), ("a", None)), ()]
+    text, other = pa.string(), pa.large_string()
+    for key, value in ((text, pa.binary()), (pa.binary(), text), (other, pa.large_binary())):
+        for kind in (
+            pa.list_(pa.struct([("key", key), ("value", value)])),
+            pa.list_(pa.struct([("value", value), ("key", key), ("more", text)])),
+            pa.large_list(pa.struct([("key", key), ("value", value)])),
+        ):
+            headers = pa.array(pairs, pa.list_(pa.struct([("key", text), ("value", pa.binary())])))
+            written = pa.array(_cast(headers.to_pylist(), key, value), kind)
+            path = dumps.write(
+                tmp_path / "d.parquet",
+                given.drop_columns(["headers"]).append_column("headers", written),
+            )
+            assert [raw.headers for _, raw in read(path)] == wanted
+    odd = [[None, {"key": None, "value": b"1"}], None, [{"key": "a", "value": b"2"}]]
+    headers = pa.array(odd, dumps.HEADERS)
+    table = given.drop_columns(["headers"]).append_column("headers", headers)
+    path = dumps.write(tmp_path / "d.parquet", table)
+    assert [raw.headers for _, raw in read(path)] == [(("", b"1"),), (), (("a", b"2"),)]
+
+
+def _cast(rows: list[Any], key: pa.DataType, value: pa.DataType) -> list[Any]:
+    """Cells of the Python type that the column's type asks for."""
+
+    def cell(text: object, kind: pa.DataType) -> object:
+        if isinstance(text, bytes) and not pa.types.is_binary(kind) and kind != pa.large_binary():
+            return text.decode()
+        if isinstance(text, str) and pa.types.is_binary(kind):
+            return text.encode()
+        return text
+
+    return [
+        pairs and [{"key": cell(p["key"], key), "value": cell(p["value"], value)} for p in pairs]
+        for pairs in rows
+    ]
 
 
 def test_an_unreadable_line_is_named_with_its_number(tmp_path: Path) -> None:

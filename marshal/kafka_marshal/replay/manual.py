@@ -59,8 +59,8 @@ transactions.
   there), which are then believed. Bytes that the sink wrote as base64 are not decoded. A sink
   leaves out nulls unless it is told otherwise, and with them their offsets.
 - **parquet**: `value` (may be null), `partition`, `offset`, `timestamp`, `timestampType`
-  (0 CreateTime, 1 LogAppendTime) and, if there, `headers` and `topic`; `key` is not needed. Without `headers` every
-  record is judged as if it had none, which is a caveat.
+  (0 CreateTime, 1 LogAppendTime) and, if there, `headers` and `topic`; `key` is not needed. Without
+  `headers` every record is judged as if it had none, which is a caveat.
 
 A dump of several topics is refused, for their offsets mean different things: `--topic NAME` takes
 the records of one. It works where a format names topics: kcat, parquet, dump-log, segment, connect.
