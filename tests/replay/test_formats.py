@@ -148,7 +148,10 @@ def test_real_dumps_may_be_compressed(tmp_path: Path, name: str, suffix: str) ->
     )
 
 
-def test_a_packed_text_that_is_cut_far_behind_is_named(tmp_path: Path) -> None:
+def test_a_packed_text_that_is_cut_far_behind_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(text, "SCAN_BYTES", 1000)  # so that its head is fine
     order = random.Random(7)  # so that it does not shrink to nothing
     given = [attrs.evolve(BARE[0], offset=at, value=order.randbytes(40)) for at in range(5000)]
     as_text = [attrs.evolve(raw, value=(raw.value or b"").hex().encode()) for raw in given]
@@ -256,6 +259,13 @@ def test_kcat_may_write_headers_as_a_map_and_talk_between(tmp_path: Path) -> Non
     line["headers"] = {"marshal-epoch": "0", "marshal-seen": "0"}
     said = "% Reached end of topic __marshal [2] at offset 5\n"
     assert read(write(tmp_path / "d", f"{said}{json.dumps(line)}\n{said}".encode())) == GIVEN[1:2]
+
+
+def test_a_name_of_a_header_without_a_value_is_told(tmp_path: Path) -> None:
+    line = json.loads(texts.kcat(GIVEN[1:2]))
+    line["headers"] = ["marshal-epoch", "0", "marshal-seen"]
+    path = write(tmp_path / "d", json.dumps(line).encode())
+    assert refused(path) == f"{path}:1: field 'headers' holds a name without a value"
 
 
 def test_kcat_is_known_by_a_line_that_is_not_utf_8(tmp_path: Path) -> None:
@@ -376,6 +386,7 @@ def test_the_folders_of_a_data_folder_are_one_log_per_topic(tmp_path: Path) -> N
     assert alone.logs == ("events",)
     found = find([str(tmp_path / "data")], topic="__marshal")
     assert found.logs == ("__marshal",)
+    assert found.told == ()  # what limits the others does not matter
     assert {raw.partition for raw in records_in(found)} == {2, 11}
     assert f"{tmp_path}/data/__marshal-2/00000000000000000005.log: empty" in found.left_out
     assert f"{deleted}: not the records of a segment" in found.left_out

@@ -212,8 +212,8 @@ def _quick_headers(headers: list[Any], *, flat: bool) -> pa.Array:
         elif told is not None:
             raise TypeError("neither a map nor a list")
         lengths.append(len(keys) - before)
-    if not {*map(type, keys)} <= {str} or len(keys) != len(values):
-        raise TypeError("a name is no text, or has no value")
+    if not {*map(type, keys)} <= {str}:
+        raise TypeError("a name is no text")
     return header_lists(lengths, keys, pa.array(values, pa.string()).cast(pa.binary()))
 
 

@@ -227,8 +227,7 @@ def _check_rows(numbers: dict[str, pa.Array], path: str, seen: int) -> None:
 def _headers(column: pa.Array) -> pa.Array:
     if column.null_count == len(column):
         return pa.nulls(len(column), HEADERS)
-    members = column.flatten()
-    if not members.null_count and not pc.struct_field(members, "key").null_count:
+    if not pc.struct_field(column.flatten(), "key").null_count:
         try:
             return column.cast(HEADERS)
         except pa.ArrowException:
