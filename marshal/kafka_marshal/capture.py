@@ -96,6 +96,26 @@ def read_capture(path: Path) -> Iterator[RawRecord]:
         raise UnreadableSource(f"{path}: the source is empty")
 
 
+def capture_line(raw: RawRecord) -> str:
+    """One line of a capture, as `parse_line` reads it back: every byte, whatever it is."""
+    fields: dict[str, object] = {
+        "partition": raw.partition,
+        "offset": raw.offset,
+        "timestamp_ms": raw.timestamp_ms,
+        "value": _as_text(raw.value),
+    }
+    number = {TimestampType.CREATE_TIME: 1, TimestampType.LOG_APPEND_TIME: 2}
+    if raw.timestamp_type in number:
+        fields["timestamp_type"] = number[raw.timestamp_type]
+    if raw.headers:
+        fields["headers"] = [[name, _as_text(value)] for name, value in raw.headers]
+    return json.dumps(fields)
+
+
+def _as_text(value: bytes | None) -> str | None:
+    return None if value is None else value.decode("utf-8", "surrogateescape")
+
+
 def parse_line(line: str, where: str) -> RawRecord:
     """One line of a capture; `where` names it in errors.
 

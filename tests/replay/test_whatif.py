@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 from kafka_marshal.core.state import RuleSet
 from kafka_marshal.replay import Change, Exports, InvalidOption, Summary, run
 from kafka_marshal.replay.account import Judging
+from kafka_marshal.replay.findings.catalogue import CATALOGUE
 from tests.replay.test_exports import check_sarif
 from tests.replay.told import BOTH
 
@@ -128,3 +129,6 @@ def test_a_run_writes_its_findings_for_other_tools(spark: SparkSession, tmp_path
     }
     assert failed == bad
     assert sorted(path.name for path in tmp_path.iterdir()) == ["f.sarif", "f.xml", "out"]
+    page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    for code in bad:
+        assert CATALOGUE[code].what_to_do[:30] in page

@@ -6,6 +6,7 @@ import typer
 
 from kafka_marshal.cli.broker import broker
 from kafka_marshal.cli.replay import replay
+from kafka_marshal.cli.shrink import shrink
 from kafka_marshal.cli.trace import trace
 from kafka_marshal.cli.validate import validate
 from kafka_marshal.cli.verify import verify
@@ -19,6 +20,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )
 app.command()(replay)
+app.command()(shrink)
 app.command()(trace)
 app.command()(validate)
 app.command()(verify)

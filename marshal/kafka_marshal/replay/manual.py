@@ -118,6 +118,42 @@ against the broker's (`unix_s * 1000 - timestamp_ms`, least, median, most: messa
 seconds, so a perfect clock has a median near -500); files left out; and caveats: what limits how
 far the rest may be believed. It holds no time or place of the run, so two replays of one input
 are equal.
+
+`what_if` is null unless it was asked for; see below.
+
+## For CI: SARIF and JUnit
+
+`--sarif FILE` writes the findings as SARIF 2.1.0: a rule for every code, with its meaning and what
+to do; a result for every finding, with its sentence, its level (info is a note), its logical
+location `log/coordinating partition/group/topic/partition` (each percent-encoded), and offsets,
+times and names as properties. `--junit FILE` writes JUnit XML: every log is a test suite, every
+code of the catalogue a test case in it. A case fails if there is an error or a warning with that
+code, is skipped if the rules chosen never tell it, and has what is only good to know as its output.
+Both are written as the folder is: an existing file is refused, a run that fails leaves none.
+
+## What if
+
+    marshal replay dump --heartbeat-interval 4 --what-if heartbeat_interval=30s --out DIR
+
+replays the same log a second time under another setting and prints what would be different: how
+often each code was found before and after, how many tenures are gone or new, how many claims had
+other owners on the way and in the end, and for up to 20 claims the record that parted them and who
+owns after it. Settings are `heartbeat_interval`, `pause_max` (`500ms`, `30s`, `5m`, `1h`) and
+`rules` (`fenced` or `original`; not beside `--rules both`), several with commas between. Tables
+and report stay those of the first setting. The log is what it is: consumers that had run with
+another interval would have written another one, so this says how the rules would have judged these
+records, and no more.
+
+## Shrinking a finding
+
+    marshal shrink late_heartbeat_stole@82 --from dump --heartbeat-interval 4 --out DIR
+
+leaves out of a log whatever a finding does not need, until every single record is needed. What
+stays keeps its offset and its timestamp. `CODE@OFFSET` is the finding whose first record has that
+offset, `CODE` the log's first with that code (any of that code and severity will then do). `DIR`
+gets `slice.jsonl`, a capture, and a pytest file that replays it and asserts the finding. It judges
+the records of one coordinating partition, by both rule sets unless `--rules` says otherwise, and
+needs no Spark, but holds the sources in memory.
 """
 
 

@@ -13,7 +13,7 @@ from typing import Final, cast
 from pyspark.sql import functions as sf
 
 from kafka_marshal.replay import tables
-from kafka_marshal.replay.findings.catalogue import ERROR, WARNING
+from kafka_marshal.replay.findings.catalogue import CATALOGUE, ERROR, WARNING
 from kafka_marshal.replay.findings.senders import SenderClock
 from kafka_marshal.replay.pipeline import ClaimName, Fold
 from kafka_marshal.replay.report import data as page
@@ -201,6 +201,7 @@ def _finding(row: Row) -> page.Finding:
         offset=_optional(row.get("offset")),
         at_ms=_optional(row.get("timestamp_ms")),
         records=tuple(_proof(proof) for proof in proofs),
+        what_to_do=CATALOGUE[_text(row["code"])].what_to_do,
     )
 
 

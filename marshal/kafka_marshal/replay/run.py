@@ -83,7 +83,7 @@ def run(
     """
     progress = on_progress or (lambda _: None)
     out = Path(out)
-    judging = _judging(rules, heartbeat_interval_s, pause_max_s, coordination_partitions)
+    judging = judging_of(rules, heartbeat_interval_s, pause_max_s, coordination_partitions)
     refuse_existing(out)
     exports.check(out)
     otherwise = None if what_if is None else what_if.of(judging)
@@ -149,9 +149,14 @@ def _of_logs(
     ]
 
 
-def _judging(
+def judging_of(
     rules: str, interval_s: float, pause_max_s: float, coordination_partitions: int | None
 ) -> Judging:
+    """By what to judge, from options as they are given.
+
+    Raises:
+        InvalidOption: a value makes no sense; the message names the option.
+    """
     if rules not in RULES:
         raise InvalidOption(f"--rules must be one of {', '.join(RULES)}, not {rules!r}")
     for option, value in (("--heartbeat-interval", interval_s), ("--pause-max", pause_max_s)):

@@ -191,6 +191,8 @@ class Finding:
     """Its time; None: that of the first of `records`."""
     records: tuple[FindingRecord, ...] = ()
     """In order of offset."""
+    what_to_do: str = ""
+    """What somebody who runs the consumers does about findings of this code."""
 
 
 @frozen

@@ -92,6 +92,9 @@ def _code(of_code: Sequence[Place], drawn: Drawn, log_anchors: dict[str, str]) -
             if first.property is not None
             else None,
         ),
+        el("p", {"class": "advice"}, el("b", None, "What to do: "), visible(first.what_to_do))
+        if first.what_to_do
+        else None,
         el("ol", None, *opened),
         pieces.folded(f"{len(told) - len(opened):,} more", el("ol", None, *told[len(opened) :]))
         if len(told) > len(opened)

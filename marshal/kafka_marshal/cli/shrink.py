@@ -1,0 +1,98 @@
+"""`marshal shrink`: the smallest part of a log that still shows a finding."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kafka_marshal.cli import FINE
+from kafka_marshal.cli.common import (
+    HeartbeatInterval,
+    ReplayRules,
+    check_interval,
+    console,
+    errors,
+    needs,
+    one_sentence,
+)
+
+
+def shrink(
+    finding: Annotated[
+        str,
+        typer.Argument(
+            metavar="FINDING",
+            show_default=False,
+            help="CODE or CODE@OFFSET, as a replay tells it: late_heartbeat_stole@82.",
+        ),
+    ],
+    sources: Annotated[
+        list[str],
+        typer.Option(
+            "--from",
+            metavar="SOURCE",
+            show_default=False,
+            help="A dump of the coordination topic, as for a replay; repeat for several.",
+        ),
+    ],
+    heartbeat_interval: HeartbeatInterval,
+    out: Annotated[
+        Path,
+        typer.Option(show_default=False, help="The folder to make; it must not exist."),
+    ],
+    rules: Annotated[ReplayRules, typer.Option(help="Which protocol judges.")] = ReplayRules.both,
+    pause_max: Annotated[
+        float, typer.Option(metavar="SECONDS", help="A longer pause is cut to this.")
+    ] = 86_400,
+    coordination_partitions: Annotated[
+        int | None,
+        typer.Option(help="Partition count of the coordination topic, to find misplaced records."),
+    ] = None,
+    one_log: Annotated[
+        bool, typer.Option("--one-log", help="Take all sources for one log.")
+    ] = False,
+    source_format: Annotated[
+        str | None,
+        typer.Option("--format", show_default=False, help="What the sources are, as for a replay."),
+    ] = None,
+    topic: Annotated[
+        str | None,
+        typer.Option(show_default=False, help="Of a dump that names topics, its records alone."),
+    ] = None,
+) -> None:
+    """Leave out of a log whatever a finding does not need.
+
+    Writes a capture of the records that are left, with their offsets and times, and a test that
+    replays it. Needs no Spark. Exits 2 if the log has no such finding.
+    """
+    check_interval(heartbeat_interval)
+    with needs("replay"):
+        from kafka_marshal.capture import UnreadableSource
+        from kafka_marshal.replay.errors import ReplayError
+        from kafka_marshal.replay.output import refuse_existing
+        from kafka_marshal.replay.run import judging_of
+        from kafka_marshal.replay.shrinking import Wanted, parts_of
+        from kafka_marshal.replay.shrinking import shrink as smallest
+        from kafka_marshal.replay.slices import written
+        from kafka_marshal.replay.sources import find
+    with (
+        one_sentence(UnreadableSource, ReplayError),
+        errors.status("reading") as status,
+    ):
+        wanted = Wanted.parsed(finding)
+        judging = judging_of(rules.value, heartbeat_interval, pause_max, coordination_partitions)
+        refuse_existing(out)
+        found = find(sources, one_log=one_log, source_format=source_format, topic=topic)
+        parts = parts_of(found, status.update)
+        shrunk = smallest(parts, wanted, judging, status.update)
+        capture, test = written(shrunk, out)
+    console.print(str(shrunk.finding["sentence"]), markup=False, soft_wrap=True)
+    console.print(
+        f"{len(shrunk.part.records):,} of {shrunk.records_before:,} records are needed for it "
+        f"({shrunk.judged:,} parts were judged).",
+        markup=False,
+    )
+    console.print(f"{capture}\n{test}", markup=False, soft_wrap=True)
+    raise typer.Exit(FINE)
