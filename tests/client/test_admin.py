@@ -17,11 +17,12 @@ from kafka_marshal.client.operation import (
     AllSet,
     NoneSet,
     PartlySet,
+    Phase,
     Reason,
     consumer_of,
 )
 from kafka_marshal.core.messages import ClaimingPartition, Heartbeat, ReleaseGroup
-from kafka_marshal.core.work import NO_WORK
+from kafka_marshal.core.work import NO_WORK, Work
 from tests.client.desk import BOTH, ONE, PATIENCE, RULES, TWO, Desk, administrator
 
 
@@ -227,6 +228,7 @@ def test_the_operator_is_told_what_is_set_what_is_not_and_what_may_be_yet() -> N
     assert desk.told["x1"] == PartlySet(
         frozenset({ONE}), frozenset(), frozenset({TWO}), Reason.PAUSE_EXPIRED
     )
+    assert desk.administrators["x1"].operation.phase is Phase.PARTLY_SET
     desk.append("x1")
     desk.read("x1")
     assert desk.position(TWO) == 3, "it was in doubt, and it landed"
@@ -368,7 +370,7 @@ def test_another_group_is_no_concern() -> None:
     desk.say("ReleaseGroup/0/0/z1/z/other//0/60")
     desk.say("ClaimingPartition/1/0/z1/z/other/t/1", supersedes=0)
     desk.read("x1")
-    assert attrs.evolve(one.operation, view=before.view) == before
+    assert one.operation == attrs.evolve(before, view=before.view + 2)
     desk.go("x1")
     assert desk.told["x1"] == AllSet(frozenset(BOTH))
 
@@ -534,6 +536,68 @@ def test_a_write_may_land_for_as_long_as_nothing_rules_it_out() -> None:
     unknowing = attrs.evolve(Consumer.beginning_at(3), resigned=5)
     assert admin.write_may_land(me, unknowing)
     assert not admin.write_may_land(me, Consumer(resigned=5))
+
+
+def test_a_claim_that_was_given_back_is_not_given_back_twice() -> None:
+    desk = consumed()
+    one = desk.sit("x1")
+    desk.begin("x1")
+    for _ in range(2):
+        desk.append("x1")
+        desk.read("x1")
+    desk.do("x1", one.call_off(desk.now_ms))
+    given_back = consumer_of(one.operation, ONE)
+    assert given_back.resigned == given_back.known.epoch == desk.world.claim(ONE).epoch
+    assert admin.may_let_go(one.me, one.operation, ONE) is Forbidden.RESIGNED
+
+
+def test_a_pause_that_the_log_refuses_is_none() -> None:
+    desk = consumed()
+    one = desk.sit("x1")
+    desk.begin("x1")
+    desk.append("x1")
+    desk.read("x1")
+    desk.say("ReleaseGroup/7/0/z1/z/g//0/60")
+    assert desk.lines[-1].endswith("refused, unknown version")
+    desk.read("x1")
+    assert one.operation.work == Work("x1")
+    assert [admin.is_pause(record) for record in desk.log] == [False] * 4 + [True, False]
+    desk.go("x1")
+    assert desk.told["x1"] == AllSet(frozenset(BOTH))
+
+
+def test_a_claim_whose_owner_nobody_can_know_may_be_taken() -> None:
+    me = administrator("x1").me
+    assert admin.is_taken(me, Consumer.beginning_at(3))
+    assert not admin.is_taken(me, Consumer())
+
+
+def test_what_was_won_while_the_owner_was_not_certain_is_no_work() -> None:
+    desk = consumed()
+    one = desk.sit("x1", first=4)
+    desk.now_ms = 2000
+    desk.say("ReleaseGroup/0/0/z1/z/g//0/1")
+    desk.say("ClaimingPartition/1/0/c1/c/g/t/1", supersedes=0)
+    desk.say("ClaimingPartition/1/0/d1/d/g/t/1", supersedes=0)
+    desk.read("x1")
+    assert not consumer_of(one.operation, ONE).reader.known
+    desk.now_ms = 130_000
+    desk.say("ClaimingPartition/1/0/z1/z/g/t/1", supersedes=0)
+    desk.read("x1")
+    assert consumer_of(one.operation, ONE).known.owner_instance == "z1"
+    assert one.operation.work == Work("z1")
+
+
+def test_only_its_own_release_is_the_answer_to_a_write() -> None:
+    desk = consumed()
+    one = desk.sit("x1")
+    claimed_and_one_written(desk)
+    desk.say("ReleasingPartition/1/0/c1/c/g/t/2/9", epoch=1)
+    desk.read("x1")
+    assert one.operation.awaits == {TWO}
+    desk.append("x1")
+    desk.read("x1")
+    assert one.operation.awaits == frozenset()
 
 
 def test_patience_is_counted_in_positive_milliseconds() -> None:

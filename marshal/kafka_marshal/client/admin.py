@@ -307,7 +307,7 @@ def _folded(me: Me, operation: Operation, record: Record) -> Operation:
                 each: after_read(me, consumer_of(operation, each), record)
                 for each in operation.consumers
             },
-            newborn=after_read(me, attrs.evolve(operation.newborn, view=operation.view), record),
+            newborn=after_read(me, operation.newborn, record),
             view=view,
             work=work_paused(work, record.message.instance_id) if is_pause(record) else work,
         )
