@@ -1,0 +1,73 @@
+"""What docs/watch.md says is told while a log goes on, and what is not."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from kafka_marshal.core.state import RuleSet
+from kafka_marshal.replay.account import Account, Judging
+from kafka_marshal.replay.events import Place
+from kafka_marshal.replay.findings.catalogue import CATALOGUE
+from kafka_marshal.replay.live.stories import BEGUN, OVER, WHOLE, LiveAccount, Told
+from tests.replay.test_checkpoint import NIGHTS
+
+DOCS = (Path(__file__).parents[3] / "docs" / "watch.md").read_text(encoding="utf-8")
+
+
+def documented() -> dict[str, set[str]]:
+    section = DOCS.split("## What is not told while a log goes on")[1].split("\n## ")[0]
+    bullets = re.findall(r"^- (.*?)(?=^- |^A claim|\Z)", section, re.DOTALL | re.MULTILINE)
+    begun_and_over, begun, whole, never = (set(re.findall(r"`([a-z_]+)`", b)) for b in bullets)
+    return {"both": begun_and_over, "begun": begun, "whole": whole, "never": never - {"malformed"}}
+
+
+def told(name: str, interval_s: float) -> tuple[list[Told], list[dict[str, object]]]:
+    """What is told of a night as it goes on, and all findings of the same night in the end."""
+    judging = Judging(tuple(RuleSet), interval_s * 1000, coordination_partitions=17)
+    live, whole = LiveAccount(Place("log", 2), judging), Account(Place("log", 2), judging)
+    told = []
+    for raw in NIGHTS[name]:
+        told += live.tell(raw)
+        whole.feed(raw)
+    whole.close()
+    return [one for one in told if one.event == "finding"], whole.drain()["findings"]
+
+
+def test_every_code_of_the_catalogue_is_in_one_of_the_lists() -> None:
+    lists = documented()
+    named = Counter(code for codes in lists.values() for code in codes)
+    assert named == Counter(list(CATALOGUE))
+
+
+@pytest.mark.parametrize("interval_s", [1.0, 4.0, 60.0])
+def test_what_is_told_early_is_what_a_replay_finds_in_the_end(interval_s: float) -> None:
+    lists = documented()
+    names = ("code", "rules", "group", "topic_partition", "offset", "instance")
+    for night in NIGHTS:
+        live, in_the_end = told(night, interval_s)
+        found = {tuple(row.get(name) for name in names) for row in in_the_end}
+        for one in live:
+            code = one.row["code"]
+            expected = {BEGUN: ("both", "begun"), OVER: ("both",), WHOLE: ("whole",)}[one.state]
+            assert any(code in lists[name] for name in expected), one.row
+            # A fact stays one, unless the interval given turns out not to be the consumers'.
+            if code not in ("missed_heartbeat", "unowned_too_long"):
+                assert tuple(one.row.get(name) for name in names) in found
+        begun = {tuple(o.row.get(n) for n in names) for o in live if o.state == BEGUN}
+        for row in in_the_end:
+            if row["code"] in lists["both"] | {"two_instances_of_one_client"}:
+                assert tuple(row.get(name) for name in names) in begun
+
+
+def test_a_line_has_the_columns_of_its_table_and_no_bytes_that_break_it() -> None:
+    row = {"code": "forged", "severity": "error", "sentence": "caf\udce9", "records": [{"a": "\n"}]}
+    line = Told("finding", BEGUN, dict(row)).json()
+    assert "\n" not in line
+    read = json.loads(line)
+    assert (read["event"], read["state"], read["sentence"]) == ("finding", "begun", "caf\\xe9")
+    assert read["topic"] is None
