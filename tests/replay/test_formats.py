@@ -20,8 +20,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from aiokafka.record.default_records import DefaultRecordBatch
+from pyspark.sql import SparkSession
 
 from kafka_marshal.capture import RawRecord, TimestampType, UnreadableSource, read_capture
+from kafka_marshal.replay import run
 from kafka_marshal.replay.reading import read_chunk, records_of
 from kafka_marshal.replay.sources import Found, find, segment, text
 from tests.replay import dumps, texts
@@ -572,3 +574,35 @@ def test_what_the_checksum_is_for_is_seen(tmp_path: Path, monkeypatch: pytest.Mo
     assert "checksum" in refused(path)
     monkeypatch.setattr(segment, "DefaultRecordBatch", Believing)
     assert len(read(path)) == len(AT_ONCE)
+
+
+@pytest.mark.spark
+def test_a_replay_repeats_what_its_formats_cannot_prove(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    summary = run(
+        [str(REAL["dump-log"]), str(REAL["segment"])],
+        out=tmp_path / "out",
+        heartbeat_interval_s=4,
+        spark=spark,
+    )
+    assert summary.records == 84
+    assert set(summary.logs) == {"dump-log", "__marshal"}
+    assert summary.caveats[0].startswith("dump-log (1 file): EPOCHS ARE LOST")
+    assert any(caveat.startswith("segment (1 file): ") for caveat in summary.caveats)
+    written = json.loads((tmp_path / "out" / "summary.json").read_text(encoding="utf-8"))
+    assert written["caveats"] == list(summary.caveats)
+    assert "EPOCHS ARE LOST" in summary.report.read_text(encoding="utf-8")
+
+
+@pytest.mark.spark
+def test_damage_that_only_a_task_sees_is_told_as_any_other(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    data = bytearray(texts.batch(AT_ONCE))
+    data[-1] ^= 1
+    path = texts.segment(tmp_path / "in" / "__marshal-2", bytes(data))
+    with pytest.raises(UnreadableSource) as caught:
+        run([str(path)], out=tmp_path / "out", heartbeat_interval_s=4, spark=spark)
+    assert str(caught.value) == f"{path}: byte 0: the checksum of a record batch is wrong"
+    assert not (tmp_path / "out").exists()
