@@ -16,8 +16,9 @@ import pyarrow as pa
 
 from kafka_marshal.capture import HeaderPairs, RawRecord, TimestampType
 
-BATCH: Final = 10_000
-"""Records in one batch, where they are made one by one."""
+BATCH: Final = 1_000
+"""Records in one batch, where they are made one by one: few, because what Python's garbage
+collector does about many living objects costs more than they. `reading` puts batches together."""
 
 SPARK_SCHEMA: Final = (
     "log: string, partition: bigint, offset: bigint, input_order: bigint, timestamp_ms: bigint, "

@@ -40,9 +40,9 @@ from kafka_marshal.replay.sources.shapes import (
 )
 
 _LABELS: Final = {
-    "timestamp": re.compile(rb"(CreateTime|LogAppendTime):(-?\d+)|NO_TIMESTAMP"),
-    "partition": re.compile(rb"Partition:(\d+)"),
-    "offset": re.compile(rb"Offset:(\d+)"),
+    "timestamp": re.compile(rb"(?P<stamp>CreateTime|LogAppendTime):(?P<time>-?\d+)|NO_TIMESTAMP"),
+    "partition": re.compile(rb"Partition:(?P<partition>\d+)"),
+    "offset": re.compile(rb"Offset:(?P<offset>\d+)"),
     "delivery": re.compile(rb"Delivery:\w+"),
     "epoch": re.compile(rb"Epoch:\w+"),
 }
@@ -52,7 +52,10 @@ _BEGINS: Final = re.compile(
 )
 _NOISE: Final = re.compile(rb"\[[^\]]*\] (?:TRACE|DEBUG|INFO|WARN|ERROR) |Processed a total of \d")
 _HEADERS: Final = re.compile(rb"NO_HEADERS|[^:,\t]+:.*")
-_STAMPS: Final = {b"CreateTime": CREATE_TIME, b"LogAppendTime": LOG_APPEND_TIME}
+_STAMPS: Final[dict[bytes | None, str]] = {
+    b"CreateTime": CREATE_TIME,
+    b"LogAppendTime": LOG_APPEND_TIME,
+}
 _INT64_MAX: Final = 2**63 - 1
 
 CANNOT_PROVE: Final = CannotProve(
@@ -158,37 +161,43 @@ def _read(order: int, chunk: Chunk) -> Iterator[pa.RecordBatch]:
 
 
 def _rows(chunk: TextRange) -> Iterator[Cells]:
+    pattern = _pattern(chunk.layout)
     for lines, where in text.records(chunk, _begins):
         if not _is_noise(lines[0]):
-            yield _row(b"\n".join(lines), chunk.layout, where)
+            record = lines[0] if len(lines) == 1 else b"\n".join(lines)
+            yield _row(record, pattern, chunk.layout, where)
 
 
-def _row(record: bytes, layout: Layout, where: Callable[[], str]) -> Cells:
-    cells = record.split(b"\t", len(layout) - 1)
-    if len(cells) != len(layout):
-        raise UnreadableSource(f"{where()}: {len(cells)} columns, not {', '.join(layout)}")
-    named = dict(zip(layout, cells, strict=True))
-    for name in layout:
-        pattern = _LABELS.get(name)
-        if pattern is not None and not pattern.fullmatch(named[name]):
-            shown = named[name].decode("utf-8", "backslashreplace")
-            raise UnreadableSource(
-                f"{where()}: column {name!r} is not what it should be: {shown:.60}"
-            )
-    partition, offset = int(named["partition"][10:]), int(named["offset"][7:])
-    stamp, _, time = named.get("timestamp", b"").partition(b":")
+def _pattern(layout: Layout) -> re.Pattern[bytes]:
+    """A whole record; what is looked at has a group."""
+    columns = {name: rb"(?:%b)" % pattern.pattern for name, pattern in _LABELS.items()}
+    columns |= {"headers": rb"(?P<headers>[^\t]*)", "key": rb"[^\t]*", "value": rb"(?P<value>.*)"}
+    return re.compile(rb"\t".join(columns[name] for name in layout), re.DOTALL)
+
+
+def _row(
+    record: bytes, pattern: re.Pattern[bytes], layout: Layout, where: Callable[[], str]
+) -> Cells:
+    found = pattern.fullmatch(record)
+    if found is None:
+        shown = record.decode("utf-8", "backslashreplace")
+        raise UnreadableSource(
+            f"{where()}: not {', '.join(layout)}, as the lines before it: {shown:.60}"
+        )
+    cells = found.groupdict()
+    partition, offset, time = int(cells["partition"]), int(cells["offset"]), cells.get("time")
     if partition > PARTITION_MAX:
         raise UnreadableSource(f"{where()}: partition {partition} is not in 0..{PARTITION_MAX}")
     if offset > _INT64_MAX or abs(int(time or 0)) > _INT64_MAX:
         raise UnreadableSource(f"{where()}: a number does not fit 64 bits")
-    value = named["value"]
+    headers, value = cells.get("headers"), cells["value"]
     return (
         partition,
         offset,
         int(time) if time else NO_TIME,
-        _STAMPS.get(stamp, NOT_STATED),
+        _STAMPS.get(cells.get("stamp"), NOT_STATED),
         None if value == b"null" else value,
-        _headers(named.get("headers", b"NO_HEADERS")),
+        () if headers is None else _headers(headers),
     )
 
 
