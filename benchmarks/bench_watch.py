@@ -92,6 +92,16 @@ def read(bootstrap: str) -> None:
         sys.stdout.flush()
 
 
+def warm_up(bootstrap: str) -> None:
+    """Append one heartbeat of a stranger, which is told when somebody listens."""
+    producer = Producer({"bootstrap.servers": bootstrap, "acks": "all"})
+    now_s, zero = int(time.time()), Partition(0)
+    place = coordinating_partition("warm-up", PARTITIONS)
+    beat = Heartbeat(0, now_s, "stranger", "stranger", "g", "warm-up", zero, Offset(0))
+    producer.produce(COORDINATION, encode(beat), partition=place)
+    assert producer.flush(30) == 0
+
+
 def measured(broker: Broker, command: list[str]) -> tuple[float, list[int], float]:
     """Records/s appended, delays in ms, and the CPU seconds a second of what was started."""
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
@@ -101,7 +111,8 @@ def measured(broker: Broker, command: list[str]) -> tuple[float, list[int], floa
     cpu_before = _children_s()
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as watch:
         assert watch.stdout is not None
-        time.sleep(5)  # it is up
+        warm_up(broker.bootstrap)
+        watch.stdout.readline()  # it is up
         feeder = subprocess.Popen(
             [sys.executable, __file__, "feed", broker.bootstrap], stdout=subprocess.PIPE
         )

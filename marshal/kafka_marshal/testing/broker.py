@@ -352,5 +352,5 @@ def _free_ports(number: int) -> list[int]:
 def _last_lines(said: bytes) -> str:
     """What a Java process said at last, but for where in Kafka it was."""
     lines = said.decode("utf-8", "replace").splitlines()
-    words = [line for line in lines if not line.startswith("\tat ")][-15:]
+    words = [line for line in lines if not line.startswith(("\tat ", "\t... "))][-15:]
     return "it said at last\n" + "\n".join(words) if words else "it said nothing"

@@ -180,6 +180,8 @@ def test_settings_come_from_a_file_and_options_and_never_show(tmp_path: Path) ->
     }
     assert "p=ss" not in f"{settings!r} {settings}"
     assert settings.without_secrets("not p=ss at one:9092") == "not *** at one:9092"
+    numbers = settings_of("one:9092", None, ["retries=1", "enable.x=true", "ssl.key.password=9"])
+    assert numbers.without_secrets("true: 1 of 9 at one:9092") == "true: 1 of *** at one:***0***2"
     assert settings_of("two:9092", file).bootstrap == "two:9092"
     file.write_text("hunter2")
     with pytest.raises(InvalidOption, match=r"client\.properties:1: a setting is written") as told:

@@ -21,11 +21,19 @@ class BrokerFailed(ReplayError):
 
 
 _LINE: Final = re.compile(r"\s*([A-Za-z][\w.\-]*)\s*=\s*(.*?)\s*")
+_SECRET: Final = re.compile(r".*(password|secret|token|pem|jaas|config).*")
 _PLAIN: Final = re.compile(
     r"bootstrap\.servers|client\.id|group\.id|security\.protocol|sasl\.mechanisms?|debug|"
     r".*\.(ms|bytes|location|enable)"
 )
-"""Settings whose value may be shown. Of any other it may be a secret."""
+_HARMLESS: Final = re.compile(r"\d+|true|false|")
+
+
+def may_be_secret(name: str, value: str) -> bool:
+    """Whether the value must not be shown: also that of a setting whose name nobody knows."""
+    if _SECRET.fullmatch(name):
+        return bool(value)
+    return not _PLAIN.fullmatch(name) and not _HARMLESS.fullmatch(value)
 
 
 @frozen
@@ -46,7 +54,7 @@ class Settings:
     def without_secrets(self, text: str) -> str:
         """The text with every value taken out that may be a secret."""
         for name, value in self.values.items():
-            if value and not _PLAIN.fullmatch(name):
+            if may_be_secret(name, value):
                 text = text.replace(value, "***")
         return text
 

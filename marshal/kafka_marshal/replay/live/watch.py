@@ -222,7 +222,11 @@ class _Watch:
 
     def _check_count(self) -> None:
         """A topic that grew sends claims elsewhere: consumers no longer see each other."""
-        count = self._tail.partition_count_now()
+        try:
+            count = self._tail.partition_count_now()
+        except BrokerFailed as error:  # it may be away for a while; reading goes on when it is back
+            self._watching.on_note(str(error))
+            return
         if count != len(self._tail.partitions):
             raise BrokerFailed(
                 f"{self._watching.settings.bootstrap}: topic {self._tail.topic} had "
