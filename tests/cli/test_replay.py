@@ -26,7 +26,8 @@ def test_both_thefts_are_found_under_the_original_rules_and_none_under_the_fence
     tmp_path: Path,
 ) -> None:
     out = tmp_path / "out"
-    code, printed, complaint = replay(THEFT, "--rules", "both", "--out", out)
+    files = ("--sarif", tmp_path / "f.sarif", "--junit", tmp_path / "f.xml")
+    code, printed, complaint = replay(THEFT, "--rules", "both", "--out", out, *files)
     assert code == 1, complaint
     assert complaint.strip() == ""
     assert f"{out}/report.html" in printed
@@ -35,6 +36,8 @@ def test_both_thefts_are_found_under_the_original_rules_and_none_under_the_fence
         *("claims", "tenures", "refusals", "findings", "divergences", "malformed"),
         *("summary.json", "report.html"),
     }
+    assert '"late_heartbeat_stole"' in (tmp_path / "f.sarif").read_text()
+    assert 'name="late_heartbeat_stole"' in (tmp_path / "f.xml").read_text()
     import pandas as pd
 
     findings = pd.read_parquet(out / "findings")
@@ -53,6 +56,26 @@ def test_an_output_that_exists_is_left_whole(tmp_path: Path) -> None:
     assert str(out) in complaint
     assert printed == ""
     assert (out / "mine").read_text() == "precious"
+
+
+@pytest.mark.parametrize(
+    ("option", "complaint"),
+    [
+        (("--sarif", "mine"), "give another --sarif"),
+        (("--junit", "mine"), "give another --junit"),
+        (("--what-if", "interval=30s"), "--what-if takes heartbeat_interval"),
+        (("--rules", "both", "--what-if", "rules=fenced"), "leave out --rules both"),
+    ],
+)
+def test_an_option_that_cannot_be_is_told_before_anything_is_read(
+    tmp_path: Path, option: tuple[str, ...], complaint: str
+) -> None:
+    (tmp_path / "mine").write_text("precious")
+    given = [str(tmp_path / word) if word == "mine" else word for word in option]
+    code, printed, told = replay(THEFT, "--out", tmp_path / "out", *given)
+    assert (code, printed) == (2, "")
+    assert complaint in told
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["precious"]
 
 
 @pytest.mark.parametrize(

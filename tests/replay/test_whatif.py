@@ -9,10 +9,14 @@ from xml.etree import ElementTree as Xml
 import pytest
 from pyspark.sql import SparkSession
 
+from kafka_marshal.cli.replay import show_difference
 from kafka_marshal.core.state import RuleSet
-from kafka_marshal.replay import Change, Exports, InvalidOption, Summary, run
+from kafka_marshal.replay import Change, Exports, InvalidOption, WhatIf, run
 from kafka_marshal.replay.account import Judging
 from kafka_marshal.replay.findings.catalogue import CATALOGUE
+from kafka_marshal.replay.pipeline import run_fold
+from kafka_marshal.replay.sources import find
+from kafka_marshal.replay.whatif import compared
 from tests.replay.test_exports import check_sarif
 from tests.replay.told import BOTH
 
@@ -56,20 +60,17 @@ def test_other_rules_are_compared_with_one_rule_set() -> None:
         change.of(Judging(BOTH, 4000))
 
 
-def what_if(spark: SparkSession, out: Path, text: str, rules: str = "fenced") -> Summary:
-    return run(
+@pytest.mark.spark
+def test_under_a_longer_interval_nobody_takes_over(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    summary = run(
         [str(D3)],
-        out=out,
+        out=tmp_path / "out",
         heartbeat_interval_s=4,
-        rules=rules,
-        what_if=Change.parsed([text]),
+        what_if=Change.parsed(["heartbeat_interval=30s"]),
         spark=spark,
     )
-
-
-@pytest.mark.spark
-def test_under_a_longer_interval_nobody_takes_over(spark: SparkSession, tmp_path: Path) -> None:
-    summary = what_if(spark, tmp_path / "out", "heartbeat_interval=30s")
     told = summary.what_if
     assert told is not None
     assert (told.before["heartbeat_interval_s"], told.after["heartbeat_interval_s"]) == (4, 30)
@@ -83,14 +84,26 @@ def test_under_a_longer_interval_nobody_takes_over(spark: SparkSession, tmp_path
     assert (told.tenures_before - told.tenures_gone) == (told.tenures_after - told.tenures_new)
     stored = json.loads((tmp_path / "out" / "summary.json").read_text())["what_if"]
     assert stored == json.loads(json.dumps(told.json()))
+    show_difference(told)
+    printed = capsys.readouterr().out
+    assert "What if heartbeat_interval_s 4 s -> 30 s:" in printed
+    assert "events/4 of group g.d3 from offset 77 of partition 2: c2 (db67903e) -> c1" in printed
+
+
+def difference(spark: SparkSession, rules: tuple[RuleSet, ...], text: str) -> WhatIf:
+    judging = Judging(rules, 4_000)
+    otherwise = Change.parsed([text]).of(judging)
+    chunks = find([str(D3)]).chunks
+    with (
+        run_fold(spark, chunks, judging, lambda _: None) as before,
+        run_fold(spark, chunks, otherwise, lambda _: None) as after,
+    ):
+        return compared((before, judging, []), (after, otherwise, []))
 
 
 @pytest.mark.spark
-def test_the_original_steals_what_the_fenced_rules_keep(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    told = what_if(spark, tmp_path / "out", "rules=original").what_if
-    assert told is not None
+def test_the_original_steals_what_the_fenced_rules_keep(spark: SparkSession) -> None:
+    told = difference(spark, (RuleSet.FENCED,), "rules=original")
     counts = {count.code: (count.before, count.after) for count in told.findings}
     assert counts["late_heartbeat_stole"] == (0, 2)
     assert (told.claims_differ, told.divergences[0]["offset"]) == (1, 82)
@@ -99,9 +112,9 @@ def test_the_original_steals_what_the_fenced_rules_keep(
 
 
 @pytest.mark.spark
-def test_the_same_setting_makes_no_difference(spark: SparkSession, tmp_path: Path) -> None:
-    told = what_if(spark, tmp_path / "out", "heartbeat_interval=4s", rules="both").what_if
-    assert told is not None
+def test_the_same_setting_makes_no_difference(spark: SparkSession) -> None:
+    told = difference(spark, BOTH, "heartbeat_interval=4s")
+    assert told.findings
     assert all(count.before == count.after for count in told.findings)
     assert (told.claims_differ, told.owners_differ, told.divergences) == (0, 0, ())
 

@@ -180,7 +180,7 @@ def replay(
         )
     _show(summary)
     if summary.what_if is not None:
-        _show_difference(summary.what_if)
+        show_difference(summary.what_if)
     raise typer.Exit(FOUND_SOMETHING if summary.found_something else FINE)
 
 
@@ -203,7 +203,7 @@ def _dumped(
     return str(dump(settings, topic, folder, Range(begin, end), on_progress))
 
 
-def _show_difference(told: WhatIf) -> None:
+def show_difference(told: WhatIf) -> None:
     """What `--what-if` came to."""
     settings = (
         f"{key} {_setting(told.before[key])} -> {_setting(value)}"

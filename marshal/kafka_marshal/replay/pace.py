@@ -71,7 +71,10 @@ class Pace:
         moved = self.moved
         if moved is None or position != moved.position:
             word = Word(position, clock_ms, offset)
-            self.run(last_ms, word, word)
+            if moved is not None and last_ms - moved.clock_ms < self.rest_ms:
+                self.moved = word  # what `run` comes to, at half the price
+            else:
+                self.run(last_ms, word, word)
 
     def run(self, still_until_ms: int, first: Word, last: Word) -> None:
         """Some of the owner's records at once: `first` and `last` to change the position.
