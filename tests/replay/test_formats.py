@@ -15,70 +15,33 @@ from pathlib import Path
 
 import attrs
 import cramjam
-import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from aiokafka.record.default_records import DefaultRecordBatch
 from pyspark.sql import SparkSession
 
 from kafka_marshal.capture import RawRecord, TimestampType, UnreadableSource, read_capture
 from kafka_marshal.replay import run
-from kafka_marshal.replay.reading import read_chunk, records_of
-from kafka_marshal.replay.sources import Found, find, segment, text
+from kafka_marshal.replay.sources import find, text
 from tests.replay import dumps, texts
-from tests.replay.told import records
-
-DUMPS = Path(__file__).parent.parent / "data" / "dumps"
-REAL = {
-    "segment": DUMPS / "__marshal-3",
-    "kcat": DUMPS / "kcat.json",
-    "console": DUMPS / "console.txt",
-    "dump-log": DUMPS / "dump-log.txt",
-}
-GIVEN = records(
-    ["0 CP a1/A", "1.25 HB a1/A 5 epoch=0 seen=0", "2 garbage", "3 RP a1/A 5", "4 CP b1/B"]
+from tests.replay.readers import (
+    AT_ONCE,
+    BARE,
+    DUMPS,
+    GIVEN,
+    REAL,
+    read,
+    records_in,
+    refused,
+    told,
+    write,
 )
-BARE = [attrs.evolve(raw, headers=()) for raw in GIVEN]
-AT_ONCE = [attrs.evolve(raw, timestamp_ms=GIVEN[0].timestamp_ms) for raw in GIVEN]
+
 TEXTS: dict[str, Callable[[list[RawRecord]], bytes]] = {
     "kcat": texts.kcat,
     "console": texts.console,
     "dump-log": texts.dump_log,
 }
-
-
-def records_in(found: Found) -> list[RawRecord]:
-    return [
-        raw
-        for number, chunk in enumerate(found.chunks)
-        for batch in read_chunk(number, chunk)
-        for _, raw in records_of(batch)
-    ]
-
-
-def read(
-    *paths: Path, source_format: str | None = None, topic: str | None = None
-) -> list[RawRecord]:
-    given = [str(path) for path in paths]
-    return records_in(find(given, source_format=source_format, topic=topic))
-
-
-def told(*paths: Path, topic: str | None = None) -> str:
-    return "\n".join(one.sentence for one in find([str(path) for path in paths], topic=topic).told)
-
-
-def refused(*paths: Path, source_format: str | None = None, topic: str | None = None) -> str:
-    with pytest.raises(UnreadableSource) as caught:
-        read(*paths, source_format=source_format, topic=topic)
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
-
-
-def write(path: Path, data: bytes) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(data)
-    return path
 
 
 # Real files
@@ -323,78 +286,6 @@ def test_a_bad_line_among_good_ones_is_told_as_if_it_were_alone(tmp_path: Path, 
     assert refused(path) == str(alone.value)
 
 
-# Segments
-
-
-@pytest.mark.parametrize("codec", range(5))
-def test_a_segment_keeps_everything_in_any_compression(tmp_path: Path, codec: int) -> None:
-    data = texts.batch(AT_ONCE * 20, codec)
-    path = texts.segment(tmp_path / "__marshal-2", data)
-    assert data[22] & 7 == codec
-    assert [(r.value, r.headers, r.timestamp_ms) for r in read(path)] == [
-        (r.value, r.headers, r.timestamp_ms) for r in AT_ONCE * 20
-    ]
-    assert told(path) == ""
-    created = [attrs.evolve(r, timestamp_type=TimestampType.CREATE_TIME) for r in AT_ONCE]
-    path = texts.segment(tmp_path / "__marshal-2", texts.batch(created, codec))
-    assert read(path) == created
-
-
-def test_control_batches_are_no_records(tmp_path: Path) -> None:
-    marker = texts.batch(AT_ONCE[2:3], attributes=0x30)
-    data = (texts.batch(AT_ONCE[:2]), marker, texts.batch(AT_ONCE[3:]))
-    path = texts.segment(tmp_path / "__marshal-2", *data)
-    assert read(path) == [*AT_ONCE[:2], *AT_ONCE[3:]]
-    assert told(path) == ""  # a marker alone is no record that could have been aborted
-
-
-def test_a_cut_last_batch_is_left_out_and_told(tmp_path: Path) -> None:
-    first, last = texts.batch(AT_ONCE[:2]), texts.batch(AT_ONCE[2:])
-    for cut in (1, 30, 61, len(last) - 1):
-        path = texts.segment(tmp_path / "__marshal-2", first, last[:cut])
-        assert read(path) == AT_ONCE[:2]
-        assert f"cut at byte {len(first)}" in told(path)
-    path = texts.segment(tmp_path / "__marshal-2", first, bytes(4096))
-    assert read(path) == AT_ONCE[:2]  # preallocated, not yet written
-    assert told(path) == ""
-
-
-def test_a_damaged_batch_is_named_with_its_byte(tmp_path: Path) -> None:
-    first, last = texts.batch(AT_ONCE[:2]), bytearray(texts.batch(AT_ONCE[2:]))
-    last[-3] ^= 1
-    path = texts.segment(tmp_path / "__marshal-2", first, bytes(last))
-    assert refused(path) == f"{path}: byte {len(first)}: the checksum of a record batch is wrong"
-    path = texts.segment(tmp_path / "__marshal-2", first, b"hello, world" * 20)
-    assert refused(path) == f"{path}: byte {len(first)}: not a record batch"
-    old = bytearray(first)
-    old[16] = 1
-    assert "format v1" in refused(texts.segment(tmp_path / "__marshal-2", bytes(old)))
-
-
-def test_a_segment_needs_the_name_of_its_folder(tmp_path: Path) -> None:
-    path = texts.segment(tmp_path / "somewhere", texts.batch(AT_ONCE))
-    assert "TOPIC-PARTITION" in refused(path)
-
-
-def test_the_folders_of_a_data_folder_are_one_log_per_topic(tmp_path: Path) -> None:
-    for name in ("__marshal-2", "__marshal-11", "events-0"):
-        texts.segment(tmp_path / "data" / name, texts.batch(AT_ONCE))
-        write(tmp_path / "data" / name / "00000000000000000000.index", bytes(8))
-    write(tmp_path / "data" / "__marshal-2" / "00000000000000000005.log", b"")
-    deleted = write(tmp_path / "data" / "__marshal-2" / "0.log.deleted", texts.batch(AT_ONCE))
-    complaint = refused(tmp_path / "data")
-    assert "several topics (__marshal, events); --topic" in complaint
-    alone = find([str(tmp_path / "data" / "events-0" / "00000000000000000000.log")])
-    assert alone.logs == ("events",)
-    found = find([str(tmp_path / "data")], topic="__marshal")
-    assert found.logs == ("__marshal",)
-    assert found.told == ()  # what limits the others does not matter
-    assert {raw.partition for raw in records_in(found)} == {2, 11}
-    assert f"{tmp_path}/data/__marshal-2/00000000000000000005.log: empty" in found.left_out
-    assert f"{deleted}: not the records of a segment" in found.left_out
-    assert "no record of the topic 'nobody'" in refused(tmp_path / "data", topic="nobody")
-
-
 # Several topics
 
 
@@ -450,87 +341,6 @@ def test_parquet_without_headers_says_so(tmp_path: Path) -> None:
     assert "includeHeaders" in told(dumps.write(tmp_path / "d.parquet", bare))
 
 
-# Connect
-
-
-def sink(folder: Path, ending: str, start: int = 0) -> Path:
-    return folder / "topics" / "__marshal" / "partition=2" / f"__marshal+2+{start:010}.{ending}"
-
-
-def values() -> list[str | None]:
-    return [None if raw.value is None else raw.value.decode() for raw in GIVEN]
-
-
-@pytest.mark.parametrize("ending", ["json", "json.gz", "bin", "avro", "parquet"])
-def test_a_sinks_file_gives_values_with_offsets_from_its_name(tmp_path: Path, ending: str) -> None:
-    path = sink(tmp_path, ending, 40)
-    path.parent.mkdir(parents=True)
-    lines = "".join(json.dumps(value) + "\n" for value in values()).encode()
-    if ending == "bin":
-        path.write_bytes(b"".join((raw.value or b"") + b"\n" for raw in GIVEN))
-    elif ending == "avro":
-        with path.open("wb") as file:
-            fastavro.writer(file, ["null", "string"], values())
-    elif ending == "parquet":
-        pq.write_table(pa.table({"value": values()}), path)
-    else:
-        path.write_bytes(gzip.compress(lines) if ending.endswith("gz") else lines)
-    found = find([str(tmp_path)])
-    assert found.logs == ("__marshal",)
-    assert [
-        (r.partition, r.offset, r.value, r.timestamp_ms // 1000) for r in records_in(found)
-    ] == [
-        (2, 40 + index, raw.value, 1_700_000_000 + second)
-        for index, (raw, second) in enumerate(zip(GIVEN, (0, 1, 1, 3, 4), strict=True))
-    ]
-    sentences = told(tmp_path)
-    assert "no offset is missing" in sentences
-    assert "each message's own time was taken" in sentences
-    assert "without headers" in sentences
-
-
-@pytest.mark.parametrize("ending", ["json", "avro", "parquet"])
-def test_a_sink_that_was_told_to_keep_offsets_and_times_is_believed(
-    tmp_path: Path, ending: str
-) -> None:
-    path = sink(tmp_path, ending)
-    path.parent.mkdir(parents=True)
-    rows = [
-        {"value": value, "offset": raw.offset * 10, "timestamp": raw.timestamp_ms}
-        for value, raw in zip(values(), GIVEN, strict=True)
-    ]
-    if ending == "json":
-        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    elif ending == "avro":
-        moment = {"type": "long", "logicalType": "timestamp-millis"}
-        kinds = {"value": ["null", "bytes"], "offset": "long", "timestamp": moment}
-        fields = [{"name": name, "type": kind} for name, kind in kinds.items()]
-        as_bytes = [{**row, "value": str(row["value"]).encode()} for row in rows]
-        with path.open("wb") as file:
-            fastavro.writer(file, {"type": "record", "name": "r", "fields": fields}, as_bytes)
-    else:
-        table = pa.Table.from_pylist(rows)
-        moments = table["timestamp"].cast(pa.timestamp("ms"))
-        pq.write_table(table.set_column(2, "timestamp", moments), path)
-    assert [(raw.offset, raw.timestamp_ms, raw.value) for raw in read(path)] == [
-        (raw.offset * 10, raw.timestamp_ms, raw.value) for raw in GIVEN
-    ]
-    sentences = told(path)
-    assert "no offset is missing" not in sentences
-    assert "own time was taken" not in sentences
-
-
-def test_a_bad_file_of_a_sink_is_named(tmp_path: Path) -> None:
-    path = write(sink(tmp_path, "json"), b'"x"\n{oops\n')
-    assert refused(path).startswith(f"{path}:2: not JSON")
-    assert "neither text nor null" in refused(write(path, b'"x"\n7\n'))
-    assert "'value' is missing" in refused(write(path, b'{"x": 1}\n'))
-    assert "not readable Avro" in refused(write(sink(tmp_path, "avro"), b"Obj\x01nonsense"))
-    assert "not a readable Parquet" in refused(write(sink(tmp_path, "parquet"), b"PAR1nonsense"))
-    named_otherwise = write(tmp_path / "part-0.json", b'"x"\n')
-    assert "TOPIC+PARTITION+OFFSET" in refused(named_otherwise, source_format="connect")
-
-
 # Which format
 
 
@@ -550,30 +360,6 @@ def test_a_format_may_be_said(tmp_path: Path) -> None:
     assert "--format tea: there are capture, kcat" in refused(path, source_format="tea")
     shutil.copytree(DUMPS, tmp_path / "all")
     assert read(tmp_path / "all", source_format="segment") == read(REAL["segment"])
-
-
-def test_what_the_checksum_is_for_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the check a flipped bit would be a record: so it is the check that finds it."""
-    data = bytearray(texts.batch(AT_ONCE))
-    data[-1 - len(b"/5")] ^= 1
-
-    class Believing:
-        def __init__(self, buffer: bytes) -> None:
-            self._batch = DefaultRecordBatch(buffer)
-
-        def __getattr__(self, name: str) -> object:
-            return getattr(self._batch, name)
-
-        def __iter__(self) -> object:
-            return iter(self._batch)
-
-        def validate_crc(self) -> bool:
-            return True
-
-    path = texts.segment(tmp_path / "__marshal-2", bytes(data))
-    assert "checksum" in refused(path)
-    monkeypatch.setattr(segment, "DefaultRecordBatch", Believing)
-    assert len(read(path)) == len(AT_ONCE)
 
 
 @pytest.mark.spark
