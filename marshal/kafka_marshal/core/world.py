@@ -102,6 +102,20 @@ class World:
         group[key] = after
         return Outcome(verdict, (Transition(key, before, after),))
 
+    def apply_run(self, last: Record) -> Transition:
+        """Fold the last of a run of heartbeats in place of all of them.
+
+        They are of one sender, none falls behind the one before it in time or position, and nothing
+        about their claim lies between them, so each is obeyed or refused as the last one is.
+        Whether other records lie between is of no matter, and not checked.
+        """
+        message = last.message
+        key = ClaimKey(message.group_id, message.topic, message.partition)
+        before = self.claim(key)
+        after, _ = step(before, last, self.rules)
+        self._groups.setdefault(key.group, {})[key] = after
+        return Transition(key, before, after)
+
     def _release_group(self, record: Record, group_id: str) -> Outcome:
         """Reach every claim of the group; a claim first seen later starts from the newborn."""
         newborn, verdict = step(self._newborn.get(group_id, Claim()), record, self.rules)

@@ -7,9 +7,12 @@ and compares them.
 
 from __future__ import annotations
 
+import heapq
 from collections import defaultdict
+from collections.abc import Callable, Iterable
 
 import attrs
+import numpy as np
 from attrs import field, frozen
 
 from kafka_marshal.capture import RawRecord
@@ -23,6 +26,7 @@ from kafka_marshal.replay.events import Place, Sighting
 from kafka_marshal.replay.findings.inputs import Inputs
 from kafka_marshal.replay.findings.senders import Clocks, Instances
 from kafka_marshal.replay.rows import Row, readable_bytes
+from kafka_marshal.replay.stretch import Facts, Item, Run, Single
 
 
 @frozen
@@ -64,6 +68,8 @@ class Account:
         self._instances = Instances()
         self._clocks = Clocks()
         self._clock_ms: int | None = None
+        self._chunk_ms: int | None = None
+        self._waiting: list[tuple[int, Single]] = []
         self._fed = False
 
     def feed(self, raw: RawRecord) -> None:
@@ -76,20 +82,83 @@ class Account:
         self._inputs.observe(raw)
         if self._clock_ms is None or raw.timestamp_ms > self._clock_ms:
             self._clock_ms = raw.timestamp_ms
+        judged = self._judge(raw, self._clock_ms)
+        if judged is not None:
+            self._clocks.observe(judged)
+
+    def take(self, item: Item, expand: Callable[[Run], Iterable[Single]]) -> None:
+        """The next of what a collapsed log is made of, by offset; a run stands where it begins.
+
+        Comes to the same as feeding every record. `expand` gives the records of a run that must be
+        looked at one by one.
+
+        Raises:
+            SourcesOverlap: chunks do not follow each other.
+        """
+        if isinstance(item, Facts):
+            self._take_waiting(None)
+            self._fed = True
+            self._inputs.facts(item)
+            self._clocks.facts(item)
+            self._clock_ms = self._chunk_ms
+            self._chunk_ms = max(
+                item.to_ms, item.to_ms if self._clock_ms is None else self._clock_ms
+            )
+            return
+        first = item.raw.offset if isinstance(item, Single) else item.first_offset
+        self._take_waiting(first)
+        if isinstance(item, Single):
+            self._judge(item.raw, self._now_ms(item.clock_ms))
+        elif not self._goes_on(item):
+            for single in expand(item):
+                heapq.heappush(self._waiting, (single.raw.offset, single))
+            self._take_waiting(first + 1)
+
+    def _take_waiting(self, before: int | None) -> None:
+        """The records of expanded runs that come before an offset; all of them, if it is None."""
+        while self._waiting and (before is None or self._waiting[0][0] < before):
+            _, single = heapq.heappop(self._waiting)
+            self._judge(single.raw, self._now_ms(single.clock_ms))
+
+    def _now_ms(self, clock_ms: int) -> int:
+        return clock_ms if self._clock_ms is None else max(self._clock_ms, clock_ms)
+
+    def _goes_on(self, run: Run) -> bool:
+        """Take a run in one step, if it is nothing new to anybody."""
+        record = run.last.decoded()
+        message = record.message
+        if self._clock_ms is not None and self._clock_ms > run.clocks_ms[0]:
+            run = attrs.evolve(run, clocks_ms=np.maximum(run.clocks_ms, self._clock_ms))
+        key = ClaimKey(message.group_id, message.topic, message.partition)
+        if not self._instances.goes_on(message):
+            return False
+        if self._divergences is not None:
+            fenced, original = (book.world.claim(key) for book in self._books)
+            if not self._divergences.go_on(key, fenced, original):
+                return False
+        if not all(book.may_go_on(key, record, run) for book in self._books):
+            return False
+        for book in self._books:
+            book.run_goes_on(key, record, run)
+        self._inputs.about_topic(message.topic, run.last, len(run))
+        return True
+
+    def _judge(self, raw: RawRecord, clock_ms: int) -> Sighting | None:
+        """One record; what the first book made of it, or None if it says nothing new."""
         try:
             record = raw.decoded()
         except MalformedRecord as error:
             self._malformed(raw, error)
-            return
-        judged = [book.observe(raw, record, self._clock_ms) for book in self._books]
+            return None
+        judged = [book.observe(raw, record, clock_ms) for book in self._books]
         if isinstance(judged[0].verdict, ReadTwice):
-            return
+            return None
         self._instances.observe(judged[0])
-        self._clocks.observe(judged[0])
         if not isinstance(record.message, ReleaseGroup):
             self._inputs.about_topic(record.message.topic, raw)
         if self._divergences is not None:
             self._compare(self._divergences, record, (judged[0], judged[1]))
+        return judged[0]
 
     def _compare(
         self, divergences: Divergences, record: Record, judged: tuple[Sighting, Sighting]
@@ -120,6 +189,7 @@ class Account:
 
     def close(self) -> None:
         """The log is over."""
+        self._take_waiting(None)
         if not self._fed:
             return
         for book in self._books:

@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final, TypeAlias
 
+import numpy as np
 from attrs import define, field
 
 from kafka_marshal.capture import RawRecord
 from kafka_marshal.core import original
 from kafka_marshal.core.messages import ClaimingPartition, Record, ReleaseGroup
+from kafka_marshal.core.reducer import step
 from kafka_marshal.core.state import Claim, ClaimKey, Rules, RuleSet
 from kafka_marshal.core.verdicts import Accepted, ReadTwice, Refused
 from kafka_marshal.core.world import Transition, World
@@ -33,9 +35,10 @@ from kafka_marshal.replay.findings.ownership import (
 )
 from kafka_marshal.replay.findings.positions import Pauses, Positions
 from kafka_marshal.replay.findings.sharing import Churn, Imbalance, LostRaces, Starvation
-from kafka_marshal.replay.findings.silence import Silences
+from kafka_marshal.replay.findings.silence import Silences, missed_after_ms
 from kafka_marshal.replay.lanes import Lanes
 from kafka_marshal.replay.rows import Row, readable_bytes
+from kafka_marshal.replay.stretch import Run
 from kafka_marshal.replay.tenures import Tenures
 
 Emit: TypeAlias = Callable[[str, Row], None]
@@ -110,7 +113,8 @@ class Book:
         if isinstance(verdict, ReadTwice):
             self._refusal(sighting, record, verdict, self._claim_now(record))
             return sighting
-        self._last = sighting
+        if self._last is None or record.offset > self._last.offset:
+            self._last = sighting
         group = self._count(record)
         if isinstance(verdict, Refused):
             before = outcome.transitions[0].before if outcome.transitions else None
@@ -151,7 +155,7 @@ class Book:
         if (
             tenure is None
             or not self.shortcut
-            or sighting.clock_ms - tenure.last.clock_ms > self.rules.heartbeat_interval_ms
+            or sighting.clock_ms - tenure.last.clock_ms > missed_after_ms(self.rules)
             or not transition.after.owned
             or self._pauses.known(key.group)
             or not self._positions.goes_on(key, transition.after.position, sighting)
@@ -161,6 +165,45 @@ class Book:
         self._silences.count(silence_ms, self.rules.heartbeat_interval_ms)
         self._lanes.goes_on(key, sighting.clock_ms)
         return True
+
+    def may_go_on(self, key: ClaimKey, record: Record, run: Run) -> bool:
+        """Whether all heartbeats of a run are ordinary, so that `run_goes_on` comes to the same.
+
+        `record` is the last of them, and its clocks are those of the coordinating partition.
+        """
+        tenure = self._tenures.open.get(key)
+        claim = self.world.claim(key)
+        if (
+            tenure is None
+            or not self.shortcut
+            or claim.position != run.said_before
+            or run.clocks_ms[0] - tenure.last.clock_ms > missed_after_ms(self.rules)
+            or self._pauses.known(key.group)
+        ):
+            return False
+        after, verdict = step(claim, record, self.rules)
+        return (
+            verdict is Accepted.REFRESHED
+            and after.owned
+            and self._positions.may_go_on(key, after.position)
+        )
+
+    def run_goes_on(self, key: ClaimKey, record: Record, run: Run) -> None:
+        """Note a run of ordinary heartbeats."""
+        after = self.world.apply_run(record).after
+        tenure = self._tenures.open[key]
+        sighting = Sighting(run.last, record.message, Accepted.REFRESHED, int(run.clocks_ms[-1]))
+        silences_ms = np.diff(run.clocks_ms, prepend=tenure.last.clock_ms)
+        self._silences.count_run(silences_ms, self.rules.heartbeat_interval_ms)
+        self._tenures.run_goes_on(tenure, run, sighting)
+        self._positions.goes_on(key, after.position, sighting)
+        self._lanes.run_goes_on(key, run.clocks_ms)
+        self._groups[key.group].records += len(run)
+        count = self._claims[key]
+        count.records += len(run)
+        count.last_offset = record.offset
+        if self._last is None or record.offset > self._last.offset:
+            self._last = sighting
 
     def _see(self, event: Event, group: _GroupCount) -> None:
         ended = self._tenures.observe(event)

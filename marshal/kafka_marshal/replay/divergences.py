@@ -65,6 +65,10 @@ class Divergences:
             self._open[key] = (*views, self._row(key, *views, judged))
         return row
 
+    def go_on(self, key: ClaimKey, fenced: Claim, original: Claim) -> bool:
+        """The two agree about this claim, so a heartbeat that both obey cannot part them."""
+        return key not in self._open and _agree(fenced, original)
+
     def at_the_end(self) -> Iterator[Row]:
         """The stretches that last when the log ends."""
         for _, _, row in self._open.values():

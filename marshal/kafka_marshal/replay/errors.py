@@ -20,3 +20,10 @@ class InvalidOption(ReplayError):
 
 class SparkFailed(ReplayError):
     """Spark did not start, or a task of it broke for a reason that is not the input's."""
+
+
+class SourcesOverlap(ReplayError):
+    """Two chunks of the input hold the same offsets, or one is not in offset order.
+
+    What was collapsed chunk by chunk is then read again record by record; nobody outside sees this.
+    """

@@ -17,6 +17,7 @@ from kafka_marshal.replay.findings.ownership import steals
 from kafka_marshal.replay.findings.positions import Pauses, Positions
 from kafka_marshal.replay.report.data import MarkKind
 from kafka_marshal.replay.rows import Row
+from kafka_marshal.replay.stretch import Ints
 from kafka_marshal.replay.tenures import OWNERS_RECORDS
 
 BEATS_MAX: Final = 1000
@@ -75,6 +76,13 @@ class Lanes:
         beats = self._lanes[key].beats_ms
         if beats is not None and clock_ms - beats[-1] >= self._grain_ms:
             self._add_beat(self._lanes[key], clock_ms)
+
+    def run_goes_on(self, key: ClaimKey, clocks_ms: Ints) -> None:
+        """Many of them."""
+        for clock_ms in clocks_ms.tolist():
+            if self._lanes[key].beats_ms is None:
+                return
+            self.goes_on(key, clock_ms)
 
     def _kinds(self, event: Event) -> Iterator[MarkKind]:
         verdict = event.verdict

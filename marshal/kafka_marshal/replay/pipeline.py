@@ -1,4 +1,4 @@
-"""The Spark job: read, shuffle by (log, coordinating partition), sort by offset, fold.
+"""The Spark job: read, collapse, shuffle by (log, coordinating partition), sort by offset, fold.
 
 The fold streams: one task holds the books of one coordinating partition at a time, and its rows
 leave as they come. Each output row is one row of one table, in the column of that table's name.
@@ -13,19 +13,21 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final, TypeAlias, TypeVar, cast
 
 import pyarrow as pa
 from attrs import frozen
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Row as SparkRow
 from pyspark.sql import functions as sf
 from pyspark.storagelevel import StorageLevel
 
-from kafka_marshal.capture import UnreadableSource
+from kafka_marshal.capture import RawRecord, UnreadableSource
 from kafka_marshal.replay.account import Account, Judging
-from kafka_marshal.replay.errors import SparkFailed
+from kafka_marshal.replay.collapse import COLLAPSED_SPARK_SCHEMA, Expander, collapsed, items_of
+from kafka_marshal.replay.errors import SourcesOverlap, SparkFailed
 from kafka_marshal.replay.events import Place
 from kafka_marshal.replay.reading import SPARK_SCHEMA, read_chunk, records_of
 from kafka_marshal.replay.rows import Row, Table, arrow_rows
@@ -44,6 +46,7 @@ ClaimName: TypeAlias = tuple[object, ...]
 """Log, coordinating partition, group, topic, partition."""
 
 _UNREADABLE: Final = re.compile(r"UnreadableSource: (.+)")
+_OVERLAP: Final = re.compile(r"SourcesOverlap: (.+)")
 _FOLDED_SCHEMA: Final = ", ".join(f"{t.name}: struct<{t.spark_schema}>" for t in FOLDED)
 _FOLDED_ARROW: Final = pa.schema([(table.name, table.arrow_type) for table in FOLDED])
 
@@ -60,29 +63,58 @@ def records(spark: SparkSession, chunks: tuple[Chunk, ...]) -> DataFrame:
     return numbers.mapInArrow(read, SPARK_SCHEMA)
 
 
+def small(spark: SparkSession, chunks: tuple[Chunk, ...], judging: Judging) -> DataFrame:
+    """The same, with runs of heartbeats collapsed within each chunk."""
+    interval_ms = judging.heartbeat_interval_ms
+
+    def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                yield from collapsed(number, chunks[number], interval_ms)
+
+    numbers = spark.range(len(chunks), numPartitions=len(chunks))
+    return numbers.mapInArrow(read, COLLAPSED_SPARK_SCHEMA)
+
+
 def folded(found: DataFrame, judging: Judging) -> DataFrame:
     """The rows of all tables, one per line, each in the column of its table."""
 
+    def placed(batch: pa.RecordBatch) -> Iterator[tuple[str, int, RawRecord]]:
+        for log, raw in records_of(batch):
+            yield log, raw.partition, raw
+
+    return _folded(found, judging, placed, Account.feed)
+
+
+def folded_small(found: DataFrame, judging: Judging, chunks: tuple[Chunk, ...]) -> DataFrame:
+    """The same, from what `small` gives."""
+    expander = Expander(chunks)
+    return _folded(
+        found, judging, items_of, lambda account, item: account.take(item, expander.records)
+    )
+
+
+_Taken = TypeVar("_Taken")
+
+
+def _folded(
+    found: DataFrame,
+    judging: Judging,
+    taken_from: Callable[[pa.RecordBatch], Iterator[tuple[str, int, _Taken]]],
+    take: Callable[[Account, _Taken], None],
+) -> DataFrame:
     def fold(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         place: Place | None = None
         account: Account | None = None
         for batch in batches:
-            for log, raw in records_of(batch):
-                if (
-                    account is None
-                    or place is None
-                    or (log, raw.partition)
-                    != (
-                        place.log,
-                        place.coordinating_partition,
-                    )
-                ):
+            for log, partition, taken in taken_from(batch):
+                if account is None or place != Place(log, partition):
                     if account is not None:
                         account.close()
                         yield from _batches(account.drain())
-                    place = Place(log, raw.partition)
+                    place = Place(log, partition)
                     account = Account(place, judging)
-                account.feed(raw)
+                take(account, taken)
             if account is not None:
                 yield from _batches(account.drain())
         if account is not None:
@@ -203,6 +235,20 @@ def _cell(row: Row, name: str) -> object:
     return value
 
 
+def _stored(rows: DataFrame) -> tuple[DataFrame, SparkRow]:
+    """The rows, computed and kept, and how many each table has."""
+    rows = rows.persist(StorageLevel.MEMORY_AND_DISK)
+    try:
+        with told_plainly():
+            counted = rows.agg(
+                *(sf.count(sf.col(table.name)).alias(table.name) for table in FOLDED)
+            ).collect()[0]
+    except BaseException:
+        rows.unpersist()
+        raise
+    return rows, counted
+
+
 @contextmanager
 def run_fold(
     spark: SparkSession,
@@ -217,12 +263,13 @@ def run_fold(
         SparkFailed: a task broke for another reason.
     """
     on_progress(f"reading {len(chunks)} chunks, folding")
-    rows = folded(records(spark, chunks), judging).persist(StorageLevel.MEMORY_AND_DISK)
+    rows = folded_small(small(spark, chunks, judging), judging, chunks)
     try:
-        with told_plainly():
-            counted = rows.agg(
-                *(sf.count(sf.col(table.name)).alias(table.name) for table in FOLDED)
-            ).collect()[0]
+        rows, counted = _stored(rows)
+    except SourcesOverlap:
+        on_progress("the sources overlap: reading them again, record by record")
+        rows, counted = _stored(folded(records(spark, chunks), judging))
+    try:
         counts = {name: cast("int", counted[name]) for name in BY_NAME}
         if not counts[PARTITIONS.name]:
             raise UnreadableSource("the sources hold no record")
@@ -238,6 +285,8 @@ def told_plainly() -> Iterator[None]:
         yield
     except PySparkException as error:
         text = str(error)
+        if overlap := _OVERLAP.search(text):
+            raise SourcesOverlap(overlap[1].strip()) from None
         told = _UNREADABLE.findall(text)
         if told:
             raise UnreadableSource(told[-1].strip()) from None

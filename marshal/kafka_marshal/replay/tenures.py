@@ -10,11 +10,15 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Final
 
+import numpy as np
+
+from kafka_marshal.core.messages import Heartbeat
 from kafka_marshal.core.state import ClaimKey, Rules
 from kafka_marshal.core.verdicts import Accepted
 from kafka_marshal.replay.events import Event, Sighting, Tenure, key_columns
 from kafka_marshal.replay.pace import REST_INTERVALS, Pace, Word
 from kafka_marshal.replay.rows import Row
+from kafka_marshal.replay.stretch import Run
 
 WINS: Final = frozenset(
     {Accepted.CLAIMED, Accepted.RECLAIMED, Accepted.RESTARTED, Accepted.TOOK_OVER}
@@ -81,6 +85,25 @@ class Tenures:
         if silence_ms > tenure.longest_silence_ms:
             tenure.longest_silence_ms = silence_ms
         return silence_ms
+
+    @staticmethod
+    def run_goes_on(tenure: Tenure, run: Run, sighting: Sighting) -> None:
+        """The owner spoke many times, each within the interval; the last word is given."""
+        clocks_ms = run.clocks_ms
+        if run.first_move >= 0:
+            first, last = run.first_move, run.last_move
+            still_until_ms = tenure.last.clock_ms if first == 0 else int(clocks_ms[first - 1])
+            message = sighting.message
+            assert isinstance(message, Heartbeat)
+            tenure.pace.run(
+                still_until_ms,
+                Word(run.first_position, int(clocks_ms[first]), int(run.offsets[first])),
+                Word(message.offset, int(clocks_ms[last]), int(run.offsets[last])),
+            )
+        longest_ms = int(np.diff(clocks_ms, prepend=tenure.last.clock_ms).max())
+        tenure.longest_silence_ms = max(tenure.longest_silence_ms, longest_ms)
+        tenure.records += len(run)
+        tenure.last = sighting
 
     def at_the_end(
         self, clock_ms: int, positions: Mapping[ClaimKey, int], rules: Rules

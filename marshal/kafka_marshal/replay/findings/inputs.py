@@ -8,16 +8,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from typing import Final
 
 from kafka_marshal.capture import RawRecord, TimestampType
 from kafka_marshal.codec import coordinating_partition
+from kafka_marshal.replay.errors import SourcesOverlap
 from kafka_marshal.replay.findings.catalogue import CATALOGUE
 from kafka_marshal.replay.rows import Row, readable_bytes
+from kafka_marshal.replay.stretch import LISTED_MAX, Facts
 from kafka_marshal.replay.words import times
-
-LISTED_MAX: Final = 5
-"""So many places a sentence lists; the rest it counts."""
 
 
 class Inputs:
@@ -27,6 +25,7 @@ class Inputs:
         self._coordination_partitions = coordination_partitions
         self._last: RawRecord | None = None
         self._first_offset = 0
+        self._last_offset = -1
         self._records = 0
         self._malformed: list[RawRecord] = []
         self._malformed_count = 0
@@ -58,11 +57,42 @@ class Inputs:
                 self._twice(raw, last)
                 return
             if raw.offset > last.offset + 1:
-                self._gaps_count += 1
-                self._missing += raw.offset - last.offset - 1
-                if len(self._gaps) < LISTED_MAX:
-                    self._gaps.append((last.offset + 1, raw.offset - 1))
+                self._gap(last.offset + 1, raw.offset - 1)
         self._last = raw
+        self._last_offset = raw.offset
+
+    def facts(self, facts: Facts) -> None:
+        """Count a whole chunk of which nothing else is counted one by one.
+
+        Raises:
+            SourcesOverlap: it does not lie behind what was counted.
+        """
+        if not facts.ordered or facts.first_offset <= self._last_offset:
+            raise SourcesOverlap(
+                f"coordinating partition {facts.partition}: offset {facts.first_offset} after "
+                f"{self._last_offset}"
+            )
+        if not self._records:
+            self._first_offset = facts.first_offset
+            self._from_ms, self._to_ms = facts.from_ms, facts.to_ms
+        elif facts.first_offset > self._last_offset + 1:
+            self._gap(self._last_offset + 1, facts.first_offset - 1)
+        self._from_ms = min(self._from_ms, facts.from_ms)
+        self._to_ms = max(self._to_ms, facts.to_ms)
+        for kind, count in facts.types.items():
+            self._types[TimestampType(kind)] += count
+        self._records += facts.records
+        for begin, end in facts.first_gaps[: LISTED_MAX - len(self._gaps)]:
+            self._gaps.append((begin, end))
+        self._gaps_count += facts.gaps
+        self._missing += facts.missing
+        self._last_offset = facts.last_offset
+
+    def _gap(self, begin: int, end: int) -> None:
+        self._gaps_count += 1
+        self._missing += end - begin + 1
+        if len(self._gaps) < LISTED_MAX:
+            self._gaps.append((begin, end))
 
     def _twice(self, raw: RawRecord, last: RawRecord) -> None:
         if (raw.timestamp_ms, raw.value, raw.headers) == (
@@ -84,28 +114,27 @@ class Inputs:
         if len(self._malformed) < LISTED_MAX:
             self._malformed.append(raw)
 
-    def about_topic(self, topic: str, raw: RawRecord) -> None:
-        """Note a data topic that a record speaks of, if it does not belong here."""
+    def about_topic(self, topic: str, raw: RawRecord, count: int = 1) -> None:
+        """Note a data topic that records speak of, if it does not belong here."""
         if self._coordination_partitions is None or topic in self._placed:
             return
         known = self._misplaced.get(topic)
         if known is not None:
-            self._misplaced[topic] = (known[0], known[1], known[2] + 1)
+            self._misplaced[topic] = (known[0], known[1], known[2] + count)
             return
         belongs = coordinating_partition(topic, self._coordination_partitions)
         if belongs == raw.partition:
             self._placed.add(topic)
         else:
-            self._misplaced[topic] = (belongs, raw, 1)
+            self._misplaced[topic] = (belongs, raw, count)
 
     def partition_row(self) -> Row:
         """The row of the table `partitions`."""
-        assert self._last is not None
         return {
             "records": self._records,
             "malformed": self._malformed_count,
             "first_offset": self._first_offset,
-            "last_offset": self._last.offset,
+            "last_offset": self._last_offset,
             "from_ms": self._from_ms,
             "to_ms": self._to_ms,
             "create_time": self._types[TimestampType.CREATE_TIME],

@@ -65,6 +65,11 @@ class Positions:
         self._said[key] = position, sighting
         return True
 
+    def may_go_on(self, key: ClaimKey, position: int) -> bool:
+        """A position does not fall."""
+        said = self._said.get(key)
+        return said is None or position >= said[0]
+
     def observe(self, event: Event) -> None:
         """One case per claim and sender, until somebody wins the claim."""
         if event.verdict in WINS:

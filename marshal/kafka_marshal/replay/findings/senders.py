@@ -14,15 +14,15 @@ from typing import Final
 from attrs import define, field, frozen
 
 from kafka_marshal.capture import TimestampType
-from kafka_marshal.core.messages import ReleaseGroup
+from kafka_marshal.core.messages import Message, ReleaseGroup
 from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.replay.events import Sighting
 from kafka_marshal.replay.findings.cases import Case
 from kafka_marshal.replay.findings.catalogue import CATALOGUE, WARNING
 from kafka_marshal.replay.rows import Row
+from kafka_marshal.replay.stretch import BUCKET_MS, Facts
 from kafka_marshal.replay.words import span, times, who
 
-BUCKET_MS: Final = 50
 RECORDS_MIN: Final = 3
 """A clock is judged by at least so many records."""
 OFF_MIN_MS: Final = 2000
@@ -71,6 +71,11 @@ class Instances:
             case = self._opened(sighting, client.newest_began)
             entry = self._cases[(*name, instance, newest)] = case, client
         entry[0].add(sighting)
+
+    def goes_on(self, message: Message) -> bool:
+        """One more record of this sender about a claim of its own is nothing to note."""
+        client = self._clients.get((message.group_id, message.client_id))
+        return client is not None and client.newest == message.instance_id
 
     def _opened(self, older: Sighting, newer: Sighting) -> Case:
         message = older.message
@@ -123,6 +128,15 @@ class Clocks:
         if known is None:
             known = self._senders[name] = _Clock()
         known.add(-sighting.sent_late_ms)
+
+    def facts(self, facts: Facts) -> None:
+        """Add what a whole chunk says of everybody's clock."""
+        for group, instance, client, least_ms, most_ms, buckets, counts in facts.clocks:
+            known = self._senders.setdefault((group, instance, client), _Clock())
+            known.least_ms = min(known.least_ms, least_ms)
+            known.most_ms = max(known.most_ms, most_ms)
+            for bucket, count in zip(buckets, counts, strict=True):
+                known.histogram[bucket] += count
 
     def at_the_end(self) -> Iterator[Row]:
         """Rows of the table `senders`."""

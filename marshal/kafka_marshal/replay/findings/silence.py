@@ -7,20 +7,22 @@ about silences.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from functools import partial
 from typing import Final
 
+import numpy as np
 from attrs import define
 
-from kafka_marshal.core.state import ClaimKey
+from kafka_marshal.core.state import ClaimKey, Rules
 from kafka_marshal.core.verdicts import Accepted
 from kafka_marshal.replay.events import Event, Sighting
 from kafka_marshal.replay.findings.cases import Case
 from kafka_marshal.replay.findings.catalogue import INFO
 from kafka_marshal.replay.findings.observer import End
 from kafka_marshal.replay.rows import Row
+from kafka_marshal.replay.stretch import Ints
 from kafka_marshal.replay.tenures import sightings
 from kafka_marshal.replay.words import claim_name, clock, span, times, who
 
@@ -29,9 +31,33 @@ MISSED_AFTER_INTERVALS: Final = 1.5
 MISMATCH_GAPS_MIN: Final = 8
 """So many gaps between heartbeats are needed to judge the interval."""
 
-GAPS_KEPT: Final = 10_000
-"""So many of them tell what is usual."""
+DIGITS: Final = 3
+"""Gaps are told apart by so many digits: enough for what is usual, and few enough to count."""
 FELL_SILENT: Final = "its owner fell silent"
+
+
+def missed_after_ms(rules: Rules) -> float:
+    """A longer silence of an owner is told."""
+    return MISSED_AFTER_INTERVALS * rules.heartbeat_interval_ms
+
+
+def _rounded(gap_ms: int) -> int:
+    """To the leading digits, away from what is longer.
+
+    >>> _rounded(999), _rounded(1234), _rounded(59_999), _rounded(-5)
+    (999, 1230, 59900, -5)
+    """
+    grain = 1
+    while abs(gap_ms) // grain >= 10**DIGITS:
+        grain *= 10
+    return gap_ms // grain * grain
+
+
+def _rounded_all(gaps_ms: Ints) -> Ints:
+    grain = np.ones_like(gaps_ms)
+    while (wide := np.abs(gaps_ms) // grain >= 10**DIGITS).any():
+        grain[wide] *= 10
+    return gaps_ms // grain * grain
 
 
 @define
@@ -52,7 +78,7 @@ class Silences:
         self._unowned: dict[ClaimKey, _Unowned] = {}
         self._unowned_cases: dict[ClaimKey, Case] = {}
         self._paused_until_ms: dict[str, int] = {}
-        self._gaps: list[int] = []
+        self._gaps = Counter[int]()
         self._gaps_seen = 0
         self._gaps_long = 0
         self.longest_unowned_ms: dict[str, int] = defaultdict(int)
@@ -77,13 +103,19 @@ class Silences:
         self._gaps_seen += 1
         if silence_ms > interval_ms:
             self._gaps_long += 1
-        if len(self._gaps) < GAPS_KEPT:
-            self._gaps.append(silence_ms)
+        self._gaps[_rounded(silence_ms)] += 1
+
+    def count_run(self, silences_ms: Ints, interval_ms: float) -> None:
+        """Many of them."""
+        self._gaps_seen += len(silences_ms)
+        self._gaps_long += int((silences_ms > interval_ms).sum())
+        rounded, counts = np.unique(_rounded_all(silences_ms), return_counts=True)
+        for silence_ms, count in zip(rounded.tolist(), counts.tolist(), strict=True):
+            self._gaps[silence_ms] += count
 
     def _silence(self, event: Event, silence_ms: int) -> None:
-        interval_ms = event.rules.heartbeat_interval_ms
-        self.count(silence_ms, interval_ms)
-        if silence_ms <= MISSED_AFTER_INTERVALS * interval_ms or event.tenure is None:
+        self.count(silence_ms, event.rules.heartbeat_interval_ms)
+        if silence_ms <= missed_after_ms(event.rules) or event.tenure is None:
             return
         name = (event.key, event.message.instance_id)
         case = self._silent.get(name)
@@ -217,10 +249,17 @@ class Silences:
             case.add(unowned.last)
         yield case.row()
 
+    def _gap_at(self, rank: int) -> int:
+        """Of all gaps in order, the one at this place."""
+        for gap_ms in sorted(self._gaps):
+            rank -= self._gaps[gap_ms]
+            if rank < 0:
+                return gap_ms
+        raise AssertionError("there are not so many gaps")
+
     def _mismatch(self, end: End) -> Row:
-        gaps = sorted(self._gaps)
-        usual_ms = gaps[len(gaps) // 2]
-        longest_ms = gaps[int(len(gaps) * 0.95)]
+        usual_ms = self._gap_at(self._gaps_seen // 2)
+        longest_ms = self._gap_at(int(self._gaps_seen * 0.95))
         case = Case(
             "interval_mismatch",
             None,

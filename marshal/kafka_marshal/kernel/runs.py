@@ -1,0 +1,186 @@
+"""Runs of heartbeats that say nothing new, found in a stretch of a log without knowing its past.
+
+Nearly every record of a log is the heartbeat of an owner that lives. What such a record does
+depends on the sender alone: whatever the reducer did to the heartbeat before it, of the same sender
+and claim, with nothing else about that claim or its group in between, it does to this one too. So a
+run of them is as good as its last one, and whoever folds the log can take it in one step, once it
+has seen that the heartbeat before it was obeyed.
+
+A run is broken wherever that does not hold, or where somebody who watches would see more than a
+heartbeat: by any other record of the claim, a ReleaseGroup of its group, another instance of the
+client, headers that change, a position or a timestamp that falls, and a silence that is told.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numba
+import numpy as np
+from attrs import frozen
+
+from kafka_marshal.kernel.columns import (
+    HEARTBEAT,
+    MALFORMED,
+    NOT_DECIMAL,
+    RELEASE_GROUP,
+    Codes,
+    Columns,
+    Flags,
+    Ints,
+    Names,
+)
+
+NO_RUN: Final = -1
+_NEVER: Final = -(2**63)
+_SPAN_MAX: Final = 2**31 - 1
+"""Offsets and milliseconds in a run are told as distances of 32 bits."""
+
+
+@frozen(eq=False)
+class Runs:
+    """What was found in a stretch of records, row by row."""
+
+    leader: Ints
+    """The row with which the run of this row begins, or NO_RUN."""
+    clock_ms: Ints
+    """The latest timestamp of the row's coordinating partition, in this stretch, so far."""
+    previous: Ints
+    """Of a row in a run: the row of the heartbeat before it, in the run or not."""
+    ordered: Flags
+    """By place: whether offsets only rose."""
+
+
+def find(
+    places: Codes,
+    offsets: Ints,
+    timestamps_ms: Ints,
+    columns: Columns,
+    names: Names,
+    silence_ms: float,
+    rest_ms: float,
+) -> Runs:
+    """Find the runs of a stretch of records.
+
+    Args:
+        places: of every row, the number of its coordinating partition, from 0 on without gaps.
+        offsets: log offsets; rising within a place, or `ordered` says that they do not.
+        timestamps_ms: the records' timestamps, unix milliseconds.
+        columns: the same records, decoded with `names`.
+        names: who is who.
+        silence_ms: a longer silence breaks a run.
+        rest_ms: a run is broken, too, where the position moves again after such a standstill.
+    """
+    count = int(places.max()) + 1 if len(places) else 0
+    table = names.table
+    members, member_of = np.unique(table[:, [2, 1]], axis=0, return_inverse=True)
+    ordered = np.ones(count, np.bool_)
+    leader = np.empty(len(places), np.int64)
+    clock_ms = np.empty(len(places), np.int64)
+    previous = np.full(len(places), NO_RUN, np.int64)
+    _find(
+        places,
+        offsets,
+        timestamps_ms,
+        columns.kind,
+        columns.version,
+        columns.unix_s,
+        columns.number,
+        columns.address,
+        columns.present,
+        columns.headers,
+        table,
+        member_of.reshape(-1).astype(np.int64),
+        int(silence_ms),
+        int(rest_ms),
+        np.full((count, max(1, len(names.claims))), -1, np.int64),
+        np.full((count, max(1, len(members))), -1, np.int64),
+        np.zeros((count, max(1, len(members))), np.int64),
+        np.zeros((count, max(1, len(names.groups))), np.int64),
+        ordered,
+        leader,
+        clock_ms,
+        previous,
+    )
+    return Runs(leader, clock_ms, previous, ordered)
+
+
+@numba.njit(cache=True, nogil=True)
+def _find(  # type: ignore[no-untyped-def]
+    places, offsets, timestamps_ms, kinds, versions, unix_s, numbers, addresses, present, headers,
+    table, member_of, silence_ms, rest_ms, last_row, speaking, switches, releases, ordered, leader,
+    clock_ms, previous,
+):  # fmt: skip
+    last_offset = np.full(len(ordered), -1, np.int64)
+    clock = np.full(len(ordered), np.int64(-(2**63)), np.int64)
+    # What held when a row was read, to be compared with when the next of its claim is.
+    switched = np.empty(len(places), np.int64)
+    released = np.empty(len(places), np.int64)
+    # Of a row in a run: the clock when the position last moved in it, or _NEVER.
+    moved_ms = np.full(len(places), _NEVER, np.int64)
+    for row in range(len(places)):
+        place = places[row]
+        leader[row] = NO_RUN
+        if offsets[row] <= last_offset[place]:
+            ordered[place] = False
+        last_offset[place] = offsets[row]
+        clock[place] = max(clock[place], timestamps_ms[row])
+        clock_ms[row] = clock[place]
+        kind = kinds[row]
+        if kind == MALFORMED:
+            continue
+        address = addresses[row]
+        group, claim, member = table[address, 2], table[address, 3], member_of[address]
+        if speaking[place, member] != table[address, 0]:
+            speaking[place, member] = table[address, 0]
+            switches[place, member] += 1
+        if kind == RELEASE_GROUP:
+            releases[place, group] += 1
+            continue
+        switched[row], released[row] = switches[place, member], releases[place, group]
+        before = last_row[place, claim]
+        last_row[place, claim] = row
+        if before < 0 or kind != HEARTBEAT or kinds[before] != HEARTBEAT:
+            continue
+        if (
+            addresses[before] != address
+            or switched[before] != switched[row]
+            or released[before] != released[row]
+            or versions[before] != versions[row]
+            or versions[row] > 1
+            or versions[row] < 0
+            or unix_s[row] <= 0
+            or numbers[before] > numbers[row]
+            or timestamps_ms[before] > timestamps_ms[row]
+            or clock_ms[row] - clock_ms[before] > silence_ms
+            or present[before] != present[row]
+            or headers[before, 0] != headers[row, 0]
+            or headers[before, 1] >= offsets[before]
+            or headers[row, 0] >= offsets[row]
+            or headers[row, 1] >= offsets[row]
+        ):
+            continue
+        decimal = True
+        for field in range(5):
+            if headers[row, field] == NOT_DECIMAL or headers[before, field] == NOT_DECIMAL:
+                decimal = False
+        if not decimal:
+            continue
+        previous[row] = before
+        moved = numbers[row] != numbers[before]
+        first = leader[before]
+        if first < 0 or (
+            offsets[row] - offsets[first] > _SPAN_MAX
+            or clock_ms[row] - clock_ms[first] > _SPAN_MAX
+            or (
+                moved
+                and moved_ms[before] != _NEVER
+                and clock_ms[before] - moved_ms[before] >= rest_ms
+            )
+        ):
+            first = row
+        leader[row] = first
+        if moved:
+            moved_ms[row] = clock_ms[row]
+        elif first != row:
+            moved_ms[row] = moved_ms[before]

@@ -1,0 +1,82 @@
+"""A stretch of one coordinating partition's log, read ahead of the fold: facts, runs, records.
+
+`collapse` makes them, the observers take them. This room knows neither Arrow nor what is found.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from attrs import field, frozen
+
+from kafka_marshal.capture import RawRecord
+
+Ints: TypeAlias = npt.NDArray[np.int64]
+
+LISTED_MAX: Final = 5
+"""So many places a sentence lists; the rest it counts."""
+BUCKET_MS: Final = 50
+"""How finely a sender's clock is measured."""
+
+
+@frozen
+class Facts:
+    """What one chunk holds of one coordinating partition, whatever its records did before."""
+
+    chunk: int
+    partition: int
+    ordered: bool
+    """Offsets only rose. If not, nothing was collapsed, and the sources must be read as records."""
+    records: int
+    first_offset: int
+    last_offset: int
+    from_ms: int
+    to_ms: int
+    """The latest timestamp: what the clock is, at least, when the chunk is over."""
+    types: dict[str, int]
+    gaps: int
+    missing: int
+    first_gaps: list[list[int]]
+    clocks: list[list[Any]] = field(factory=list)
+    """Of each sender: group, instance, client, least, most, buckets, counts."""
+
+
+@frozen
+class Run:
+    """Heartbeats of one sender that said nothing new, after one that is no part of the run."""
+
+    last: RawRecord
+    offsets: Ints
+    clocks_ms: Ints
+    """The clock of the coordinating partition at every one of them, as far as the chunk knows."""
+    said_before: int
+    """The position that the heartbeat before them said."""
+    first_move: int
+    """Which of them is the first to say another, or -1."""
+    first_position: int
+    """The position that this one says."""
+    last_move: int
+    """Which of them says another position than the one before it, and is the last to, or -1."""
+    chunk: int
+
+    @property
+    def first_offset(self) -> int:
+        """Where it begins."""
+        return int(self.offsets[0])
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+
+@frozen
+class Single:
+    """A record by itself."""
+
+    raw: RawRecord
+    clock_ms: int
+    """As far as the chunk knows."""
+
+
+Item: TypeAlias = Facts | Run | Single

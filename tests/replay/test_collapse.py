@@ -1,0 +1,133 @@
+"""A collapsed log says what the log says: every row of every table, whoever is at work in it."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+
+import pytest
+
+from kafka_marshal import RuleSet
+from kafka_marshal.capture import RawRecord
+from kafka_marshal.replay.account import Account, Judging
+from kafka_marshal.replay.collapse import items_of, rows_of
+from kafka_marshal.replay.errors import SourcesOverlap
+from kafka_marshal.replay.events import Place
+from kafka_marshal.replay.rows import Row
+from kafka_marshal.replay.sources.columns import batch_of, cells_of
+from kafka_marshal.replay.stretch import Facts, Item, Run, Single
+from tests.kernel import hostile
+from tests.replay.fleets import fleet
+from tests.replay.test_account import NAMES, capture, interval_ms
+from tests.replay.test_findings import STORIES
+from tests.replay.told import BOTH, INTERVAL_MS, records
+
+Rows = dict[str, Counter[str]]
+
+
+def judging(rule_sets: tuple[RuleSet, ...] = BOTH, interval: float = INTERVAL_MS) -> Judging:
+    return Judging(rule_sets, interval, coordination_partitions=2)
+
+
+def told(accounts: Iterable[Account]) -> Rows:
+    rows: dict[str, list[Row]] = defaultdict(list)
+    for account in accounts:
+        account.close()
+        for table, some in account.drain().items():
+            rows[table] += some
+    return {
+        table: Counter(json.dumps(row, sort_keys=True, default=str) for row in some)
+        for table, some in rows.items()
+    }
+
+
+def fed(raws: Sequence[RawRecord], how: Judging) -> Rows:
+    accounts: dict[int, Account] = {}
+    for raw in sorted(raws, key=lambda raw: (raw.partition, raw.offset)):
+        accounts.setdefault(raw.partition, Account(Place("log", raw.partition), how)).feed(raw)
+    return told(accounts.values())
+
+
+class Chunked:
+    """A log in chunks, collapsed one by one and taken as after a shuffle."""
+
+    def __init__(self, raws: Sequence[RawRecord], size: int, interval: float) -> None:
+        self.kinds: Counter[type] = Counter()
+        self.expanded = 0
+        self.raws = {(raw.partition, raw.offset): raw for raw in raws}
+        self.items: list[tuple[int, int, bool, Item]] = []
+        for number, begin in enumerate(range(0, len(raws), size)):
+            batch = batch_of("log", 0, [cells_of(raw) for raw in raws[begin : begin + size]])
+            for rows in rows_of(number, batch, interval):
+                for (_, partition, item), offset in zip(
+                    items_of(rows), rows.column("offset").to_pylist(), strict=True
+                ):
+                    self.kinds[type(item)] += 1
+                    self.items.append((partition, offset, not isinstance(item, Facts), item))
+
+    def expand(self, run: Run) -> list[Single]:
+        self.expanded += 1
+        return [
+            Single(self.raws[run.last.partition, offset], clock)
+            for offset, clock in zip(run.offsets.tolist(), run.clocks_ms.tolist(), strict=True)
+        ]
+
+    def told(self, how: Judging) -> Rows:
+        accounts: dict[int, Account] = {}
+        for partition, _, _, item in sorted(self.items, key=lambda item: item[:3]):
+            account = accounts.setdefault(partition, Account(Place("log", partition), how))
+            account.take(item, self.expand)
+        return told(accounts.values())
+
+
+def alike(raws: list[RawRecord], how: Judging, size: int) -> Chunked:
+    raws.sort(key=lambda raw: raw.offset)
+    chunked = Chunked(raws, size, how.heartbeat_interval_ms)
+    ours, expected = chunked.told(how), fed(raws, how)
+    for table in {*ours, *expected}:
+        assert ours.get(table) == expected.get(table), table
+    return chunked
+
+
+@pytest.mark.parametrize("rule_sets", [BOTH, (RuleSet.FENCED,), (RuleSet.ORIGINAL,)], ids=str)
+@pytest.mark.parametrize("size", [5_000, 311])
+@pytest.mark.parametrize("seed", range(4))
+def test_a_fleet_is_told_the_same_from_its_runs(
+    seed: int, size: int, rule_sets: tuple[RuleSet, ...]
+) -> None:
+    raws = fleet(seed, 5_000, headers=seed % 2 == 0, pauses=seed > 1)
+    chunked = alike(raws, judging(rule_sets), size)
+    assert chunked.kinds[Run] > 100
+    assert chunked.kinds[Single] < 4_000
+    assert chunked.expanded  # by zombies, mostly
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_hostile_log_too(seed: int) -> None:
+    raws = list(hostile.log(seed, 3_000))
+    once = list({raw.offset: raw for raw in raws}.values())
+    alike(once, judging(), 500)
+
+
+def test_captures_and_stories_too() -> None:
+    for name in NAMES:
+        alike(capture(name), judging(interval=interval_ms(name)), 20)
+    for story in STORIES.values():
+        for lines in story[1:]:
+            once = list({raw.offset: raw for raw in records(lines)}.values())
+            alike(once, judging(), 7)
+
+
+def test_the_clock_of_a_claim_is_the_latest_of_a_run_and_not_its_last() -> None:
+    beats = [f"{second} HB a1/A {second}" for second in (1, 2, 3, 4, 2.5)]
+    chunked = alike(records(["0 CP a1/A", *beats]), judging(), 100)
+    assert chunked.kinds[Run] == 1
+
+
+def test_chunks_that_overlap_or_are_not_in_order_are_refused() -> None:
+    raws = fleet(1, 400)
+    alike(raws, judging(), 100)
+    for again in (raws + raws[100:101], raws[50:] + raws[:50], raws[:60] + raws[40:50] + raws[60:]):
+        with pytest.raises(SourcesOverlap):
+            Chunked(again, 100, INTERVAL_MS).told(judging())
