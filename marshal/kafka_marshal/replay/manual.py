@@ -41,6 +41,9 @@ matters for the files at hand: of `dump-log` it says that epochs are lost only i
 `marshal-` headers, of `segment` that aborted records cannot be told only if there were
 transactions.
 
+A live topic is a source, too: `kafka://HOST:PORT/TOPIC`, see [watch.md](watch.md). It is put into
+Parquet first, as it lies in the log, aborted transactions with it.
+
 - **capture**: one record a line, `{"partition", "offset", "timestamp_ms", "timestamp_type",
   "value"[, "headers"]}`; `timestamp_type` as in Kafka's clients, 1 CreateTime and 2 LogAppendTime;
   headers as a map or as a list of pairs.
