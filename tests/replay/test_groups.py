@@ -54,6 +54,25 @@ def test_nobody_is_starved_by_an_owner_of_one_claim() -> None:
     assert found("starvation", "fenced", ["0 CP a1/A", *asks]) == []
 
 
+def test_whoever_has_a_claim_is_not_starved() -> None:
+    asks = ["1 CP b1/B", "5 CP b1/B p=1", *ALIVE, "9.1 CP b1/B"]
+    assert found("starvation", "fenced", [*TWO, "0 CP b1/B p=2", *asks]) == []
+
+
+def test_one_claim_more_than_another_is_as_even_as_it_gets() -> None:
+    assert found("imbalance", "fenced", [*TWO, "0 CP b1/B p=2", QUIET]) == []
+
+
+def test_many_tenures_over_a_long_time_are_no_churn() -> None:
+    lines = [f"{30 * n + d} {w}" for n in range(12) for d, w in ((0, "CP a1/A"), (9, "RP a1/A 1"))]
+    assert found("churn", "fenced", lines) == []
+
+
+def test_a_position_that_stands_still_for_less_than_ten_intervals_is_no_wedge() -> None:
+    assert found("wedged_heartbeat", "fenced", [*TWO, *moving(41, 0, 5)]) == []
+    assert found("wedged_heartbeat", "fenced", [*TWO, *moving(42, 0, 5)]) != []
+
+
 def test_an_imbalance_is_weighed_by_time() -> None:
     uneven = [*TWO, "0 CP a1/A p=2", "0 CP b1/B p=3"]
     assert found("imbalance", "fenced", [*uneven, QUIET]) != []
