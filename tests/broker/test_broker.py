@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from kafka_marshal.testing import Broker, BrokerError
+from kafka_marshal.testing import QUICK, Broker, BrokerError
 
 MARSHAL = [sys.executable, "-m", "kafka_marshal.cli"]
 
@@ -79,7 +79,7 @@ def test_a_tool_that_fails_says_why(kafka_broker: Broker) -> None:
 
 
 def test_a_broker_keeps_its_log_and_address_over_a_kill_and_stands_still_while_paused() -> None:
-    with Broker() as broker:
+    with Broker(java_options=QUICK) as broker:
         folder, bootstrap = broker.folder, broker.bootstrap
         make_topic(broker, "kept")
         append(broker, "kept", b"before")

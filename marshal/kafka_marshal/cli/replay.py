@@ -145,7 +145,7 @@ def replay(
     with (
         one_sentence(UnreadableSource, ReplayError, JavaNotFoundError),
         errors.status("reading") as status,
-        tempfile.TemporaryDirectory(prefix="kafka-marshal-dump-") as scratch,
+        ExitStack() as scratch,
     ):
         change = Change.parsed(what_if) if what_if else None
         if bootstrap is not None:
@@ -158,7 +158,7 @@ def replay(
         if live:
             refuse_existing(out)  # before minutes of reading
         dumped = [
-            _dumped(source, Path(scratch), begin, end, properties, options, status.update)
+            _dumped(source, scratch, begin, end, properties, options, status.update)
             if source in live
             else source
             for source in sources
@@ -186,7 +186,7 @@ def replay(
 
 def _dumped(
     source: str,
-    scratch: Path,
+    scratch: ExitStack,
     begin: str | None,
     end: str | None,
     properties: Path | None,
@@ -199,8 +199,8 @@ def _dumped(
         from kafka_marshal.replay.live.settings import settings_of
     where, topic = of_address(source)
     settings = settings_of(where, properties, options or ())
-    folder = Path(tempfile.mkdtemp(dir=scratch))
-    return str(dump(settings, topic, folder, Range(begin, end), on_progress))
+    folder = scratch.enter_context(tempfile.TemporaryDirectory(prefix="kafka-marshal-dump-"))
+    return str(dump(settings, topic, Path(folder), Range(begin, end), on_progress))
 
 
 def show_difference(told: WhatIf) -> None:

@@ -4,6 +4,6 @@
 protocol, nor a Kafka client: what is said to the broker is the caller's business.
 """
 
-from kafka_marshal.testing.broker import Broker, BrokerError, version
+from kafka_marshal.testing.broker import QUICK, Broker, BrokerError, version
 
-__all__ = ["Broker", "BrokerError", "version"]
+__all__ = ["QUICK", "Broker", "BrokerError", "version"]

@@ -17,7 +17,7 @@ import subprocess
 import tempfile
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from types import TracebackType
@@ -67,6 +67,10 @@ _STOP_S: Final = 15.0
 """A broker that does not stop within this time is killed."""
 
 
+QUICK: Final = ("-XX:TieredStopAtLevel=1",)
+"""Options of Java for a broker that starts sooner and works slower: right for tests."""
+
+
 class BrokerError(Exception):
     """The broker, or a tool of it, did not run; the message holds the last lines that it wrote."""
 
@@ -109,6 +113,7 @@ class Broker:
         folder: Path | None = None,
         settings: Mapping[str, str] | None = None,
         heap: str = "256m",
+        java_options: Sequence[str] = (),
         ready_timeout_s: float = 60.0,
     ) -> None:
         self._wanted_port = port
@@ -116,7 +121,7 @@ class Broker:
         self._given = folder
         self._made: Path | None = None
         self._settings = {**SETTINGS, **(settings or {})}
-        self._heap = heap
+        self._java = [f"-Xmx{heap}", *java_options]
         self._ready_timeout_s = ready_timeout_s
         self._process: subprocess.Popen[bytes] | None = None
         self._paused = False
@@ -261,7 +266,7 @@ class Broker:
         Raises:
             BrokerError: it failed, or did not end in time.
         """
-        command = [*_java("128m"), "-XX:TieredStopAtLevel=1", *_LOGGING, main_class, *arguments]
+        command = [*_java("-Xmx128m", *QUICK), *_LOGGING, main_class, *arguments]
         try:
             ran = subprocess.run(
                 command, capture_output=True, text=True, check=False, timeout=timeout_s
@@ -279,7 +284,7 @@ class Broker:
             cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
             self.tool("kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(properties))
         # SIGINT of a terminal goes to a whole process group; the broker is ended by us alone.
-        command = [*_java(self._heap), *_LOGGING, "kafka.Kafka", str(properties)]
+        command = [*_java(*self._java), *_LOGGING, "kafka.Kafka", str(properties)]
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 command,
@@ -335,9 +340,9 @@ class Broker:
                 os.killpg(self._process.pid, number)
 
 
-def _java(heap: str) -> list[str]:
+def _java(*options: str) -> list[str]:
     classpath = os.pathsep.join(str(path) for path in fetched_jars())
-    return [str(find_java().executable), f"-Xmx{heap}", "-XX:+UseSerialGC", "-cp", classpath]
+    return [str(find_java().executable), "-XX:+UseSerialGC", *options, "-cp", classpath]
 
 
 def _free_ports(number: int) -> list[int]:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from kafka_marshal.testing.broker import Broker
+from kafka_marshal.testing.broker import QUICK, Broker
 
 
 @pytest.fixture(scope="session")
@@ -19,5 +19,5 @@ def kafka_broker() -> Iterator[Broker]:
     With pytest-xdist every worker starts one. A test that kills, pauses or fills a broker starts
     its own `Broker()`.
     """
-    with Broker() as broker:
+    with Broker(java_options=QUICK) as broker:
         yield broker
