@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import signal
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
@@ -101,7 +102,8 @@ def watch(
         from kafka_marshal.replay.live.watch import Watching
         from kafka_marshal.replay.live.watch import watch as watch_live
     chosen = tuple(RuleSet) if rules is ReplayRules.both else (RuleSet(rules.value),)
-    shown = Lines(_json if json else _sentence, sys.stdout.flush)
+    sentence = partial(_sentence, with_rules=rules is ReplayRules.both)
+    shown = Lines(_json if json else sentence, sys.stdout.flush)
     stop = _Stop()
     with one_sentence(ReplayError):
         counted = None if metrics is None else Metrics()
@@ -154,7 +156,7 @@ def _json(told: Told) -> None:
     sys.stdout.write(told.json() + "\n")
 
 
-def _sentence(told: Told) -> None:
+def _sentence(told: Told, with_rules: bool) -> None:
     """One line; tenures end all the time and are not shown, nor is what was told as begun."""
     if told.event == "tenure" or told.state == "over":
         return
@@ -172,6 +174,7 @@ def _sentence(told: Told) -> None:
             (f"{at:%Y-%m-%d %H:%M:%S} ", "dim"),
             (f"{told.severity:<7} ", COLOURS[told.severity]),
             (f"{code}: ", "bold"),
+            (f"({row['rules']}) " if with_rules and row.get("rules") else "", "dim"),
             str(words),
         ),
         soft_wrap=True,
