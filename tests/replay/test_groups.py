@@ -73,6 +73,19 @@ def test_a_position_that_stands_still_for_less_than_ten_intervals_is_no_wedge() 
     assert found("wedged_heartbeat", "fenced", [*TWO, *moving(42, 0, 5)]) != []
 
 
+def test_where_the_interval_does_not_fit_nothing_is_judged_by_it() -> None:
+    lines = [
+        f"{second} HB a1/A {10 + step * second} p={p}"
+        for second in range(1, 90, 5)
+        for p, step in enumerate((0, 5))
+    ]
+    asks = ["91 CP b1/B", "95 CP b1/B", "96 HB a1/A 9", "96 HB a1/A 999 p=1", "101 CP b1/B"]
+    log = [*TWO, *lines, *asks]
+    assert found("interval_mismatch", "fenced", log) != []
+    assert found("wedged_heartbeat", "fenced", log) == []
+    assert found("starvation", "fenced", log) == []
+
+
 def test_an_imbalance_is_weighed_by_time() -> None:
     uneven = [*TWO, "0 CP a1/A p=2", "0 CP b1/B p=3"]
     assert found("imbalance", "fenced", [*uneven, QUIET]) != []
