@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+import uuid
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from kafka_marshal.testing import QUICK, Broker, BrokerError
+from kafka_marshal.testing import QUICK, Broker, BrokerError, broker
 
 MARSHAL = [sys.executable, "-m", "kafka_marshal.cli"]
 
@@ -130,6 +131,13 @@ def test_a_command_serves_until_ctrl_c_and_leaves_only_the_folder_that_it_was_gi
     assert "Ctrl-C ends it" in said
     assert (given / "data" / "meta.properties").exists()
     assert list(temporary.iterdir()) == []
+
+
+def test_no_cluster_id_looks_like_an_option(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One in 64 would: Kafka's StorageTool then fails."""
+    drawn = iter([uuid.UUID(bytes=bytes([first]) + bytes(15)) for first in (0xF8, 0xFB, 0x00)])
+    monkeypatch.setattr(uuid, "uuid4", lambda: next(drawn))
+    assert broker._cluster_id() == "A" * 22
 
 
 STARTER = """

@@ -281,7 +281,7 @@ class Broker:
     def _start_once(self, said_before: int) -> None:
         properties = self._write_properties()
         if not (self.data / "meta.properties").exists():
-            cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+            cluster = _cluster_id()
             self.tool("kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(properties))
         # SIGINT of a terminal goes to a whole process group; the broker is ended by us alone.
         command = [*_java(*self._java), *_LOGGING, "kafka.Kafka", str(properties)]
@@ -343,6 +343,14 @@ class Broker:
 def _java(*options: str) -> list[str]:
     classpath = os.pathsep.join(str(path) for path in fetched_jars())
     return [str(find_java().executable), "-XX:+UseSerialGC", *options, "-cp", classpath]
+
+
+def _cluster_id() -> str:
+    """A new one. StorageTool would take one that begins with `-` for an option."""
+    while True:
+        drawn = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        if not drawn.startswith("-"):
+            return drawn
 
 
 def _free_ports(number: int) -> list[int]:
