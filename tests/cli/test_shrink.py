@@ -21,8 +21,12 @@ def test_a_theft_is_shrunk_to_what_it_needs(tmp_path: Path) -> None:
     assert "2 of 236 records" in ran.stdout
     assert sorted(path.name for path in out.iterdir()) == [
         "slice.jsonl",
+        "story.html",
+        "story.itf.json",
+        "story.txt",
         "test_late_heartbeat_stole.py",
     ]
+    assert "Heartbeat" in (out / "story.txt").read_text()
 
 
 @pytest.mark.parametrize(

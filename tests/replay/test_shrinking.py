@@ -78,7 +78,7 @@ def test_the_test_to_paste_passes_with_its_capture_and_fails_without_a_record(
     code: str, tmp_path: Path
 ) -> None:
     shrunk = shrunk_of(code, story(code))
-    capture, test = written(shrunk, tmp_path / "out")
+    capture, test, *_ = written(shrunk, tmp_path / "out")
     text = test.read_text(encoding="utf-8")
     assert text == pasted(shrunk)
     space: dict[str, object] = {"__file__": str(test)}

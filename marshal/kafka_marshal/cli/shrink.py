@@ -64,8 +64,9 @@ def shrink(
 ) -> None:
     """Leave out of a log whatever a finding does not need.
 
-    Writes a capture of the records that are left, with their offsets and times, and a test that
-    replays it. Needs no Spark. Exits 2 if the log has no such finding.
+    Writes a capture of the records that are left, with their offsets and times, a test that replays
+    it, and, where all of it is about one claim, the story as text, ITF JSON and a sequence diagram.
+    Needs no Spark. Exits 2 if the log has no such finding.
     """
     check_interval(heartbeat_interval)
     with needs("replay"):
@@ -87,12 +88,13 @@ def shrink(
         found = find(sources, one_log=one_log, source_format=source_format, topic=topic)
         parts = parts_of(found, status.update)
         shrunk = smallest(parts, wanted, judging, status.update)
-        capture, test = written(shrunk, out)
+        paths = written(shrunk, out)
     console.print(str(shrunk.finding["sentence"]), markup=False, soft_wrap=True)
     console.print(
         f"{len(shrunk.part.records):,} of {shrunk.records_before:,} records are needed for it "
         f"({shrunk.judged:,} parts were judged).",
         markup=False,
     )
-    console.print(f"{capture}\n{test}", markup=False, soft_wrap=True)
+    for path in paths:
+        console.print(str(path), markup=False, soft_wrap=True)
     raise typer.Exit(FINE)

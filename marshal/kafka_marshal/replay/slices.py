@@ -1,4 +1,4 @@
-"""A shrunk log as files: a capture, and a test to paste that replays it."""
+"""A shrunk log as files: a capture, a test to paste that replays it, and its story."""
 
 from __future__ import annotations
 
@@ -6,16 +6,21 @@ import json
 from pathlib import Path
 from typing import Final
 
-from kafka_marshal.capture import capture_line
+from kafka_marshal.capture import RawRecord, capture_line
+from kafka_marshal.codec import MalformedRecord
+from kafka_marshal.core.messages import Record, ReleaseGroup
+from kafka_marshal.counterexample import Counterexample, write
+from kafka_marshal.counterexample.records import from_records
 from kafka_marshal.replay.output import placed
 from kafka_marshal.replay.rows import Row
 from kafka_marshal.replay.shrinking import OF_WHOLE_LOGS, Shrunk
 
 CAPTURE: Final = "slice.jsonl"
+STORY: Final = "story"
 
 
-def written(shrunk: Shrunk, out: Path) -> tuple[Path, Path]:
-    """Write the new folder `out`; the paths of the capture and of the test.
+def written(shrunk: Shrunk, out: Path) -> tuple[Path, ...]:
+    """Write the new folder `out`; the paths of the capture, the test, and what tells the story.
 
     Raises:
         OutputExists: `out` is there already.
@@ -26,7 +31,42 @@ def written(shrunk: Shrunk, out: Path) -> tuple[Path, Path]:
         lines = "".join(capture_line(raw) + "\n" for raw in shrunk.part.records)
         (folder / CAPTURE).write_text(lines, encoding="utf-8")
         (folder / name).write_text(pasted(shrunk), encoding="utf-8")
-    return out / CAPTURE, out / name
+        told = story_of(shrunk)
+        stories = [] if told is None else write(folder, STORY, told)
+        told_in = [out / path.name for path in stories]
+    return out / CAPTURE, out / name, *told_in
+
+
+def story_of(shrunk: Shrunk) -> Counterexample | None:
+    """The slice as a counterexample, if all of it is about one claim.
+
+    It is judged by the rules of the finding, so that what the original did is told as it did it.
+    """
+    finding = shrunk.finding
+    records = [record for raw in shrunk.part.records if (record := _decoded(raw)) is not None]
+    keys = {
+        (message.group_id, message.topic, message.partition)
+        for message in (record.message for record in records)
+        if not isinstance(message, ReleaseGroup)
+    }
+    if len(keys) != 1:
+        return None
+    prop = finding.get("property")
+    (rules,) = shrunk.judging.rules()
+    return from_records(
+        records,
+        None if prop is None else str(prop),
+        f"{shrunk.part.place.log}: {finding['code']}",
+        rules,
+        about=str(finding["sentence"]),
+    )
+
+
+def _decoded(raw: RawRecord) -> Record | None:
+    try:
+        return raw.decoded()
+    except MalformedRecord:
+        return None
 
 
 def pasted(shrunk: Shrunk) -> str:
