@@ -1,7 +1,8 @@
 """Markup that cannot be broken by what it shows.
 
 `el` builds an element, and escapes every child and attribute that is not `Html` already, so text
-from records is safe by type and not by care. This room knows no page.
+from records is safe by type and not by care. This room knows no page, but what all of them look
+like: `base.css`.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import json
 import unicodedata
 from collections.abc import Iterable, Mapping
+from importlib import resources
 from typing import Final, TypeAlias
 
 CHARACTERS_MAX: Final = 600
@@ -127,3 +129,8 @@ def embedded_json(value: Json) -> Html:
 def js_int(number: int | None) -> int | str | None:
     """An integer that survives JavaScript: as text where a double would round it."""
     return number if number is None or abs(number) <= _SAFE_IN_JS else str(number)
+
+
+def base_style() -> Html:
+    """The style that all pages share; a page's own goes after it."""
+    return Html(resources.files(__package__).joinpath("base.css").read_text(encoding="utf-8"))

@@ -12,7 +12,7 @@ from typing import Final
 from kafka_marshal.counterexample.diagram import diagram
 from kafka_marshal.counterexample.model import Counterexample, Step
 from kafka_marshal.counterexample.story import ending, wrong
-from kafka_marshal.markup import Html, el, join, visible
+from kafka_marshal.markup import Html, base_style, el, join, visible
 
 SENTENCE_MAX: Final = 2000
 """Longer sentences are those of a whole state; the trace has it."""
@@ -32,7 +32,7 @@ def render(counterexample: Counterexample) -> str:
         el("meta", {"name": "viewport", "content": "width=device-width, initial-scale=1"}),
         el("meta", {"name": "color-scheme", "content": "light dark"}),
         el("title", None, visible(f"{title}: {counterexample.source}", 160)),
-        el("style", None, _asset("style.css")),
+        el("style", None, base_style(), _asset("style.css")),
     )
     body = el(
         "body",

@@ -335,6 +335,14 @@ def test_an_owner_that_fell_silent_fades_after_two_intervals() -> None:
     assert [(a["x"], a["width"]) for a in faded] == [("40%", "60%")]
 
 
+def test_a_tenure_without_a_heartbeat_in_its_time_is_drawn() -> None:
+    claim = d.ClaimId("l", 0, "g", "t", 0)
+    tenure = d.Tenure("i", "c", 0, 1, 1_000, 2_000, 0, 0, "claimed", "released")
+    lane = d.Lane(d.FENCED, (tenure,), beats_ms=(5_000,))
+    page = Page(render(attrs.evolve(EMPTY, claims=(d.ClaimTimeline(claim, (lane,)),))))
+    assert len(list(page.of_class("tenure"))) == 1
+
+
 def test_what_lies_outside_the_log_stands_at_its_edge() -> None:
     claim = d.ClaimId("l", 0, "g", "t", 0)
     tenure = d.Tenure("i", "c", 0, 1, -5_000, 90_000, 0, 0, "claimed", "released")

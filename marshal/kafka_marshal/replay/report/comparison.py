@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import groupby
+from typing import Final
 
 from kafka_marshal.markup import Html, el, join, name, visible
 from kafka_marshal.replay.report import pieces
 from kafka_marshal.replay.report.clock import duration
 from kafka_marshal.replay.report.data import ORIGINAL, ClaimId, Divergence, GroupSummary, ReportData
 from kafka_marshal.replay.report.timeline import Drawn
+
+GROUPS_MAX: Final = 40
+"""Of a big replay so many groups are shown, the worst first."""
 
 
 def divergences(data: ReportData, drawn: Drawn) -> Html | None:
@@ -101,12 +106,16 @@ def groups(data: ReportData) -> Html | None:
         return (g.log, g.coordinating_partition, g.group)
 
     rows = []
-    for _, members in groupby(sorted(data.groups, key=order), key=key):
+    blocks = [list(members) for _, members in groupby(sorted(data.groups, key=order), key=key)]
+    told = len(blocks)
+    if data.scale is not None:
+        blocks = sorted(blocks, key=_how_bad)[:GROUPS_MAX]
+    for members in blocks:
         for n, g in enumerate(members):
             shared = [
                 el(
                     "th",
-                    {"scope": "row"},
+                    {"scope": "row", "data-group": name(g.group, 160) if data.scale else None},
                     el("bdi", None, name(g.group)),
                     el(
                         "small",
@@ -141,5 +150,20 @@ def groups(data: ReportData) -> Html | None:
         "section",
         {"id": "groups"},
         el("h2", None, "Groups"),
+        el(
+            "p",
+            {"class": "note"},
+            f"The {len(blocks):,} of {told:,} with most thefts, takeovers and refusals; "
+            f"summary.json has all.",
+        )
+        if len(blocks) < told
+        else None,
         pieces.table("groups", heads, rows, text_columns=1),
+    )
+
+
+def _how_bad(members: Sequence[GroupSummary]) -> tuple[int, ...]:
+    return tuple(
+        -sum(counts)
+        for counts in zip(*((g.thefts, g.takeovers, g.refusals) for g in members), strict=True)
     )

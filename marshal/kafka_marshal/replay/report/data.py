@@ -13,9 +13,12 @@ it. Order of tuples is the order on the page where a field says so, and free els
 from __future__ import annotations
 
 import enum
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from attrs import frozen
+
+if TYPE_CHECKING:
+    from kafka_marshal.replay.report.scale import Scale
 
 FENCED: Final = "fenced"
 ORIGINAL: Final = "original"
@@ -322,10 +325,11 @@ class ReportData:
     claims left out for size."""
     groups: tuple[GroupSummary, ...] = ()
     claims: tuple[ClaimTimeline, ...] = ()
-    """The claims to draw. Keep it to some hundreds: those with findings first, the rest left to the
-    tables, and a caveat that says so; `counts.claims` says how many there are."""
+    """The claims to draw. Keep it to some hundreds; of more, `scale` tells what there is."""
     findings: tuple[Finding, ...] = ()
     """Keep it to some hundreds, the worst first."""
     senders: tuple[SenderClock, ...] = ()
     divergences: tuple[Divergence, ...] = ()
     """Only with both rule sets. Keep it to some hundreds."""
+    scale: Scale | None = None
+    """Of more than can be drawn: totals, and what is drawn when asked. Then `claims` is empty."""

@@ -113,7 +113,11 @@ def _finding(alike: Sequence[Place], drawn: Drawn, log_anchors: dict[str, str]) 
         None if finding.group is None else f"group {name(finding.group)}",
         None if finding.topic is None else pieces.topic(finding.topic, finding.topic_partition),
     ]
-    show = el("a", {"href": f"#{anchor}", "class": "show"}, "show on the timeline")
+    place = None if claim is None else drawn.details.get(claim)
+    if place is not None:
+        anchor = "claims"
+    link = {"href": f"#{anchor}", "class": "show", "data-open": place}
+    show = el("a", link, "show on the timeline")
     lines = [_records(place, drawn.anchors.get(place.number)) for place in alike]
     opened = lines if len(lines) <= OPEN_PER_CODE + 1 else lines[:OPEN_PER_CODE]
     rest = lines[len(opened) :]

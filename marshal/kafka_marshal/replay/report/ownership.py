@@ -21,7 +21,9 @@ ROWS_PER_AXIS: Final = 12
 """A longer block of claims gets its time axis again."""
 
 
-def legend(data: ReportData, palette: Palette, flags: bool) -> Html:
+def legend(
+    data: ReportData, claims: Sequence[ClaimTimeline], palette: Palette, flags: bool = False
+) -> Html:
     """What colours and glyphs mean; only those that occur."""
     owners = [
         el(
@@ -38,7 +40,7 @@ def legend(data: ReportData, palette: Palette, flags: bool) -> Html:
         )
     if palette.shaded:
         owners.append(el("li", None, "its instances in shades of the colour"))
-    kinds = {mark.kind for c in data.claims for lane in c.lanes for mark in lane.marks}
+    kinds = {mark.kind for c in claims for lane in c.lanes for mark in lane.marks}
     glyphs = [(kind.value, words.MARKS[kind]) for kind in words.MARKS if kind in kinds]
     if flags:
         glyphs.append(("finding", "a finding that is none of these"))
@@ -56,9 +58,9 @@ def legend(data: ReportData, palette: Palette, flags: bool) -> Html:
         for kind, told in glyphs
     ]
     spans = [("stale", "owner stale"), ("nobody", "nobody owns")]
-    if any(lane.pauses for c in data.claims for lane in c.lanes):
+    if any(lane.pauses for c in claims for lane in c.lanes):
         spans.append(("paused", "paused"))
-    if data.divergences:
+    if data.divergences and data.scale is None:
         spans.append(("owners", "the rule sets name different owners"))
         if any(not d.owners_differ for d in data.divergences):
             spans.append(("positions", "different positions"))
@@ -66,7 +68,7 @@ def legend(data: ReportData, palette: Palette, flags: bool) -> Html:
     return el(
         "div",
         {"class": "legend"},
-        el("ul", {"aria-label": "Owners"}, *owners) if owners else None,
+        el("ul", {"class": "owners", "aria-label": "Owners"}, *owners) if owners else None,
         el("ul", {"aria-label": "Marks"}, *marks),
         el("ul", {"aria-label": "Stretches of time"}, *stretches),
     )
@@ -100,7 +102,7 @@ def ownership(
             )
             + ". A bar is one owner’s tenure, the ticks in it its heartbeats. Times are UTC.",
         ),
-        legend(data, palette, bool(timeline.drawn.flagged)) if data.claims else None,
+        legend(data, data.claims, palette, bool(timeline.drawn.flagged)) if data.claims else None,
         *(figures or [el("p", {"class": "none"}, "There is no claim to draw.")]),
     )
 

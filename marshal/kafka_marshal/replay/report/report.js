@@ -213,7 +213,7 @@
     hide();
     fit(figure);
   };
-  for (const figure of document.querySelectorAll("figure.log")) {
+  const zoomable = (figure) => {
     const bar = figure.querySelector(".zoom");
     for (const [sign, text, told] of [["-", "−", "Zoom out"], ["1", "fit", "Whole span"], ["+", "+", "Zoom in"]]) {
       const button = document.createElement("button");
@@ -245,7 +245,8 @@
       },
       { passive: false },
     );
-  }
+  };
+  for (const figure of document.querySelectorAll("figure.log")) zoomable(figure);
 
   // --- leaving out the rows in which nothing happened ---
 
@@ -269,4 +270,7 @@
   });
   fit(document);
   arrive();
+
+  // What draws later (explore.js) tells here what its bars and marks say.
+  globalThis.marshalReport = { tenures, marks, time, fit, zoomable };
 })();

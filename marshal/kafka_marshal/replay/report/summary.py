@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import TypeAlias
 
 from kafka_marshal.markup import Html, el, escape, join, name, visible
 from kafka_marshal.replay.report import pieces, words
 from kafka_marshal.replay.report.clock import span
 from kafka_marshal.replay.report.data import FENCED, ORIGINAL, Finding, ReportData, Severity
+from kafka_marshal.replay.report.scale import FindingTotal
 
 
 def header(data: ReportData) -> Html:
@@ -85,30 +87,44 @@ def verdict(data: ReportData) -> Html:
     else:
         for rules, errors in by_rules.items():
             sentences.append(_under("original’s" if rules == ORIGINAL else name(rules), errors))
-    warnings = sum(f.severity is Severity.WARNING for f in data.findings)
+    warnings = sum(n for f, n in _counted(data) if f.severity is Severity.WARNING)
     if warnings:
         sentences.append(
             f"There {'is' if warnings == 1 else 'are'} {words.plural(warnings, 'warning')}."
         )
-    own = [f for f in data.findings if f.rules is None and f.severity is Severity.ERROR]
+    own = sum(n for f, n in _counted(data) if f.rules is None and f.severity is Severity.ERROR)
     if own:
-        sentences.append(f"The input itself has {words.plural(len(own), 'error')}.")
+        sentences.append(f"The input itself has {words.plural(own, 'error')}.")
     return join(sentences, " ")
 
 
-def _errors(data: ReportData, rules: str) -> list[Finding]:
-    return [f for f in data.findings if f.rules == rules and f.severity is Severity.ERROR]
+_Errors: TypeAlias = Counter[tuple[str, str | None]]
+"""Code and property to how often."""
 
 
-def _under(whose: str, errors: Sequence[Finding]) -> Html:
+def _counted(data: ReportData) -> Iterator[tuple[Finding | FindingTotal, int]]:
+    """The findings and how often each was found, also those that the page leaves out."""
+    if data.scale is None:
+        return ((finding, 1) for finding in data.findings)
+    return ((total, total.findings) for total in data.scale.totals)
+
+
+def _errors(data: ReportData, rules: str) -> _Errors:
+    errors: _Errors = Counter()
+    for found, count in _counted(data):
+        if found.rules == rules and found.severity is Severity.ERROR:
+            errors[found.code, found.property] += count
+    return errors
+
+
+def _under(whose: str, errors: _Errors) -> Html:
     tag = "strong" if errors else "span"
     return el(tag, None, f"Under the {whose} rules {_wrong(errors)}.")
 
 
-def _wrong(errors: Sequence[Finding]) -> str:
-    if not errors:
+def _wrong(kinds: _Errors) -> str:
+    if not kinds:
         return "no promise was broken"
-    kinds = Counter((f.code, f.property) for f in errors)
     told = [
         f"{visible(words.went_wrong(code, broken), 80)} {_times(count)}"
         for (code, broken), count in kinds.most_common(4)
@@ -129,6 +145,10 @@ def _parting(data: ReportData) -> str:
     claims = len({d.claim for d in data.divergences})
     owners = sum(d.owners_differ for d in data.divergences)
     all_claims = words.plural(data.counts.claims, "claim")
+    if data.scale is not None:
+        claims = sum(log.parting for log in data.scale.logs.values())
+        stretches = words.plural(data.counts.divergences, "time")
+        return f"The two rule sets part on {claims:,} of {all_claims}, {stretches}."
     if len(data.divergences) < data.counts.divergences:
         return f"The two rule sets part on at least {claims:,} of {all_claims}."
     positions = len(data.divergences) - owners
@@ -143,8 +163,9 @@ def _parting(data: ReportData) -> str:
 def caveats(data: ReportData) -> Html | None:
     """What limits the rest."""
     told = [visible(caveat) for caveat in data.caveats]
+    drawn = data.counts.claims if data.scale is not None else len(data.claims)
     for shown, count, what in (
-        (len(data.claims), data.counts.claims, "claims"),
+        (drawn, data.counts.claims, "claims"),
         (len(data.findings), data.counts.findings, "findings"),
         (len(data.divergences), data.counts.divergences, "divergences"),
     ):
@@ -164,9 +185,14 @@ def overview(data: ReportData, log_anchors: dict[str, str]) -> Html | None:
     """One line per log; the way into a page of several."""
     if len(data.logs) < 2:
         return None
-    findings = Counter((f.log, f.severity) for f in data.findings)
+    findings: Counter[tuple[str, Severity]] = Counter()
+    for found, count in _counted(data):
+        findings[found.log, found.severity] += count
     parting = Counter(d.claim.log for d in data.divergences)
     claims = Counter(c.claim.log for c in data.claims)
+    if data.scale is not None:
+        parting = Counter({log: of.divergences for log, of in data.scale.logs.items()})
+        claims = Counter({log: of.claims for log, of in data.scale.logs.items()})
     both = len(data.rules) > 1
     rows = []
     for log in data.logs:

@@ -87,6 +87,8 @@ class Drawn:
     divergence_anchors: dict[int, str] = field(factory=dict)
     """Index in `ReportData.divergences` to the id of its band."""
     claim_anchors: dict[ClaimId, str] = field(factory=dict)
+    details: dict[ClaimId, int] = field(factory=dict)
+    """Claims that the script draws when asked, by their number in the list of claims."""
     flagged: set[int] = field(factory=set)
     """Numbers of the findings that no other mark shows."""
 
@@ -185,7 +187,7 @@ class Timeline:
         if lane.beats_ms:
             parts.append(_beats(lane.beats_ms, axis, top))
         placed: set[int] = set()
-        for mark, count in _merged(lane.marks, axis):
+        for mark, count in merged(lane.marks, axis):
             at_mark = [p for p in places if p.offset == mark.offset]
             placed.update(p.number for p in at_mark)
             parts.append(self._mark(lane, mark, count, axis, top, at_mark))
@@ -196,23 +198,7 @@ class Timeline:
 
     def _tenure(self, lane: Lane, tenure: Tenure, axis: Axis, top: int) -> Html:
         index = len(self.drawn.tenures)
-        self.drawn.tenures.append(
-            [
-                lane.rules,
-                visible(tenure.owner_client, 80),
-                visible(tenure.owner_instance, 80),
-                js_int(tenure.from_offset),
-                js_int(tenure.to_offset),
-                js_int(tenure.from_ms),
-                js_int(tenure.to_ms),
-                js_int(tenure.position_from),
-                js_int(tenure.position_to),
-                words.BEGAN.get(tenure.began, visible(tenure.began, 80)),
-                None
-                if tenure.ended is None
-                else words.ENDED.get(tenure.ended, visible(tenure.ended, 80)),
-            ]
-        )
+        self.drawn.tenures.append(told_tenure(lane.rules, tenure))
         to_ms = axis.to_ms if tenure.to_ms is None else tenure.to_ms
         box = _box(axis, tenure.from_ms, to_ms)
         short, full = (
@@ -223,7 +209,7 @@ class Timeline:
         label = next((t for t in (full, short) if len(t) * LETTER_PX <= room), "")
         owner = self.palette.owner(tenure.owner_client, tenure.owner_instance)
         kind = "brief" if room < BRIEF_PX - 8 else "lasts" if tenure.to_ms is None else ""
-        stale = [
+        faded = [
             el(
                 "rect",
                 {
@@ -232,7 +218,7 @@ class Timeline:
                     "height": "100%",
                 },
             )
-            for start, end in self._stale(lane.beats_ms, tenure.from_ms, to_ms)
+            for start, end in stale(lane.beats_ms, tenure.from_ms, to_ms, self.stale_after_ms)
         ]
         return el(
             "svg",
@@ -249,43 +235,17 @@ class Timeline:
                 f"{'the end' if tenure.to_offset is None else tenure.to_offset}"
             ),
             el("rect", {"width": "100%", "height": "100%"}),
-            *stale,
+            *faded,
             el("text", {"x": 5, "y": BAR_PX - 4}, label),
         )
-
-    def _stale(self, beats_ms: Sequence[int], from_ms: int, to_ms: int) -> list[tuple[int, int]]:
-        """The stretches of a tenure in which its owner was stale."""
-        if not beats_ms:
-            return []
-        beats = [ms for ms in beats_ms if from_ms <= ms <= to_ms]
-        found = []
-        for beat, following in zip(beats, [*beats[1:], to_ms], strict=True):
-            stale_at = int(beat + self.stale_after_ms)
-            if following > stale_at:
-                found.append((stale_at, following))
-        return found
 
     def _mark(
         self, lane: Lane, mark: Mark, count: int, axis: Axis, top: int, places: list[Place]
     ) -> Html:
         index = len(self.drawn.marks)
-        told = mark.text or words.MARKS[mark.kind]
-        guard = mark.guard and words.GUARDS.get(mark.guard, visible(mark.guard, 160))
-        self.drawn.marks.append(
-            [
-                mark.kind.value,
-                lane.rules,
-                js_int(mark.offset),
-                js_int(mark.at_ms),
-                visible(mark.sender_client, 80),
-                visible(mark.sender_instance, 80),
-                guard,
-                js_int(mark.position),
-                visible(told, 300),
-                count,
-                [[p.number, visible(p.finding.sentence, 300)] for p in places],
-            ]
-        )
+        guard = guard_in_words(mark)
+        of_mark = [(p.number, p.finding.sentence) for p in places]
+        self.drawn.marks.append(told_mark(lane.rules, mark, count, of_mark))
         # Several marks may share an offset: the first of them is the findings' place.
         new = [p.number for p in places if p.number not in self.drawn.anchors]
         anchor = f"at-{new[0]}" if new else None
@@ -390,14 +350,74 @@ def _percent(fraction: float) -> str:
     return f"{100 * fraction:.3f}".rstrip("0").rstrip(".") + "%"
 
 
-def _beats(beats_ms: Sequence[int], axis: Axis, top: int) -> Html:
-    """The owner's heartbeats, one path of hairlines stretched over the axis."""
+def told_tenure(rules: str, tenure: Tenure) -> list[Json]:
+    """What the script tells of a bar."""
+    return [
+        rules,
+        visible(tenure.owner_client, 80),
+        visible(tenure.owner_instance, 80),
+        js_int(tenure.from_offset),
+        js_int(tenure.to_offset),
+        js_int(tenure.from_ms),
+        js_int(tenure.to_ms),
+        js_int(tenure.position_from),
+        js_int(tenure.position_to),
+        words.BEGAN.get(tenure.began, visible(tenure.began, 80)),
+        None if tenure.ended is None else words.ENDED.get(tenure.ended, visible(tenure.ended, 80)),
+    ]
+
+
+def told_mark(
+    rules: str, mark: Mark, count: int, findings: Sequence[tuple[int, str]] = ()
+) -> list[Json]:
+    """What the script tells of a glyph; `findings` by number and sentence."""
+    return [
+        mark.kind.value,
+        rules,
+        js_int(mark.offset),
+        js_int(mark.at_ms),
+        visible(mark.sender_client, 80),
+        visible(mark.sender_instance, 80),
+        guard_in_words(mark),
+        js_int(mark.position),
+        visible(mark.text or words.MARKS[mark.kind], 300),
+        count,
+        [[number, visible(sentence, 300)] for number, sentence in findings],
+    ]
+
+
+def guard_in_words(mark: Mark) -> str | None:
+    """By what it was refused."""
+    return mark.guard and words.GUARDS.get(mark.guard, visible(mark.guard, 160))
+
+
+def stale(
+    beats_ms: Sequence[int], from_ms: int, to_ms: int, stale_after_ms: float
+) -> list[tuple[int, int]]:
+    """The stretches of a tenure in which its owner was stale."""
+    beats = [ms for ms in beats_ms if from_ms <= ms <= to_ms]
+    if not beats:
+        return []  # not known; or the records' times and the claim's clock lie apart
+    found = []
+    for beat, following in zip(beats, [*beats[1:], to_ms], strict=True):
+        stale_at = int(beat + stale_after_ms)
+        if following > stale_at:
+            found.append((stale_at, following))
+    return found
+
+
+def beats_path(beats_ms: Sequence[int], axis: Axis) -> str:
+    """The owner's heartbeats as a path of hairlines, in `BEAT_UNITS` of the axis."""
     units = sorted({round(BEAT_UNITS * axis.fraction(ms)) for ms in beats_ms})
     path = []
     previous = 0
     for n, unit in enumerate(units):
         path.append(f"M{unit} 0v3" if n == 0 else f"m{unit - previous}-3v3")
         previous = unit
+    return "".join(path)
+
+
+def _beats(beats_ms: Sequence[int], axis: Axis, top: int) -> Html:
     return el(
         "svg",
         {
@@ -409,24 +429,24 @@ def _beats(beats_ms: Sequence[int], axis: Axis, top: int) -> Html:
             "viewBox": f"0 0 {BEAT_UNITS} 3",
             "preserveAspectRatio": "none",
         },
-        el("path", {"d": "".join(path)}),
+        el("path", {"d": beats_path(beats_ms, axis)}),
     )
 
 
-def _merged(marks: Sequence[Mark], axis: Axis) -> list[tuple[Mark, int]]:
+def merged(marks: Sequence[Mark], axis: Axis) -> list[tuple[Mark, int]]:
     """Marks with a count. Only a crowded lane merges equal neighbours that would overlap."""
     if len(marks) <= MARKS_PER_LANE:
         return [(mark, 1) for mark in marks]
-    merged: list[tuple[Mark, int]] = []
+    found: list[tuple[Mark, int]] = []
     latest: dict[tuple[object, ...], int] = {}
     for mark in marks:
         what = (mark.kind, mark.sender_instance, mark.sender_client, mark.guard)
         at = latest.get(what)
         if at is not None:
-            first, count = merged[at]
+            first, count = found[at]
             if axis.fraction(mark.at_ms) - axis.fraction(first.at_ms) < 1 / MARKS_PER_LANE:
-                merged[at] = (first, count + 1)
+                found[at] = (first, count + 1)
                 continue
-        latest[what] = len(merged)
-        merged.append((mark, 1))
-    return merged
+        latest[what] = len(found)
+        found.append((mark, 1))
+    return found

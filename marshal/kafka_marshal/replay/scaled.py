@@ -1,0 +1,343 @@
+"""Of a replay too big to draw: what is counted, and of which claims details are fetched.
+
+Counting is Spark's; the driver gets some thousands of claims in numbers, and the rows of those
+that stand out. How many of them a page then holds, `report.details` knows.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from operator import itemgetter
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as sf
+
+from kafka_marshal.replay import tables
+from kafka_marshal.replay.findings.catalogue import CATALOGUE, ERROR, WARNING
+from kafka_marshal.replay.pipeline import ClaimName, Fold
+from kafka_marshal.replay.report import scale as page
+from kafka_marshal.replay.report.data import ClaimTimeline, Severity
+from kafka_marshal.replay.rows import Row, Table
+from kafka_marshal.replay.summary import Summary
+from kafka_marshal.replay.values import (
+    KEY,
+    LANE_MAX,
+    claim_id,
+    integer,
+    lane_of,
+    name_of,
+    optional,
+    text_of,
+)
+
+INDEX_MAX: Final = 20_000
+"""So many claims are listed with their numbers."""
+WHOLE_MAX: Final = 400
+"""Of so many claims everything is fetched that a lane shows."""
+ROWS_MAX: Final = 200_000
+"""So many rows of tenures and marks are fetched, then of so many tenures alone."""
+BRIEF_MAX: Final = 200
+"""So many tenures of a lane are fetched where only tenures are."""
+FINDINGS_MAX: Final = 50
+"""So many findings of one claim are fetched, the worst first."""
+HEATS_MAX: Final = 6
+HEAT_GROUPS_MAX: Final = 20
+SEVERITIES: Final = tuple(Severity)
+
+
+def worst_first() -> Column:
+    """The severity as a number to sort findings by."""
+    severity = sf.col("severity")
+    return sf.when(severity == ERROR, 0).when(severity == WARNING, 1).otherwise(2)
+
+
+def scale(fold: Fold, summary: Summary, log_findings: Sequence[Row]) -> page.Scale:
+    """Everything that only a big replay's page says."""
+    totals = tuple(_totals(fold, log_findings))
+    counts = _counts(fold, summary)
+    return page.Scale(
+        totals=totals,
+        heats=tuple(_heats(fold, summary, log_findings)),
+        claims=tuple(counted for _, counted, _ in counts),
+        details=_details(fold, summary.rules, counts),
+        logs=_logs(fold, len(summary.rules)),
+    )
+
+
+def _totals(fold: Fold, log_findings: Sequence[Row]) -> Iterator[page.FindingTotal]:
+    columns = ("log", "rules", "code", "severity")
+    counted = fold.table(tables.FINDINGS).groupBy(*columns).count().collect()
+    for row in [*(row.asDict() for row in counted), *({**row, "count": 1} for row in log_findings)]:
+        rules, code = row.get("rules"), text_of(row["code"])
+        yield page.FindingTotal(
+            text_of(row["log"]),
+            None if rules is None else text_of(rules),
+            code,
+            Severity(text_of(row["severity"])),
+            CATALOGUE[code].property,
+            integer(row["count"]),
+        )
+
+
+def _logs(fold: Fold, rule_sets: int) -> dict[str, page.LogCounts]:
+    claims = fold.table(tables.CLAIMS).groupBy("log").count().collect()
+    parting = {
+        row["log"]: (row["divergences"], row["parting"])
+        for row in fold.table(tables.DIVERGENCES)
+        .groupBy("log")
+        .agg(sf.count("*").alias("divergences"), sf.countDistinct(*KEY).alias("parting"))
+        .collect()
+    }
+    return {
+        row["log"]: page.LogCounts(row["count"] // rule_sets, *parting.get(row["log"], (0, 0)))
+        for row in claims
+    }
+
+
+def _heats(fold: Fold, summary: Summary, log_findings: Sequence[Row]) -> Iterator[page.Heat]:
+    """Of the logs with most records: findings by code, and errors and warnings by group."""
+    spans: dict[str, tuple[int, int]] = {}
+    records: dict[str, int] = defaultdict(int)
+    for row in summary.partitions:
+        log, begin, end = text_of(row["log"]), integer(row["from_ms"]), integer(row["to_ms"])
+        before = spans.get(log, (begin, end))
+        spans[log] = (min(before[0], begin), max(before[1], end))
+        records[log] += integer(row["records"])
+    chosen = sorted(spans, key=lambda log: (-records[log], log))[:HEATS_MAX]
+    steps = {log: (spans[log][1] - spans[log][0]) // page.COLUMNS + 1 for log in chosen}
+    if not chosen:
+        return
+    lines = [(log, spans[log][0], steps[log]) for log in chosen]
+    scales = fold.spark.createDataFrame(lines, "log: string, begin_ms: bigint, step_ms: bigint")
+    column = sf.floor((sf.col("timestamp_ms") - sf.col("begin_ms")) / sf.col("step_ms"))
+    findings = (
+        fold.table(tables.FINDINGS)
+        .where(sf.col("timestamp_ms").isNotNull())
+        .join(sf.broadcast(scales), "log")
+        .withColumn("at", sf.least(sf.greatest(column, sf.lit(0)), sf.lit(page.COLUMNS - 1)))
+    )
+    by_code: dict[str, _Rows] = defaultdict(_Rows)
+    by_group: dict[str, _Rows] = defaultdict(_Rows)
+    for found in findings.groupBy("log", "code", "severity", "at").count().collect():
+        by_code[found["log"]].add(found["code"], found["severity"], found["at"], found["count"])
+    for told in log_findings:
+        log, at_ms = text_of(told["log"]), optional(told.get("timestamp_ms"))
+        if log in steps and at_ms is not None:
+            at = min(max((at_ms - spans[log][0]) // steps[log], 0), page.COLUMNS - 1)
+            by_code[log].add(text_of(told["code"]), text_of(told["severity"]), at, 1)
+    serious = findings.where(sf.col("group").isNotNull() & sf.col("severity").isin(ERROR, WARNING))
+    for found in serious.groupBy("log", "group", "severity", "at").count().collect():
+        by_group[found["log"]].add(found["group"], found["severity"], found["at"], found["count"])
+    for log in chosen:
+        groups = by_group[log].by_total()
+        yield page.Heat(
+            log,
+            spans[log][0],
+            steps[log],
+            by_code[log].by_severity(),
+            groups[:HEAT_GROUPS_MAX],
+            max(0, len(groups) - HEAT_GROUPS_MAX),
+        )
+
+
+class _Rows:
+    """The rows of a heat, as they are counted."""
+
+    def __init__(self) -> None:
+        self._counts: dict[str, dict[int, int]] = defaultdict(lambda: defaultdict(int))
+        self._worst: dict[str, int] = {}
+
+    def add(self, name: str, severity: str, at: int, count: int) -> None:
+        self._counts[name][at] += count
+        rank = SEVERITIES.index(Severity(severity))
+        self._worst[name] = min(rank, self._worst.get(name, rank))
+
+    def _rows(self) -> list[page.HeatRow]:
+        return [
+            page.HeatRow(name, SEVERITIES[self._worst[name]], dict(counts))
+            for name, counts in self._counts.items()
+        ]
+
+    def by_severity(self) -> tuple[page.HeatRow, ...]:
+        order = list(CATALOGUE)
+        rows = self._rows()
+        rows.sort(key=lambda row: (SEVERITIES.index(row.severity), order.index(row.name)))
+        return tuple(rows)
+
+    def by_total(self) -> tuple[page.HeatRow, ...]:
+        return tuple(sorted(self._rows(), key=lambda row: (-row.total, row.name)))
+
+
+def _counted(fold: Fold, summary: Summary) -> DataFrame:
+    """One row per claim."""
+    ends: dict[str, int] = {}
+    for row in summary.partitions:
+        log, end = text_of(row["log"]), integer(row["to_ms"])
+        ends[log] = max(end, ends.get(log, end))
+    until = fold.spark.createDataFrame(list(ends.items()), "log: string, end_ms: bigint")
+    next_ms = sf.lead("from_ms").over(Window.partitionBy(*KEY, "rules").orderBy("from_offset"))
+    unowned = sf.greatest(
+        sf.coalesce(next_ms, sf.col("end_ms")) - sf.col("to_ms"), sf.lit(0).cast("bigint")
+    )
+    tenures = (
+        fold.table(tables.TENURES)
+        .join(sf.broadcast(until), "log")
+        .withColumn("unowned_ms", sf.coalesce(unowned, sf.lit(0)))
+        .groupBy(*KEY, "rules")
+        .agg(
+            sf.count("*").alias("tenures"),
+            sf.sum((sf.col("began") == "took_over").cast("bigint")).alias("takeovers"),
+            sf.sum("unowned_ms").alias("unowned_ms"),
+        )
+        .groupBy(*KEY)
+        .agg(*(sf.max(name).alias(name) for name in ("tenures", "takeovers", "unowned_ms")))
+    )
+    severity = sf.col("severity")
+    findings = (
+        fold.table(tables.FINDINGS)
+        .where(sf.col("topic").isNotNull() & sf.col("topic_partition").isNotNull())
+        .groupBy(*KEY)
+        .agg(
+            sf.sum((severity == ERROR).cast("bigint")).alias("errors"),
+            sf.sum((severity == WARNING).cast("bigint")).alias("warnings"),
+            sf.count("*").alias("findings"),
+        )
+    )
+    marks = fold.table(tables.MARKS).groupBy(*KEY).agg(sf.count("*").alias("marks"))
+    claims = fold.table(tables.CLAIMS).groupBy(*KEY).agg(sf.max("records").alias("records"))
+    for other in (tenures, findings, marks):
+        claims = claims.join(other, list(KEY), "left")
+    return claims.na.fill(0)
+
+
+_Counted = tuple[ClaimName, page.ClaimCounts, int]
+"""A claim's name, its numbers, and how many rows its lanes have."""
+
+
+def _counts(fold: Fold, summary: Summary) -> list[_Counted]:
+    """The claims that stand out, at most `INDEX_MAX`, by whichever measure ranks one highest."""
+    counted = _counted(fold, summary)
+    measures = ("errors", "takeovers", "unowned_ms")
+    orders = [[sf.desc(name), sf.desc("warnings"), *map(sf.col, KEY)] for name in measures]
+    if fold.counts["claims"] // len(summary.rules) <= INDEX_MAX:
+        found = [row.asDict() for row in counted.collect()]
+    else:
+        counted = counted.persist()
+        each = {
+            name_of(row.asDict()): row.asDict()
+            for order in orders
+            for row in counted.orderBy(*order).limit(INDEX_MAX // len(orders)).collect()
+        }
+        counted.unpersist()
+        found = list(each.values())
+    found.sort(key=lambda row: tuple(map(str, name_of(row))))
+    best = [len(found)] * len(found)
+    for measure in measures:
+        order = sorted(
+            range(len(found)), key=lambda n: (-found[n][measure], -found[n]["warnings"], n)
+        )
+        for rank, n in enumerate(order):
+            if found[n][measure] or (measure == "errors" and found[n]["warnings"]):
+                best[n] = min(best[n], rank)
+    ranked = [found[n] for n in sorted(range(len(found)), key=lambda n: (best[n], n))]
+    return [(name_of(row), _of_claim(row), row["tenures"] + row["marks"]) for row in ranked]
+
+
+def _of_claim(row: Row) -> page.ClaimCounts:
+    numbers = ("records", "errors", "warnings", "findings", "tenures", "takeovers", "unowned_ms")
+    return page.ClaimCounts(claim_id(name_of(row)), *(integer(row[name]) for name in numbers))
+
+
+def _details(
+    fold: Fold, rules: Sequence[str], counts: Sequence[_Counted]
+) -> dict[int, page.ClaimDetail]:
+    """The first claims with everything, the next with tenures only, within bounds."""
+    whole, brief, rows = 0, 0, 0
+    for _, _, of_lanes in counts[:WHOLE_MAX]:
+        rows += min(of_lanes, 2 * len(rules) * LANE_MAX)
+        if rows > ROWS_MAX and whole:
+            break
+        whole += 1
+    rows = 0
+    for _, counted, _ in counts[whole:]:
+        rows += len(rules) * min(counted.tenures, BRIEF_MAX)
+        if rows > ROWS_MAX:
+            break
+        brief += 1
+    found = [
+        *_fetched(fold, rules, counts[:whole], LANE_MAX),
+        *_fetched(fold, rules, counts[whole : whole + brief], BRIEF_MAX, tenures_only=True),
+    ]
+    return dict(enumerate(found))
+
+
+def _fetched(
+    fold: Fold,
+    rules: Sequence[str],
+    counts: Sequence[_Counted],
+    lane_max: int,
+    tenures_only: bool = False,
+) -> Iterable[page.ClaimDetail]:
+    if not counts:
+        return
+    names = [name for name, _, _ in counts]
+    schema = "log: string, coordinating_partition: bigint, group: string, topic: string, "
+    chosen = fold.spark.createDataFrame(names, schema + "topic_partition: bigint")
+
+    def of_claims(table: Table, limit: int, *order: Column) -> dict[ClaimName, list[Row]]:
+        place = Window.partitionBy(*KEY, "rules").orderBy(*order)
+        rows = (
+            fold.table(table)
+            .join(sf.broadcast(chosen), list(KEY), "left_semi")
+            .withColumn("_place", sf.row_number().over(place))
+            .where(sf.col("_place") <= limit)
+            .drop("records")
+        )
+        grouped: dict[ClaimName, list[Row]] = defaultdict(list)
+        for row in sorted((row.asDict() for row in rows.collect()), key=itemgetter("_place")):
+            grouped[name_of(row)].append(row)
+        return grouped
+
+    tenures = of_claims(tables.TENURES, lane_max, sf.col("from_offset"))
+    marks = {} if tenures_only else of_claims(tables.MARKS, lane_max, sf.col("offset"))
+    lanes = {} if tenures_only else of_claims(tables.LANES, 1, sf.col("log"))
+    findings = of_claims(tables.FINDINGS, FINDINGS_MAX, worst_first(), sf.col("offset"))
+    for name, counted, _ in counts:
+        by_table = {"tenures": tenures, "marks": marks, "lanes": lanes}
+        drawn = tuple(
+            lane_of(
+                rule_set,
+                {
+                    table: [r for r in rows.get(name, ()) if r["rules"] == rule_set]
+                    for table, rows in by_table.items()
+                },
+            )
+            for rule_set in rules
+        )
+        told = tuple(sorted(map(_finding, findings.get(name, ())), key=_worst_finding_first))
+        cut = (
+            len(told) < counted.findings
+            or max(len(lane.tenures) for lane in drawn) < counted.tenures
+            or any(len(lane.marks) == lane_max for lane in drawn)
+        )
+        yield page.ClaimDetail(
+            ClaimTimeline(counted.claim, drawn, counted.records), told, tenures_only, cut
+        )
+
+
+def _worst_finding_first(finding: page.ClaimFinding) -> tuple[int, int]:
+    return (SEVERITIES.index(finding.severity), -1 if finding.offset is None else finding.offset)
+
+
+def _finding(row: Row) -> page.ClaimFinding:
+    rules = row["rules"]
+    return page.ClaimFinding(
+        None if rules is None else text_of(rules),
+        text_of(row["code"]),
+        Severity(text_of(row["severity"])),
+        optional(row["offset"]),
+        optional(row["timestamp_ms"]),
+        text_of(row["sentence"]),
+    )
