@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -113,6 +114,14 @@ def replay(
             metavar="FILE", show_default=False, help="Write the findings as JUnit XML too."
         ),
     ] = None,
+    perfetto: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            show_default=False,
+            help="Write tenures and findings as a trace for ui.perfetto.dev too; .gz is packed.",
+        ),
+    ] = None,
     what_if: Annotated[
         list[str] | None,
         typer.Option(
@@ -122,6 +131,21 @@ def replay(
             "heartbeat_interval=30s, rules=original, pause_max=1h.",
         ),
     ] = None,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            show_default=False,
+            help="Go on from where the last run with this folder ended, and tell of all its runs; "
+            "the sources are one log then.",
+        ),
+    ] = None,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", help="Print nothing but errors; the exit code says enough.")
+    ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print summary.json, and nothing else.")
+    ] = False,
 ) -> None:
     """Replay recorded logs on Spark: who owned what, and what went wrong.
 
@@ -145,9 +169,17 @@ def replay(
     logging.getLogger().addHandler(logging.NullHandler())
     with (
         one_sentence(UnreadableSource, ReplayError, JavaNotFoundError),
-        errors.status("reading") as status,
+        _progress(quiet=quiet or as_json) as bar,
         ExitStack() as scratch,
     ):
+        task = bar.add_task("reading", total=None)
+
+        def next_step(words: str) -> None:
+            bar.reset(task, description=words, total=None)
+
+        def tasks(done: int, of: int) -> None:
+            bar.update(task, completed=done, total=of)
+
         change = Change.parsed(what_if) if what_if else None
         if bootstrap is not None:
             sources = [*(sources or ()), f"kafka://{bootstrap}/{topic or '__marshal'}"]
@@ -159,7 +191,7 @@ def replay(
         if live:
             refuse_existing(out)  # before minutes of reading
         dumped = [
-            _dumped(source, scratch, begin, end, properties, options, status.update)
+            _dumped(source, scratch, begin, end, properties, options, next_step)
             if source in live
             else source
             for source in sources
@@ -175,14 +207,33 @@ def replay(
             one_log=one_log,
             source_format=source_format,
             topic=topic,
-            exports=Exports(sarif, junit),
+            exports=Exports(sarif, junit, perfetto),
             what_if=change,
-            on_progress=status.update,
+            checkpoint=checkpoint,
+            on_progress=next_step,
+            on_tasks=tasks if bar.live.is_started else None,
         )
-    _show(summary)
-    if summary.what_if is not None:
-        show_difference(summary.what_if)
+    if as_json:
+        typer.echo(summary.json(), nl=False)
+    elif not quiet:
+        _show(summary)
+        if summary.what_if is not None:
+            show_difference(summary.what_if)
     raise typer.Exit(FOUND_SOMETHING if summary.found_something else FINE)
+
+
+def _progress(*, quiet: bool) -> Progress:
+    """A bar on standard error, if somebody looks at it; it is gone when the work is done."""
+    return Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}", markup=False),
+        BarColumn(bar_width=30),
+        TextColumn("{task.percentage:>3.0f}%"),
+        TimeElapsedColumn(),
+        console=errors,
+        transient=True,
+        disable=quiet or not errors.is_terminal,
+    )
 
 
 def _dumped(

@@ -10,6 +10,7 @@ and `reading` say what a record is; `pipeline` is the Spark job; `output` moves 
 
 from kafka_marshal.capture import UnreadableSource
 from kafka_marshal.java import JavaNotFoundError
+from kafka_marshal.replay.checkpoint import CheckpointRefused
 from kafka_marshal.replay.errors import InvalidOption, OutputExists, ReplayError, SparkFailed
 from kafka_marshal.replay.exports import Exports
 from kafka_marshal.replay.run import RULES, run
@@ -19,6 +20,7 @@ from kafka_marshal.replay.whatif import Change, WhatIf
 __all__ = [
     "RULES",
     "Change",
+    "CheckpointRefused",
     "Exports",
     "FindingCount",
     "InvalidOption",

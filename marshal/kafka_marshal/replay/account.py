@@ -187,6 +187,17 @@ class Account:
             },
         )
 
+    def forked(self, raw: RawRecord) -> None:
+        """Note that the input holds another record where this account folded one long ago."""
+        self._inputs.forked(raw)
+
+    def settle(self) -> None:
+        """The input is over, but not the log: what follows may be fed or taken, as it comes."""
+        self._take_waiting(None)
+        known = [ms for ms in (self._clock_ms, self._chunk_ms) if ms is not None]
+        if known:
+            self._clock_ms = self._chunk_ms = max(known)
+
     def close(self) -> None:
         """The log is over."""
         self._take_waiting(None)

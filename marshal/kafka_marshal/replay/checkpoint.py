@@ -129,7 +129,7 @@ class Checkpoint:
         name = f"partition-{partition}.{self._generation + 1}"
         with (self.folder / name).open("wb") as file:
             file.write(state)
-            _to_disk(file)
+            to_disk(file)
         self._files[partition] = {
             "file": name,
             "next_offset": next_offset,
@@ -148,7 +148,7 @@ class Checkpoint:
         desk = self.folder / f".{MANIFEST}"
         with desk.open("w") as file:
             json.dump(manifest, file, indent=1)
-            _to_disk(file)
+            to_disk(file)
         desk.replace(self.folder / MANIFEST)
         _folder_to_disk(self.folder)
         self._sweep()
@@ -188,18 +188,25 @@ class Checkpoint:
             raise self._damaged(str(file["file"])) from None
         if hashlib.sha256(state).hexdigest() != file["sha256"]:
             raise self._damaged(str(file["file"]))
-        try:
-            account = _Unpickler(io.BytesIO(state)).load()
-        except (pickle.UnpicklingError, AttributeError, TypeError, ImportError) as error:
-            raise CheckpointRefused(
-                f"{self.folder}: {file['file']} is not a state of this version: {error}"
-            ) from None
+        account = thawed(state, f"{self.folder}: {file['file']}")
         if not isinstance(account, Account):
             raise self._damaged(str(file["file"]))
         return account
 
     def _damaged(self, name: str) -> CheckpointRefused:
         return CheckpointRefused(f"{self.folder}: {name} is damaged: begin anew in another folder")
+
+
+def thawed(state: bytes, place: str) -> Any:
+    """What was pickled, if it is what accounts are made of.
+
+    Raises:
+        CheckpointRefused: it is not; the message begins with `place`.
+    """
+    try:
+        return _Unpickler(io.BytesIO(state)).load()
+    except (pickle.UnpicklingError, AttributeError, TypeError, ImportError, EOFError) as error:
+        raise CheckpointRefused(f"{place} is not a state of this version: {error}") from None
 
 
 def package_version() -> str:
@@ -214,7 +221,8 @@ def _said(value: object) -> str:
     return "nothing" if value is None else json.dumps(value)
 
 
-def _to_disk(file: IO[Any]) -> None:
+def to_disk(file: IO[Any]) -> None:
+    """What was written to it survives a power cut."""
     file.flush()
     os.fsync(file.fileno())
 

@@ -9,8 +9,8 @@ history. `Account` folds all three. This room knows Arrow, and neither Spark nor
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from typing import Any, Final
+from collections.abc import Callable, Iterator
+from typing import Any, Final, TypeAlias
 
 import attrs
 import numpy as np
@@ -51,6 +51,8 @@ COLLAPSED_SPARK_SCHEMA: Final = (
     f"said_before: bigint, first_move: bigint, first_position: bigint, last_move: bigint>, "
     f"facts: string"
 )
+Read: TypeAlias = Callable[[int, Chunk], Iterator[pa.RecordBatch]]
+"""What reads a chunk, given its number."""
 _BUCKET_BITS: Final = 40
 _HALF: Final = 1 << (_BUCKET_BITS - 1)
 
@@ -294,8 +296,9 @@ def items_of(batch: pa.RecordBatch) -> Iterator[tuple[str, int, Item]]:
 class Expander:
     """Reads chunks again, for the records of runs that did not go on as most do."""
 
-    def __init__(self, chunks: tuple[Chunk, ...]) -> None:
+    def __init__(self, chunks: tuple[Chunk, ...], read: Read = read_chunk) -> None:
         self._chunks = chunks
+        self._read = read
         self._kept: dict[int, pa.Table] = {}
 
     def records(self, run: Run) -> list[Single]:
@@ -307,7 +310,7 @@ class Expander:
         table = self._kept.get(run.chunk)
         if table is None:
             self._kept.clear()  # one at a time: runs of one chunk come together
-            table = pa.Table.from_batches(read_chunk(run.chunk, self._chunks[run.chunk]))
+            table = pa.Table.from_batches(self._read(run.chunk, self._chunks[run.chunk]))
             self._kept[run.chunk] = table
         here = np.flatnonzero(table.column("partition").to_numpy() == run.last.partition)
         offsets = table.column("offset").to_numpy()[here]

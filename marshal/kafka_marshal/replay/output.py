@@ -37,6 +37,9 @@ def placed(out: Path) -> Iterator[Path]:
         beside.chmod(0o777 & ~umask())  # mkdtemp made it for us alone
         refuse_existing(out)
         beside.rename(out)
+    except OSError as error:  # a full disk, for example
+        place = error.filename or out
+        raise ReplayError(f"{place}: cannot be written: {error.strerror or error}") from None
     finally:
         shutil.rmtree(beside, ignore_errors=True)
 

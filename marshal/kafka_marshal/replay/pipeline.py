@@ -35,6 +35,7 @@ from kafka_marshal.replay.sources import Chunk
 from kafka_marshal.replay.tables import BY_NAME, FINDINGS, FOLDED, PARTITIONS
 
 ROWS_PER_FILE: Final = 2_000_000
+TASKS_PER_CORE: Final = 8
 _CLAIM_NAME: Final = {
     "log": "string",
     "coordinating_partition": "bigint",
@@ -47,7 +48,7 @@ ClaimName: TypeAlias = tuple[object, ...]
 
 _UNREADABLE: Final = re.compile(r"UnreadableSource: (.+)")
 _OVERLAP: Final = re.compile(r"SourcesOverlap: (.+)")
-_FOLDED_SCHEMA: Final = ", ".join(f"{t.name}: struct<{t.spark_schema}>" for t in FOLDED)
+FOLDED_SCHEMA: Final = ", ".join(f"{t.name}: struct<{t.spark_schema}>" for t in FOLDED)
 _FOLDED_ARROW: Final = pa.schema([(table.name, table.arrow_type) for table in FOLDED])
 
 
@@ -111,24 +112,27 @@ def _folded(
                 if account is None or place != Place(log, partition):
                     if account is not None:
                         account.close()
-                        yield from _batches(account.drain())
+                        yield from row_batches(account.drain())
                     place = Place(log, partition)
                     account = Account(place, judging)
                 take(account, taken)
             if account is not None:
-                yield from _batches(account.drain())
+                yield from row_batches(account.drain())
         if account is not None:
             account.close()
-            yield from _batches(account.drain())
+            yield from row_batches(account.drain())
 
+    # So many that keys spread evenly, and told by number: what was collapsed is so small that Spark
+    # would otherwise fold all of it in one task.
+    tasks = TASKS_PER_CORE * found.sparkSession.sparkContext.defaultParallelism
     return (
-        found.repartition("log", "partition")
+        found.repartition(tasks, "log", "partition")
         .sortWithinPartitions("log", "partition", "offset", "input_order")
-        .mapInArrow(fold, _FOLDED_SCHEMA)
+        .mapInArrow(fold, FOLDED_SCHEMA)
     )
 
 
-def _batches(rows: Mapping[str, list[Row]]) -> Iterator[pa.RecordBatch]:
+def row_batches(rows: Mapping[str, list[Row]]) -> Iterator[pa.RecordBatch]:
     """One batch per table: its column holds the rows, every other column is null."""
     for name, of_table in rows.items():
         columns = [

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,12 +21,14 @@ from kafka_marshal.replay.findings.senders import SenderClock, clock_findings, m
 from kafka_marshal.replay.output import placed, refuse_existing
 from kafka_marshal.replay.pipeline import Fold, run_fold, told_plainly
 from kafka_marshal.replay.present import report_data
+from kafka_marshal.replay.progress import tasks_told
 from kafka_marshal.replay.report import render
+from kafka_marshal.replay.resume import OpenLog, Went, open_log, run_resumed
 from kafka_marshal.replay.rows import Row
 from kafka_marshal.replay.session import local_session
-from kafka_marshal.replay.sources import Found, find
+from kafka_marshal.replay.sources import Chunk, Found, find
 from kafka_marshal.replay.summary import Summary, count_findings
-from kafka_marshal.replay.tables import FINDINGS, GROUPS, PARTITIONS, PUBLISHED, SENDERS
+from kafka_marshal.replay.tables import FINDINGS, GROUPS, PARTITIONS, PUBLISHED, SENDERS, TENURES
 from kafka_marshal.replay.whatif import Change, compared
 from kafka_marshal.replay.words import times
 
@@ -51,8 +53,10 @@ def run(
     named: Sequence[str] | None = None,
     exports: Exports = NO_EXPORTS,
     what_if: Change | None = None,
+    checkpoint: Path | None = None,
     spark: SparkSession | None = None,
     on_progress: Callable[[str], None] | None = None,
+    on_tasks: Callable[[int, int], None] | None = None,
 ) -> Summary:
     """Replay recorded logs and write what happened into the new folder `out`.
 
@@ -71,15 +75,22 @@ def run(
             live topic was put into files that do not stay.
         exports: files that the findings go to besides, for other tools.
         what_if: another setting to replay the same log under, and to compare with.
+        checkpoint: the folder of one open log: what earlier runs folded is not read again, and
+            `out` tells of all of them. The sources are one log then. All executors see the folder.
         spark: a session to use; None: a local one, stopped at the end.
         on_progress: is told in a few words what happens next.
+        on_tasks: is told now and then how many tasks of Spark's present stages are done, of how
+            many; from another thread.
 
     Raises:
         UnreadableSource: a source is missing, empty or damaged; names the file and the place.
         OutputExists: `out` is there already; it is left whole.
         InvalidOption: an option's value makes no sense.
+        CheckpointRefused: `checkpoint` cannot be gone on with.
         JavaNotFoundError: there is no Java for Spark.
-        ReplayError: anything else that kept it from running. In every case `out` is not made.
+        ReplayError: anything else that kept it from running. In every case `out` is not made. The
+            checkpoint is as it was, unless only the last step failed, the move of what is written
+            to `out`: then the same run again makes the same `out`.
     """
     progress = on_progress or (lambda _: None)
     out = Path(out)
@@ -87,20 +98,25 @@ def run(
     refuse_existing(out)
     exports.check(out)
     otherwise = None if what_if is None else what_if.of(judging)
-    for source in map(Path, sources):
-        if source.is_dir() and out.resolve().is_relative_to(source.resolve()):
-            raise InvalidOption(f"--out {out} lies within the source {source}: put it elsewhere")
+    _check_places(sources, out, checkpoint)
+    if checkpoint is not None and otherwise is not None:
+        raise InvalidOption(
+            "--what-if needs the whole log, and with --checkpoint only what is new is read: leave "
+            "one of them out"
+        )
     found = find(
         [str(source) for source in sources],
-        one_log=one_log,
+        one_log=one_log or checkpoint is not None,
         source_format=source_format,
         topic=topic,
     )
     progress("starting Spark")
     with (
+        _taken(checkpoint, judging, topic) as log,
         placed(out) as folder,
         local_session() if spark is None else nullcontext(spark) as session,
-        run_fold(session, found.chunks, judging, progress) as fold,
+        tasks_told(session, on_tasks),
+        _folded(session, found.chunks, judging, log, progress) as (fold, went, commit),
         told_plainly(),
     ):
         counted = fold.collect(PARTITIONS, SENDERS, GROUPS)
@@ -118,6 +134,7 @@ def run(
             counted,
             clocks,
             of_logs,
+            went,
         )
         if otherwise is not None:
             progress("replaying once more, under the other setting")
@@ -133,9 +150,66 @@ def run(
         html = render(report_data(fold, summary, of_logs, title))
         (folder / "report.html").write_text(html, encoding="utf-8")
         findings = itertools.chain(of_logs, fold.each(FINDINGS) if exports.any else ())
-        with exports.written(findings, summary.logs, summary.rules, summary.version):
+        tenures = fold.each(TENURES) if exports.perfetto is not None else ()
+        with exports.written(findings, summary.logs, summary.rules, summary.version, tenures):
             pass
+        # The next run goes on from here. What is killed before it changed nothing; what is killed
+        # after it has no `out` yet, and makes the same one when it is run again.
+        commit()
     return summary
+
+
+@contextmanager
+def _taken(folder: Path | None, judging: Judging, topic: str | None) -> Iterator[OpenLog | None]:
+    """The checkpoint, if there is one, held while the run lasts."""
+    if folder is None:
+        yield None
+    else:
+        with open_log(folder, _options(judging, topic)) as log:
+            yield log
+
+
+@contextmanager
+def _folded(
+    spark: SparkSession,
+    chunks: tuple[Chunk, ...],
+    judging: Judging,
+    log: OpenLog | None,
+    on_progress: Callable[[str], None],
+) -> Iterator[tuple[Fold, Went | None, Callable[[], None]]]:
+    """The whole account, and what puts it aside."""
+    if log is None:
+        with run_fold(spark, chunks, judging, on_progress) as fold:
+            yield fold, None, lambda: None
+    else:
+        with run_resumed(spark, chunks, judging, log, on_progress) as resumed:
+            yield resumed
+
+
+def _options(judging: Judging, topic: str | None) -> dict[str, object]:
+    """What a checkpoint must have been made with."""
+    return {
+        "rules": [rule_set.value for rule_set in judging.rule_sets],
+        "heartbeat_interval_ms": judging.heartbeat_interval_ms,
+        "pause_max_ms": judging.pause_max_ms,
+        "coordination_partitions": judging.coordination_partitions,
+        "topic": topic,
+    }
+
+
+def _check_places(sources: Sequence[str], out: Path, checkpoint: Path | None) -> None:
+    """What is written does not lie in what is read."""
+    written = {"--out": out} if checkpoint is None else {"--out": out, "--checkpoint": checkpoint}
+    for option, path in written.items():
+        for source in map(Path, sources):
+            if source.is_dir() and path.resolve().is_relative_to(source.resolve()):
+                raise InvalidOption(
+                    f"{option} {path} lies within the source {source}: put it elsewhere"
+                )
+    if checkpoint is not None:
+        inside, outside = checkpoint.resolve(), out.resolve()
+        if inside.is_relative_to(outside) or outside.is_relative_to(inside):
+            raise InvalidOption(f"--checkpoint {checkpoint} and --out {out} lie in each other")
 
 
 def _of_logs(
@@ -182,6 +256,7 @@ def _summary(
     collected: dict[str, list[Row]],
     clocks: list[SenderClock],
     of_logs: list[Row],
+    went: Went | None,
 ) -> Summary:
     partitions = collected[PARTITIONS.name]
     counted = [
@@ -210,9 +285,25 @@ def _summary(
         groups=tuple(collected[GROUPS.name]),
         senders=tuple(clocks),
         partitions=tuple(partitions),
-        caveats=tuple(_caveats(partitions, found, counted)),
+        caveats=(*_caveats(partitions, found, counted), *(_of_run(went) if went else ())),
         version=_version(),
+        checkpoint=None
+        if went is None
+        else {"run": went.run, "folded": went.folded, "skipped": went.skipped},
     )
+
+
+def _of_run(went: Went) -> Iterator[str]:
+    """What limits belief in a run that went on from another."""
+    if went.skipped:
+        partitions = ", ".join(str(head.partition) for head in went.heads if head.skipped)
+        yield (
+            f"{times(went.skipped, 'record')} of the input lie below the offset where the "
+            f"checkpoint goes on (coordinating partition {partitions}): earlier runs folded those "
+            f"offsets, so they were passed over, and only the last of a partition was compared."
+        )
+    if went.run > 1:
+        yield "The tables tell of all runs of the checkpoint, not of this one's sources alone."
 
 
 def _caveats(partitions: list[Row], found: Found, counted: list[Row]) -> list[str]:

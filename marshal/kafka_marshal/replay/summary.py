@@ -60,6 +60,8 @@ class Summary:
     version: str
     what_if: WhatIf | None = None
     """What another setting makes of the same log, if that was asked."""
+    checkpoint: Mapping[str, int] | None = None
+    """Of a run that goes on: the how many-th it is, records it folded, records it passed over."""
 
     @property
     def errors(self) -> int:
@@ -93,6 +95,7 @@ class Summary:
             "groups": [dict(group) for group in self.groups],
             "senders": [attrs.asdict(sender) for sender in self.senders],
             "caveats": list(self.caveats),
+            "checkpoint": None if self.checkpoint is None else dict(self.checkpoint),
             "what_if": None if self.what_if is None else self.what_if.json(),
         }
         return json.dumps(value, indent=1, ensure_ascii=True) + "\n"

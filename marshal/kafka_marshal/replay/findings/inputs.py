@@ -44,22 +44,27 @@ class Inputs:
 
     def observe(self, raw: RawRecord) -> None:
         """Count one record; they come in offset order."""
-        self._records += 1
         self._types[raw.timestamp_type] += 1
         last = self._last
-        if last is None:
+        if not self._records:
             self._first_offset = raw.offset
             self._from_ms = self._to_ms = raw.timestamp_ms
-        else:
-            self._from_ms = min(self._from_ms, raw.timestamp_ms)
-            self._to_ms = max(self._to_ms, raw.timestamp_ms)
-            if raw.offset == last.offset:
-                self._twice(raw, last)
-                return
-            if raw.offset > last.offset + 1:
-                self._gap(last.offset + 1, raw.offset - 1)
+        self._records += 1
+        self._from_ms = min(self._from_ms, raw.timestamp_ms)
+        self._to_ms = max(self._to_ms, raw.timestamp_ms)
+        if last is not None and raw.offset == last.offset:
+            self._twice(raw, last)
+            return
+        if self._records > 1 and raw.offset > self._last_offset + 1:
+            self._gap(self._last_offset + 1, raw.offset - 1)
         self._last = raw
         self._last_offset = raw.offset
+
+    def forked(self, raw: RawRecord) -> None:
+        """Note a record at an offset where an earlier run folded another one."""
+        self._other_count += 1
+        if len(self._other) < LISTED_MAX:
+            self._other.append(raw)
 
     def facts(self, facts: Facts) -> None:
         """Count a whole chunk of which nothing else is counted one by one.
@@ -104,9 +109,7 @@ class Inputs:
             if len(self._same) < LISTED_MAX:
                 self._same.append(raw)
         else:
-            self._other_count += 1
-            if len(self._other) < LISTED_MAX:
-                self._other.append(raw)
+            self.forked(raw)
 
     def malformed(self, raw: RawRecord) -> None:
         """The value is no message."""
@@ -154,7 +157,8 @@ class Inputs:
                 f"{times(self._missing, 'offset')} {'is' if self._missing == 1 else 'are'} missing "
                 f"inside the log, in {times(self._gaps_count, 'gap')}: "
                 f"{_listed(spans, self._gaps_count)}. Transactions and control records leave such "
-                f"gaps.",
+                f"gaps. If records were lost there, who won or released a claim in them is not "
+                f"known, and a record of such an owner may be refused here although it was not.",
                 self._gaps_count,
                 offset=self._gaps[0][0],
             )
@@ -269,7 +273,9 @@ def log_findings(partitions: Iterable[Row]) -> Iterator[Row]:
                     "head_missing",
                     f"The log does not begin at offset 0 (coordinating partition {shown}): whoever "
                     f"won a claim before that is not known, and a record of such an owner may be "
-                    f"refused here although it was not.",
+                    f"refused here although it was not. An owner is certain from a ReleaseGroup on "
+                    f"or from its first record that says it saw the log so far (marshal-seen and "
+                    f"marshal-clock), if nothing since then may have won.",
                     len(headless),
                 ),
                 "log": log,

@@ -1,0 +1,353 @@
+"""A replay that goes on where the last one ended: one open log, folded run by run.
+
+The folder holds, of every run, the rows that nothing can change any more, and of the latest run
+that met it, the state of every coordinating partition. What a replay shows is both: the rows of all
+runs, and what each state says if the log ends now. `Checkpoint`'s one file says which belong
+together, and replacing it is the commit. Executors write only into the folder of their run, whose
+name no other run has, so a task that outlived its driver harms nobody.
+"""
+
+from __future__ import annotations
+
+import shutil
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any, Final, cast
+
+import attrs
+import numpy as np
+import pyarrow as pa
+from attrs import frozen
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
+from pyspark.storagelevel import StorageLevel
+
+from kafka_marshal.capture import TimestampType, UnreadableSource
+from kafka_marshal.replay.account import Judging
+from kafka_marshal.replay.checkpoint import Checkpoint
+from kafka_marshal.replay.collapse import (
+    COLLAPSED_SCHEMA,
+    COLLAPSED_SPARK_SCHEMA,
+    Expander,
+    items_of,
+    rows_of,
+)
+from kafka_marshal.replay.errors import ReplayError, SourcesOverlap
+from kafka_marshal.replay.pipeline import FOLDED_SCHEMA, Fold, row_batches, told_plainly
+from kafka_marshal.replay.reading import ARROW_SCHEMA, SPARK_SCHEMA, read_chunk, records_of
+from kafka_marshal.replay.sources import Chunk
+from kafka_marshal.replay.standing import SUFFIX, Head, Standing, read_head, take_up
+from kafka_marshal.replay.stretch import Single
+from kafka_marshal.replay.tables import FOLDED, PARTITIONS
+
+ROWS: Final = "rows"
+STATES: Final = "states"
+_SKIPPED: Final = -2
+"""The `input_order` of a row that only counts what its chunk holds of offsets folded before."""
+
+
+@frozen
+class Went:
+    """What one run did to a checkpoint."""
+
+    run: int
+    """The how many-th it is."""
+    heads: tuple[Head, ...]
+    """Of the coordinating partitions that its input held."""
+
+    @property
+    def folded(self) -> int:
+        """Records that no run had folded before."""
+        return sum(head.folded for head in self.heads)
+
+    @property
+    def skipped(self) -> int:
+        """Records that lie below the offset to go on from."""
+        return sum(head.skipped for head in self.heads)
+
+
+class OpenLog:
+    """A checkpoint folder of replays, held by this process."""
+
+    def __init__(self, folder: Path, checkpoint: Checkpoint) -> None:
+        resumed = checkpoint.load()
+        self._beside: Mapping[str, Any] = resumed.beside if resumed else {}
+        self._checkpoint = checkpoint
+        self._committing = False
+        self.folder = folder.resolve()
+        runs, states = self._beside.get("runs", []), self._beside.get("states", {})
+        self.runs: tuple[str, ...] = tuple(runs)
+        """The folders of all runs that were committed, the first first."""
+        self.states: dict[int, Path] = {
+            int(partition): self.folder / run / STATES / f"{partition}{SUFFIX}"
+            for partition, run in states.items()
+        }
+        """The state of every coordinating partition."""
+        self.heads = {partition: read_head(path) for partition, path in self.states.items()}
+        self.sweep()
+
+    def begun(self) -> Path:
+        """A folder for a run, which counts for nothing before `commit`."""
+        folder = self.folder / f"run-{len(self.runs) + 1:05}-{uuid.uuid4().hex[:8]}"
+        (folder / STATES).mkdir(parents=True)
+        return folder
+
+    def commit(self, run: Path) -> None:
+        """From now on the next run goes on from here."""
+        states = dict(self.states)
+        for path in (run / STATES).glob(f"*{SUFFIX}"):
+            states[int(path.stem)] = path
+        runs = (*self.runs, run.name)
+        named = {str(p): path.parent.parent.name for p, path in sorted(states.items())}
+        self._committing = True  # if it breaks, only the file knows what counts
+        self._checkpoint.commit({"runs": list(runs), "states": named})
+        self._committing = False
+        self.runs, self.states = runs, states
+
+    def sweep(self) -> None:
+        """Remove what no commit speaks of: runs that broke, states that others took the place of.
+
+        Not while anything may still be computed from it.
+        """
+        if self._committing:
+            return
+        for run in self.folder.glob("run-*"):
+            if run.name not in self.runs:
+                shutil.rmtree(run, ignore_errors=True)
+                continue
+            for path in (run / STATES).glob("*"):
+                if path not in self.states.values():
+                    path.unlink(missing_ok=True)
+
+
+@contextmanager
+def open_log(folder: Path, options: Mapping[str, Any]) -> Iterator[OpenLog]:
+    """Take a folder, or make it.
+
+    Raises:
+        CheckpointRefused: it was made with other options or by another version, it is damaged, or
+            somebody else holds it.
+    """
+    with closing(Checkpoint(folder, {"command": "replay", **options})) as checkpoint:
+        try:
+            yield OpenLog(folder, checkpoint)
+        except OSError as error:
+            place = error.filename or folder
+            raise ReplayError(f"{place}: cannot write there: {error.strerror or error}") from None
+
+
+# --- on executors ---------------------------------------------------------------------------------
+
+
+class _Reader:
+    """Reads chunks from where earlier runs ended."""
+
+    def __init__(self, chunks: tuple[Chunk, ...], next_offsets: Mapping[int, int]) -> None:
+        self._chunks = chunks
+        self._next_offsets = dict(next_offsets)
+
+    def new(self, number: int, chunk: Chunk) -> Iterator[pa.RecordBatch]:
+        """The records that no run has folded."""
+        for batch in read_chunk(number, chunk):
+            below, _ = self._below(batch)
+            yield batch.filter(pa.array(~below)) if below.any() else batch
+
+    def chunk(self, number: int) -> tuple[list[pa.RecordBatch], list[pa.RecordBatch]]:
+        """The new records of a chunk; what is to be said of the others."""
+        new, rest = [], []
+        log = ""
+        skipped: dict[int, int] = {}
+        for batch in read_chunk(number, self._chunks[number]):
+            below, again = self._below(batch)
+            if not below.any():
+                new.append(batch)
+                continue
+            log = batch.column("log")[0].as_py()
+            passed = batch.column("partition").to_numpy()[below & ~again]
+            for partition, count in zip(*np.unique(passed, return_counts=True), strict=True):
+                skipped[int(partition)] = skipped.get(int(partition), 0) + int(count)
+            if again.any():
+                rest.append(batch.filter(pa.array(again)))
+            if not below.all():
+                new.append(batch.filter(pa.array(~below)))
+        if skipped:
+            rest.append(_counts(log, skipped))
+        return new, rest
+
+    def _below(self, batch: pa.RecordBatch) -> tuple[Any, Any]:
+        """Which records were folded before, and which of them are the last that were."""
+        partitions = batch.column("partition").to_numpy()
+        offsets = batch.column("offset").to_numpy()
+        next_offsets = np.zeros(len(offsets), np.int64)
+        for partition in np.unique(partitions):
+            next_offsets[partitions == partition] = self._next_offsets.get(int(partition), 0)
+        return offsets < next_offsets, offsets == next_offsets - 1
+
+
+def _counts(log: str, skipped: Mapping[int, int]) -> pa.RecordBatch:
+    """Rows that sort before all records of their partition."""
+    columns = {
+        "log": pa.array([log] * len(skipped)),
+        "partition": pa.array(list(skipped), pa.int64()),
+        "offset": pa.array([-1] * len(skipped), pa.int64()),
+        "input_order": pa.array([_SKIPPED] * len(skipped), pa.int64()),
+        "timestamp_ms": pa.array([0] * len(skipped), pa.int64()),
+        "timestamp_type": pa.array([TimestampType.NOT_STATED.value] * len(skipped)),
+        "value": pa.array([str(count).encode() for count in skipped.values()], pa.binary()),
+    }
+    return _padded(pa.RecordBatch.from_pydict(columns), ARROW_SCHEMA)
+
+
+def _padded(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    names = batch.schema.names
+    columns = [
+        batch.column(each.name) if each.name in names else pa.nulls(batch.num_rows, each.type)
+        for each in schema
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+@frozen
+class _Folding:
+    """What every task of one run is given."""
+
+    chunks: tuple[Chunk, ...]
+    judging: Judging
+    states: Mapping[int, Path]
+    next_offsets: Mapping[int, int]
+    folder: Path
+    """Where to put states."""
+    collapsing: bool
+
+    def read(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Numbers of chunks become what they hold."""
+        reader = _Reader(self.chunks, self.next_offsets)
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                new, rest = reader.chunk(number)
+                if not self.collapsing:
+                    yield from rest
+                    yield from new
+                    continue
+                for each in rest:
+                    yield _padded(each, COLLAPSED_SCHEMA)
+                if new:
+                    [whole] = pa.Table.from_batches(new).combine_chunks().to_batches()
+                    yield from rows_of(number, whole, self.judging.heartbeat_interval_ms)
+
+    def fold(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """What they hold, in order, becomes rows; states are put aside."""
+        expander = Expander(self.chunks, _Reader(self.chunks, self.next_offsets).new)
+        standing: Standing | None = None
+        begins_at = 0
+        for batch in batches:
+            orders = batch.column("input_order").to_pylist()
+            taken = items_of(batch) if self.collapsing else _records(batch)
+            for (log, partition, item), order in zip(taken, orders, strict=True):
+                if standing is None or standing.partition != partition:
+                    if standing is not None:
+                        yield from row_batches(standing.put_aside(self.folder))
+                    standing = self._standing(log, partition)
+                    begins_at = standing.next_offset
+                if order == _SKIPPED:
+                    standing.skipped += int(item.raw.value)
+                elif isinstance(item, Single) and item.raw.offset < begins_at:
+                    standing.again(item.raw)
+                elif self.collapsing:
+                    standing.take(item, expander.records)
+                else:
+                    standing.feed(item.raw)
+            if standing is not None:
+                yield from row_batches(standing.account.drain())
+        if standing is not None:
+            yield from row_batches(standing.put_aside(self.folder))
+
+    def _standing(self, log: str, partition: int) -> Standing:
+        path = self.states.get(partition)
+        return Standing.of(log, partition, self.judging) if path is None else take_up(path)
+
+
+def _records(batch: pa.RecordBatch) -> Iterator[tuple[str, int, Any]]:
+    for log, raw in records_of(batch):
+        yield log, raw.partition, Single(raw, raw.timestamp_ms)
+
+
+# --- on the driver --------------------------------------------------------------------------------
+
+
+@contextmanager
+def run_resumed(
+    spark: SparkSession,
+    chunks: tuple[Chunk, ...],
+    judging: Judging,
+    log: OpenLog,
+    on_progress: Callable[[str], None],
+) -> Iterator[tuple[Fold, Went, Callable[[], None]]]:
+    """Read what is new, fold it onto what was; the whole account, and what commits the run.
+
+    Raises:
+        UnreadableSource: a line or a row is no record.
+        SparkFailed: a task broke for another reason.
+        CheckpointRefused: a state is damaged.
+    """
+    next_offsets = {partition: head.next_offset for partition, head in log.heads.items()}
+    run = log.begun()
+    folding = _Folding(chunks, judging, log.states, next_offsets, run / STATES, collapsing=True)
+    on_progress(f"reading {len(chunks)} chunks, folding what is new")
+    try:
+        try:
+            _fold(spark, folding, run / ROWS)
+        except SourcesOverlap:
+            on_progress("the sources overlap: reading them again, record by record")
+            shutil.rmtree(run, ignore_errors=True)
+            run = log.begun()
+            _fold(spark, attrs.evolve(folding, folder=run / STATES, collapsing=False), run / ROWS)
+        states = {int(path.stem): path for path in (run / STATES).glob(f"*{SUFFIX}")}
+        heads = tuple(read_head(path) for _, path in sorted(states.items()))
+        on_progress("telling how everything stands")
+        ends = _ends(spark, {**log.states, **states}).persist(StorageLevel.MEMORY_AND_DISK)
+        try:
+            folders = [str(log.folder / name / ROWS) for name in (*log.runs, run.name)]
+            rows = spark.read.schema(ends.schema).parquet(*folders).unionByName(ends)
+            with told_plainly():
+                counted = rows.agg(
+                    *(sf.count(sf.col(table.name)).alias(table.name) for table in FOLDED)
+                ).collect()[0]
+            counts = {table.name: cast("int", counted[table.name]) for table in FOLDED}
+            if not counts[PARTITIONS.name]:
+                raise UnreadableSource("the sources hold no record")
+            went = Went(len(log.runs) + 1, heads)
+            yield Fold(spark, rows, counts), went, lambda: log.commit(run)
+        finally:
+            ends.unpersist()
+    finally:
+        log.sweep()
+
+
+def _fold(spark: SparkSession, folding: _Folding, rows: Path) -> None:
+    """Fold, into Parquet: every row of every table, each in the column of its table."""
+    schema = COLLAPSED_SPARK_SCHEMA if folding.collapsing else SPARK_SCHEMA
+    count = len(folding.chunks)
+    found = spark.range(count, numPartitions=count).mapInArrow(folding.read, schema)
+    folded = (
+        found.repartition("log", "partition")
+        .sortWithinPartitions("log", "partition", "offset", "input_order")
+        .mapInArrow(folding.fold, FOLDED_SCHEMA)
+    )
+    with told_plainly():
+        folded.write.parquet(str(rows))
+
+
+def _ends(spark: SparkSession, states: Mapping[int, Path]) -> DataFrame:
+    """What every state says if the log ends there."""
+    paths = list(states.values())
+
+    def end(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                yield from row_batches(take_up(paths[number]).ended())
+
+    tasks = max(1, min(len(paths), 4 * spark.sparkContext.defaultParallelism))
+    return spark.range(len(paths), numPartitions=tasks).mapInArrow(end, FOLDED_SCHEMA)
