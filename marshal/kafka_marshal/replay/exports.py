@@ -1,4 +1,4 @@
-"""Findings for other tools, each into a file of its own beside the output folder.
+"""Findings and tenures for other tools, each into a file of its own beside the output folder.
 
 As with the folder: a file that is there is refused, and a run that fails leaves none.
 """
@@ -6,7 +6,7 @@ As with the folder: a file that is there is refused, and a run that fails leaves
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, Final
@@ -16,56 +16,82 @@ from attrs import frozen
 from kafka_marshal.replay.errors import InvalidOption, ReplayError
 from kafka_marshal.replay.junit import JUnit
 from kafka_marshal.replay.output import refuse_existing, umask
+from kafka_marshal.replay.perfetto import Perfetto, packed
 from kafka_marshal.replay.rows import Row
 from kafka_marshal.replay.sarif import sarif
 
 
 @frozen
 class Exports:
-    """Where the findings go besides; None: nowhere."""
+    """Where the findings, and for Perfetto the tenures, go besides; None: nowhere."""
 
     sarif: Path | None = None
     junit: Path | None = None
+    perfetto: Path | None = None
+    """Packed with gzip if its name ends in `.gz`."""
 
     @property
     def any(self) -> bool:
         """At least one is wanted."""
-        return self.sarif is not None or self.junit is not None
+        return any(path is not None for _, path in self._paths)
+
+    @property
+    def _paths(self) -> tuple[tuple[str, Path | None], ...]:
+        return (("--sarif", self.sarif), ("--junit", self.junit), ("--perfetto", self.perfetto))
 
     def check(self, out: Path) -> None:
         """Refuse what cannot be written before anything is read.
 
         Raises:
             OutputExists: a file is there already.
-            InvalidOption: it lies in the output folder, or both are one file.
+            InvalidOption: it lies in the output folder, or two are one file.
         """
-        for option, path in (("--sarif", self.sarif), ("--junit", self.junit)):
+        taken: dict[Path, str] = {}
+        for option, path in self._paths:
             if path is None:
                 continue
             refuse_existing(path, option)
             if path.resolve().is_relative_to(out.resolve()):
                 raise InvalidOption(f"{option} {path} lies within --out {out}: put it elsewhere")
-        if self.sarif and self.junit and self.sarif.resolve() == self.junit.resolve():
-            raise InvalidOption(f"--sarif and --junit are the same file, {self.sarif}")
+            if other := taken.get(path.resolve()):
+                raise InvalidOption(f"{other} and {option} are the same file, {path}")
+            taken[path.resolve()] = option
 
     @contextmanager
     def written(
-        self, findings: Iterable[Row], logs: Sequence[str], rules: Sequence[str], version: str
+        self,
+        findings: Iterable[Row],
+        logs: Sequence[str],
+        rules: Sequence[str],
+        version: str,
+        tenures: Iterable[Row] = (),
     ) -> Iterator[None]:
         """Write them beside their places, and move them there when the block ends well."""
         with ExitStack() as files:
-            gathered = JUnit() if self.junit else None
-            if gathered is not None:
-                findings = _passing(findings, gathered)
+            trace = None
+            if self.perfetto is not None:
+                to = files.enter_context(_placed_file(self.perfetto, "--perfetto"))
+                if self.perfetto.name.endswith(".gz"):
+                    to = files.enter_context(packed(to))
+                trace = Perfetto(to, rules[0])
+                for row in tenures:
+                    trace.tenure(row)
+                findings = _passing(findings, trace.finding)
+            gathered = None
+            if self.junit is not None:
+                gathered = JUnit()
+                findings = _passing(findings, gathered.add)
             if self.sarif is not None:
                 to = files.enter_context(_placed_file(self.sarif, "--sarif"))
                 to.writelines(sarif(findings, version))
-            elif gathered is not None:
+            elif self.any:
                 for _ in findings:
                     pass
             if self.junit is not None and gathered is not None:
                 to = files.enter_context(_placed_file(self.junit, "--junit"))
                 to.write(gathered.text(logs, rules))
+            if trace is not None:
+                trace.end()
             yield
 
 
@@ -73,9 +99,9 @@ NO_EXPORTS: Final = Exports()
 """The tables alone."""
 
 
-def _passing(findings: Iterable[Row], gathered: JUnit) -> Iterator[Row]:
+def _passing(findings: Iterable[Row], told: Callable[[Row], None]) -> Iterator[Row]:
     for row in findings:
-        gathered.add(row)
+        told(row)
         yield row
 
 
