@@ -47,6 +47,20 @@ def test_both_thefts_are_found_under_the_original_rules_and_none_under_the_fence
     assert json.loads((out / "summary.json").read_text())["rules"] == ["fenced", "original"]
 
 
+@pytest.mark.spark
+def test_as_json_it_prints_the_summary_and_nothing_else(tmp_path: Path) -> None:
+    out, checkpoint = tmp_path / "out", tmp_path / "checkpoint"
+    code, printed, complaint = replay(THEFT, "--json", "--checkpoint", checkpoint, "--out", out)
+    assert (code, complaint) == (1, "")
+    assert printed == (out / "summary.json").read_text()
+    assert json.loads(printed)["checkpoint"] == {"run": 1, "folded": 236, "skipped": 0}
+    code, printed, complaint = replay(
+        THEFT, "--quiet", "--rules", "both", "--checkpoint", checkpoint, "--out", tmp_path / "two"
+    )
+    assert (code, printed) == (2, "")
+    assert "was made with rules" in complaint
+
+
 def test_an_output_that_exists_is_left_whole(tmp_path: Path) -> None:
     out = tmp_path / "out"
     out.mkdir()
