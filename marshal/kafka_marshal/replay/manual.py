@@ -192,6 +192,25 @@ within 14 MB; of the others their numbers. The page stays below 20 MB, says how 
 holds in which way, and the tables above have the rest. Without scripts the overview is all there
 is. Of findings and divergences the 300 worst are told in full, and all are counted.
 
+## Perfetto
+
+`--perfetto FILE` writes a trace in Chrome's JSON format, for ui.perfetto.dev: a process for each
+group of a log under a rule set, a thread for each claim, a complete event for each tenure with its
+owner, epoch, offsets and positions, an instant event for each finding that has a time. A tenure
+that lasts when the log ends is drawn to its owner's last accepted record. If the name ends in
+`.gz` it is packed; an existing file is refused.
+
+## The report
+
+`report.html` is one file that fetches nothing. Up to 200 claims, and 10,000 tenures and marks, are
+drawn as they are. Of more it gives an overview first: findings over time by code and by group, the
+groups, and the claims that are the worst by errors, by takeovers, or by the time in which nobody
+owned them (up to 20,000 are listed). A claim or a group that is chosen is drawn then, from what the
+page holds: of up to 400 claims tenures, marks and heartbeats, of the next the first 200 tenures,
+within 14 MB; of the others their numbers. The page stays below 20 MB, says how many claims it
+holds in which way, and the tables above have the rest. Without scripts the overview is all there
+is. Of findings and divergences the 300 worst are told in full, and all are counted.
+
 ## What if
 
     marshal replay dump --heartbeat-interval 4 --what-if heartbeat_interval=30s --out DIR

@@ -22,8 +22,8 @@ def section(scale: Scale, logs: int) -> Html:
     """A figure per log."""
     shown = [heat for heat in scale.heats if heat.codes]
     note = (
-        "Darker is more: each shade is about four times as many as the one before. A finding "
-        "stands where its first record does."
+        "The stronger the colour, the more: each shade is about four times as many as the one "
+        "before. A finding stands where its first record does."
     )
     if logs > len(scale.heats):
         note += (
