@@ -234,14 +234,16 @@ def _counts(fold: Fold, summary: Summary) -> list[_Counted]:
         found = list(each.values())
     found.sort(key=lambda row: tuple(map(str, name_of(row))))
     best = [len(found)] * len(found)
+    by_errors = [0] * len(found)
     for measure in measures:
         order = sorted(
             range(len(found)), key=lambda n: (-found[n][measure], -found[n]["warnings"], n)
         )
         for rank, n in enumerate(order):
+            by_errors[n] = rank if measure == "errors" else by_errors[n]
             if found[n][measure] or (measure == "errors" and found[n]["warnings"]):
                 best[n] = min(best[n], rank)
-    ranked = [found[n] for n in sorted(range(len(found)), key=lambda n: (best[n], n))]
+    ranked = [found[n] for n in sorted(range(len(found)), key=lambda n: (best[n], by_errors[n]))]
     return [(name_of(row), _of_claim(row), row["tenures"] + row["marks"]) for row in ranked]
 
 
