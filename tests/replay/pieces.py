@@ -21,7 +21,6 @@ def pieces(folder: Path) -> list[tuple[Path, Path]]:
 def main(folder: Path) -> None:
     """Replay what was not replayed."""
     with local_session() as spark:
-        print("begun", flush=True)
         spark.conf.set("spark.sql.shuffle.partitions", "2")
         for piece, out in pieces(folder):
             if not out.exists():
@@ -32,6 +31,7 @@ def main(folder: Path) -> None:
                     rules="both",
                     checkpoint=folder / "checkpoint",
                     spark=spark,
+                    on_progress=lambda words: print(words, flush=True),
                 )
                 print(f"replayed {piece.name}", flush=True)
 
