@@ -123,6 +123,27 @@ SuffixOrphaned ==
         !.sends_max = [a1 |-> Sends(1, 1, 0, 0, 0), c1 |-> Sends(2, 1, 0, 0, 0)],
         !.log_max = 5]
 
+\* c1 begins late, reads of the pause, and asks until it knows that it won.  The pause is
+\* cut, so where the broker's clock stepped back it ends earlier for c1 than for all who
+\* know the clock.
+SuffixPauseOver ==
+    [SuffixJoinsAlo EXCEPT
+        !.time_is_free = FALSE,
+        !.tick_s = 3,
+        !.pause_s = 4,
+        !.rewinds_max = 1,
+        !.message_count = 0,
+        !.client_of = [a1 |-> "a", c1 |-> "c", admin |-> "admin"],
+        !.starts_up = {"a1", "admin"},
+        !.admins = {"admin"},
+        !.skew_s = [i \in {"a1", "c1", "admin"} |-> 0],
+        !.sends_max = [a1 |-> Sends(1, 0, 0, 0, 0), c1 |-> Sends(2, 0, 0, 0, 0),
+                       admin |-> Sends(0, 0, 0, 0, 1)],
+        !.log_max = 4]
+
+\* What the others read would change nothing.  One record is under way at a time.
+OnlyC1Reads == View("a1") = 0 /\ View("admin") = 0 /\ InFlight <= 1
+
 (***************************************************************************)
 (* What a reader that began at an offset knows after the first n records.  *)
 (***************************************************************************)
@@ -208,12 +229,19 @@ SuffixBecomesKnown == ForEveryReader(KnownAfter)
 (***************************************************************************)
 NoLateReader(Is(_)) == \A first \in 1 .. Length(log) : ~Is(ReaderFrom(first, Length(log)))
 
+\* Of those that take part.
+NobodyLate(Is(_)) == \A i \in JoinsLate : IsUp(i) => ~Is(consumers[i].reader)
+
 IsUnknown(reader)       == Knowledge(reader) = "Unknown"
 IsProvisional(reader)   == Knowledge(reader) = "Provisional"
 IsKnownOwner(reader)    == IsKnown(reader) /\ IsOwned(reader.claim)
 IsKnownFree(reader)     == IsKnown(reader) /\ ~IsOwned(reader.claim)
 HasOnlyPosition(reader) == "position" \in reader.certain /\ "clock" \notin reader.certain
 KnowsNoPosition(reader) == IsKnownOwner(reader) /\ "position" \notin reader.certain
+WonAfterPause(reader)   ==
+    /\ reader.head_ms # NONE           \* It began late.
+    /\ IsKnownOwner(reader)
+    /\ reader.claim.paused_until_ms # NONE
 
 NeverUnknown         == NoLateReader(IsUnknown)
 NeverProvisional     == NoLateReader(IsProvisional)
@@ -221,6 +249,7 @@ NeverKnownOwner      == NoLateReader(IsKnownOwner)
 NeverKnownFree       == NoLateReader(IsKnownFree)
 NeverKnownPosition   == NoLateReader(HasOnlyPosition)
 NeverPositionUnknown == NoLateReader(KnowsNoPosition)
+NeverKnowsWinAfterPause == NobodyLate(WonAfterPause)
 
 (***************************************************************************)
 (* Weaker and stronger rules, which fail.                                  *)
@@ -249,16 +278,24 @@ WinsWithoutPause(reader, claim, record) ==
     /\ reader.head_ms # NONE
     /\ claim.clock_ms - Max(reader.head_ms, reader.alive_ms) > 2 * HeartbeatIntervalMs
 
+\* The end of a pause that was read is believed, though the true clock was ahead.
+WinsAfterPauseRead(reader, claim, record) ==
+    /\ reader.head_ms # NONE
+    /\ IF claim.paused_until_ms = NONE
+       THEN claim.clock_ms > reader.head_ms + PauseMaxMs
+       ELSE claim.clock_ms >= claim.paused_until_ms
+    /\ claim.clock_ms - Max(reader.head_ms, reader.alive_ms) > 2 * HeartbeatIntervalMs
+
 \* A request wins once nobody was heard since the cut, requests not counted.
 WinsOverRequests(reader, claim, record) ==
-    /\ claim.paused_until_ms = NONE
+    /\ claim.paused_until_ms = NONE \/ claim.clock_ms >= claim.paused_until_ms
     /\ reader.head_ms # NONE
     /\ claim.clock_ms > reader.head_ms + PauseMaxMs
     /\ claim.clock_ms - reader.head_ms > 2 * HeartbeatIntervalMs
 
 \* Exactly two intervals of silence.
 WinsAtTwoIntervals(reader, claim, record) ==
-    /\ claim.paused_until_ms = NONE
+    /\ claim.paused_until_ms = NONE \/ claim.clock_ms >= claim.paused_until_ms
     /\ reader.head_ms # NONE
     /\ claim.clock_ms > reader.head_ms + PauseMaxMs
     /\ claim.clock_ms - Max(reader.head_ms, reader.alive_ms) >= 2 * HeartbeatIntervalMs

@@ -163,10 +163,12 @@ ReadKnown(reader, record) ==
 (* The owner is not certain.                                               *)
 (***************************************************************************)
 
-\* Whoever owned at the cut, or since, has been silent too long, and no pause of the head
-\* can still be in force: the request wins whatever the head says.
+\* Whoever owned at the cut, or since, has been silent too long, and no pause can still be
+\* in force: the request wins whatever the head says.  The end of a pause that was read is
+\* exact if the reader's clock was the true one; if not, the true clock was at most head_ms,
+\* and that pause is over when one of the head is.
 DefiniteWin(reader, claim, record) ==
-    /\ claim.paused_until_ms = NONE
+    /\ claim.paused_until_ms = NONE \/ claim.clock_ms >= claim.paused_until_ms
     /\ reader.head_ms # NONE
     /\ claim.clock_ms > reader.head_ms + PauseMaxMs
     /\ claim.clock_ms - Max(reader.head_ms, reader.alive_ms) > 2 * HeartbeatIntervalMs

@@ -188,7 +188,18 @@ def _silent_ms(reader: Reader, claim: Claim) -> int:
 
 def _no_pause_left(reader: Reader, claim: Claim, rules: Rules) -> bool:
     assert reader.head_ms is not None
-    return claim.paused_until_ms is None and claim.clock_ms > reader.head_ms + rules.pause_max_ms
+    read_is_over = claim.paused_until_ms is None or claim.clock_ms >= claim.paused_until_ms
+    return read_is_over and claim.clock_ms > reader.head_ms + rules.pause_max_ms
+
+
+def wins_after_pause_read(reader: Reader, claim: Claim, rules: Rules) -> bool:
+    """Spec: WinsAfterPauseRead."""
+    assert reader.head_ms is not None
+    if claim.paused_until_ms is None:
+        over = claim.clock_ms > reader.head_ms + rules.pause_max_ms
+    else:
+        over = claim.clock_ms >= claim.paused_until_ms
+    return over and _silent_ms(reader, claim) > rules.stale_after_ms
 
 
 def wins_over_requests(reader: Reader, claim: Claim, rules: Rules) -> bool:
@@ -217,6 +228,7 @@ READERS: tuple[HandMade, ...] = (
     HandMade(
         "WinsWithoutPause", "silence wins, pause or not", *DEFINITE_WIN, walked.wins_without_pause
     ),
+    HandMade("WinsAfterPauseRead", "a pause's end is exact", *DEFINITE_WIN, wins_after_pause_read),
     HandMade("WinsOverRequests", "requests are no signs", *DEFINITE_WIN, wins_over_requests),
     HandMade("WinsAtTwoIntervals", "exactly twice is silent", *DEFINITE_WIN, wins_at_two_intervals),
 )

@@ -168,6 +168,7 @@ MACHINES: Mapping[tuple[str, str], tuple[HandMade, ...]] = {
     ("Certifies", "SeenAnything"): _mutant("SeenAnything"),
     ("Certifies", "SeenAlmostAll"): _mutant("SeenAlmostAll"),
     ("DefiniteWin", "WinsWithoutPause"): _mutant("WinsWithoutPause"),
+    ("DefiniteWin", "WinsAfterPauseRead"): _mutant("WinsAfterPauseRead"),
     ("DefiniteWin", "WinsOverRequests"): _mutant("WinsOverRequests"),
     ("DefiniteWin", "WinsAtTwoIntervals"): _mutant("WinsAtTwoIntervals"),
     ("AllOwned", "OwnsOne"): (mistakes_of_admins.OWNS_ONE,),
@@ -204,6 +205,13 @@ def admin_reads_nothing(world: Environment, state: State) -> bool:
     )
 
 
+def only_c1_reads(world: Environment, state: State) -> bool:
+    """Spec: OnlyC1Reads."""
+    views = {world.names[each.instance]: each.consumer.view for each in state[2:]}
+    in_flight = sum(len(each.outbox) for each in state[2:])
+    return bool(views["a1"] == views["admin"] == 0) and in_flight <= 1
+
+
 def everybody_is_prompt(world: Environment, state: State) -> bool:
     """Spec: EverybodyIsPrompt."""
     length: int = state[0].length
@@ -238,6 +246,7 @@ CONSTRAINTS: Mapping[str, Callable[[Any, State], bool]] = {
     "AdminReadsNothing": admin_reads_nothing,
     "EverybodyIsPrompt": everybody_is_prompt,
     "OnlyA2IsLate": only_a2_is_late,
+    "OnlyC1Reads": only_c1_reads,
     "StrangersRememberNothing": strangers_remember_nothing,
     "XPausesFirst": x_pauses_first,
 }

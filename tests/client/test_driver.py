@@ -11,6 +11,7 @@ from kafka_marshal import (
     Record,
     ReleaseGroup,
     ReleasingPartition,
+    World,
 )
 from kafka_marshal.client.consumer import (
     Consumer,
@@ -254,6 +255,31 @@ def test_at_least_once_a_late_reader_wins_by_silence_and_starts_where_its_policy
     assert not won.position_known
     assert won.position == 7
     assert fleet.processed["b1"] == [7, 8]
+
+
+def test_a_late_reader_waits_for_the_end_of_a_pause_and_then_knows_that_it_won() -> None:
+    """Read long after every pause of the head, and after a request that it cannot judge."""
+    rules = attrs.evolve(
+        FENCED, heartbeat_interval_ms=1_000, pause_max_ms=60_000, clock_rewind_max_ms=0
+    )
+    fleet = Fleet(world=World(rules))
+    admin, other = (
+        Me(name, name[0], Mode.AT_LEAST_ONCE, admin=name == "x1", rules=rules)
+        for name in ("x1", "c1")
+    )
+    fleet.append(claiming_partition_sent(other, Consumer(), KEY))
+    fleet.append(claiming_partition_sent(other, Consumer(), KEY))
+    fleet.now_ms = 100_000
+    fleet.append(release_group_sent(admin, "g", 150))
+    fleet.append(claiming_partition_sent(other, Consumer(), KEY))
+    me = Me("b1", "b", Mode.AT_LEAST_ONCE, rules=rules)
+    late = fleet.start(Driver(me, KEY, first=1), first=1)
+    assert not late.consumer.reader.known
+    assert late.next_timer_ms == 150_000
+    fleet.pass_time(60_000)
+    assert fleet.owner() == "b1"
+    assert [type(each) for each in fleet.told["b1"]] == [Won]
+    assert len([r for r in fleet.log if r.message.instance_id == "b1"]) > 2, "it heartbeats"
 
 
 def test_a_log_that_lost_its_end_ends_the_driver() -> None:

@@ -344,6 +344,61 @@ def test_an_owner_of_the_head_may_have_been_alive_at_its_end() -> None:
         assert log.read(asks("b1"), PRESENT, HEAD_MS + silent_ms).known is wins
 
 
+READ_MS = PAUSE_OVER_MS - PAUSE_OVER_MS % 1000 + 1000
+"""When a pause is read of, if that is long after the head."""
+
+
+def paused_then_requests(read_ms: int, until_ms: int, *requests_ms: int) -> Reading:
+    """A record of no meaning, a pause, and b1's requests."""
+    log = Reading()
+    log.read(beats("x1"), under(FIRST), T0)
+    log.read(pauses(expires_ms=until_ms), at_ms=read_ms)
+    for request_ms in requests_ms:
+        log.read(asks("b1"), PRESENT, request_ms)
+    return log
+
+
+def test_whoever_read_of_a_pause_knows_its_own_win_once_it_is_over() -> None:
+    until_ms = READ_MS + PAUSE_MAX_MS
+    doubtful = paused_then_requests(READ_MS, until_ms, until_ms)
+    assert doubtful.reader.undecided == FIRST + 2, "it may have won"
+    won = paused_then_requests(READ_MS, until_ms, until_ms, until_ms + 2 * INTERVAL_MS + 1).reader
+    assert won.knowledge is Knowledge.KNOWN
+    assert won.certain == Field.OWNER | Field.EPOCH | Field.CLOCK | Field.PAUSER
+    assert (won.claim.owner_instance, won.claim.epoch) == ("b1", FIRST + 3)
+    assert not won.claim.paused, "the pause that is remembered is over"
+
+
+def test_a_request_in_a_pause_that_was_read_wins_nothing() -> None:
+    """However long ago every pause of the head was over."""
+    until_ms = READ_MS + PAUSE_MAX_MS
+    before, at = (
+        paused_then_requests(READ_MS, until_ms, READ_MS, ask_ms).reader
+        for ask_ms in (until_ms - 1, until_ms)
+    )
+    assert not before.known
+    assert at.claim.owner_instance == "b1"
+
+
+def test_a_pause_that_was_read_may_last_as_long_as_one_of_the_head() -> None:
+    """Where the true clock was ahead of ours it was cut later than for us."""
+    ours_ms = T0 + PAUSE_MAX_MS
+    log = paused_then_requests(T0, T0 + 2 * PAUSE_MAX_MS, T0, ours_ms)
+    assert log.reader.claim.paused_until_ms == ours_ms
+    assert not log.reader.known
+    for request_ms, is_known in [(PAUSE_OVER_MS, False), (PAUSE_OVER_MS + 1, True)]:
+        log = paused_then_requests(T0, T0 + 2 * PAUSE_MAX_MS, T0, request_ms)
+        assert log.reader.known is is_known
+
+
+@pytest.mark.parametrize(("instance", "ends"), [("admin", True), ("b1", False)])
+def test_a_win_by_silence_ends_the_pause_of_its_own_sender_alone(instance: str, ends: bool) -> None:
+    log = paused_then_requests(T0, T0 + PAUSE_MAX_MS, T0)
+    won = log.read(asks(instance), PRESENT, PAUSE_OVER_MS + 1)
+    assert won.claim.owner_instance == instance
+    assert (won.claim.paused_until_ms is None) is ends
+
+
 def test_a_request_that_may_have_won_counts_as_alive() -> None:
     log = first_then_request(PAUSE_OVER_MS)
     assert log.reader.undecided == FIRST + 1

@@ -262,8 +262,10 @@ class Driver:
         if reader.head_ms is None:
             return 0
         alive_ms = max(reader.head_ms, reader.alive_ms or reader.head_ms)
-        pause_over_ms = reader.head_ms + rules.pause_max_ms
-        return max(pause_over_ms, alive_ms + int(rules.stale_after_ms)) + 1
+        head_over_ms = max(
+            reader.head_ms + rules.pause_max_ms, alive_ms + int(rules.stale_after_ms)
+        )
+        return max(head_over_ms + 1, reader.claim.paused_until_ms or 0)
 
     def _claim_messages(self, now_ms: int) -> list[Effect]:
         """At most once: ask for what there is, one request at a time."""

@@ -332,6 +332,7 @@ def _release_group(reader: Reader, record: Record, rules: Rules) -> Reader:
 def _claiming_partition(reader: Reader, claim: Claim, record: Record, rules: Rules) -> Reader:
     """Spec: ReadUnknownClaimingPartition."""
     if _definite_win(reader, claim, rules):
+        by_pauser = record.message.instance_id == claim.pauser
         won = attrs.evolve(
             claim,
             owner_instance=record.message.instance_id,
@@ -340,20 +341,23 @@ def _claiming_partition(reader: Reader, claim: Claim, record: Record, rules: Rul
             position=0,
             last_heartbeat_ms=claim.clock_ms,
             won_with_headers=record.headers.present,
+            paused_until_ms=None if by_pauser else claim.paused_until_ms,
         )
         return _known(reader, won, Field.OWNER | Field.EPOCH | Field.CLOCK)
     return attrs.evolve(reader, claim=claim, undecided=record.offset, alive_ms=claim.clock_ms)
 
 
 def _definite_win(reader: Reader, claim: Claim, rules: Rules) -> bool:
-    """Whoever owned has been silent too long, and no pause of the head can still be in force.
+    """Whoever owned has been silent too long, and no pause can still be in force.
 
-    Spec: DefiniteWin. The only judgement that rests on time: on the broker's clock not stepping
-    back by more than `rules.clock_rewind_max_ms` when a partition gets a new leader.
+    Spec: DefiniteWin. The end of a pause that was read is exact if our clock was the true one; if
+    not, the true clock was at most `head_ms`, and that pause is over when one of the head is. The
+    only judgement that rests on time: on the broker's clock not stepping back by more than
+    `rules.clock_rewind_max_ms` when a partition gets a new leader.
     """
     assert reader.head_ms is not None
     return (
-        claim.paused_until_ms is None
+        (claim.paused_until_ms is None or claim.clock_ms >= claim.paused_until_ms)
         and claim.clock_ms > reader.head_ms + rules.pause_max_ms
         and claim.clock_ms - _highest(reader.head_ms, reader.alive_ms) > rules.stale_after_ms
     )
