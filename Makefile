@@ -12,7 +12,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 # What is checked is what exists: a room that a branch does not have yet is no error.
 CODE := $(wildcard marshal tests model_tests tools benchmarks)
 
-.PHONY: help setup check test spec model demo golden model-full triples mutants walks bench-reducer bench-validate bench-watch docs lock clean
+.PHONY: help setup check test spec model demo golden model-full triples mutants walks bench-reducer bench-validate bench-replay bench-watch docs lock clean
 
 help: ## Print this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -82,6 +82,9 @@ bench-reducer: setup ## Decode and step a million records in plain CPython
 
 bench-validate: setup ## Validate simulated runs of 10^4, 10^5 and 10^6 events
 	$(BIN)/python benchmarks/bench_validate.py
+
+bench-replay: setup ## Replay 10 million records, beside Spark, polars and DuckDB
+	$(BIN)/python -m benchmarks.bench_replay $(ARGS)
 
 bench-watch: setup ## From append to finding at 10,000 records/s, on a real broker
 	$(BIN)/python benchmarks/bench_watch.py

@@ -60,11 +60,13 @@ class _Log:
         self.made = 0
 
     def _claims(self, count: int) -> npt.NDArray[np.int64]:
-        """Whose turn it is."""
-        turns = (self.turn + np.arange(count)) % self.claims
-        self.turn = int((self.turn + count) % self.claims)
+        """Whose turn it is: the hot claim's every fifth time, and else one after the other."""
+        hot = np.zeros(count, np.bool_)
         if self.skewed:
-            turns = np.where(np.arange(count) % 5 == 0, 0, turns)
+            hot = (self.made + np.arange(count)) % 5 == 0
+        others = np.cumsum(~hot)
+        turns = np.where(hot, 0, (self.turn + others) % self.claims)
+        self.turn = int((self.turn + others[-1]) % self.claims)
         return turns
 
     def block(self, count: int) -> pa.Table:
@@ -78,7 +80,8 @@ class _Log:
             self.offsets[each] += len(rows)
         number = self.made + np.arange(count)
         self.made += count
-        now_ms = BEGIN_MS + number * (INTERVAL_S * 1000) // self.claims
+        turns = number * 4 // 5 if self.skewed else number
+        now_ms = BEGIN_MS + turns * (INTERVAL_S * 1000) // self.claims
         now_ms += self.chance.integers(0, 20, count)
         np.maximum.accumulate(now_ms, out=now_ms)
 

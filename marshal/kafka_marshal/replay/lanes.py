@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+import numpy as np
 from attrs import define, field
 
 from kafka_marshal.core.state import ClaimKey, Rules
@@ -79,10 +80,19 @@ class Lanes:
 
     def run_goes_on(self, key: ClaimKey, clocks_ms: Ints) -> None:
         """Many of them."""
+        lane = self._lanes[key]
+        beats = lane.beats_ms
+        if beats is None:
+            return
+        if (np.diff(clocks_ms, prepend=beats[-1]) >= self._grain_ms).all():
+            # As heartbeats mostly are, none is too close to the one before it.
+            beats += clocks_ms.tolist()
+            if len(beats) > BEATS_MAX:
+                lane.beats_ms = None
+            return
         for clock_ms in clocks_ms.tolist():
-            if self._lanes[key].beats_ms is None:
-                return
-            self.goes_on(key, clock_ms)
+            if lane.beats_ms is not None:
+                self.goes_on(key, clock_ms)
 
     def _kinds(self, event: Event) -> Iterator[MarkKind]:
         verdict = event.verdict

@@ -7,7 +7,7 @@ before Spark starts.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -39,6 +39,7 @@ from kafka_marshal.replay.sources.shapes import (
 )
 
 MAGIC: Final = b"PAR1"
+ROWS_PER_CHUNK: Final = 500_000
 _BATCH: Final = 65_536
 _STAMPS: Final = pa.array([CREATE_TIME, LOG_APPEND_TIME, NOT_STATED], pa.string())
 _NO_HEADERS: Final = CannotProve(
@@ -71,22 +72,41 @@ def _survey(file: File, asked: Asked) -> Survey:
     filtering = asked.topic if asked.topic is not None and "topic" in schema.names else None
     if "partition" in schema.names:
         partition = None
+    wanted = [
+        number
+        for number, of_group in enumerate(topics)
+        if metadata.row_group(number).num_rows
+        and (filtering is None or not of_group or min(of_group) <= filtering <= max(of_group))
+    ]
     chunks = tuple(
         RowGroups(
             format=file.format,
             path=path,
             log=asked.log,
-            row_groups=(number,),
+            row_groups=row_groups,
             partition=partition,
             topic=filtering,
         )
-        for number, of_group in enumerate(topics)
-        if metadata.row_group(number).num_rows
-        and (filtering is None or not of_group or min(of_group) <= filtering <= max(of_group))
+        for row_groups in _together(wanted, metadata)
     )
     without = "headers" not in schema.names
     notes = (NAMES_NO_TOPICS,) if asked.topic and "topic" not in schema.names else ()
     return Survey(chunks, _NO_HEADERS if without else CANNOT_PROVE, notes)
+
+
+def _together(row_groups: Sequence[int], metadata: pq.FileMetaData) -> Iterator[tuple[int, ...]]:
+    """Neighbours, as many as one task reads at once: the longer a chunk, the longer its runs."""
+    taken: list[int] = []
+    rows = 0
+    for number in row_groups:
+        more = metadata.row_group(number).num_rows
+        if taken and (rows + more > ROWS_PER_CHUNK or number != taken[-1] + 1):
+            yield tuple(taken)
+            taken, rows = [], 0
+        taken.append(number)
+        rows += more
+    if taken:
+        yield tuple(taken)
 
 
 def _topics(metadata: pq.FileMetaData, group: int) -> frozenset[str] | None:

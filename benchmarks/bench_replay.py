@@ -1,0 +1,235 @@
+"""How fast logs are replayed, beside what else could read them: `make bench-replay`.
+
+Input: generated logs (`logs.py`) in Spark's Kafka schema, `--records` of them (10 M), once with
+2,048 claims that take turns, once with one claim that has a fifth of everything; 16 coordinating
+partitions, headers as our clients write them. Everything runs on the cores that there are; each
+line is the best of `--passes`, wall clock, after one small warm run. Peers get the same file:
+
+- Spark split: what Spark needs merely to split the value into its columns, and drop them.
+- polars, DuckDB: the same account as far as SQL goes on a log without faults: tenures and the last
+  state of every claim, from window functions, written as Parquet. No guards, no verdicts, no
+  findings.
+- attrs fold: `World` on decoded records, one core (a tenth of the records, scaled).
+- kernel: decode and fold with `kernel`, one process, one core: every verdict, every claim's state.
+- replay: all of it on Spark: every table, summary and report written.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from benchmarks import logs
+
+from kafka_marshal import World
+from kafka_marshal.kernel import Fold
+from kafka_marshal.replay import run
+from kafka_marshal.replay.reading import read_chunk, records_of
+from kafka_marshal.replay.session import local_session
+from kafka_marshal.replay.sources import find
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+INTERVAL_S = 60.0
+FIELDS = ("type", "version", "unix_s", "instance", "client", "grp", "topic", "part", "number")
+
+
+def spark_split(spark: SparkSession, path: Path, out: Path) -> None:
+    """The value in its nine columns, and nothing else."""
+    from pyspark.sql import functions as sf
+
+    rows = spark.read.parquet(str(path))
+    parts = sf.split(rows["value"].cast("string"), "/")
+    columns = [sf.get(parts, sf.lit(number)).alias(name) for number, name in enumerate(FIELDS)]
+    rows.select("partition", "offset", "timestamp", *columns).write.format("noop").mode(
+        "overwrite"
+    ).save()
+
+
+def polars_account(path: Path, out: Path) -> None:
+    """Tenures and claims by window functions."""
+    import polars as pl
+
+    parts = pl.col("value").cast(pl.String).str.split_exact("/", 8)
+    rows = (
+        pl.scan_parquet(path)
+        .select("partition", "offset", pl.col("timestamp").dt.epoch("ms").alias("ms"), parts)
+        .unnest("value")
+        .rename({f"field_{number}": name for number, name in enumerate(FIELDS)})
+        .with_columns(
+            pl.col("part", "number").cast(pl.Int64),
+        )
+        .sort("partition", "offset")
+        .collect()
+    )
+    key = ["partition", "grp", "topic", "part"]
+    wins = pl.col("type") == "ClaimingPartition"
+    gone = (pl.col("type") == "ReleasingPartition").shift(1, fill_value=False)
+    rows = rows.with_columns(
+        (wins | gone).cum_sum().over(key).alias("tenure"),
+        (pl.col("ms") - pl.col("ms").shift(1)).over(key).alias("silence"),
+    )
+    tenures = rows.group_by([*key, "tenure"], maintain_order=True).agg(
+        pl.col("instance", "client", "offset", "ms").first(),
+        pl.col("offset").last().alias("last_offset"),
+        pl.col("ms").last().alias("last_ms"),
+        pl.col("number").max().alias("position"),
+        pl.len().alias("records"),
+        pl.col("silence").max().alias("longest_silence"),
+    )
+    claims = rows.group_by(key, maintain_order=True).agg(
+        pl.col("type", "instance", "client", "number", "ms", "offset").last(), pl.len()
+    )
+    out.mkdir()
+    tenures.write_parquet(out / "tenures.parquet")
+    claims.write_parquet(out / "claims.parquet")
+
+
+def duckdb_account(path: Path, out: Path) -> None:
+    """The same in SQL."""
+    import duckdb
+
+    out.mkdir()
+    parts = ", ".join(f"p[{number + 1}] AS {name}" for number, name in enumerate(FIELDS))
+    key = "partition, grp, topic, part"
+    connection = duckdb.connect()
+    connection.execute(
+        f"""
+        CREATE TEMP TABLE told AS
+        WITH split AS (
+          SELECT partition, "offset" AS pos, epoch_ms("timestamp") AS ms,
+                 string_split(decode(value), '/') AS p FROM read_parquet('{path}')),
+        parsed AS (SELECT partition, pos, ms, {parts} FROM split),
+        marked AS (
+          SELECT *, ms - lag(ms) OVER w AS silence,
+                 CASE WHEN type = 'ClaimingPartition' OR lag(type) OVER w = 'ReleasingPartition'
+                 THEN 1 ELSE 0 END AS begins
+          FROM parsed WINDOW w AS (PARTITION BY {key} ORDER BY pos))
+        SELECT *, sum(begins) OVER (PARTITION BY {key} ORDER BY pos) AS tenure FROM marked
+        """
+    )
+    connection.execute(
+        f"""
+        COPY (SELECT {key}, tenure, arg_min(instance, pos), arg_min(client, pos), min(pos), min(ms),
+              max(pos), max(ms), max(number::BIGINT), count(*), max(silence)
+              FROM told GROUP BY {key}, tenure) TO '{out}/tenures.parquet'
+        """
+    )
+    connection.execute(
+        f"""
+        COPY (SELECT {key}, arg_max(type, pos), arg_max(instance, pos), arg_max(client, pos),
+              arg_max(number, pos), max(ms), max(pos), count(*)
+              FROM told GROUP BY {key}) TO '{out}/claims.parquet'
+        """
+    )
+    connection.close()
+
+
+def kernel_fold(path: Path, out: Path) -> None:
+    """Every verdict and every claim, in one process."""
+    folds: dict[int, Fold] = {}
+    for number, chunk in enumerate(find([str(path)]).chunks):
+        batches = list(read_chunk(number, chunk))
+        [batch] = pa.Table.from_batches(batches).combine_chunks().to_batches()
+        partitions = batch.column("partition").to_numpy()
+        offsets = batch.column("offset").to_numpy()
+        timestamps_ms = batch.column("timestamp_ms").to_numpy()
+        first = next(iter(folds.values()), None)
+        names = first.names if first else Fold().names
+        columns = names.decoded(batch.column("value"), batch.column("headers"))
+        for partition in np.unique(partitions):
+            rows = np.flatnonzero(partitions == partition)
+            fold = folds.setdefault(int(partition), Fold(names=names))
+            fold.apply(offsets[rows], timestamps_ms[rows], columns.take(rows))
+    for fold in folds.values():
+        fold.claims()
+
+
+def attrs_fold(path: Path, out: Path) -> None:
+    """A tenth of the records, by the definition itself."""
+    chunks = find([str(path)]).chunks
+    worlds: dict[int, World] = {}
+    for number, chunk in enumerate(chunks[: max(1, len(chunks) // 10)]):
+        for batch in read_chunk(number, chunk):
+            for _, raw in records_of(batch):
+                worlds.setdefault(raw.partition, World()).apply(raw.decoded())
+
+
+def replay(spark: SparkSession, path: Path, out: Path) -> None:
+    """The whole of it."""
+    run([str(path)], out=out, heartbeat_interval_s=INTERVAL_S, spark=spark)
+
+
+def measured(work: Callable[[Path, Path], None], path: Path, desk: Path, passes: int) -> float:
+    """Seconds of the best pass."""
+    best = float("inf")
+    for _ in range(passes):
+        out = desk / "out"
+        began = time.perf_counter()
+        work(path, out)
+        best = min(best, time.perf_counter() - began)
+        shutil.rmtree(out, ignore_errors=True)
+    return best
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the table."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--records", type=int, default=10_000_000)
+    parser.add_argument("--passes", type=int, default=2)
+    parser.add_argument("--only", nargs="*", help="the lines to measure")
+    asked = parser.parse_args(arguments)
+    with tempfile.TemporaryDirectory() as name, local_session() as spark:
+        desk = Path(name)
+        warm = desk / "warm.parquet"
+        logs.write(warm, 200_000)
+        lines: dict[str, Callable[[Path, Path], None]] = {
+            "Spark split": lambda path, out: spark_split(spark, path, out),
+            "polars": polars_account,
+            "DuckDB": duckdb_account,
+            "attrs fold": attrs_fold,
+            "kernel": kernel_fold,
+            "replay": lambda path, out: replay(spark, path, out),
+        }
+        chosen = {name: work for name, work in lines.items() if name in (asked.only or lines)}
+        for work in chosen.values():
+            measured(work, warm, desk, 1)
+        for kind in ("uniform", "skewed"):
+            path = desk / f"{kind}.parquet"
+            logs.write(path, asked.records, skewed=kind == "skewed")
+            rows = pq.ParquetFile(path).metadata
+            print(f"\n{kind}: {rows.num_rows:,} records, {path.stat().st_size / 1e6:,.0f} MB")
+            print(f"{'':14}{'seconds':>10}{'records/s':>14}{'x replay':>10}")
+            rates: dict[str, float] = {}
+            for name, work in chosen.items():
+                seconds = measured(work, path, desk, asked.passes)
+                counted = rows.num_rows
+                if name == "attrs fold":
+                    tenth = max(1, rows.num_row_groups // 10)
+                    counted = sum(rows.row_group(each).num_rows for each in range(tenth))
+                rates[name] = counted / seconds
+                ratio = rates["replay"] / rates[name] if "replay" in rates else float("nan")
+                print(f"{name:14}{seconds:10.2f}{rates[name]:14,.0f}{ratio:10.2f}", flush=True)
+            for ours in ("replay", "kernel"):
+                against = ", ".join(
+                    f"{rates[ours] / rate:.2f} x {name}"
+                    for name, rate in rates.items()
+                    if name != ours and ours in rates
+                )
+                print(f"{ours}: {against}")
+            path.unlink()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

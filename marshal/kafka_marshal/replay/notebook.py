@@ -1,0 +1,218 @@
+"""For notebooks: `spark.read.format("marshal")`, and replays of DataFrames.
+
+>>> spark.dataSource.register(MarshalDataSource)  # doctest: +SKIP
+>>> spark.read.format("marshal").load("last-night/*.jsonl.gz").show()  # doctest: +SKIP
+>>> spark.readStream.format("marshal").options(
+...     bootstrap="localhost:9092", topic="__marshal"
+... ).load()  # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    InputPartition,
+)
+from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructType
+
+from kafka_marshal.replay.decoded import SPARK_SCHEMA, decoded
+from kafka_marshal.replay.errors import InvalidOption
+from kafka_marshal.replay.reading import read_chunk
+from kafka_marshal.replay.run import run
+from kafka_marshal.replay.sources import Chunk, find
+from kafka_marshal.replay.sources.columns import batch_of, cells_of
+from kafka_marshal.replay.summary import Summary
+
+_OPTIONS: Final = frozenset({"path", "format", "topic", "one_log"})
+_LIVE: Final = frozenset({"bootstrap", "topic", "starting"})
+
+
+class MarshalDataSource(DataSource):
+    """Decoded records of a coordination topic.
+
+    Batch options: `path` (a file, folder or glob, as `marshal replay` takes them; several as a JSON
+    list), `format`, `topic`, `one_log`. Stream options: `bootstrap`, `topic` (`__marshal`),
+    `starting` (`earliest`, or `latest`), and any setting of librdkafka as `kafka.NAME`.
+
+    Columns: `kafka_marshal.replay.decoded.SCHEMA`.
+    """
+
+    @classmethod
+    def name(cls) -> str:
+        """What `format` is given."""
+        return "marshal"
+
+    def schema(self) -> str:
+        """The columns, as Spark SQL writes them."""
+        return SPARK_SCHEMA
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Read files.
+
+        Raises:
+            InvalidOption: an option is missing or unknown.
+            UnreadableSource: a source is missing, empty or damaged.
+        """
+        _check(self.options, _OPTIONS)
+        path = self.options.get("path")
+        if path is None:
+            raise InvalidOption("option 'path' is missing: load(PATH)")
+        paths = json.loads(path) if path.startswith("[") else [path]
+        found = find(
+            paths,
+            one_log=str(self.options.get("one_log", "false")).lower() == "true",
+            source_format=self.options.get("format"),
+            topic=self.options.get("topic"),
+        )
+        return _FilesReader(found.chunks)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+        """Read a broker as it grows.
+
+        Raises:
+            InvalidOption: an option is missing or unknown.
+            BrokerFailed: the cluster cannot be reached.
+        """
+        return _TopicReader(dict(self.options))
+
+
+def _check(options: dict[str, str], known: frozenset[str]) -> None:
+    for name in options:
+        if name not in known and not name.startswith("kafka."):
+            raise InvalidOption(
+                f"option {name!r} is unknown here; known: {', '.join(sorted(known))}"
+            )
+
+
+class _ChunkPartition(InputPartition):
+    def __init__(self, number: int, chunk: Chunk) -> None:
+        super().__init__(number)
+        self.number = number
+        self.chunk = chunk
+
+
+class _FilesReader(DataSourceReader):
+    def __init__(self, chunks: tuple[Chunk, ...]) -> None:
+        self._chunks = chunks
+
+    def partitions(self) -> list[InputPartition]:
+        return [_ChunkPartition(number, chunk) for number, chunk in enumerate(self._chunks)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, _ChunkPartition)
+        for batch in read_chunk(partition.number, partition.chunk):
+            yield decoded(batch)
+
+
+class _RangePartition(InputPartition):
+    def __init__(self, number: int, begin: int, end: int) -> None:
+        super().__init__(number)
+        self.number, self.begin, self.end = number, begin, end
+
+
+class _TopicReader(DataSourceStreamReader):
+    """A stream's offset is the next offset by partition; Spark's checkpoint keeps it."""
+
+    def __init__(self, options: dict[str, str]) -> None:
+        _check(options, _LIVE)
+        if "bootstrap" not in options:
+            raise InvalidOption("option 'bootstrap' is missing: a stream is read from a broker")
+        self._options = options
+        self._topic = options.get("topic", "__marshal")
+        if options.get("starting", "earliest") not in ("earliest", "latest"):
+            raise InvalidOption(
+                f"option 'starting' is not earliest or latest: {options['starting']}"
+            )
+
+    def _tail(self) -> Any:
+        from kafka_marshal.replay.live.settings import Settings
+        from kafka_marshal.replay.live.tail import Tail
+
+        given = {
+            name.removeprefix("kafka."): value
+            for name, value in self._options.items()
+            if name.startswith("kafka.")
+        }
+        return Tail(
+            Settings({"bootstrap.servers": self._options["bootstrap"], **given}), self._topic
+        )
+
+    def initialOffset(self) -> dict[str, int]:  # noqa: N802
+        latest = self._options.get("starting") == "latest"
+        with closing(self._tail()) as tail:
+            return {
+                str(number): extent.high if latest else extent.low
+                for number, extent in tail.extents().items()
+            }
+
+    def latestOffset(self) -> dict[str, int]:  # noqa: N802
+        with closing(self._tail()) as tail:
+            return {str(number): extent.high for number, extent in tail.extents().items()}
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
+        return [
+            _RangePartition(int(number), start.get(number, 0), stop)
+            for number, stop in end.items()
+            if start.get(number, 0) < stop
+        ]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, _RangePartition)
+        number = partition.number
+        with closing(self._tail()) as tail:
+            for raws in tail.records({number: partition.begin}, {number: partition.end}):
+                if raws:
+                    yield decoded(batch_of(self._topic, 0, [cells_of(raw) for raw in raws]))
+
+    def commit(self, end: dict[str, int]) -> None:
+        """Nothing: Spark's checkpoint remembers."""
+
+
+_NEEDED: Final = {
+    "value": (BinaryType, StringType),
+    "partition": (IntegerType, LongType),
+    "offset": (LongType, IntegerType),
+    "timestamp": (),
+    "timestampType": (IntegerType, LongType),
+}
+_TAKEN: Final = ("topic", "partition", "offset", "timestamp", "timestampType", "value", "headers")
+
+
+def run_frame(records: DataFrame, *, out: Path, **options: Any) -> Summary:
+    """Replay a DataFrame in the schema of Spark's Kafka source, as the official connector gives it.
+
+    It is written to a folder of the session's first, as Parquet, because a replay may look at a
+    record twice. Give `.option("includeHeaders", "true")` to the connector: without headers no
+    epoch is known.
+
+    Args:
+        records: at least `value, partition, offset, timestamp, timestampType`.
+        out: the folder to make; it must not exist.
+        options: as for `run`; `heartbeat_interval_s` must be given.
+
+    Raises:
+        InvalidOption: a column is missing or of a wrong type; and what `run` raises.
+    """
+    for name, kinds in _NEEDED.items():
+        if name not in records.columns:
+            raise InvalidOption(f"the DataFrame has no column {name!r}")
+        kind = records.schema[name].dataType
+        if kinds and not isinstance(kind, kinds):
+            raise InvalidOption(f"column {name!r} is {kind.simpleString()}")
+    with tempfile.TemporaryDirectory(prefix="kafka-marshal-frame-") as desk:
+        folder = Path(desk) / "frame.parquet"
+        taken = [name for name in _TAKEN if name in records.columns]
+        # Sorted, so that chunks follow each other and runs of heartbeats lie together.
+        records.select(*taken).sort("partition", "offset").write.parquet(str(folder))
+        return run([str(folder)], out=out, spark=records.sparkSession, **options)
