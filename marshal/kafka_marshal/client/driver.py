@@ -265,7 +265,7 @@ class Driver:
         head_over_ms = max(
             reader.head_ms + rules.pause_max_ms, alive_ms + int(rules.stale_after_ms)
         )
-        return max(head_over_ms + 1, reader.claim.paused_until_ms or 0)
+        return max(head_over_ms + 1, reader.claim.paused_until_ms or reader.head_ms)
 
     def _claim_messages(self, now_ms: int) -> list[Effect]:
         """At most once: ask for what there is, one request at a time."""
