@@ -140,25 +140,23 @@ together, and the tables of the last one equal those of one run over everything,
 price is that writing takes as long as the whole account is big; reading and folding do not.
 
 - **Records below the offset to go on from** are passed over and counted (`skipped` in
-  `summary.json`, and a caveat), so a dump may overlap yesterday's. Of each partition the last record
-  of the earlier runs is compared, if it is in the input again: another one there is the finding
-  `conflicting_duplicate`. Nothing else that is passed over is compared. A topic that was made anew
-  begins at offset 0 again and would be passed over: give it another `DIR`.
-- **Offsets that are missing** between two runs are an `offset_gap`, as they are within one.
-- **Exactly once.** A run counts from the moment when one file, `DIR/checkpoint.json`, is replaced.
-  That happens when everything is written but for the last move, of the output to `--out`. Killed
-  before it (`kill -9`, power, a full disk), a run has changed nothing; killed right after it, it has
-  left no `--out`. In both cases give the same command again: in the second its records are passed
-  over, and the tables are the same. A `--sarif`, `--junit` or `--perfetto` file may be there already
-  then, and is to be removed first. A hidden folder `.OUT.*` beside `--out` may be left of a killed
-  run.
-- A task of Spark that is run again replaces its partition's state whole. Executors that outlive
-  their driver write into the folder of their own run, which nobody reads. All executors must see
-  `DIR` under the same path.
-- **Refused**, with exit code 2 and the reason: a `DIR` that was made with other options (interval,
-  rules, longest pause, partition count, topic), by another version of this package or of Python,
-  by `marshal watch`, that is damaged, or that another run holds. `--what-if` needs the whole log, so
-  it does not go with `--checkpoint`.
+`summary.json`, and a caveat), so a dump may overlap yesterday's. Of each partition the last record
+of the earlier runs is compared, if it is in the input again: another one there is the finding
+`conflicting_duplicate`. Nothing else that is passed over is compared. A topic that was made anew
+begins at offset 0 again and would be passed over: give it another `DIR`. - **Offsets that are
+missing** between two runs are an `offset_gap`, as they are within one. - **Exactly once.** A run
+counts from the moment when one file, `DIR/checkpoint.json`, is replaced.   That happens when
+everything is written but for the last move, of the output to `--out`. Killed   before it (`kill
+-9`, power, a full disk), a run has changed nothing; killed right after it, it has   left no
+`--out`. In both cases give the same command again: in the second its records are passed   over, and
+the tables are the same. A `--sarif`, `--junit` or `--perfetto` file may be there already   then,
+and is to be removed first. A hidden folder `.OUT.*` beside `--out` may be left of a killed   run. -
+A task of Spark that is run again replaces its partition's state whole. Executors that outlive
+their driver write into the folder of their own run, which nobody reads. All executors must see
+`DIR` under the same path. - **Refused**, with exit code 2 and the reason: a `DIR` that was made
+with other options (interval,   rules, longest pause, partition count, topic), by another version of
+this package or of Python,   by `marshal watch`, that is damaged, or that another run holds.
+`--what-if` needs the whole log, so   it does not go with `--checkpoint`.
 
 States are Python pickles. Reading one makes nothing but what accounts are made of, but trust the
 folder as you trust the program.
@@ -172,25 +170,6 @@ times and names as properties. `--junit FILE` writes JUnit XML: every log is a t
 code of the catalogue a test case in it. A case fails if there is an error or a warning with that
 code, is skipped if the rules chosen never tell it, and has what is only good to know as its output.
 Both are written as the folder is: an existing file is refused, a run that fails leaves none.
-
-## Perfetto
-
-`--perfetto FILE` writes a trace in Chrome's JSON format, for ui.perfetto.dev: a process for each
-group of a log under a rule set, a thread for each claim, a complete event for each tenure with its
-owner, epoch, offsets and positions, an instant event for each finding that has a time. A tenure
-that lasts when the log ends is drawn to its owner's last accepted record. If the name ends in
-`.gz` it is packed; an existing file is refused.
-
-## The report
-
-`report.html` is one file that fetches nothing. Up to 200 claims, and 10,000 tenures and marks, are
-drawn as they are. Of more it gives an overview first: findings over time by code and by group, the
-groups, and the claims that are the worst by errors, by takeovers, or by the time in which nobody
-owned them (up to 20,000 are listed). A claim or a group that is chosen is drawn then, from what the
-page holds: of up to 400 claims tenures, marks and heartbeats, of the next the first 200 tenures,
-within 14 MB; of the others their numbers. The page stays below 20 MB, says how many claims it
-holds in which way, and the tables above have the rest. Without scripts the overview is all there
-is. Of findings and divergences the 300 worst are told in full, and all are counted.
 
 ## Perfetto
 
