@@ -140,23 +140,25 @@ together, and the tables of the last one equal those of one run over everything,
 price is that writing takes as long as the whole account is big; reading and folding do not.
 
 - **Records below the offset to go on from** are passed over and counted (`skipped` in
-`summary.json`, and a caveat), so a dump may overlap yesterday's. Of each partition the last record
-of the earlier runs is compared, if it is in the input again: another one there is the finding
-`conflicting_duplicate`. Nothing else that is passed over is compared. A topic that was made anew
-begins at offset 0 again and would be passed over: give it another `DIR`. - **Offsets that are
-missing** between two runs are an `offset_gap`, as they are within one. - **Exactly once.** A run
-counts from the moment when one file, `DIR/checkpoint.json`, is replaced.   That happens when
-everything is written but for the last move, of the output to `--out`. Killed   before it (`kill
--9`, power, a full disk), a run has changed nothing; killed right after it, it has   left no
-`--out`. In both cases give the same command again: in the second its records are passed   over, and
-the tables are the same. A `--sarif`, `--junit` or `--perfetto` file may be there already   then,
-and is to be removed first. A hidden folder `.OUT.*` beside `--out` may be left of a killed   run. -
-A task of Spark that is run again replaces its partition's state whole. Executors that outlive
-their driver write into the folder of their own run, which nobody reads. All executors must see
-`DIR` under the same path. - **Refused**, with exit code 2 and the reason: a `DIR` that was made
-with other options (interval,   rules, longest pause, partition count, topic), by another version of
-this package or of Python,   by `marshal watch`, that is damaged, or that another run holds.
-`--what-if` needs the whole log, so   it does not go with `--checkpoint`.
+  `summary.json`, and a caveat), so a dump may overlap yesterday's. Of each partition the last
+  record of the earlier runs is compared, if it is in the input again: another one there is the
+  finding `conflicting_duplicate`. Nothing else that is passed over is compared. A topic that was
+  made anew begins at offset 0 again and would be passed over: give it another `DIR`.
+- **Offsets that are missing** between two runs are an `offset_gap`, as they are within one.
+- **Exactly once.** A run counts from the moment when one file, `DIR/checkpoint.json`, is replaced.
+  That happens when everything is written but for the last move, of the output to `--out`. Killed
+  before it (`kill -9`, power, a full disk), a run has changed nothing; killed right after it, it
+  has left no `--out`. In both cases give the same command again: in the second its records are
+  passed over, and the tables are the same. A `--sarif`, `--junit` or `--perfetto` file may be there
+  already then, and is to be removed first. A hidden folder `.OUT.*` beside `--out` may be left of a
+  killed run.
+- A task of Spark that is run again replaces its partition's state whole. Executors that outlive
+  their driver write into the folder of their own run, which nobody reads. All executors must see
+  `DIR` under the same path.
+- **Refused**, with exit code 2 and the reason: a `DIR` that was made with other options (interval,
+  rules, longest pause, partition count, topic), by another version of this package or of Python, by
+  `marshal watch`, that is damaged, or that another run holds. `--what-if` needs the whole log, so
+  it does not go with `--checkpoint`.
 
 States are Python pickles. Reading one makes nothing but what accounts are made of, but trust the
 folder as you trust the program.
