@@ -122,13 +122,22 @@ def parse_line(line: str, where: str) -> RawRecord:
     Raises:
         UnreadableSource: not JSON, or a field is missing or of the wrong type.
     """
+    return record_of(fields_of(line, where), where)
+
+
+def fields_of(line: str, where: str) -> dict[str, object]:
+    """The JSON object that a line is; `where` names it in errors.
+
+    Raises:
+        UnreadableSource: it is none.
+    """
     try:
         fields = json.loads(line)
     except (ValueError, RecursionError) as error:
         raise UnreadableSource(f"{where}: not a JSON object: {error}") from None
     if not isinstance(fields, dict):
         raise UnreadableSource(f"{where}: not a JSON object")
-    return record_of(fields, where)
+    return fields
 
 
 def record_of(fields: dict[str, object], where: str) -> RawRecord:

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_marshal.core.verdicts import Accepted, Refused
 from kafka_marshal.modelcheck import models, readme, stories, traces
 from kafka_marshal.modelcheck.errors import ModelCheckError
 from kafka_marshal.modelcheck.output import State, Trace
@@ -176,9 +175,7 @@ def test_another_modules_steps_are_told_by_their_variables() -> None:
     assert stories.tell(trace) == "0  at first: x = 1, y = <<>>\n1  Up: x = 2"
 
 
-def test_every_verdict_and_every_action_can_be_told() -> None:
-    assert set(stories.WHY) == set(Refused)
-    assert set(stories.DID) == set(Accepted)
+def test_every_action_can_be_told() -> None:
     text = (models.spec_folder() / "Marshal.tla").read_text()
     (following,) = re.findall(r"(?ms)^Next ==\n(.*?)\n\n", text)
     actions = set(re.findall(r"\\/ ([A-Z]\w+)", following))

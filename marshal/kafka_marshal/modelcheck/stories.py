@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from kafka_marshal.core.verdicts import Accepted, Refused
+from kafka_marshal.counterexample.words import DID, WHY
 from kafka_marshal.modelcheck import stories_of_admins
 from kafka_marshal.modelcheck.output import State, Trace
 from kafka_marshal.modelcheck.values import Function, unparse
@@ -24,40 +25,6 @@ NONE = -1
 NOBODY = "none"
 START_MS = 1000
 """Marshal.tla's Start: clocks begin here, since 0 seconds means "never" to the original."""
-
-WHY: Mapping[Refused, str] = {
-    Refused.UNKNOWN_VERSION: "its version is neither 0 nor 1",
-    Refused.HEADER_NOT_DECIMAL: "a header is not decimal",
-    Refused.HEADER_FROM_THE_FUTURE: "a header names an offset at or after its own",
-    Refused.IS_PAUSED: "the group is paused, and not by the sender",
-    Refused.LIVE_OWNER: "the owner is alive",
-    Refused.DOES_NOT_SUPERSEDE: "it does not name the tenure it would end",
-    Refused.LOG_LOST_RECORDS: "its epoch is above the claim's",
-    Refused.SUPERSEDED: "its epoch is older than the claim's",
-    Refused.NOBODY_OWNS: "nobody owns the claim",
-    Refused.FORGED: "the epoch belongs to another instance",
-    Refused.EPOCH_MISSING: "it has no epoch, and the claim was won with headers",
-    Refused.NOT_OWNER: "the sender does not own the claim",
-    Refused.NOT_AHEAD: "it is not ahead of the position",
-    Refused.NEGATIVE_POSITION: "it would set a negative position",
-}
-"""The guards in half a sentence."""
-
-DID: Mapping[Accepted, str] = {
-    Accepted.CLAIMED: "nobody owned",
-    Accepted.RECLAIMED: "the owner wins anew",
-    Accepted.RESTARTED: "another instance of the owner's client",
-    Accepted.TOOK_OVER: "the owner counts as stale",
-    Accepted.REFRESHED: "the owner is alive",
-    Accepted.FAST_RECLAIMED: "a bare heartbeat of the owner's client",
-    Accepted.GRANTED: "a range is granted",
-    Accepted.RELEASED: "nobody owns any more",
-    Accepted.POSITION_SET: "nobody owns any more",
-    Accepted.GROUP_RELEASED: "nobody may go on",
-    Accepted.OVERWRITTEN: "whoever heartbeats owns",
-    Accepted.IGNORED: "the original does nothing with it",
-}
-"""What accepted records did, in half a sentence."""
 
 
 def tell(trace: Trace, violated: str | None = None) -> str:

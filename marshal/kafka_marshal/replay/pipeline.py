@@ -122,13 +122,16 @@ def _folded(
             account.close()
             yield from row_batches(account.drain())
 
-    # So many that keys spread evenly, and told by number: what was collapsed is so small that Spark
-    # would otherwise fold all of it in one task.
+    return by_place(found).mapInArrow(fold, FOLDED_SCHEMA)
+
+
+def by_place(found: DataFrame) -> DataFrame:
+    """Each coordinating partition whole in one task, in offset order."""
+    # So many tasks that places spread evenly, and told by number: what was collapsed is so small
+    # that Spark would otherwise fold all of it in one.
     tasks = TASKS_PER_CORE * found.sparkSession.sparkContext.defaultParallelism
-    return (
-        found.repartition(tasks, "log", "partition")
-        .sortWithinPartitions("log", "partition", "offset", "input_order")
-        .mapInArrow(fold, FOLDED_SCHEMA)
+    return found.repartition(tasks, "log", "partition").sortWithinPartitions(
+        "log", "partition", "offset", "input_order"
     )
 
 

@@ -35,7 +35,7 @@ from kafka_marshal.replay.collapse import (
     rows_of,
 )
 from kafka_marshal.replay.errors import ReplayError, SourcesOverlap
-from kafka_marshal.replay.pipeline import FOLDED_SCHEMA, Fold, row_batches, told_plainly
+from kafka_marshal.replay.pipeline import FOLDED_SCHEMA, Fold, by_place, row_batches, told_plainly
 from kafka_marshal.replay.reading import ARROW_SCHEMA, SPARK_SCHEMA, read_chunk, records_of
 from kafka_marshal.replay.sources import Chunk
 from kafka_marshal.replay.standing import SUFFIX, Head, Standing, read_head, take_up
@@ -331,11 +331,7 @@ def _fold(spark: SparkSession, folding: _Folding, rows: Path) -> None:
     schema = COLLAPSED_SPARK_SCHEMA if folding.collapsing else SPARK_SCHEMA
     count = len(folding.chunks)
     found = spark.range(count, numPartitions=count).mapInArrow(folding.read, schema)
-    folded = (
-        found.repartition("log", "partition")
-        .sortWithinPartitions("log", "partition", "offset", "input_order")
-        .mapInArrow(folding.fold, FOLDED_SCHEMA)
-    )
+    folded = by_place(found).mapInArrow(folding.fold, FOLDED_SCHEMA)
     with told_plainly():
         folded.write.parquet(str(rows))
 

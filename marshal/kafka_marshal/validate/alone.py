@@ -124,7 +124,7 @@ class _History:
 def _broken(
     before: Reader, record: Record, after: Reader, verdict: Verdict | None
 ) -> Property | None:
-    if verdict is None or before.certain != EVERYTHING:
+    if verdict is None or before.certain is not EVERYTHING:
         return None
     broken = broken_by(before.claim, record, after.claim, verdict)
     return broken[0] if broken else None

@@ -12,9 +12,9 @@ from typing import Final, TypeAlias
 
 import attrs
 
-from kafka_marshal.capture import UnreadableSource, record_of
+from kafka_marshal.capture import UnreadableSource, fields_of, record_of
 from kafka_marshal.core.messages import Headers, Message
-from kafka_marshal.validate.reading import appended, fields_of, numbered_lines, read_run
+from kafka_marshal.validate.reading import appended, numbered_lines, read_run
 from kafka_marshal.validate.run import Appended, Event, Member, Run, Sent
 
 LOG_FILE: Final = "log.jsonl"

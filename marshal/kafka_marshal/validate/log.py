@@ -155,7 +155,7 @@ class Log:
     def _step(self, before: Reader, record: Record) -> tuple[Fold, Property | None]:
         after, verdict = read_record(before, record, self.rules)
         broken: list[Property] = []
-        if verdict is not None and (before.certain is EVERYTHING or before.certain == EVERYTHING):
+        if verdict is not None and before.certain is EVERYTHING:
             broken = broken_by(before.claim, record, after.claim, verdict)
         return Fold(before, after, verdict), broken[0] if broken else None
 

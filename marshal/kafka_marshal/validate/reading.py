@@ -14,6 +14,7 @@ from typing import Any, Final
 from kafka_marshal.capture import (
     RawRecord,
     UnreadableSource,
+    fields_of,
     headers_of,
     record_of,
     value_of,
@@ -94,17 +95,6 @@ def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
         raise UnreadableSource(f"{path}: {error.strerror or error}") from None
     except UnicodeDecodeError as error:
         raise UnreadableSource(f"{path}: not UTF-8 text (byte {error.start})") from None
-
-
-def fields_of(line: str, where: str) -> Fields:
-    """The JSON object that a line is."""
-    try:
-        fields = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise UnreadableSource(f"{where}: not a JSON object: {error}") from None
-    if not isinstance(fields, dict):
-        raise UnreadableSource(f"{where}: not a JSON object")
-    return fields
 
 
 def _setting_of(path: Path, numbered: Iterator[tuple[int, str]]) -> Setting:
