@@ -24,13 +24,13 @@ def test_tasks_are_told_while_they_are_done_and_not_after(
         yield from batches
 
     def work() -> None:
-        spark.range(4, numPartitions=4).mapInArrow(slow, "id: bigint").collect()
+        spark.range(12, numPartitions=12).mapInArrow(slow, "id: bigint").collect()
 
     with tasks_told(spark, lambda done, of: told.append((done, of))):
         work()
-    assert {of for _, of in told} == {4}
+    assert {of for _, of in told} == {12}
     assert [done for done, _ in told] == sorted(done for done, _ in told)
-    assert 0 < max(done for done, _ in told) <= 4
+    assert 0 < max(done for done, _ in told) <= 12
     before = len(told)
     work()
     assert len(told) == before

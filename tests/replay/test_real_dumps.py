@@ -1,14 +1,13 @@
 """A live broker's records, dumped by the tools of the trade: all are what a capture of them says.
 
-The dumps are made by the broker's own classes, by copying its files, and by kcat where it is
-installed (it is no part of the project; `tests/data/dumps/kcat.json` was written by a real one).
+The dumps are made by the broker's own classes, and by copying its files. (`kcat` is no part of the
+project; `tests/data/dumps/kcat.json` was written by a real one, and is in `test_formats`.)
 """
 
 from __future__ import annotations
 
 import json
 import shutil
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeAlias
@@ -158,24 +157,3 @@ def test_what_the_console_consumer_prints_is_what_a_client_read(
     # A comma within a value of a header: "x:a,b:c" reads as two headers, x and b.
     shown = (("marshal-epoch", b"5"), ("marshal-seen", None), ("x", b"a"), ("b", b"c"), ("x", b""))
     assert found == [attrs.evolve(raw, headers=shown) if raw.headers else raw for raw in wanted]
-
-
-@pytest.mark.skipif(shutil.which("kcat") is None, reason="kcat is not installed")
-def test_what_kcat_prints_is_what_a_client_read(
-    kafka_broker: Broker, capture: Path, tmp_path: Path
-) -> None:
-    command = [
-        "kcat",
-        "-C",
-        "-b",
-        kafka_broker.bootstrap,
-        "-t",
-        TOPIC,
-        "-o",
-        "beginning",
-        "-e",
-        "-J",
-    ]
-    printed = subprocess.run(command, capture_output=True, check=True, timeout=60).stdout
-    (tmp_path / "printed.json").write_bytes(printed)
-    assert read(tmp_path / "printed.json", 0, 1) == captured(capture, 0, 1)

@@ -1,10 +1,8 @@
 """For notebooks: `spark.read.format("marshal")`, and replays of DataFrames.
 
->>> spark.dataSource.register(MarshalDataSource)  # doctest: +SKIP
->>> spark.read.format("marshal").load("last-night/*.jsonl.gz").show()  # doctest: +SKIP
->>> spark.readStream.format("marshal").options(
-...     bootstrap="localhost:9092", topic="__marshal"
-... ).load()  # doctest: +SKIP
+spark.dataSource.register(MarshalDataSource)
+spark.read.format("marshal").load("last-night/*.jsonl.gz").show()
+spark.readStream.format("marshal").options(bootstrap="localhost:9092", topic="__marshal").load()
 """
 
 from __future__ import annotations

@@ -133,7 +133,7 @@ def _shade(count: int, most: int) -> int:
     """0 to `SHADES` - 1, a factor of four apart, the darkest for the most there is.
 
     >>> [_shade(count, 1000) for count in (1, 4, 16, 64, 1000)]
-    [0, 0, 1, 2, 4]
+    [0, 1, 2, 3, 4]
     """
     below = math.floor(math.log(most / count, 4)) if count < most else 0
     return max(0, SHADES - 1 - below)
