@@ -73,7 +73,9 @@ def _start(scratch: Path, quiet: Path) -> SparkSession:
     cores = os.cpu_count() or 1
     options = (
         f"-Dlog4j2.configurationFile=file:{quiet} -Djava.io.tmpdir={scratch} "
-        "-XX:TieredStopAtLevel=1"  # Python does the work; a JVM that compiles less starts sooner
+        # Python does the work; a JVM that compiles less starts sooner. Its default room for code
+        # is then too small for many queries.
+        "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=192m"
     )
     builder = (
         SparkSession.builder.master("local[*]")
