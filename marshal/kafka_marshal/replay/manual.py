@@ -163,6 +163,31 @@ price is that writing takes as long as the whole account is big; reading and fol
 States are Python pickles. Reading one makes nothing but what accounts are made of, but trust the
 folder as you trust the program.
 
+## How fast
+
+`make bench-replay` replays 10 million generated records, with its peers on the same file. On two
+cores (CPython 3.11, Spark 4.0, everything in one run, the best of two passes):
+
+| | uniform, records/s | one claim has a fifth, records/s |
+|---|---|---|
+| replay: every table, summary and page written | 573,000 | 567,000 |
+| Spark, merely splitting the values into columns | 934,000 | 1,338,000 |
+| polars, tenures and claims without rules | 1,556,000 | 1,835,000 |
+| DuckDB, the same | 949,000 | 1,111,000 |
+| kernel, one core: every verdict, every claim | 1,138,000 | 1,452,000 |
+| the reducer itself, one core | 41,700 | 44,400 |
+
+Of the 17 seconds of a replay 11 are reading, collapsing and folding, and 5 are the page. A small log
+takes about as long as a million records: what is left is Spark's start.
+
+For a cluster, on paper, from what one core needs here: 0.3 microseconds a record to read Parquet,
+0.4 to decode and collapse it, and 80 for each run and each record that is in none: a run is a claim
+in a chunk of 500,000 records. 10 billion records of 2,048 claims on 100 cores are 70 s of reading
+and collapsing, and 41 million runs, 33 s. Skew bites in the second part: a coordinating partition
+is folded by one core, whatever its size, and one with 128 of the claims needs 200 s for its 2.6
+million runs. So give the coordination topic many partitions; that one claim has most of the
+records costs nothing more.
+
 ## For CI: SARIF and JUnit
 
 `--sarif FILE` writes the findings as SARIF 2.1.0: a rule for every code, with its meaning and what
