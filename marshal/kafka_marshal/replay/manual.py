@@ -177,8 +177,8 @@ cores (CPython 3.11, Spark 4.0, everything in one run, the best of two passes):
 | kernel, one core: every verdict, every claim | 1,138,000 | 1,452,000 |
 | the reducer itself, one core | 41,700 | 44,400 |
 
-Of the 17 seconds of a replay 11 are reading, collapsing and folding, and 5 are the page. A small log
-takes about as long as a million records: what is left is Spark's start.
+Of the 17 seconds of a replay 11 are reading, collapsing and folding, and 5 are the page. A million
+records take nearly as long: most of that is Spark's start.
 
 For a cluster, on paper, from what one core needs here: 0.3 microseconds a record to read Parquet,
 0.4 to decode and collapse it, and 80 for each run and each record that is in none: a run is a claim
