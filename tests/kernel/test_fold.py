@@ -9,12 +9,12 @@ import attrs
 import numpy as np
 import pytest
 
-from kafka_marshal import FENCED, ORIGINAL, Rules, World
+from kafka_marshal import FENCED, ORIGINAL, ClaimingPartition, Rules, World
 from kafka_marshal.capture import RawRecord, read_capture
 from kafka_marshal.codec import MalformedRecord
 from kafka_marshal.core.verdicts import ReadTwice, Verdict
 from kafka_marshal.core.world import OutOfOrder
-from kafka_marshal.kernel import BeyondKernel, Fold, fold
+from kafka_marshal.kernel import BeyondKernel, Fold, columns, fold, parsing
 from tests import triples
 from tests.kernel import hostile
 from tests.kernel.kernel import arrays, stepped
@@ -34,11 +34,11 @@ def by_kernel(raws: list[RawRecord], folded: Fold, batch: int = 1000) -> list[Ve
     told: list[Verdict | str] = []
     for begin in range(0, len(raws), batch):
         part = raws[begin : begin + batch]
-        columns = folded.names.decoded(*arrays(part))
+        decoded = folded.names.decoded(*arrays(part))
         numbers = folded.apply(
             np.array([raw.offset for raw in part], np.int64),
             np.array([raw.timestamp_ms for raw in part], np.int64),
-            columns,
+            decoded,
         )
         words = {fold.NO_MESSAGE: "malformed", fold.READ_TWICE: "read twice"}
         told += [words.get(int(each)) or fold.VERDICTS[each] for each in numbers]
@@ -84,6 +84,11 @@ def test_every_transition_of_the_specification_is_the_kernels() -> None:
     known = triples.read()
     for triple, after, verdict in stepped(known):
         assert (after, verdict) == (triple.after, triple.verdict), triple.record
+
+
+def test_types_have_the_numbers_of_their_messages() -> None:
+    assert [kind.__name__.encode() for kind in columns.KINDS] == list(parsing.TYPES)
+    assert columns.KINDS[parsing.CLAIMING_PARTITION] is ClaimingPartition
 
 
 def test_hostile_logs_reach_every_verdict() -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from typing import Final, TypeAlias, cast
 
-import numba
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -32,6 +31,13 @@ from kafka_marshal.core.messages import (
     ReleasingPartition,
 )
 from kafka_marshal.core.state import ClaimKey
+from kafka_marshal.kernel.parsing import (
+    ODD,
+    decode_values,
+    intern,
+    read_headers,
+    rehash,
+)
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 Codes: TypeAlias = npt.NDArray[np.int32]
@@ -40,12 +46,10 @@ Flags: TypeAlias = npt.NDArray[np.bool_]
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 
 HEARTBEAT: Final = 0
-CLAIMING_PARTITION: Final = 1
 RELEASING_PARTITION: Final = 2
 CLAIMING_MESSAGES: Final = 3
 RELEASE_GROUP: Final = 4
 MALFORMED: Final = -1
-_ODD: Final = -2
 
 KINDS: Final[tuple[type[Message], ...]] = (
     Heartbeat,
@@ -54,7 +58,7 @@ KINDS: Final[tuple[type[Message], ...]] = (
     ClaimingMessages,
     ReleaseGroup,
 )
-"""The messages, by their number in `Columns.kind`."""
+"""The messages, by their number in `Columns.kind`, in the order of `parsing.TYPES`."""
 
 HEADER_TYPE: Final = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 """Headers as `Names.decoded` takes them; keys may be binary too."""
@@ -63,22 +67,6 @@ ABSENT: Final = -1
 """A header that is not there."""
 NOT_DECIMAL: Final = -2
 INT64_MAX: Final = 2**63 - 1
-
-_TYPES: Final = tuple(
-    np.frombuffer(kind.__name__.encode() + b"/", dtype=np.uint8) for kind in KINDS
-)
-_HEADERS: Final = tuple(
-    np.frombuffer(name, dtype=np.uint8)
-    for name in (
-        b"marshal-epoch",
-        b"marshal-seen",
-        b"marshal-clock",
-        b"marshal-supersedes",
-        b"marshal-set-position",
-    )
-)
-_PREFIX: Final = np.frombuffer(b"marshal-", dtype=np.uint8)
-_SLASH: Final = ord("/")
 
 
 @frozen(eq=False)
@@ -168,7 +156,7 @@ class Names:
         row = 0
         while row < count:
             known = self._count
-            row, self._count, self._pool_used = _decode_values(
+            row, self._count, self._pool_used = decode_values(
                 row,
                 data,
                 offsets,
@@ -211,7 +199,7 @@ class Names:
             ):
                 self._grow()
             known = self._count
-            code, self._count, self._pool_used = _intern(
+            code, self._count, self._pool_used = intern(
                 span,
                 0,
                 len(span),
@@ -267,13 +255,13 @@ class Names:
         self._spans = np.concatenate([self._spans, np.zeros_like(self._spans)])
         self._hashes = np.concatenate([self._hashes, np.zeros_like(self._hashes)])
         self._slots = np.full(2 * len(self._slots), -1, dtype=np.int32)
-        _rehash(self._slots, self._hashes, self._count)
+        rehash(self._slots, self._hashes, self._count)
 
     def _put_right(self, columns: Columns, values: pa.Array) -> None:
         """Let `codec` decode what is not ordinary, and rule on it."""
         odd = np.array(self._odd, dtype=np.bool_)
         topicless = np.array(self._topicless, dtype=np.bool_)
-        doubtful = columns.kind == _ODD
+        doubtful = columns.kind == ODD
         if len(odd):
             known = np.where(doubtful, 0, columns.address)
             doubtful |= odd[known]
@@ -301,7 +289,7 @@ def _decode_headers(columns: Columns, headers: pa.Array | None) -> None:
     pairs = headers.values
     keys, values = _binary(pairs.field("key")), _binary(pairs.field("value"))
     odd = np.zeros(len(headers), np.bool_)
-    _read_headers(
+    read_headers(
         offsets,
         *_buffers(keys),
         *_buffers(values),
@@ -355,186 +343,3 @@ def _validity(values: pa.Array) -> Flags:
     if not values.null_count:
         return np.ones(len(values), np.bool_)
     return cast("Flags", values.is_valid().to_numpy(zero_copy_only=False))
-
-
-# --- compiled -------------------------------------------------------------------------------------
-
-_compiled = numba.njit(cache=True, nogil=True)
-
-
-@_compiled
-def _begins_with(data, at, end, word):  # type: ignore[no-untyped-def]
-    if end - at < len(word):
-        return False
-    for i in range(len(word)):  # noqa: SIM110  (numba knows no generators)
-        if data[at + i] != word[i]:
-            return False
-    return True
-
-
-@_compiled
-def _digits(data, at, end):  # type: ignore[no-untyped-def]
-    """The number between these places, or -1 if it is not 1 to 18 digits."""
-    if end <= at or end - at > 18:
-        return np.int64(-1)
-    number = np.int64(0)
-    for i in range(at, end):
-        digit = np.int64(data[i]) - 48
-        if digit < 0 or digit > 9:
-            return np.int64(-1)
-        number = number * 10 + digit
-    return number
-
-
-@_compiled
-def _hash(data, at, end):  # type: ignore[no-untyped-def]
-    """FNV-1a of every fourth byte, four times at once: a multiplication need not await the last."""
-    prime = np.uint64(1099511628211)
-    one = np.uint64(14695981039346656037)
-    two, three, four = one + np.uint64(1), one + np.uint64(2), one + np.uint64(3)
-    i = at
-    while i + 4 <= end:
-        one = (one ^ np.uint64(data[i])) * prime
-        two = (two ^ np.uint64(data[i + 1])) * prime
-        three = (three ^ np.uint64(data[i + 2])) * prime
-        four = (four ^ np.uint64(data[i + 3])) * prime
-        i += 4
-    while i < end:
-        one = (one ^ np.uint64(data[i])) * prime
-        i += 1
-    found = (((one * prime) ^ two) * prime ^ three) * prime ^ four
-    return found ^ (found >> np.uint64(29))
-
-
-@_compiled
-def _intern(data, at, end, slots, pool, used, spans, hashes, count):  # type: ignore[no-untyped-def]
-    """The code of these bytes, which become known if they were not; -1 if there is no room."""
-    name = _hash(data, at, end)
-    mask = np.uint64(len(slots) - 1)
-    slot = name & mask
-    while True:
-        code = slots[slot]
-        if code < 0:
-            break
-        if hashes[code] == name and spans[code, 1] - spans[code, 0] == end - at:
-            begin = spans[code, 0]
-            differ = np.uint8(0)
-            for i in range(end - at):  # without a way out, so that it is done many at a time
-                differ |= pool[begin + i] ^ data[at + i]
-            if differ == 0:
-                return code, count, used
-        slot = (slot + np.uint64(1)) & mask
-    if count + 1 >= len(spans) or 2 * count >= len(slots) or used + end - at > len(pool):
-        return np.int32(-1), count, used
-    for i in range(end - at):
-        pool[used + i] = data[at + i]
-    spans[count, 0], spans[count, 1] = used, used + end - at
-    hashes[count] = name
-    slots[slot] = count
-    return np.int32(count), count + 1, used + end - at
-
-
-@_compiled
-def _rehash(slots, hashes, count):  # type: ignore[no-untyped-def]
-    mask = np.uint64(len(slots) - 1)
-    for code in range(count):
-        slot = hashes[code] & mask
-        while slots[slot] >= 0:
-            slot = (slot + np.uint64(1)) & mask
-        slots[slot] = code
-
-
-@_compiled
-def _kind(data, at, end):  # type: ignore[no-untyped-def]
-    if _begins_with(data, at, end, _TYPES[0]):
-        return 0, len(_TYPES[0])
-    if _begins_with(data, at, end, _TYPES[1]):
-        return 1, len(_TYPES[1])
-    if _begins_with(data, at, end, _TYPES[2]):
-        return 2, len(_TYPES[2])
-    if _begins_with(data, at, end, _TYPES[3]):
-        return 3, len(_TYPES[3])
-    if _begins_with(data, at, end, _TYPES[4]):
-        return 4, len(_TYPES[4])
-    return _ODD, 0
-
-
-@_compiled
-def _decode_values(  # type: ignore[no-untyped-def]
-    row, data, offsets, valid,
-    kind, version, unix_s, number, address,
-    slots, pool, used, spans, hashes, count,
-):  # fmt: skip
-    """Decode from `row` on; stop where there is no room for another address."""
-    cuts = np.empty(8, np.int64)
-    while row < len(kind):
-        kind[row] = _ODD
-        at, end = offsets[row], offsets[row + 1]
-        found, length = _kind(data, at, end) if valid[row] else (_ODD, 0)
-        if found == _ODD:
-            row += 1
-            continue
-        # The slashes after the type: seven more, six for a ClaimingPartition.
-        wanted = 6 if found == CLAIMING_PARTITION else 7
-        seen = 0
-        for i in range(at + length, end):
-            if data[i] == _SLASH:
-                if seen < 8:
-                    cuts[seen] = i
-                seen += 1
-        if seen != wanted:
-            row += 1
-            continue
-        says_version = _digits(data, at + length, cuts[0])
-        says_unix_s = _digits(data, cuts[0] + 1, cuts[1])
-        address_end = cuts[6] if wanted == 7 else end
-        says_number = _digits(data, cuts[6] + 1, end) if wanted == 7 else np.int64(0)
-        if says_version < 0 or says_unix_s < 0 or says_number < 0:
-            row += 1
-            continue
-        code, count, used = _intern(
-            data, cuts[1] + 1, address_end, slots, pool, used, spans, hashes, count
-        )
-        if code < 0:
-            return row, count, used
-        kind[row] = found
-        version[row] = says_version
-        unix_s[row] = says_unix_s
-        number[row] = says_number
-        address[row] = code
-        row += 1
-    return row, count, used
-
-
-@_compiled
-def _read_headers(  # type: ignore[no-untyped-def]
-    lists, key_data, key_offsets, value_data, value_offsets, value_valid, present, found, odd
-):
-    first = lists[0]
-    for row in range(len(present)):
-        for pair in range(lists[row], lists[row + 1]):
-            place = pair - first
-            at, end = key_offsets[place], key_offsets[place + 1]
-            if not _begins_with(key_data, at, end, _PREFIX):
-                continue
-            present[row] = True
-            field = -1
-            if end - at == len(_HEADERS[0]) and _begins_with(key_data, at, end, _HEADERS[0]):
-                field = 0
-            elif end - at == len(_HEADERS[1]) and _begins_with(key_data, at, end, _HEADERS[1]):
-                field = 1
-            elif end - at == len(_HEADERS[2]) and _begins_with(key_data, at, end, _HEADERS[2]):
-                field = 2
-            elif end - at == len(_HEADERS[3]) and _begins_with(key_data, at, end, _HEADERS[3]):
-                field = 3
-            elif end - at == len(_HEADERS[4]) and _begins_with(key_data, at, end, _HEADERS[4]):
-                field = 4
-            if field < 0:
-                continue
-            number = np.int64(-1)
-            if value_valid[place]:
-                number = _digits(value_data, value_offsets[place], value_offsets[place + 1])
-            if number < 0:
-                odd[row] = True
-            else:
-                found[row, field] = number

@@ -19,7 +19,6 @@ from kafka_marshal.core.verdicts import Accepted, Refused, Verdict
 from kafka_marshal.core.world import OutOfOrder
 from kafka_marshal.kernel.columns import (
     CLAIMING_MESSAGES,
-    CLAIMING_PARTITION,
     HEARTBEAT,
     MALFORMED,
     NOT_DECIMAL,
@@ -30,6 +29,7 @@ from kafka_marshal.kernel.columns import (
     Names,
     Small,
 )
+from kafka_marshal.kernel.parsing import CLAIMING_PARTITION
 
 VERDICTS: Final[tuple[Verdict, ...]] = (*Accepted, *Refused)
 """What a record did, by its number in what `Fold.apply` returns."""

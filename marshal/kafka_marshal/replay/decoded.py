@@ -14,13 +14,13 @@ import pyarrow.compute as pc
 
 from kafka_marshal.codec import MalformedRecord, decode
 from kafka_marshal.kernel.columns import (
-    CLAIMING_PARTITION,
     KINDS,
     MALFORMED,
     RELEASE_GROUP,
     Columns,
     Names,
 )
+from kafka_marshal.kernel.parsing import CLAIMING_PARTITION
 from kafka_marshal.replay.rows import readable
 
 _HEADERS: Final = ("epoch", "seen", "clock", "supersedes", "set_position")

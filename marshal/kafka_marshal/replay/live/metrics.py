@@ -20,35 +20,35 @@ class Metrics:
     """The metrics, and the page that serves them."""
 
     def __init__(self) -> None:
-        self.registry = CollectorRegistry()
+        self.collected = CollectorRegistry()
         place = ["coordinating_partition"]
         self._records = Counter(
-            "marshal_watch_records", "Records read.", place, registry=self.registry
+            "marshal_watch_records", "Records read.", place, registry=self.collected
         )
         self._findings = Counter(
             "marshal_watch_findings",
             "Findings, each counted once, when it is first told.",
             ["code", "severity", "rules"],
-            registry=self.registry,
+            registry=self.collected,
         )
         self._takeovers = Counter(
             "marshal_watch_takeovers",
             "Tenures that another consumer ended after their owner fell silent.",
             ["rules", "group"],
-            registry=self.registry,
+            registry=self.collected,
         )
         self._owned = Gauge(
-            "marshal_watch_owned_claims", "Claims with an owner.", place, registry=self.registry
+            "marshal_watch_owned_claims", "Claims with an owner.", place, registry=self.collected
         )
         self._next_offset = Gauge(
-            "marshal_watch_next_offset", "The next offset to read.", place, registry=self.registry
+            "marshal_watch_next_offset", "The next offset to read.", place, registry=self.collected
         )
         self._delay = Histogram(
             "marshal_watch_delay_seconds",
             "From the append of a record (its timestamp) to the finding that it made. Only records "
             "that were appended since the start.",
             buckets=DELAYS_S,
-            registry=self.registry,
+            registry=self.collected,
         )
 
     def serve(self, address: str) -> None:
@@ -61,7 +61,7 @@ class Metrics:
         if not port.isdecimal() or not 0 < int(port) < 65_536:
             raise InvalidOption(f"--metrics must be PORT or HOST:PORT, not {address!r}")
         try:
-            start_http_server(int(port), host or "127.0.0.1", self.registry)
+            start_http_server(int(port), host or "127.0.0.1", self.collected)
         except OSError as error:
             raise InvalidOption(f"--metrics {address}: {error.strerror or error}") from None
 
