@@ -136,12 +136,7 @@ def read_record(
     if reader.certain is EVERYTHING:
         claim, verdict = step(reader.claim, record, rules)
         # By position, as in `fenced`: this is what nearly every reader of a log does all the time.
-        return (
-            Reader(
-                claim, EVERYTHING, reader.undecided, reader.reached, reader.alive_ms, reader.head_ms
-            ),
-            verdict,
-        )
+        return Reader(claim, EVERYTHING, None, None, None, reader.head_ms), verdict
     if reader.head_ms is None:
         head_ms = record.timestamp_ms + rules.clock_rewind_max_ms
         reader = attrs.evolve(reader, head_ms=head_ms)
@@ -192,26 +187,19 @@ def _read_known(reader: Reader, record: Record, rules: Rules) -> tuple[Reader, V
     claim, verdict = step(reader.claim, record, rules)
     certified = verdict in _LIVES_ON and _says_what_it_saw(record)
     if certified:
-        claim = _not_before(claim, record.headers.clock)
+        claim = _not_before(claim, _highest(record.headers.clock))
     elif _position_lost(reader, record, verdict):
         assert isinstance(record.message, ReleasingPartition)
         claim = attrs.evolve(claim, position=record.message.offset)
     certain = _certain_after(reader, record, verdict, certified)
-    return (
-        Reader(claim, certain, reader.undecided, reader.reached, reader.alive_ms, reader.head_ms),
-        verdict,
-    )
+    return Reader(claim, certain, None, None, None, reader.head_ms), verdict
 
 
-def _not_before(claim: Claim, clock_ms: int | None) -> Claim:
-    """The claim of an owner that lived at `clock_ms`; nearly always that is no news."""
-    if _highest(clock_ms) <= min(claim.clock_ms, _highest(claim.last_heartbeat_ms)):
+def _not_before(claim: Claim, clock_ms: int) -> Claim:
+    """The claim of an owner that has just shown that it lives, and did at `clock_ms`."""
+    if clock_ms <= claim.clock_ms:  # nearly always
         return claim
-    return attrs.evolve(
-        claim,
-        clock_ms=_highest(claim.clock_ms, clock_ms),
-        last_heartbeat_ms=_highest(claim.last_heartbeat_ms, clock_ms),
-    )
+    return attrs.evolve(claim, clock_ms=clock_ms, last_heartbeat_ms=clock_ms)
 
 
 def _decided(reader: Reader, advanced: Claim, record: Record) -> bool:
