@@ -197,7 +197,7 @@ def _read_known(reader: Reader, record: Record, rules: Rules) -> tuple[Reader, V
 
 def _not_before(claim: Claim, clock_ms: int) -> Claim:
     """The claim of an owner that has just shown that it lives, and did at `clock_ms`."""
-    if clock_ms <= claim.clock_ms:  # nearly always
+    if clock_ms <= claim.clock_ms:
         return claim
     return attrs.evolve(claim, clock_ms=clock_ms, last_heartbeat_ms=clock_ms)
 
@@ -251,7 +251,8 @@ def _certain_after(reader: Reader, record: Record, verdict: Verdict, certified: 
     """What is certain after a record of which it was certain what it did. Spec: CertainAfter."""
     had = reader.certain
     if certified:
-        return had if _SAID in had else had | _SAID  # to ask is five times as fast as to add
+        # To ask is five times as fast as to add.
+        return had if _SAID in had else had | _SAID
     alive = verdict in SIGNS_OF_LIFE
     # A grant or not: it depends on the position.
     vague = Field.POSITION not in had and (
