@@ -13,7 +13,7 @@ from kafka_marshal.codec import encode
 from kafka_marshal.core.messages import NOT_DECIMAL, Headers
 from kafka_marshal.core.verdicts import Verdict
 from kafka_marshal.kernel import Fold, Names, fold
-from kafka_marshal.kernel.columns import HEADER_TYPE
+from kafka_marshal.replay.sources.columns import HEADERS
 from tests.triples import Triple
 
 
@@ -21,7 +21,7 @@ def arrays(raws: list[RawRecord]) -> tuple[pa.Array, pa.Array]:
     """Values and headers as Arrow has them."""
     values = pa.array([raw.value for raw in raws], pa.binary())
     pairs = [[{"key": name, "value": value} for name, value in raw.headers] or None for raw in raws]
-    return values, pa.array(pairs, HEADER_TYPE)
+    return values, pa.array(pairs, HEADERS)
 
 
 def pairs_of(headers: Headers) -> HeaderPairs:

@@ -15,6 +15,7 @@ from rich.console import Console
 
 from kafka_marshal.cli import COULD_NOT_RUN
 from kafka_marshal.core.state import FENCED, ORIGINAL, Rules, milliseconds
+from kafka_marshal.runtime.errors import MarshalError
 
 console = Console(highlight=False)
 errors = Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
@@ -45,6 +46,12 @@ HeartbeatInterval = Annotated[
     ),
 ]
 
+PauseMax = Annotated[float, typer.Option(metavar="SECONDS", help="A longer pause is cut to this.")]
+CoordinationPartitions = Annotated[
+    int | None,
+    typer.Option(help="Partition count of the coordination topic, to find misplaced records."),
+]
+OneLog = Annotated[bool, typer.Option("--one-log", help="Take all sources for one log.")]
 Bootstrap = Annotated[
     str | None,
     typer.Option(
@@ -81,6 +88,8 @@ def one_sentence(*kinds: type[Exception]) -> Iterator[None]:
     """Turn an error that the user can mend into one sentence and exit code 2."""
     try:
         yield
+    except MarshalError as error:
+        fail(str(error))
     except kinds as error:
         fail(str(error))
 

@@ -17,8 +17,11 @@ from rich.text import Text
 from kafka_marshal.cli import FINE, FOUND_SOMETHING
 from kafka_marshal.cli.common import (
     Bootstrap,
+    CoordinationPartitions,
     HeartbeatInterval,
+    OneLog,
     Options,
+    PauseMax,
     Properties,
     ReplayRules,
     check_interval,
@@ -54,16 +57,9 @@ def replay(
         typer.Option(show_default=False, help="The folder to make; it must not exist."),
     ],
     rules: Annotated[ReplayRules, typer.Option(help="Which protocol judges.")] = ReplayRules.fenced,
-    pause_max: Annotated[
-        float, typer.Option(metavar="SECONDS", help="A longer pause is cut to this.")
-    ] = 86_400,
-    coordination_partitions: Annotated[
-        int | None,
-        typer.Option(help="Partition count of the coordination topic, to find misplaced records."),
-    ] = None,
-    one_log: Annotated[
-        bool, typer.Option("--one-log", help="Take all sources for one log.")
-    ] = False,
+    pause_max: PauseMax = 86_400,
+    coordination_partitions: CoordinationPartitions = None,
+    one_log: OneLog = False,
     source_format: Annotated[
         str | None,
         typer.Option(
@@ -248,7 +244,7 @@ def _dumped(
     """The live topic as a folder of files, which live as long as `scratch`."""
     with needs("kafka"):
         from kafka_marshal.replay.live.dump import Range, dump, of_address
-        from kafka_marshal.replay.live.settings import settings_of
+        from kafka_marshal.runtime.settings import settings_of
     where, topic = of_address(source)
     settings = settings_of(where, properties, options or ())
     folder = scratch.enter_context(tempfile.TemporaryDirectory(prefix="kafka-marshal-dump-"))

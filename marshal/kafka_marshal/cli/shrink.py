@@ -9,7 +9,10 @@ import typer
 
 from kafka_marshal.cli import FINE
 from kafka_marshal.cli.common import (
+    CoordinationPartitions,
     HeartbeatInterval,
+    OneLog,
+    PauseMax,
     ReplayRules,
     check_interval,
     console,
@@ -43,16 +46,9 @@ def shrink(
         typer.Option(show_default=False, help="The folder to make; it must not exist."),
     ],
     rules: Annotated[ReplayRules, typer.Option(help="Which protocol judges.")] = ReplayRules.both,
-    pause_max: Annotated[
-        float, typer.Option(metavar="SECONDS", help="A longer pause is cut to this.")
-    ] = 86_400,
-    coordination_partitions: Annotated[
-        int | None,
-        typer.Option(help="Partition count of the coordination topic, to find misplaced records."),
-    ] = None,
-    one_log: Annotated[
-        bool, typer.Option("--one-log", help="Take all sources for one log.")
-    ] = False,
+    pause_max: PauseMax = 86_400,
+    coordination_partitions: CoordinationPartitions = None,
+    one_log: OneLog = False,
     source_format: Annotated[
         str | None,
         typer.Option("--format", show_default=False, help="What the sources are, as for a replay."),

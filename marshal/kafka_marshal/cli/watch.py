@@ -17,6 +17,7 @@ from kafka_marshal.cli.common import (
     Bootstrap,
     HeartbeatInterval,
     Options,
+    PauseMax,
     Properties,
     ReplayRules,
     Topic,
@@ -28,7 +29,6 @@ from kafka_marshal.cli.common import (
     one_sentence,
 )
 from kafka_marshal.cli.replay import COLOURS
-from kafka_marshal.core.state import RuleSet, milliseconds
 
 if TYPE_CHECKING:
     from kafka_marshal.replay.live.stories import Told
@@ -40,9 +40,7 @@ def watch(
     bootstrap: Bootstrap = None,
     topic: Topic = "__marshal",
     rules: Annotated[ReplayRules, typer.Option(help="Which protocol judges.")] = ReplayRules.fenced,
-    pause_max: Annotated[
-        float, typer.Option(metavar="SECONDS", help="A longer pause is cut to this.")
-    ] = 86_400,
+    pause_max: PauseMax = 86_400,
     checkpoint: Annotated[
         Path | None,
         typer.Option(
@@ -94,14 +92,13 @@ def watch(
         fail("--to-topic must not be the topic that is watched")
     with needs("replay"):
         from kafka_marshal.replay import ReplayError
-        from kafka_marshal.replay.account import Judging
+        from kafka_marshal.replay.run import judging_of
     with needs("kafka"):
         from kafka_marshal.replay.live.metrics import Metrics
-        from kafka_marshal.replay.live.settings import settings_of
         from kafka_marshal.replay.live.sinks import Lines
         from kafka_marshal.replay.live.watch import Watching
         from kafka_marshal.replay.live.watch import watch as watch_live
-    chosen = tuple(RuleSet) if rules is ReplayRules.both else (RuleSet(rules.value),)
+        from kafka_marshal.runtime.settings import settings_of
     sentence = partial(_sentence, with_rules=rules is ReplayRules.both)
     shown = Lines(_json if json else sentence, sys.stdout.flush)
     stop = _Stop()
@@ -113,9 +110,7 @@ def watch(
             Watching(
                 settings=settings_of(bootstrap, properties, options or ()),
                 topic=topic,
-                judging=Judging(
-                    chosen, milliseconds(heartbeat_interval), int(milliseconds(pause_max))
-                ),
+                judging=judging_of(rules.value, heartbeat_interval, pause_max, None),
                 checkpoint=checkpoint,
                 checkpoint_every_s=checkpoint_every,
                 out=out,

@@ -122,7 +122,8 @@ SIGNS_OF_LIFE: Final = frozenset(
 
 _SAID: Final = Field.EPOCH | Field.POSITION | Field.CLOCK
 """What an owner that says what it saw makes certain, besides that it owns."""
-_LIVES_ON: Final = frozenset({Accepted.REFRESHED, Accepted.GRANTED})
+LIVES_ON: Final = frozenset({Accepted.REFRESHED, Accepted.GRANTED})
+"""Verdicts after which the owner is who it was, and may say what it saw."""
 _RELEASES: Final = frozenset({Accepted.RELEASED, Accepted.POSITION_SET})
 
 
@@ -185,7 +186,7 @@ def _read_known(reader: Reader, record: Record, rules: Rules) -> tuple[Reader, V
             )
             return doubtful, None
     claim, verdict = step(reader.claim, record, rules)
-    certified = verdict in _LIVES_ON and _says_what_it_saw(record)
+    certified = verdict in LIVES_ON and _says_what_it_saw(record)
     if certified:
         claim = _not_before(claim, _highest(record.headers.clock))
     elif _position_lost(reader, record, verdict):
@@ -259,7 +260,7 @@ def _certain_after(reader: Reader, record: Record, verdict: Verdict, certified: 
         verdict is Refused.NOT_AHEAD or verdict is Accepted.GRANTED
     )
     certain = Field.OWNER | (had & (Field.EPOCH | Field.PAUSER))
-    if alive and verdict not in _LIVES_ON:
+    if alive and verdict not in LIVES_ON:
         certain |= Field.EPOCH
     if not _position_lost(reader, record, verdict):
         certain |= had & Field.POSITION

@@ -60,9 +60,6 @@ KINDS: Final[tuple[type[Message], ...]] = (
 )
 """The messages, by their number in `Columns.kind`, in the order of `parsing.TYPES`."""
 
-HEADER_TYPE: Final = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
-"""Headers as `Names.decoded` takes them; keys may be binary too."""
-
 ABSENT: Final = -1
 """A header that is not there."""
 NOT_DECIMAL: Final = -2

@@ -101,9 +101,7 @@ class Account:
             self._inputs.facts(item)
             self._clocks.facts(item)
             self._clock_ms = self._chunk_ms
-            self._chunk_ms = max(
-                item.to_ms, item.to_ms if self._clock_ms is None else self._clock_ms
-            )
+            self._chunk_ms = self._now_ms(item.to_ms)
             return
         first = item.raw.offset if isinstance(item, Single) else item.first_offset
         self._take_waiting(first)

@@ -25,6 +25,7 @@ from kafka_marshal.replay.findings.silence import MISSED_AFTER_INTERVALS
 from kafka_marshal.replay.pace import REST_INTERVALS
 from kafka_marshal.replay.reading import ARROW_SCHEMA, SPARK_SCHEMA, read_chunk, records_of
 from kafka_marshal.replay.sources import Chunk
+from kafka_marshal.replay.sources.columns import padded
 from kafka_marshal.replay.stretch import BUCKET_MS, LISTED_MAX, Facts, Ints, Item, Run, Single
 
 _RUN: Final = pa.struct(
@@ -261,21 +262,11 @@ def _table_of_facts(batch: pa.RecordBatch, facts: list[Facts]) -> pa.RecordBatch
         "offset": pa.array([each.first_offset for each in facts], pa.int64()),
         "input_order": pa.array([-1] * count, pa.int64()),
     }
-    rows = pa.RecordBatch.from_arrays(
-        [
-            columns[each.name] if each.name in columns else pa.nulls(count, each.type)
-            for each in ARROW_SCHEMA
-        ],
-        schema=ARROW_SCHEMA,
-    )
-    texts = [json.dumps(_given(each)) for each in facts]
+    rows = padded(pa.RecordBatch.from_pydict(columns), ARROW_SCHEMA)
+    texts = [json.dumps(attrs.asdict(each)) for each in facts]
     return _with_columns(
         rows, facts[0].chunk, pa.nulls(count, pa.int64()), facts=pa.array(texts, pa.string())
     )
-
-
-def _given(facts: Facts) -> dict[str, Any]:
-    return {name: getattr(facts, name) for name in Facts.__annotations__}
 
 
 def items_of(batch: pa.RecordBatch) -> Iterator[tuple[str, int, Item]]:
@@ -299,7 +290,9 @@ class Expander:
     def __init__(self, chunks: tuple[Chunk, ...], read: Read = read_chunk) -> None:
         self._chunks = chunks
         self._read = read
-        self._kept: dict[int, pa.Table] = {}
+        self._chunk: int | None = None
+        self._table: pa.Table = None
+        self._places: dict[int, tuple[Ints, Ints]] = {}
 
     def records(self, run: Run) -> list[Single]:
         """The records of a run, one by one.
@@ -307,14 +300,20 @@ class Expander:
         Raises:
             UnreadableSource: the chunk can no longer be read.
         """
-        table = self._kept.get(run.chunk)
-        if table is None:
-            self._kept.clear()  # one at a time: runs of one chunk come together
-            table = pa.Table.from_batches(self._read(run.chunk, self._chunks[run.chunk]))
-            self._kept[run.chunk] = table
-        here = np.flatnonzero(table.column("partition").to_numpy() == run.last.partition)
-        offsets = table.column("offset").to_numpy()[here]
+        here, offsets = self._place(run.chunk, run.last.partition)
         rows = here[np.searchsorted(offsets, run.offsets)]
-        [batch] = table.take(pa.array(rows)).combine_chunks().to_batches()
+        [batch] = self._table.take(pa.array(rows)).combine_chunks().to_batches()
         raws = [raw for _, raw in records_of(batch)]
         return [Single(raw, clock) for raw, clock in zip(raws, run.clocks_ms.tolist(), strict=True)]
+
+    def _place(self, chunk: int, partition: int) -> tuple[Ints, Ints]:
+        """The rows of one coordinating partition of a chunk, and their offsets."""
+        if chunk != self._chunk:  # one at a time: runs of one chunk come together
+            self._table = pa.Table.from_batches(self._read(chunk, self._chunks[chunk]))
+            self._chunk, self._places = chunk, {}
+        known = self._places.get(partition)
+        if known is None:
+            here = np.flatnonzero(self._table.column("partition").to_numpy() == partition)
+            known = here, self._table.column("offset").to_numpy()[here]
+            self._places[partition] = known
+        return known

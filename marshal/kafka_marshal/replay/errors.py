@@ -5,17 +5,17 @@
 
 from __future__ import annotations
 
+from kafka_marshal.runtime.errors import InvalidOption, MarshalError
 
-class ReplayError(Exception):
+__all__ = ["InvalidOption", "OutputExists", "ReplayError", "SourcesOverlap", "SparkFailed"]
+
+
+class ReplayError(MarshalError):
     """A replay could not run; nothing was written."""
 
 
 class OutputExists(ReplayError):
     """The output folder is there already. It is left as it is."""
-
-
-class InvalidOption(ReplayError):
-    """An option's value makes no sense; the message names it."""
 
 
 class SparkFailed(ReplayError):

@@ -134,8 +134,8 @@ class _TopicReader(DataSourceStreamReader):
             )
 
     def _tail(self) -> Any:
-        from kafka_marshal.replay.live.settings import Settings
-        from kafka_marshal.replay.live.tail import Tail
+        from kafka_marshal.runtime.reader import Tail
+        from kafka_marshal.runtime.settings import Settings
 
         given = {
             name.removeprefix("kafka."): value

@@ -20,13 +20,18 @@ from attrs import frozen
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import Row as SparkRow
 from pyspark.sql import functions as sf
 from pyspark.storagelevel import StorageLevel
 
 from kafka_marshal.capture import RawRecord, UnreadableSource
 from kafka_marshal.replay.account import Account, Judging
-from kafka_marshal.replay.collapse import COLLAPSED_SPARK_SCHEMA, Expander, collapsed, items_of
+from kafka_marshal.replay.collapse import (
+    COLLAPSED_SPARK_SCHEMA,
+    Expander,
+    Read,
+    collapsed,
+    items_of,
+)
 from kafka_marshal.replay.errors import SourcesOverlap, SparkFailed
 from kafka_marshal.replay.events import Place
 from kafka_marshal.replay.reading import SPARK_SCHEMA, read_chunk, records_of
@@ -54,27 +59,22 @@ _FOLDED_ARROW: Final = pa.schema([(table.name, table.arrow_type) for table in FO
 
 def records(spark: SparkSession, chunks: tuple[Chunk, ...]) -> DataFrame:
     """Every record of the input, each chunk read by one task."""
-
-    def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                yield from read_chunk(number, chunks[number])
-
-    numbers = spark.range(len(chunks), numPartitions=len(chunks))
-    return numbers.mapInArrow(read, SPARK_SCHEMA)
+    return _read(spark, chunks, SPARK_SCHEMA, read_chunk)
 
 
 def small(spark: SparkSession, chunks: tuple[Chunk, ...], judging: Judging) -> DataFrame:
     """The same, with runs of heartbeats collapsed within each chunk."""
-    interval_ms = judging.heartbeat_interval_ms
+    how = functools.partial(collapsed, interval_ms=judging.heartbeat_interval_ms)
+    return _read(spark, chunks, COLLAPSED_SPARK_SCHEMA, how)
 
+
+def _read(spark: SparkSession, chunks: tuple[Chunk, ...], schema: str, how: Read) -> DataFrame:
     def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                yield from collapsed(number, chunks[number], interval_ms)
+                yield from how(number, chunks[number])
 
-    numbers = spark.range(len(chunks), numPartitions=len(chunks))
-    return numbers.mapInArrow(read, COLLAPSED_SPARK_SCHEMA)
+    return spark.range(len(chunks), numPartitions=len(chunks)).mapInArrow(read, schema)
 
 
 def folded(found: DataFrame, judging: Judging) -> DataFrame:
@@ -242,18 +242,30 @@ def _cell(row: Row, name: str) -> object:
     return value
 
 
-def _stored(rows: DataFrame) -> tuple[DataFrame, SparkRow]:
+def rows_counted(rows: DataFrame) -> Mapping[str, int]:
+    """How many rows each table has.
+
+    Raises:
+        UnreadableSource: no coordinating partition was folded, or a line or a row is no record.
+        SparkFailed: a task broke for another reason.
+    """
+    with told_plainly():
+        counted = rows.agg(
+            *(sf.count(sf.col(table.name)).alias(table.name) for table in FOLDED)
+        ).collect()[0]
+    if not counted[PARTITIONS.name]:
+        raise UnreadableSource("the sources hold no record")
+    return {name: cast("int", counted[name]) for name in BY_NAME}
+
+
+def _stored(rows: DataFrame) -> tuple[DataFrame, Mapping[str, int]]:
     """The rows, computed and kept, and how many each table has."""
     rows = rows.persist(StorageLevel.MEMORY_AND_DISK)
     try:
-        with told_plainly():
-            counted = rows.agg(
-                *(sf.count(sf.col(table.name)).alias(table.name) for table in FOLDED)
-            ).collect()[0]
+        return rows, rows_counted(rows)
     except BaseException:
         rows.unpersist()
         raise
-    return rows, counted
 
 
 @contextmanager
@@ -272,14 +284,11 @@ def run_fold(
     on_progress(f"reading {len(chunks)} chunks, folding")
     rows = folded_small(small(spark, chunks, judging), judging, chunks)
     try:
-        rows, counted = _stored(rows)
+        rows, counts = _stored(rows)
     except SourcesOverlap:
         on_progress("the sources overlap: reading them again, record by record")
-        rows, counted = _stored(folded(records(spark, chunks), judging))
+        rows, counts = _stored(folded(records(spark, chunks), judging))
     try:
-        counts = {name: cast("int", counted[name]) for name in BY_NAME}
-        if not counts[PARTITIONS.name]:
-            raise UnreadableSource("the sources hold no record")
         yield Fold(spark, rows, counts)
     finally:
         rows.unpersist()

@@ -14,17 +14,16 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import attrs
 import numpy as np
 import pyarrow as pa
 from attrs import frozen
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as sf
 from pyspark.storagelevel import StorageLevel
 
-from kafka_marshal.capture import TimestampType, UnreadableSource
+from kafka_marshal.capture import TimestampType
 from kafka_marshal.replay.account import Judging
 from kafka_marshal.replay.checkpoint import Checkpoint
 from kafka_marshal.replay.collapse import (
@@ -35,12 +34,19 @@ from kafka_marshal.replay.collapse import (
     rows_of,
 )
 from kafka_marshal.replay.errors import ReplayError, SourcesOverlap
-from kafka_marshal.replay.pipeline import FOLDED_SCHEMA, Fold, by_place, row_batches, told_plainly
+from kafka_marshal.replay.pipeline import (
+    FOLDED_SCHEMA,
+    Fold,
+    by_place,
+    row_batches,
+    rows_counted,
+    told_plainly,
+)
 from kafka_marshal.replay.reading import ARROW_SCHEMA, SPARK_SCHEMA, read_chunk, records_of
 from kafka_marshal.replay.sources import Chunk
+from kafka_marshal.replay.sources.columns import padded
 from kafka_marshal.replay.standing import SUFFIX, Head, Standing, read_head, take_up
 from kafka_marshal.replay.stretch import Single
-from kafka_marshal.replay.tables import FOLDED, PARTITIONS
 
 ROWS: Final = "rows"
 STATES: Final = "states"
@@ -197,16 +203,7 @@ def _counts(log: str, skipped: Mapping[int, int]) -> pa.RecordBatch:
         "timestamp_type": pa.array([TimestampType.NOT_STATED.value] * len(skipped)),
         "value": pa.array([str(count).encode() for count in skipped.values()], pa.binary()),
     }
-    return _padded(pa.RecordBatch.from_pydict(columns), ARROW_SCHEMA)
-
-
-def _padded(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    names = batch.schema.names
-    columns = [
-        batch.column(each.name) if each.name in names else pa.nulls(batch.num_rows, each.type)
-        for each in schema
-    ]
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
+    return padded(pa.RecordBatch.from_pydict(columns), ARROW_SCHEMA)
 
 
 @frozen
@@ -232,7 +229,7 @@ class _Folding:
                     yield from new
                     continue
                 for each in rest:
-                    yield _padded(each, COLLAPSED_SCHEMA)
+                    yield padded(each, COLLAPSED_SCHEMA)
                 if new:
                     [whole] = pa.Table.from_batches(new).combine_chunks().to_batches()
                     yield from rows_of(number, whole, self.judging.heartbeat_interval_ms)
@@ -311,13 +308,7 @@ def run_resumed(
         try:
             folders = [str(log.folder / name / ROWS) for name in (*log.runs, run.name)]
             rows = spark.read.schema(ends.schema).parquet(*folders).unionByName(ends)
-            with told_plainly():
-                counted = rows.agg(
-                    *(sf.count(sf.col(table.name)).alias(table.name) for table in FOLDED)
-                ).collect()[0]
-            counts = {table.name: cast("int", counted[table.name]) for table in FOLDED}
-            if not counts[PARTITIONS.name]:
-                raise UnreadableSource("the sources hold no record")
+            counts = rows_counted(rows)
             went = Went(len(log.runs) + 1, heads)
             yield Fold(spark, rows, counts), went, lambda: log.commit(run)
         finally:

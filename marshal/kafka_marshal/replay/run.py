@@ -6,7 +6,6 @@ import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,7 @@ import attrs
 
 from kafka_marshal.core.state import FENCED, RuleSet, milliseconds
 from kafka_marshal.replay.account import Judging
+from kafka_marshal.replay.checkpoint import package_version
 from kafka_marshal.replay.errors import InvalidOption
 from kafka_marshal.replay.exports import NO_EXPORTS, Exports
 from kafka_marshal.replay.findings.inputs import log_findings
@@ -286,7 +286,7 @@ def _summary(
         senders=tuple(clocks),
         partitions=tuple(partitions),
         caveats=(*_caveats(partitions, found, counted), *(_of_run(went) if went else ())),
-        version=_version(),
+        version=package_version(),
         checkpoint=None
         if went is None
         else {"run": went.run, "folded": went.folded, "skipped": went.skipped},
@@ -339,10 +339,3 @@ def _number(row: Row, name: str) -> int:
     value = row[name]
     assert isinstance(value, int)
     return value
-
-
-def _version() -> str:
-    try:
-        return version("kafka-marshal")
-    except PackageNotFoundError:
-        return "unknown"

@@ -12,10 +12,10 @@ from typing import Final, TypeAlias
 import attrs
 
 from kafka_marshal.core.invariants import Property, broken_by
-from kafka_marshal.core.knowledge import EVERYTHING, Field, Reader, read_record
+from kafka_marshal.core.knowledge import EVERYTHING, LIVES_ON, Field, Reader, read_record
 from kafka_marshal.core.messages import Record, ReleaseGroup
 from kafka_marshal.core.state import Claim, ClaimKey, Rules
-from kafka_marshal.core.verdicts import Accepted, Verdict
+from kafka_marshal.core.verdicts import Verdict
 
 FORGET_EVERY = 1024
 """How often, in records, folds that every reader has passed are dropped."""
@@ -32,7 +32,6 @@ class Fold:
 
 _NO_MORE_TO_LEARN: Final = Field.OWNER | Field.EPOCH | Field.POSITION | Field.CLOCK
 """What an owner's records make certain; the pauser they never do."""
-_LIVES_ON: Final = frozenset({Accepted.REFRESHED, Accepted.GRANTED})
 
 
 def _goes_on(reader: Reader, fold: Fold, record: Record) -> bool:
@@ -42,7 +41,7 @@ def _goes_on(reader: Reader, fold: Fold, record: Record) -> bool:
     """
     clock_ms = record.headers.clock
     return (
-        fold.verdict in _LIVES_ON
+        fold.verdict in LIVES_ON
         and _NO_MORE_TO_LEARN in reader.certain
         and fold.before.certain is EVERYTHING
         and (clock_ms is None or clock_ms <= fold.after.claim.clock_ms)

@@ -11,11 +11,12 @@ from kafka_marshal import replay
 from kafka_marshal.capture import RawRecord, TimestampType
 from kafka_marshal.cli.app import app
 from kafka_marshal.replay.errors import InvalidOption, ReplayError
-from kafka_marshal.replay.live import tail
 from kafka_marshal.replay.live.dump import Range, dump, of_address
-from kafka_marshal.replay.live.settings import BrokerFailed, settings_of
 from kafka_marshal.replay.reading import read_chunk, records_of
 from kafka_marshal.replay.sources import find
+from kafka_marshal.runtime import reader
+from kafka_marshal.runtime.errors import BrokerFailed
+from kafka_marshal.runtime.settings import settings_of
 from kafka_marshal.testing import Broker
 from tests.cli.run import marshal
 from tests.replay.live.feeding import append, make_topic, many_nights
@@ -149,7 +150,7 @@ def test_what_cannot_be_read_is_one_sentence_without_secrets(
 def test_a_value_that_the_client_refuses_is_not_shown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tail, "CONNECT_S", 1)
+    monkeypatch.setattr(reader, "CONNECT_S", 1)
     settings = settings_of("127.0.0.1:9", None, ["ssl.key.pem=hunter2"])
     with pytest.raises(BrokerFailed) as told:
         dump(settings, "any", tmp_path)
@@ -159,7 +160,7 @@ def test_a_value_that_the_client_refuses_is_not_shown(
 def test_nobody_who_answers_is_told_with_the_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tail, "CONNECT_S", 1)
+    monkeypatch.setattr(reader, "CONNECT_S", 1)
     with pytest.raises(BrokerFailed, match=r"^127\.0\.0\.1:9: .*(refused|down)"):
         dump(settings_of("127.0.0.1:9"), "any", tmp_path)
 

@@ -19,9 +19,10 @@ from kafka_marshal.core.state import RuleSet
 from kafka_marshal.replay.account import Judging
 from kafka_marshal.replay.errors import ReplayError
 from kafka_marshal.replay.live.metrics import Metrics
-from kafka_marshal.replay.live.settings import BrokerFailed, settings_of
 from kafka_marshal.replay.live.stories import Told
 from kafka_marshal.replay.live.watch import Watched, Watching, watch
+from kafka_marshal.runtime.errors import BrokerFailed
+from kafka_marshal.runtime.settings import settings_of
 from kafka_marshal.testing import Broker
 from kafka_marshal.testing.broker import _free_ports
 from tests.cli.run import marshal

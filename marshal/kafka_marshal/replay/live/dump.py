@@ -5,7 +5,7 @@ A batch replay then reads it like any dump, so what is judged is what can be kep
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Final
@@ -17,8 +17,9 @@ from attrs import frozen
 
 from kafka_marshal.capture import RawRecord, TimestampType
 from kafka_marshal.replay.errors import InvalidOption
-from kafka_marshal.replay.live.settings import Settings
-from kafka_marshal.replay.live.tail import Tail
+from kafka_marshal.replay.sources.columns import HEADERS, headers_array
+from kafka_marshal.runtime.reader import Tail
+from kafka_marshal.runtime.settings import Settings
 
 TOPIC: Final = "__marshal"
 ROWS_PER_GROUP: Final = 100_000
@@ -31,7 +32,7 @@ SCHEMA: Final = pa.schema(
         ("offset", pa.int64()),
         ("timestamp", pa.timestamp("ms", "UTC")),
         ("timestampType", pa.int32()),
-        ("headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
+        ("headers", HEADERS),
     ]
 )
 _TYPES: Final = {TimestampType.CREATE_TIME: 0, TimestampType.LOG_APPEND_TIME: 1}
@@ -122,13 +123,7 @@ def _table(topic: str, records: Sequence[RawRecord]) -> pa.Table:
             pa.array([raw.offset for raw in records], pa.int64()),
             pa.array([raw.timestamp_ms for raw in records], pa.timestamp("ms", "UTC")),
             pa.array([_TYPES.get(raw.timestamp_type) for raw in records], pa.int32()),
-            pa.array(list(_headers(records)), SCHEMA.field("headers").type),
+            headers_array(raw.headers for raw in records),
         ],
         schema=SCHEMA,
     )
-
-
-def _headers(records: Sequence[RawRecord]) -> Iterator[list[dict[str, str | bytes | None]] | None]:
-    for raw in records:
-        pairs = [{"key": name, "value": value} for name, value in raw.headers]
-        yield pairs or None

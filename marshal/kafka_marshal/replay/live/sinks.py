@@ -13,8 +13,9 @@ from typing import Final, Protocol
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from kafka_marshal.replay.errors import ReplayError
-from kafka_marshal.replay.live.settings import BrokerFailed, Settings
 from kafka_marshal.replay.live.stories import Told
+from kafka_marshal.runtime.errors import BrokerFailed
+from kafka_marshal.runtime.settings import Settings
 
 FLUSH_S: Final = 30.0
 

@@ -22,10 +22,11 @@ from kafka_marshal.replay.checkpoint import Checkpoint, CheckpointRefused, Resum
 from kafka_marshal.replay.errors import ReplayError
 from kafka_marshal.replay.events import Place
 from kafka_marshal.replay.live.metrics import Metrics
-from kafka_marshal.replay.live.settings import BrokerFailed, Settings
 from kafka_marshal.replay.live.sinks import JsonFile, Sink, ToTopic
 from kafka_marshal.replay.live.stories import LOUD, OVER, LiveAccount, Told
-from kafka_marshal.replay.live.tail import Extent, Tail, now_ms
+from kafka_marshal.runtime.errors import BrokerFailed
+from kafka_marshal.runtime.reader import Extent, Tail, now_ms
+from kafka_marshal.runtime.settings import Settings
 
 COUNT_CHECK_S: Final = 30.0
 """So often the topic is asked how many partitions it has."""

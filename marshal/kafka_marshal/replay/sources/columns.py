@@ -93,6 +93,16 @@ def assembled(
     return pa.RecordBatch.from_arrays(columns, schema=ARROW_SCHEMA)
 
 
+def padded(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The batch with all columns of a schema; those that it has not are null."""
+    names = batch.schema.names
+    columns = [
+        batch.column(each.name) if each.name in names else pa.nulls(batch.num_rows, each.type)
+        for each in schema
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
 def headers_array(headers: Iterable[HeaderPairs]) -> pa.Array:
     """Headers of all rows."""
     listed = list(headers)

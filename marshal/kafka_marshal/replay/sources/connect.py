@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
+import attrs
 import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -81,9 +82,8 @@ def _survey(file: File, asked: Asked) -> Survey:
     if first is None:
         raise UnreadableSource(f"{file.path}: the source is empty")
     fields = first[1] if isinstance(first[1], dict) else {}
-    cannot = CannotProve(
-        headers=CANNOT_PROVE.headers,
-        timestamp_type=CANNOT_PROVE.timestamp_type,
+    cannot = attrs.evolve(
+        CANNOT_PROVE,
         timestamps=None if fields.get("timestamp") is not None else TIME_OF_MESSAGE,
         offsets=None if fields.get("offset") is not None else _COUNTED,
         values="a value that holds a line end counts as two records."

@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Final
 
+import attrs
 import pyarrow as pa
 
 from kafka_marshal.capture import HeaderPairs, UnreadableSource
@@ -132,8 +133,6 @@ def _survey(file: File, asked: Asked) -> Survey:
             "--property print.partition=true and --property print.offset=true"
         )
     layout = layout_of(lines, str(path))
-    size = text.size_of(path)
-    pieces = [(0, size)] if file.compression else text.ranges(path, 0, size)
     chunks = tuple(
         TextRange(
             format=file.format,
@@ -144,13 +143,12 @@ def _survey(file: File, asked: Asked) -> Survey:
             compression=file.compression,
             layout=layout,
         )
-        for begin, end in pieces
+        for begin, end in text.pieces(path, file.compression)
     )
-    cannot = CannotProve(
+    cannot = attrs.evolve(
+        CANNOT_PROVE,
         headers=None if "headers" in layout else _NO_HEADERS,
         timestamps=None if "timestamp" in layout else TIME_OF_MESSAGE,
-        values=CANNOT_PROVE.values,
-        committed=CANNOT_PROVE.committed,
     )
     return Survey(chunks, cannot, (NAMES_NO_TOPICS,) if asked.topic else ())
 

@@ -112,8 +112,6 @@ def _survey_of(names: _Names, cannot_prove: CannotProve) -> Callable[[File, Aske
             first = first_object(text.head_of(path)) or {}
             said = first.get(names.topic)
             topic = said if isinstance(said, str) else None
-        size = text.size_of(path)
-        pieces = [(0, size)] if file.compression else text.ranges(path, 0, size)
         chunks = tuple(
             TextRange(
                 format=file.format,
@@ -125,7 +123,7 @@ def _survey_of(names: _Names, cannot_prove: CannotProve) -> Callable[[File, Aske
                 topic=topic,
                 filtering=asked.topic is not None,
             )
-            for begin, end in pieces
+            for begin, end in text.pieces(path, file.compression)
         )
         return Survey(chunks, cannot_prove, notes)
 

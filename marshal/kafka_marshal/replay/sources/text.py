@@ -89,6 +89,12 @@ def ranges(path: Path, begin: int, end: int) -> Iterator[tuple[int, int]]:
         yield start, min(start + CHUNK_BYTES, end)
 
 
+def pieces(path: Path, compression: str | None) -> Iterator[tuple[int, int]]:
+    """A whole text in pieces; a compressed one is a piece."""
+    size = size_of(path)
+    return iter([(0, size)]) if compression else ranges(path, 0, size)
+
+
 def size_of(path: Path) -> int:
     """Bytes of the file as it lies there."""
     try:

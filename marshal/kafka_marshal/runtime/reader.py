@@ -1,0 +1,241 @@
+"""Reading one topic of a broker, partition by partition in offset order.
+
+It knows Kafka's client: metadata, watermarks, messages. It does not know what a record says.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import Any, Final, cast
+
+from attrs import frozen
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from kafka_marshal.capture import RawRecord, TimestampType
+from kafka_marshal.runtime.errors import BrokerFailed, InvalidOption
+from kafka_marshal.runtime.settings import Settings
+
+CONNECT_S: Final = 15.0
+"""A cluster that does not answer within this time cannot be reached."""
+BATCH_MAX: Final = 1000
+QUIET_S: Final = 0.2
+"""So long a read waits for the first record."""
+_PASSING: Final = frozenset({KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT})
+
+
+@frozen
+class Extent:
+    """What a topic's partition holds: `[low, high)`."""
+
+    low: int
+    high: int
+
+
+class Tail:
+    """A topic, opened for reading; close it."""
+
+    def __init__(self, settings: Settings, topic: str) -> None:
+        """Connect.
+
+        Raises:
+            BrokerFailed: the cluster cannot be reached, or there is no such topic.
+        """
+        self.settings = settings
+        self.topic = topic
+        decided = {
+            "group_id": settings.values.get("group.id", "kafka-marshal-replay"),
+            "enable_auto_commit": "false",
+            "enable_auto_offset_store": "false",
+            # Offsets that are gone are an error, and never passed over.
+            "auto_offset_reset": "error",
+            "enable_partition_eof": "true",
+            # All that lies in the log, as every reader of the original sees it.
+            "isolation_level": "read_uncommitted",
+        }
+        self._said: list[str] = []
+        with self._plainly():
+            self._consumer = Consumer(
+                {**settings.for_client(**decided), "error_cb": self._error},
+                logger=_Silent(),
+            )
+        try:
+            self.cluster, self.partitions = self._described()
+        except BaseException:
+            self._consumer.close()
+            raise
+
+    def close(self) -> None:
+        """Let go of the cluster."""
+        self._consumer.close()
+
+    def _error(self, error: KafkaError) -> None:
+        self._said.append(error.str())
+
+    def _described(self) -> tuple[str, tuple[int, ...]]:
+        with self._plainly():
+            metadata = self._consumer.list_topics(self.topic, timeout=CONNECT_S)
+        found = metadata.topics.get(self.topic)
+        if found is None or not found.partitions:
+            reason = "there is no such topic"
+            if found is not None and found.error is not None:
+                reason = found.error.str()
+            raise BrokerFailed(f"{self.settings.bootstrap}: topic {self.topic}: {reason}")
+        return str(metadata.cluster_id), tuple(sorted(found.partitions))
+
+    def partition_count_now(self) -> int:
+        """How many partitions the topic has by now."""
+        return len(self._described()[1])
+
+    def extents(self) -> dict[int, Extent]:
+        """What each partition holds now."""
+        found = {}
+        for partition in self.partitions:
+            with self._plainly():
+                low, high = self._consumer.get_watermark_offsets(
+                    TopicPartition(self.topic, partition), timeout=CONNECT_S
+                )
+            found[partition] = Extent(low, high)
+        return found
+
+    def offsets_at(self, place: str, option: str, extents: Mapping[int, Extent]) -> dict[int, int]:
+        """What `--from` or `--to` means, per partition: an offset, or the first at a time.
+
+        A time is ISO 8601; without a zone it is UTC.
+
+        Raises:
+            InvalidOption: neither an offset nor a time.
+            BrokerFailed: the cluster did not answer.
+        """
+        if place.isdecimal():
+            wanted = dict.fromkeys(self.partitions, int(place))
+        else:
+            try:
+                at = dt.datetime.fromisoformat(place)
+            except ValueError:
+                raise InvalidOption(
+                    f"{option} must be an offset or a time like 2026-01-31T22:00, not {place!r}"
+                ) from None
+            at_ms = int((at if at.tzinfo else at.replace(tzinfo=dt.UTC)).timestamp() * 1000)
+            asked = [TopicPartition(self.topic, number, at_ms) for number in self.partitions]
+            with self._plainly():
+                answered = self._consumer.offsets_for_times(asked, timeout=CONNECT_S)
+            wanted = {
+                one.partition: one.offset if one.offset >= 0 else extents[one.partition].high
+                for one in answered
+            }
+        return {
+            number: min(max(offset, extents[number].low), extents[number].high)
+            for number, offset in wanted.items()
+        }
+
+    def records(
+        self,
+        starts: Mapping[int, int],
+        ends: Mapping[int, int] | None = None,
+        stopped: Callable[[], bool] = lambda: False,
+    ) -> Iterator[list[RawRecord]]:
+        """Batches of records from `starts` on; an empty one now and then when nothing comes.
+
+        Ends when every partition reached its end, or never without `ends`; or once `stopped`.
+
+        Raises:
+            BrokerFailed: reading failed for good: no permission, offsets that are gone.
+        """
+        left = {n for n in starts if ends is None or starts[n] < ends[n]}
+        with self._plainly():
+            self._consumer.assign([TopicPartition(self.topic, n, starts[n]) for n in sorted(left)])
+        while left and not stopped():
+            batch = []
+            for message in self._messages():
+                number, offset = _place(message)
+                if self._at_end(message):
+                    if ends is not None and number in left and offset >= ends[number]:
+                        left.discard(number)
+                    continue
+                if number not in left:
+                    continue
+                if ends is not None and offset >= ends[number] - 1:
+                    self._finish(number, left)
+                    if offset >= ends[number]:
+                        continue
+                batch.append(raw_record(message))
+            yield batch
+
+    def _finish(self, number: int, left: set[int]) -> None:
+        left.discard(number)
+        self._consumer.pause([TopicPartition(self.topic, number)])
+
+    def _messages(self) -> list[Message]:
+        """What is there; waits only for the first, since a batch waits until it is full."""
+        with self._plainly():
+            first = self._consumer.poll(QUIET_S)
+            if first is None:
+                return []
+            return [first, *self._consumer.consume(BATCH_MAX, 0)]
+
+    def _at_end(self, message: Message) -> bool:
+        """Whether it is the client's word that a partition ends here; raises other errors."""
+        error = message.error()
+        if error is None:
+            return False
+        if error.code() == KafkaError._PARTITION_EOF:
+            return True
+        if error.retriable() or error.code() in _PASSING:
+            return True
+        number, _ = _place(message)
+        place = f"partition {number}" if number >= 0 else "all of it"
+        raise BrokerFailed(
+            self.settings.without_secrets(
+                f"{self.settings.bootstrap}: reading {self.topic}, {place}: {error.str()}"
+            )
+        )
+
+    @contextmanager
+    def _plainly(self) -> Iterator[None]:
+        try:
+            yield
+        except KafkaException as error:
+            raise self._failed(error) from None
+
+    def _failed(self, exception: KafkaException) -> BrokerFailed:
+        error: Any = exception.args[0]
+        reason = error.str() if isinstance(error, KafkaError) else str(error)
+        with suppress(AttributeError, KafkaException):
+            self._consumer.poll(0)  # lets the client say what it has on its mind
+        if self._said and self._said[-1] not in reason:
+            # Why nobody answered is told aside: a wrong password, a name that nobody knows.
+            reason = f"{reason}: {self._said[-1]}"
+        return BrokerFailed(self.settings.without_secrets(f"{self.settings.bootstrap}: {reason}"))
+
+
+def _place(message: Message) -> tuple[int, int]:
+    """Partition and offset; -1 where an error has none."""
+    number, offset = message.partition(), message.offset()
+    return (-1 if number is None else number), (-1 if offset is None else offset)
+
+
+class _Silent:
+    """The client's own log, which repeats what it tells as errors."""
+
+    def log(self, *_: object) -> None:
+        """Nothing."""
+
+
+def raw_record(message: Message) -> RawRecord:
+    """A message as every other source gives it."""
+    kind, timestamp_ms = message.timestamp()
+    return RawRecord(
+        *_place(message),
+        timestamp_ms,
+        message.value(),
+        tuple(cast("Iterable[tuple[str, bytes | None]]", message.headers() or ())),
+        TimestampType.of_kafka_client(kind),
+    )
+
+
+def now_ms() -> int:
+    """This machine's clock, Unix milliseconds."""
+    return time.time_ns() // 1_000_000

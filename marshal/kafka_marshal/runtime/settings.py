@@ -1,0 +1,89 @@
+"""How to connect: librdkafka's settings, from a file and from options, and never shown.
+
+Every setting of librdkafka passes through unchanged; this room knows none but the few that a
+reader must decide itself. It knows which ones hold secrets, so that no message can hold one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from attrs import field, frozen
+
+from kafka_marshal.runtime.errors import InvalidOption
+
+_LINE: Final = re.compile(r"\s*([A-Za-z][\w.\-]*)\s*=\s*(.*?)\s*")
+_SECRET: Final = re.compile(r".*(password|secret|token|pem|jaas|config).*")
+_PLAIN: Final = re.compile(
+    r"bootstrap\.servers|client\.id|group\.id|security\.protocol|sasl\.mechanisms?|debug|"
+    r".*\.(ms|bytes|location|enable)"
+)
+_HARMLESS: Final = re.compile(r"\d+|true|false|")
+
+
+def may_be_secret(name: str, value: str) -> bool:
+    """Whether the value must not be shown: also that of a setting whose name nobody knows."""
+    if _SECRET.fullmatch(name):
+        return bool(value)
+    return not _PLAIN.fullmatch(name) and not _HARMLESS.fullmatch(value)
+
+
+@frozen
+class Settings:
+    """Settings of librdkafka. Printing them shows their names."""
+
+    values: Mapping[str, str] = field(repr=lambda values: ", ".join(sorted(values)))
+
+    @property
+    def bootstrap(self) -> str:
+        """Where the cluster is."""
+        return self.values["bootstrap.servers"]
+
+    def for_client(self, **decided: str) -> dict[str, str | int | float | bool]:
+        """What a client is made with; `decided` wins, its `_` stand for `.`."""
+        return {**self.values, **{name.replace("_", "."): v for name, v in decided.items()}}
+
+    def without_secrets(self, text: str) -> str:
+        """The text with every value taken out that may be a secret."""
+        for name, value in self.values.items():
+            if may_be_secret(name, value):
+                text = text.replace(value, "***")
+        return text
+
+
+def settings_of(
+    bootstrap: str | None, file: Path | None = None, options: Sequence[str] = ()
+) -> Settings:
+    """Settings of a properties file, then `key=value` options, then the bootstrap address.
+
+    Raises:
+        InvalidOption: the file cannot be read, a line or an option is no `key=value`, or nothing
+            says where the cluster is. No message holds a value.
+    """
+    values: dict[str, str] = {}
+    if file is not None:
+        try:
+            lines = file.read_text(encoding="utf-8").splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
+            raise InvalidOption(f"-F {file}: {reason}") from None
+        for number, line in enumerate(lines, start=1):
+            if line.strip() and not line.lstrip().startswith(("#", "!")):
+                values.update([_setting(line, f"-F {file}:{number}")])
+    for option in options:
+        values.update([_setting(option, "-X")])
+    if bootstrap:
+        values["bootstrap.servers"] = bootstrap
+    if not values.get("bootstrap.servers"):
+        raise InvalidOption("--bootstrap HOST:PORT, or bootstrap.servers in -F, is needed")
+    return Settings(values)
+
+
+def _setting(text: str, where: str) -> tuple[str, str]:
+    found = _LINE.fullmatch(text)
+    if found is None:
+        raise InvalidOption(f"{where}: a setting is written key=value")
+    return found[1], found[2]
