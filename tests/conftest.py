@@ -1,9 +1,9 @@
 import pytest
 from hypothesis import Phase, settings
 
-from kafka_marshal.testing.fixtures import kafka_broker
+from kafka_marshal.testing.fixtures import kafka_broker, kafka_cluster
 
-__all__ = ["kafka_broker"]  # one broker for the whole session, whoever asks for it
+__all__ = ["kafka_broker", "kafka_cluster"]  # one for the whole session, whoever asks for it
 
 # `make mutants`: the same examples for every mutant, and no verdict that depends on how busy the
 # machine is. Shrinking would only say more nicely what is wrong with a mutant.

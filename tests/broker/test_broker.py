@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from kafka_marshal.testing import QUICK, Broker, BrokerError, broker
+from kafka_marshal.testing import QUICK, Broker, BrokerError, cluster
 
 MARSHAL = [sys.executable, "-m", "kafka_marshal.cli"]
 
@@ -137,7 +137,7 @@ def test_no_cluster_id_looks_like_an_option(monkeypatch: pytest.MonkeyPatch) -> 
     """One in 64 would: Kafka's StorageTool then fails."""
     drawn = iter([uuid.UUID(bytes=bytes([first]) + bytes(15)) for first in (0xF8, 0xFB, 0x00)])
     monkeypatch.setattr(uuid, "uuid4", lambda: next(drawn))
-    assert broker._cluster_id() == "A" * 22
+    assert cluster._cluster_id() == "A" * 22
 
 
 STARTER = """

@@ -1,9 +1,12 @@
-"""A real Kafka broker for tests, tries and demos.
+"""Real Kafka brokers for tests, tries and demos.
 
-`Broker` starts one, `kafka_marshal.testing.fixtures` gives it to pytest. Nothing here knows the
-protocol, nor a Kafka client: what is said to the broker is the caller's business.
+`Broker` starts one and `Cluster` several, `kafka_marshal.testing.fixtures` gives them to pytest.
+Nothing here knows the protocol, nor a Kafka client: what is said to a broker is the caller's
+business.
 """
 
-from kafka_marshal.testing.broker import QUICK, Broker, BrokerError, version
+from kafka_marshal.testing.broker import Broker
+from kafka_marshal.testing.cluster import Cluster
+from kafka_marshal.testing.kafka import QUICK, BrokerError, version
 
-__all__ = ["QUICK", "Broker", "BrokerError", "version"]
+__all__ = ["QUICK", "Broker", "BrokerError", "Cluster", "version"]

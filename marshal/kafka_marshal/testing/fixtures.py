@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from kafka_marshal.testing.broker import QUICK, Broker
+from kafka_marshal.testing import QUICK, Broker, Cluster
 
 
 @pytest.fixture(scope="session")
@@ -21,3 +21,13 @@ def kafka_broker() -> Iterator[Broker]:
     """
     with Broker(java_options=QUICK) as broker:
         yield broker
+
+
+@pytest.fixture(scope="session")
+def kafka_cluster() -> Iterator[Cluster]:
+    """Three brokers for the whole session, some 600 MB.
+
+    A test may kill one of them, and starts it again before it ends.
+    """
+    with Cluster(java_options=QUICK) as cluster:
+        yield cluster

@@ -1,7 +1,7 @@
 """A small process that outlives its starter and ends what the starter left running.
 
 A Java process does not notice that the Python which started it was killed. The sweeper holds one
-end of a pipe; when the other end closes without a good-bye, it kills the process group it was last
+end of a pipe; when the other end closes without a good-bye, it kills the process groups it was last
 told of and removes a folder. It runs `sweep` by itself, without this package.
 """
 
@@ -14,7 +14,7 @@ from pathlib import Path
 
 
 class Sweeper:
-    """Watches over one process group and, if given, one folder."""
+    """Watches over process groups and, if given, one folder."""
 
     def __init__(self, folder: Path | None) -> None:
         code = f"{inspect.getsource(sweep)}\nsweep()"
@@ -25,9 +25,9 @@ class Sweeper:
             command, stdin=subprocess.PIPE, text=True, bufsize=1, start_new_session=True
         )
 
-    def watch(self, group: int) -> None:
-        """This group, from now on, and no other; 0 is none."""
-        self._tell(str(group))
+    def watch(self, *groups: int) -> None:
+        """These groups, from now on, and no others."""
+        self._tell(" ".join(map(str, groups)))
 
     def leave(self) -> None:
         """Everything was swept by its owner."""
@@ -51,12 +51,12 @@ def sweep() -> None:
     import sys
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    group = 0
+    groups: list[int] = []
     for line in sys.stdin:
         if line.strip() == "bye":
             return
-        group = int(line)
-    if group:
+        groups = [int(group) for group in line.split()]
+    for group in groups:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(group, signal.SIGKILL)
     for folder in sys.argv[1:]:

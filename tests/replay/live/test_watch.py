@@ -24,7 +24,7 @@ from kafka_marshal.replay.live.watch import Watched, Watching, watch
 from kafka_marshal.runtime.errors import BrokerFailed
 from kafka_marshal.runtime.settings import settings_of
 from kafka_marshal.testing import Broker
-from kafka_marshal.testing.broker import _free_ports
+from kafka_marshal.testing.cluster import free_ports
 from tests.cli.run import marshal
 from tests.replay.live.feeding import INTERVAL_S, append, make_topic, many_nights
 
@@ -158,7 +158,7 @@ def test_what_goes_to_a_topic_is_what_goes_to_the_file(
 def test_metrics_count_every_finding_once(
     kafka_broker: Broker, night: str, uninterrupted: list[str]
 ) -> None:
-    [port] = _free_ports(1)
+    [port] = free_ports(1)
     metrics = Metrics()
     metrics.serve(str(port))
     watched(kafka_broker, night, metrics=metrics)

@@ -1,0 +1,267 @@
+"""A Kafka cluster on this machine: brokers that are one quorum of controllers, too.
+
+The room knows how many there are, on which ports, with which settings, and which of them run. It
+does not know the protocol, nor any client of Kafka.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import shutil
+import socket
+import tempfile
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from kafka_marshal.testing.kafka import BrokerError, fetched_jars
+from kafka_marshal.testing.server import Server
+from kafka_marshal.testing.sweeper import Sweeper
+
+SETTINGS: Final[Mapping[str, str]] = {
+    "auto.create.topics.enable": "false",
+    "group.initial.rebalance.delay.ms": "0",
+    # Few partitions, each being a folder to open.
+    "offsets.topic.num.partitions": "4",
+    "transaction.state.log.num.partitions": "4",
+    # After a kill the controllers wait for the broker's lease to run out.
+    "broker.heartbeat.interval.ms": "500",
+    "broker.session.timeout.ms": "3000",
+    # Its default, 128 MB, is half of the heap.
+    "log.cleaner.dedupe.buffer.size": "4194304",
+}
+"""Settings where they differ from Kafka's; a caller's `settings` go before them."""
+
+_LISTENERS: Final[Mapping[str, str]] = {
+    "process.roles": "broker,controller",
+    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+    "controller.listener.names": "CONTROLLER",
+}
+_ATTEMPTS: Final = 3
+"""Between our looking for a free port and a broker's taking it, somebody else may."""
+
+
+def copies(brokers: int) -> dict[str, str]:
+    """How many copies of a topic so many brokers keep, and how many must be written."""
+    replicas, written = min(3, brokers), min(2, brokers)
+    return {
+        "default.replication.factor": str(replicas),
+        "min.insync.replicas": str(written),
+        "offsets.topic.replication.factor": str(replicas),
+        "transaction.state.log.replication.factor": str(replicas),
+        "transaction.state.log.min.isr": str(written),
+        "share.coordinator.state.topic.replication.factor": str(replicas),
+        "share.coordinator.state.topic.min.isr": str(written),
+    }
+
+
+class Cluster:
+    """Real Kafka brokers on this machine, numbered from 1; a context manager.
+
+    In a temporary folder, which is gone afterwards, unless `folder` is given: then what is in it
+    stays, and a later cluster goes on with it. They listen on 127.0.0.1 alone. Whatever happens to
+    this process, also kill -9, they are ended with it.
+
+    Topics have as many copies as there are brokers, at most three, and with acks=all two must be
+    written. A majority of the brokers must run for anything to be changed: with one of three
+    killed all goes on, with two it stands still.
+    """
+
+    def __init__(
+        self,
+        *,
+        brokers: int = 3,
+        port: int | None = None,
+        folder: Path | None = None,
+        settings: Mapping[str, str] | None = None,
+        heap: str = "192m",
+        java_options: Sequence[str] = (),
+        ready_timeout_s: float = 60.0,
+    ) -> None:
+        self.numbers = range(1, brokers + 1)
+        self._wanted_port = port
+        self._ports: dict[int, tuple[int, int]] = {}
+        self._given = folder
+        self._made: Path | None = None
+        self._settings = {**SETTINGS, **copies(brokers), **(settings or {})}
+        self._java = [f"-Xmx{heap}", *java_options]
+        self._ready_timeout_s = ready_timeout_s
+        self._id = _cluster_id()
+        self._servers: dict[int, Server] = {}
+        self._sweeper: Sweeper | None = None
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    @property
+    def bootstrap(self) -> str:
+        """What clients are told: `127.0.0.1:PORT,...`. It stays the same over kills and starts."""
+        assert self._ports, "the broker was not started"
+        return ",".join(f"127.0.0.1:{self._ports[number][0]}" for number in self.numbers)
+
+    @property
+    def folder(self) -> Path:
+        """Where everything of it is; of several brokers in a folder each, `1`, `2` ..."""
+        folder = self._given or self._made
+        assert folder is not None, "the broker was not started"
+        return folder
+
+    @property
+    def running(self) -> tuple[int, ...]:
+        """The brokers that were started and have not ended; they may be paused."""
+        return tuple(number for number, server in self._servers.items() if server.running)
+
+    def server(self, number: int) -> Server:
+        """One broker: its folder, log and process."""
+        assert number in self._servers, "the broker was not started"
+        return self._servers[number]
+
+    def start(self, number: int | None = None) -> None:
+        """Start one, or all that do not run, and wait until they serve.
+
+        Raises:
+            BrokerError: one did not start; with the last lines of its log.
+            JarError: the jars cannot be had.
+            JavaNotFoundError: there is no Java.
+        """
+        fetched_jars()
+        if self._given is None and self._made is None:
+            self._made = Path(tempfile.mkdtemp(prefix="kafka-marshal-broker-"))
+        if self._sweeper is None:
+            self._sweeper = Sweeper(self._made)
+        wanted = [n for n in self.numbers if n not in self.running] if number is None else [number]
+        chosen_here = not self._ports and self._wanted_port is None
+        for attempt in range(_ATTEMPTS):
+            if not self._ports:
+                self._choose_ports()
+            try:
+                self._start(wanted)
+                return
+            except BrokerError:
+                taken = any(self._servers[n].address_taken for n in wanted if n in self._servers)
+                if not chosen_here or not taken or attempt == _ATTEMPTS - 1:
+                    raise
+                self.kill()
+                self._ports = {}
+
+    def stop(self, number: int | None = None) -> None:
+        """Let one, or all, end in order; kill what does not."""
+        servers = self._servers_of(number)
+        for server in servers:
+            server.ask_to_stop()  # all at once: alone the last of a quorum cannot end in order
+        for server in servers:
+            server.stop()
+        self._watch()
+
+    def kill(self, number: int | None = None) -> None:
+        """End one, or all, at once, as a power cut would (`kill -9`)."""
+        for server in self._servers_of(number):
+            server.kill()
+        self._watch()
+
+    def pause(self, number: int | None = None) -> None:
+        """Let one, or all, stand still: connections stay open, nobody answers (SIGSTOP)."""
+        for server in self._servers_of(number):
+            server.pause()
+
+    def resume(self, number: int | None = None) -> None:
+        """Let one, or all, go on after `pause`."""
+        for server in self._servers_of(number):
+            server.resume()
+
+    def close(self) -> None:
+        """Stop all and leave nothing behind, but a folder that was given."""
+        try:
+            self.stop()
+        finally:
+            self.kill()
+            if self._made is not None:
+                shutil.rmtree(self._made, ignore_errors=True)
+                self._made = None
+            if self._sweeper is not None:
+                self._sweeper.leave()
+                self._sweeper = None
+
+    def _servers_of(self, number: int | None) -> list[Server]:
+        return list(self._servers.values()) if number is None else [self.server(number)]
+
+    def _start(self, wanted: Sequence[int]) -> None:
+        """All at once: none is ready before a majority of them is."""
+        for number in wanted:
+            if number not in self._servers:
+                folder = self.folder if len(self.numbers) == 1 else self.folder / str(number)
+                self._servers[number] = Server(folder, self._java, self._ready_timeout_s)
+
+        def launch(number: int) -> None:
+            self._servers[number].launch(self._id, self._properties(number))
+            self._watch()
+
+        _each(launch, wanted)
+        for number in wanted:
+            self._servers[number].wait_until_ready()
+
+    def _choose_ports(self) -> None:
+        free = iter(free_ports(2 * len(self.numbers)))
+        for number in self.numbers:
+            port = next(free)
+            if self._wanted_port is not None:
+                port = self._wanted_port + number - 1
+            self._ports[number] = (port, next(free))
+
+    def _properties(self, number: int) -> dict[str, str]:
+        port, controller = self._ports[number]
+        voters = (f"{n}@127.0.0.1:{at}" for n, (_, at) in self._ports.items())
+        return {
+            **_LISTENERS,
+            "node.id": str(number),
+            "controller.quorum.voters": ",".join(voters),
+            "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}",
+            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
+            **self._settings,
+        }
+
+    def _watch(self) -> None:
+        """The sweeper ends whatever runs now."""
+        if self._sweeper is not None:
+            self._sweeper.watch(*(self._servers[number].pid for number in self.running))
+
+
+def _each(do: Callable[[int], None], numbers: Sequence[int]) -> None:
+    """For all at once; an error of one is raised when all have ended."""
+    with ThreadPoolExecutor(max_workers=max(1, len(numbers))) as pool:
+        for done in [pool.submit(do, number) for number in numbers]:
+            done.result()
+
+
+def _cluster_id() -> str:
+    """A new one. StorageTool would take one that begins with `-` for an option."""
+    while True:
+        drawn = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        if not drawn.startswith("-"):
+            return drawn
+
+
+def free_ports(number: int) -> list[int]:
+    """Ports that nobody uses now."""
+    with contextlib.ExitStack() as held:
+        sockets = [held.enter_context(socket.socket()) for _ in range(number)]
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in sockets]

@@ -1,0 +1,87 @@
+"""Of which jars Kafka is made, and how a class of them is run in a Java of its own.
+
+It does not know what a broker is, nor how many there are.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import subprocess
+from importlib import resources
+from pathlib import Path
+from typing import Final
+
+from kafka_marshal.jars import Jar, ensure_all, listed
+from kafka_marshal.java import find_java
+
+QUICK: Final = ("-XX:TieredStopAtLevel=1",)
+"""Options of Java for a broker that starts sooner and works slower: right for tests."""
+
+_LOGGING: Final = (
+    "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+    "-Dorg.slf4j.simpleLogger.showDateTime=true",
+    "-Dorg.slf4j.simpleLogger.log.kafka.server.KafkaRaftServer=info",
+    "-Dlog4j2.StatusLogger.level=off",  # log4j is there without a configuration, and nobody's log
+)
+
+
+class BrokerError(Exception):
+    """A broker, or a tool of it, did not run; the message holds the last lines that it wrote."""
+
+
+def jars() -> tuple[Jar, ...]:
+    """The jars of the broker, pinned."""
+    return listed((resources.files(__package__) / "broker.jars").read_text())
+
+
+def version() -> str:
+    """Which Kafka it is."""
+    return next(jar.revision for jar in jars() if jar.module == "kafka_2.13")
+
+
+@functools.cache
+def fetched_jars() -> tuple[Path, ...]:
+    """The jars' paths; fetched if they are not there, half a minute once.
+
+    Raises:
+        JarError: they cannot be had.
+        JavaNotFoundError: there is no Java.
+    """
+    return tuple(ensure_all(jars()))
+
+
+def command_line(java_options: tuple[str, ...], main_class: str, *arguments: str) -> list[str]:
+    """What runs a class of the jars."""
+    classpath = os.pathsep.join(str(path) for path in fetched_jars())
+    java = [str(find_java().executable), "-XX:+UseSerialGC", *java_options, "-cp", classpath]
+    return [*java, *_LOGGING, main_class, *arguments]
+
+
+def run_tool(main_class: str, *arguments: str, timeout_s: float = 60.0) -> str:
+    """Run a class of the jars to its end and return what it printed.
+
+    For example `kafka.tools.DumpLogSegments` and
+    `org.apache.kafka.tools.consumer.ConsoleConsumer`.
+
+    Raises:
+        BrokerError: it failed, or did not end in time.
+    """
+    command = command_line(("-Xmx128m", *QUICK), main_class, *arguments)
+    try:
+        ran = subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=timeout_s
+        )
+    except subprocess.TimeoutExpired:
+        raise BrokerError(f"{main_class} did not end within {timeout_s:g} s") from None
+    if ran.returncode != 0:
+        said = last_lines((ran.stdout + ran.stderr).encode())
+        raise BrokerError(f"{main_class} ended with exit code {ran.returncode}: {said}")
+    return ran.stdout
+
+
+def last_lines(said: bytes) -> str:
+    """What a Java process said at last, but for where in Kafka it was."""
+    lines = said.decode("utf-8", "replace").splitlines()
+    words = [line for line in lines if not line.startswith(("\tat ", "\t... "))][-15:]
+    return "it said at last\n" + "\n".join(words) if words else "it said nothing"

@@ -1,0 +1,158 @@
+"""One Kafka process: its folder is formatted, it is started, watched and ended.
+
+It is given its settings whole and does not know what they say: alone or one of three, on which
+ports, with how many copies.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import IO, Final
+
+from kafka_marshal.testing.kafka import BrokerError, command_line, last_lines, run_tool
+
+READY: Final = b"Kafka Server started"
+TAKEN: Final = b"Address already in use"
+_STOP_S: Final = 15.0
+"""A process that does not stop within this time is killed."""
+
+
+class Server:
+    """A broker that is a controller, too, in a process and a folder of its own."""
+
+    def __init__(self, folder: Path, java_options: Sequence[str], ready_timeout_s: float) -> None:
+        self.folder = folder
+        self._java = tuple(java_options)
+        self._ready_timeout_s = ready_timeout_s
+        self._process: subprocess.Popen[bytes] | None = None
+        self._paused = False
+        self._said_before = 0
+
+    @property
+    def data(self) -> Path:
+        """Where the logs are: a folder `TOPIC-PARTITION` each."""
+        return self.folder / "data"
+
+    @property
+    def log(self) -> Path:
+        """What it has to say: warnings and errors, of all its starts."""
+        return self.folder / "broker.log"
+
+    @property
+    def running(self) -> bool:
+        """It was started and has not ended; it may be paused."""
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def pid(self) -> int:
+        """The process, which is also its process group."""
+        assert self._process is not None, "the broker was not started"
+        return self._process.pid
+
+    @property
+    def address_taken(self) -> bool:
+        """Since its last start it has said that somebody else has its port."""
+        return self.log.exists() and TAKEN in self.log.read_bytes()[self._said_before :]
+
+    def launch(self, cluster_id: str, settings: Mapping[str, str]) -> None:
+        """Begin to start it; `wait_until_ready` ends that. A new folder is formatted first.
+
+        Raises:
+            BrokerError: it cannot be formatted.
+        """
+        assert not self.running, "the broker is running"
+        self.folder.mkdir(parents=True, exist_ok=True)
+        properties = self.folder / "server.properties"
+        lines = {**settings, "log.dirs": str(self.data)}
+        properties.write_text("".join(f"{name}={value}\n" for name, value in lines.items()))
+        if not (self.data / "meta.properties").exists():
+            run_tool("kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(properties))
+        self._said_before = self.log.stat().st_size if self.log.exists() else 0
+        # SIGINT of a terminal goes to a whole process group; the broker is ended by us alone.
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                command_line(self._java, "kafka.Kafka", str(properties)),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    def wait_until_ready(self) -> None:
+        """Return when it serves.
+
+        Raises:
+            BrokerError: it ended, or did not get there in time; with the last lines of its log.
+        """
+        deadline = time.monotonic() + self._ready_timeout_s
+        with self.log.open("rb") as said:
+            said.seek(self._said_before)
+            self._wait_until_ready(said, deadline)
+
+    def _wait_until_ready(self, said: IO[bytes], deadline: float) -> None:
+        assert self._process is not None
+        seen = b""
+        while READY not in seen:
+            code = self._process.poll()
+            seen += said.read()
+            if READY in seen:
+                break
+            if code is not None:
+                self.kill()
+                raise BrokerError(f"the broker ended with exit code {code}: {last_lines(seen)}")
+            if time.monotonic() > deadline:
+                self.kill()
+                raise BrokerError(
+                    f"the broker did not start within {self._ready_timeout_s:g} s: "
+                    f"{last_lines(seen)}"
+                )
+            time.sleep(0.05)
+
+    def ask_to_stop(self) -> None:
+        """Ask it to end in order; `stop` waits until it has."""
+        self._signal(signal.SIGTERM)
+        self.resume()
+
+    def stop(self) -> None:
+        """Let it end in order; kill it if it does not."""
+        process = self._process
+        if process is None:
+            return
+        self.ask_to_stop()
+        try:
+            process.wait(_STOP_S)
+        except subprocess.TimeoutExpired:
+            pass
+        finally:
+            self.kill()
+
+    def kill(self) -> None:
+        """End it at once, as a power cut would (`kill -9`)."""
+        if self._process is None:
+            return
+        self._signal(signal.SIGKILL)
+        self._process.wait()
+        self._process = None
+        self._paused = False
+
+    def pause(self) -> None:
+        """Let it stand still: connections stay open, nobody answers (SIGSTOP)."""
+        self._signal(signal.SIGSTOP)
+        self._paused = True
+
+    def resume(self) -> None:
+        """Let it go on after `pause`."""
+        if self._paused:
+            self._signal(signal.SIGCONT)
+            self._paused = False
+
+    def _signal(self, number: int) -> None:
+        if self._process is not None and self._process.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, number)
