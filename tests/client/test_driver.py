@@ -81,11 +81,13 @@ def test_at_least_once_no_more_than_a_window_is_in_hand() -> None:
     driver = fleet.start(alo("a1"))
     fleet.do("a1", driver.available(10, 0))
     assert fleet.processed["a1"] == [0, 1, 2]
-    fleet.do("a1", driver.done(2, 0))
+    fleet.do("a1", driver.done(1, 0))
     assert fleet.processed["a1"] == [0, 1, 2]
-    fleet.do("a1", driver.done(3, 0))
-    assert fleet.processed["a1"] == [0, 1, 2, 3, 4, 5]
-    assert fleet.world.claim(KEY).position == 3
+    fleet.do("a1", driver.done(2, 0))
+    assert fleet.processed["a1"] == [0, 1, 2, 3, 4]
+    fleet.do("a1", driver.done(4, 0))
+    assert fleet.processed["a1"] == [0, 1, 2, 3, 4, 5, 6]
+    assert fleet.world.claim(KEY).position == 4
 
 
 def test_what_is_done_after_the_claim_was_lost_does_not_count() -> None:
@@ -337,7 +339,7 @@ def test_a_win_says_under_which_epoch_and_from_where() -> None:
     fleet.do("a1", driver.stop(0))
     fleet.start(alo("b1"))
     assert fleet.told["a1"][0] == Won(0, 0, True)
-    assert fleet.told["b1"] == [Won(3, 2, True)]
+    assert fleet.told["b1"] == [Won(4, 2, True)]
 
 
 def test_before_it_owns_anything_nothing_counts_as_done() -> None:
@@ -365,17 +367,67 @@ def test_what_was_done_may_be_said_twice_and_late() -> None:
     assert driver.consumer.next == 2
 
 
-def test_the_log_is_told_once_that_a_window_is_used_up() -> None:
+def test_the_log_is_told_once_that_half_a_window_is_finished() -> None:
     fleet = Fleet()
     driver = fleet.start(alo("a1"))
     fleet.held["a1"] = []
     fleet.do("a1", driver.available(3, 0))
-    fleet.do("a1", driver.done(2, 0))
+    fleet.do("a1", driver.done(1, 0))
     assert fleet.held["a1"] == []
-    fleet.do("a1", driver.done(3, 0))
-    fleet.do("a1", driver.done(3, 0))
+    fleet.do("a1", driver.done(2, 0))
+    fleet.do("a1", driver.done(2, 0))
     fleet.do("a1", driver.timer(1))
-    assert [s.message.offset for s in fleet.held["a1"] if isinstance(s.message, Heartbeat)] == [3]
+    assert [s.message.offset for s in fleet.held["a1"] if isinstance(s.message, Heartbeat)] == [2]
+
+
+def test_who_is_not_eager_asks_only_when_told_to_and_then_also_who_lives() -> None:
+    fleet = Fleet()
+    fleet.start(alo("a1"))
+    late = alo("b1")
+    late.eager = False
+    fleet.start(late)
+    fleet.pass_time(200_000)
+    assert not any(isinstance(r.message, ClaimingPartition) for r in fleet.log if r.offset)
+    fleet.do("b1", late.ask(fleet.now_ms))
+    asked = [r for r in fleet.log if isinstance(r.message, ClaimingPartition)]
+    assert [r.message.instance_id for r in asked] == ["a1", "b1"]
+    assert fleet.world.claim(KEY).owner_instance == "a1"
+    fleet.do("a1", fleet.drivers["a1"].stop(fleet.now_ms))
+    assert fleet.world.claim(KEY).owner_instance is None
+    fleet.do("b1", late.ask(fleet.now_ms))
+    assert late.acts
+
+
+def test_who_gave_a_claim_up_may_want_it_again() -> None:
+    fleet = Fleet()
+    driver = fleet.start(alo("a1"))
+    fleet.do("a1", driver.stop(0))
+    assert fleet.world.claim(KEY).owner_instance is None
+    fleet.do("a1", driver.want(0))
+    assert fleet.world.claim(KEY).owner_instance == "a1"
+
+
+def test_what_is_gone_is_passed_over_in_one_step_and_no_more_is_handed_over_than_a_window() -> None:
+    fleet = Fleet()
+    driver = fleet.start(alo("a1"))
+    fleet.do("a1", driver.gone(1000, 0))
+    assert fleet.processed["a1"] == list(range(1000))  # of which the data topic has none
+    fleet.do("a1", driver.available(2000, 0))
+    assert len(fleet.processed["a1"]) == 1000
+    fleet.do("a1", driver.done(1000, 0))
+    assert fleet.processed["a1"][1000:] == [1000, 1001, 1002]
+    assert driver.gone(500, 0) == []
+
+
+def test_at_most_once_what_is_gone_is_passed_over_in_one_grant() -> None:
+    fleet = Fleet()
+    driver = fleet.start(amo("a1"))
+    fleet.do("a1", driver.gone(1000, 0))
+    assert fleet.processed["a1"] == list(range(1000))
+    fleet.do("a1", driver.available(2000, 0))
+    assert fleet.world.claim(KEY).position == 2000
+    grants = [r.message.offset for r in fleet.log if isinstance(r.message, ClaimingMessages)]
+    assert grants[:3] == [1000, 1002, 1004]
 
 
 def test_nothing_more_is_handed_over_once_it_is_to_stop() -> None:

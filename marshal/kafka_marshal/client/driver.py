@@ -72,7 +72,9 @@ class Driver:
         self.key = key
         self.consumer = Consumer.beginning_at(first)
         self.wants = True
-        """Whether it wants the claim; False after `stop`."""
+        """Whether it wants the claim; False after `stop`, until `want`."""
+        self.eager = True
+        """Whether it asks by itself as soon as the claim looks claimable; or only when `ask`ed."""
         self._reads_live = False
         self._end = 0
         self._handed_over = 0
@@ -88,6 +90,28 @@ class Driver:
         """When to call `timer` next, by the instance's own clock; None while nothing is due."""
         due = [at for at in (self._heartbeat_at_ms, self._ask_at_ms) if at is not None]
         return min(due, default=None)
+
+    @property
+    def acts(self) -> bool:
+        """Whether it owns the claim by what it has read, and has not given it up."""
+        return moves.acts(self.me, self.consumer)
+
+    @property
+    def asks(self) -> bool:
+        """Whether a request of it is under way. Rules: R6."""
+        return self.consumer.asked
+
+    @property
+    def claimable_at_ms(self) -> int | None:
+        """From when on the claim looks claimable, by the instance's own clock: only a hint.
+
+        None while it may not ask for it.
+        """
+        if not self.wants or not self._reads_live:
+            return None
+        if moves.may_claim(self.me, self.consumer) is not None:
+            return None
+        return max(self._patient_until_ms, self._claimable_at_ms)
 
     @property
     def drained(self) -> bool:
@@ -166,6 +190,37 @@ class Driver:
         self.wants = False
         return self._go_on(now_ms)
 
+    def want(self, now_ms: int, *, eager: bool = True) -> list[Effect]:
+        """It wants the claim after all, and asks for it by itself if `eager`."""
+        self.wants, self.eager = True, eager
+        return self._go_on(now_ms)
+
+    def ask(self, now_ms: int) -> list[Effect]:
+        """Ask for the claim now, also where somebody lives who owns it.
+
+        The request is then refused, and everybody has read that it was made. Nothing happens where
+        asking is not allowed, or not from so old a view.
+        """
+        if self.claimable_at_ms is None:
+            return []
+        return self._request_claim(now_ms)
+
+    def gone(self, low: int, now_ms: int) -> list[Effect]:
+        """The data topic holds no messages below `low` any more.
+
+        The window and the batch count messages that may be processed twice, or lost; where there
+        are none, they reach as far as `low`.
+        """
+        beyond = low - moves.floor(self.me, self.consumer.reader)
+        if beyond <= 0:
+            return []
+        me = self.me
+        self.me = attrs.evolve(me, window=me.window + beyond, batch=max(me.batch, beyond))
+        try:
+            return self.available(low, now_ms)
+        finally:
+            self.me = me
+
     def truncated(self) -> list[Effect]:
         """The log's end moved back: nothing that was read holds. Begin anew, under a new id."""
         self.wants = False
@@ -216,24 +271,24 @@ class Driver:
         return [effect for step in steps for effect in step(now_ms)]
 
     def _claim(self, now_ms: int) -> list[Effect]:
-        me, consumer, ask_at_ms = self.me, self.consumer, self._ask_at_ms
+        ask_at_ms = self._ask_at_ms
         if ask_at_ms is None or now_ms < ask_at_ms:
             return []
-        self.consumer = moves.after_claiming_partition(me, consumer)
-        return [moves.claiming_partition_sent(me, consumer, self.key, now_ms // 1000)]
+        return self._request_claim(now_ms)
+
+    def _request_claim(self, now_ms: int) -> list[Effect]:
+        sent = moves.claiming_partition_sent(self.me, self.consumer, self.key, now_ms // 1000)
+        self.consumer = moves.after_claiming_partition(self.me, self.consumer)
+        return [sent]
 
     @property
     def _ask_at_ms(self) -> int | None:
-        """From when on it would ask for the claim, as things stand; None while it may not.
+        """From when on it asks by itself, as things stand; None while it does not.
 
         Nothing here is remembered but its own patience: a claim that is given up is asked for at
         once, however long its owner seemed to live.
         """
-        if not self.wants or not self._reads_live:
-            return None
-        if moves.may_claim(self.me, self.consumer) is not None:
-            return None
-        return max(self._patient_until_ms, self._claimable_at_ms)
+        return self.claimable_at_ms if self.eager else None
 
     @property
     def _claimable_at_ms(self) -> int:
@@ -305,9 +360,14 @@ class Driver:
         end = min(self._end, allowed)
         if end > self._handed_over:
             handed_over, self._handed_over = self._handed_over, end
-            return [Process(range(handed_over, end))]
-        if consumer.next >= allowed and consumer.next > self._told_offset:
-            # The window is used up and finished: the log must hear of it before we go on.
+            return [Process(range(handed_over, end)), *self._tell_progress(now_ms)]
+        return self._tell_progress(now_ms)
+
+    def _tell_progress(self, now_ms: int) -> list[Effect]:
+        me, consumer = self.me, self.consumer
+        if consumer.next - self._told_offset >= (me.window + 1) // 2:
+            # Half of the window is finished: when the log has heard of it the other half will not
+            # have to wait.
             return self._heartbeat(now_ms)
         return []
 
