@@ -1,0 +1,152 @@
+"""What was fetched and not handed over: bounds, turns, ranges, gaps."""
+
+from collections.abc import Sequence
+from random import Random
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafka_marshal import ClaimKey
+from kafka_marshal.client.buffers import Bounds, Buffers
+
+ONE, TWO = ClaimKey("g", "t", 1), ClaimKey("g", "t", 2)
+
+
+def buffers(messages: int = 100, size: int = 1000) -> Buffers[int]:
+    """Messages that are their offsets."""
+    return Buffers(lambda offset: offset, Bounds(messages, size))
+
+
+def taken(of: Buffers[int], maximum: int = 100) -> list[tuple[int, Sequence[int], int]]:
+    found: list[tuple[int, Sequence[int], int]] = []
+    while (chunk := of.take(maximum)) is not None:
+        found.append((chunk.key.topic_partition, list(chunk.messages), chunk.end))
+    return found
+
+
+def test_nothing_is_handed_over_before_it_was_allowed() -> None:
+    of = buffers()
+    of.open(ONE, 0)
+    assert of.add(ONE, [0, 1, 2], 3) == 3
+    assert of.take(10) is None
+    of.allow(ONE, range(0, 2))
+    assert of.ready
+    assert taken(of) == [(1, [0, 1], 2)]
+    of.allow(ONE, range(2, 5))
+    assert taken(of) == [(1, [2], 3)]
+    of.add(ONE, [3, 4, 5], 3)
+    assert taken(of) == [(1, [3, 4], 5)]
+
+
+def test_claims_take_turns() -> None:
+    of = buffers()
+    for key in (ONE, TWO):
+        of.open(key, 0)
+        of.allow(key, range(0, 10))
+        of.add(key, [0, 1, 2, 3], 4)
+    assert [key for key, *_ in taken(of, 2)] == [1, 2, 1, 2]
+
+
+def test_of_a_lost_claim_nothing_is_handed_over() -> None:
+    of = buffers()
+    for key in (ONE, TWO):
+        of.open(key, 0)
+        of.allow(key, range(0, 10))
+        of.add(key, [0, 1], 2)
+    assert of.waiting(ONE) == 2
+    assert of.drop(ONE) == 2
+    assert of.drop(ONE) == 0
+    assert of.add(ONE, [2], 1) is None
+    assert taken(of) == [(2, [0, 1], 2)]
+
+
+def test_a_claim_won_anew_begins_at_its_position() -> None:
+    of = buffers()
+    of.open(ONE, 0)
+    of.allow(ONE, range(0, 10))
+    of.add(ONE, [0, 1], 2)
+    of.open(ONE, 7)
+    assert of.take(10) is None
+    assert of.add(ONE, [5, 6], 2) is None
+    of.allow(ONE, range(7, 9))
+    of.add(ONE, [7, 8], 2)
+    assert taken(of) == [(1, [7, 8], 9)]
+
+
+def test_a_full_buffer_is_fetched_again_when_half_of_it_is_free() -> None:
+    of = buffers(messages=4)
+    of.open(ONE, 0)
+    of.allow(ONE, range(0, 100))
+    of.add(ONE, [0, 1, 2], 3)
+    assert not of.full
+    of.add(ONE, [3], 1)
+    assert of.full == {ONE}
+    of.take(1)
+    assert of.full == {ONE}
+    of.take(1)
+    assert not of.full
+
+
+def test_a_buffer_is_full_by_its_bytes_too() -> None:
+    of = buffers(size=100)
+    of.open(ONE, 0)
+    of.allow(ONE, range(0, 100))
+    of.add(ONE, [0, 1], 100)
+    assert of.full == {ONE}
+    of.take(1)
+    assert not of.full
+
+
+def test_offsets_without_messages_are_passed_over() -> None:
+    of = buffers()
+    of.open(ONE, 0)
+    of.allow(ONE, range(0, 10))
+    of.add(ONE, [2, 5], 2)
+    assert taken(of) == [(1, [2, 5], 6)]
+    assert of.nothing_below(ONE, 12) == 12
+    assert of.nothing_below(ONE, 12) is None
+    assert taken(of) == [(1, [], 10)]
+    of.allow(ONE, range(10, 20))
+    assert taken(of) == [(1, [], 12)]
+
+
+def test_of_two_ranges_apart_what_lies_between_is_left_out() -> None:
+    of = buffers()
+    of.open(ONE, 0)
+    of.add(ONE, list(range(10)), 10)
+    of.allow(ONE, range(0, 2))
+    of.allow(ONE, range(5, 7))
+    assert taken(of) == [(1, [0, 1], 2), (1, [5, 6], 7)]
+    assert of.waiting(ONE) == 3
+
+
+@given(st.sets(st.integers(0, 40), max_size=20).map(sorted), st.integers(0, 2**32))
+def test_everything_allowed_is_handed_over_once_and_in_order(offsets: list[int], seed: int) -> None:
+    chance = Random(seed)
+    of = buffers(messages=5)
+    of.open(ONE, 0)
+    given_out: list[int] = []
+    added = allowed = end = 0
+    while added < len(offsets) or allowed < 50:
+        match chance.randrange(3):
+            case 0 if added < len(offsets):
+                count = chance.randint(1, 4)
+                of.add(ONE, offsets[added : added + count], count)
+                added += count
+            case 1 if allowed < 50:
+                more = chance.randint(1, 20)
+                of.allow(ONE, range(allowed, allowed + more))
+                allowed += more
+            case _:
+                chunk = of.take(chance.randint(1, 5))
+                if chunk is not None:
+                    assert chunk.start == end
+                    end = chunk.end
+                    assert all(chunk.start <= offset < chunk.end for offset in chunk.messages)
+                    assert chunk.end <= allowed
+                    given_out += chunk.messages
+    while (chunk := of.take(7)) is not None:
+        given_out += chunk.messages
+    assert given_out == offsets
+    assert of.waiting(ONE) == 0
+    assert not of.full
