@@ -40,6 +40,8 @@ from kafka_marshal.replay.sources import Chunk
 from kafka_marshal.replay.tables import BY_NAME, FINDINGS, FOLDED, PARTITIONS
 
 ROWS_PER_FILE: Final = 2_000_000
+ROWS_PER_TASK: Final = 250_000
+"""So many rows of tables are asked by one task: a task costs more than to look at them."""
 TASKS_PER_CORE: Final = 8
 _CLAIM_NAME: Final = {
     "log": "string",
@@ -153,8 +155,15 @@ class Fold:
 
     spark: SparkSession
     rows: DataFrame
+    """Of all tables, in so few partitions that asking them shuffles nothing it need not."""
     counts: Mapping[str, int]
     """Rows per table."""
+
+    @classmethod
+    def of(cls, rows: DataFrame, counts: Mapping[str, int]) -> Fold:
+        """Rows that are stored or cheap to read, and how many each table has."""
+        tasks = max(1, -(-sum(counts.values()) // ROWS_PER_TASK))
+        return cls(rows.sparkSession, rows.coalesce(tasks), counts)
 
     def table(self, table: Table) -> DataFrame:
         """One table."""
@@ -289,7 +298,7 @@ def run_fold(
         on_progress("the sources overlap: reading them again, record by record")
         rows, counts = _stored(folded(records(spark, chunks), judging))
     try:
-        yield Fold(spark, rows, counts)
+        yield Fold.of(rows, counts)
     finally:
         rows.unpersist()
 

@@ -310,7 +310,7 @@ def run_resumed(
             rows = spark.read.schema(ends.schema).parquet(*folders).unionByName(ends)
             counts = rows_counted(rows)
             went = Went(len(log.runs) + 1, heads)
-            yield Fold(spark, rows, counts), went, lambda: log.commit(run)
+            yield Fold.of(rows, counts), went, lambda: log.commit(run)
         finally:
             ends.unpersist()
     finally:
