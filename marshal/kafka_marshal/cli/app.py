@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from kafka_marshal.cli.broker import broker
+from kafka_marshal.cli.init import init
 from kafka_marshal.cli.replay import replay
 from kafka_marshal.cli.shrink import shrink
 from kafka_marshal.cli.trace import trace
@@ -26,6 +27,7 @@ app.command()(validate)
 app.command()(verify)
 app.command()(watch)
 app.command()(broker)
+app.command()(init)
 
 
 @app.callback()

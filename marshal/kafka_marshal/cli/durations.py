@@ -1,0 +1,49 @@
+"""Lengths of time as people write them: `90s`, `10m`, `1h30m`, `7d`."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from kafka_marshal.cli.common import fail
+
+_UNITS_MS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_PART: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
+
+
+def milliseconds_of(text: str) -> int | None:
+    """How long that is; None if it is no length of time. A number alone is seconds.
+
+    >>> [milliseconds_of(text) for text in ("1h30m", "2.5s", "90", "x")]
+    [5400000, 2500, 90000, None]
+    """
+    if re.fullmatch(r"\d+(\.\d+)?", text):
+        text += "s"
+    parts = _PART.findall(text)
+    if not parts or "".join(number + unit for number, unit in parts) != text:
+        return None
+    return round(sum(float(number) * _UNITS_MS[unit] for number, unit in parts))
+
+
+def duration(text: str, option: str) -> int:
+    """The same of an option, in milliseconds; stops unless it is longer than nothing."""
+    found = milliseconds_of(text)
+    if not found:
+        fail(f"{option} must be a length of time like 90s, 10m or 1h30m, not {text!r}")
+    return found
+
+
+def told(duration_ms: float) -> str:
+    """In the two greatest units.
+
+    >>> told(5_400_000), told(86_400_000), told(61_500), told(2_500), told(120)
+    ('1h 30m', '1d', '1m 1s', '2.5s', '0.1s')
+    """
+    if duration_ms < 10_000:
+        return f"{max(duration_ms, 0) / 1000:.1f}".removesuffix(".0") + "s"
+    left, words = int(duration_ms), []
+    for unit in ("d", "h", "m", "s"):
+        count, left = divmod(left, _UNITS_MS[unit])
+        if count:
+            words.append(f"{count}{unit}")
+    return " ".join(words[:2])

@@ -1,0 +1,108 @@
+"""`marshal init`: a coordination topic as it has to be."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import attrs
+import typer
+from rich.text import Text
+
+from kafka_marshal.cli import FINE, FOUND_SOMETHING
+from kafka_marshal.cli.common import (
+    Bootstrap,
+    Options,
+    Properties,
+    Topic,
+    check_interval,
+    console,
+    fail,
+    needs,
+    one_sentence,
+)
+from kafka_marshal.cli.durations import duration
+from kafka_marshal.core.state import FENCED, milliseconds
+from kafka_marshal.runtime.errors import MarshalError
+
+
+def init(
+    *,
+    bootstrap: Bootstrap = None,
+    topic: Topic = "__marshal",
+    partitions: Annotated[
+        int | None,
+        typer.Option(min=1, show_default="10", help="How many; it must never change afterwards."),
+    ] = None,
+    replication: Annotated[
+        int | None,
+        typer.Option(min=1, show_default="3, or all brokers", help="Copies of each partition."),
+    ] = None,
+    retention: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DURATION",
+            show_default="7d",
+            help="How long records are kept: like 36h, or `for-ever`.",
+        ),
+    ] = None,
+    heartbeat_interval: Annotated[
+        float, typer.Option(metavar="SECONDS", help="The fleet's longest heartbeat interval.")
+    ] = 60.0,
+    pause_max: Annotated[
+        float, typer.Option(metavar="SECONDS", help="The fleet's longest pause.")
+    ] = 86_400,
+    properties: Properties = None,
+    options: Options = None,
+) -> None:
+    """Create the coordination topic, or say how one that exists differs.
+
+    It is made with message.timestamp.type=LogAppendTime, cleanup.policy=delete, no unclean leader
+    election, three copies of which two must be written (on fewer brokers fewer), and a retention
+    that is longer than what a reader needs that begins where the log begins: the longest pause,
+    twice the heartbeat interval, and a minute that a broker's clock may step back. Beyond that,
+    retention is how long the position of a claim is remembered that nobody holds.
+
+    An existing topic is never changed. Exits 1 if it differs.
+    """
+    check_interval(heartbeat_interval)
+    if not pause_max > 0:
+        fail(f"--pause-max must be a number of seconds greater than 0, not {pause_max:g}")
+    with needs("kafka"):
+        from kafka_marshal.runtime.cluster import ClusterClient
+        from kafka_marshal.runtime.settings import settings_of
+        from kafka_marshal.runtime.topic import FOR_EVER, Wanted
+        from kafka_marshal.runtime.topic import init as make
+    kept_ms = None
+    if retention == "for-ever":
+        kept_ms = FOR_EVER
+    elif retention is not None:
+        kept_ms = duration(retention, "--retention")
+    rules = attrs.evolve(
+        FENCED,
+        heartbeat_interval_ms=milliseconds(heartbeat_interval),
+        pause_max_ms=round(pause_max * 1000),
+    )
+    with one_sentence(MarshalError):
+        made = make(
+            ClusterClient(settings_of(bootstrap, properties, options or ())),
+            Wanted(topic, partitions, replication, kept_ms, rules),
+        )
+    done = "created" if made.created else "exists"
+    console.print(
+        f"{made.topic} {done}: {made.partitions} partitions, copies of each: {made.copies}",
+        markup=False,
+    )
+    for name, value in made.settings.items():
+        console.print(Text(f"  {name}={value}", "dim"), soft_wrap=True)
+    for one in made.differences:
+        console.print(
+            Text.assemble(
+                ("differs: ", "bold yellow"),
+                (f"{one.what} is {one.is_now}, not {one.wanted}", "bold"),
+                f": {one.because}",
+            ),
+            soft_wrap=True,
+        )
+    if made.differences:
+        console.print("Nothing was changed.")
+    raise typer.Exit(FOUND_SOMETHING if made.differences else FINE)

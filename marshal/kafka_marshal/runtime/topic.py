@@ -1,0 +1,202 @@
+"""The coordination topic: how it has to be set, and how one that exists differs from that.
+
+What the settings must be follows from the rules alone and is plain values; creating and looking
+goes through `cluster`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from attrs import field, frozen
+
+from kafka_marshal.core.state import FENCED, Rules
+from kafka_marshal.runtime.cluster import ClusterClient, TopicSeen
+from kafka_marshal.runtime.errors import InvalidOption
+
+PARTITIONS: Final = 10
+"""Of a new topic. Each data topic belongs to one of them; the count must never change."""
+COPIES_MAX: Final = 3
+RETENTION_MS: Final = 7 * 24 * 3600 * 1000
+"""Of a new topic, or twice what is needed if that is more."""
+_SEGMENTS: Final = 7
+"""Kafka drops whole segments: with so many in the retention, the log is a seventh longer."""
+_SEGMENT_MS_MIN: Final = 60_000
+FOR_EVER: Final = -1
+
+
+def retention_needed_ms(rules: Rules = FENCED) -> int:
+    """How much of the log a reader needs that begins where the log now begins.
+
+    It can be sure of a claim that nobody vouches for only when no pause of before can still be in
+    force and no owner of before can still be alive: after the longest pause, after twice the
+    heartbeat interval, and after what a broker's clock may have stepped back in between
+    (`core.knowledge`, DefiniteWin).
+
+    >>> retention_needed_ms() / 60_000  # minutes: a day, 2 × 60 s, and a minute
+    1443.0
+    """
+    needed = rules.pause_max_ms + rules.stale_after_ms + rules.clock_rewind_max_ms
+    return int(-(-needed // 1))
+
+
+@frozen
+class Wanted:
+    """A coordination topic as it shall be."""
+
+    name: str
+    partitions: int | None = None
+    """None: ten if it is new, else as it is."""
+    copies: int | None = None
+    """None: one on each broker, at most three; more do no harm."""
+    retention_ms: int | None = None
+    """None: seven days, or twice what is needed; a longer one does no harm."""
+    rules: Rules = FENCED
+
+
+@frozen
+class Difference:
+    """Something about a topic that is not as it should be."""
+
+    what: str
+    is_now: str
+    wanted: str
+    because: str
+
+
+@frozen
+class Made:
+    """What became of it."""
+
+    topic: str
+    partitions: int
+    copies: int
+    created: bool
+    settings: Mapping[str, str]
+    """Those that matter, as they hold."""
+    differences: tuple[Difference, ...] = field(default=())
+
+
+def written(copies: int) -> int:
+    """min.insync.replicas: so many copies must be written before an append counts.
+
+    Two as soon as there are two: a log that loses its end loses tenures and grants, while one that
+    stands still only stands still.
+    """
+    return min(2, copies)
+
+
+def settings_for(wanted: Wanted, copies: int) -> dict[str, str]:
+    """The settings of a new topic with so many copies."""
+    retention_ms = wanted.retention_ms
+    if retention_ms is None:
+        retention_ms = max(RETENTION_MS, 2 * retention_needed_ms(wanted.rules))
+    segment_ms = max(_SEGMENT_MS_MIN, retention_ms // _SEGMENTS)
+    return {
+        "message.timestamp.type": "LogAppendTime",
+        "cleanup.policy": "delete",
+        "retention.ms": str(retention_ms),
+        "retention.bytes": str(FOR_EVER),
+        **({} if retention_ms == FOR_EVER else {"segment.ms": str(segment_ms)}),
+        "min.insync.replicas": str(written(copies)),
+        "unclean.leader.election.enable": "false",
+    }
+
+
+BECAUSE: Final[Mapping[str, str]] = {
+    "message.timestamp.type": "time must be the broker's: with the producers' clocks an owner that "
+    "lives is displaced",
+    "cleanup.policy": "a claim is the fold of all its records; compaction takes some out",
+    "retention.ms": "a reader that begins where the log begins must see longer than the longest "
+    "pause, a silence of two intervals and a step back of a clock",
+    "retention.bytes": "a size says nothing about time: busy hours would cut off records that are "
+    "needed",
+    "min.insync.replicas": "what only one broker has written is gone with it: tenures and grants",
+    "unclean.leader.election.enable": "a leader that is behind cuts off the log's end: tenures and "
+    "grants, so two consumers own one claim",
+}
+"""Why each setting matters."""
+
+
+def init(cluster: ClusterClient, wanted: Wanted) -> Made:
+    """Create the topic; if it exists, say what differs, and change nothing.
+
+    Raises:
+        InvalidOption: more copies than brokers, or a retention that is too short.
+        BrokerFailed: the cluster did not answer, or refused.
+    """
+    needed_ms = retention_needed_ms(wanted.rules)
+    retention_ms = wanted.retention_ms
+    if retention_ms is not None and retention_ms != FOR_EVER and retention_ms < needed_ms:
+        raise InvalidOption(
+            f"--retention must be at least {needed_ms // 1000} s: the longest pause, two heartbeat "
+            "intervals and a minute"
+        )
+    brokers = cluster.brokers()
+    if wanted.copies is not None and wanted.copies > len(brokers):
+        raise InvalidOption(
+            f"--replication {wanted.copies}: the cluster has {len(brokers)} "
+            f"broker{'s' if len(brokers) > 1 else ''}"
+        )
+    copies = wanted.copies or min(COPIES_MAX, len(brokers))
+    found = cluster.topic(wanted.name)
+    if found is None:
+        settings = settings_for(wanted, copies)
+        partitions = wanted.partitions or PARTITIONS
+        cluster.create_topic(wanted.name, partitions, copies, settings)
+        return Made(wanted.name, partitions, copies, created=True, settings=settings)
+    hold = cluster.topic_settings(wanted.name)
+    shown = {name: hold[name] for name in settings_for(wanted, copies) if name in hold}
+    return Made(
+        wanted.name,
+        len(found.partitions),
+        found.copies,
+        created=False,
+        settings=shown,
+        differences=tuple(differences(wanted, found, hold, len(brokers))),
+    )
+
+
+def differences(
+    wanted: Wanted, found: TopicSeen, hold: Mapping[str, str], brokers: int
+) -> list[Difference]:
+    """In which ways a topic is not as it shall be. More safety than asked for is no difference."""
+    differs = []
+    partitions = len(found.partitions)
+    if wanted.partitions not in (None, partitions):
+        differs.append(
+            Difference(
+                "partitions",
+                str(partitions),
+                str(wanted.partitions),
+                "each data topic has its place by this count: who changes it moves claims away "
+                "from their history",
+            )
+        )
+    copies = wanted.copies or min(COPIES_MAX, brokers)
+    if found.copies != copies if wanted.copies else found.copies < copies:
+        because = "a broker that is lost must not take the log with it"
+        differs.append(Difference("copies", str(found.copies), str(copies), because))
+    for name, value in settings_for(wanted, found.copies).items():
+        is_now = hold.get(name, "")
+        if name in BECAUSE and not _good_enough(wanted, name, is_now, value):
+            enough = name == "retention.ms" and retention_suffices(is_now, wanted.rules)
+            because = "so it was asked for" if enough else BECAUSE[name]
+            differs.append(Difference(name, is_now or "not told", value, because))
+    return differs
+
+
+def _good_enough(wanted: Wanted, name: str, is_now: str, value: str) -> bool:
+    if name == "retention.ms" and wanted.retention_ms is None:
+        return retention_suffices(is_now, wanted.rules)
+    if name == "min.insync.replicas":
+        return is_now.isdecimal() and int(is_now) >= int(value)
+    return is_now == value
+
+
+def retention_suffices(value: str, rules: Rules) -> bool:
+    """Whether a `retention.ms` keeps enough of the log."""
+    return value == str(FOR_EVER) or (
+        value.isdecimal() and int(value) >= retention_needed_ms(rules)
+    )
