@@ -6,6 +6,7 @@ import typer
 
 from kafka_marshal.cli.broker import broker
 from kafka_marshal.cli.init import init
+from kafka_marshal.cli.ls import groups, ls
 from kafka_marshal.cli.replay import replay
 from kafka_marshal.cli.shrink import shrink
 from kafka_marshal.cli.trace import trace
@@ -28,6 +29,8 @@ app.command()(verify)
 app.command()(watch)
 app.command()(broker)
 app.command()(init)
+app.command()(ls)
+app.command()(groups)
 
 
 @app.callback()

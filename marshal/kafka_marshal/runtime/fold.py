@@ -1,0 +1,106 @@
+"""Every claim of one coordinating partition, as somebody knows it who began to read somewhere.
+
+Where that was the log's first record, everything is certain; where the head is gone, each claim is
+as known as `core.knowledge` says. It also keeps what administrators have left undone. It does not
+know where records come from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from attrs import frozen
+
+from kafka_marshal.core.fenced import KNOWN_VERSIONS
+from kafka_marshal.core.knowledge import Reader, read_record
+from kafka_marshal.core.messages import Record, ReleaseGroup
+from kafka_marshal.core.state import FENCED, ClaimKey, Rules
+from kafka_marshal.core.verdicts import Verdict
+from kafka_marshal.core.work import NO_WORK, Work, work_after, work_paused
+
+
+@frozen
+class Change:
+    """One claim before and after a record."""
+
+    key: ClaimKey
+    before: Reader
+    after: Reader
+    verdict: Verdict | None
+    """What the record did; None where that cannot be known."""
+
+
+class Fold:
+    """Folds the records of one coordinating partition, in offset order.
+
+    >>> from kafka_marshal import decode
+    >>> fold = Fold(0)
+    >>> [change] = fold.apply(Record(0, 0, 5, decode(b"ClaimingPartition/1/0/i1/c1/g/t/3")))
+    >>> change.key, change.after.claim.owner_client
+    (ClaimKey(group='g', topic='t', topic_partition=3), 'c1')
+    """
+
+    def __init__(self, first: int, rules: Rules = FENCED) -> None:
+        self.first = first
+        """The offset where reading began; 0 is all of the log."""
+        self.rules = rules
+        self._beginning = Reader.beginning_at(first)
+        self._groups: dict[str, dict[ClaimKey, Reader]] = {}
+        self._newborn: dict[str, Reader] = {}
+        self._work: dict[str, Work] = {}
+        self._last_ms: dict[str, int] = {}
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """Every group that had a record."""
+        return tuple(self._last_ms)
+
+    def claims(self, group: str) -> Mapping[ClaimKey, Reader]:
+        """The claims of a group that had a record of their own."""
+        return MappingProxyType(self._groups.get(group, {}))
+
+    def claim(self, key: ClaimKey) -> Reader:
+        """One claim; before its first record, what ReleaseGroups made of it."""
+        return self._groups.get(key.group, {}).get(key) or self.newborn(key.group)
+
+    def newborn(self, group: str) -> Reader:
+        """A claim of this group that had no record of its own."""
+        return self._newborn.get(group, self._beginning)
+
+    def work(self, group: str) -> Work:
+        """What the group's latest pause has done so far."""
+        return self._work.get(group, NO_WORK)
+
+    def last_ms(self, group: str) -> int | None:
+        """When the group's last record was appended, unix ms."""
+        return self._last_ms.get(group)
+
+    def apply(self, record: Record) -> list[Change]:
+        """Fold the next record; every claim that it reached."""
+        message = record.message
+        group = message.group_id
+        self._last_ms[group] = record.timestamp_ms
+        if isinstance(message, ReleaseGroup):
+            return self._release_group(record)
+        key = ClaimKey(group, message.topic, message.partition)
+        before = self.claim(key)
+        after, verdict = read_record(before, record, self.rules)
+        self._groups.setdefault(group, {})[key] = after
+        # Only where it is certain what the record did.
+        if group in self._work and before.known and after.known:
+            work = work_after(self._work[group], key, before.claim, record, after.claim)
+            self._work[group] = work
+        return [Change(key, before, after, verdict)]
+
+    def _release_group(self, record: Record) -> list[Change]:
+        group = record.message.group_id
+        self._newborn[group], _ = read_record(self.newborn(group), record, self.rules)
+        if record.message.version in KNOWN_VERSIONS:
+            self._work[group] = work_paused(self.work(group), record.message.instance_id)
+        changes = []
+        claims = self._groups.get(group, {})
+        for key, before in claims.items():
+            claims[key], verdict = read_record(before, record, self.rules)
+            changes.append(Change(key, before, claims[key], verdict))
+        return changes

@@ -1,0 +1,316 @@
+"""The coordination topic as it stands: who owns what, how far everybody is, who is silent.
+
+It folds the topic to where it ends, and further if asked, and looks up where the data topics end.
+It decides nothing, and does not know how it is shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import TracebackType
+from typing import Final, Self
+
+import attrs
+from attrs import frozen
+
+from kafka_marshal.capture import RawRecord
+from kafka_marshal.codec import MalformedRecord
+from kafka_marshal.core.knowledge import Field, Knowledge, Reader
+from kafka_marshal.core.messages import Record
+from kafka_marshal.core.state import FENCED, ClaimKey, Rules
+from kafka_marshal.core.work import left_undone
+from kafka_marshal.runtime.cluster import ClusterClient
+from kafka_marshal.runtime.errors import BrokerFailed, MarshalError
+from kafka_marshal.runtime.fold import Change, Fold
+from kafka_marshal.runtime.reader import Tail
+from kafka_marshal.runtime.settings import Settings
+
+Ends = Mapping[tuple[str, int], int]
+"""Where partitions of data topics end, by topic and number."""
+_NO_ENDS: Final[Ends] = {}
+
+
+class NoSuchGroup(MarshalError):
+    """No record is of this group; the message names those that there are."""
+
+
+@frozen
+class ClaimRow:
+    """One claim. What is not certain is a guess; `knowledge` and `position_certain` say so."""
+
+    group: str
+    topic: str
+    topic_partition: int
+    coordinating_partition: int
+    knowledge: str
+    """known, provisional or unknown: how certain the owner is."""
+    state: str
+    """owned, stale, free or paused."""
+    owner_client: str | None
+    owner_instance: str | None
+    epoch: int | None
+    position: int
+    """Next offset to consume; 0 before anybody said otherwise."""
+    position_certain: bool
+    end: int | None
+    """Where the data topic's partition ends; None if nobody can tell."""
+    lag: int | None
+    last_heartbeat_ms: int | None
+    """When the owner was last heard of, by the brokers' clock, unix ms."""
+    age_ms: int | None
+    """How long ago that is by this machine's clock."""
+    paused_until_ms: int | None
+    pauser: str | None
+
+
+@frozen
+class GroupRow:
+    """One group."""
+
+    group: str
+    topics: tuple[str, ...]
+    claims: int
+    owned: int
+    stale: int
+    free: int
+    owners: int
+    """Instances that own something and are not stale."""
+    not_certain: int
+    """Claims of which the owner is not certain."""
+    lag: int | None
+    """Of all claims whose end is known; None if none is."""
+    paused_until_ms: int | None
+    """Until when at least one of its claims is paused."""
+    left_undone: int
+    """Claims that an administrator has left, or is still working on."""
+    last_record_ms: int | None
+
+
+class View:
+    """A coordination topic, being folded; close it, or use it as a context manager."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        topic: str,
+        rules: Rules = FENCED,
+        *,
+        since_ms: int | None = None,
+        only: Iterable[int] | None = None,
+    ) -> None:
+        """Connect; read from `since_ms` on (None: all there is), or `only` some partitions.
+
+        Raises:
+            BrokerFailed: the cluster cannot be reached, or there is no such topic.
+        """
+        self.settings, self.topic, self.rules = settings, topic, rules
+        self._tail = Tail(settings, topic)
+        self._ended = False
+        self.partitions = len(self._tail.partitions)
+        """How many the coordination topic had when this was made."""
+        try:
+            extents = self._tail.extents()
+            starts = {number: extent.low for number, extent in extents.items()}
+            if since_ms is not None:
+                # Of the topic's own offsets at that time, the first whose record is not older.
+                cluster = ClusterClient(settings)
+                at = cluster.offsets_at([(topic, n) for n in extents], since_ms)
+                starts = {n: at.get((topic, n), extents[n].high) for n in extents}
+        except BaseException:
+            self._tail.close()
+            raise
+        wanted = set(extents if only is None else only)
+        self.next = {number: start for number, start in starts.items() if number in wanted}
+        """The next offset to read, of each coordinating partition."""
+        self.ends = {number: extents[number].high for number in self.next}
+        """Where each ended when this was made."""
+        self.folds = {number: Fold(start, rules) for number, start in self.next.items()}
+        self.records = 0
+        self.malformed = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the cluster."""
+        self._tail.close()
+
+    @property
+    def headless(self) -> tuple[int, ...]:
+        """Coordinating partitions whose first records were not read: gone, or passed over."""
+        return tuple(number for number, fold in self.folds.items() if fold.first > 0)
+
+    # --- reading ----------------------------------------------------------------------------------
+
+    def read(self, on_batch: Callable[[], None] = lambda: None) -> Self:
+        """Fold everything to where the topic ended when this was made."""
+        for _ in self.changes(self.ends):
+            on_batch()
+        return self
+
+    def follow(self, stopped: Callable[[], bool]) -> Iterator[list[Change]]:
+        """Fold what comes, batch by batch; an empty one now and then when nothing comes.
+
+        Raises:
+            BrokerFailed: the topic has more partitions than it had: claims have moved away from
+                their history.
+        """
+        yield from (
+            [change for _, changes in batch for change in changes]
+            for batch in self.changes(None, stopped)
+        )
+
+    def changes(
+        self, ends: Mapping[int, int] | None, stopped: Callable[[], bool] = lambda: False
+    ) -> Iterator[list[tuple[Record, list[Change]]]]:
+        """What each record did, batch by batch; to `ends`, or for ever."""
+        if self._ended:
+            # A partition that was read to a given end stays paused in that client.
+            self._tail.close()
+            self._tail = Tail(self.settings, self.topic)
+        self._ended = ends is not None
+        for batch in self._tail.records(dict(self.next), ends, stopped):
+            yield [folded for raw in batch for folded in self._fold(raw)]
+
+    def check_partitions(self) -> None:
+        """Look whether the topic has grown.
+
+        Raises:
+            BrokerFailed: it has.
+        """
+        now = self._tail.partition_count_now()
+        if now != self.partitions:
+            raise BrokerFailed(
+                f"{self.settings.bootstrap}: topic {self.topic} has {now} partitions, not "
+                f"{self.partitions} as before: claims have moved away from their history"
+            )
+
+    def _fold(self, raw: RawRecord) -> Iterator[tuple[Record, list[Change]]]:
+        self.next[raw.partition] = raw.offset + 1
+        self.records += 1
+        try:
+            record = raw.decoded()
+        except MalformedRecord:
+            self.malformed += 1
+            return
+        yield record, self.folds[raw.partition].apply(record)
+
+    # --- what there is ----------------------------------------------------------------------------
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """Every group that had a record."""
+        return tuple(sorted({group for fold in self.folds.values() for group in fold.groups}))
+
+    def check_group(self, group: str) -> None:
+        """Stop unless the log has a record of this group.
+
+        Raises:
+            NoSuchGroup: it has none.
+        """
+        if group not in self.groups:
+            there = ", ".join(self.groups[:20]) or "none"
+            raise NoSuchGroup(
+                f"no record of {self.topic} is of group {group!r}; groups that there are: {there}"
+            )
+
+    def claims(self, group: str | None = None) -> dict[tuple[int, ClaimKey], Reader]:
+        """The claims of a group, or all, by coordinating partition and key, in order."""
+        found = {
+            (number, key): reader
+            for number, fold in self.folds.items()
+            for each in (fold.groups if group is None else (group,))
+            for key, reader in fold.claims(each).items()
+        }
+        return dict(sorted(found.items(), key=lambda item: (item[0][1], item[0][0])))
+
+    def data_ends(
+        self, cluster: ClusterClient, group: str | None = None
+    ) -> dict[tuple[str, int], int]:
+        """Where the partitions end that are claimed; those that nobody can tell are left out."""
+        there = cluster.topics()
+        claimed = {(key.topic, key.topic_partition) for _, key in self.claims(group)}
+        return cluster.ends(
+            [place for place in sorted(claimed) if place[1] < there.get(place[0], 0)]
+        )
+
+    def rows(self, now_ms: int, group: str | None = None, ends: Ends = _NO_ENDS) -> list[ClaimRow]:
+        """Every claim of a group, or of all, as it stands at `now_ms` of this machine."""
+        return [
+            self._row(number, key, reader, now_ms, ends.get((key.topic, key.topic_partition)))
+            for (number, key), reader in self.claims(group).items()
+        ]
+
+    def _row(
+        self, number: int, key: ClaimKey, reader: Reader, now_ms: int, end: int | None
+    ) -> ClaimRow:
+        claim = reader.claim
+        age_ms = None
+        if claim.last_heartbeat_ms is not None:
+            age_ms = max(0, now_ms - claim.last_heartbeat_ms)
+        paused = claim.paused_until_ms is not None and claim.paused_until_ms > now_ms
+        state = "paused" if paused else "free"
+        if age_ms is not None:
+            state = "stale" if age_ms > self.rules.stale_after_ms else "owned"
+        if reader.knowledge is Knowledge.UNKNOWN:
+            state = "unknown"
+        return ClaimRow(
+            group=key.group,
+            topic=key.topic,
+            topic_partition=key.topic_partition,
+            coordinating_partition=number,
+            knowledge=reader.knowledge.value,
+            state=state,
+            owner_client=claim.owner_client,
+            owner_instance=claim.owner_instance,
+            epoch=claim.epoch,
+            position=claim.position,
+            position_certain=Field.POSITION in reader.certain,
+            end=end,
+            lag=None if end is None else max(0, end - claim.position),
+            last_heartbeat_ms=claim.last_heartbeat_ms,
+            age_ms=age_ms,
+            paused_until_ms=claim.paused_until_ms if paused else None,
+            pauser=claim.pauser if paused else None,
+        )
+
+    def group_rows(self, now_ms: int, ends: Ends = _NO_ENDS) -> list[GroupRow]:
+        """Every group, as it stands at `now_ms` of this machine."""
+        return [
+            self._group_row(group, self.rows(now_ms, group, ends), now_ms) for group in self.groups
+        ]
+
+    def _group_row(self, group: str, rows: list[ClaimRow], now_ms: int) -> GroupRow:
+        count = {state: sum(row.state == state for row in rows) for state in ("owned", "stale")}
+        lags = [row.lag for row in rows if row.lag is not None]
+        folds = self.folds.values()
+        pauses = [fold.newborn(group).claim.paused_until_ms for fold in folds]
+        until_ms = max((at for at in pauses if at is not None and at > now_ms), default=None)
+        last = [at for fold in folds if (at := fold.last_ms(group)) is not None]
+        return GroupRow(
+            group=group,
+            topics=tuple(sorted({row.topic for row in rows})),
+            claims=len(rows),
+            owned=count["owned"],
+            stale=count["stale"],
+            free=sum(row.state in ("free", "paused") for row in rows),
+            owners=len({row.owner_instance for row in rows if row.state == "owned"}),
+            not_certain=sum(row.knowledge != Knowledge.KNOWN.value for row in rows),
+            lag=sum(lags) if lags else None,
+            paused_until_ms=until_ms,
+            left_undone=sum(len(left_undone(fold.work(group))) for fold in folds),
+            last_record_ms=max(last, default=None),
+        )
+
+
+def as_json(row: ClaimRow | GroupRow) -> dict[str, object]:
+    """A row as values for JSON."""
+    return attrs.asdict(row)

@@ -1,0 +1,183 @@
+from __future__ import annotations
+
+import json
+import os
+import pty
+import select
+import signal
+import sys
+import time
+from collections.abc import Iterator
+
+import attrs
+import pytest
+
+from kafka_marshal import FENCED, decode
+from kafka_marshal.codec import coordinating_partition
+from kafka_marshal.core.messages import Headers, Record
+from kafka_marshal.core.state import ClaimKey
+from kafka_marshal.core.world import World
+from kafka_marshal.runtime.errors import BrokerFailed
+from kafka_marshal.runtime.fold import Fold
+from kafka_marshal.runtime.view import NoSuchGroup, View
+from kafka_marshal.testing import Broker
+from tests.cli.run import marshal
+from tests.runtime.hands import Hands
+
+RULES = attrs.evolve(FENCED, heartbeat_interval_ms=60_000)
+
+
+@pytest.fixture
+def hands(kafka_broker: Broker) -> Iterator[Hands]:
+    with Hands(kafka_broker) as hands:
+        yield hands
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def look(hands: Hands, **options: int) -> View:
+    with View(hands.settings, hands.topic, RULES, **options) as view:  # type: ignore[arg-type]
+        return view.read()
+
+
+def test_who_owns_what_how_far_it_is_and_when_it_was_heard_of(hands: Hands) -> None:
+    topic = hands.data(partitions=3, messages=100)
+    epoch = hands.wins("g", topic, 1, "east")
+    hands.beats("g", topic, 1, epoch, 40, "east")
+    other = hands.wins("g", topic, 2, "west")
+    hands.frees("g", topic, 2, other, 7, "west")
+    view = look(hands)
+    owned, free = view.rows(now_ms(), "g", view.data_ends(hands.cluster))
+    assert (owned.state, owned.owner_client, owned.epoch) == ("owned", "east", epoch)
+    assert (owned.position, owned.end, owned.lag) == (40, 100, 60)
+    assert owned.age_ms is not None
+    assert owned.age_ms < 30_000
+    assert (free.state, free.owner_client, free.epoch, free.position) == ("free", None, other, 7)
+    [late] = view.rows(now_ms() + 120_001 + 30_000, "g")[:1]
+    assert late.state == "stale"
+    assert late.lag is None, "nobody asked where the topic ends"
+
+
+def test_groups_are_counted_and_a_pause_and_what_was_left_are_told(hands: Hands) -> None:
+    topic = hands.data(partitions=2)
+    hands.wins("g", topic, 0)
+    hands.pauses("g", topic, 600, "x")
+    hands.wins("g", topic, 1, "x")  # an administrator that went away
+    hands.wins("h", topic, 0)
+    view = look(hands)
+    g, h = view.group_rows(now_ms(), view.data_ends(hands.cluster))
+    assert (g.group, g.claims, g.owned, g.free, g.left_undone) == ("g", 2, 1, 1, 1)
+    assert g.paused_until_ms is not None
+    assert (h.group, h.owned, h.owners, h.paused_until_ms) == ("h", 1, 1, None)
+    assert [row.state for row in view.rows(now_ms(), "g")] == ["paused", "owned"]
+
+
+def test_whoever_follows_sees_what_whoever_begins_anew_sees(hands: Hands) -> None:
+    topic = hands.data()
+    with View(hands.settings, hands.topic, RULES) as view:
+        assert view.read().rows(now_ms()) == []
+        epoch = hands.wins("g", topic, 0)
+        hands.beats("g", topic, 0, epoch, 5)
+        for _ in view.follow(lambda: view.records >= 2):
+            pass
+        at = now_ms()
+        assert view.rows(at) == look(hands).rows(at)
+        view.check_partitions()
+
+
+def test_without_the_head_a_guess_is_called_one_and_what_an_owner_saw_is_known() -> None:
+    """Offsets 0 to 6 are gone."""
+    key = ClaimKey("g", "t", 0)
+    fold = Fold(7)
+    heartbeat = decode(b"Heartbeat/1/0/i1/c1/g/t/0/40")
+    [guess] = fold.apply(Record(0, 7, 5, heartbeat, Headers(True, epoch=3)))
+    assert (guess.verdict, guess.after.knowledge.value) == (None, "provisional")
+    fold.apply(Record(0, 8, 6, heartbeat, Headers(True, epoch=3, seen=7, clock=5)))
+    assert fold.claim(key).knowledge.value == "known"
+    assert fold.claim(key).claim.position == 40
+
+
+def test_a_whole_log_is_folded_as_the_world_folds_it() -> None:
+    lines = [
+        b"ClaimingPartition/1/0/i1/c1/g/t/0",
+        b"Heartbeat/1/0/i1/c1/g/t/0/40",
+        b"ReleaseGroup/0/0/x1/x/g//0/100",
+        b"ClaimingPartition/1/0/x1/x/g/t/0",
+        b"ReleasingPartition/1/0/x1/x/g/t/0/7",
+        b"ClaimingPartition/1/0/i2/c2/g/t/1",
+    ]
+    fold, world = Fold(0), World()
+    for offset, line in enumerate(lines):
+        record = Record(0, offset, 1000 * offset, decode(line))
+        outcome = world.apply(record)
+        changes = fold.apply(record)
+        assert [(c.key, c.after.claim) for c in changes] == [
+            (t.key, t.after) for t in outcome.transitions
+        ]
+    assert {key: reader.claim for key, reader in fold.claims("g").items()} == world.claims
+    assert fold.work("g").set == {ClaimKey("g", "t", 0)}
+
+
+def test_a_part_of_the_log_is_read_where_that_is_enough(hands: Hands) -> None:
+    topic = hands.data()
+    for at in range(3):
+        hands.wins("g", topic, 0, f"c{at}")
+    later = look(hands, since_ms=now_ms() + 3_600_000)
+    assert later.records == 0
+    assert coordinating_partition(topic, 4) in later.headless
+    assert look(hands, since_ms=now_ms() - 3_600_000).records == 3
+
+
+def test_an_unknown_group_and_a_missing_topic_are_named(hands: Hands) -> None:
+    hands.wins("billing", hands.data(), 0)
+    with pytest.raises(NoSuchGroup, match="groups that there are: billing"):
+        look(hands).check_group("audit")
+    with pytest.raises(BrokerFailed, match=r"topic nowhere: .*Unknown topic"):
+        View(hands.settings, "nowhere")
+
+
+def test_the_commands_list_claims_and_groups(hands: Hands) -> None:
+    topic = hands.data(partitions=2, messages=10)
+    hands.beats("g", topic, 0, hands.wins("g", topic, 0, "east"), 4, "east")
+    listed = marshal("ls", "g", *hands.options)
+    assert listed.returncode == 0
+    assert listed.stdout.startswith("1 claim: 1 owned\n")
+    assert f"{topic}:0  owned  east easti" in listed.stdout
+    line = json.loads(marshal("ls", *hands.options, "--json").stdout)
+    assert (line["group"], line["owner_client"], line["lag"]) == ("g", "east", 6)
+    counted = json.loads(marshal("groups", *hands.options, "--json").stdout)
+    assert (counted["claims"], counted["owned"], counted["lag"]) == (1, 1, 6)
+    assert "1 group in" in marshal("groups", *hands.options).stdout
+    wrong = marshal("ls", "nobody", *hands.options)
+    assert (wrong.returncode, wrong.stdout) == (2, "")
+    assert wrong.stderr.endswith("of group 'nobody'; groups that there are: g\n")
+
+
+def test_a_live_view_shows_what_comes_until_ctrl_c(hands: Hands) -> None:
+    topic = hands.data(partitions=2)
+    hands.wins("g", topic, 0, "east")
+    child, terminal = pty.fork()
+    if child == 0:
+        arguments = ["-m", "kafka_marshal.cli", "ls", *hands.options, "--watch"]
+        os.execve(sys.executable, [sys.executable, *arguments], os.environ | {"TERM": "xterm"})
+    shown = b""
+    deadline = time.monotonic() + 60
+    try:
+        while b"west" not in shown and time.monotonic() < deadline:
+            if b"east" in shown and b"2 claims" not in shown:
+                hands.wins("g", topic, 1, "west")
+            if select.select([terminal], [], [], 0.5)[0]:
+                shown += os.read(terminal, 65_536)
+        os.kill(child, signal.SIGINT)
+        while select.select([terminal], [], [], 10)[0]:
+            try:
+                shown += os.read(terminal, 65_536)
+            except OSError:  # the terminal's other end is closed
+                break
+    finally:
+        _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 0
+    assert b"1 claim: 1 owned" in shown
+    assert b"2 claims: 2 owned" in shown
