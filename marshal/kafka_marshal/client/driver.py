@@ -142,6 +142,8 @@ class Driver:
             self._request = None
         if own and isinstance(record.message, ClaimingPartition) and not acting:
             self._patient_until_ms = now_ms + self.timing.ask_again_after_ms
+        elif before.known.owned and not self.consumer.known.owned:
+            self._patient_until_ms = 0
         if acting and (not acted or before.known.epoch != self.consumer.known.epoch):
             return self._begin(now_ms) + self._go_on(now_ms)
         if acted and not acting:
@@ -188,6 +190,15 @@ class Driver:
     def stop(self, now_ms: int) -> list[Effect]:
         """Give the claim up as soon as everything that was handed over is finished."""
         self.wants = False
+        return self._go_on(now_ms)
+
+    def hand_back(self, offset_next: int, now_ms: int) -> list[Effect]:
+        """After `stop`: of what was handed over nothing from `offset_next` on was or will be begun.
+
+        The claim is given up without waiting for it.
+        """
+        if not self.wants:
+            self._handed_over = max(self.consumer.next, min(self._handed_over, offset_next))
         return self._go_on(now_ms)
 
     def want(self, now_ms: int, *, eager: bool = True) -> list[Effect]:

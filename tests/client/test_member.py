@@ -1,0 +1,343 @@
+"""One instance and all its claims: what it asks for, gives back, and hands over."""
+
+import pytest
+
+from kafka_marshal.client.claiming import Claiming
+from kafka_marshal.client.consumer import Me, Mode, release_group_sent
+from kafka_marshal.client.driver import Driver
+from kafka_marshal.client.effects import Lost, Won
+from kafka_marshal.client.member import Member
+from kafka_marshal.codec import coordinating_partition
+from kafka_marshal.core.messages import ClaimingMessages, ClaimingPartition
+from tests.client.town import PLACES, Town, key
+
+ALONE = Claiming(fair_share=False)
+ADMIN = Me("x1", "x", Mode.AT_LEAST_ONCE, admin=True)
+
+
+def start(town: Town, name: str, claiming: Claiming = ALONE, **topics: int) -> Member:
+    member = town.join(name, claiming)
+    for topic, partitions in topics.items():
+        town.do(name, member.add_topic(topic, partitions, town.now_ms))
+    return member
+
+
+def test_who_is_alone_claims_everything_at_once() -> None:
+    town = Town()
+    member = start(town, "a1", events=5, orders=2)
+    assert set(member.owned) == {key("events", n) for n in range(5)} | {
+        key("orders", n) for n in range(2)
+    }
+    assert member.places == {
+        coordinating_partition(topic, PLACES) for topic in ("events", "orders")
+    }
+
+
+def test_nothing_is_asked_for_before_every_place_was_read_to_its_end() -> None:
+    town = Town()
+    member = town.join("a1", ALONE)
+    names = ["a", "b", "c", "d"]
+    for topic in names:
+        member.add_topic(topic, 1, 0)
+    places = sorted(member.places)
+    assert len(places) > 1
+    assert member.caught_up(places[0], 0) == []
+    asked = [effect for place in places[1:] for effect in member.caught_up(place, 0)]
+    assert len(asked) == len(names)
+
+
+def test_partitions_that_a_topic_gets_are_claimed_too() -> None:
+    town = Town()
+    member = start(town, "a1", events=1)
+    town.do("a1", member.add_topic("events", 3, town.now_ms))
+    assert len(member.owned) == 3
+
+
+def test_what_was_asked_for_by_number_is_claimed_and_nothing_else() -> None:
+    town = Town()
+    member = town.join("a1", ALONE)
+    town.do("a1", member.add_topic("events", 3, 0, only=[2]))
+    assert set(member.owned) == {key("events", 2)}
+    with pytest.raises(ValueError, match="topic events has 3 partitions, and no 3"):
+        member.add_topic("events", 3, 0, only=[3])
+
+
+def test_no_more_is_owned_than_the_limit_and_what_is_fixed_does_not_count() -> None:
+    town = Town()
+    member = start(town, "a1", Claiming(fair_share=False, claims_max=2), events=5)
+    assert len(member.owned) == 2
+    town.do("a1", member.add_topic("orders", 2, 0, only=[0, 1]))
+    assert len(member.owned) == 4
+    start(town, "b1", events=5)
+    assert len(town.members["b1"].owned) == 3
+
+
+def test_a_dead_members_claims_are_taken_when_they_are_stale() -> None:
+    town = Town()
+    start(town, "a1", events=3)
+    start(town, "b1", events=3)
+    town.deaf.add("a1")
+    town.pass_time(110_000)
+    assert set(town.owners("events").values()) == {"a1"}
+    town.pass_time(20_000)
+    assert set(town.owners("events").values()) == {"b1"}
+    town.deaf.clear()
+    town.settle()
+    assert [one.effect for one in town.told["a1"]][-3:] == [Lost.TAKEN] * 3
+
+
+@pytest.mark.parametrize(("fast", "waits_ms"), [(True, 0), (False, 120_001)])
+def test_a_restarted_client_comes_back_at_once_if_it_may(fast: bool, waits_ms: int) -> None:
+    town = Town()
+    start(town, "a1", events=3)
+    town.deaf.add("a1")
+    claiming = Claiming(fair_share=False, fast_reclaim=fast)
+    member = start(town, "a2", claiming, events=3)
+    if waits_ms:
+        town.pass_time(waits_ms - 1)
+        assert set(town.owners("events").values()) == {"a1"}
+        town.pass_time(1)
+    assert len(member.owned) == 3
+
+
+def test_what_its_own_client_owned_comes_first() -> None:
+    town = Town()
+    member = town.join("a1", ALONE)
+    town.do("a1", member.add_topic("events", 5, 0, only=[4]))
+    town.deaf.add("a1")
+    again = start(town, "a2", Claiming(fair_share=False, claims_max=1), events=5)
+    assert set(again.owned) == {key("events", 4)}
+
+
+def test_a_client_id_that_is_used_twice_stops_the_first_of_the_two() -> None:
+    town = Town()
+    first = start(town, "a1", events=2)
+    start(town, "a2", events=2)
+    assert Lost.ID_USED_TWICE in [one.effect for one in town.told["a1"]]
+    town.pass_time(600_000)
+    assert not first.owned
+    assert set(town.owners("events").values()) == {"a2"}
+
+
+def test_who_owns_partition_0_claims_the_whole_topic() -> None:
+    town = Town()
+    whole = Claiming(fair_share=False, whole_topics=True, claims_max=1)
+    first = start(town, "a1", whole, events=4, orders=4)
+    second = start(town, "b1", whole, events=4, orders=4)
+    assert {one.topic for one in first.owned} == {"events"}
+    assert {one.topic for one in second.owned} == {"orders"}
+    assert (len(first.owned), len(second.owned)) == (4, 4)
+    town.do("a1", first.release(key("events", 0), town.now_ms))
+    assert not first.owned
+    assert set(town.owners("events").values()) == {None}
+
+
+def test_what_was_given_back_is_not_asked_for_again_for_a_while() -> None:
+    town = Town()
+    member = start(town, "a1", events=2)
+    town.do("a1", member.release(key("events", 0), town.now_ms))
+    town.pass_time(119_999)
+    assert set(member.owned) == {key("events", 1)}
+    town.pass_time(1)
+    assert len(member.owned) == 2
+
+
+def test_a_claim_that_falls_behind_is_given_back_if_that_is_wanted() -> None:
+    for wanted in (True, False):
+        town = Town()
+        claiming = Claiming(fair_share=False, release_when_behind=wanted)
+        member = start(town, "a1", claiming, events=1)
+        for beat in range(1, 8):
+            town.do("a1", member.extent(key("events", 0), 0, 1000 * beat, town.now_ms))
+            town.pass_time(60_000)
+        lost = [one.effect for one in town.told["a1"] if isinstance(one.effect, Lost)]
+        assert lost == ([Lost.RELEASED] if wanted else [])
+
+
+def test_a_pause_ends_all_claims_and_reaches_those_that_are_first_seen_later() -> None:
+    town = Town()
+    member = start(town, "a1", events=2)
+    place = coordinating_partition("events", PLACES)
+    town.append(release_group_sent(ADMIN, "g", 60), place)
+    town.settle()
+    assert [one.effect for one in town.told["a1"]][-2:] == [Lost.PAUSED] * 2
+    town.do("a1", member.add_topic("events", 3, town.now_ms))
+    town.pass_time(59_999)
+    assert set(town.owners("events").values()) == {None}
+    town.pass_time(1)
+    assert len(member.owned) == 3
+
+
+def test_other_groups_and_topics_on_a_wrong_partition_do_not_concern_it() -> None:
+    town = Town()
+    other = Member(Me("z1", "z", Mode.AT_LEAST_ONCE), "other", PLACES, ALONE)
+    other.add_topic("events", 1, 0)
+    for one in other.caught_up(coordinating_partition("events", PLACES), 0):
+        town.append(one.effect)  # type: ignore[arg-type]
+    stranger = Member(Me("z1", "z", Mode.AT_LEAST_ONCE), "g", PLACES, ALONE)
+    stranger.add_topic("events", 1, 0)
+    for one in stranger.caught_up(coordinating_partition("events", PLACES), 0):
+        wrong = (coordinating_partition("events", PLACES) + 1) % PLACES
+        town.append(one.effect, wrong)  # type: ignore[arg-type]
+    assert len(start(town, "a1", events=1).owned) == 1
+
+
+def test_stop_gives_everything_up_when_what_is_in_hand_is_finished() -> None:
+    town = Town()
+    member = start(town, "a1", events=2)
+    town.do("a1", member.available(key("events", 0), 5, 0))
+    town.do("a1", member.stop(0))
+    assert set(member.owned) == {key("events", 0)}
+    assert member.drained is False
+    town.do("a1", member.done(key("events", 0), 5, 0))
+    assert bool(member.drained) is True
+    assert set(town.owners("events").values()) == {None}
+    assert (
+        town.worlds[coordinating_partition("events", PLACES)].claim(key("events", 0)).position == 5
+    )
+    town.pass_time(600_000)
+    assert member.drained
+
+
+def test_each_claim_is_handed_over_from_its_position_or_from_the_start_policy() -> None:
+    town = Town()
+    member = town.join("a1", ALONE)
+    town.do("a1", member.add_topic("events", 2, 0, start=lambda partition: 7 * partition))
+    won = {one.key.topic_partition: one.effect for one in town.told["a1"]}
+    assert {n: effect.position for n, effect in won.items() if isinstance(effect, Won)} == {
+        0: 0,
+        1: 7,
+    }
+
+
+def batches(town: Town) -> list[int]:
+    log = town.logs[coordinating_partition("events", PLACES)]
+    return [r.message.offset for r in log if isinstance(r.message, ClaimingMessages)]
+
+
+def test_at_most_once_one_batch_is_in_hand_and_the_next_waits_for_it_to_be_taken() -> None:
+    town = Town()
+    member = town.join("a1", Claiming(fair_share=False, transactions_per_s=1000), Mode.AT_MOST_ONCE)
+    town.do("a1", member.add_topic("events", 1, 0))
+    town.do("a1", member.available(key("events", 0), 25, 0))
+    town.pass_time(1000)
+    assert batches(town) == [10]
+    assert town.processed["a1"] == [(0, n) for n in range(10)]
+    town.do("a1", member.done(key("events", 0), 10, town.now_ms))
+    town.pass_time(1000)
+    assert batches(town) == [10, 20]
+    town.do("a1", member.done(key("events", 0), 20, town.now_ms))
+    town.pass_time(1000)
+    assert batches(town) == [10, 20, 25]
+
+
+def test_at_most_once_a_batch_is_what_came_since_the_last_transaction() -> None:
+    town = Town()
+    claiming = Claiming(fair_share=False, transactions_per_s=10)
+    member = town.join("a1", claiming, Mode.AT_MOST_ONCE, batch=1000)
+    town.do("a1", member.add_topic("events", 1, 0))
+    for end in range(1, 101):  # one message in 10 ms
+        town.do("a1", member.available(key("events", 0), end, town.now_ms))
+        town.pass_time(10)
+        if town.processed["a1"]:
+            town.do("a1", member.done(key("events", 0), len(town.processed["a1"]), town.now_ms))
+    assert batches(town) == [1, *range(10, 101, 10)]
+
+
+def test_after_a_truncation_nothing_is_owned_and_nothing_is_asked_for() -> None:
+    town = Town()
+    member = start(town, "a1", events=2)
+    lost = member.truncated()
+    assert {one.effect for one in lost} == {Lost.LOG_LOST_RECORDS}
+    assert len(lost) == 2
+    assert not member.owned
+    assert member.timer(10**9) == []
+
+
+def test_a_request_whose_fate_nobody_knows_is_made_again() -> None:
+    member = Member(Me("a1", "a", Mode.AT_LEAST_ONCE), "g", 1, ALONE)
+    member.add_topic("events", 1, 0)
+    [asked] = member.caught_up(0, 0)
+    assert member.timer(60_000) == []
+    assert member.unknown(asked.effect, 60_000) == []  # type: ignore[arg-type]
+    at_ms = member.next_timer_ms
+    assert at_ms == 65_000
+    [again] = member.timer(at_ms)
+    assert isinstance(again.effect.message, ClaimingPartition)  # type: ignore[union-attr]
+
+
+def test_the_timing_is_that_of_its_drivers() -> None:
+    me = Me("a1", "a", Mode.AT_LEAST_ONCE)
+    assert Member(me, "g", 1).timing == Driver(me, key("events", 0)).timing
+
+
+def test_members_that_start_together_share_without_giving_anything_back() -> None:
+    town = Town()
+    for name in ("a1", "b1", "c1"):
+        member = town.join(name)
+        member.add_topic("events", 9, 0)
+    town.settle()
+    town.pass_time(2_000)
+    counts = [len(member.owned) for member in town.members.values()]
+    assert counts == [3, 3, 3]
+    assert not any(isinstance(one.effect, Lost) for told in town.told.values() for one in told)
+
+
+def test_who_comes_later_is_given_a_share_and_no_more_is_moved_than_that() -> None:
+    town = Town()
+    first = start(town, "a1", Claiming(), events=10)
+    town.pass_time(2_000)
+    assert len(first.owned) == 10
+    second = start(town, "b1", Claiming(), events=10)
+    town.pass_time(10_000)
+    assert (len(first.owned), len(second.owned)) == (5, 5)
+    assert [one.effect for one in town.told["a1"]].count(Lost.RELEASED) == 5
+    third = start(town, "c1", Claiming(), events=10)
+    town.pass_time(10_000)
+    counts = sorted(len(member.owned) for member in (first, second, third))
+    assert counts == [3, 3, 4]
+    lost = [one for told in town.told.values() for one in told if one.effect is Lost.RELEASED]
+    assert len(lost) == 8
+
+
+def test_who_leaves_has_its_share_taken_by_those_who_stay() -> None:
+    town = Town()
+    for name in ("a1", "b1", "c1"):
+        start(town, name, Claiming(), events=9)
+    town.pass_time(10_000)
+    town.do("c1", town.members["c1"].stop(town.now_ms))
+    town.pass_time(10_000)
+    assert [len(member.owned) for member in town.members.values()] == [5, 4, 0] or [
+        len(member.owned) for member in town.members.values()
+    ] == [4, 5, 0]
+    town.deaf.add("a1")
+    town.pass_time(200_000)
+    assert len(town.members["b1"].owned) == 9
+
+
+def test_whole_topics_are_shared_as_one_each() -> None:
+    town = Town()
+    whole = Claiming(whole_topics=True)
+    first = start(town, "a1", whole, events=3, orders=3)
+    town.pass_time(2_000)
+    assert len(first.owned) == 6
+    second = start(town, "b1", whole, events=3, orders=3)
+    town.pass_time(20_000)
+    assert (len(first.owned), len(second.owned)) == (3, 3)
+    assert len({one.topic for one in second.owned}) == 1
+
+
+def test_a_paused_group_is_left_alone_until_the_pause_is_over() -> None:
+    town = Town()
+    start(town, "a1", Claiming(), events=4)
+    start(town, "b1", Claiming(), events=4)
+    town.pass_time(10_000)
+    until_s = town.now_ms // 1000 + 60
+    place = coordinating_partition("events", PLACES)
+    town.append(release_group_sent(ADMIN, "g", until_s), place)
+    town.settle()
+    before = len(town.logs[place])
+    town.pass_time(until_s * 1000 - town.now_ms - 1)
+    assert len(town.logs[place]) == before
+    town.pass_time(20_000)
+    assert sorted(len(member.owned) for member in town.members.values()) == [2, 2]

@@ -1,0 +1,125 @@
+"""Members of a group at a coordination topic in memory: everything arrives at once, in order."""
+
+from __future__ import annotations
+
+from attrs import define, field
+
+from kafka_marshal import ClaimKey, Record, World
+from kafka_marshal.client.claiming import Claiming
+from kafka_marshal.client.consumer import Me, Mode
+from kafka_marshal.client.driver import Timing
+from kafka_marshal.client.effects import Lost, Process, Send, Won
+from kafka_marshal.client.member import For, Member
+from kafka_marshal.codec import coordinating_partition
+
+PLACES = 3
+TIMING = Timing(heartbeat_every_ms=60_000, ask_again_after_ms=5_000)
+
+
+@define
+class Town:
+    """Members, and what they were told. Whoever is `deaf` reads and does nothing."""
+
+    now_ms: int = 0
+    logs: list[list[Record]] = field(factory=lambda: [[] for _ in range(PLACES)])
+    worlds: list[World] = field(factory=lambda: [World() for _ in range(PLACES)])
+    members: dict[str, Member] = field(factory=dict)
+    views: dict[str, list[int]] = field(factory=dict)
+    deaf: set[str] = field(factory=set)
+    told: dict[str, list[For]] = field(factory=dict)
+    processed: dict[str, list[tuple[int, int]]] = field(factory=dict)
+
+    def join(
+        self,
+        name: str,
+        claiming: Claiming | None = None,
+        mode: Mode = Mode.AT_LEAST_ONCE,
+        batch: int = 10,
+    ) -> Member:
+        """Instance a1 is of client a."""
+        me = Me(name, name[0], mode, window=10, batch=batch)
+        member = Member(me, "g", PLACES, claiming, TIMING)
+        self.members[name], self.views[name] = member, [0] * PLACES
+        self.told[name], self.processed[name] = [], []
+        return member
+
+    def do(self, name: str, effects: list[For]) -> None:
+        """Carry out, and let everybody read until nobody has anything more to say."""
+        self._carry_out(name, effects)
+        self.settle()
+
+    def _carry_out(self, name: str, effects: list[For]) -> None:
+        for one in effects:
+            match one.effect:
+                case Send():
+                    self.append(one.effect)
+                case Process(offsets):
+                    position = one.key.topic_partition
+                    self.processed[name] += [(position, offset) for offset in offsets]
+                case Won() | Lost():
+                    self.told[name].append(one)
+
+    def append(self, sent: Send, place: int | None = None) -> None:
+        """On the partition that it belongs to, or on this one."""
+        if place is None:
+            place = coordinating_partition(sent.message.topic, PLACES)
+        log = self.logs[place]
+        log.append(Record(place, len(log), self.now_ms, sent.message, sent.headers))
+        self.worlds[place].apply(log[-1])
+
+    def settle(self) -> None:
+        """Everybody reads to the end."""
+        for _ in range(1_000):
+            moved = {self._reads(name) for name in list(self.members)}
+            if True not in moved:
+                return
+        raise AssertionError("there is no end of it")
+
+    def _reads(self, name: str) -> bool:
+        if name in self.deaf:
+            return False
+        member, views, moved = self.members[name], self.views[name], False
+        for place in member.places:
+            log = self.logs[place]
+            for record in log[views[place] :]:
+                self._carry_out(name, member.record(record, self.now_ms))
+                moved = True
+            views[place] = len(log)
+            before = sum(map(len, self.logs))
+            self._carry_out(name, member.caught_up(place, self.now_ms))
+            moved |= sum(map(len, self.logs)) > before or views[place] < len(log)
+        return moved
+
+    def pass_time(self, ms: int) -> None:
+        """Time passes, and every timer that is due goes off in its order."""
+        until = self.now_ms + ms
+        for _ in range(1_000):
+            due = [
+                (at, name)
+                for name, member in self.members.items()
+                if name not in self.deaf
+                and (at := member.next_timer_ms) is not None
+                and at <= until
+            ]
+            if not due:
+                break
+            at, name = min(due)
+            self.now_ms = max(self.now_ms, at)
+            self.do(name, self.members[name].timer(self.now_ms))
+        else:
+            raise AssertionError("timers go off without end")
+        self.now_ms = until
+
+    def owners(self, topic: str) -> dict[int, str | None]:
+        """Who owns each partition that was ever asked for, by the log."""
+        world = self.worlds[coordinating_partition(topic, PLACES)]
+        return {
+            key.topic_partition: claim.owner_instance
+            for key, claim in sorted(world.group("g").items())
+            if key.topic == topic
+        }
+
+
+def key(topic: str, partition: int) -> ClaimKey:
+    """A claim of the group."""
+    return ClaimKey("g", topic, partition)
