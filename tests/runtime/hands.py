@@ -22,7 +22,7 @@ from kafka_marshal.core.messages import (
     ReleaseGroup,
     ReleasingPartition,
 )
-from kafka_marshal.runtime.cluster import ClusterClient
+from kafka_marshal.runtime.controls import ClusterClient
 from kafka_marshal.runtime.log import Log
 from kafka_marshal.runtime.settings import settings_of
 from kafka_marshal.runtime.topic import Wanted, init

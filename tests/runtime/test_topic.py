@@ -8,7 +8,7 @@ import pytest
 from kafka_marshal import FENCED
 from kafka_marshal.core.knowledge import Knowledge, Reader, read_record
 from kafka_marshal.core.messages import ClaimingPartition, Partition, Record
-from kafka_marshal.runtime.cluster import ClusterClient, PartitionSeen, TopicSeen
+from kafka_marshal.runtime.controls import ClusterClient, PartitionSeen, TopicSeen
 from kafka_marshal.runtime.errors import BrokerFailed, InvalidOption
 from kafka_marshal.runtime.settings import settings_of
 from kafka_marshal.runtime.topic import (

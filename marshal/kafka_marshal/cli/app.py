@@ -7,6 +7,8 @@ import typer
 from kafka_marshal.cli.broker import broker
 from kafka_marshal.cli.init import init
 from kafka_marshal.cli.ls import groups, ls
+from kafka_marshal.cli.pausing import pause, release, resume
+from kafka_marshal.cli.positions import set_position
 from kafka_marshal.cli.replay import replay
 from kafka_marshal.cli.shrink import shrink
 from kafka_marshal.cli.trace import trace
@@ -31,6 +33,10 @@ app.command()(broker)
 app.command()(init)
 app.command()(ls)
 app.command()(groups)
+app.command()(set_position)
+app.command()(pause)
+app.command()(resume)
+app.command()(release)
 
 
 @app.callback()

@@ -68,7 +68,7 @@ def init(
     if not pause_max > 0:
         fail(f"--pause-max must be a number of seconds greater than 0, not {pause_max:g}")
     with needs("kafka"):
-        from kafka_marshal.runtime.cluster import ClusterClient
+        from kafka_marshal.runtime.controls import ClusterClient
         from kafka_marshal.runtime.settings import settings_of
         from kafka_marshal.runtime.topic import FOR_EVER, Wanted
         from kafka_marshal.runtime.topic import init as make

@@ -34,7 +34,7 @@ from kafka_marshal.core.state import FENCED, Rules, milliseconds
 from kafka_marshal.runtime.errors import MarshalError
 
 if TYPE_CHECKING:
-    from kafka_marshal.runtime.cluster import ClusterClient
+    from kafka_marshal.runtime.controls import ClusterClient
     from kafka_marshal.runtime.view import ClaimRow, GroupRow, View
 
 _STATES: Final = {
@@ -144,7 +144,7 @@ def _viewed(
     check_interval(heartbeat_interval)
     since_ms = None if last is None else _now_ms() - duration(last, "--last")
     with needs("kafka"):
-        from kafka_marshal.runtime.cluster import ClusterClient
+        from kafka_marshal.runtime.controls import ClusterClient
         from kafka_marshal.runtime.settings import settings_of
         from kafka_marshal.runtime.view import View
     rules = rules_at(heartbeat_interval)

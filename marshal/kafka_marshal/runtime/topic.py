@@ -1,7 +1,7 @@
 """The coordination topic: how it has to be set, and how one that exists differs from that.
 
 What the settings must be follows from the rules alone and is plain values; creating and looking
-goes through `cluster`.
+goes through `controls`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final
 from attrs import field, frozen
 
 from kafka_marshal.core.state import FENCED, Rules
-from kafka_marshal.runtime.cluster import ClusterClient, TopicSeen
+from kafka_marshal.runtime.controls import ClusterClient, TopicSeen
 from kafka_marshal.runtime.errors import InvalidOption
 
 PARTITIONS: Final = 10

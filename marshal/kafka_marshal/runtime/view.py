@@ -19,7 +19,7 @@ from kafka_marshal.core.knowledge import Field, Knowledge, Reader
 from kafka_marshal.core.messages import Record
 from kafka_marshal.core.state import FENCED, ClaimKey, Rules
 from kafka_marshal.core.work import left_undone
-from kafka_marshal.runtime.cluster import ClusterClient
+from kafka_marshal.runtime.controls import ClusterClient
 from kafka_marshal.runtime.errors import BrokerFailed, MarshalError
 from kafka_marshal.runtime.fold import Change, Fold
 from kafka_marshal.runtime.reader import Tail

@@ -1,0 +1,230 @@
+"""`marshal pause`, `marshal resume`, `marshal release`: ownership of a whole group ends."""
+
+from __future__ import annotations
+
+import json as json_text
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
+
+import attrs
+import typer
+
+from kafka_marshal.cli import FINE, FOUND_SOMETHING
+from kafka_marshal.cli.common import (
+    Bootstrap,
+    Options,
+    Properties,
+    Topic,
+    console,
+    errors,
+    fail,
+    needs,
+    one_sentence,
+)
+from kafka_marshal.cli.durations import duration, told
+from kafka_marshal.cli.ls import at, reading
+from kafka_marshal.core.state import FENCED, ClaimKey
+from kafka_marshal.runtime.errors import MarshalError
+
+if TYPE_CHECKING:
+    from kafka_marshal.runtime.log import Log
+    from kafka_marshal.runtime.pausing import Released
+    from kafka_marshal.runtime.view import View
+
+Group = Annotated[str, typer.Argument(help="The consumer group.")]
+Json = Annotated[bool, typer.Option("--json", help="JSON lines, one a coordinating partition.")]
+Anyway = Annotated[bool, typer.Option("--anyway", help="Also a group that the log does not know.")]
+PauseMax = Annotated[
+    float, typer.Option(metavar="SECONDS", help="The fleet's longest pause; none is longer.")
+]
+
+
+def pause(
+    group: Group,
+    *,
+    how_long: Annotated[
+        str, typer.Option("--for", metavar="DURATION", help="Like 90s, 10m or 1h30m.")
+    ],
+    bootstrap: Bootstrap = None,
+    topic: Topic = "__marshal",
+    anyway: Anyway = False,
+    pause_max: PauseMax = 86_400,
+    json: Json = False,
+    properties: Properties = None,
+    options: Options = None,
+) -> None:
+    """Pause a group: nobody owns its claims, and nobody can claim them, until that is over.
+
+    On every coordinating partition, so topics that the group comes to later are paused, too. Each
+    is paused by a record of its own: not at the same instant, and on some only if it says so.
+    A second pause replaces the first one.
+
+    Exits 0 if all are paused, 1 if some are, 2 if it could not run.
+    """
+    for_ms = duration(how_long, "--for")
+    with _at_hand(bootstrap, topic, properties, options, pause_max) as (view, open_log):
+        from kafka_marshal.runtime import pausing
+
+        if not anyway:
+            view.check_group(group)
+        with open_log() as log:
+            done = _done(lambda: pausing.pause(view, log, group, for_ms), json)
+    if json:
+        return
+    until_ms = max((one.paused_until_ms or 0 for one in done), default=0)
+    console.print(f"{group} is paused until {at(until_ms)} UTC", markup=False)
+    _print_freed(done)
+
+
+def resume(
+    group: Group,
+    *,
+    bootstrap: Bootstrap = None,
+    topic: Topic = "__marshal",
+    json: Json = False,
+    properties: Properties = None,
+    options: Options = None,
+) -> None:
+    """End the pause of a group, whoever paused it.
+
+    A ReleaseGroup that has expired replaces the one that paused, where the log says that one is in
+    force. An administrator that is setting positions meanwhile is told that the pause is no longer
+    its own, and stops.
+
+    Exits 0 if it is not paused any more, or was not, 1 if it is in part, 2 if it could not run.
+    """
+    with _at_hand(bootstrap, topic, properties, options) as (view, open_log):
+        from kafka_marshal.runtime import pausing
+
+        view.check_group(group)
+        with open_log() as log:
+            done = _done(lambda: pausing.resume(view, log, group), json)
+    if json:
+        return
+    if not done:
+        console.print(f"{group} is not paused", markup=False)
+        return
+    console.print(f"{group} is not paused any more", markup=False)
+    _print_freed(done)
+
+
+def release(
+    group: Group,
+    claims: Annotated[
+        list[str], typer.Argument(metavar="TOPIC[:PARTITION]...", help="Whose owner is to go.")
+    ],
+    *,
+    bootstrap: Bootstrap = None,
+    topic: Topic = "__marshal",
+    hold: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DURATION", show_default="not at all", help="Nobody can claim them so long."
+        ),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say who would lose what, and do nothing.")
+    ] = False,
+    json: Json = False,
+    properties: Properties = None,
+    options: Options = None,
+) -> None:
+    """End the ownership of claims, so that somebody else can have them.
+
+    The protocol frees a group as a whole: all its claims on the same coordinating partition lose
+    their owners, which claim anew. So may the one that is not wanted: stop it first, or use --hold
+    and stop it meanwhile. Positions stay where they are.
+
+    Exits 0 if it was done, 1 if nobody owns any of them, 2 if it could not run.
+    """
+    hold_ms = 0 if hold is None else duration(hold, "--hold")
+    with _at_hand(bootstrap, topic, properties, options) as (view, open_log):
+        from kafka_marshal.runtime import pausing
+        from kafka_marshal.runtime.wishes import claim_named
+
+        view.check_group(group)
+        named = [claim_named(text) for text in claims]
+        wanted = {key for one in named for key in pausing.owned_of(view, group, *one)}
+        if dry_run:
+            _print_would_free(view, group, wanted)
+            raise typer.Exit(FINE if wanted else FOUND_SOMETHING)
+        with open_log() as log:
+            done = _done(lambda: pausing.release(view, log, group, named, hold_ms), json)
+    if not done:
+        errors.print("marshal: nobody owns any of them; nothing was done")
+        raise typer.Exit(FOUND_SOMETHING)
+    if not json:
+        _print_freed(done, wanted)
+
+
+@contextmanager
+def _at_hand(
+    bootstrap: str | None,
+    topic: str,
+    properties: Properties,
+    options: Options,
+    pause_max: float = 86_400,
+) -> Iterator[tuple[View, Callable[[], Log]]]:
+    """The topic, folded to its end, and what appends to it."""
+    if not pause_max > 0:
+        fail(f"--pause-max must be a number of seconds greater than 0, not {pause_max:g}")
+    with needs("kafka"):
+        from kafka_marshal.runtime.log import Log
+        from kafka_marshal.runtime.settings import settings_of
+        from kafka_marshal.runtime.view import View
+    rules = attrs.evolve(FENCED, pause_max_ms=round(pause_max * 1000))
+    with one_sentence(MarshalError):
+        settings = settings_of(bootstrap, properties, options or ())
+        with View(settings, topic, rules) as view:
+            with reading(view) as on_batch:
+                view.read(on_batch)
+            yield view, lambda: Log(settings, topic)
+
+
+def _done(do: Callable[[], list[Released]], json: bool) -> list[Released]:
+    """Do it; what was reached in part is told, with exit code 1."""
+    from kafka_marshal.runtime.pausing import Half
+
+    try:
+        done = do()
+    except Half as half:
+        _print_freed(list(half.done))
+        errors.print(f"marshal: {half}")
+        raise typer.Exit(FOUND_SOMETHING) from None
+    if json:
+        for one in done:
+            sys.stdout.write(json_text.dumps(attrs.asdict(one)) + "\n")
+    return done
+
+
+def _print_freed(done: list[Released], wanted: set[ClaimKey] | None = None) -> None:
+    for one in done:
+        for freed in one.freed:
+            beside = wanted is not None and freed.key not in wanted
+            console.print(
+                f"  {freed.key.topic}:{freed.key.topic_partition} was owned by "
+                f"{freed.owner_client} ({freed.owner_instance})"
+                + ("; it lies beside what was named" if beside else ""),
+                markup=False,
+                soft_wrap=True,
+            )
+    held = max((one.paused_until_ms - one.at_ms for one in done if one.paused_until_ms), default=0)
+    if held and wanted is not None:
+        console.print(f"nobody can claim them for {told(held)}", markup=False)
+
+
+def _print_would_free(view: View, group: str, wanted: set[ClaimKey]) -> None:
+    places = {number for (number, key) in view.claims(group) if key in wanted}
+    for (number, key), reader in view.claims(group).items():
+        if number in places and reader.claim.owned:
+            console.print(
+                f"  {key.topic}:{key.topic_partition} is owned by {reader.claim.owner_client} "
+                f"({reader.claim.owner_instance})"
+                + ("" if key in wanted else "; it lies beside what was named"),
+                markup=False,
+                soft_wrap=True,
+            )
+    if not places:
+        console.print("nobody owns any of them", markup=False)

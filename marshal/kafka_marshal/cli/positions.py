@@ -1,0 +1,212 @@
+"""`marshal set-position`: where a group goes on."""
+
+from __future__ import annotations
+
+import json as json_text
+import signal
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from kafka_marshal.cli import COULD_NOT_RUN, FINE, FOUND_SOMETHING
+from kafka_marshal.cli.common import (
+    Bootstrap,
+    Options,
+    Properties,
+    Topic,
+    check_interval,
+    console,
+    errors,
+    needs,
+    one_sentence,
+)
+from kafka_marshal.cli.durations import duration
+from kafka_marshal.cli.ls import Interval, reading, rules_at
+from kafka_marshal.runtime.errors import MarshalError
+
+if TYPE_CHECKING:
+    from kafka_marshal.runtime.administer import Ended
+    from kafka_marshal.runtime.wishes import Planned
+
+_REASONS = {
+    "paused_by_another": "somebody else paused the group meanwhile, and the later pause wins",
+    "claim_taken": "somebody else owns one of the claims",
+    "pause_expired": "the pause ran out before all claims were won; try a longer --pause",
+    "called_off": "it was called off",
+}
+
+
+def set_position(
+    group: Annotated[str, typer.Argument(help="The consumer group.")],
+    positions: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="TOPIC[:PARTITION]=WHERE...",
+            help="WHERE is an offset, earliest, latest, or a time like 2026-01-31T22:00 (UTC).",
+        ),
+    ],
+    *,
+    bootstrap: Bootstrap = None,
+    topic: Topic = "__marshal",
+    pause: Annotated[
+        str,
+        typer.Option(metavar="DURATION", help="The group is paused at most so long meanwhile."),
+    ] = "60s",
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be set, and do nothing.")
+    ] = False,
+    anyway: Annotated[
+        bool,
+        typer.Option(
+            "--anyway",
+            help="Also for a group that the log does not know, or where another administrator "
+            "has left something undone.",
+        ),
+    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="JSON on standard output.")] = False,
+    heartbeat_interval: Interval = 60.0,
+    properties: Properties = None,
+    options: Options = None,
+) -> None:
+    """Set where a group goes on: all of the positions, or none, or it says which.
+
+    The group is paused on the coordinating partitions of these topics while it is done, mostly
+    for less than a second, and its consumers claim anew. All or none holds for each
+    coordinating partition; topics that lie on different ones are told apart. Positions that were
+    set are then also committed as the group's offsets, for Kafka's own tools.
+
+    Ctrl-C calls it off and says what was set. Exits 0 if all are set, 1 if not, 2 if it could not
+    run.
+    """
+    check_interval(heartbeat_interval)
+    pause_ms = duration(pause, "--pause")
+    with needs("kafka"):
+        from kafka_marshal.runtime import administer
+        from kafka_marshal.runtime.controls import ClusterClient
+        from kafka_marshal.runtime.log import Log
+        from kafka_marshal.runtime.settings import settings_of
+        from kafka_marshal.runtime.view import View
+        from kafka_marshal.runtime.wishes import plan, wish
+    rules = rules_at(heartbeat_interval)
+    with one_sentence(MarshalError):
+        wishes = [wish(text) for text in positions]
+        settings = settings_of(bootstrap, properties, options or ())
+        cluster = ClusterClient(settings)
+        with View(settings, topic, rules) as view:
+            with reading(view) as on_batch:
+                view.read(on_batch)
+            if not anyway:
+                view.check_group(group)
+            planned = plan(wishes, group, cluster, view)
+            left = administer.left_by_others(view, group)
+        if not json:
+            _print_plan(planned)
+        for work in left:
+            errors.print(f"Warning: {administer.work_left(work)}.")
+        if dry_run:
+            if json:
+                _print_json(planned, (), "planned", None)
+            raise typer.Exit(FINE)
+        if left and not anyway:
+            errors.print("marshal: nothing was done; --anyway sets the positions all the same")
+            raise typer.Exit(FOUND_SOMETHING)
+        stop = CallOff()
+        places = {one.place for one in planned}
+        with (
+            Log(settings, topic) as log,
+            View(settings, topic, rules, only=places) as view,
+            errors.status("setting positions"),
+        ):
+            ended = administer.set_positions(
+                view, log, planned, pause_ms, stop, lambda note: errors.print(f"Note: {note}.")
+            )
+        failed = administer.commit(cluster, group, ended, planned)
+    if json:
+        _print_json(planned, ended, "ended", failed)
+    else:
+        _print_ended(planned, ended)
+    if failed is not None:
+        errors.print(f"Note: the group's committed offsets were not changed: {failed}")
+    whole = all(one.reason is None for one in ended) and failed is None
+    raise typer.Exit(FINE if whole else FOUND_SOMETHING)
+
+
+class CallOff:
+    """Whether to stop: from the first Ctrl-C on. The second one ends the process."""
+
+    def __init__(self) -> None:
+        self._asked = False
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self._ask)
+
+    def __call__(self) -> bool:
+        """It was asked for."""
+        return self._asked
+
+    def _ask(self, *_: object) -> None:
+        if self._asked:
+            errors.print("marshal: left as it was; marshal ls and marshal groups say how it stands")
+            sys.exit(COULD_NOT_RUN)
+        self._asked = True
+        errors.print("calling off; a second Ctrl-C does not wait for the log")
+
+
+def _print_plan(planned: list[Planned]) -> None:
+    table = Table(box=None, pad_edge=False, header_style="bold", show_edge=False)
+    table.add_column("CLAIM", overflow="fold")
+    for name in ("POSITION", "TO", "MOVES BY", "HOLDS"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for one in planned:
+        moves = None if one.position is None else one.target - one.position
+        table.add_row(
+            Text(f"{one.key.topic}:{one.key.topic_partition}"),
+            "?" if one.position is None else f"{one.position:,}",
+            f"{one.target:,}",
+            "" if moves is None else f"{moves:+,}",
+            f"{one.low:,} to {one.end - 1:,}" if one.end > one.low else "nothing",
+        )
+    console.print(table)
+
+
+def _print_ended(planned: list[Planned], ended: list[Ended]) -> None:
+    for one in ended:
+        of = f" of {len(one.set) + len(one.not_set) + len(one.in_doubt)}"
+        if one.reason is None:
+            line = Text(f"set: {len(one.set)}{of}", "bold green")
+        else:
+            reason = _REASONS.get(one.reason, one.reason)
+            line = Text(f"set: {len(one.set)}{of}: {reason}", "bold red")
+        console.print(line, Text(f"(coordinating partition {one.place})", "dim"), soft_wrap=True)
+        for word, keys in (("set", one.set), ("not set", one.not_set), ("in doubt", one.in_doubt)):
+            if keys and one.reason is not None:
+                names = ", ".join(f"{key.topic}:{key.topic_partition}" for key in keys)
+                console.print(f"  {word}: {names}", markup=False, soft_wrap=True)
+        if one.still_paused:
+            console.print("  the group may still be paused: marshal resume", markup=False)
+
+
+def _print_json(
+    planned: list[Planned], ended: list[Ended] | tuple[()], state: str, failed: str | None
+) -> None:
+    """One object each: the claim, where it was, where it is to be, and what became of it."""
+    became = {
+        key: (word, one.reason)
+        for one in ended
+        for word, keys in (("set", one.set), ("not_set", one.not_set), ("in_doubt", one.in_doubt))
+        for key in keys
+    }
+    for one in planned:
+        word, reason = became.get(one.key, (state, None))
+        values = {
+            **one.key._asdict(),
+            "coordinating_partition": one.place,
+            "position": one.position,
+            "target": one.target,
+            "state": word,
+            "reason": None if word == "set" else reason,
+            "committed": word == "set" and failed is None,
+        }
+        sys.stdout.write(json_text.dumps(values) + "\n")

@@ -1,0 +1,273 @@
+"""Setting positions: carries out what `client.administrator` asks for, on a real topic.
+
+One administrator for each coordinating partition that the targets lie on. On each of them all
+positions are set, or none, or it is told which; between them nothing is promised, since they are
+different logs. When all is over the pause that was needed is ended, or, if the group was paused
+before, it is paused again for as long as it would have been. That last ReleaseGroup also settles
+what was in doubt: a write that is not in the log before it does nothing any more.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from typing import Final
+
+from attrs import field, frozen
+
+from kafka_marshal.client.administrator import (
+    AdminEffect,
+    Administrator,
+    Patience,
+    Told,
+    Warned,
+)
+from kafka_marshal.client.consumer import release_group_sent
+from kafka_marshal.client.effects import Send
+from kafka_marshal.client.operation import AllSet, NoneSet, PartlySet, Result
+from kafka_marshal.core.messages import Record, ReleaseGroup
+from kafka_marshal.core.state import ClaimKey
+from kafka_marshal.core.verdicts import Accepted
+from kafka_marshal.core.work import Work, left_undone, says_it_sets
+from kafka_marshal.runtime.controls import ClusterClient
+from kafka_marshal.runtime.errors import BrokerFailed
+from kafka_marshal.runtime.fold import Change, Fold
+from kafka_marshal.runtime.log import Appended, Log, NotAppended
+from kafka_marshal.runtime.pausing import (
+    EXPIRED,
+    kept_expiry_s,
+    new_administrator,
+    paused_until_ms,
+    stamped,
+)
+from kafka_marshal.runtime.reader import now_ms
+from kafka_marshal.runtime.view import View
+from kafka_marshal.runtime.wishes import Planned
+
+_FAREWELL_S: Final = 40.0
+"""So long it is waited, when all is over, until the last ReleaseGroup was read back."""
+
+
+@frozen
+class Ended:
+    """How it ended on one coordinating partition."""
+
+    place: int
+    set: tuple[ClaimKey, ...]
+    """The log holds the write, and it was accepted."""
+    not_set: tuple[ClaimKey, ...]
+    """They are where they were, and nothing that was sent can set them any more."""
+    in_doubt: tuple[ClaimKey, ...]
+    """The write was sent, and whether it lands nobody knows yet; `marshal ls` will show it."""
+    reason: str | None
+    """Why not all are set; None if they are."""
+    still_paused: bool = field(default=False)
+    """The pause could not be ended: it ends by itself, or by `marshal resume`."""
+
+
+def left_by_others(view: View, group: str) -> list[Work]:
+    """What administrators have left undone, or are still working on."""
+    return [work for fold in view.folds.values() if left_undone(work := fold.work(group))]
+
+
+@frozen
+class Asked:
+    """What an operator wants of one group."""
+
+    group: str
+    targets: Mapping[int, Mapping[ClaimKey, int]]
+    """By coordinating partition."""
+    pause_ms: int
+    called_off: Callable[[], bool]
+    on_note: Callable[[str], None]
+
+
+class _Operator:
+    """One operation on one coordinating partition, and what became of what it sent."""
+
+    def __init__(self, fold: Fold, log: Log, place: int, asked: Asked) -> None:
+        self.place, self.targets = place, asked.targets[place]
+        self._asked, self._log, self._fold = asked, log, fold
+        self.me = new_administrator(fold.rules, number=place)
+        interval_ms = max(1, int(fold.rules.heartbeat_interval_ms))
+        patience = Patience(pause_ms=asked.pause_ms, heartbeat_every_ms=interval_ms)
+        self.administrator = Administrator(self.me, asked.group, patience, first=fold.first)
+        self._kept_s = EXPIRED
+        self._open: list[tuple[Send, Future[Appended]]] = []
+        self._set: set[ClaimKey] = set()
+        self._told: Result | None = None
+        self._refused: str | None = None
+        self._pause_read = False
+        self._farewell_s: float | None = None
+        self._ending = False
+        self._settled = False
+        self.over = False
+        self.still_paused = False
+
+    def begin(self) -> None:
+        """Pause the group. Everything there was has been read."""
+        self._kept_s = kept_expiry_s(self._fold, self._asked.group)
+        self._do(self.administrator.begin(self.targets, now_ms()))
+
+    def read(self, record: Record, changes: list[Change]) -> None:
+        """The next record, and what it did."""
+        if record.message.instance_id == self.me.instance_id:
+            for change in changes:
+                if change.verdict is Accepted.POSITION_SET and says_it_sets(record):
+                    self._set.add(change.key)
+            if isinstance(record.message, ReleaseGroup):
+                self._settled = self.over = self._pause_read
+                self._pause_read = True
+        self._do(self.administrator.record(record, now_ms()))
+
+    def go_on(self, called_off: bool) -> None:
+        """Time has passed, and more may be known of what was sent."""
+        for send, future in [pair for pair in self._open if pair[1].done()]:
+            self._open.remove((send, future))
+            error = future.exception()
+            if error is None:
+                self._do(self.administrator.appended(send.message, now_ms()))
+                continue
+            if isinstance(error, NotAppended):
+                self._refused = str(error)
+            self._do(self.administrator.unknown(send.message, now_ms()))
+        if called_off or self._refused is not None:
+            self._do(self.administrator.call_off(now_ms()))
+        at_ms = self.administrator.next_timer_ms
+        if at_ms is not None and now_ms() >= at_ms:
+            self._do(self.administrator.timer(now_ms()))
+        if self._told is not None and not self.over:
+            self._say_farewell()
+
+    def _say_farewell(self) -> None:
+        """End the pause, unless it is somebody else's by now, or over."""
+        if self._farewell_s is None:
+            self._farewell_s = time.monotonic() + _FAREWELL_S
+        if self._pause_read and not self._ending:
+            self._end_pause()
+        elif self._refused is not None and (self._ending or not self._pause_read):
+            self.over, self.still_paused = True, self._ending
+        elif time.monotonic() > self._farewell_s:
+            self.over = self.still_paused = True
+
+    def _end_pause(self) -> None:
+        self._ending = True
+        claim = self._fold.newborn(self._asked.group).claim
+        over = paused_until_ms(self._fold, self._asked.group) is None
+        if claim.pauser != self.me.instance_id or over:
+            self.over = True
+            return
+        self._append(release_group_sent(self.me, self._asked.group, self._kept_s))
+
+    def ended(self) -> Ended:
+        """What is known in the end."""
+        told = self._told
+        assert told is not None
+        done = self._set | (set() if isinstance(told, NoneSet) else told.set)
+        in_doubt = told.in_doubt - done if isinstance(told, PartlySet) else frozenset()
+        if self._settled:
+            in_doubt = frozenset()
+        left = set(self.targets) - done
+        return Ended(
+            self.place,
+            tuple(sorted(done)),
+            tuple(sorted(left - in_doubt)),
+            tuple(sorted(in_doubt)),
+            self._reason(told) if left else None,
+            self.still_paused,
+        )
+
+    def _reason(self, told: Result) -> str | None:
+        if self._refused is not None:
+            return self._refused
+        return None if isinstance(told, AllSet) else told.reason.value
+
+    def _do(self, effects: Iterable[AdminEffect]) -> None:
+        for effect in effects:
+            match effect:
+                case Send():
+                    self._append(effect)
+                case Told(result):
+                    self._told = result
+                case Warned(work):
+                    self._asked.on_note(work_left(work))
+
+    def _append(self, send: Send) -> None:
+        send = stamped(send)
+        self._open.append((send, self._log.append(self.place, send.message, send.headers)))
+
+
+def work_left(work: Work) -> str:
+    """One sentence about what an administrator has left, or is at."""
+    names = ", ".join(f"{key.topic}:{key.topic_partition}" for key in sorted(left_undone(work)))
+    return (
+        f"{work.by} has paused the group and not set {names}"
+        f" (set: {len(work.set)}); either it went away, or it is at it now"
+    )
+
+
+def set_positions(
+    view: View,
+    log: Log,
+    planned: Sequence[Planned],
+    pause_ms: int,
+    called_off: Callable[[], bool] = lambda: False,
+    on_note: Callable[[str], None] = lambda _: None,
+) -> list[Ended]:
+    """Set these positions of one group. `view` is new: nothing was read through it yet.
+
+    On each coordinating partition all are set, or none, or it is told which. The group is paused
+    there meanwhile, for `pause_ms` at most. Returns when the log says how it ended, or nobody
+    can know.
+
+    Raises:
+        BrokerFailed: reading failed.
+    """
+    targets: dict[int, dict[ClaimKey, int]] = {}
+    for one in planned:
+        targets.setdefault(one.place, {})[one.key] = one.target
+    [group] = {one.key.group for one in planned}
+    asked = Asked(group, targets, pause_ms, called_off, on_note)
+    operators = {
+        place: _Operator(view.folds[place], log, place, asked) for place in sorted(targets)
+    }
+
+    def read(batch: list[tuple[Record, list[Change]]]) -> None:
+        for record, changes in batch:
+            if record.partition in operators:
+                operators[record.partition].read(record, changes)
+
+    for batch in view.changes(view.ends, called_off):
+        read(batch)
+    for operator in operators.values():
+        operator.begin()
+
+    def over() -> bool:
+        for operator in operators.values():
+            operator.go_on(called_off())
+        return all(operator.over for operator in operators.values())
+
+    for batch in view.changes(None, over):
+        read(batch)
+    return [operator.ended() for operator in operators.values()]
+
+
+def commit(
+    cluster: ClusterClient, group: str, ended: Sequence[Ended], planned: Sequence[Planned]
+) -> str | None:
+    """Commit the positions that were set as the group's offsets, for Kafka's tools.
+
+    None, or why that failed: then the positions are set all the same.
+    """
+    done = {key for one in ended for key in one.set}
+    offsets = {
+        (one.key.topic, one.key.topic_partition): one.target for one in planned if one.key in done
+    }
+    if not offsets:
+        return None
+    try:
+        cluster.commit(group, offsets)
+    except BrokerFailed as error:
+        return str(error)
+    return None
