@@ -1,0 +1,147 @@
+"""Which message a worker may begin: one at a time of whatever must stay in order.
+
+Messages of one lane are begun one after the other, in the order in which they came; lanes do not
+wait for each other. What a lane is, is the order that was asked for: a partition, a key within a
+partition, or each message by itself. Claims take turns, so that none starves.
+
+The room does not know what a message is, but for its key. It has no lock: whoever shares it among
+threads holds one.
+
+>>> lanes = Lanes(Order.KEY, key_of=lambda message: message[:1])
+>>> lanes.add(ClaimKey("g", "t", 0), ["a1", "a2", "b1"])
+>>> first, second = lanes.begin(), lanes.begin()
+>>> first.message, second.message, lanes.begin()
+('a1', 'b1', None)
+>>> lanes.finished(first); lanes.begin().message
+'a2'
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import deque
+from collections.abc import Callable, Hashable, Iterable
+from typing import Generic, TypeVar
+
+from attrs import define, field
+
+from kafka_marshal.core.state import ClaimKey
+
+M = TypeVar("M")
+
+
+class Order(enum.Enum):
+    """What is kept in order."""
+
+    PARTITION = "partition"
+    """All messages of a partition: one is begun when the one before it is finished."""
+    KEY = "key"
+    """Messages of the same key in a partition. Those without a key wait for nobody."""
+    NONE = "none"
+    """Nothing."""
+
+
+@define
+class _Claim(Generic[M]):
+    """The lanes of one claim. A lane that is in `lanes` and not in `ready` is busy."""
+
+    lanes: dict[Hashable, deque[M]] = field(factory=dict)
+    ready: deque[Hashable] = field(factory=deque)
+    waiting: int = 0
+    dropped: bool = False
+
+
+@define(eq=False)
+class Begun(Generic[M]):
+    """A message that a worker has in hand."""
+
+    key: ClaimKey
+    message: M
+    _claim: _Claim[M] = field(repr=False)
+    _lane: Hashable = field(repr=False)
+
+    @property
+    def dropped(self) -> bool:
+        """The claim was lost since: what becomes of the message does not count any more."""
+        return self._claim.dropped
+
+
+class Lanes(Generic[M]):
+    """Messages of all claims that wait for a worker."""
+
+    def __init__(self, order: Order, key_of: Callable[[M], Hashable]) -> None:
+        """`key_of` gives None for a message without a key."""
+        self.order = order
+        self._key_of = key_of
+        self._claims: dict[ClaimKey, _Claim[M]] = {}
+        self._turns: deque[ClaimKey] = deque()
+        """Claims of which something may be begun, each once."""
+        self.waiting = 0
+        """How many messages nobody has begun."""
+
+    def add(self, key: ClaimKey, messages: Iterable[M]) -> None:
+        """More messages of a claim, after those that came before."""
+        claim = self._claims.get(key)
+        if claim is None:
+            claim = self._claims[key] = _Claim()
+        idle = not claim.ready
+        for message in messages:
+            lane = self._lane_of(message)
+            line = claim.lanes.get(lane)
+            if line is None:
+                claim.lanes[lane] = deque((message,))
+                claim.ready.append(lane)
+            else:
+                line.append(message)
+            claim.waiting += 1
+            self.waiting += 1
+        if idle and claim.ready:
+            self._turns.append(key)
+
+    def begin(self) -> Begun[M] | None:
+        """The next message that may be begun, of the claim whose turn it is; None: all wait."""
+        if not self._turns:
+            return None
+        key = self._turns.popleft()
+        claim = self._claims[key]
+        lane = claim.ready.popleft()
+        message = claim.lanes[lane].popleft()
+        claim.waiting -= 1
+        self.waiting -= 1
+        if claim.ready:
+            self._turns.append(key)
+        return Begun(key, message, claim, lane)
+
+    def finished(self, begun: Begun[M]) -> None:
+        """The message is finished, once; the next one of its lane may be begun."""
+        claim, lane = begun._claim, begun._lane
+        if claim.dropped:
+            return
+        if not claim.lanes[lane]:
+            del claim.lanes[lane]
+            return
+        if not claim.ready:
+            self._turns.append(begun.key)
+        claim.ready.append(lane)
+
+    def drop(self, key: ClaimKey) -> int:
+        """The claim was lost: nobody begins any more of it. Returns how many were dropped."""
+        claim = self._claims.pop(key, None)
+        if claim is None:
+            return 0
+        if claim.ready:
+            self._turns.remove(key)
+        claim.dropped = True
+        self.waiting -= claim.waiting
+        return claim.waiting
+
+    def _lane_of(self, message: M) -> Hashable:
+        if self.order is Order.PARTITION:
+            return None
+        if self.order is Order.KEY and (key := self._key_of(message)) is not None:
+            return key
+        return _Alone()
+
+
+class _Alone:
+    """A lane of one message."""
