@@ -180,6 +180,24 @@ class ClusterClient:
                 found[place.topic, place.partition] = answer.result(2 * CONNECT_S).offset
         return found
 
+    def committed(
+        self, group: str, places: Sequence[tuple[str, int]]
+    ) -> dict[tuple[str, int], int]:
+        """The group's committed offsets; what has none is left out."""
+        if not places:
+            return {}
+        wanted = [TopicPartition(*place) for place in places]
+        asked = self._admin.list_consumer_group_offsets(
+            [ConsumerGroupTopicPartitions(group, wanted)], request_timeout=CONNECT_S
+        )
+        with self._plainly(f"committed offsets of group {group}"):
+            answered = asked[group].result(2 * CONNECT_S)
+        return {
+            (one.topic, one.partition): one.offset
+            for one in answered.topic_partitions or ()
+            if one.error is None and one.offset >= 0
+        }
+
     def commit(self, group: str, offsets: Mapping[tuple[str, int], int]) -> None:
         """Set the group's committed offsets, which Kafka's own tools show."""
         wanted = [TopicPartition(*place, offset) for place, offset in sorted(offsets.items())]

@@ -24,6 +24,22 @@ BATCH_MAX: Final = 1000
 QUIET_S: Final = 0.2
 """So long a read waits for the first record."""
 _PASSING: Final = frozenset({KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT})
+_GONE: Final = frozenset(
+    {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._LOG_TRUNCATION}
+)
+
+
+class OffsetsGone(BrokerFailed):
+    """What comes next is not in the log any more: it lost its end, or its beginning overtook us."""
+
+
+@frozen
+class Heard:
+    """What was read at once."""
+
+    records: list[RawRecord]
+    ended: frozenset[int]
+    """Partitions of which there was nothing more when they were read."""
 
 
 @frozen
@@ -59,7 +75,7 @@ class Tail:
         with self._plainly():
             self._consumer = Consumer(
                 {**settings.for_client(**decided), "error_cb": self._error},
-                logger=_Silent(),
+                logger=Silent(),
             )
         try:
             self.cluster, self.partitions = self._described()
@@ -164,6 +180,39 @@ class Tail:
                 batch.append(raw_record(message))
             yield batch
 
+    def follow(
+        self, wanted: Callable[[], Mapping[int, int]], stopped: Callable[[], bool]
+    ) -> Iterator[Heard]:
+        """Whatever comes in the partitions that are `wanted`, each from its first offset on.
+
+        More may be wanted later. Says of each partition when it was read to its end, again
+        whenever that is so.
+
+        Raises:
+            OffsetsGone: what was to be read is gone.
+            BrokerFailed: reading failed for good.
+        """
+        following: set[int] = set()
+        while not stopped():
+            more = {n: first for n, first in wanted().items() if n not in following}
+            if more:
+                with self._plainly():
+                    self._consumer.incremental_assign(
+                        [TopicPartition(self.topic, n, first) for n, first in more.items()]
+                    )
+                following.update(more)
+            batch: list[RawRecord] = []
+            ended: set[int] = set()
+            for message in self._messages():
+                number, _ = _place(message)
+                if not self._at_end(message):
+                    batch.append(raw_record(message))
+                    ended.discard(number)
+                elif _is_end(message):
+                    ended.add(number)
+            if batch or ended:
+                yield Heard(batch, frozenset(ended))
+
     def _finish(self, number: int, left: set[int]) -> None:
         left.discard(number)
         self._consumer.pause([TopicPartition(self.topic, number)])
@@ -187,7 +236,7 @@ class Tail:
             return True
         number, _ = _place(message)
         place = f"partition {number}" if number >= 0 else "all of it"
-        raise BrokerFailed(
+        raise (OffsetsGone if error.code() in _GONE else BrokerFailed)(
             self.settings.without_secrets(
                 f"{self.settings.bootstrap}: reading {self.topic}, {place}: {error.str()}"
             )
@@ -217,7 +266,12 @@ def _place(message: Message) -> tuple[int, int]:
     return (-1 if number is None else number), (-1 if offset is None else offset)
 
 
-class _Silent:
+def _is_end(message: Message) -> bool:
+    error = message.error()
+    return error is not None and error.code() == KafkaError._PARTITION_EOF
+
+
+class Silent:
     """The client's own log, which repeats what it tells as errors."""
 
     def log(self, *_: object) -> None:

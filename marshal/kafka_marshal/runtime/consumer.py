@@ -1,0 +1,362 @@
+"""What an application sees: a consumer of topics that coordinates through nothing but a log.
+
+For simple use it is a context manager to iterate over; `poll`, `commit`, `pause` and `seek` are
+there for people who come from Kafka's consumer. It knows which thread asks; what is claimed,
+fetched, told and given up is the business of `engine` and `data`.
+
+    with Consumer("localhost:9092", group="billing", client_id="worker-1") as consumer:
+        consumer.add_topic("events")
+        for message in consumer:
+            handle(message)
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from types import TracebackType
+from typing import Final, Literal, Self
+
+import attrs
+
+from kafka_marshal.client.buffers import Bounds
+from kafka_marshal.client.claiming import Claiming
+from kafka_marshal.client.consumer import Me, Mode
+from kafka_marshal.client.driver import Timing
+from kafka_marshal.client.effects import Lost
+from kafka_marshal.core.state import FENCED, milliseconds
+from kafka_marshal.runtime.data import Data
+from kafka_marshal.runtime.engine import Engine, IdUsedTwice, Watching
+from kafka_marshal.runtime.errors import InvalidOption
+from kafka_marshal.runtime.hand import Hand
+from kafka_marshal.runtime.message import Batch, Claim, Message
+from kafka_marshal.runtime.settings import Settings
+
+__all__ = ["Batch", "Claim", "Consumer", "IdUsedTwice", "Lost", "Message"]
+
+AT_LEAST_ONCE: Final = "at_least_once"
+AT_MOST_ONCE: Final = "at_most_once"
+CHUNK: Final = 1_000
+"""So many messages of one claim are given out before it is the next one's turn."""
+CLOSE_S: Final = 30.0
+_LOOK_S: Final = 1.0
+
+
+class Consumer:
+    """A consumer of topics; a context manager, and an iterator over messages.
+
+    It claims partitions in a coordination topic and keeps them with heartbeats, in threads of its
+    own: a claim stays however long the application takes for a message. Under at-least-once,
+    asking for the next message says that the one before it is done. One thread iterates or polls;
+    `run` uses many.
+    """
+
+    def __init__(
+        self,
+        bootstrap: str | None = None,
+        *,
+        group: str,
+        client_id: str,
+        semantics: Literal["at_least_once", "at_most_once"] = "at_least_once",
+        start: Literal["earliest", "latest"] = "earliest",
+        heartbeat_interval_s: float = 60.0,
+        heartbeat_every_s: float | None = None,
+        window: int = 10_000,
+        batch: int = 10_000,
+        claiming: Claiming | None = None,
+        bounds: Bounds | None = None,
+        coordination_topic: str = "__marshal",
+        coordination_read_max: int = 2_000_000,
+        settings: Settings | Mapping[str, str] | None = None,
+        commit_to_kafka: bool = True,
+        look_for_partitions_every_s: float = 30.0,
+        on_claimed: Callable[[Claim], None] | None = None,
+        on_lost: Callable[[Claim, Lost], None] | None = None,
+        on_drained: Callable[[Claim], None] | None = None,
+    ) -> None:
+        """Connect. Nothing is claimed before `add_topic`.
+
+        Args:
+            bootstrap: where the cluster is, `host:port,...`; or `settings` says it.
+            group: the consumers that share the work.
+            client_id: names this consumer across restarts; of its group's processes, it alone has
+                it. With it a restart takes up at once what it had before.
+            semantics: at_least_once: a message is processed again if a consumer dies before it has
+                told that it is done. at_most_once: never; what a consumer that dies has in hand is
+                lost.
+            start: where to begin in a partition for which neither the log of claims nor Kafka's
+                committed offsets of the group say anything.
+            heartbeat_interval_s: of the whole group: an owner that is silent for more than twice
+                this loses its claims.
+            heartbeat_every_s: how often this consumer tells that it lives; half the interval.
+            window: at least once: how far beyond what the log knows to be done it processes, and
+                so the most messages of one partition that are processed again after a crash.
+            batch: at most once: the most messages that are asked for together, and so the most of
+                one partition that a crash loses.
+            claiming: how eagerly it claims.
+            bounds: how much is fetched ahead of each partition.
+            coordination_topic: the log; see `marshal init`.
+            coordination_read_max: of a longer one only so many of its last records are read.
+            settings: any settings of librdkafka.
+            commit_to_kafka: also commit positions to Kafka's group offsets, for the tools that
+                show how far behind a group is.
+            look_for_partitions_every_s: how often topics are asked whether they have grown.
+            on_claimed: a claim was won.
+            on_lost: a claim was lost, and why; messages of it that are in hand do not count.
+            on_drained: nothing of a claim that was lost is in hand any more.
+
+        The three callbacks run in a thread of their own, one after the other.
+
+        Raises:
+            InvalidOption: an option makes no sense.
+            BrokerFailed: the cluster cannot be reached, or has no coordination topic.
+        """
+        if semantics not in (AT_LEAST_ONCE, AT_MOST_ONCE):
+            raise InvalidOption(f"semantics is at_least_once or at_most_once, not {semantics!r}")
+        if start not in ("earliest", "latest"):
+            raise InvalidOption(f"start is earliest or latest, not {start!r}")
+        for name, text in (("group", group), ("client_id", client_id)):
+            if not text or "/" in text:
+                raise InvalidOption(f"{name} is a name without '/', not {text!r}")
+        every_s = heartbeat_interval_s / 2 if heartbeat_every_s is None else heartbeat_every_s
+        self._mode = Mode.AT_LEAST_ONCE if semantics == AT_LEAST_ONCE else Mode.AT_MOST_ONCE
+        self._start = start
+        self._group = group
+        self._settings = _settings(bootstrap, settings)
+        self._bounds = bounds or Bounds(messages=max(20_000, 2 * window))
+        try:
+            rules = attrs.evolve(FENCED, heartbeat_interval_ms=milliseconds(heartbeat_interval_s))
+            me = Me("", client_id, self._mode, window=window, batch=batch, rules=rules)
+            timing = Timing(heartbeat_every_ms=max(1, int(milliseconds(every_s))))
+            self._engine = Engine(
+                self._settings,
+                coordination_topic,
+                me,
+                group,
+                data=lambda engine: Data(
+                    engine.cluster,
+                    group,
+                    client_id,
+                    bounds=self._bounds,
+                    on_fetched=engine.fetched,
+                    on_gone=engine.gone,
+                    on_error=engine.said,
+                    on_failure=engine.failed,
+                ),
+                claiming=claiming or Claiming(),
+                timing=timing,
+                watching=Watching(on_claimed, on_lost, on_drained),
+                read_max=coordination_read_max,
+                look_for_partitions_every_s=look_for_partitions_every_s,
+                commit_to_kafka=commit_to_kafka,
+            )
+        except ValueError as error:
+            raise InvalidOption(str(error)) from None
+        self._data = self._engine.data
+        self._hand: Hand | None = None
+        self._closing = threading.Lock()
+        self._closed = False
+        self._engine.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    # --- topics -----------------------------------------------------------------------------------
+
+    def add_topic(self, topic: str, partition: int | None = None) -> None:
+        """Consume a topic: a share of its partitions, or this one.
+
+        A share is claimed together with the other consumers of the group. One partition is a
+        static assignment: it is still claimed, and fenced, so a second process that was given the
+        same one waits.
+
+        Raises:
+            BrokerFailed: there is no such topic, or nobody answered.
+            InvalidOption: it has no such partition.
+        """
+        if not topic or "/" in topic:
+            raise InvalidOption(f"a topic is a name without '/', not {topic!r}")
+        engine = self._engine
+        count = engine.partitions_of(topic)
+        if partition is not None and not 0 <= partition < count:
+            raise InvalidOption(f"topic {topic} has {count} partitions, and no {partition}")
+        asked = [(topic, number) for number in (range(count) if partition is None else [partition])]
+        starts = engine.cluster.committed(self._group, asked)
+        if self._start == "latest":
+            starts = engine.cluster.ends([each for each in asked if each not in starts]) | starts
+        only = None if partition is None else [partition]
+        numbered = {number: offset for (_, number), offset in starts.items()}
+        engine.call(lambda: engine.add_topic(topic, count, only, numbered))
+
+    @property
+    def claims(self) -> list[Claim]:
+        """What is ours now, as far as was read; each with its epoch, a fencing token."""
+        return self._engine.claims
+
+    @property
+    def instance_id(self) -> str:
+        """Names this run of this process in the log."""
+        return self._engine.instance_id
+
+    # --- messages ---------------------------------------------------------------------------------
+
+    def __iter__(self) -> Iterator[Message]:
+        """Messages, until `stop` or `close`. Asking for the next says that the last one is done.
+
+        Leaving the loop leaves the message in hand: the next loop goes on after it.
+        """
+        while (hand := self._hand or self._next_hand(None)) is not None:
+            yield from hand.taking
+            self._finish()
+
+    def poll(self, timeout_s: float = 1.0) -> Message | None:
+        """The next message, or None if none came in time; only `commit` says that it is done."""
+        deadline = time.monotonic() + timeout_s
+        while True:
+            hand = self._hand or self._next_hand(max(0.0, deadline - time.monotonic()), True)
+            if hand is None:
+                return None
+            message = next(hand.taking, None)
+            if message is not None:
+                return message
+            # What was given out of it is done when it is committed, so only we forget it.
+            self._hand = None
+            if hand.committed is None:
+                self._finished(hand)
+
+    def commit(self, message: Message | None = None) -> None:
+        """Everything that `poll` gave of the message's partition, up to it, is done.
+
+        Without a message: everything that `poll` gave. It is told with the next heartbeat, and
+        when half of the window is done.
+        """
+        self._engine.call(lambda: self._engine.committed(message))
+
+    def batches(self, timeout_s: float | None = None) -> Iterator[Batch]:
+        """Batches of messages of one claim each, until `stop` or `close`.
+
+        At most once: it is given only after its grant was read back, so nobody else has it or will
+        have it. Asking for the next one says that the last is done. With a timeout it ends when no
+        batch came for so long.
+        """
+        while (hand := self._hand or self._next_hand(timeout_s)) is not None:
+            messages = list(hand.taking)
+            if messages:
+                yield Batch(hand.claim, messages, hand.start, hand.end)
+            self._finish()
+
+    def pause(self, topic: str, partition: int | None = None) -> None:
+        """Give out nothing of it for now; the claims stay ours."""
+        self._each(topic, partition, lambda claim: self._data.pause(claim, paused=True))
+
+    def resume(self, topic: str, partition: int | None = None) -> None:
+        """Go on after `pause`."""
+        self._each(topic, partition, lambda claim: self._data.pause(claim, paused=False))
+
+    def seek(self, topic: str, partition: int, offset: int) -> None:
+        """At least once: pass over what lies before this offset, as if it were done.
+
+        Going back is the business of `marshal set-position`: a position in the log never falls
+        while its consumer lives.
+
+        Raises:
+            InvalidOption: the partition is not claimed, or the offset is below what is done.
+        """
+        self._engine.call(lambda: self._engine.seek(topic, partition, offset))
+
+    # --- ending -----------------------------------------------------------------------------------
+
+    def stop(self) -> None:
+        """Take no more. The loop ends when what was given out, or granted, is done.
+
+        Any thread may call it, and a signal handler.
+        """
+        self._engine.stop()
+
+    def close(self, release: bool = True, timeout_s: float = CLOSE_S) -> None:
+        """Give the claims up, so that others may have them at once, and let go of the cluster.
+
+        A message that was given out and not finished is not done. Without `release` the claims
+        stay ours until they are stale: a restart under the same client id comes back at once.
+        """
+        with self._closing:
+            if self._closed:
+                return
+            self._closed = True
+        engine = self._engine
+        if release and not engine.ended.is_set():
+            hand, self._hand = self._hand, None
+            engine.stop()
+            if hand is not None:
+                engine.post(lambda: engine.abandon(hand))
+            engine.post(engine.abandon_rest)
+            engine.ended.wait(timeout_s)
+        engine.leave()
+        engine.close()
+
+    # --- within -----------------------------------------------------------------------------------
+
+    def _next_hand(self, timeout_s: float | None, by_commit: bool = False) -> Hand | None:
+        """The next chunk; None when it is over, or nothing came in time."""
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        while True:
+            if self._closed:
+                self._raise_failure()
+                return None
+            left = _LOOK_S if deadline is None else min(_LOOK_S, deadline - time.monotonic())
+            taken = self._data.take(CHUNK, max(0.0, left))
+            if taken is not None:
+                hand = Hand(*taken, by_commit=by_commit)
+                self._engine.in_hand(hand)
+                if not hand.finished:
+                    self._hand = hand
+                    return hand
+                self._engine.progressed(hand.claim)
+                continue
+            if self._engine.ended.is_set():
+                self._raise_failure()
+                return None
+            if deadline is not None and time.monotonic() >= deadline:
+                return None
+
+    def _raise_failure(self) -> None:
+        if self._engine.failure is not None:
+            raise self._engine.failure
+
+    def _finish(self) -> None:
+        hand, self._hand = self._hand, None
+        if hand is not None:
+            self._finished(hand)
+
+    def _finished(self, hand: Hand) -> None:
+        hand.finish()
+        self._engine.progressed(hand.claim)
+
+    def _each(self, topic: str, partition: int | None, do: Callable[[Claim], None]) -> None:
+        found = [
+            claim
+            for claim in self.claims
+            if claim.topic == topic and partition in (None, claim.partition)
+        ]
+        if not found:
+            raise InvalidOption(f"nothing of topic {topic} is claimed")
+        for claim in found:
+            do(claim)
+
+
+def _settings(bootstrap: str | None, settings: Settings | Mapping[str, str] | None) -> Settings:
+    values = dict(settings.values) if isinstance(settings, Settings) else dict(settings or {})
+    if bootstrap is not None:
+        values["bootstrap.servers"] = bootstrap
+    if not values.get("bootstrap.servers"):
+        raise InvalidOption("where the cluster is must be said: Consumer('host:9092', ...)")
+    return Settings(values)

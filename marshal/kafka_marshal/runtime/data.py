@@ -1,0 +1,444 @@
+"""The data consumer: fetches the partitions that are ours, from where it is told, into buffers.
+
+A thread of its own polls Kafka's client, which fetches ahead by itself. Whatever else is asked of
+that client is done by the same thread between two polls: so nothing that was fetched under an old
+assignment is ever taken for the new one, and nobody waits long for a lock that a poll holds. It
+does not know the protocol: which claims are ours, from where on, and what may be handed over,
+others say (`engine`).
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from typing import Final, cast
+
+from attrs import define, field
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Message as Fetched
+
+from kafka_marshal.client.buffers import Bounds, Buffers, Chunk
+from kafka_marshal.core.state import ClaimKey
+from kafka_marshal.runtime.cluster import ClusterClient
+from kafka_marshal.runtime.errors import BrokerFailed
+from kafka_marshal.runtime.message import Claim
+from kafka_marshal.runtime.reader import Silent
+from kafka_marshal.runtime.settings import Settings
+
+FETCH_MAX: Final = 5_000
+"""So many messages are taken from Kafka's client at once."""
+POLL_S: Final = 0.05
+"""So long a change of what is fetched may wait for the thread."""
+FULL_S: Final = 0.2
+"""A partition whose buffer is full for so long is fetched no further; to pause one drops what
+Kafka's client has fetched ahead, so a buffer that is about to be emptied is waited for."""
+RETRY_S: Final = 5.0
+"""So long until a partition whose position is beyond its end is looked at again."""
+
+_offset: Final = cast("Callable[[Fetched], int]", Fetched.offset)
+_error: Final = cast("Callable[[Fetched], KafkaError | None]", Fetched.error)
+
+
+@define(eq=False)
+class _Open:
+    """A claim that is fetched."""
+
+    claim: Claim
+    allowed: list[range] = field(factory=list)
+    """What may be handed over, and was not yet when it was last looked at."""
+    position: int = 0
+    """Up to where it was handed over."""
+    fetched: int = 0
+    """Up to where it was fetched."""
+    assigned: bool = False
+    paused: bool = False
+    """The application wants nothing of it for now."""
+    held: bool = False
+    """Kafka's client is told to fetch no more of it, since its buffer is full."""
+    retry_at: float | None = None
+
+
+class Data:
+    """The messages of our claims. Every method but those with `_` may be called by any thread."""
+
+    def __init__(
+        self,
+        cluster: ClusterClient,
+        group: str,
+        client_id: str,
+        *,
+        bounds: Bounds | None = None,
+        on_fetched: Callable[[Claim, int], None],
+        on_gone: Callable[[Claim, int, int], None],
+        on_error: Callable[[str], None],
+        on_failure: Callable[[BaseException], None],
+    ) -> None:
+        """Connect; nothing is fetched before `start`.
+
+        `on_fetched` takes up to where a claim was fetched; `on_gone` from where to where there are
+        messages, where what comes next is not there any more; `on_error` sentences, `on_failure`
+        why the thread ended.
+
+        Raises:
+            BrokerFailed: the settings are refused.
+        """
+        self._cluster = cluster
+        self._settings = settings = cluster.settings
+        self._on_fetched, self._on_gone = on_fetched, on_gone
+        self._on_error, self._on_failure = on_error, on_failure
+        decided = {
+            "group_id": group,
+            "client_id": settings.values.get("client.id", client_id),
+            "enable_auto_commit": "false",
+            "enable_auto_offset_store": "false",
+            # Whoever must pass over messages that are gone says so in the log first.
+            "auto_offset_reset": "error",
+            # The end says that there is no more below it, whatever lies between two messages.
+            "enable_partition_eof": "true",
+        }
+        try:
+            self._consumer = Consumer(
+                {**settings.for_client(**decided), "error_cb": self._said}, logger=Silent()
+            )
+        except KafkaException as error:
+            raise _failed(settings, error) from None
+        self._lock = threading.Lock()
+        self._arrived = threading.Condition(self._lock)
+        self._emptied = threading.Condition(self._lock)
+        self._buffers: Buffers[Fetched] = Buffers(_offset, bounds)
+        self._open: dict[ClaimKey, _Open] = {}
+        self._by_place: dict[tuple[str, int], _Open] = {}
+        self._commands: deque[Callable[[], None]] = deque()
+        self._full_since: dict[ClaimKey, float] = {}
+        self._ended = False
+        self._thread = threading.Thread(target=self._run, name="marshal-data", daemon=True)
+
+    def start(self) -> None:
+        """Begin to fetch."""
+        self._thread.start()
+
+    # --- what others say --------------------------------------------------------------------------
+
+    def open(self, claim: Claim, position: int) -> None:
+        """The claim is ours: fetch it from there."""
+        one = _Open(claim, position=position)
+        with self._lock:
+            one.fetched = position
+            self._buffers.open(claim.key, position)
+            self._open[claim.key] = one
+        self._command(lambda: self._assign(one, position))
+
+    def drop(self, claim: Claim) -> None:
+        """The claim is no longer ours: forget at once what was fetched, and fetch no more."""
+        with self._lock:
+            one = self._open.get(claim.key)
+            if one is None or one.claim is not claim:
+                return
+            self._buffers.drop(claim.key)
+            del self._open[claim.key]
+        self._command(lambda: self._unassign(one))
+
+    def allow(self, claim: Claim, offsets: range) -> None:
+        """These may be handed over."""
+        with self._lock:
+            one = self._open.get(claim.key)
+            if one is None or one.claim is not claim:
+                return
+            one.allowed.append(offsets)
+            if not one.paused:
+                self._buffers.allow(claim.key, offsets)
+                self._arrived.notify_all()
+
+    def seek(self, claim: Claim, position: int) -> None:
+        """Go on from there; what was fetched is forgotten."""
+        self._anew(claim, position=position)
+
+    def pause(self, claim: Claim, *, paused: bool) -> None:
+        """Hand nothing of it over, and fetch no more of it, until that is taken back."""
+        self._anew(claim, paused=paused)
+
+    def _anew(
+        self, claim: Claim, position: int | None = None, *, paused: bool | None = None
+    ) -> None:
+        with self._lock:
+            one = self._open.get(claim.key)
+            if one is None or one.claim is not claim or one.paused == paused:
+                return
+            one.paused = one.paused if paused is None else paused
+            one.position = one.position if position is None else position
+            self._buffers.drop(claim.key)
+
+        def anew() -> None:
+            with self._lock:
+                if self._open.get(claim.key) is not one or one.paused:
+                    begin = None
+                else:
+                    begin = one.position
+                    self._buffers.open(claim.key, begin)
+                    one.fetched = begin
+                    one.allowed = [each for each in one.allowed if each.stop > begin]
+                    for each in one.allowed:
+                        self._buffers.allow(claim.key, range(max(begin, each.start), each.stop))
+            self._unassign(one)
+            if begin is not None:
+                self._assign(one, begin)
+
+        self._command(anew)
+
+    def commit(self, offsets: Mapping[ClaimKey, int]) -> None:
+        """Tell Kafka's group offsets; whether that works is not waited for."""
+        places = [
+            TopicPartition(key.topic, key.topic_partition, offset)
+            for key, offset in offsets.items()
+        ]
+
+        def tell() -> None:
+            try:
+                self._consumer.commit(offsets=places, asynchronous=True)
+            except KafkaException as error:
+                self._on_error(f"the group's offsets were not committed to Kafka: {error}")
+
+        self._command(tell)
+
+    def take(self, maximum: int, timeout_s: float | None) -> tuple[Claim, Chunk[Fetched]] | None:
+        """The next messages that may be handed over; None if none came in time, or by `wake`.
+
+        A chunk may be without messages; it says then that there is nothing below its end.
+        """
+        with self._lock:
+            chunk = self._buffers.take(maximum)
+            if chunk is None and not self._ended:
+                self._arrived.wait(timeout_s)
+                chunk = self._buffers.take(maximum)
+            if chunk is None:
+                return None
+            one = self._open[chunk.key]
+            one.position = chunk.end
+            self._emptied.notify()
+            return one.claim, chunk
+
+    def wake(self) -> None:
+        """Let everybody who waits in `take` look up."""
+        with self._lock:
+            self._arrived.notify_all()
+
+    def ends(self, then: Callable[[dict[ClaimKey, int]], None]) -> None:
+        """Find the ends of our partitions, as the last fetch said; of some nothing may be known."""
+
+        def ask() -> None:
+            found = {}
+            for one in self._by_place.values():
+                place = TopicPartition(one.claim.topic, one.claim.partition)
+                with suppress(KafkaException):
+                    _, high = self._consumer.get_watermark_offsets(place, cached=True)
+                    if high >= 0:
+                        found[one.claim.key] = high
+            then(found)
+
+        self._command(ask)
+
+    def close(self) -> None:
+        """Fetch no more and let go of the cluster."""
+        with self._lock:
+            if self._ended:
+                return
+            self._ended = True
+            self._arrived.notify_all()
+            self._emptied.notify_all()
+        if self._thread.is_alive():
+            self._thread.join()
+        self._consumer.close()
+
+    def _said(self, error: KafkaError) -> None:
+        self._on_error(self._settings.without_secrets(error.str()))
+
+    # --- the thread -------------------------------------------------------------------------------
+
+    def _command(self, command: Callable[[], None]) -> None:
+        self._commands.append(command)
+        with self._lock:
+            self._emptied.notify()
+
+    def _run(self) -> None:
+        try:
+            while not self._ended:
+                self._obey()
+                if not self._has_room():
+                    continue
+                first = self._consumer.poll(POLL_S)
+                if first is not None:
+                    self._take_in([first, *self._consumer.consume(FETCH_MAX, 0)])
+                self._retry()
+            self._obey()  # what was committed last
+        except KafkaException as error:
+            self._on_failure(_failed(self._settings, error))
+        except BaseException as error:
+            self._on_failure(error)
+
+    def _obey(self) -> None:
+        while self._commands:
+            self._commands.popleft()()
+
+    def _assign(self, one: _Open, position: int) -> None:
+        key = one.claim.key
+        if self._open.get(key) is not one or one.assigned:
+            return
+        place = TopicPartition(key.topic, key.topic_partition, position)
+        self._consumer.incremental_assign([place])
+        one.assigned = True
+        self._by_place[key.topic, key.topic_partition] = one
+
+    def _unassign(self, one: _Open) -> None:
+        if not one.assigned:
+            return
+        key = one.claim.key
+        self._consumer.incremental_unassign([TopicPartition(key.topic, key.topic_partition)])
+        one.assigned = one.held = False
+        one.retry_at = None
+        del self._by_place[key.topic, key.topic_partition]
+
+    def _has_room(self) -> bool:
+        """Whether to fetch now. Waits a little while buffers are full and about to be emptied."""
+        with self._lock:
+            full = self._buffers.full
+            if not full and not self._full_since:
+                return True
+            now = time.monotonic()
+            self._full_since = {key: self._full_since.get(key, now) for key in full}
+            waits = any(now - since < FULL_S for since in self._full_since.values())
+            if waits and self._buffers.ready:
+                self._emptied.wait(POLL_S)
+                return False
+            hold = [o for k, o in self._open.items() if k in full and o.assigned and not o.held]
+            free = [o for k, o in self._open.items() if k not in full and o.held]
+            for one in hold + free:
+                one.held = not one.held
+        for ones, tell in ((hold, self._consumer.pause), (free, self._consumer.resume)):
+            if ones:
+                keys = [one.claim.key for one in ones]
+                tell([TopicPartition(key.topic, key.topic_partition) for key in keys])
+        return True
+
+    def _take_in(self, batch: list[Fetched]) -> None:
+        if any(map(_error, batch)):
+            batch = self._without_errors(batch)
+        for run in _runs(batch):
+            self._add(run)
+
+    def _add(self, run: list[Fetched]) -> None:
+        one = self._by_place.get(_place(run[0]))
+        if one is None:
+            return
+        size = sum(map(len, run))
+        with self._lock:
+            end = self._buffers.add(one.claim.key, run, size)
+            if end is not None:
+                one.fetched = end
+                self._arrived.notify()
+        if end is not None:
+            self._on_fetched(one.claim, end)
+
+    def _without_errors(self, batch: list[Fetched]) -> list[Fetched]:
+        """Take in what lies before each error, then what the error says; return the rest."""
+        begin = 0
+        for index, message in enumerate(batch):
+            error = message.error()
+            if error is None:
+                continue
+            for run in _runs(batch[begin:index]):
+                self._add(run)
+            begin = index + 1
+            self._heed(message, error)
+        return batch[begin:]
+
+    def _heed(self, message: Fetched, error: KafkaError) -> None:
+        one = self._by_place.get(_place(message))
+        if error.code() == KafkaError._PARTITION_EOF:
+            if one is not None:
+                with self._lock:
+                    end = self._buffers.nothing_below(one.claim.key, cast("int", message.offset()))
+                    one.fetched = one.fetched if end is None else end
+                    self._arrived.notify()
+                if end is not None:
+                    self._on_fetched(one.claim, end)
+        elif error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
+            if one is not None:
+                self._out_of_range(one)
+        elif error.retriable() or error.code() in _PASSING:
+            self._said(error)
+        else:
+            raise KafkaException(error)
+
+    def _out_of_range(self, one: _Open) -> None:
+        key = one.claim.key
+        place = (key.topic, key.topic_partition)
+        extent = self._cluster.extents([place]).get(place)
+        if extent is None:
+            one.retry_at = time.monotonic() + RETRY_S
+            return
+        low, high = extent.low, extent.high
+        position = one.fetched
+        if position < low:
+            self._on_gone(one.claim, low, high)
+        elif position <= high:
+            self._again(one, position)
+        else:
+            self._on_error(
+                f"{key.topic}/{key.topic_partition}: the position of group {key.group} is "
+                f"{position}, but the partition ends at {high}: it lost its end, or is another "
+                f"topic by the same name; set the position, or wait until it gets there"
+            )
+            one.retry_at = time.monotonic() + RETRY_S
+
+    def _again(self, one: _Open, position: int) -> None:
+        self._unassign(one)
+        self._assign(one, position)
+
+    def _retry(self) -> None:
+        now = time.monotonic()
+        for one in list(self._by_place.values()):
+            if one.retry_at is not None and now >= one.retry_at:
+                self._again(one, one.fetched)
+
+
+def _failed(settings: Settings, exception: KafkaException) -> BrokerFailed:
+    error = exception.args[0]
+    reason = error.str() if isinstance(error, KafkaError) else str(error)
+    where = settings.values.get("bootstrap.servers", "the cluster")
+    return BrokerFailed(settings.without_secrets(f"{where}: {reason}"))
+
+
+_PASSING: Final = frozenset(
+    {KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT, KafkaError._RESOLVE}
+)
+
+
+def _place(message: Fetched) -> tuple[str, int]:
+    return cast("tuple[str, int]", (message.topic(), message.partition()))
+
+
+def _runs(batch: list[Fetched]) -> Iterator[list[Fetched]]:
+    """The batch in pieces of one partition each, without looking at every message.
+
+    Within a partition offsets only rise. So where the last of a piece lies as far behind the first
+    as the piece is long, and in the same partition, all of it is of that partition. Where offsets
+    are missing the pieces are shorter than they might be.
+    """
+    begin, total = 0, len(batch)
+    while begin < total:
+        place, first = _place(batch[begin]), _offset(batch[begin])
+        good, bad = begin, total
+        # Nearly always what was fetched together is of one partition.
+        probe = total - 1
+        while good < probe:
+            message = batch[probe]
+            if _place(message) == place and _offset(message) - first == probe - begin:
+                good = probe
+            else:
+                bad = probe
+            probe = (good + bad) // 2
+        yield batch[begin : good + 1] if begin or good + 1 < total else batch
+        begin = good + 1

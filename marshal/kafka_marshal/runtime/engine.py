@@ -1,0 +1,695 @@
+"""The thread that feeds an instance's machine, and carries out what it asks for.
+
+Whatever happens (a record was read, an append has an outcome, messages were fetched, the
+application is done with some, time has passed) comes into one queue, and is told to the `Member`
+in that order by one thread. It decides nothing: what is sent, won, handed over or lost is the
+machine's word. When the log lost records it begins anew, as a new instance.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+import time
+import uuid
+from collections import deque
+from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import Future
+from contextlib import suppress
+from functools import partial
+from typing import Final, TypeVar
+
+import attrs
+from attrs import define, field, frozen
+
+from kafka_marshal.capture import RawRecord
+from kafka_marshal.client.claiming import Claiming
+from kafka_marshal.client.consumer import Me, Mode
+from kafka_marshal.client.driver import Timing
+from kafka_marshal.client.effects import Lost, Process, Send, Won
+from kafka_marshal.client.member import For, Member
+from kafka_marshal.codec import MalformedRecord, coordinating_partition
+from kafka_marshal.core.messages import Heartbeat, ReleasingPartition
+from kafka_marshal.core.state import ClaimKey
+from kafka_marshal.runtime.cluster import ClusterClient
+from kafka_marshal.runtime.data import Data
+from kafka_marshal.runtime.errors import BrokerFailed, InvalidOption, MarshalError
+from kafka_marshal.runtime.hand import Hand
+from kafka_marshal.runtime.log import Appended, Log, NotAppended
+from kafka_marshal.runtime.message import Claim, Message
+from kafka_marshal.runtime.reader import OffsetsGone, Tail, now_ms
+from kafka_marshal.runtime.settings import Settings
+
+T = TypeVar("T")
+logger: Final = logging.getLogger("kafka_marshal")
+
+COMMIT_EVERY_S: Final = 1.0
+"""So often Kafka's group offsets follow the positions in the log."""
+LOOK_EVERY_S: Final = 0.25
+"""So often it is looked how far the application got within what it has in hand."""
+READ_AHEAD: Final = 32
+"""So many batches of the coordination topic are read before they are folded."""
+ANEW_AFTER_S: Final = 1.0
+
+
+class IdUsedTwice(MarshalError):
+    """Two live processes use one client id in one group: they would take turns for ever."""
+
+
+class Fenced(MarshalError):
+    """The message's claim was lost in the meantime: somebody else goes on from the position."""
+
+
+@frozen
+class Watching:
+    """Who wants to hear of claims. Each is called in a thread of its own, one after the other."""
+
+    on_claimed: Callable[[Claim], None] | None = None
+    on_lost: Callable[[Claim, Lost], None] | None = None
+    on_drained: Callable[[Claim], None] | None = None
+
+
+@define(eq=False)
+class _Tenure:
+    """A claim of ours, and what the application has of it in hand."""
+
+    claim: Claim
+    hands: deque[Hand] = field(factory=deque)
+    next: int = 0
+    """Everything below is done."""
+    allowed_end: int = 0
+    withdrawn: bool = False
+    """What was fetched of it and not begun was given back."""
+
+
+@define
+class _Topic:
+    partitions: int
+    only: set[int] | None
+    starts: dict[int, int]
+
+
+@define(eq=False)
+class _Session:
+    """One instance id: its machine, and whoever reads for it."""
+
+    member: Member
+    tail: Tail
+    reading: threading.Thread | None = None
+    stopped: bool = False
+    wanted: dict[int, int] = field(factory=dict)
+    room: threading.Semaphore = field(factory=lambda: threading.Semaphore(READ_AHEAD))
+
+
+class Engine:
+    """One consumer's claims, kept by a thread. Its methods may be called by any other."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        topic: str,
+        me: Me,
+        group: str,
+        *,
+        data: Callable[[Engine], Data],
+        claiming: Claiming,
+        timing: Timing,
+        watching: Watching,
+        read_max: int,
+        look_for_partitions_every_s: float,
+        commit_to_kafka: bool,
+    ) -> None:
+        """Connect; `me` says who it is but for its instance id, which is made anew.
+
+        Raises:
+            BrokerFailed: the cluster cannot be reached, or has no such coordination topic.
+        """
+        self._settings, self._topic, self._group = settings, topic, group
+        self._me, self._claiming, self._timing = me, claiming, timing
+        self._watching, self._read_max = watching, read_max
+        self._look_every_s, self._to_kafka = look_for_partitions_every_s, commit_to_kafka
+        self._inbox: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._calls: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self.failure: BaseException | None = None
+        """Why it stopped by itself; None while all is well."""
+        self.ended = threading.Event()
+        self.stopping = False
+        self._tenures: dict[ClaimKey, _Tenure] = {}
+        self._topics: dict[str, _Topic] = {}
+        self._places: dict[str, int] = {}
+        self._to_commit: dict[ClaimKey, int] = {}
+        self._under_way = 0
+        self._look_at = self._commit_at = 0.0
+        self._anew_at: float | None = None
+        self._closed = threading.Event()
+        self._session = self._new_session()
+        self.cluster = ClusterClient(settings)
+        self.data = data(self)
+        self.log = Log(settings, topic, self.said)
+        self._threads = [
+            threading.Thread(target=run, name=f"marshal-{name}", daemon=True)
+            for name, run in (
+                ("engine", self._run),
+                ("callbacks", self._run_callbacks),
+                ("metadata", self._run_metadata),
+            )
+        ]
+
+    def start(self) -> None:
+        """Begin."""
+        self._begin_reading(self._session)
+        self.data.start()
+        for thread in self._threads:
+            thread.start()
+
+    # --- what the application's threads say -------------------------------------------------------
+
+    @property
+    def claims(self) -> list[Claim]:
+        """What is ours now, as far as was read."""
+        return [tenure.claim for tenure in list(self._tenures.values()) if tenure.claim.owned]
+
+    @property
+    def instance_id(self) -> str:
+        """Names this run; made anew when the log lost records."""
+        return self._session.member.me.instance_id
+
+    def call(self, what: Callable[[], T]) -> T:
+        """Do this in the engine's thread, and wait until it is done.
+
+        Raises:
+            BrokerFailed: the engine has ended.
+        """
+        future: Future[T] = Future()
+
+        def called() -> None:
+            try:
+                future.set_result(what())
+            except BaseException as error:
+                future.set_exception(error)
+
+        self.post(called)
+        while True:
+            try:
+                return future.result(0.2)
+            except TimeoutError:
+                if future.done():
+                    raise
+                if self.ended.is_set():
+                    raise self.failure or BrokerFailed("the consumer is closed") from None
+
+    def post(self, event: Callable[[], None]) -> None:
+        """Something has happened."""
+        self._inbox.put(event)
+
+    def said(self, sentence: str) -> None:
+        """Something about the cluster that passes, or that somebody else must mend."""
+        logger.warning("%s", sentence)
+
+    def add_topic(
+        self, topic: str, partitions: int, only: Collection[int] | None, starts: Mapping[int, int]
+    ) -> None:
+        """Take part in consuming a topic, or claim these partitions of it."""
+        known = self._topics.get(topic)
+        if known is None:
+            chosen = None if only is None else set(only)
+            known = self._topics[topic] = _Topic(partitions, chosen, dict(starts))
+        else:
+            known.partitions = max(known.partitions, partitions)
+            known.only = None if only is None or known.only is None else known.only | set(only)
+            known.starts.update(starts)
+        self._tell_topic(topic, known)
+
+    def partitions_of(self, topic: str) -> int:
+        """How many partitions a topic has.
+
+        Raises:
+            BrokerFailed: there is no such topic, or nobody answered.
+        """
+        seen = self.cluster.topic(topic)
+        if seen is None:
+            raise BrokerFailed(f"{self._settings.bootstrap}: there is no topic {topic}")
+        return len(seen.partitions)
+
+    def in_hand(self, hand: Hand) -> None:
+        """The application has taken a chunk; if its claim is lost already, nothing of it counts."""
+        tenure = self._tenures.get(hand.claim.key)
+        if tenure is not None and tenure.claim is hand.claim:
+            tenure.hands.append(hand)
+            if tenure.withdrawn:
+                hand.cut()
+                self.post(partial(self._progressed, tenure))
+        if hand.claim.lost is not None and self._me.mode is Mode.AT_LEAST_ONCE:
+            hand.cut()
+
+    def progressed(self, claim: Claim) -> None:
+        """The application got further with this claim."""
+        tenure = self._tenures.get(claim.key)
+        if tenure is not None and tenure.claim is claim:
+            self.post(partial(self._progressed, tenure))
+
+    def stop(self) -> None:
+        """Begin to give everything up; `ended` is set when that is done."""
+        self.post(self._stop)
+
+    def leave(self) -> None:
+        """End at once; what is owned becomes stale by itself."""
+        self.post(self.ended.set)
+
+    def close(self) -> None:
+        """Let go of the cluster. `stop` or `leave` comes before."""
+        self.ended.set()
+        self._closed.set()
+        self.post(lambda: None)
+        self._calls.put(None)
+        self.data.close()
+        for thread in self._threads:
+            if thread.is_alive() and thread is not threading.current_thread():
+                thread.join(10)
+        self._end_reading(self._session)
+        self.log.close()
+
+    # --- the thread -------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        try:
+            while not self.ended.is_set():
+                self._wait()
+                self._on_time()
+            self._commit_positions()
+        except BaseException as error:
+            self._fail(error)
+        self.data.wake()
+
+    def _wait(self) -> None:
+        """Let happen what has happened, or else wait for it."""
+        try:
+            self._inbox.get(timeout=self._timeout_s())()
+            # What has come together is told together, but time does not stand still meanwhile.
+            for _ in range(100):
+                self._inbox.get_nowait()()
+        except queue.Empty:
+            pass
+
+    def _timeout_s(self) -> float:
+        due_ms = self._session.member.next_timer_ms
+        look_s = max(0.0, min(self._look_at, self._commit_at) - time.monotonic())
+        if due_ms is None:
+            return min(look_s, LOOK_EVERY_S)
+        return max(0.0, min(look_s, LOOK_EVERY_S, (due_ms - now_ms()) / 1000))
+
+    def _on_time(self) -> None:
+        session, now = self._session, time.monotonic()
+        if now >= self._look_at:
+            self._look_at = now + LOOK_EVERY_S
+            for tenure in list(self._tenures.values()):
+                self._progressed(tenure)
+            self._withdraw_unwanted()
+            if self._claiming.release_when_behind:
+                self.data.ends(lambda ends: self.post(partial(self._ends, ends)))
+        due_ms = session.member.next_timer_ms
+        if due_ms is not None and now_ms() >= due_ms:
+            self._carry_out(session.member.timer(now_ms()))
+        if now >= self._commit_at:
+            self._commit_at = now + COMMIT_EVERY_S
+            self._commit_positions()
+        if self._anew_at is not None and now >= self._anew_at:
+            self._begin_anew()
+        if self.log.failed is not None and self._anew_at is None:
+            raise BrokerFailed(self.log.failed)
+        if self.stopping and session.member.drained and not self._under_way:
+            self.ended.set()
+
+    def _fail(self, error: BaseException) -> None:
+        if self.failure is None:
+            self.failure = error
+        logger.error("the consumer of group %s stops: %s", self._group, error)
+        self.ended.set()
+        for tenure in list(self._tenures.values()):
+            self.data.drop(tenure.claim)
+            for hand in list(tenure.hands):
+                hand.cut()
+        self.data.wake()
+
+    def failed(self, error: BaseException) -> None:
+        """Another of the consumer's threads ended by this."""
+        self.post(partial(self._fail, error))
+
+    # --- the coordination topic -------------------------------------------------------------------
+
+    def _new_session(self) -> _Session:
+        tail = Tail(self._settings, self._topic)
+        try:
+            firsts = {
+                number: max(extent.low, extent.high - self._read_max)
+                for number, extent in tail.extents().items()
+            }
+        except BaseException:
+            tail.close()
+            raise
+        me = attrs.evolve(self._me, instance_id=uuid.uuid4().hex)
+        member = Member(
+            me, self._group, len(tail.partitions), self._claiming, self._timing, firsts=firsts
+        )
+        self._firsts = firsts
+        return _Session(member, tail)
+
+    def _begin_reading(self, session: _Session) -> None:
+        session.reading = threading.Thread(
+            target=self._read, args=(session,), name="marshal-reader", daemon=True
+        )
+        session.reading.start()
+
+    def _end_reading(self, session: _Session) -> None:
+        session.stopped = True
+        session.room.release()
+        if session.reading is not None:
+            session.reading.join(10)
+        session.tail.close()
+
+    def _read(self, session: _Session) -> None:
+        group = self._group.encode("utf-8", "surrogateescape")
+        try:
+            for heard in session.tail.follow(lambda: dict(session.wanted), lambda: session.stopped):
+                ours = [raw for raw in heard.records if _is_of(raw, group)]
+                session.room.acquire()
+                self.post(partial(self._heard, session, ours, heard.ended))
+        except OffsetsGone as error:
+            self.post(partial(self._truncated, session, str(error)))
+        except BaseException as error:
+            if not session.stopped:
+                self.failed(error)
+
+    def _heard(self, session: _Session, records: list[RawRecord], ended: frozenset[int]) -> None:
+        session.room.release()
+        if session is not self._session:
+            return
+        member = session.member
+        for raw in records:
+            try:
+                record = raw.decoded()
+            except MalformedRecord:
+                continue
+            self._carry_out(member.record(record, now_ms()))
+        for place in ended:
+            self._carry_out(member.caught_up(place, now_ms()))
+
+    def _truncated(self, session: _Session, reason: str) -> None:
+        if session is not self._session:
+            return
+        self.said(f"{reason}; beginning anew as a new instance")
+        self._carry_out(session.member.truncated())
+        self._anew_at = time.monotonic() + ANEW_AFTER_S
+
+    def _begin_anew(self) -> None:
+        self._anew_at = None
+        self._end_reading(self._session)
+        for tenure in list(self._tenures.values()):
+            self._lost(tenure, Lost.LOG_LOST_RECORDS)
+        self._session = self._new_session()
+        for topic, known in self._topics.items():
+            self._tell_topic(topic, known)
+        self._begin_reading(self._session)
+
+    def _tell_topic(self, topic: str, known: _Topic) -> None:
+        session = self._session
+        self._carry_out(
+            session.member.add_topic(
+                topic,
+                known.partitions,
+                now_ms(),
+                only=None if known.only is None else sorted(known.only),
+                start=lambda partition: known.starts.get(partition, 0),
+            )
+        )
+        session.wanted = {place: self._firsts.get(place, 0) for place in session.member.places}
+
+    # --- carrying out -----------------------------------------------------------------------------
+
+    def _carry_out(self, effects: list[For]) -> None:
+        for each in effects:
+            match each.effect:
+                case Send() as send:
+                    self._send(each.key, send)
+                case Process(offsets=offsets):
+                    self._process(each.key, offsets)
+                case Won() as won:
+                    self._won(each.key, won)
+                case Lost() as reason:
+                    tenure = self._tenures.get(each.key)
+                    if tenure is not None:
+                        self._lost(tenure, reason)
+
+    def _send(self, key: ClaimKey, send: Send) -> None:
+        place = self._places.get(key.topic)
+        if place is None:
+            place = coordinating_partition(key.topic, self._session.member.partitions)
+            self._places[key.topic] = place
+        self._under_way += 1
+        future = self.log.append(place, send.message, send.headers)
+        session = self._session
+        future.add_done_callback(lambda done: self.post(partial(self._sent, session, send, done)))
+
+    def _sent(self, session: _Session, send: Send, done: Future[Appended]) -> None:
+        self._under_way -= 1
+        error = done.exception()
+        message = send.message
+        if error is None:
+            if isinstance(message, Heartbeat | ReleasingPartition):
+                key = ClaimKey(message.group_id, message.topic, message.partition)
+                self._to_commit[key] = message.offset
+            return
+        if isinstance(error, NotAppended):
+            raise error
+        self.said(f"{type(message).__name__}: nobody knows whether it was appended: {error}")
+        if session is self._session:
+            self._carry_out(session.member.unknown(send, now_ms()))
+
+    def _won(self, key: ClaimKey, won: Won) -> None:
+        old = self._tenures.get(key)
+        if old is not None:
+            self._lost(old, Lost.UNCERTAIN)
+        claim = Claim(key, key.topic, key.topic_partition, won.epoch, won.position)
+        self._tenures[key] = _Tenure(claim, next=won.position, allowed_end=won.position)
+        self.data.open(claim, won.position)
+        logger.info("claimed %s/%s, epoch %s", key.topic, key.topic_partition, won.epoch)
+        self._tell(self._watching.on_claimed, claim)
+
+    def _process(self, key: ClaimKey, offsets: range) -> None:
+        tenure = self._tenures.get(key)
+        if tenure is None:
+            self.said(
+                f"{key.topic}/{key.topic_partition}: {len(offsets)} messages were granted after "
+                f"the claim was lost, and are not processed"
+            )
+            return
+        tenure.allowed_end = offsets.stop
+        self.data.allow(tenure.claim, offsets)
+
+    def _lost(self, tenure: _Tenure, reason: Lost) -> None:
+        claim = tenure.claim
+        if claim.lost is None:
+            claim.lost = reason
+            logger.info("lost %s/%s: %s", claim.topic, claim.partition, reason.value)
+            self._tell(self._watching.on_lost, claim, reason)
+        granted = self._me.mode is Mode.AT_MOST_ONCE and tenure.next < tenure.allowed_end
+        if not granted or reason is Lost.LOG_LOST_RECORDS:
+            self.data.drop(claim)
+            for hand in list(tenure.hands):
+                hand.cut()
+        self._forget_if_drained(tenure)
+        if reason is Lost.ID_USED_TWICE:
+            raise IdUsedTwice(
+                f"client id {self._me.client_id} of group {self._group} is used by another "
+                f"process that lives: it took {claim.topic}/{claim.partition} from us; give every "
+                f"process an id of its own"
+            )
+
+    def _forget_if_drained(self, tenure: _Tenure) -> None:
+        claim = tenure.claim
+        if claim.lost is None or any(not hand.finished for hand in tenure.hands):
+            return
+        if self._me.mode is Mode.AT_MOST_ONCE and tenure.next < tenure.allowed_end:
+            return
+        self.data.drop(claim)
+        if self._tenures.get(claim.key) is tenure:
+            del self._tenures[claim.key]
+        self._tell(self._watching.on_drained, claim)
+
+    # --- what the application has done ------------------------------------------------------------
+
+    def fetched(self, claim: Claim, end: int) -> None:
+        """A claim's messages below this were fetched."""
+        self.post(partial(self._fetched, claim, end))
+
+    def _fetched(self, claim: Claim, end: int) -> None:
+        if claim.lost is None:
+            self._carry_out(self._session.member.available(claim.key, end, now_ms()))
+
+    def gone(self, claim: Claim, low: int, high: int) -> None:
+        """A claim's next messages are gone from the topic."""
+        self.post(partial(self._gone, claim, low, high))
+
+    def _gone(self, claim: Claim, low: int, high: int) -> None:
+        tenure = self._tenures.get(claim.key)
+        if claim.lost is not None or tenure is None or tenure.claim is not claim:
+            return
+        if tenure.next < low:
+            self.said(
+                f"{claim.topic}/{claim.partition}: messages {tenure.next} to {low - 1} are gone "
+                f"from the topic and cannot be consumed any more"
+            )
+        self._carry_out(self._session.member.extent(claim.key, low, high, now_ms()))
+        self.data.seek(claim, low)
+        self._done(tenure, low)
+
+    def _progressed(self, tenure: _Tenure) -> None:
+        hands = tenure.hands
+        offset = tenure.next
+        while hands and hands[0].finished:
+            offset = max(offset, hands.popleft().end)
+        if hands:
+            offset = max(offset, hands[0].next)
+        self._done(tenure, offset)
+        if tenure.claim.lost is not None:
+            self._forget_if_drained(tenure)
+
+    def _done(self, tenure: _Tenure, offset: int) -> None:
+        if offset <= tenure.next:
+            return
+        tenure.next = offset
+        key = tenure.claim.key
+        if tenure.claim.lost is not None or self._tenures.get(key) is not tenure:
+            return
+        if self._me.mode is Mode.AT_MOST_ONCE and offset < tenure.allowed_end:
+            return
+        self._carry_out(self._session.member.done(key, offset, now_ms()))
+
+    def _ends(self, ends: Mapping[ClaimKey, int]) -> None:
+        for key, high in ends.items():
+            self._carry_out(self._session.member.extent(key, 0, high, now_ms()))
+
+    # --- giving up --------------------------------------------------------------------------------
+
+    def _stop(self) -> None:
+        if not self.stopping:
+            self.stopping = True
+            self._carry_out(self._session.member.stop(now_ms()))
+            self._withdraw_unwanted()
+
+    def _withdraw_unwanted(self) -> None:
+        """At least once: what is given up and was not begun is not waited for."""
+        if self._me.mode is Mode.AT_MOST_ONCE:
+            return
+        member = self._session.member
+        for tenure in list(self._tenures.values()):
+            key = tenure.claim.key
+            if tenure.withdrawn or tenure.claim.lost is not None or member.driver(key).wants:
+                continue
+            tenure.withdrawn = True
+            self.data.drop(tenure.claim)
+            end = max([tenure.next, *(hand.cut() for hand in list(tenure.hands))])
+            self._progressed(tenure)
+            self._carry_out(member.hand_back(key, end, now_ms()))
+
+    def abandon(self, hand: Hand) -> None:
+        """The application will not finish what it has in hand."""
+        hand.abandon()
+        tenure = self._tenures.get(hand.claim.key)
+        if tenure is None or tenure.claim is not hand.claim:
+            return
+        self._progressed(tenure)
+        if hand.claim.lost is None and tenure.withdrawn:
+            member = self._session.member
+            self._carry_out(member.hand_back(hand.claim.key, tenure.next, now_ms()))
+
+    def abandon_rest(self) -> None:
+        """The application will finish nothing of what it has in hand."""
+        for tenure in list(self._tenures.values()):
+            for hand in list(tenure.hands):
+                if not hand.finished:
+                    self.abandon(hand)
+
+    def committed(self, upto: Message | None) -> None:
+        """What was given out one by one is done, up to this message."""
+        for tenure in list(self._tenures.values()):
+            if upto is None or tenure.claim is upto.claim:
+                for hand in tenure.hands:
+                    hand.commit(None if upto is None else upto.offset)
+                self._progressed(tenure)
+
+    def seek(self, topic: str, partition: int, offset: int) -> None:
+        """Pass over what lies before this offset."""
+        tenure = self._tenures.get(ClaimKey(self._group, topic, partition))
+        if tenure is None or tenure.claim.lost is not None:
+            raise InvalidOption(f"{topic}/{partition} is not claimed")
+        if self._me.mode is Mode.AT_MOST_ONCE:
+            raise InvalidOption("at most once a consumer takes what was granted to it")
+        for hand in list(tenure.hands):
+            self.abandon(hand)
+        if offset < tenure.next:
+            raise InvalidOption(
+                f"{topic}/{partition}: everything below {tenure.next} is done; marshal "
+                f"set-position goes back"
+            )
+        key = tenure.claim.key
+        self._carry_out(
+            self._session.member.extent(key, offset, max(offset, tenure.allowed_end), now_ms())
+        )
+        self.data.seek(tenure.claim, offset)
+        self._done(tenure, offset)
+
+    # --- beside the machine -----------------------------------------------------------------------
+
+    def _commit_positions(self) -> None:
+        if self._to_commit:
+            offsets, self._to_commit = self._to_commit, {}
+            if self._to_kafka:
+                self.data.commit(offsets)
+
+    def _tell(self, callback: Callable[..., None] | None, *what: object) -> None:
+        if callback is not None:
+            self._calls.put(partial(callback, *what))
+
+    def _run_callbacks(self) -> None:
+        while (call := self._calls.get()) is not None:
+            try:
+                call()
+            except Exception:
+                logger.exception("a callback of the consumer failed")
+
+    def _run_metadata(self) -> None:
+        while not self._closed.wait(self._look_every_s):
+            with suppress(BrokerFailed):  # it may be away for a while
+                self._look_for_partitions()
+
+    def _look_for_partitions(self) -> None:
+        session = self._session
+        count = self.partitions_of(self._topic)
+        if count != session.member.partitions:
+            self.failed(
+                BrokerFailed(
+                    f"{self._settings.bootstrap}: topic {self._topic} had "
+                    f"{session.member.partitions} partitions and has {count} now: claims lie "
+                    f"elsewhere from now on, so consumers would not see each other's; stop all of "
+                    f"them, and start them again"
+                )
+            )
+        for topic, known in list(self._topics.items()):
+            partitions = self.partitions_of(topic)
+            if partitions > known.partitions:
+                self.post(partial(self._grown, topic, partitions))
+
+    def _grown(self, topic: str, partitions: int) -> None:
+        known = self._topics[topic]
+        known.partitions = partitions
+        if known.only is None:
+            # What is in a new partition came after us, so it is consumed from its beginning.
+            self._tell_topic(topic, known)
+
+
+def _is_of(raw: RawRecord, group: bytes) -> bool:
+    """Whether it is of this group; most of a log is of others, and need not be decoded."""
+    fields = (raw.value or b"").split(b"/", 6)
+    return len(fields) > 5 and fields[5] == group

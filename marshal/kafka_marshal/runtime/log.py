@@ -1,0 +1,186 @@
+"""Appending to the coordination topic: in order, idempotently, and what became of each record.
+
+An append is a future of where the record lies. It fails in one of two ways, and the difference is
+what the protocol lives by: the broker refused the record, so it is nowhere (`NotAppended`); or
+nobody knows, and it may still land (`OutcomeUnknown`). This room does not know what a record does.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from functools import partial
+from types import TracebackType
+from typing import Final, Self
+
+from attrs import frozen
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from kafka_marshal.codec import UnsendableMessage, encode, encode_headers
+from kafka_marshal.core.messages import Headers
+from kafka_marshal.core.messages import Message as Said
+from kafka_marshal.runtime.errors import BrokerFailed
+from kafka_marshal.runtime.reader import Silent
+from kafka_marshal.runtime.settings import Settings
+
+CLOSE_S: Final = 10.0
+"""So long closing waits for what is under way."""
+_POLL_S: Final = 0.1
+_FULL_S: Final = 0.05
+
+REFUSED: Final = frozenset(
+    {
+        KafkaError.MSG_SIZE_TOO_LARGE,
+        KafkaError.RECORD_LIST_TOO_LARGE,
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+        KafkaError.INVALID_MSG,
+        KafkaError.INVALID_RECORD,
+        KafkaError.INVALID_TIMESTAMP,
+        KafkaError.POLICY_VIOLATION,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError.TOPIC_EXCEPTION,
+        KafkaError._UNKNOWN_TOPIC,
+        KafkaError._UNKNOWN_PARTITION,
+        KafkaError._AUTHENTICATION,
+    }
+)
+"""After these a record is nowhere. After any other error nobody knows, whatever it sounds like."""
+
+
+@frozen
+class Appended:
+    """Where a record lies."""
+
+    partition: int
+    offset: int
+
+
+class NotAppended(BrokerFailed):
+    """The record was refused for sure: it is nowhere, and will not be."""
+
+
+class OutcomeUnknown(BrokerFailed):
+    """Nobody knows whether the record was appended; it may still be."""
+
+
+class Log:
+    """A topic to append to; close it, or use it as a context manager. Any thread may append.
+
+    What one `Log` appended lies in the order of its calls. Futures are resolved in a thread of its
+    own, so a callback of one must be short and must not wait for another.
+    """
+
+    def __init__(
+        self, settings: Settings, topic: str, on_error: Callable[[str], None] = lambda _: None
+    ) -> None:
+        """Connect; `on_error` takes sentences about the cluster, never secrets.
+
+        Raises:
+            BrokerFailed: the settings are refused.
+        """
+        self.settings = settings
+        self.topic = topic
+        self._on_error = on_error
+        self.failed: str | None = None
+        """Why nothing can be appended any more; None while all is well."""
+        decided = {
+            "enable_idempotence": "true",
+            "acks": "all",
+            # A client of the protocol sends little; what is sent together shares a request anyway.
+            "linger_ms": settings.values.get("linger.ms", "1"),
+            # So long an outcome may be open; then it is unknown.
+            "message_timeout_ms": settings.values.get("message.timeout.ms", "30000"),
+        }
+        try:
+            self._producer = Producer(
+                {**settings.for_client(**decided), "error_cb": self._error}, logger=Silent()
+            )
+        except KafkaException as error:
+            reason = settings.without_secrets(str(error.args[0]))
+            raise BrokerFailed(f"{settings.values.get('bootstrap.servers')}: {reason}") from None
+        self._closing = threading.Event()
+        self._thread = threading.Thread(
+            target=self._serve, name=f"marshal-log-{topic}", daemon=True
+        )
+        self._thread.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def append(self, partition: int, message: Said, headers: Headers) -> Future[Appended]:
+        """Append a message to this partition.
+
+        The future fails with NotAppended or OutcomeUnknown. Its key is null: nobody reads it, and
+        the partition is the protocol's choice.
+        """
+        future: Future[Appended] = Future()
+        try:
+            value, pairs = encode(message), encode_headers(headers)
+        except UnsendableMessage as error:
+            future.set_exception(NotAppended(str(error)))
+            return future
+        while True:
+            try:
+                self._producer.produce(
+                    self.topic,
+                    value,
+                    partition=partition,
+                    headers=list(pairs),
+                    on_delivery=partial(self._delivered, future),
+                )
+            except BufferError:
+                if not self._closing.wait(_FULL_S):
+                    continue
+                future.set_exception(NotAppended(f"topic {self.topic}: it is closed"))
+            except KafkaException as error:
+                future.set_exception(self._outcome(error.args[0]))
+            return future
+
+    def flush(self, timeout_s: float) -> bool:
+        """Wait until everything is appended or failed; False if that takes longer."""
+        return int(self._producer.flush(timeout_s)) == 0
+
+    def close(self, timeout_s: float = CLOSE_S) -> None:
+        """Wait for what is under way, so long; the outcome of the rest is unknown."""
+        if self._closing.is_set():
+            return
+        if self._producer.flush(timeout_s):
+            self._producer.purge()
+            self._producer.flush(1)
+        self._closing.set()
+        self._thread.join()
+
+    def _serve(self) -> None:
+        while not self._closing.is_set():
+            self._producer.poll(_POLL_S)
+
+    def _delivered(self, future: Future[Appended], error: KafkaError | None, it: Message) -> None:
+        if error is not None:
+            future.set_exception(self._outcome(error))
+            return
+        partition, offset = it.partition(), it.offset()
+        assert partition is not None
+        assert offset is not None
+        future.set_result(Appended(partition, offset))
+
+    def _outcome(self, error: KafkaError) -> BrokerFailed:
+        reason = self.settings.without_secrets(
+            f"{self.settings.bootstrap}: topic {self.topic}: {error.str()}"
+        )
+        return NotAppended(reason) if error.code() in REFUSED else OutcomeUnknown(reason)
+
+    def _error(self, error: KafkaError) -> None:
+        sentence = self.settings.without_secrets(f"{self.settings.bootstrap}: {error.str()}")
+        if error.fatal():
+            self.failed = sentence
+        self._on_error(sentence)

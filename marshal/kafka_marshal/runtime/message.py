@@ -1,0 +1,104 @@
+"""What an application sees: a message, a batch of them, and the claim that they came under.
+
+A message is a thin cover over the one that Kafka's client fetched; nothing is copied until it is
+asked for.
+"""
+
+from __future__ import annotations
+
+from typing import Final, cast
+
+from attrs import define, field, frozen
+from confluent_kafka import Message as Fetched
+
+from kafka_marshal.client.effects import Lost
+from kafka_marshal.core.state import ClaimKey
+
+HeaderPairs = list[tuple[str, bytes | None]]
+
+
+@define(eq=False)
+class Claim:
+    """One partition of a topic that is ours, from the time it was won until it is lost."""
+
+    key: ClaimKey = field(repr=False)
+    topic: str
+    partition: int
+    epoch: int
+    """Grows with every new owner, so it works as a fencing token: whoever stores what it processed
+    can refuse a writer whose epoch is below one that was seen before."""
+    position: int
+    """Where this tenure began: the next message to consume, when the claim was won."""
+    lost: Lost | None = None
+    """Why it is no longer ours; None while it is, as far as was read."""
+
+    @property
+    def owned(self) -> bool:
+        """Whether it is still ours, as far as was read. The log may know better: see `epoch`."""
+        return self.lost is None
+
+
+class Message:
+    """One message of a topic, and the claim under which it was fetched."""
+
+    __slots__ = ("claim", "fetched")
+
+    def __init__(self, fetched: Fetched, claim: Claim) -> None:
+        self.fetched: Final = fetched
+        """As Kafka's client gave it."""
+        self.claim: Final = claim
+
+    @property
+    def topic(self) -> str:
+        """The topic's name."""
+        return self.claim.topic
+
+    @property
+    def partition(self) -> int:
+        """The topic's partition."""
+        return self.claim.partition
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of the claim: a fencing token."""
+        return self.claim.epoch
+
+    @property
+    def offset(self) -> int:
+        """Where it lies in its partition."""
+        return cast("int", self.fetched.offset())
+
+    @property
+    def key(self) -> bytes | None:
+        """The key; None where there is none."""
+        return self.fetched.key()
+
+    @property
+    def value(self) -> bytes | None:
+        """The value; None where there is none."""
+        return self.fetched.value()
+
+    @property
+    def headers(self) -> HeaderPairs:
+        """The headers, in their order; a name may come twice."""
+        return cast("HeaderPairs", self.fetched.headers() or [])
+
+    @property
+    def timestamp_ms(self) -> int:
+        """Unix milliseconds; -1 where there is none."""
+        return self.fetched.timestamp()[1]
+
+    def __repr__(self) -> str:
+        return f"Message({self.topic}/{self.partition} offset {self.offset}, epoch {self.epoch})"
+
+
+@frozen
+class Batch:
+    """Messages of one claim that are processed together."""
+
+    claim: Claim
+    messages: list[Message]
+    start: int
+    """The first offset that the batch covers; there may be no message at it."""
+    end: int
+    """The next offset after the batch."""
