@@ -50,6 +50,7 @@ class Memory:
     asked: frozenset[ClaimKey] = frozenset()
     """What it asked for and has not read back. Spec: AskedFor."""
     giving: frozenset[ClaimKey] = frozenset()
+    """What it has begun to give back, and has not read that it is free."""
     passed_over: frozenset[ClaimKey] = frozenset()
     """Claims that it named in vain."""
 
@@ -156,9 +157,12 @@ def offered_to_me(seen: Seen, overdue: Mapping[ClaimKey, int]) -> tuple[ClaimKey
 
 
 def room(seen: Seen, memory: Memory, offered: Iterable[ClaimKey]) -> int:
-    """How many more it may ask for. Spec: Room."""
+    """How many more it may ask for. Spec: Room.
+
+    What it asked for and did not expect to get, it may get.
+    """
     static = seen.me.static.intersection(seen.free)
-    asked = len(memory.asked.intersection(seen.free))
+    asked = sum(seen.owners.get(key) != seen.me.client_id for key in memory.asked)
     share = len({*offered, *static})
     limit = share if seen.me.limit is None else seen.me.limit - seen.mine
     more = min(share, limit) - asked
@@ -180,6 +184,9 @@ def claims_to_ask(seen: Seen, memory: Memory, offered: Iterable[ClaimKey]) -> tu
 
 # --- what it asks for although somebody owns it ---------------------------------------------------
 
+DIFFERENCE = 2
+"""So many more must an owner have. With one, a move would only change places. Spec: Difference."""
+
 
 def others_claims(seen: Seen) -> Iterable[ClaimKey]:
     """Spec: OthersClaims."""
@@ -189,7 +196,7 @@ def others_claims(seen: Seen) -> Iterable[ClaimKey]:
 def gettable(seen: Seen) -> frozenset[ClaimKey]:
     """Claims whose owner would give them. Spec: Gettable, IsRicher, IsForPoorer."""
     me, mine = seen.me.client_id, seen.mine
-    richer = {client for client, count in seen.counts.items() if count >= mine + 2}
+    richer = {client for client, count in seen.counts.items() if count >= mine + DIFFERENCE}
     if not richer:
         return frozenset()
     poorer = {
@@ -267,7 +274,7 @@ def is_worth_giving(seen: Seen, memory: Memory, asker: str) -> bool:
     """
     giving = sum(seen.owners.get(key) == seen.me.client_id for key in memory.giving)
     free = sum(asker in seen.able[key.topic] for key in seen.free)
-    return seen.mine - giving >= seen.counts[asker] + giving + free + 2
+    return seen.mine - giving >= seen.counts[asker] + giving + free + DIFFERENCE
 
 
 def claims_to_give(seen: Seen, memory: Memory) -> frozenset[ClaimKey]:

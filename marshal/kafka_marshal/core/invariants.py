@@ -94,6 +94,12 @@ class Property(enum.Enum):
     """An administrator that has read another's later pause has ended and told its operator."""
     NEXT_IS_WARNED = "NextIsWarned"
     """The administrator that pauses next tells what was left undone before it."""
+    FEW_MOVES = "FewMoves"
+    """Fair share: since the members last changed no more claims were given back than it takes."""
+    GIVES_TO_THE_POORER = "GivesToThePoorer"
+    """Fair share: what is given back makes the difference smaller, as its owner read it."""
+    NO_PING_PONG = "NoPingPong"
+    """Fair share: while the members stay the same, nobody gives the same claim back twice."""
     ORIGINAL_KEPT = "OriginalKept"
     """In measured time: while an original heartbeats, no other client displaces it (R9)."""
     DEAD_OWNER_REPLACED = "DeadOwnerReplaced"
@@ -104,6 +110,12 @@ class Property(enum.Enum):
     """In the end: a claim whose owner's release was lost is not left to it (R1a)."""
     EVERYTHING_PROCESSED = "EverythingProcessed"
     """In the end: every message is processed, if one consumer stays up and does its work."""
+    BALANCED = "Balanced"
+    """In the end: nobody would have a claim of another to the good of both, and none is left."""
+    EVEN = "Even"
+    """In the end: of members that may own every claim, nobody owns two more than another."""
+    NOBODY_STARVES = "NobodyStarves"
+    """In the end: every member owns something, if there are as many claims as members."""
 
 
 WINS: Final = frozenset(
