@@ -25,7 +25,7 @@ from kafka_marshal.client.administrator import (
 )
 from kafka_marshal.client.consumer import release_group_sent
 from kafka_marshal.client.effects import Send
-from kafka_marshal.client.operation import AllSet, NoneSet, PartlySet, Result
+from kafka_marshal.client.operation import AllSet, NoneSet, PartlySet, Reason, Result
 from kafka_marshal.core.messages import Record, ReleaseGroup
 from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.core.verdicts import Accepted
@@ -240,6 +240,11 @@ def set_positions(
 
     for batch in view.changes(view.ends, called_off):
         read(batch)
+    if called_off():  # nothing was sent yet
+        called = Reason.CALLED_OFF.value
+        return [
+            Ended(place, (), tuple(sorted(keys)), (), called) for place, keys in targets.items()
+        ]
     for operator in operators.values():
         operator.begin()
 

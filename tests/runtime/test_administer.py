@@ -1,0 +1,379 @@
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+
+import attrs
+import pytest
+from confluent_kafka import ConsumerGroupTopicPartitions
+from confluent_kafka.admin import AdminClient
+
+from kafka_marshal import FENCED
+from kafka_marshal.codec import coordinating_partition
+from kafka_marshal.core.knowledge import Reader
+from kafka_marshal.core.messages import (
+    ClaimingPartition,
+    Headers,
+    Message,
+    ReleaseGroup,
+    ReleasingPartition,
+)
+from kafka_marshal.core.state import ClaimKey
+from kafka_marshal.runtime import administer, pausing
+from kafka_marshal.runtime.administer import Ended
+from kafka_marshal.runtime.errors import InvalidOption
+from kafka_marshal.runtime.log import Appended, Log, NotAppended, OutcomeUnknown
+from kafka_marshal.runtime.view import View
+from kafka_marshal.runtime.wishes import Planned, plan, wish
+from kafka_marshal.testing import Broker
+from tests.cli.run import marshal
+from tests.runtime.hands import Hands
+
+RULES = attrs.evolve(FENCED, heartbeat_interval_ms=1_000)
+
+
+@pytest.fixture
+def hands(kafka_broker: Broker) -> Iterator[Hands]:
+    with Hands(kafka_broker) as hands:
+        yield hands
+
+
+def look(hands: Hands) -> View:
+    with View(hands.settings, hands.topic, RULES) as view:
+        return view.read()
+
+
+def claim(hands: Hands, key: ClaimKey) -> Reader:
+    return look(hands).folds[coordinating_partition(key.topic, hands.partitions)].claim(key)
+
+
+def planned(hands: Hands, group: str, *wishes: str) -> list[Planned]:
+    return plan([wish(text) for text in wishes], group, hands.cluster, look(hands))
+
+
+class Interfering(Log):
+    """A log in which some records come to grief."""
+
+    def __init__(self, hands: Hands, outcome: Callable[[Message], Exception | None]) -> None:
+        super().__init__(hands.settings, hands.topic)
+        self._spoilt = outcome
+
+    def append(self, partition: int, message: Message, headers: Headers) -> Future[Appended]:
+        error = self._spoilt(message)
+        if error is None:
+            return super().append(partition, message, headers)
+        future: Future[Appended] = Future()
+        future.set_exception(error)
+        return future
+
+
+def set_them(
+    hands: Hands,
+    group: str,
+    wanted: list[Planned],
+    *,
+    log: Log | None = None,
+    called_off: Callable[[], bool] = lambda: False,
+    notes: list[str] | None = None,
+) -> list[Ended]:
+    places = {one.place for one in wanted}
+    told = [] if notes is None else notes
+    with (
+        log or Log(hands.settings, hands.topic) as appending,
+        View(hands.settings, hands.topic, RULES, only=places) as view,
+    ):
+        return administer.set_positions(view, appending, wanted, 60_000, called_off, told.append)
+
+
+def after(hands: Hands, group: str, topic: str) -> str | None:
+    """Who paused the group, if it is paused."""
+    fold = look(hands).folds[coordinating_partition(topic, hands.partitions)]
+    paused = pausing.paused_until_ms(fold, group) is not None
+    return fold.newborn(group).claim.pauser if paused else None
+
+
+# --- setting positions ----------------------------------------------------------------------------
+
+
+def test_positions_are_set_and_committed_and_consumers_go_on_from_there(hands: Hands) -> None:
+    topic = hands.data(partitions=3, messages=100)
+    epoch = hands.wins("g", topic, 1)
+    hands.beats("g", topic, 1, epoch, 80)
+    wanted = planned(hands, "g", f"{topic}:1=20", f"{topic}:2=latest")
+    assert [(one.position, one.target) for one in wanted] == [(80, 20), (0, 100)]
+    [ended] = set_them(hands, "g", wanted)
+    assert (ended.reason, len(ended.set), ended.still_paused) == (None, 2, False)
+    assert administer.commit(hands.cluster, "g", [ended], wanted) is None
+    # What the old owner still sends does nothing; whoever claims now wins, and begins there.
+    hands.beats("g", topic, 1, epoch, 90)
+    won = hands.wins("g", topic, 1, "c2")
+    known = claim(hands, ClaimKey("g", topic, 1)).claim
+    assert (known.owner_client, known.epoch, known.position) == ("c2", won, 20)
+    assert claim(hands, ClaimKey("g", topic, 2)).claim.position == 100
+    admin = AdminClient({"bootstrap.servers": hands.bootstrap})
+    asked = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions("g")])["g"]
+    found = {(one.topic, one.partition): one.offset for one in asked.result(30).topic_partitions}
+    assert found[topic, 1] == 20
+    assert found[topic, 2] == 100
+
+
+def test_a_claim_that_was_not_named_is_not_paused_any_longer_than_it_takes(hands: Hands) -> None:
+    topic = hands.data(partitions=2, messages=10)
+    hands.wins("g", topic, 0)
+    set_them(hands, "g", planned(hands, "g", f"{topic}:1=5"))
+    assert after(hands, "g", topic) is None
+    hands.wins("g", topic, 0, "c2")
+    assert claim(hands, ClaimKey("g", topic, 0)).claim.owner_client == "c2"
+
+
+def test_a_pause_that_was_in_force_is_in_force_afterwards_for_as_long(hands: Hands) -> None:
+    topic = hands.data(partitions=2, messages=10)
+    hands.wins("g", topic, 0)
+    hands.pauses("g", topic, 600)
+    before = claim(hands, ClaimKey("g", topic, 0)).claim.paused_until_ms
+    [ended] = set_them(hands, "g", planned(hands, "g", f"{topic}:0=5"))
+    assert ended.reason is None
+    known = claim(hands, ClaimKey("g", topic, 0)).claim
+    assert (known.paused_until_ms, known.position, known.owned) == (before, 5, False)
+
+
+def test_many_positions_are_set_at_once(hands: Hands) -> None:
+    topic = hands.data(partitions=100, messages=1)
+    begun = time.monotonic()
+    [ended] = set_them(hands, "g", planned(hands, "g", f"{topic}=latest"))
+    assert len(ended.set) == 100
+    assert time.monotonic() - begun < 20
+
+
+def test_topics_on_different_coordinating_partitions_are_told_apart(hands: Hands) -> None:
+    first = hands.data(messages=10)
+    other = first
+    while coordinating_partition(other, 4) == coordinating_partition(first, 4):
+        other = hands.data(messages=10)
+    wanted = planned(hands, "g", f"{first}=3", f"{other}=4")
+
+    def refused(message: Message) -> Exception | None:
+        spoilt = isinstance(message, ClaimingPartition) and message.topic == other
+        return NotAppended("it may not be written") if spoilt else None
+
+    ended = set_them(hands, "g", wanted, log=Interfering(hands, refused))
+    by_place = {one.place: one for one in ended}
+    done = by_place[coordinating_partition(first, 4)]
+    failed = by_place[coordinating_partition(other, 4)]
+    assert (done.reason, done.set) == (None, (ClaimKey("g", first, 0),))
+    assert (failed.set, failed.not_set) == ((), (ClaimKey("g", other, 0),))
+    assert failed.reason == "it may not be written"
+    assert claim(hands, ClaimKey("g", other, 0)).claim.position == 0
+    assert after(hands, "g", other) is None, "the pause was ended all the same"
+
+
+def test_an_operation_that_is_called_off_sets_nothing_and_ends_its_pause(hands: Hands) -> None:
+    topic = hands.data(partitions=2, messages=10)
+    hands.wins("g", topic, 0)
+    wanted = planned(hands, "g", f"{topic}=5")
+
+    def called_off() -> bool:
+        return after(hands, "g", topic) is not None  # as soon as it has paused the group
+
+    [ended] = set_them(hands, "g", wanted, called_off=called_off)
+    assert (ended.set, len(ended.not_set), ended.in_doubt) == ((), 2, ())
+    assert ended.reason == "called_off"
+    assert after(hands, "g", topic) is None
+    assert claim(hands, ClaimKey("g", topic, 0)).claim.position == 0
+    records = look(hands).records
+    [at_once] = set_them(hands, "g", wanted, called_off=lambda: True)
+    assert (at_once.set, at_once.reason) == ((), "called_off")
+    assert look(hands).records == records, "nothing was sent"
+
+
+def test_whoever_pauses_later_has_the_group_and_keeps_its_pause(hands: Hands) -> None:
+    topic = hands.data(messages=10)
+    wanted = planned(hands, "g", f"{topic}=5")
+    interfered: list[int] = []
+
+    def called_off() -> bool:
+        if not interfered and after(hands, "g", topic) is not None:
+            interfered.append(hands.pauses("g", topic, 600, "other"))
+        return False
+
+    [ended] = set_them(hands, "g", wanted, called_off=called_off)
+    assert interfered
+    assert (ended.set, ended.reason) == ((), "paused_by_another")
+    assert after(hands, "g", topic) == "otheri"
+
+
+def test_a_write_of_which_nobody_knows_is_settled_by_the_end_of_the_pause(hands: Hands) -> None:
+    topic = hands.data(partitions=2, messages=10)
+    wanted = planned(hands, "g", f"{topic}=5")
+    lost: list[Message] = []
+
+    def unknown(message: Message) -> Exception | None:
+        if isinstance(message, ReleasingPartition) and message.partition == 1:
+            lost.append(message)
+            return OutcomeUnknown("nobody answers")
+        return None
+
+    [ended] = set_them(
+        hands, "g", wanted, log=Interfering(hands, unknown), called_off=lambda: len(lost) > 2
+    )
+    assert (ended.set, ended.not_set) == ((ClaimKey("g", topic, 0),), (ClaimKey("g", topic, 1),))
+    assert (ended.in_doubt, ended.reason, ended.still_paused) == ((), "called_off", False)
+
+
+def test_a_write_that_got_lost_is_written_anew(hands: Hands) -> None:
+    topic = hands.data(partitions=2, messages=10)
+    lost: list[Message] = []
+
+    def unknown(message: Message) -> Exception | None:
+        if isinstance(message, ReleasingPartition) and not lost:
+            lost.append(message)
+            return OutcomeUnknown("nobody answers")
+        return None
+
+    wanted = planned(hands, "g", f"{topic}=5")
+    [ended] = set_them(hands, "g", wanted, log=Interfering(hands, unknown))
+    assert (ended.reason, len(ended.set)) == (None, 2)
+
+
+def test_a_pause_that_may_not_be_written_changes_nothing(hands: Hands) -> None:
+    topic = hands.data(messages=10)
+
+    def refused(message: Message) -> Exception | None:
+        return NotAppended("no permission") if isinstance(message, ReleaseGroup) else None
+
+    wanted = planned(hands, "g", f"{topic}=5")
+    [ended] = set_them(hands, "g", wanted, log=Interfering(hands, refused))
+    assert (ended.reason, ended.set, ended.still_paused) == ("no permission", (), False)
+
+
+def test_what_an_earlier_administrator_has_left_is_told_before_anything_is_done(
+    hands: Hands,
+) -> None:
+    topic = hands.data(partitions=2, messages=10)
+    hands.pauses("g", topic, 600, "x")
+    hands.wins("g", topic, 0, "x")
+    [work] = administer.left_by_others(look(hands), "g")
+    sentence = f"xi has paused the group and not set {topic}:0"
+    assert sentence in administer.work_left(work)
+    at = ("set-position", "g", f"{topic}:1=5", *hands.options)
+    stopped = marshal(*at)
+    assert stopped.returncode == 1
+    assert sentence in stopped.stderr
+    assert "--anyway" in stopped.stderr
+    assert marshal(*at, "--anyway").returncode == 0
+
+
+# --- what may be wished ---------------------------------------------------------------------------
+
+
+def test_places_are_offsets_ends_and_times(hands: Hands) -> None:
+    before = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(time.time() - 3600))
+    topic = hands.data(partitions=2, messages=10)
+    hands.wins("g", topic, 0)
+    assert [one.target for one in planned(hands, "g", f"{topic}={before}")] == [0, 0]
+    assert [one.target for one in planned(hands, "g", f"{topic}=2100-01-01T00:00")] == [10, 10]
+    mixed = planned(hands, "g", f"{topic}:0=latest", f"{topic}:1=earliest")
+    assert [one.target for one in mixed] == [10, 0]
+
+
+def test_what_cannot_be_is_said_in_one_sentence(hands: Hands) -> None:
+    topic = hands.data(partitions=2, messages=10)
+    for written, said in {
+        f"{topic}:0=11": "holds offsets 0 to 9, so 11 is no place",
+        f"{topic}:2=5": "has partitions 0 to 1, not 2",
+        f"{topic}=soon": "'soon' is no offset",
+        f"{topic}:0": "must be written TOPIC=WHERE",
+        f"{topic}:x=5": "must be written TOPIC or TOPIC:PARTITION",
+        "nowhere=5": "there is no topic nowhere",
+    }.items():
+        with pytest.raises(InvalidOption, match=said):
+            planned(hands, "g", written)
+    with pytest.raises(InvalidOption, match="is named twice"):
+        planned(hands, "g", f"{topic}=5", f"{topic}:1=6")
+
+
+# --- pause, resume, release -----------------------------------------------------------------------
+
+
+def test_a_pause_reaches_every_partition_and_a_resume_ends_it_everywhere(hands: Hands) -> None:
+    topic, later = hands.data(), hands.data()
+    hands.wins("g", topic, 0)
+    with Log(hands.settings, hands.topic) as log:
+        with View(hands.settings, hands.topic, RULES) as view:
+            done = pausing.pause(view.read(), log, "g", 600_000)
+        assert len(done) == hands.partitions
+        assert [one.key for each in done for one in each.freed] == [ClaimKey("g", topic, 0)]
+        for each in (topic, later):
+            hands.wins("g", each, 0, "c2")
+            assert not claim(hands, ClaimKey("g", each, 0)).claim.owned
+        with View(hands.settings, hands.topic, RULES) as view:
+            assert len(pausing.resume(view.read(), log, "g")) == hands.partitions
+        with View(hands.settings, hands.topic, RULES) as view:
+            assert pausing.resume(view.read(), log, "g") == [], "there is nothing to end"
+    hands.wins("g", topic, 0, "c2")
+    assert claim(hands, ClaimKey("g", topic, 0)).claim.owner_client == "c2"
+
+
+def test_a_release_frees_what_was_named_and_says_what_lies_beside_it(hands: Hands) -> None:
+    topic = hands.data(partitions=2)
+    for partition in range(2):
+        epoch = hands.wins("g", topic, partition)
+        hands.beats("g", topic, partition, epoch, 40)
+    dry = marshal("release", "g", f"{topic}:0", *hands.options, "--dry-run")
+    assert f"{topic}:1 is owned by c1 (c1i); it lies beside what was named" in dry.stdout
+    assert claim(hands, ClaimKey("g", topic, 0)).claim.owned
+    done = marshal("release", "g", f"{topic}:0", *hands.options)
+    assert done.returncode == 0
+    assert f"{topic}:1 was owned by c1 (c1i); it lies beside what was named" in done.stdout
+    known = claim(hands, ClaimKey("g", topic, 0)).claim
+    assert (known.owned, known.position, known.paused_until_ms) == (False, 40, None)
+    again = marshal("release", "g", f"{topic}:0", *hands.options)
+    assert again.returncode == 1
+    assert "nobody owns any of them" in again.stderr
+    unknown = marshal("release", "g", "nothing", *hands.options)
+    assert unknown.returncode == 2
+    assert unknown.stderr.endswith(f"has no claim of nothing; it has claims of: {topic}\n")
+
+
+def test_a_release_can_hold_claims_and_leaves_a_pause_as_it_is(hands: Hands) -> None:
+    topic = hands.data()
+    hands.wins("g", topic, 0)
+    assert marshal("release", "g", topic, *hands.options, "--hold", "10m").returncode == 0
+    hands.wins("g", topic, 0, "c2")
+    assert not claim(hands, ClaimKey("g", topic, 0)).claim.owned
+
+
+# --- commands -------------------------------------------------------------------------------------
+
+
+def test_the_command_sets_positions_and_a_dry_run_does_not(hands: Hands) -> None:
+    topic = hands.data(messages=10)
+    hands.wins("g", topic, 0)
+    at = ("set-position", "g", f"{topic}=5", *hands.options)
+    records = look(hands).records
+    dry = marshal(*at, "--dry-run")
+    assert dry.returncode == 0
+    assert f"{topic}:0" in dry.stdout
+    assert look(hands).records == records
+    done = marshal(*at, "--json")
+    assert done.returncode == 0
+    line = json.loads(done.stdout)
+    assert (line["state"], line["target"], line["committed"]) == ("set", 5, True)
+    wrong = marshal("set-position", "nobody", f"{topic}=5", *hands.options)
+    assert (wrong.returncode, wrong.stdout) == (2, "")
+
+
+def test_the_commands_pause_and_resume(hands: Hands) -> None:
+    topic = hands.data()
+    hands.wins("g", topic, 0, "east")
+    paused = marshal("pause", "g", "--for", "10m", *hands.options)
+    assert paused.returncode == 0
+    assert "g is paused until" in paused.stdout
+    assert f"{topic}:0 was owned by east (easti)" in paused.stdout
+    assert marshal("resume", "g", *hands.options).stdout == "g is not paused any more\n"
+    assert marshal("resume", "g", *hands.options).stdout == "g is not paused\n"
+    long = marshal("pause", "g", "--for", "30h", *hands.options)
+    assert long.returncode == 2
+    assert "the longest pause is 86400 s" in long.stderr
