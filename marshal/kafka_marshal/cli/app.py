@@ -9,6 +9,7 @@ from kafka_marshal.cli.init import init
 from kafka_marshal.cli.ls import groups, ls
 from kafka_marshal.cli.pausing import pause, release, resume
 from kafka_marshal.cli.positions import set_position
+from kafka_marshal.cli.receipts import receipts
 from kafka_marshal.cli.replay import replay
 from kafka_marshal.cli.shrink import shrink
 from kafka_marshal.cli.trace import trace
@@ -37,6 +38,7 @@ app.command()(set_position)
 app.command()(pause)
 app.command()(resume)
 app.command()(release)
+app.command()(receipts)
 
 
 @app.callback()

@@ -222,6 +222,19 @@ class View:
                 f"no record of {self.topic} is of group {group!r}; groups that there are: {there}"
             )
 
+    def check_topic(self, group: str, topic: str) -> None:
+        """Stop unless the group has a claim of this data topic.
+
+        Raises:
+            NoSuchGroup: it has none.
+        """
+        there = sorted({key.topic for _, key in self.claims(group)})
+        if topic not in there:
+            raise NoSuchGroup(
+                f"group {group} has no claim of {topic}; it has claims of: "
+                f"{', '.join(there[:20]) or 'none'}"
+            )
+
     def claims(self, group: str | None = None) -> dict[tuple[int, ClaimKey], Reader]:
         """The claims of a group, or all, by coordinating partition and key, in order."""
         found = {

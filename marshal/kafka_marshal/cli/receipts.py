@@ -1,0 +1,120 @@
+"""`marshal receipts`: what may have been lost at most once."""
+
+from __future__ import annotations
+
+import json as json_text
+import sys
+import time
+from typing import TYPE_CHECKING, Annotated
+
+import attrs
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from kafka_marshal.cli import FINE, FOUND_SOMETHING
+from kafka_marshal.cli.common import (
+    Bootstrap,
+    Options,
+    Properties,
+    Topic,
+    check_interval,
+    console,
+    errors,
+    needs,
+    one_sentence,
+)
+from kafka_marshal.cli.ls import Interval, at, reading, rules_at
+from kafka_marshal.runtime.errors import MarshalError
+
+if TYPE_CHECKING:
+    from kafka_marshal.runtime.receipts import Receipt
+
+_ENDED = {
+    "took_over": "another client took over",
+    "restarted": "its client restarted",
+    "fast_reclaimed": "its client restarted",
+    "reclaimed": "it claimed anew",
+    "group_released": "an administrator released the group",
+    "silent": "still its own, but silent",
+}
+
+
+def receipts(
+    group: Annotated[str, typer.Argument(help="The consumer group.")],
+    data_topic: Annotated[str, typer.Argument(metavar="TOPIC", help="The data topic.")],
+    *,
+    bootstrap: Bootstrap = None,
+    topic: Topic = "__marshal",
+    heartbeat_interval: Interval = 60.0,
+    json: Annotated[bool, typer.Option("--json", help="JSON lines, one a receipt.")] = False,
+    properties: Properties = None,
+    options: Options = None,
+) -> None:
+    """List messages that may have been lost, consumed at most once.
+
+    A range is granted before it is processed. The last range of each tenure is listed that did not
+    end by a release of its owner: whoever was granted it may have died before it was done. The log
+    knows no more. An instance that was heard of later lives, and has probably processed it.
+
+    Exits 1 if there are any, 0 if not, 2 if it could not run.
+    """
+    check_interval(heartbeat_interval)
+    with needs("kafka"):
+        from kafka_marshal.codec import coordinating_partition
+        from kafka_marshal.runtime.receipts import Receipts
+        from kafka_marshal.runtime.settings import settings_of
+        from kafka_marshal.runtime.view import View
+    rules = rules_at(heartbeat_interval)
+    watched = Receipts(group, data_topic)
+    with one_sentence(MarshalError):
+        settings = settings_of(bootstrap, properties, options or ())
+        with View(settings, topic, rules) as view, reading(view) as on_batch:
+            for batch in view.changes(view.ends):
+                for record, changes in batch:
+                    watched.read(record, changes)
+                on_batch()
+        view.check_group(group)
+        view.check_topic(group, data_topic)
+    first = view.folds[coordinating_partition(data_topic, view.partitions)].first
+    if first:
+        errors.print(f"Note: the log begins at offset {first:,}; what was granted before is gone")
+    found = watched.receipts(time.time_ns() // 1_000_000, rules.stale_after_ms)
+    if json:
+        for one in found:
+            sys.stdout.write(json_text.dumps(attrs.asdict(one)) + "\n")
+    else:
+        _print(found, watched.grants)
+    raise typer.Exit(FOUND_SOMETHING if found else FINE)
+
+
+def _print(found: list[Receipt], grants: int) -> None:
+    shown = console if console.is_terminal else Console(width=1000, highlight=False)
+    messages = sum(one.end - one.start for one in found if one.start is not None)
+    shown.print(
+        f"{len(found)} of {grants:,} grants may have been lost, {messages:,} messages"
+        if found
+        else f"nothing may have been lost: {grants:,} grants, all followed by more or a release"
+    )
+    if not found:
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold", show_edge=False)
+    table.add_column("PARTITION", justify="right", no_wrap=True)
+    for name in ("FROM", "TO", "EPOCH"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("GRANTED TO", overflow="fold")
+    table.add_column("GRANTED AT (UTC)", overflow="fold")
+    table.add_column("HOW IT ENDED", overflow="fold")
+    for one in found:
+        how = _ENDED.get(one.ended_by, one.ended_by)
+        table.add_row(
+            str(one.topic_partition),
+            "?" if one.start is None else f"{one.start:,}",
+            f"{one.end - 1:,}",
+            f"{one.epoch:,}",
+            Text.assemble(one.client, (f" {one.instance}", "dim")),
+            at(one.granted_ms),
+            Text(how + (", and it was heard of later" if one.heard_later else "")),
+        )
+    shown.print(table)
