@@ -83,7 +83,7 @@ AskForFree(m, overdue) ==
        \E offered \in {OfferedToMe(me, seen, overdue)} :
        \E asks \in {ClaimsToAsk(me, seen, memories[m], offered)} :
            /\ asks # <<>>
-           /\ IsTime(m, overdue)
+           /\ IsTime(m, overdue) = TRUE
            /\ Becomes(m, [memories[m] EXCEPT !.asked = WithAll(@, asks)])
     /\ UNCHANGED <<owners, requests, up, moved, moves, mishaps>>
 
@@ -97,7 +97,7 @@ AskForShare(m) ==
     /\ memories[m].asked = <<>>
     /\ \E me \in {Me(m)}, seen \in {Seen} :
        \E offered \in {OfferedToMe(me, seen, 0)} :
-           WantsToName(me, seen, memories[m], offered)
+           WantsToName(me, seen, memories[m], offered) = TRUE
     /\ Name(m, memories[m].passed_over)
     /\ UNCHANGED <<owners, requests, up, moved, moves, mishaps>>
 
@@ -112,10 +112,9 @@ AskAgain(m) ==
     /\ m \in up
     /\ memories[m].asked = <<>>
     /\ \E me \in {Me(m)}, seen \in {Seen} :
-           /\ IsHungry(me, seen)
-           /\ IsWaiting(me, seen)
+           /\ IsHungry(me, seen) /\ IsWaiting(me, seen)
            /\ ClaimsToAsk(me, seen, memories[m], OfferedToMe(me, seen, 0)) = <<>>
-    /\ Patient => NobodyWillGive(requests[m])
+    /\ (Patient => NobodyWillGive(requests[m])) = TRUE
     /\ Name(m, PassedOver(m))
     /\ UNCHANGED <<owners, requests, up, moved, moves, mishaps>>
 
@@ -179,7 +178,7 @@ Crash(m) ==
 
 Expire(m) ==
     /\ m \notin up
-    /\ Known(m)
+    /\ Known(m) = TRUE
     /\ owners' = [key \in Keys |-> IF owners[key] = m THEN NOBODY ELSE owners[key]]
     /\ requests' = [requests EXCEPT ![m] = NOBODY]
     /\ Forgotten

@@ -121,7 +121,7 @@ GivesAnything(me, seen, memory) ==
             seen.requests[asker] # NOBODY /\ IsWorthGiving(me, seen, memory, asker)}
 
 \* What is under way is not counted.
-Nothing(me, seen, memory, asker) == 0
+NothingUnderWay(me, seen, memory, asker) == 0
 
 GivesNothing(me, seen, memory) == {}
 

@@ -11,6 +11,7 @@ from attrs import frozen
 
 from kafka_marshal.modelcheck.models import Kind, Model
 from model_tests.explorer import alone, configuration, explore, records, substitutions
+from model_tests.explorer.environment_of_shares import JUDGED as JUDGED_OF_SHARES
 from model_tests.explorer.explore import Graph
 from model_tests.explorer.properties import JUDGED
 from model_tests.explorer.properties_of_admins import JUDGED as JUDGED_OF_ADMINS
@@ -82,7 +83,8 @@ def is_compared(model: Model) -> bool:
 
 def judged(model: Model) -> Set[str]:
     """The names of the properties that Python judges in a model."""
-    return JUDGED_OF_ADMINS if model.module.stem == "MCSetPosition" else JUDGED
+    of_module = {"MCSetPosition": JUDGED_OF_ADMINS, "MCFairShare": JUDGED_OF_SHARES}
+    return of_module.get(model.module.stem, JUDGED)
 
 
 def _is_known(model: Model) -> bool:
@@ -98,6 +100,7 @@ EXPLORERS: Mapping[str, Callable[[Model], Graph]] = {
     "MCRecords": records.explore,
     "MCMachine": alone.explore,
     "MCSetPosition": explore.explore_admins,
+    "MCFairShare": explore.explore_shares,
 }
 """By module; every other one is a world of `Marshal.tla`."""
 

@@ -9,14 +9,25 @@ from __future__ import annotations
 import gc
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from attrs import field, frozen
 
 from kafka_marshal.modelcheck.models import Model
-from model_tests.explorer import configuration, environment_of_admins, substitutions, world
+from model_tests.explorer import (
+    configuration,
+    environment_of_admins,
+    environment_of_shares,
+    substitutions,
+    world,
+)
 from model_tests.explorer.environment import Environment
 from model_tests.explorer.environment_of_admins import BoundsOfAdmins, EnvironmentOfAdmins
+from model_tests.explorer.environment_of_shares import (
+    EnvironmentOfShares,
+    JudgesOfShares,
+    WorldOfShares,
+)
 from model_tests.explorer.parts import State
 from model_tests.explorer.properties import Judges
 from model_tests.explorer.properties_of_admins import JudgesOfAdmins
@@ -85,25 +96,50 @@ def explore_bounds_of_admins(
     return all_states(begun, replaced)
 
 
-class Steps(Protocol):
+def explore_shares(model: Model) -> Graph:
+    """The graph of one model of `FairShare.tla`, by the rules of the package."""
+    cfg = configuration.read(model.cfg)
+    promised = (*cfg.names("INVARIANTS"), *cfg.names("PROPERTIES"))
+    return explore_world_of_shares(
+        environment_of_shares.bounds(model), substitutions.of(cfg), promised
+    )
+
+
+def explore_world_of_shares(
+    shares: WorldOfShares, replaced: substitutions.Replaced, promised: tuple[str, ...] = ()
+) -> Graph:
+    """The graph of one world, up to the first state that breaks one of these properties."""
+
+    def begun() -> tuple[EnvironmentOfShares, JudgesOfShares]:
+        environment = EnvironmentOfShares(shares)
+        return environment, JudgesOfShares(environment, promised)
+
+    return all_states(begun, replaced)
+
+
+S = TypeVar("S", bound=State)
+S_contra = TypeVar("S_contra", bound=State, contravariant=True)
+
+
+class Steps(Protocol[S]):
     """An environment: where it begins, and what can follow."""
 
-    def initial(self) -> State:
+    def initial(self) -> S:
         """Spec: Init."""
 
-    def successors(self, state: State) -> list[State]:
+    def successors(self, state: S) -> list[S]:
         """Every state that can follow, once for each way. Spec: Next."""
 
 
-class Judging(Protocol):
+class Judging(Protocol[S_contra]):
     """The properties of one model."""
 
-    def broken(self, state: State) -> Iterable[str]:
+    def broken(self, state: S_contra) -> Iterable[str]:
         """The names of those that this state breaks."""
 
 
 def all_states(
-    begun: Callable[[], tuple[Steps, Judging]], replaced: substitutions.Replaced
+    begun: Callable[[], tuple[Steps[S], Judging[S]]], replaced: substitutions.Replaced
 ) -> Graph:
     """The graph of an environment, up to the first state that breaks a property."""
     started = time.monotonic()
@@ -118,18 +154,18 @@ def all_states(
 
 
 def _all_states(
-    environment: Steps,
-    judges: Judging,
+    environment: Steps[S],
+    judges: Judging[S],
     replaced: substitutions.Replaced,
     started: float,
 ) -> Graph:
     initial = environment.initial()
-    seen: set[State] = {initial}
+    seen: set[S] = {initial}
     frontier, edges, depth = [initial], 0, 0
     successors, constrained = environment.successors, replaced.looks_away
     while frontier:
         depth += 1
-        found: list[State] = []
+        found: list[S] = []
         for state in frontier:
             after = successors(state)
             edges += len(after)

@@ -27,7 +27,7 @@ from kafka_marshal import (
 from kafka_marshal.client import consumer as machine
 from kafka_marshal.client.consumer import Consumer, Forbidden, Me
 from kafka_marshal.core import fenced
-from model_tests.explorer import environment, mistakes, mistakes_of_admins
+from model_tests.explorer import environment, mistakes, mistakes_of_admins, mistakes_of_shares
 from model_tests.explorer.configuration import Configuration
 from model_tests.explorer.environment import Environment
 from model_tests.explorer.instance import looks_claimable
@@ -178,6 +178,7 @@ MACHINES: Mapping[tuple[str, str], tuple[HandMade, ...]] = {
     ("Warning", "NeverMind"): (mistakes_of_admins.NEVER_MIND,),
     ("Freed", "KeepsOwner"): mistakes_of_admins.KEEPS_OWNER,
     ("IsPaused", "Waived"): (mistakes_of_admins.IGNORES_PAUSE,),
+    **mistakes_of_shares.AS_SPECIFIED,
 }
 """Substitutions that change what a record does, or what an instance may do: what is replaced here
 in the place of what is replaced there. Most of them are mistakes, of models that must fail."""

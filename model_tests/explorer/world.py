@@ -130,8 +130,10 @@ def values(module: Path) -> Mapping[str, Mapping[str, Any]]:
             "Nothing == Init /\\ [][FALSE]_vars\n====\n"
         )
         cfg = folder / f"{asked.stem}.cfg"
-        constants = ["HeartbeatIntervalMs = 1", "PauseMaxMs = 1", "IsStale <- RecordSaysStale"]
-        constants += ["IsPaused <- RecordSaysPaused", f"World <- {names[0]}"]
+        constants = [f"World <- {names[0]}"]
+        if any(cfg.assigned for cfg in cfgs):
+            constants += ["HeartbeatIntervalMs = 1", "PauseMaxMs = 1"]
+            constants += ["IsStale <- RecordSaysStale", "IsPaused <- RecordSaysPaused"]
         cfg.write_text("SPECIFICATION Nothing\nCONSTANTS\n" + "\n".join(constants) + "\n")
         libraries = [module.parent]
         made = edges.export(

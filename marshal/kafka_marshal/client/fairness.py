@@ -193,20 +193,26 @@ def others_claims(seen: Seen) -> Iterable[ClaimKey]:
     return (key for key, owner in seen.owners.items() if owner != seen.me.client_id)
 
 
-def gettable(seen: Seen) -> frozenset[ClaimKey]:
-    """Claims whose owner would give them. Spec: Gettable, IsRicher, IsForPoorer."""
-    me, mine = seen.me.client_id, seen.mine
-    richer = {client for client, count in seen.counts.items() if count >= mine + DIFFERENCE}
-    if not richer:
-        return frozenset()
+def topics_for_poorer(seen: Seen) -> frozenset[str]:
+    """Topics of which somebody poorer wants claims, and goes first. Spec: IsForPoorer."""
+    me = seen.me
     poorer = {
         client
         for client, key in seen.requests.items()
-        if client != me and key in seen.me.keys and seen.counts[client] < mine
+        if client != me.client_id and key in me.keys and seen.counts[client] < seen.mine
     }
-    open_to_me = {topic for topic, able in seen.able.items() if not poorer & able}
+    return frozenset(topic for topic, able in seen.able.items() if poorer & able)
+
+
+def gettable(seen: Seen) -> frozenset[ClaimKey]:
+    """Claims whose owner would give them. Spec: Gettable, IsRicher."""
+    enough = seen.mine + DIFFERENCE
+    richer = {client for client, count in seen.counts.items() if count >= enough}
+    if not richer:
+        return frozenset()
+    taken = topics_for_poorer(seen)
     return frozenset(
-        key for key, owner in seen.owners.items() if owner in richer and key.topic in open_to_me
+        key for key, owner in seen.owners.items() if owner in richer and key.topic not in taken
     )
 
 
@@ -267,14 +273,22 @@ def passed_over_after(seen: Seen, memory: Memory) -> frozenset[ClaimKey]:
 # --- what it gives back ---------------------------------------------------------------------------
 
 
-def is_worth_giving(seen: Seen, memory: Memory, asker: str) -> bool:
-    """It owns at least two more than the asker, even when all that is under way is the asker's.
+def on_the_way(seen: Seen, memory: Memory, asker: str) -> int:
+    """What is on its way to be free, or free, is counted as the asker's. Spec: OnTheWay."""
+    return _giving(seen, memory) + sum(asker in seen.able[key.topic] for key in seen.free)
 
-    Spec: IsWorthGiving, OnTheWay.
+
+def _giving(seen: Seen, memory: Memory) -> int:
+    return sum(seen.owners.get(key) == seen.me.client_id for key in memory.giving)
+
+
+def is_worth_giving(seen: Seen, memory: Memory, asker: str) -> bool:
+    """It owns at least two more than the asker, also when all this has landed.
+
+    Spec: IsWorthGiving.
     """
-    giving = sum(seen.owners.get(key) == seen.me.client_id for key in memory.giving)
-    free = sum(asker in seen.able[key.topic] for key in seen.free)
-    return seen.mine - giving >= seen.counts[asker] + giving + free + DIFFERENCE
+    keeps = seen.mine - _giving(seen, memory)
+    return keeps >= seen.counts[asker] + on_the_way(seen, memory, asker) + DIFFERENCE
 
 
 def claims_to_give(seen: Seen, memory: Memory) -> frozenset[ClaimKey]:
