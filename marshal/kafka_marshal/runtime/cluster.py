@@ -6,9 +6,10 @@ it is good for.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from attrs import frozen
 from confluent_kafka import (
@@ -31,6 +32,15 @@ from kafka_marshal.runtime.errors import BrokerFailed
 from kafka_marshal.runtime.reader import CONNECT_S, Extent, Silent
 from kafka_marshal.runtime.settings import Settings
 
+T = TypeVar("T")
+_MOVING: Final = frozenset(
+    {
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.NOT_COORDINATOR,
+    }
+)
+"""A group's coordinator has just begun, or another broker becomes it."""
 ALL_OPERATIONS: Final = frozenset({"READ", "WRITE", "DESCRIBE", "DESCRIBE_CONFIGS"})
 """What a user of the coordination topic may need; Kafka's words."""
 
@@ -187,28 +197,36 @@ class ClusterClient:
         if not places:
             return {}
         wanted = [TopicPartition(*place) for place in places]
-        asked = self._admin.list_consumer_group_offsets(
-            [ConsumerGroupTopicPartitions(group, wanted)], request_timeout=CONNECT_S
-        )
+
+        def ask() -> dict[tuple[str, int], int]:
+            asked = self._admin.list_consumer_group_offsets(
+                [ConsumerGroupTopicPartitions(group, wanted)], request_timeout=CONNECT_S
+            )
+            found = {}
+            for one in asked[group].result(2 * CONNECT_S).topic_partitions or ():
+                if one.error is not None:
+                    raise KafkaException(one.error)
+                if one.offset >= 0:
+                    found[one.topic, one.partition] = one.offset
+            return found
+
         with self._plainly(f"committed offsets of group {group}"):
-            answered = asked[group].result(2 * CONNECT_S)
-        return {
-            (one.topic, one.partition): one.offset
-            for one in answered.topic_partitions or ()
-            if one.error is None and one.offset >= 0
-        }
+            return _patiently(ask)
 
     def commit(self, group: str, offsets: Mapping[tuple[str, int], int]) -> None:
         """Set the group's committed offsets, which Kafka's own tools show."""
         wanted = [TopicPartition(*place, offset) for place, offset in sorted(offsets.items())]
-        asked = self._admin.alter_consumer_group_offsets(
-            [ConsumerGroupTopicPartitions(group, wanted)], request_timeout=CONNECT_S
-        )
-        with self._plainly(f"committing offsets of group {group}"):
-            answered = asked[group].result(2 * CONNECT_S)
-            for one in answered.topic_partitions or ():
+
+        def ask() -> None:
+            asked = self._admin.alter_consumer_group_offsets(
+                [ConsumerGroupTopicPartitions(group, wanted)], request_timeout=CONNECT_S
+            )
+            for one in asked[group].result(2 * CONNECT_S).topic_partitions or ():
                 if one.error is not None:
                     raise KafkaException(one.error)
+
+        with self._plainly(f"committing offsets of group {group}"):
+            _patiently(ask)
 
     # --- errors -----------------------------------------------------------------------------------
 
@@ -239,3 +257,15 @@ class ClusterClient:
 def _code(exception: KafkaException) -> int:
     error = exception.args[0]
     return int(error.code()) if isinstance(error, KafkaError) else 0
+
+
+def _patiently(ask: Callable[[], T]) -> T:
+    """Ask again while the group's coordinator is moving or not there yet."""
+    deadline = time.monotonic() + CONNECT_S
+    while True:
+        try:
+            return ask()
+        except KafkaException as error:
+            if error.args[0].code() not in _MOVING or time.monotonic() > deadline:
+                raise
+        time.sleep(0.1)
