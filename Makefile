@@ -17,7 +17,7 @@ CODE := $(wildcard marshal tests model_tests tools benchmarks)
 help: ## Print this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: $(STAMPS)/jars $(STAMPS)/broker ## The virtual environment, locked dependencies, Java, TLC, Kafka
+setup: $(STAMPS)/jars $(STAMPS)/broker $(STAMPS)/connector ## The virtual environment, locked dependencies, Java, TLC, Kafka
 
 $(STAMPS)/venv:
 	@python="$$(tools/find_python.sh)"; echo "setup: $(VENV) on $$python"; "$$python" -m venv $(VENV)
@@ -42,6 +42,10 @@ $(STAMPS)/jars: $(STAMPS)/package marshal/kafka_marshal/modelcheck/jars.py
 
 $(STAMPS)/broker: $(STAMPS)/package marshal/kafka_marshal/testing/broker.jars
 	@$(BIN)/python -m kafka_marshal.testing.setup
+	@touch $@
+
+$(STAMPS)/connector: $(STAMPS)/package tests/replay/connector.jars
+	@$(BIN)/python -m tests.replay.connector
 	@touch $@
 
 check: setup ## Format, lint, types, import contracts
