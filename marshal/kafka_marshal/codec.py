@@ -36,8 +36,8 @@ _WITH_OFFSET: Final[dict[str, type[Heartbeat | ReleasingPartition | ClaimingMess
     "ReleasingPartition": ReleasingPartition,
     "ClaimingMessages": ClaimingMessages,
 }
-_HEADER_PREFIX: Final = "marshal-"
-_HEADER_FIELDS: Final = {
+HEADER_PREFIX: Final = "marshal-"
+HEADER_FIELDS: Final = {
     "marshal-epoch": "epoch",
     "marshal-seen": "seen",
     "marshal-clock": "clock",
@@ -191,9 +191,9 @@ def decode_headers(pairs: Iterable[tuple[str, bytes | str | None]]) -> Headers:
     present = False
     found: dict[str, int] = {}
     for name, value in pairs:
-        if name.startswith(_HEADER_PREFIX):
+        if name.startswith(HEADER_PREFIX):
             present = True
-            field = _HEADER_FIELDS.get(name)
+            field = HEADER_FIELDS.get(name)
             if field is not None:
                 found[field] = _decimal(value)
     if not present:
@@ -228,7 +228,7 @@ def encode_headers(headers: Headers) -> list[tuple[str, bytes]]:
         UnsendableMessage: a header is negative, or `NOT_DECIMAL`.
     """
     pairs = []
-    for name, field in _HEADER_FIELDS.items():
+    for name, field in HEADER_FIELDS.items():
         number = getattr(headers, field)
         if number is not None:
             if number < 0:

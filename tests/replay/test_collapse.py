@@ -59,7 +59,7 @@ class Chunked:
         self.items: list[tuple[int, int, bool, Item]] = []
         for number, begin in enumerate(range(0, len(raws), size)):
             batch = batch_of("log", 0, [cells_of(raw) for raw in raws[begin : begin + size]])
-            for rows in rows_of(number, batch, interval):
+            for rows in rows_of(number, [batch], interval):
                 for (_, partition, item), offset in zip(
                     items_of(rows), rows.column("offset").to_pylist(), strict=True
                 ):

@@ -8,14 +8,17 @@ zeros, nineteen digits, too many fields) is decoded by `codec`, which also says 
 
 from __future__ import annotations
 
-from typing import Final, TypeAlias, cast
+from collections.abc import Sequence
+from typing import Any, Final, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from attrs import frozen
+from attrs import astuple, frozen
 
 from kafka_marshal.codec import (
+    HEADER_FIELDS,
+    HEADER_PREFIX,
     PARTITION_MAX,
     MalformedRecord,
     decode,
@@ -32,7 +35,9 @@ from kafka_marshal.core.messages import (
 )
 from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.kernel.parsing import (
+    NO_MARSHAL,
     ODD,
+    OTHER,
     decode_values,
     intern,
     read_headers,
@@ -86,6 +91,14 @@ class Columns:
     def __len__(self) -> int:
         return len(self.kind)
 
+    @classmethod
+    def together(cls, parts: Sequence[Columns]) -> Columns:
+        """Several batches as one."""
+        if len(parts) == 1:
+            return parts[0]
+        columns = zip(*(astuple(part, recurse=False) for part in parts), strict=True)
+        return cls(*map(np.concatenate, columns))
+
     def take(self, rows: npt.NDArray[np.intp]) -> Columns:
         """Some of the rows, in this order."""
         return Columns(
@@ -119,10 +132,10 @@ class Names:
         self._topicless: list[bool] = []
         self._slots = np.full(1 << 12, -1, dtype=np.int32)
         self._pool = np.zeros(1 << 16, dtype=np.uint8)
-        self._spans = np.zeros((1 << 10, 2), dtype=np.int64)
+        self._spans = np.zeros((1 << 10, 2), dtype=np.uint64)
         self._hashes = np.zeros(1 << 10, dtype=np.uint64)
         self._count = 0
-        self._pool_used = 0
+        self._pool_used = np.uint64(0)
 
     @property
     def table(self) -> Codes:
@@ -153,7 +166,7 @@ class Names:
         row = 0
         while row < count:
             known = self._count
-            row, self._count, self._pool_used = decode_values(
+            row, self._count, used = decode_values(
                 row,
                 data,
                 offsets,
@@ -170,6 +183,7 @@ class Names:
                 self._hashes,
                 self._count,
             )
+            self._pool_used = np.uint64(used)
             self._learn(known)
             if row < count:
                 self._grow()
@@ -191,15 +205,15 @@ class Names:
         code = self._codes.get(name := text.encode("utf-8", "surrogateescape"))
         if code is None:
             span = np.frombuffer(name, dtype=np.uint8)
-            while self._count + 1 >= len(self._spans) or self._pool_used + len(name) > len(
-                self._pool
+            while self._count + 1 >= len(self._spans) or (
+                int(self._pool_used) + len(name) > len(self._pool)
             ):
                 self._grow()
             known = self._count
-            code, self._count, self._pool_used = intern(
+            code, self._count, used = intern(
                 span,
-                0,
-                len(span),
+                np.uint64(0),
+                np.uint64(len(span)),
                 self._slots,
                 self._pool,
                 self._pool_used,
@@ -207,6 +221,7 @@ class Names:
                 self._hashes,
                 self._count,
             )
+            self._pool_used = np.uint64(used)
             self._learn(known)
         return int(code)
 
@@ -282,13 +297,19 @@ class Names:
 def _decode_headers(columns: Columns, headers: pa.Array | None) -> None:
     if headers is None or len(headers) == headers.null_count:
         return
-    offsets = np.asarray(headers.offsets, dtype=np.int64)
     pairs = headers.values
-    keys, values = _binary(pairs.field("key")), _binary(pairs.field("value"))
+    keys, values = pairs.field("key"), _binary(pairs.field("value"))
+    if not pa.types.is_dictionary(keys.type):
+        keys = keys.dictionary_encode()
+    names = keys.dictionary.to_pylist()
+    fields = np.array([*map(_field, names), NO_MARSHAL])
+    if (fields == NO_MARSHAL).all():
+        return
     odd = np.zeros(len(headers), np.bool_)
     read_headers(
-        offsets,
-        *_buffers(keys),
+        headers.offsets.to_numpy(),
+        keys.indices.cast(pa.int32()).fill_null(len(names)).to_numpy(),
+        fields,
         *_buffers(values),
         _validity(values),
         columns.present,
@@ -300,6 +321,14 @@ def _decode_headers(columns: Columns, headers: pa.Array | None) -> None:
         said = decode_headers([(_name(pair["key"]), pair["value"]) for pair in found])
         columns.present[row] = said.present
         columns.headers[row] = header_row(said)
+
+
+def _field(key: bytes | str) -> int:
+    """Which column of `Columns.headers` a header says, if any."""
+    name = _name(key)
+    if name in HEADER_FIELDS:
+        return list(HEADER_FIELDS).index(name)
+    return OTHER if name.startswith(HEADER_PREFIX) else NO_MARSHAL
 
 
 def header_row(headers: Headers) -> list[int]:
@@ -324,14 +353,17 @@ def _name(key: bytes | str) -> str:
 def _binary(values: pa.Array) -> pa.Array:
     if pa.types.is_null(values.type):
         return pa.array([None] * len(values), pa.large_binary())
+    if pa.types.is_binary(values.type):
+        return values
     return values.cast(pa.large_binary())
 
 
-def _buffers(values: pa.Array) -> tuple[Bytes, Ints]:
+def _buffers(values: pa.Array) -> tuple[Bytes, Ints | Codes]:
     _, offsets, data = values.buffers()
     if offsets is None:
         return np.zeros(1, np.uint8), np.zeros(1, np.int64)
-    ends = np.frombuffer(offsets, dtype=np.int64)[values.offset : values.offset + len(values) + 1]
+    width: type[np.signedinteger[Any]] = np.int32 if pa.types.is_binary(values.type) else np.int64
+    ends = np.frombuffer(offsets, dtype=width)[values.offset : values.offset + len(values) + 1]
     content = np.frombuffer(data, dtype=np.uint8) if data is not None and data.size else None
     return (np.zeros(1, np.uint8) if content is None else content), ends
 

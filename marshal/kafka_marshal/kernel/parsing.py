@@ -24,27 +24,21 @@ TYPES: Final = (
 )
 """Every type of message, by its number."""
 _TYPES: Final = tuple(np.frombuffer(kind + b"/", dtype=np.uint8) for kind in TYPES)
-_HEADERS: Final = tuple(
-    np.frombuffer(name, dtype=np.uint8)
-    for name in (
-        b"marshal-epoch",
-        b"marshal-seen",
-        b"marshal-clock",
-        b"marshal-supersedes",
-        b"marshal-set-position",
-    )
-)
-_PREFIX: Final = np.frombuffer(b"marshal-", dtype=np.uint8)
 _SLASH: Final = ord("/")
+OTHER: Final = -1
+"""The header begins with `marshal-`, and is none of those that say something."""
+NO_MARSHAL: Final = -2
 
+_PRIME: Final = np.uint64(0x9E3779B97F4A7C15)
+_u = np.uint64
 _compiled = numba.njit(cache=True, nogil=True)
 
 
 @_compiled
 def _begins_with(data, at, end, word):  # type: ignore[no-untyped-def]
-    if end - at < len(word):
+    if end - at < _u(len(word)):
         return False
-    for i in range(len(word)):  # noqa: SIM110  (numba knows no generators)
+    for i in range(_u(len(word))):  # noqa: SIM110  (numba knows no generators)
         if data[at + i] != word[i]:
             return False
     return True
@@ -53,63 +47,102 @@ def _begins_with(data, at, end, word):  # type: ignore[no-untyped-def]
 @_compiled
 def _digits(data, at, end):  # type: ignore[no-untyped-def]
     """The number between these places, or -1 if it is not 1 to 18 digits."""
-    if end <= at or end - at > 18:
+    if end <= at or end - at > _u(18):
         return np.int64(-1)
     number = np.int64(0)
-    for i in range(at, end):
-        digit = np.int64(data[i]) - 48
+    while at < end:
+        digit = np.int64(data[at]) - 48
         if digit < 0 or digit > 9:
             return np.int64(-1)
         number = number * 10 + digit
+        at += _u(1)
     return number
 
 
 @_compiled
-def _hash(data, at, end):  # type: ignore[no-untyped-def]
-    """FNV-1a of every fourth byte, four times at once: a multiplication need not await the last."""
-    prime = np.uint64(1099511628211)
-    one = np.uint64(14695981039346656037)
-    two, three, four = one + np.uint64(1), one + np.uint64(2), one + np.uint64(3)
-    i = at
-    while i + 4 <= end:
-        one = (one ^ np.uint64(data[i])) * prime
-        two = (two ^ np.uint64(data[i + 1])) * prime
-        three = (three ^ np.uint64(data[i + 2])) * prime
-        four = (four ^ np.uint64(data[i + 3])) * prime
-        i += 4
-    while i < end:
-        one = (one ^ np.uint64(data[i])) * prime
-        i += 1
-    found = (((one * prime) ^ two) * prime ^ three) * prime ^ four
-    return found ^ (found >> np.uint64(29))
+def _slash(data, at, end):  # type: ignore[no-untyped-def]
+    """Where the next slash is, or the end."""
+    while at < end and data[at] != _SLASH:
+        at += _u(1)
+    return at
 
 
 @_compiled
-def intern(data, at, end, slots, pool, used, spans, hashes, count):  # type: ignore[no-untyped-def]
-    """The code of these bytes, which become known if they were not; -1 if there is no room."""
-    name = _hash(data, at, end)
-    mask = np.uint64(len(slots) - 1)
+def _word(data, at):  # type: ignore[no-untyped-def]
+    """Eight bytes as a number; the compiler makes one load of it."""
+    return (
+        _u(data[at])
+        | _u(data[at + _u(1)]) << _u(8)
+        | _u(data[at + _u(2)]) << _u(16)
+        | _u(data[at + _u(3)]) << _u(24)
+        | _u(data[at + _u(4)]) << _u(32)
+        | _u(data[at + _u(5)]) << _u(40)
+        | _u(data[at + _u(6)]) << _u(48)
+        | _u(data[at + _u(7)]) << _u(56)
+    )
+
+
+@_compiled
+def _hash(data, at, end):  # type: ignore[no-untyped-def]
+    """Of eight bytes at once; after every multiplication the high bits are let down."""
+    found = _PRIME ^ (end - at)
+    while at + _u(8) <= end:
+        found = (found ^ _word(data, at)) * _PRIME
+        found ^= found >> _u(32)
+        at += _u(8)
+    while at < end:
+        found = (found ^ _u(data[at])) * _PRIME
+        at += _u(1)
+    return found ^ (found >> _u(29))
+
+
+@_compiled
+def _known(data, at, end, name, slots, pool, spans, hashes):  # type: ignore[no-untyped-def]
+    """The code of these bytes, or -1; and the slot that says so, or is free for them."""
+    mask = _u(len(slots) - 1)
     slot = name & mask
     while True:
         code = slots[slot]
         if code < 0:
-            break
+            return np.int32(-1), slot
         if hashes[code] == name and spans[code, 1] - spans[code, 0] == end - at:
             begin = spans[code, 0]
             differ = np.uint8(0)
             for i in range(end - at):  # without a way out, so that it is done many at a time
                 differ |= pool[begin + i] ^ data[at + i]
             if differ == 0:
-                return code, count, used
-        slot = (slot + np.uint64(1)) & mask
-    if count + 1 >= len(spans) or 2 * count >= len(slots) or used + end - at > len(pool):
+                return code, slot
+        slot = (slot + _u(1)) & mask
+
+
+@_compiled
+def _is_address(data, at, end):  # type: ignore[no-untyped-def]
+    """Five fields, whatever they hold."""
+    slashes = 0
+    while at < end:
+        slashes += data[at] == _SLASH
+        at += _u(1)
+    return slashes == 4
+
+
+@_compiled
+def intern(data, at, end, slots, pool, used, spans, hashes, count):  # type: ignore[no-untyped-def]
+    """The code of these bytes, which become known if they were not; -1 if there is no room.
+
+    Places are unsigned, here and everywhere: Python's, which may count from the end, cost time.
+    """
+    name = _hash(data, at, end)
+    code, slot = _known(data, at, end, name, slots, pool, spans, hashes)
+    if code >= 0:
+        return code, count, used
+    if count + 1 >= len(spans) or 2 * count >= len(slots) or used + (end - at) > _u(len(pool)):
         return np.int32(-1), count, used
     for i in range(end - at):
         pool[used + i] = data[at + i]
-    spans[count, 0], spans[count, 1] = used, used + end - at
+    spans[count, 0], spans[count, 1] = used, used + (end - at)
     hashes[count] = name
     slots[slot] = count
-    return np.int32(count), count + 1, used + end - at
+    return np.int32(count), count + 1, used + (end - at)
 
 
 @_compiled
@@ -145,75 +178,71 @@ def decode_values(  # type: ignore[no-untyped-def]
     slots, pool, used, spans, hashes, count,
 ):  # fmt: skip
     """Decode from `row` on; stop where there is no room for another address."""
-    cuts = np.empty(8, np.int64)
     while row < len(kind):
         kind[row] = ODD
-        at, end = offsets[row], offsets[row + 1]
-        found, length = _kind(data, at, end) if valid[row] else (ODD, 0)
-        if found == ODD:
-            row += 1
-            continue
-        # The slashes after the type: seven more, six for a ClaimingPartition.
-        wanted = 6 if found == CLAIMING_PARTITION else 7
-        seen = 0
-        for i in range(at + length, end):
-            if data[i] == _SLASH:
-                if seen < 8:
-                    cuts[seen] = i
-                seen += 1
-        if seen != wanted:
-            row += 1
-            continue
-        says_version = _digits(data, at + length, cuts[0])
-        says_unix_s = _digits(data, cuts[0] + 1, cuts[1])
-        address_end = cuts[6] if wanted == 7 else end
-        says_number = _digits(data, cuts[6] + 1, end) if wanted == 7 else np.int64(0)
-        if says_version < 0 or says_unix_s < 0 or says_number < 0:
-            row += 1
-            continue
-        code, count, used = intern(
-            data, cuts[1] + 1, address_end, slots, pool, used, spans, hashes, count
-        )
-        if code < 0:
-            return row, count, used
-        kind[row] = found
-        version[row] = says_version
-        unix_s[row] = says_unix_s
-        number[row] = says_number
-        address[row] = code
+        begin, end = _u(offsets[row]), _u(offsets[row + 1])
+        found, length = _kind(data, begin, end) if valid[row] else (ODD, 0)
         row += 1
+        if found == ODD:
+            continue
+        version_at = begin + _u(length)
+        version_end = _slash(data, version_at, end)
+        unix_s_end = _slash(data, version_end + _u(1), end)
+        if unix_s_end >= end:
+            continue
+        # What is between here and the number, or the end, is looked up as one.
+        address_at = unix_s_end + _u(1)
+        address_end = end
+        if found != CLAIMING_PARTITION:
+            address_end = end - _u(1)
+            while address_end > address_at and data[address_end] != _SLASH:
+                address_end -= _u(1)
+            if address_end <= address_at:
+                continue
+        says_version = _digits(data, version_at, version_end)
+        says_unix_s = _digits(data, version_end + _u(1), unix_s_end)
+        says_number = np.int64(0)
+        if found != CLAIMING_PARTITION:
+            says_number = _digits(data, address_end + _u(1), end)
+        if says_version < 0 or says_unix_s < 0 or says_number < 0:
+            continue
+        name = _hash(data, address_at, address_end)
+        code, _ = _known(data, address_at, address_end, name, slots, pool, spans, hashes)
+        if code < 0:
+            if not _is_address(data, address_at, address_end):
+                continue
+            code, count, used = intern(
+                data, address_at, address_end, slots, pool, used, spans, hashes, count
+            )
+            if code < 0:
+                return row - 1, count, used
+        kind[row - 1] = found
+        version[row - 1] = says_version
+        unix_s[row - 1] = says_unix_s
+        number[row - 1] = says_number
+        address[row - 1] = code
     return row, count, used
 
 
 @_compiled
 def read_headers(  # type: ignore[no-untyped-def]
-    lists, key_data, key_offsets, value_data, value_offsets, value_valid, present, found, odd
+    lists, keys, fields, value_data, value_offsets, value_valid, present, found, odd
 ):
-    """The `marshal-` headers of every row, and which rows have one that is odd."""
-    first = lists[0]
+    """The `marshal-` headers of every row, and which rows have one that is odd.
+
+    `fields` says of every key what it is: its column in `found`, OTHER or NO_MARSHAL.
+    """
     for row in range(len(present)):
-        for pair in range(lists[row], lists[row + 1]):
-            place = pair - first
-            at, end = key_offsets[place], key_offsets[place + 1]
-            if not _begins_with(key_data, at, end, _PREFIX):
+        for place in range(lists[row], lists[row + 1]):
+            field = fields[keys[place]]
+            if field == NO_MARSHAL:
                 continue
             present[row] = True
-            field = -1
-            if end - at == len(_HEADERS[0]) and _begins_with(key_data, at, end, _HEADERS[0]):
-                field = 0
-            elif end - at == len(_HEADERS[1]) and _begins_with(key_data, at, end, _HEADERS[1]):
-                field = 1
-            elif end - at == len(_HEADERS[2]) and _begins_with(key_data, at, end, _HEADERS[2]):
-                field = 2
-            elif end - at == len(_HEADERS[3]) and _begins_with(key_data, at, end, _HEADERS[3]):
-                field = 3
-            elif end - at == len(_HEADERS[4]) and _begins_with(key_data, at, end, _HEADERS[4]):
-                field = 4
-            if field < 0:
+            if field == OTHER:
                 continue
             number = np.int64(-1)
             if value_valid[place]:
-                number = _digits(value_data, value_offsets[place], value_offsets[place + 1])
+                number = _digits(value_data, _u(value_offsets[place]), _u(value_offsets[place + 1]))
             if number < 0:
                 odd[row] = True
             else:

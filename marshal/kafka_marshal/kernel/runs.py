@@ -4,7 +4,7 @@ Nearly every record of a log is the heartbeat of an owner that lives. What such 
 depends on the sender alone: whatever the reducer did to the heartbeat before it, of the same sender
 and claim, with nothing else about that claim or its group in between, it does to this one too. So a
 run of them is as good as its last one, and whoever folds the log can take it in one step, once it
-has seen that the heartbeat before it was obeyed.
+has seen that the last would be obeyed and the first says no position that fell.
 
 A run is broken wherever that does not hold, or where somebody who watches would see more than a
 heartbeat: by any other record of the claim, a ReleaseGroup of its group, another instance of the
@@ -45,8 +45,6 @@ class Runs:
     """The row with which the run of this row begins, or NO_RUN."""
     clock_ms: Ints
     """The latest timestamp of the row's coordinating partition, in this stretch, so far."""
-    previous: Ints
-    """Of a row in a run: the row of the heartbeat before it, in the run or not."""
     ordered: Flags
     """By place: whether offsets only rose."""
 
@@ -77,7 +75,6 @@ def find(
     ordered = np.ones(count, np.bool_)
     leader = np.empty(len(places), np.int64)
     clock_ms = np.empty(len(places), np.int64)
-    previous = np.full(len(places), NO_RUN, np.int64)
     _find(
         places,
         offsets,
@@ -100,16 +97,42 @@ def find(
         ordered,
         leader,
         clock_ms,
-        previous,
     )
-    return Runs(leader, clock_ms, previous, ordered)
+    return Runs(leader, clock_ms, ordered)
+
+
+def by_leader(leader: Ints) -> tuple[Ints, Ints]:
+    """The rows that are in runs, run by run, and where in this order each run begins."""
+    return _by_leader(leader)  # type: ignore[no-any-return]
+
+
+@numba.njit(cache=True, nogil=True)
+def _by_leader(leader):  # type: ignore[no-untyped-def]
+    lengths = np.zeros(len(leader), np.int64)
+    for row in range(len(leader)):
+        if leader[row] >= 0:
+            lengths[leader[row]] += 1
+    begins = np.empty(np.count_nonzero(lengths), np.int64)
+    known, total = 0, 0
+    for row in range(len(leader)):
+        if lengths[row]:
+            begins[known] = total
+            known += 1
+            total += lengths[row]
+            lengths[row] = total - lengths[row]  # from here on, where its next row goes
+    order = np.empty(total, np.int64)
+    for row in range(len(leader)):
+        if leader[row] >= 0:
+            order[lengths[leader[row]]] = row
+            lengths[leader[row]] += 1
+    return order, begins
 
 
 @numba.njit(cache=True, nogil=True)
 def _find(  # type: ignore[no-untyped-def]
     places, offsets, timestamps_ms, kinds, versions, unix_s, numbers, addresses, present, headers,
     table, member_of, silence_ms, rest_ms, last_row, speaking, switches, releases, ordered, leader,
-    clock_ms, previous,
+    clock_ms,
 ):  # fmt: skip
     last_offset = np.full(len(ordered), -1, np.int64)
     clock = np.full(len(ordered), np.int64(-(2**63)), np.int64)
@@ -166,9 +189,10 @@ def _find(  # type: ignore[no-untyped-def]
                 decimal = False
         if not decimal:
             continue
-        previous[row] = before
         moved = numbers[row] != numbers[before]
         first = leader[before]
+        if first < 0 and unix_s[before] > 0 and headers[before, 0] < offsets[before]:
+            first = before
         if first < 0 or (
             offsets[row] - offsets[first] > _SPAN_MAX
             or clock_ms[row] - clock_ms[first] > _SPAN_MAX
@@ -179,7 +203,7 @@ def _find(  # type: ignore[no-untyped-def]
             )
         ):
             first = row
-        leader[row] = first
+        leader[row] = leader[first] = first
         if moved:
             moved_ms[row] = clock_ms[row]
         elif first != row:

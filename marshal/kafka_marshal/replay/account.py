@@ -20,6 +20,7 @@ from kafka_marshal.codec import MalformedRecord
 from kafka_marshal.core.messages import Record, ReleaseGroup
 from kafka_marshal.core.state import FENCED, ORIGINAL, ClaimKey, Rules, RuleSet
 from kafka_marshal.core.verdicts import ReadTwice
+from kafka_marshal.kernel.gaps import gaps_of
 from kafka_marshal.replay.book import Book
 from kafka_marshal.replay.divergences import Divergences
 from kafka_marshal.replay.events import Place, Sighting
@@ -67,6 +68,7 @@ class Account:
         self._inputs = Inputs(judging.coordination_partitions)
         self._instances = Instances()
         self._clocks = Clocks()
+        self._interval_ms = judging.heartbeat_interval_ms
         self._clock_ms: int | None = None
         self._chunk_ms: int | None = None
         self._waiting: list[tuple[int, Single]] = []
@@ -136,8 +138,9 @@ class Account:
                 return False
         if not all(book.may_go_on(key, record, run) for book in self._books):
             return False
+        gaps = gaps_of(run.clocks_ms, self._interval_ms)
         for book in self._books:
-            book.run_goes_on(key, record, run)
+            book.run_goes_on(key, record, run, gaps)
         self._inputs.about_topic(message.topic, run.last, len(run))
         return True
 

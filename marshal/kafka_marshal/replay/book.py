@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final, TypeAlias
 
-import numpy as np
 from attrs import define, field
 
 from kafka_marshal.capture import RawRecord
@@ -19,6 +18,7 @@ from kafka_marshal.core.reducer import step
 from kafka_marshal.core.state import Claim, ClaimKey, Rules, RuleSet
 from kafka_marshal.core.verdicts import Accepted, ReadTwice, Refused
 from kafka_marshal.core.world import Transition, World
+from kafka_marshal.kernel.gaps import Gaps
 from kafka_marshal.replay.events import Event, Judgement, Sighting, key_columns
 from kafka_marshal.replay.findings.failovers import Failovers
 from kafka_marshal.replay.findings.grants import GrantedTwice
@@ -176,7 +176,7 @@ class Book:
         if (
             tenure is None
             or not self.shortcut
-            or claim.position != run.said_before
+            or claim.position > run.position
             or run.clocks_ms[0] - tenure.last.clock_ms > missed_after_ms(self.rules)
             or self._pauses.known(key.group)
         ):
@@ -185,19 +185,20 @@ class Book:
         return (
             verdict is Accepted.REFRESHED
             and after.owned
-            and self._positions.may_go_on(key, after.position)
+            and self._positions.may_go_on(key, run.position)
         )
 
-    def run_goes_on(self, key: ClaimKey, record: Record, run: Run) -> None:
-        """Note a run of ordinary heartbeats."""
+    def run_goes_on(self, key: ClaimKey, record: Record, run: Run, gaps: Gaps) -> None:
+        """Note a run of ordinary heartbeats; the silences between them are given."""
         after = self.world.apply_run(record).after
         tenure = self._tenures.open[key]
         sighting = Sighting(run.last, record.message, Accepted.REFRESHED, int(run.clocks_ms[-1]))
-        silences_ms = np.diff(run.clocks_ms, prepend=tenure.last.clock_ms)
-        self._silences.count_run(silences_ms, self.rules.heartbeat_interval_ms)
-        self._tenures.run_goes_on(tenure, run, sighting)
+        silence_ms = int(run.clocks_ms[0]) - tenure.last.clock_ms
+        self._silences.count(silence_ms, self.rules.heartbeat_interval_ms)
+        self._silences.count_run(gaps)
+        self._tenures.run_goes_on(tenure, run, max(silence_ms, gaps.longest_ms), sighting)
         self._positions.goes_on(key, after.position, sighting)
-        self._lanes.run_goes_on(key, run.clocks_ms)
+        self._lanes.run_goes_on(key, run.clocks_ms, gaps.shortest_ms)
         self._groups[key.group].records += len(run)
         count = self._claims[key]
         count.records += len(run)

@@ -9,21 +9,27 @@ history. `Account` folds all three. This room knows Arrow, and neither Spark nor
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, TypeAlias
 
 import attrs
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from kafka_marshal.capture import TimestampType
 from kafka_marshal.kernel import runs
-from kafka_marshal.kernel.columns import MALFORMED, Columns, Names
+from kafka_marshal.kernel.columns import MALFORMED, Codes, Columns, Names
 from kafka_marshal.replay.findings.silence import MISSED_AFTER_INTERVALS
 from kafka_marshal.replay.pace import REST_INTERVALS
-from kafka_marshal.replay.reading import ARROW_SCHEMA, SPARK_SCHEMA, read_chunk, records_of
+from kafka_marshal.replay.reading import (
+    ARROW_SCHEMA,
+    SPARK_SCHEMA,
+    plain,
+    read_chunk,
+    read_lean,
+    records_of,
+)
 from kafka_marshal.replay.sources import Chunk
 from kafka_marshal.replay.sources.columns import padded
 from kafka_marshal.replay.stretch import BUCKET_MS, LISTED_MAX, Facts, Ints, Item, Run, Single
@@ -32,9 +38,9 @@ _RUN: Final = pa.struct(
     [
         ("offsets", pa.binary()),
         ("clocks", pa.binary()),
-        ("said_before", pa.int64()),
+        ("position", pa.int64()),
         ("first_move", pa.int64()),
-        ("first_position", pa.int64()),
+        ("moved_to", pa.int64()),
         ("last_move", pa.int64()),
     ]
 )
@@ -49,11 +55,16 @@ COLLAPSED_SCHEMA: Final = pa.schema(
 )
 COLLAPSED_SPARK_SCHEMA: Final = (
     f"{SPARK_SCHEMA}, chunk: int, clock_ms: bigint, run: struct<offsets: binary, clocks: binary, "
-    f"said_before: bigint, first_move: bigint, first_position: bigint, last_move: bigint>, "
+    f"position: bigint, first_move: bigint, moved_to: bigint, last_move: bigint>, "
     f"facts: string"
 )
 Read: TypeAlias = Callable[[int, Chunk], Iterator[pa.RecordBatch]]
 """What reads a chunk, given its number."""
+_TYPES: Final = [kind.value for kind in TimestampType]
+_APPENDED: Final = _TYPES.index(TimestampType.LOG_APPEND_TIME.value)
+_MANY_PARTITIONS: Final = 1 << 16
+_CELLS_MAX: Final = 1 << 21
+"""So many counters are cheaper than sorting what they count."""
 _BUCKET_BITS: Final = 40
 _HALF: Final = 1 << (_BUCKET_BITS - 1)
 
@@ -64,53 +75,91 @@ def collapsed(number: int, chunk: Chunk, interval_ms: float) -> Iterator[pa.Reco
     Raises:
         UnreadableSource: what is read is no record.
     """
-    batches = list(read_chunk(number, chunk))
-    if not batches:
-        return
-    [batch] = pa.Table.from_batches(batches).combine_chunks().to_batches()
-    yield from rows_of(number, batch, interval_ms)
+    batches = list(read_lean(number, chunk))
+    if batches:
+        yield from rows_of(number, batches, interval_ms)
 
 
-def rows_of(number: int, batch: pa.RecordBatch, interval_ms: float) -> Iterator[pa.RecordBatch]:
+def rows_of(
+    number: int, batches: Sequence[pa.RecordBatch], interval_ms: float
+) -> Iterator[pa.RecordBatch]:
     """The rows that the records of one chunk become."""
-    partitions = batch.column("partition").to_numpy()
-    offsets = batch.column("offset").to_numpy()
-    timestamps_ms = batch.column("timestamp_ms").to_numpy()
-    known, places = np.unique(partitions, return_inverse=True)
     names = Names()
-    columns = names.decoded(batch.column("value"), batch.column("headers"))
+    columns = Columns.together(
+        [names.decoded(batch.column("value"), batch.column("headers")) for batch in batches]
+    )
+    offsets, timestamps_ms = _numbers(batches, "offset"), _numbers(batches, "timestamp_ms")
+    known, places = _places(_numbers(batches, "partition"))
     found = runs.find(
-        places.astype(np.int32), offsets, timestamps_ms, columns, names,
+        places, offsets, timestamps_ms, columns, names,
         MISSED_AFTER_INTERVALS * interval_ms, REST_INTERVALS * interval_ms,
     )  # fmt: skip
     if not _fits(columns, timestamps_ms):
         found.ordered[:] = False
-    leader = np.where(found.ordered[places], found.leader, runs.NO_RUN)
-    facts = _facts(number, batch, known, places, columns, names, found)
-    yield _table_of_facts(batch, facts)
+    leader = found.leader
+    if not found.ordered.all():
+        leader[~found.ordered[places]] = runs.NO_RUN
+    stamps = np.concatenate([_stamps(batch) for batch in batches])
+    facts = _facts(number, offsets, timestamps_ms, stamps, known, places, columns, names, found)
+    yield _table_of_facts(batches[0].column("log")[0].as_py(), facts)
     single = np.flatnonzero(leader == runs.NO_RUN)
     if single.size:
-        yield _with_columns(
-            batch.take(pa.array(single)),
-            number,
-            pa.array(found.clock_ms[single]),
-        )
+        rows = _taken(batches, single)
+        yield _with_columns(rows, number, pa.array(found.clock_ms[single]))
     if single.size < len(offsets):
-        yield _table_of_runs(batch, number, leader, columns.number, found)
+        yield _table_of_runs(batches, number, offsets, columns.number, found)
+
+
+def _numbers(batches: Sequence[pa.RecordBatch], name: str) -> Ints:
+    return np.concatenate([batch.column(name).to_numpy() for batch in batches])
+
+
+def _places(partitions: Ints) -> tuple[Ints, Codes]:
+    """The coordinating partitions there are, and which of them every row is of."""
+    if partitions.max() >= _MANY_PARTITIONS:
+        known, places = np.unique(partitions, return_inverse=True)
+        return known, places.reshape(-1).astype(np.int32)
+    there = np.bincount(partitions) > 0
+    return np.flatnonzero(there), (np.cumsum(there) - 1).astype(np.int32)[partitions]
+
+
+def _stamps(batch: pa.RecordBatch) -> npt.NDArray[np.int8]:
+    """Of every row, the number of its type in `_TYPES`."""
+    column = batch.column("timestamp_type")
+    if not pa.types.is_dictionary(column.type):
+        column = column.dictionary_encode()
+    numbers = np.array([_TYPES.index(name) for name in column.dictionary.to_pylist()], np.int8)
+    found: npt.NDArray[np.int8] = numbers[column.indices.to_numpy()]
+    return found
+
+
+def _taken(batches: Sequence[pa.RecordBatch], rows: Ints) -> pa.RecordBatch:
+    """Some rows, counted through all batches, in this order and in `ARROW_SCHEMA`."""
+    order = np.argsort(rows)
+    ends = np.cumsum([batch.num_rows for batch in batches])
+    cuts = np.searchsorted(rows[order], ends)
+    taken = [
+        plain(batch.take(pa.array(rows[order[begin:end]] - (last - batch.num_rows))))
+        for batch, last, begin, end in zip(batches, ends, [0, *cuts], cuts, strict=False)
+        if begin < end
+    ]
+    [found] = pa.Table.from_batches(taken).combine_chunks().to_batches()
+    return found.take(pa.array(np.argsort(order)))
 
 
 def _table_of_runs(
-    batch: pa.RecordBatch, number: int, leader: Ints, positions: Ints, found: runs.Runs
-) -> pa.RecordBatch:
-    offsets = batch.column("offset").to_numpy()
-    joined = np.flatnonzero(leader != runs.NO_RUN)
-    order = joined[np.argsort(leader[joined], kind="stable")]
-    leaders = leader[order]
-    begins = np.flatnonzero(np.diff(leaders, prepend=-1))
+    batches: Sequence[pa.RecordBatch], number: int, offsets: Ints, positions: Ints,
+    found: runs.Runs,
+) -> pa.RecordBatch:  # fmt: skip
+    order, begins = runs.by_leader(found.leader)
     ends = np.append(begins[1:], len(order))
     firsts = order[begins]
+    leaders = np.repeat(firsts, ends - begins)
     # The first and the last of every run that moves the position, counted within the run.
-    moving = np.flatnonzero(positions[order] != positions[found.previous[order]])
+    said = positions[order]
+    moves_on = np.diff(said, prepend=0) != 0
+    moves_on[begins] = False
+    moving = np.flatnonzero(moves_on)
     first, last = np.searchsorted(moving, begins), np.searchsorted(moving, ends)
     moves = first < last
     first_move, last_move = np.full(len(begins), -1), np.full(len(begins), -1)
@@ -120,15 +169,15 @@ def _table_of_runs(
         [
             _distances(offsets[order] - offsets[leaders], begins),
             _distances(found.clock_ms[order] - found.clock_ms[leaders], begins),
-            pa.array(positions[found.previous[firsts]]),
+            pa.array(said[begins]),
             pa.array(first_move),
-            pa.array(positions[order[begins + np.maximum(first_move, 0)]]),
+            pa.array(said[begins + np.maximum(first_move, 0)]),
             pa.array(last_move),
         ],
         fields=list(_RUN),
     )
     # Each is told by its last record, at the place of its first.
-    lasts = batch.take(pa.array(order[ends - 1]))
+    lasts = _taken(batches, order[ends - 1])
     place = lasts.schema.get_field_index("offset")
     lasts = lasts.set_column(place, ARROW_SCHEMA.field("offset"), pa.array(offsets[firsts]))
     return _with_columns(lasts, number, pa.array(found.clock_ms[firsts]), run=run)
@@ -158,21 +207,13 @@ def _with_columns(
 
 
 def _facts(
-    number: int, batch: pa.RecordBatch, known: Ints, places: npt.NDArray[np.intp],
-    columns: Columns, names: Names, found: runs.Runs,
+    number: int, offsets: Ints, timestamps_ms: Ints, stamps: npt.NDArray[np.int8], known: Ints,
+    places: Codes, columns: Columns, names: Names, found: runs.Runs,
 ) -> list[Facts]:  # fmt: skip
-    offsets = batch.column("offset").to_numpy()
-    timestamps_ms = batch.column("timestamp_ms").to_numpy()
-    stamped = batch.column("timestamp_type")
-    types = {
-        kind: pc.equal(stamped, kind.value).to_numpy(zero_copy_only=False) for kind in TimestampType
-    }
     clocks = (
         [[] for _ in known]
         if not found.ordered.any()
-        else _clocks(
-            len(known), places, timestamps_ms, types[TimestampType.LOG_APPEND_TIME], columns, names
-        )
+        else _clocks(len(known), places, timestamps_ms, stamps == _APPENDED, columns, names)
     )
     told = []
     for place, partition in enumerate(known):
@@ -180,6 +221,7 @@ def _facts(
         of_place = offsets[rows]
         steps = np.diff(of_place)
         gaps = np.flatnonzero(steps > 1)
+        counted = np.bincount(stamps[rows], minlength=len(_TYPES))
         told.append(
             Facts(
                 chunk=number,
@@ -190,7 +232,7 @@ def _facts(
                 last_offset=int(of_place[-1]),
                 from_ms=int(timestamps_ms[rows].min()),
                 to_ms=int(timestamps_ms[rows].max()),
-                types={kind.value: int(found_[rows].sum()) for kind, found_ in types.items()},
+                types=dict(zip(_TYPES, counted.tolist(), strict=True)),
                 gaps=len(gaps),
                 missing=int((steps[gaps] - 1).sum()),
                 first_gaps=[
@@ -204,7 +246,7 @@ def _facts(
 
 
 def _clocks(
-    count: int, places: npt.NDArray[np.intp], timestamps_ms: Ints,
+    count: int, places: Codes, timestamps_ms: Ints,
     stamped: npt.NDArray[np.bool_], columns: Columns, names: Names,
 ) -> list[list[list[Any]]]:  # fmt: skip
     """Of each place, the histograms of its senders' clocks, as `findings.senders` gathers them."""
@@ -215,10 +257,8 @@ def _clocks(
     table = names.table
     senders, sender_of = np.unique(table[:, [2, 0, 1]], axis=0, return_inverse=True)
     off_ms = columns.unix_s[rows] * 1000 - timestamps_ms[rows]
-    buckets = off_ms // BUCKET_MS
-    who = places[rows] * len(senders) + sender_of.reshape(-1)[columns.address[rows]]
-    keys, counts = np.unique((who << _BUCKET_BITS) + buckets + _HALF, return_counts=True)
-    owners = keys >> _BUCKET_BITS
+    who = places[rows] * np.int64(len(senders)) + sender_of.reshape(-1)[columns.address[rows]]
+    owners, buckets, counts = _histograms(who, off_ms // BUCKET_MS)
     least = np.full(count * len(senders), np.iinfo(np.int64).max)
     most = np.full(count * len(senders), np.iinfo(np.int64).min)
     np.minimum.at(least, who, off_ms)
@@ -235,11 +275,23 @@ def _clocks(
                 clients[client],
                 int(least[owners[begin]]),
                 int(most[owners[begin]]),
-                ((keys[begin:end] & ((1 << _BUCKET_BITS) - 1)) - _HALF).tolist(),
+                buckets[begin:end].tolist(),
                 counts[begin:end].tolist(),
             ]
         )
     return told
+
+
+def _histograms(who: Ints, buckets: Ints) -> tuple[Ints, Ints, Ints]:
+    """Who has how many in which bucket, in this order."""
+    least = buckets.min()
+    width = int(buckets.max() - least) + 1
+    if (int(who.max()) + 1) * width <= _CELLS_MAX:
+        cells = np.bincount(who * width + (buckets - least))
+        keys = np.flatnonzero(cells)
+        return keys // width, keys % width + least, cells[keys]
+    keys, counts = np.unique((who << _BUCKET_BITS) + buckets + _HALF, return_counts=True)
+    return keys >> _BUCKET_BITS, (keys & ((1 << _BUCKET_BITS) - 1)) - _HALF, counts
 
 
 def _fits(columns: Columns, timestamps_ms: Ints) -> bool:
@@ -250,12 +302,11 @@ def _fits(columns: Columns, timestamps_ms: Ints) -> bool:
     )
 
 
-def _table_of_facts(batch: pa.RecordBatch, facts: list[Facts]) -> pa.RecordBatch:
+def _table_of_facts(log: str, facts: list[Facts]) -> pa.RecordBatch:
     """As rows that sort before the records that they are about."""
     count = len(facts)
-    log = batch.column("log")[0]
     columns = {
-        "log": pa.array([log.as_py()] * count, pa.string()),
+        "log": pa.array([log] * count, pa.string()),
         "timestamp_ms": pa.array([0] * count, pa.int64()),
         "timestamp_type": pa.array([TimestampType.NOT_STATED.value] * count, pa.string()),
         "partition": pa.array([each.partition for each in facts], pa.int64()),

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-import numpy as np
 from attrs import define, field
 
 from kafka_marshal.core.state import ClaimKey, Rules
@@ -78,17 +77,18 @@ class Lanes:
         if beats is not None and clock_ms - beats[-1] >= self._grain_ms:
             self._add_beat(self._lanes[key], clock_ms)
 
-    def run_goes_on(self, key: ClaimKey, clocks_ms: Ints) -> None:
-        """Many of them."""
+    def run_goes_on(self, key: ClaimKey, clocks_ms: Ints, shortest_ms: int) -> None:
+        """Many of them, and the shortest time between two."""
         lane = self._lanes[key]
         beats = lane.beats_ms
         if beats is None:
             return
-        if (np.diff(clocks_ms, prepend=beats[-1]) >= self._grain_ms).all():
+        if shortest_ms >= self._grain_ms and clocks_ms[0] - beats[-1] >= self._grain_ms:
             # As heartbeats mostly are, none is too close to the one before it.
-            beats += clocks_ms.tolist()
-            if len(beats) > BEATS_MAX:
+            if len(beats) + len(clocks_ms) > BEATS_MAX:
                 lane.beats_ms = None
+            else:
+                beats += clocks_ms.tolist()
             return
         for clock_ms in clocks_ms.tolist():
             if lane.beats_ms is not None:

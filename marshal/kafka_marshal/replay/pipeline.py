@@ -38,6 +38,7 @@ from kafka_marshal.replay.reading import SPARK_SCHEMA, read_chunk, records_of
 from kafka_marshal.replay.rows import Row, Table, arrow_rows
 from kafka_marshal.replay.sources import Chunk
 from kafka_marshal.replay.tables import BY_NAME, FINDINGS, FOLDED, PARTITIONS
+from kafka_marshal.replay.workers import mapped
 
 ROWS_PER_FILE: Final = 2_000_000
 ROWS_PER_TASK: Final = 250_000
@@ -76,7 +77,7 @@ def _read(spark: SparkSession, chunks: tuple[Chunk, ...], schema: str, how: Read
             for number in batch.column(0).to_pylist():
                 yield from how(number, chunks[number])
 
-    return spark.range(len(chunks), numPartitions=len(chunks)).mapInArrow(read, schema)
+    return mapped(spark.range(len(chunks), numPartitions=len(chunks)), read, schema)
 
 
 def folded(found: DataFrame, judging: Judging) -> DataFrame:
@@ -124,7 +125,7 @@ def _folded(
             account.close()
             yield from row_batches(account.drain())
 
-    return by_place(found).mapInArrow(fold, FOLDED_SCHEMA)
+    return mapped(by_place(found), fold, FOLDED_SCHEMA)
 
 
 def by_place(found: DataFrame) -> DataFrame:

@@ -47,6 +47,7 @@ from kafka_marshal.replay.sources import Chunk
 from kafka_marshal.replay.sources.columns import padded
 from kafka_marshal.replay.standing import SUFFIX, Head, Standing, read_head, take_up
 from kafka_marshal.replay.stretch import Single
+from kafka_marshal.replay.workers import mapped
 
 ROWS: Final = "rows"
 STATES: Final = "states"
@@ -231,8 +232,7 @@ class _Folding:
                 for each in rest:
                     yield padded(each, COLLAPSED_SCHEMA)
                 if new:
-                    [whole] = pa.Table.from_batches(new).combine_chunks().to_batches()
-                    yield from rows_of(number, whole, self.judging.heartbeat_interval_ms)
+                    yield from rows_of(number, new, self.judging.heartbeat_interval_ms)
 
     def fold(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """What they hold, in order, becomes rows; states are put aside."""
@@ -321,8 +321,8 @@ def _fold(spark: SparkSession, folding: _Folding, rows: Path) -> None:
     """Fold, into Parquet: every row of every table, each in the column of its table."""
     schema = COLLAPSED_SPARK_SCHEMA if folding.collapsing else SPARK_SCHEMA
     count = len(folding.chunks)
-    found = spark.range(count, numPartitions=count).mapInArrow(folding.read, schema)
-    folded = by_place(found).mapInArrow(folding.fold, FOLDED_SCHEMA)
+    found = mapped(spark.range(count, numPartitions=count), folding.read, schema)
+    folded = mapped(by_place(found), folding.fold, FOLDED_SCHEMA)
     with told_plainly():
         folded.write.parquet(str(rows))
 
@@ -337,4 +337,4 @@ def _ends(spark: SparkSession, states: Mapping[int, Path]) -> DataFrame:
                 yield from row_batches(take_up(paths[number]).ended())
 
     tasks = max(1, min(len(paths), 4 * spark.sparkContext.defaultParallelism))
-    return spark.range(len(paths), numPartitions=tasks).mapInArrow(end, FOLDED_SCHEMA)
+    return mapped(spark.range(len(paths), numPartitions=tasks), end, FOLDED_SCHEMA)

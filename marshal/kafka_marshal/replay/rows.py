@@ -109,5 +109,7 @@ def _storable(value: object) -> object:
     if isinstance(value, dict):
         return {name: _storable(member) for name, member in value.items()}
     if isinstance(value, list | tuple):
+        if set(map(type, value)) == {int} and -_INT64_MAX <= min(value) <= max(value) <= _INT64_MAX:
+            return value  # as nearly all are: the many times of a lane
         return [_storable(member) for member in value]
     raise TypeError(f"a row cannot hold {value!r}")

@@ -45,20 +45,23 @@ class Facts:
 
 @frozen
 class Run:
-    """Heartbeats of one sender that said nothing new, after one that is no part of the run."""
+    """Heartbeats of one sender about one claim, with nothing in between that is about it too.
+
+    If whoever folds them obeys the last, and none falls behind what came before, all are obeyed.
+    """
 
     last: RawRecord
     offsets: Ints
     clocks_ms: Ints
     """The clock of the coordinating partition at every one of them, as far as the chunk knows."""
-    said_before: int
-    """The position that the heartbeat before them said."""
+    position: int
+    """What the first of them says."""
     first_move: int
-    """Which of them is the first to say another, or -1."""
-    first_position: int
+    """Which of them is the first to say another position than the one before it, or -1."""
+    moved_to: int
     """The position that this one says."""
     last_move: int
-    """Which of them says another position than the one before it, and is the last to, or -1."""
+    """Which of them is the last to say another, or -1."""
     chunk: int
 
     @property

@@ -10,8 +10,6 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Final
 
-import numpy as np
-
 from kafka_marshal.core.messages import Heartbeat
 from kafka_marshal.core.state import ClaimKey, Rules
 from kafka_marshal.core.verdicts import Accepted
@@ -87,20 +85,19 @@ class Tenures:
         return silence_ms
 
     @staticmethod
-    def run_goes_on(tenure: Tenure, run: Run, sighting: Sighting) -> None:
-        """The owner spoke many times, each within the interval; the last word is given."""
-        clocks_ms = run.clocks_ms
+    def run_goes_on(tenure: Tenure, run: Run, longest_ms: int, sighting: Sighting) -> None:
+        """The owner spoke many times; the longest silence and the last word are given."""
+        clocks_ms, offsets = run.clocks_ms, run.offsets
+        tenure.pace.word(run.position, tenure.last.clock_ms, int(clocks_ms[0]), int(offsets[0]))
         if run.first_move >= 0:
             first, last = run.first_move, run.last_move
-            still_until_ms = tenure.last.clock_ms if first == 0 else int(clocks_ms[first - 1])
             message = sighting.message
             assert isinstance(message, Heartbeat)
             tenure.pace.run(
-                still_until_ms,
-                Word(run.first_position, int(clocks_ms[first]), int(run.offsets[first])),
-                Word(message.offset, int(clocks_ms[last]), int(run.offsets[last])),
+                int(clocks_ms[first - 1]),
+                Word(run.moved_to, int(clocks_ms[first]), int(offsets[first])),
+                Word(message.offset, int(clocks_ms[last]), int(offsets[last])),
             )
-        longest_ms = int(np.diff(clocks_ms, prepend=tenure.last.clock_ms).max())
         tenure.longest_silence_ms = max(tenure.longest_silence_ms, longest_ms)
         tenure.records += len(run)
         tenure.last = sighting

@@ -12,17 +12,16 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Final
 
-import numpy as np
 from attrs import define
 
 from kafka_marshal.core.state import ClaimKey, Rules
 from kafka_marshal.core.verdicts import Accepted
+from kafka_marshal.kernel.gaps import DIGITS, Gaps
 from kafka_marshal.replay.events import Event, Sighting
 from kafka_marshal.replay.findings.cases import Case
 from kafka_marshal.replay.findings.catalogue import INFO
 from kafka_marshal.replay.findings.observer import End
 from kafka_marshal.replay.rows import Row
-from kafka_marshal.replay.stretch import Ints
 from kafka_marshal.replay.tenures import sightings
 from kafka_marshal.replay.words import claim_name, clock, span, times, who
 
@@ -30,9 +29,6 @@ MISSED_AFTER_INTERVALS: Final = 1.5
 """Half an interval of grace: a heartbeat on time may land a little late."""
 MISMATCH_GAPS_MIN: Final = 8
 """So many gaps between heartbeats are needed to judge the interval."""
-
-DIGITS: Final = 3
-"""Gaps are told apart by so many digits: enough for what is usual, and few enough to count."""
 FELL_SILENT: Final = "its owner fell silent"
 
 
@@ -51,13 +47,6 @@ def _rounded(gap_ms: int) -> int:
     while abs(gap_ms) // grain >= 10**DIGITS:
         grain *= 10
     return gap_ms // grain * grain
-
-
-def _rounded_all(gaps_ms: Ints) -> Ints:
-    grain = np.ones_like(gaps_ms)
-    while (wide := np.abs(gaps_ms) // grain >= 10**DIGITS).any():
-        grain[wide] *= 10
-    return gaps_ms // grain * grain
 
 
 @define
@@ -105,12 +94,11 @@ class Silences:
             self._gaps_long += 1
         self._gaps[_rounded(silence_ms)] += 1
 
-    def count_run(self, silences_ms: Ints, interval_ms: float) -> None:
+    def count_run(self, gaps: Gaps) -> None:
         """Many of them."""
-        self._gaps_seen += len(silences_ms)
-        self._gaps_long += int((silences_ms > interval_ms).sum())
-        rounded, counts = np.unique(_rounded_all(silences_ms), return_counts=True)
-        for silence_ms, count in zip(rounded.tolist(), counts.tolist(), strict=True):
+        self._gaps_long += gaps.over
+        for silence_ms, count in gaps.counts.items():
+            self._gaps_seen += count
             self._gaps[silence_ms] += count
 
     def _silence(self, event: Event, silence_ms: int) -> None:

@@ -39,6 +39,20 @@ ARROW_SCHEMA: Final = pa.schema(
     ]
 )
 
+_FEW: Final = pa.dictionary(pa.int32(), pa.string())
+LEAN_HEADERS: Final = pa.list_(pa.struct([("key", _FEW), ("value", pa.binary())]))
+LEAN_SCHEMA: Final = pa.schema(
+    [
+        field.with_type(
+            {"log": _FEW, "timestamp_type": _FEW, "headers": LEAN_HEADERS}.get(
+                field.name, field.type
+            )
+        )
+        for field in ARROW_SCHEMA
+    ]
+)
+"""The same, and of text that is one of few, which. Sources may come out in it; see `plain`."""
+
 CREATE_TIME: Final = TimestampType.CREATE_TIME.value
 LOG_APPEND_TIME: Final = TimestampType.LOG_APPEND_TIME.value
 NOT_STATED: Final = TimestampType.NOT_STATED.value
@@ -85,11 +99,29 @@ def assembled(
     values: pa.Array,
     headers: pa.Array,
 ) -> pa.RecordBatch:
-    """Columns as a batch, with the two that are the same for all or only count."""
+    """Columns as a batch, with the two that are the same for all or only count.
+
+    It is lean if the stamps are, and then the headers must be.
+    """
     count = len(offsets)
-    logs = pa.repeat(pa.scalar(log, pa.string()), count)
+    lean = pa.types.is_dictionary(stamps.type)
+    if lean:
+        first = pa.array(np.zeros(count, np.int32))
+        logs = pa.DictionaryArray.from_arrays(first, pa.array([log]))
+    else:
+        logs = pa.repeat(pa.scalar(log, pa.string()), count)
     orders = pa.array(np.arange(order, order + count, dtype=np.int64))
     columns = [logs, partitions, offsets, orders, timestamps, stamps, values, headers]
+    return pa.RecordBatch.from_arrays(columns, schema=LEAN_SCHEMA if lean else ARROW_SCHEMA)
+
+
+def plain(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """A batch in `ARROW_SCHEMA`, whichever of the two it is in."""
+    if batch.schema == ARROW_SCHEMA:
+        return batch
+    columns = [
+        column.cast(field.type) for column, field in zip(batch.columns, ARROW_SCHEMA, strict=True)
+    ]
     return pa.RecordBatch.from_arrays(columns, schema=ARROW_SCHEMA)
 
 
@@ -133,10 +165,25 @@ def records_of(batch: pa.RecordBatch) -> Iterator[tuple[str, RawRecord]]:
     types = {kind.value: kind for kind in TimestampType}
     columns = [
         batch.column(name).to_pylist()
-        for name in ("log", "partition", "offset", "timestamp_ms", "value", "headers")
+        for name in ("log", "partition", "offset", "timestamp_ms", "value")
     ]
+    columns.append(_pairs_of(batch.column("headers")))
     stamped = batch.column("timestamp_type").to_pylist()
     for row, stamp in zip(zip(*columns, strict=True), stamped, strict=True):
-        log, partition, offset, timestamp_ms, value, headers = row
-        pairs = tuple((pair["key"], pair["value"]) for pair in headers) if headers else ()
+        log, partition, offset, timestamp_ms, value, pairs = row
         yield log, RawRecord(partition, offset, timestamp_ms, value, pairs, types[stamp])
+
+
+def _pairs_of(headers: pa.Array) -> list[HeaderPairs]:
+    """Of every row. Null is as good as none."""
+    if headers.null_count == len(headers):
+        return [()] * len(headers)
+    pairs = headers.values
+    named = list(zip(pairs.field("key").to_pylist(), pairs.field("value").to_pylist(), strict=True))
+    found = [tuple(named[a:b]) for a, b in itertools.pairwise(headers.offsets.to_pylist())]
+    if not headers.null_count:
+        return found
+    return [
+        pairs if there else ()
+        for pairs, there in zip(found, headers.is_valid().to_pylist(), strict=True)
+    ]

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from kafka_marshal.capture import UnreadableSource
 from kafka_marshal.replay.sources.columns import (
     CREATE_TIME,
-    HEADERS,
+    LEAN_HEADERS,
     LOG_APPEND_TIME,
     NOT_STATED,
     assembled,
@@ -40,7 +40,6 @@ from kafka_marshal.replay.sources.shapes import (
 
 MAGIC: Final = b"PAR1"
 ROWS_PER_CHUNK: Final = 500_000
-_BATCH: Final = 65_536
 _STAMPS: Final = pa.array([CREATE_TIME, LOG_APPEND_TIME, NOT_STATED], pa.string())
 _NO_HEADERS: Final = CannotProve(
     headers="it has no column 'headers' (Spark writes one if asked with includeHeaders), so every "
@@ -183,7 +182,7 @@ def _read(order: int, chunk: Chunk) -> Iterator[pa.RecordBatch]:
                 wanted.append("topic")
             before = range(chunk.row_groups[0])
             seen = sum(parquet.metadata.row_group(number).num_rows for number in before)
-            for rows in parquet.iter_batches(_BATCH, row_groups=chunk.row_groups, columns=wanted):
+            for rows in _row_groups(parquet, chunk, wanted):
                 batch = _columns(rows, chunk, order, seen)
                 if chunk.topic is not None:
                     topics = rows.column("topic").cast(pa.string())
@@ -193,6 +192,29 @@ def _read(order: int, chunk: Chunk) -> Iterator[pa.RecordBatch]:
                 order += rows.num_rows
     except (OSError, pa.ArrowException) as error:
         raise UnreadableSource(f"{chunk.path}: not a readable Parquet file: {error}") from None
+
+
+def _row_groups(
+    parquet: pq.ParquetFile, chunk: RowGroups, wanted: list[str]
+) -> Iterator[pa.RecordBatch]:
+    """As they are: each is one batch, and a header's key, one of few, is a number.
+
+    Where a row group has so many keys that it does not number them, Arrow says so.
+    """
+    keys = [
+        column.path
+        for column in map(parquet.schema.column, range(len(parquet.schema)))
+        if column.path.startswith("headers.") and column.path.endswith(".key")
+    ]
+    with pq.ParquetFile(
+        chunk.path, metadata=parquet.metadata, read_dictionary=keys, memory_map=True
+    ) as numbered:
+        for number in chunk.row_groups:
+            try:
+                rows = numbered.read_row_group(number, wanted, use_threads=False)
+            except pa.ArrowNotImplementedError:
+                rows = parquet.read_row_group(number, wanted, use_threads=False)
+            yield from rows.combine_chunks().to_batches()
 
 
 def _columns(rows: pa.RecordBatch, chunk: RowGroups, order: int, seen: int) -> pa.RecordBatch:
@@ -217,9 +239,9 @@ def _columns(rows: pa.RecordBatch, chunk: RowGroups, order: int, seen: int) -> p
         numbers["partition"],
         numbers["offset"],
         numbers["timestamp"],
-        _STAMPS.take(pc.if_else(stated, stamps, 2)),
+        pa.DictionaryArray.from_arrays(pc.if_else(stated, stamps, 2).cast(pa.int32()), _STAMPS),
         named["value"].cast(pa.binary()),
-        _headers(named["headers"]) if "headers" in named else pa.nulls(count, HEADERS),
+        _headers(named["headers"]) if "headers" in named else pa.nulls(count, LEAN_HEADERS),
     )
 
 
@@ -246,18 +268,21 @@ def _check_rows(numbers: dict[str, pa.Array], path: str, seen: int) -> None:
 
 def _headers(column: pa.Array) -> pa.Array:
     if column.null_count == len(column):
-        return pa.nulls(len(column), HEADERS)
+        return pa.nulls(len(column), LEAN_HEADERS)
     if not pc.struct_field(column.flatten(), "key").null_count:
+        if column.type == LEAN_HEADERS:
+            return column
         try:
-            return column.cast(HEADERS)
+            return column.cast(LEAN_HEADERS)
         except pa.ArrowException:
             pass
-    return headers_array(
+    written = headers_array(
         tuple((_text(pair["key"]), _bytes(pair["value"])) for pair in pairs if pair)
         if pairs
         else ()
         for pairs in column.to_pylist()
     )
+    return written.cast(LEAN_HEADERS)
 
 
 def _bytes(cell: bytes | str | None) -> bytes | None:

@@ -159,4 +159,4 @@ class Format:
     looks_like: Callable[[Head], bool]
     survey: Callable[[File, Asked], Survey]
     read: Callable[[int, Chunk], Iterator[pa.RecordBatch]]
-    """Batches in `ARROW_SCHEMA`; the number is where `input_order` begins."""
+    """Batches in `ARROW_SCHEMA`, or in `LEAN_SCHEMA`; the number is where `input_order` begins."""

@@ -1,0 +1,62 @@
+"""How long a sender was silent between its heartbeats, counted by length: compiled."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numba
+import numpy as np
+from attrs import frozen
+
+from kafka_marshal.kernel.columns import Ints
+
+DIGITS: Final = 3
+"""Silences are told apart by so many digits: enough for what is usual, and few enough to count."""
+_MANTISSAS: Final = 10**DIGITS
+_COUNTS: Final = np.zeros(20 * _MANTISSAS, np.int64)
+"""All zero, but while something is counted."""
+
+
+@frozen
+class Gaps:
+    """The silences between the heartbeats of a run."""
+
+    shortest_ms: int
+    longest_ms: int
+    over: int
+    """How many are longer than the interval."""
+    counts: dict[int, int]
+    """How many there are, by their first digits."""
+
+
+def gaps_of(clocks_ms: Ints, interval_ms: float) -> Gaps:
+    """Of times that never fall. A single one has no silence, and then the shortest is endless."""
+    shortest, longest, over, lengths, counts = _counted(clocks_ms, interval_ms, _COUNTS)
+    return Gaps(shortest, longest, over, dict(zip(lengths.tolist(), counts.tolist(), strict=True)))
+
+
+@numba.njit(cache=True)
+def _counted(clocks_ms, interval_ms, by_code):  # type: ignore[no-untyped-def]
+    shortest, longest, over = np.int64(2**63 - 1), np.int64(0), 0
+    codes = np.empty(len(clocks_ms), np.int64)
+    lengths = np.empty(len(clocks_ms), np.int64)
+    known = 0
+    last, code = np.int64(-1), np.int64(0)
+    for i in range(1, len(clocks_ms)):
+        gap = clocks_ms[i] - clocks_ms[i - 1]
+        shortest, longest = min(shortest, gap), max(longest, gap)
+        over += gap > interval_ms
+        if gap != last:
+            grain, limit, magnitude = np.int64(1), np.int64(_MANTISSAS), np.int64(0)
+            while gap >= limit:
+                grain, limit, magnitude = grain * 10, limit * 10, magnitude + 1
+            code = magnitude * _MANTISSAS + gap // grain
+            if by_code[code] == 0:
+                codes[known] = code
+                lengths[known] = gap // grain * grain
+                known += 1
+            last = gap
+        by_code[code] += 1
+    counts = by_code[codes[:known]]
+    by_code[codes[:known]] = 0
+    return shortest, longest, over, lengths[:known], counts
