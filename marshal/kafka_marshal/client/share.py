@@ -17,20 +17,8 @@ from collections.abc import Iterable, Mapping
 
 from attrs import field, frozen
 
-from kafka_marshal.client.fairness import (
-    Memory,
-    Seen,
-    Sharer,
-    claim_to_name,
-    claims_to_ask,
-    claims_to_give,
-    is_announced,
-    is_hungry,
-    is_waiting,
-    offered_to_me,
-    passed_over_after,
-    wants_to_name,
-)
+from kafka_marshal.client import fairness as rules
+from kafka_marshal.client.fairness import Memory, Seen, Sharer
 from kafka_marshal.core.messages import ClaimingPartition, Message, ReleaseGroup, ReleasingPartition
 from kafka_marshal.core.numbers import not_negative, positive
 from kafka_marshal.core.state import ClaimKey
@@ -160,12 +148,20 @@ class FairShare:
         """
         seen, memory = self._seen(said, now_ms), self._memory(said)
         self._notice(seen, now_ms)
-        offered = offered_to_me(seen, self._overdue(now_ms))
+        offered = rules.offered_to_me(seen, self._overdue(now_ms))
         settling = self._settles_at_ms is not None and now_ms < self._settles_at_ms
         ask = self._predecessors(said, seen)
         if not settling:
-            ask += claims_to_ask(seen, memory, offered)
-        give = min(claims_to_give(seen, memory), default=None)
+            ask += rules.claims_to_ask(seen, memory, offered)
+        # What an earlier instance owns is not ours to release before we have taken it over.
+        give = min(
+            (
+                key
+                for key in rules.claims_to_give(seen, memory)
+                if said.owners[key].instance_id == self.me.instance_id
+            ),
+            default=None,
+        )
         request = None
         if not ask:
             request = self._request(said, seen, memory, offered, now_ms)
@@ -192,7 +188,7 @@ class FairShare:
 
     def _notice(self, seen: Seen, now_ms: int) -> None:
         """Since when it is known to the others, and since when claims are free."""
-        if not is_announced(seen):
+        if not rules.is_announced(seen):
             self._announced_ms = None
         elif self._announced_ms is None:
             self._announced_ms = now_ms
@@ -222,16 +218,16 @@ class FairShare:
     def _request(
         self, said: Said, seen: Seen, memory: Memory, offered: Iterable[ClaimKey], now_ms: int
     ) -> ClaimKey | None:
-        if wants_to_name(seen, memory, offered):
-            return claim_to_name(seen, self._passed_over)
+        if rules.wants_to_name(seen, memory, offered):
+            return rules.claim_to_name(seen, self._passed_over)
         own = said.requests.get(self.me.client_id)
         if own is None or memory.asked or now_ms < own.at_ms + self.patience.renew_ms:
             return None
-        if is_hungry(seen) and is_waiting(seen):
-            self._passed_over = passed_over_after(seen, memory)
-            return claim_to_name(seen, self._passed_over)
+        if rules.is_hungry(seen) and rules.is_waiting(seen):
+            self._passed_over = rules.passed_over_after(seen, memory)
+            return rules.claim_to_name(seen, self._passed_over)
         if seen.mine == 0 and seen.owners:
-            return claim_to_name(seen, self._passed_over)
+            return rules.claim_to_name(seen, self._passed_over)
         return None
 
     def _look_again_ms(self, said: Said, seen: Seen, now_ms: int) -> int | None:
