@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from kafka_marshal.cli.broker import broker
+from kafka_marshal.cli.doctor import doctor
 from kafka_marshal.cli.init import init
 from kafka_marshal.cli.ls import groups, ls
 from kafka_marshal.cli.pausing import pause, release, resume
@@ -32,6 +33,7 @@ app.command()(verify)
 app.command()(watch)
 app.command()(broker)
 app.command()(init)
+app.command()(doctor)
 app.command()(ls)
 app.command()(groups)
 app.command()(set_position)

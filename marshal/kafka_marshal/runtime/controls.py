@@ -60,6 +60,10 @@ class TopicSeen:
         return min(len(one.replicas) for one in self.partitions.values())
 
 
+class NotAllowed(BrokerFailed):
+    """The user of these settings may not even see it."""
+
+
 class ClusterClient:
     """One cluster, asked. Nothing is remembered."""
 
@@ -93,7 +97,11 @@ class ClusterClient:
         return {name: len(one.partitions) for name, one in self._metadata().topics.items()}
 
     def topic(self, name: str) -> TopicSeen | None:
-        """The topic; None if there is no such topic."""
+        """The topic; None if there is no such topic.
+
+        Raises:
+            NotAllowed: the user of these settings may not see it.
+        """
         asked = self._admin.describe_topics(
             TopicCollection([name]), include_authorized_operations=True, request_timeout=CONNECT_S
         )
@@ -102,7 +110,10 @@ class ClusterClient:
         except KafkaException as error:
             if _code(error) in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC):
                 return None
-            raise self._failed(error, f"topic {name}") from None
+            failed = self._failed(error, f"topic {name}")
+            if _code(error) == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+                failed = NotAllowed(str(failed))
+            raise failed from None
         partitions = {
             one.id: PartitionSeen(
                 one.leader.id if one.leader is not None and one.leader.id >= 0 else None,
@@ -179,6 +190,21 @@ class ClusterClient:
             with suppress(KafkaException):
                 found[place.topic, place.partition] = answer.result(2 * CONNECT_S).offset
         return found
+
+    def allowed_of_group(self, group: str) -> frozenset[str] | None:
+        """What the user of these settings may do with a group; None if it is not said."""
+        asked = self._admin.describe_consumer_groups(
+            [group], include_authorized_operations=True, request_timeout=CONNECT_S
+        )
+        try:
+            found = asked[group].result(2 * CONNECT_S)
+        except (KafkaException, TimeoutError):
+            return None
+        operations = found.authorized_operations
+        if not operations:
+            return None
+        allowed = frozenset(one.name for one in operations)
+        return allowed | ALL_OPERATIONS if AclOperation.ALL.name in allowed else allowed
 
     def commit(self, group: str, offsets: Mapping[tuple[str, int], int]) -> None:
         """Set the group's committed offsets, which Kafka's own tools show."""

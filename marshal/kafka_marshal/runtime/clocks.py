@@ -1,0 +1,74 @@
+"""Brokers' clocks, from one append to each: to a topic that is made for it and deleted again."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Final
+
+from attrs import frozen
+from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, KafkaError, KafkaException, Message, Producer
+
+from kafka_marshal.runtime.controls import ClusterClient
+from kafka_marshal.runtime.errors import BrokerFailed
+from kafka_marshal.runtime.reader import Silent
+from kafka_marshal.runtime.settings import Settings
+
+_WAIT_S: Final = 15.0
+_ROUNDS: Final = 3
+"""The first append of a client looks up where to; the quickest of them counts."""
+
+
+@frozen
+class Clock:
+    """One broker's clock."""
+
+    broker: int
+    ahead_ms: int | None
+    """Of this machine's; None if the broker stamped nothing."""
+    doubt_ms: int
+    """Half of what the append took: the true difference is within so much of `ahead_ms`."""
+
+
+def probed(settings: Settings, cluster: ClusterClient, brokers: Sequence[int]) -> list[Clock]:
+    """Append to every broker and compare its stamp with this machine's clock.
+
+    Raises:
+        BrokerFailed: the topic cannot be created.
+    """
+    topic = f"marshal-doctor-{uuid.uuid4().hex[:8]}"
+    made = {"message.timestamp.type": "LogAppendTime", "min.insync.replicas": "1"}
+    cluster.create_topic(topic, len(brokers), 1, made, brokers)
+    try:
+        decided = {"acks": "all", "linger_ms": "0", "message_timeout_ms": str(int(_WAIT_S * 1000))}
+        try:
+            producer = Producer(settings.for_client(**decided), logger=Silent())
+        except KafkaException as error:
+            raise BrokerFailed(settings.without_secrets(str(error.args[0]))) from None
+        return [_asked(producer, topic, number, broker) for number, broker in enumerate(brokers)]
+    finally:
+        with suppress(BrokerFailed):
+            cluster.delete_topic(topic)
+
+
+def _asked(producer: Producer, topic: str, partition: int, broker: int) -> Clock:
+    best: Clock | None = None
+    for _ in range(_ROUNDS):
+        stamps: list[int] = []
+
+        def stamped(error: KafkaError | None, message: Message, to: list[int] = stamps) -> None:
+            kind, timestamp_ms = message.timestamp()
+            if error is None and kind == TIMESTAMP_LOG_APPEND_TIME:
+                to.append(timestamp_ms)
+
+        sent = time.time()
+        with suppress(KafkaException):
+            producer.produce(topic, b"clock", partition=partition, on_delivery=stamped)
+            producer.flush(_WAIT_S)
+        took_ms = (time.time() - sent) * 1000
+        if stamps and (best is None or took_ms / 2 < best.doubt_ms):
+            ahead_ms = round(stamps[0] - (sent * 1000 + took_ms / 2))
+            best = Clock(broker, ahead_ms, round(took_ms / 2))
+    return best or Clock(broker, None, 0)

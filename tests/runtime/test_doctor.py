@@ -1,0 +1,284 @@
+from __future__ import annotations
+
+import json
+import time
+import uuid
+
+import attrs
+import pytest
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # public, not in __all__
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
+from confluent_kafka.cimpl import NewPartitions
+
+from kafka_marshal import FENCED
+from kafka_marshal.capture import RawRecord, TimestampType
+from kafka_marshal.codec import coordinating_partition
+from kafka_marshal.runtime import doctor
+from kafka_marshal.runtime.clocks import Clock
+from kafka_marshal.runtime.controls import ClusterClient, PartitionSeen, TopicSeen
+from kafka_marshal.runtime.doctor import Finding, Severity, examine
+from kafka_marshal.runtime.sample import Sample
+from kafka_marshal.runtime.settings import Settings, settings_of
+from kafka_marshal.runtime.topic import Wanted, init, retention_needed_ms, settings_for
+from kafka_marshal.testing import QUICK, Broker, Cluster
+from tests.cli.run import marshal
+from tests.runtime.hands import Hands
+
+ALL = frozenset({"READ", "WRITE", "DESCRIBE"})
+GOOD = settings_for(Wanted("t"), 3)
+
+
+def partition(*in_sync: int, leader: int | None = 1, copies: int = 3) -> PartitionSeen:
+    return PartitionSeen(leader, tuple(range(1, copies + 1)), in_sync)
+
+
+def topic(*partitions: PartitionSeen, allowed: frozenset[str] | None = ALL) -> TopicSeen:
+    return TopicSeen("t", dict(enumerate(partitions)), allowed)
+
+
+WHOLE = topic(partition(1, 2, 3), partition(1, 2, 3))
+
+
+def said(*findings: Finding) -> list[tuple[str, str]]:
+    return [(one.severity.value, one.check) for one in findings]
+
+
+def raw(
+    offset: int,
+    value: str,
+    place: int = 0,
+    at_ms: int = 0,
+    stamped: TimestampType = TimestampType.LOG_APPEND_TIME,
+) -> RawRecord:
+    headers = (("marshal-version", b"1"),)
+    return RawRecord(place, offset, at_ms, value.encode(), headers, stamped)
+
+
+def claiming(data_topic: str) -> str:
+    return f"ClaimingPartition/1/0/i1/c1/g/{data_topic}/0"
+
+
+def test_a_topic_as_init_makes_it_is_fine() -> None:
+    assert list(doctor.of_settings(GOOD, WHOLE, FENCED)) == []
+    assert list(doctor.replication(WHOLE, brokers=3)) == []
+    assert list(doctor.permissions(WHOLE)) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "severity"),
+    [
+        ("message.timestamp.type", "CreateTime", "error"),
+        ("cleanup.policy", "compact", "error"),
+        ("retention.ms", str(retention_needed_ms() - 1), "error"),
+        ("retention.bytes", "1000000", "warning"),
+        ("unclean.leader.election.enable", "true", "error"),
+        ("min.insync.replicas", "1", "warning"),
+        ("min.insync.replicas", "3", "warning"),
+        ("max.message.bytes", "500", "warning"),
+        ("compression.type", "gzip", "note"),
+        ("message.format.version", "0.10.2", "error"),
+    ],
+)
+def test_each_setting_that_is_wrong_is_found(name: str, value: str, severity: str) -> None:
+    found = list(doctor.of_settings({**GOOD, name: value}, WHOLE, FENCED))
+    assert said(*found) == [(severity, name)]
+    assert all(one.endangers and one.do for one in found)
+
+
+def test_copies_and_leaders_that_are_missing_are_found() -> None:
+    behind = topic(partition(1, 2, 3), partition(1, 2))
+    assert said(*doctor.replication(behind, 3)) == [("warning", "copies")]
+    assert said(*doctor.of_settings(GOOD, behind, FENCED)) == []
+    blocked = topic(partition(1))
+    assert ("error", "copies") in said(*doctor.of_settings(GOOD, blocked, FENCED))
+    gone = topic(partition(1, 2, 3), partition(leader=None))
+    assert ("error", "leaders") in said(*doctor.replication(gone, 3))
+    alone = topic(partition(1, copies=1))
+    assert said(*doctor.replication(alone, 3)) == [("warning", "copies")]
+    assert said(*doctor.replication(alone, 1)) == [("note", "copies")]
+
+
+def test_what_is_not_allowed_is_found_and_what_is_not_told_is_said() -> None:
+    reads = attrs.evolve(WHOLE, allowed=frozenset({"READ", "DESCRIBE"}))
+    [finding] = doctor.permissions(reads)
+    assert finding.found == "the user of these settings may not WRITE the topic"
+    silent = attrs.evolve(WHOLE, allowed=None)
+    assert said(*doctor.permissions(silent)) == [("unchecked", "permissions")]
+
+
+def test_a_topic_that_has_grown_is_found_with_the_count_that_it_had() -> None:
+    sample = Sample(12)
+    names = [f"events{number}" for number in range(6)]
+    moved = [n for n in names if coordinating_partition(n, 12) != coordinating_partition(n, 10)]
+    assert moved
+    for offset, name in enumerate(names):
+        sample.add(raw(offset, claiming(name), coordinating_partition(name, 10), offset))
+    assert sample.counted_before == 10
+    [finding] = doctor.records(sample)
+    assert said(finding) == [("error", "places")]
+    assert "with 10 partitions they would be right" in finding.found
+    assert finding.endangers.startswith("claims have moved away")
+    # Somebody counts anew, and somebody else as before.
+    sample.add(raw(7, claiming(moved[0]), coordinating_partition(moved[0], 12), 100))
+    sample.add(raw(8, claiming(moved[0]), coordinating_partition(moved[0], 10), 101))
+    [finding] = doctor.records(sample)
+    assert finding.endangers == "two consumers own one claim, each in its own log"
+
+
+def test_records_in_the_right_place_are_fine() -> None:
+    sample = Sample(12)
+    for offset in range(20):
+        name = f"events{offset}"
+        sample.add(raw(offset, claiming(name), coordinating_partition(name, 12), offset))
+    assert list(doctor.records(sample)) == []
+
+
+def test_foreign_records_producers_stamps_and_missing_headers_are_found() -> None:
+    sample = Sample(1)
+    sample.add(raw(0, "hello"))
+    sample.add(raw(1, claiming("t"), stamped=TimestampType.CREATE_TIME))
+    sample.add(attrs.evolve(raw(2, claiming("t")), headers=()))
+    assert said(*doctor.records(sample)) == [
+        ("error", "timestamps"),
+        ("warning", "messages"),
+        ("note", "headers"),
+    ]
+
+
+def test_time_that_steps_back_is_found_and_how_far_is_what_matters() -> None:
+    for back_ms, expected in ((0, []), (500, ["note"]), (60_001, ["error"])):
+        sample = Sample(1)
+        sample.add(raw(0, claiming("t"), at_ms=100_000))
+        sample.add(raw(1, claiming("t"), at_ms=100_000 - back_ms))
+        found = doctor.clocks_in_log(sample, FENCED, 200_000)
+        assert [one.severity.value for one in found] == expected
+    ahead = Sample(1)
+    ahead.add(raw(0, claiming("t"), at_ms=10_000))
+    assert said(*doctor.clocks_in_log(ahead, FENCED, 5_000)) == [("warning", "clocks")]
+
+
+def test_brokers_whose_clocks_are_apart_are_found() -> None:
+    def found(*clocks: Clock) -> list[tuple[str, str]]:
+        return said(*doctor.clocks(list(clocks), FENCED))
+
+    assert found(Clock(1, 5, 2), Clock(2, 900, 2)) == []
+    assert found(Clock(1, 0, 2), Clock(2, 5_000, 2)) == [("warning", "clocks now")]
+    assert found(Clock(1, 0, 2), Clock(2, 90_000, 2)) == [("error", "clocks now")]
+    assert found(Clock(1, 0, 2), Clock(2, 5_000, 4_500)) == [], "within what the append took"
+    assert found(Clock(1, 0, 2), Clock(2, None, 0)) == [("unchecked", "clocks now")]
+
+
+# --- on real brokers ------------------------------------------------------------------------------
+
+
+def test_a_topic_with_the_wrong_settings_and_more_partitions_than_before_is_seen(
+    kafka_broker: Broker,
+) -> None:
+    with Hands(kafka_broker, partitions=2) as hands:
+        data = hands.data()
+        while coordinating_partition(data, 2) == coordinating_partition(data, 5):
+            data = hands.data()
+        hands.wins("g", data, 0)
+        admin = AdminClient({"bootstrap.servers": hands.bootstrap})
+        admin.create_partitions([NewPartitions(hands.topic, 5)])[hands.topic].result(30)
+        deadline = time.monotonic() + 20
+        while hands.cluster.topics().get(hands.topic) != 5 and time.monotonic() < deadline:
+            time.sleep(0.1)
+        found = examine(hands.settings, hands.topic)
+        [places] = [one for one in found.findings if one.check == "places"]
+        assert "with 2 partitions they would be right" in places.found
+        assert found.records == 1
+        printed = marshal("doctor", *hands.options)
+        assert printed.returncode == 1
+        assert "error: records of" in printed.stdout
+        assert "never change the partition count" in printed.stdout
+
+
+def test_a_topic_of_ours_is_fine_and_a_missing_one_and_a_missing_cluster_are_said(
+    kafka_broker: Broker,
+) -> None:
+    with Hands(kafka_broker) as hands:
+        hands.wins("g", hands.data(), 0)
+        good = marshal("doctor", *hands.options, "--probe", "--json")
+        assert good.returncode == 0
+        told = json.loads(good.stdout)
+        assert [one["check"] for one in told["findings"]] == ["copies"]
+        assert told["findings"][0]["severity"] == "note"
+        assert {"clocks now", "places", "permissions", "timestamps"} <= set(told["fine"])
+        assert not [name for name in hands.cluster.topics() if name.startswith("marshal-doctor-")]
+        missing = marshal("doctor", "--bootstrap", hands.bootstrap, "--topic", "nothing")
+        assert missing.returncode == 1
+        assert "there is no topic nothing" in missing.stdout
+    nobody = marshal("doctor", "--bootstrap", "127.0.0.1:1")
+    assert (nobody.returncode, nobody.stdout) == (2, "")
+
+
+def test_three_brokers_keep_time_together_and_one_that_is_lost_is_missed(
+    kafka_cluster: Cluster,
+) -> None:
+    settings = settings_of(kafka_cluster.bootstrap)
+    name = f"marshal-{uuid.uuid4().hex[:8]}"
+    made = init(ClusterClient(settings), Wanted(name))
+    assert (made.copies, made.settings["min.insync.replicas"]) == (3, "2")
+    whole = examine(settings, name, probe=True)
+    assert whole.findings == ()
+    assert "clocks now" in whole.fine
+    assert said(*examine(settings, name).findings) == [("unchecked", "clocks now")]
+    kafka_cluster.kill(3)
+    try:
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline:
+            found = examine(settings, name).findings
+            if ("warning", "copies") in said(*found):
+                break
+        assert ("warning", "copies") in said(*found)
+        assert Severity.ERROR not in {one.severity for one in found}
+    finally:
+        kafka_cluster.start(3)
+
+
+# Whoever connects is ANONYMOUS, the broker itself, too, which is allowed all by its listener.
+GUARDED = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "allow.everyone.if.no.acl.found": "true",
+    "super.users": "User:nobody",
+}
+
+
+def allow(broker: Broker, who: str, operation: AclOperation) -> None:
+    """From now on nobody else may do anything with the topic."""
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    topic = (ResourceType.TOPIC, "__marshal", ResourcePatternType.LITERAL)
+    wanted = AclBinding(*topic, f"User:{who}", "*", operation, AclPermissionType.ALLOW)
+    admin.create_acls([wanted])[wanted].result(30)
+
+
+def eventually(settings: Settings, *severities: str) -> list[str]:
+    """What is found, once it is this bad: a permission takes a moment to hold."""
+    deadline = time.monotonic() + 20
+    while True:
+        found = examine(settings, "__marshal").findings
+        if [one.severity.value for one in found] == list(severities):
+            return [one.found for one in found]
+        assert time.monotonic() < deadline, said(*found)
+        time.sleep(0.1)
+
+
+def test_what_a_user_may_not_do_is_told_with_what_it_endangers() -> None:
+    with Broker(java_options=QUICK, settings=GUARDED) as broker:
+        settings = settings_of(broker.bootstrap)
+        init(ClusterClient(settings), Wanted("__marshal", partitions=1))
+        allow(broker, "somebody", AclOperation.READ)
+        forbidden = eventually(settings, "error", "error", "error")
+        assert all(any(f"not {name} the" in found for found in forbidden) for name in ALL)
+        allow(broker, "ANONYMOUS", AclOperation.READ)
+        _, may_not, unseen = eventually(settings, "note", "error", "unchecked")
+        assert may_not == "the user of these settings may not WRITE the topic"
+        assert "settings of topic __marshal" in unseen
+        assert marshal("ls", "--bootstrap", broker.bootstrap).returncode == 0
