@@ -13,13 +13,13 @@ from random import Random
 
 import attrs
 
+from kafka_marshal.client.fairness import Sharer
 from kafka_marshal.client.share import (
     FairShare,
     Owner,
     Patience,
     Request,
     Said,
-    Sharer,
     requests_after,
 )
 from kafka_marshal.core.messages import ClaimingPartition, Offset, Partition, ReleasingPartition

@@ -86,7 +86,7 @@ class Patience:
     settle_ms: int = field(default=1_000, validator=not_negative)
     """Between the first claim or request and the next: who starts at the same time is read of."""
     grace_ms: int = field(default=5_000, validator=positive)
-    """A free claim that is not taken is offered to the next poorest after this."""
+    """A free claim is offered to the next poorest when for so long nothing was taken."""
 
 
 def requests_after(
@@ -192,8 +192,10 @@ class FairShare:
             self._announced_ms = None
         elif self._announced_ms is None:
             self._announced_ms = now_ms
-        since = self._free_since_ms
-        self._free_since_ms = {key: since.get(key, now_ms) for key in seen.free}
+        # While claims are being taken nobody is too slow.
+        since, free = self._free_since_ms, set(seen.free)
+        since = since if since.keys() <= free else {}
+        self._free_since_ms = {key: since.get(key, now_ms) for key in free}
 
     @property
     def _settles_at_ms(self) -> int | None:
