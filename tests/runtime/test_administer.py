@@ -188,6 +188,26 @@ def test_an_operation_that_is_called_off_sets_nothing_and_ends_its_pause(hands: 
     assert look(hands).records == records, "nothing was sent"
 
 
+def test_a_claim_that_was_won_and_is_given_back_unset_is_not_called_set(hands: Hands) -> None:
+    topic = hands.data(partitions=2, messages=10)
+    hands.beats("g", topic, 0, hands.wins("g", topic, 0), 7)
+    wanted = planned(hands, "g", f"{topic}=5")
+
+    def never_asked(message: Message) -> Exception | None:
+        asks = isinstance(message, ClaimingPartition) and message.partition == 1
+        return OutcomeUnknown("nobody answers") if asks else None
+
+    def called_off() -> bool:
+        owner = claim(hands, ClaimKey("g", topic, 0)).claim.owner_client
+        return owner is not None and owner != "c1"
+
+    log = Interfering(hands, never_asked)
+    [ended] = set_them(hands, "g", wanted, log=log, called_off=called_off)
+    assert (ended.set, len(ended.not_set), ended.reason) == ((), 2, "called_off")
+    known = claim(hands, ClaimKey("g", topic, 0)).claim
+    assert (known.owned, known.position) == (False, 7)
+
+
 def test_whoever_pauses_later_has_the_group_and_keeps_its_pause(hands: Hands) -> None:
     topic = hands.data(messages=10)
     wanted = planned(hands, "g", f"{topic}=5")
@@ -337,25 +357,41 @@ def test_a_release_frees_what_was_named_and_says_what_lies_beside_it(hands: Hand
     assert unknown.stderr.endswith(f"has no claim of nothing; it has claims of: {topic}\n")
 
 
-def test_a_release_can_hold_claims_and_leaves_a_pause_as_it_is(hands: Hands) -> None:
+def test_a_release_can_hold_claims(hands: Hands) -> None:
     topic = hands.data()
     hands.wins("g", topic, 0)
-    assert marshal("release", "g", topic, *hands.options, "--hold", "10m").returncode == 0
+    held = marshal("release", "g", topic, *hands.options, "--hold", "10m")
+    assert held.returncode == 0
+    assert "nobody can claim them for 10m" in held.stdout
     hands.wins("g", topic, 0, "c2")
     assert not claim(hands, ClaimKey("g", topic, 0)).claim.owned
+
+
+def test_a_release_leaves_a_pause_as_it_is(hands: Hands) -> None:
+    topic = hands.data(partitions=2)
+    hands.pauses("g", topic, 600, "x")
+    hands.wins("g", topic, 0, "x")  # an administrator that went away
+    hands.wins("g", topic, 1, "c1")
+    before = claim(hands, ClaimKey("g", topic, 1)).claim.paused_until_ms
+    assert marshal("release", "g", f"{topic}:0", *hands.options).returncode == 0
+    for partition in range(2):
+        known = claim(hands, ClaimKey("g", topic, partition)).claim
+        assert (known.owned, known.paused_until_ms) == (False, before)
 
 
 # --- commands -------------------------------------------------------------------------------------
 
 
 def test_the_command_sets_positions_and_a_dry_run_does_not(hands: Hands) -> None:
-    topic = hands.data(messages=10)
-    hands.wins("g", topic, 0)
-    at = ("set-position", "g", f"{topic}=5", *hands.options)
+    topic = hands.data(partitions=2, messages=10)
+    for partition in range(2):
+        hands.wins("g", topic, partition)
+    at = ("set-position", "g", f"{topic}:0=5", *hands.options)
     records = look(hands).records
     dry = marshal(*at, "--dry-run")
     assert dry.returncode == 0
     assert f"{topic}:0" in dry.stdout
+    assert "1 more claim of the group beside them: interrupted, positions stay" in dry.stdout
     assert look(hands).records == records
     done = marshal(*at, "--json")
     assert done.returncode == 0

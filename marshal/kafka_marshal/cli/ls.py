@@ -247,7 +247,7 @@ def _claims(rows: list[ClaimRow], view: View, *, all_groups: bool) -> Renderable
     for name in ("EPOCH", "POSITION", "END", "LAG", "HEARD"):
         table.add_column(name, justify="right", no_wrap=True)
     for row in rows:
-        doubt = "" if row.knowledge == "known" else "?"
+        doubt = "" if row.knowledge in ("known", "unknown") else "?"
         cells: list[Text | str] = [
             Text(f"{row.topic}:{row.topic_partition}"),
             Text(_state(row) + doubt, _STATES[row.state]),

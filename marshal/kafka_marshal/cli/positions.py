@@ -102,8 +102,9 @@ def set_position(
                 view.check_group(group)
             planned = plan(wishes, group, cluster, view)
             left = administer.left_by_others(view, group)
+            beside = administer.beside(view, planned)
         if not json:
-            _print_plan(planned)
+            _print_plan(planned, len(beside))
         for work in left:
             errors.print(f"Warning: {administer.work_left(work)}.")
         if dry_run:
@@ -154,7 +155,7 @@ class CallOff:
         errors.print("calling off; a second Ctrl-C does not wait for the log")
 
 
-def _print_plan(planned: list[Planned]) -> None:
+def _print_plan(planned: list[Planned], beside: int) -> None:
     table = Table(box=None, pad_edge=False, header_style="bold", show_edge=False)
     table.add_column("CLAIM", overflow="fold")
     for name in ("POSITION", "TO", "MOVES BY", "HOLDS"):
@@ -169,6 +170,9 @@ def _print_plan(planned: list[Planned]) -> None:
             f"{one.low:,} to {one.end - 1:,}" if one.end > one.low else "nothing",
         )
     console.print(table)
+    if beside:
+        claims = "1 more claim" if beside == 1 else f"{beside} more claims"
+        console.print(f"{claims} of the group beside them: interrupted, positions stay")
 
 
 def _print_ended(planned: list[Planned], ended: list[Ended]) -> None:

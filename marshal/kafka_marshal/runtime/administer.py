@@ -71,6 +71,18 @@ def left_by_others(view: View, group: str) -> list[Work]:
     return [work for fold in view.folds.values() if left_undone(work := fold.work(group))]
 
 
+def beside(view: View, planned: Sequence[Planned]) -> list[ClaimKey]:
+    """Owned claims that were not named, and are interrupted: a group is paused as a whole."""
+    named = {one.key for one in planned}
+    groups = {(one.place, one.key.group) for one in planned}
+    return sorted(
+        key
+        for place, group in groups
+        for key, reader in view.folds[place].claims(group).items()
+        if key not in named and reader.claim.owned
+    )
+
+
 @frozen
 class Asked:
     """What an operator wants of one group."""
