@@ -282,8 +282,9 @@ class Book:
         for observer in self._observers:
             for row in observer.at_the_end(end):
                 self._row("findings", row)
-        for row in self._lanes.at_the_end():
-            self._row("lanes", row)
+        for key, row in self._lanes.at_the_end():
+            counted = self._tenures.tally(key)
+            self._row("lanes", {**row, **counted, "records": self._claims[key].records})
         for row in self._claim_rows(end):
             self._row("claims", row)
         for name, group in self._groups.items():

@@ -36,6 +36,7 @@ _OF_VERDICT: Final = {
 class _Lane:
     beats_ms: list[int] | None = field(factory=list)
     """None: there were too many."""
+    marks: int = 0
     pauses: list[tuple[int, int, str]] = field(factory=list)
     pause_open: bool = False
 
@@ -59,6 +60,7 @@ class Lanes:
             self._beat(lane, event)
         self._pause(lane, event)
         for kind in self._kinds(event):
+            lane.marks += 1
             yield {
                 **key_columns(event.key),
                 "offset": event.sighting.offset,
@@ -138,13 +140,17 @@ class Lanes:
             lane.pauses[-1] = (from_ms, event.clock_ms, by)
             lane.pause_open = False
 
-    def at_the_end(self) -> Iterator[Row]:
-        """Rows of the table `lanes`."""
+    def at_the_end(self) -> Iterator[tuple[ClaimKey, Row]]:
+        """Rows of the table `lanes`, but for what is counted elsewhere."""
         for key, lane in self._lanes.items():
-            yield {
-                **key_columns(key),
-                "beats_ms": lane.beats_ms or [],
-                "pauses_from_ms": [pause[0] for pause in lane.pauses],
-                "pauses_until_ms": [pause[1] for pause in lane.pauses],
-                "pauses_by": "\n".join(pause[2] for pause in lane.pauses),
-            }
+            yield (
+                key,
+                {
+                    **key_columns(key),
+                    "marks": lane.marks,
+                    "beats_ms": lane.beats_ms or [],
+                    "pauses_from_ms": [pause[0] for pause in lane.pauses],
+                    "pauses_until_ms": [pause[1] for pause in lane.pauses],
+                    "pauses_by": "\n".join(pause[2] for pause in lane.pauses),
+                },
+            )

@@ -12,10 +12,12 @@ import operator
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, TypeAlias, TypeVar, cast
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 from attrs import frozen
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
@@ -45,12 +47,14 @@ ROWS_PER_TASK: Final = 250_000
 """So many rows of tables are asked by one task: a task costs more than to look at them."""
 TASKS_PER_CORE: Final = 8
 _CLAIM_NAME: Final = {
-    "log": "string",
-    "coordinating_partition": "bigint",
-    "group": "string",
-    "topic": "string",
-    "topic_partition": "bigint",
+    "log": pa.string(),
+    "coordinating_partition": pa.int64(),
+    "group": pa.string(),
+    "topic": pa.string(),
+    "topic_partition": pa.int64(),
 }
+PROOF_COLUMN: Final = "records"
+"""Of findings, what takes most room."""
 ClaimName: TypeAlias = tuple[object, ...]
 """Log, coordinating partition, group, topic, partition."""
 
@@ -166,6 +170,15 @@ class Fold:
         tasks = max(1, -(-sum(counts.values()) // ROWS_PER_TASK))
         return cls(rows.sparkSession, rows.coalesce(tasks), counts)
 
+    @cached_property
+    def findings_counted(self) -> list[Row]:
+        """How many findings there are of each log, rule set, code and severity, as `count`."""
+        if not self.counts[FINDINGS.name]:
+            return []
+        columns = ("log", "rules", "code", "severity")
+        counted = self.table(FINDINGS).groupBy(*columns).count().collect()
+        return [row.asDict() for row in counted]
+
     def table(self, table: Table) -> DataFrame:
         """One table."""
         return self.rows.where(sf.col(table.name).isNotNull()).select(f"{table.name}.*")
@@ -177,29 +190,40 @@ class Fold:
     def collect_claims(
         self, wanted: Sequence[Table], names: Collection[ClaimName]
     ) -> dict[str, list[Row]]:
-        """The rows about these claims, by table: for what one page can draw."""
-        schema = ", ".join(f"{name}: {kind}" for name, kind in _CLAIM_NAME.items())
-        chosen = self.spark.createDataFrame(sorted(names, key=str), schema)
+        """The rows about these claims, by table, without proofs: for what one page can draw."""
+        if not any(self.counts[table.name] for table in wanted):
+            return {table.name: [] for table in wanted}
         named = self.rows.select(
-            *(sf.col(table.name) for table in wanted),
+            *(
+                sf.col(table.name).dropFields(PROOF_COLUMN).alias(table.name)
+                if table is FINDINGS
+                else sf.col(table.name)
+                for table in wanted
+            ),
             *(
                 sf.coalesce(*(sf.col(f"{table.name}.{name}") for table in wanted)).alias(name)
                 for name in _CLAIM_NAME
             ),
         )
-        rows = named.join(sf.broadcast(chosen), list(_CLAIM_NAME), "left_semi")
-        return self._collect(rows, wanted)
+        return self._collect(self.of_claims(named, names), wanted)
+
+    def of_claims(self, rows: DataFrame, names: Collection[ClaimName]) -> DataFrame:
+        """Those of the rows that are about these claims."""
+        columns = zip(*sorted(names, key=str), strict=True)
+        chosen = self.spark.createDataFrame(
+            pa.table([*map(pa.array, columns, _CLAIM_NAME.values())], names=[*_CLAIM_NAME])
+        )
+        return rows.join(sf.broadcast(chosen), list(_CLAIM_NAME), "left_semi")
 
     def _collect(self, rows: DataFrame, wanted: Sequence[Table]) -> dict[str, list[Row]]:
         """One job, whatever the number of tables."""
         columns = [sf.col(table.name) for table in wanted]
         some = functools.reduce(operator.or_, (column.isNotNull() for column in columns))
         found: dict[str, list[Row]] = {table.name: [] for table in wanted}
-        for line in rows.where(some).select(*columns).collect():
-            for table in wanted:
-                row = line[table.name]
+        for line in rows.where(some).select(*columns).toArrow().to_pylist():
+            for name, row in line.items():
                 if row is not None:
-                    found[table.name].append(row.asDict(recursive=True))
+                    found[name].append(row)
         for table in wanted:
             found[table.name].sort(key=functools.partial(_sorting, order=table.order))
         return found
@@ -226,6 +250,11 @@ class Fold:
             lines = [tuple(_cell(row, column.name) for column in table.columns) for row in extra]
             rows = rows.unionByName(self.spark.createDataFrame(lines, table.spark_schema))
         count = self.counts[table.name] + len(extra or ())
+        if not count:  # Spark takes its time to write nothing
+            (folder / table.name).mkdir()
+            nothing = pa.schema(list(table.arrow_type)).empty_table()
+            pq.write_table(nothing, folder / table.name / "part-00000.parquet")
+            return
         files = max(1, -(-count // ROWS_PER_FILE))
         rows = rows.coalesce(1) if files == 1 else rows.repartitionByRange(files, *table.order)
         with told_plainly():

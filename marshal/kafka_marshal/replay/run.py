@@ -259,14 +259,7 @@ def _summary(
     went: Went | None,
 ) -> Summary:
     partitions = collected[PARTITIONS.name]
-    counted = [
-        row.asDict()
-        for row in fold.table(FINDINGS)
-        .groupBy("code", "rules", "severity", "log")
-        .count()
-        .withColumnRenamed("count", "findings")
-        .collect()
-    ]
+    counted: list[Row] = [{**row, "findings": row["count"]} for row in fold.findings_counted]
     counted += [{**row, "rules": None, "findings": 1} for row in of_logs]
     rows = {table.name: fold.counts[table.name] for table in PUBLISHED}
     rows[FINDINGS.name] += len(of_logs)

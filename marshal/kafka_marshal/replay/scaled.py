@@ -7,16 +7,17 @@ that stand out. How many of them a page then holds, `report.details` knows.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import Final
 
+from attrs import frozen
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as sf
 
 from kafka_marshal.replay import tables
 from kafka_marshal.replay.findings.catalogue import CATALOGUE, ERROR, WARNING
-from kafka_marshal.replay.pipeline import ClaimName, Fold
+from kafka_marshal.replay.pipeline import PROOF_COLUMN, ClaimName, Fold
 from kafka_marshal.replay.report import scale as page
 from kafka_marshal.replay.report.data import ClaimTimeline, Severity
 from kafka_marshal.replay.rows import Row, Table
@@ -62,14 +63,12 @@ def scale(fold: Fold, summary: Summary, log_findings: Sequence[Row]) -> page.Sca
         heats=tuple(_heats(fold, summary, log_findings)),
         claims=tuple(counted for _, counted, _ in counts),
         details=_details(fold, summary.rules, counts),
-        logs=_logs(fold, len(summary.rules)),
+        logs=_logs(fold, summary),
     )
 
 
 def _totals(fold: Fold, log_findings: Sequence[Row]) -> Iterator[page.FindingTotal]:
-    columns = ("log", "rules", "code", "severity")
-    counted = fold.table(tables.FINDINGS).groupBy(*columns).count().collect()
-    for row in [*(row.asDict() for row in counted), *({**row, "count": 1} for row in log_findings)]:
+    for row in [*fold.findings_counted, *({**row, "count": 1} for row in log_findings)]:
         rules, code = row.get("rules"), text_of(row["code"])
         yield page.FindingTotal(
             text_of(row["log"]),
@@ -81,18 +80,23 @@ def _totals(fold: Fold, log_findings: Sequence[Row]) -> Iterator[page.FindingTot
         )
 
 
-def _logs(fold: Fold, rule_sets: int) -> dict[str, page.LogCounts]:
-    claims = fold.table(tables.CLAIMS).groupBy("log").count().collect()
-    parting = {
-        row["log"]: (row["divergences"], row["parting"])
-        for row in fold.table(tables.DIVERGENCES)
-        .groupBy("log")
-        .agg(sf.count("*").alias("divergences"), sf.countDistinct(*KEY).alias("parting"))
-        .collect()
-    }
+def _logs(fold: Fold, summary: Summary) -> dict[str, page.LogCounts]:
+    claims: dict[str, int] = defaultdict(int)
+    for group in summary.groups:
+        claims[text_of(group["log"])] += integer(group["claims"])
+    parting: dict[str, tuple[int, int]] = {}
+    if fold.counts["divergences"]:
+        parting = {
+            row["log"]: (row["divergences"], row["parting"])
+            for row in fold.table(tables.DIVERGENCES)
+            .groupBy("log")
+            .agg(sf.count("*").alias("divergences"), sf.countDistinct(*KEY).alias("parting"))
+            .collect()
+        }
     return {
-        row["log"]: page.LogCounts(row["count"] // rule_sets, *parting.get(row["log"], (0, 0)))
-        for row in claims
+        log: page.LogCounts(count // len(summary.rules), *parting.get(log, (0, 0)))
+        for log, count in claims.items()
+        if count
     }
 
 
@@ -109,27 +113,15 @@ def _heats(fold: Fold, summary: Summary, log_findings: Sequence[Row]) -> Iterato
     steps = {log: (spans[log][1] - spans[log][0]) // page.COLUMNS + 1 for log in chosen}
     if not chosen:
         return
-    lines = [(log, spans[log][0], steps[log]) for log in chosen]
-    scales = fold.spark.createDataFrame(lines, "log: string, begin_ms: bigint, step_ms: bigint")
-    column = sf.floor((sf.col("timestamp_ms") - sf.col("begin_ms")) / sf.col("step_ms"))
-    findings = (
-        fold.table(tables.FINDINGS)
-        .where(sf.col("timestamp_ms").isNotNull())
-        .join(sf.broadcast(scales), "log")
-        .withColumn("at", sf.least(sf.greatest(column, sf.lit(0)), sf.lit(page.COLUMNS - 1)))
-    )
     by_code: dict[str, _Rows] = defaultdict(_Rows)
     by_group: dict[str, _Rows] = defaultdict(_Rows)
-    for found in findings.groupBy("log", "code", "severity", "at").count().collect():
-        by_code[found["log"]].add(found["code"], found["severity"], found["at"], found["count"])
+    if fold.counts["findings"]:
+        _count_heats(fold, [(log, spans[log][0], steps[log]) for log in chosen], by_code, by_group)
     for told in log_findings:
         log, at_ms = text_of(told["log"]), optional(told.get("timestamp_ms"))
         if log in steps and at_ms is not None:
             at = min(max((at_ms - spans[log][0]) // steps[log], 0), page.COLUMNS - 1)
             by_code[log].add(text_of(told["code"]), text_of(told["severity"]), at, 1)
-    serious = findings.where(sf.col("group").isNotNull() & sf.col("severity").isin(ERROR, WARNING))
-    for found in serious.groupBy("log", "group", "severity", "at").count().collect():
-        by_group[found["log"]].add(found["group"], found["severity"], found["at"], found["count"])
     for log in chosen:
         groups = by_group[log].by_total()
         yield page.Heat(
@@ -140,6 +132,28 @@ def _heats(fold: Fold, summary: Summary, log_findings: Sequence[Row]) -> Iterato
             groups[:HEAT_GROUPS_MAX],
             max(0, len(groups) - HEAT_GROUPS_MAX),
         )
+
+
+def _count_heats(
+    fold: Fold,
+    lines: Sequence[tuple[str, int, int]],
+    by_code: Mapping[str, _Rows],
+    by_group: Mapping[str, _Rows],
+) -> None:
+    """Findings of these logs, each with where its time begins and how long a column of it is."""
+    scales = fold.spark.createDataFrame(lines, "log: string, begin_ms: bigint, step_ms: bigint")
+    column = sf.floor((sf.col("timestamp_ms") - sf.col("begin_ms")) / sf.col("step_ms"))
+    findings = (
+        fold.table(tables.FINDINGS)
+        .where(sf.col("timestamp_ms").isNotNull())
+        .join(sf.broadcast(scales), "log")
+        .withColumn("at", sf.least(sf.greatest(column, sf.lit(0)), sf.lit(page.COLUMNS - 1)))
+    )
+    for found in findings.groupBy("log", "code", "severity", "at").count().collect():
+        by_code[found["log"]].add(found["code"], found["severity"], found["at"], found["count"])
+    serious = findings.where(sf.col("group").isNotNull() & sf.col("severity").isin(ERROR, WARNING))
+    for found in serious.groupBy("log", "group", "severity", "at").count().collect():
+        by_group[found["log"]].add(found["group"], found["severity"], found["at"], found["count"])
 
 
 class _Rows:
@@ -176,24 +190,23 @@ def _counted(fold: Fold, summary: Summary) -> DataFrame:
     for row in summary.partitions:
         log, end = text_of(row["log"]), integer(row["to_ms"])
         ends[log] = max(end, ends.get(log, end))
-    until = fold.spark.createDataFrame(list(ends.items()), "log: string, end_ms: bigint")
-    next_ms = sf.lead("from_ms").over(Window.partitionBy(*KEY, "rules").orderBy("from_offset"))
-    unowned = sf.greatest(
-        sf.coalesce(next_ms, sf.col("end_ms")) - sf.col("to_ms"), sf.lit(0).cast("bigint")
-    )
-    tenures = (
-        fold.table(tables.TENURES)
-        .join(sf.broadcast(until), "log")
-        .withColumn("unowned_ms", sf.coalesce(unowned, sf.lit(0)))
-        .groupBy(*KEY, "rules")
-        .agg(
-            sf.count("*").alias("tenures"),
-            sf.sum((sf.col("began") == "took_over").cast("bigint")).alias("takeovers"),
-            sf.sum("unowned_ms").alias("unowned_ms"),
-        )
+    end_ms = sf.create_map(*(sf.lit(value) for end in ends.items() for value in end))[sf.col("log")]
+    free_ms = sf.greatest(end_ms - sf.col("free_since_ms"), sf.lit(0).cast("bigint"))
+    claims = (
+        fold.table(tables.LANES)
+        .withColumn("unowned_ms", sf.col("unowned_ms") + free_ms)
         .groupBy(*KEY)
-        .agg(*(sf.max(name).alias(name) for name in ("tenures", "takeovers", "unowned_ms")))
+        .agg(
+            *(
+                sf.max(each).alias(each)
+                for each in ("records", "tenures", "takeovers", "unowned_ms")
+            ),
+            sf.sum("marks").alias("marks"),
+        )
     )
+    if not fold.counts["findings"]:
+        nothing = sf.lit(0).cast("bigint")
+        return claims.withColumns(dict.fromkeys(("errors", "warnings", "findings"), nothing))
     severity = sf.col("severity")
     findings = (
         fold.table(tables.FINDINGS)
@@ -205,11 +218,7 @@ def _counted(fold: Fold, summary: Summary) -> DataFrame:
             sf.count("*").alias("findings"),
         )
     )
-    marks = fold.table(tables.MARKS).groupBy(*KEY).agg(sf.count("*").alias("marks"))
-    claims = fold.table(tables.CLAIMS).groupBy(*KEY).agg(sf.max("records").alias("records"))
-    for other in (tenures, findings, marks):
-        claims = claims.join(other, list(KEY), "left")
-    return claims.na.fill(0)
+    return claims.join(findings, list(KEY), "left").na.fill(0)
 
 
 _Counted = tuple[ClaimName, page.ClaimCounts, int]
@@ -284,30 +293,17 @@ def _fetched(
 ) -> Iterable[page.ClaimDetail]:
     if not counts:
         return
-    names = [name for name, _, _ in counts]
-    schema = "log: string, coordinating_partition: bigint, group: string, topic: string, "
-    chosen = fold.spark.createDataFrame(names, schema + "topic_partition: bigint")
-
-    def of_claims(table: Table, limit: int, *order: Column) -> dict[ClaimName, list[Row]]:
-        place = Window.partitionBy(*KEY, "rules").orderBy(*order)
-        rows = (
-            fold.table(table)
-            .join(sf.broadcast(chosen), list(KEY), "left_semi")
-            .withColumn("_place", sf.row_number().over(place))
-            .where(sf.col("_place") <= limit)
-            .drop("records")
-        )
-        grouped: dict[ClaimName, list[Row]] = defaultdict(list)
-        for row in sorted((row.asDict() for row in rows.collect()), key=itemgetter("_place")):
-            grouped[name_of(row)].append(row)
-        return grouped
-
-    tenures = of_claims(tables.TENURES, lane_max, sf.col("from_offset"))
-    marks = {} if tenures_only else of_claims(tables.MARKS, lane_max, sf.col("offset"))
-    lanes = {} if tenures_only else of_claims(tables.LANES, 1, sf.col("log"))
-    findings = of_claims(tables.FINDINGS, FINDINGS_MAX, worst_first(), sf.col("offset"))
+    wanted = [
+        _Wanted(tables.TENURES, lane_max, max(each.tenures for _, each, _ in counts)),
+        _Wanted(tables.FINDINGS, FINDINGS_MAX, max(each.findings for _, each, _ in counts)),
+    ]
+    if not tenures_only:
+        most = max(of_lanes - each.tenures for _, each, of_lanes in counts)
+        wanted += [_Wanted(tables.MARKS, lane_max, most), _Wanted(tables.LANES, 1, 1)]
+    found = _rows_of_claims(fold, [name for name, _, _ in counts], wanted)
+    by_table = {table: found.get(table, {}) for table in ("tenures", "marks", "lanes")}
+    findings = found["findings"]
     for name, counted, _ in counts:
-        by_table = {"tenures": tenures, "marks": marks, "lanes": lanes}
         drawn = tuple(
             lane_of(
                 rule_set,
@@ -327,6 +323,49 @@ def _fetched(
         yield page.ClaimDetail(
             ClaimTimeline(counted.claim, drawn, counted.records), told, tenures_only, cut
         )
+
+
+@frozen
+class _Wanted:
+    """Rows of a table about one claim: so many at most, and so many there are of one claim."""
+
+    table: Table
+    limit: int
+    most: int
+
+
+def _rows_of_claims(
+    fold: Fold, names: Sequence[ClaimName], wanted: Sequence[_Wanted]
+) -> dict[str, dict[ClaimName, list[Row]]]:
+    """By table and claim: what needs no cutting in one job, and the rest table by table."""
+    whole = [each.table for each in wanted if each.most <= each.limit]
+    found = fold.collect_claims(whole, names)
+    for each in wanted:
+        if each.most > each.limit:
+            found[each.table.name] = _first_of_claims(fold, names, each)
+    grouped: dict[str, dict[ClaimName, list[Row]]] = {}
+    for table, rows in found.items():
+        of_table = grouped[table] = defaultdict(list)
+        for row in rows:
+            of_table[name_of(row)].append(row)
+    return grouped
+
+
+def _first_of_claims(fold: Fold, names: Sequence[ClaimName], wanted: _Wanted) -> list[Row]:
+    orders = {
+        tables.FINDINGS: (worst_first(), sf.col("offset")),
+        tables.TENURES: (sf.col("from_offset"),),
+    }
+    place = Window.partitionBy(*KEY, "rules").orderBy(
+        *orders.get(wanted.table, (sf.col("offset"),))
+    )
+    rows = (
+        fold.of_claims(fold.table(wanted.table), names)
+        .withColumn("_place", sf.row_number().over(place))
+        .where(sf.col("_place") <= wanted.limit)
+        .drop(PROOF_COLUMN)
+    )
+    return sorted(rows.toArrow().to_pylist(), key=itemgetter("_place"))
 
 
 def _worst_finding_first(finding: page.ClaimFinding) -> tuple[int, int]:

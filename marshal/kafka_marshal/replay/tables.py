@@ -320,9 +320,15 @@ MARKS: Final = Table(
 )
 LANES: Final = Table(
     "lanes",
-    "Heartbeats and pauses of one claim's timeline.",
+    "Heartbeats and pauses of one claim's timeline, and what is counted of the claim.",
     (
         *_CLAIM,
+        _integer("records", "as in `claims`"),
+        _integer("tenures", ""),
+        _integer("takeovers", ""),
+        _integer("marks", ""),
+        _integer("unowned_ms", "from the end of each tenure to the beginning of the next"),
+        _integer("free_since_ms", "when the last tenure ended, if none followed"),
         Column("beats_ms", TIMES, ""),
         Column("pauses_from_ms", TIMES, ""),
         Column("pauses_until_ms", TIMES, ""),

@@ -6,9 +6,12 @@ its handlers do: a bare heartbeat begins a tenure too, and a ReleaseGroup ends n
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Final
+
+from attrs import asdict, define
 
 from kafka_marshal.core.messages import Heartbeat
 from kafka_marshal.core.state import ClaimKey, Rules
@@ -27,11 +30,23 @@ BEGINNINGS: Final = WINS | {Accepted.FAST_RECLAIMED, Accepted.OVERWRITTEN}
 OWNERS_RECORDS: Final = frozenset({Accepted.REFRESHED, Accepted.GRANTED})
 
 
+@define
+class _Tally:
+    """What is counted of a claim's tenures."""
+
+    tenures: int = 0
+    takeovers: int = 0
+    unowned_ms: int = 0
+    """Between an end and the next beginning."""
+    free_since_ms: int | None = None
+
+
 class Tenures:
     """The open tenures of one coordinating partition under one rule set."""
 
     def __init__(self) -> None:
         self._open: dict[ClaimKey, Tenure] = {}
+        self._tallies: dict[ClaimKey, _Tally] = defaultdict(_Tally)
 
     @property
     def open(self) -> Mapping[ClaimKey, Tenure]:
@@ -57,9 +72,11 @@ class Tenures:
             if begins and before.instance == event.message.instance_id:
                 event.silence_ms = event.clock_ms - before.last_ms
             row = _ended_row(before, event)
+            self._tallies[event.key].free_since_ms = event.sighting.raw.timestamp_ms
             del self._open[event.key]
             event.tenure_after = None
         if begins:
+            self._count(event)
             event.tenure_after = self._open[event.key] = Tenure(
                 key=event.key,
                 instance=event.after.owner_instance or "",
@@ -71,6 +88,19 @@ class Tenures:
                 pace=_pace(event),
             )
         return row
+
+    def _count(self, event: Event) -> None:
+        """One tenure more."""
+        tally = self._tallies[event.key]
+        tally.tenures += 1
+        tally.takeovers += event.verdict is Accepted.TOOK_OVER
+        if tally.free_since_ms is not None:
+            tally.unowned_ms += max(0, event.sighting.raw.timestamp_ms - tally.free_since_ms)
+            tally.free_since_ms = None
+
+    def tally(self, key: ClaimKey) -> Row:
+        """Of the table `lanes`, what is counted of a claim's tenures."""
+        return asdict(self._tallies.get(key, _Tally()))
 
     @staticmethod
     def go_on(tenure: Tenure, sighting: Sighting, position: int) -> int:
