@@ -107,6 +107,11 @@ def set_position(
             _print_plan(planned, len(beside))
         for work in left:
             errors.print(f"Warning: {administer.work_left(work)}.")
+        if any(one.target == 0 for one in planned):
+            errors.print(
+                "Note: position 0 is also that of a claim which nobody has set: a consumer at "
+                "least once with start=latest begins at the end."
+            )
         if dry_run:
             if json:
                 _print_json(planned, (), "planned", None)
