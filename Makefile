@@ -67,7 +67,7 @@ spec: setup ## Run every model of spec/models.toml and compare with what it must
 	$(BIN)/python -m kafka_marshal.modelcheck.spec
 
 demo: setup ## Check two models, replay the bundled captures on Spark, show the findings
-	$(BIN)/python tools/demo.py
+	$(BIN)/python -m tools.demo
 
 golden: setup ## Rewrite the whiteboard stories in tests/golden; review them as a diff
 	$(BIN)/python -m pytest tests/test_golden.py --update-golden

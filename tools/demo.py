@@ -1,8 +1,9 @@
 """The main job, end to end: `make demo`.
 
 Checks the small fenced model and one model of the original that must fail, replays the bundled
-captures under both rule sets on Spark, and says where the report is. Every step is a command that
-a user can type; it is printed before it runs.
+captures under both rule sets on Spark, then lets three consumers share a topic on a real broker,
+kills one, stalls one, and replays what happened. Every step is a command that a user can type; it
+is printed before it runs.
 """
 
 import shlex
@@ -11,6 +12,8 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+
+from tools import demo_fleet
 
 ROOT = Path(__file__).parent.parent
 CAPTURES = Path("tests/data/captures/original")
@@ -25,6 +28,10 @@ def marshal(*words: str, expect: int) -> None:
     code = subprocess.run([*MARSHAL, *words], cwd=ROOT, check=False).returncode
     if code != expect:
         sys.exit(f"demo: exit code {code}, not {expect}: {shlex.join(words)}")
+
+
+def _either(*words: str, found_something: bool = False) -> None:
+    marshal(*words, expect=FOUND_SOMETHING if found_something else FINE)
 
 
 def main() -> None:
@@ -48,7 +55,14 @@ def main() -> None:
     replay = OUT / "replay"
     options = ["--heartbeat-interval", "4", "--rules", "both", "--out", str(replay)]
     marshal("replay", *map(str, at_4_s), *options, expect=FOUND_SOMETHING)
-    print(f"\nThe report: {(ROOT / replay / 'report.html').as_uri()}")
+
+    print(
+        "\n4. Three consumers share a topic: one is killed, one stalls, and the log tells it all."
+    )
+    demo_fleet.run(_either, OUT / "fleet")
+
+    for page in (replay, OUT / "fleet"):
+        print(f"A report: {(ROOT / page / 'report.html').as_uri()}")
     print(f"Demo done in {time.monotonic() - began:.0f} s.")
 
 
