@@ -10,7 +10,7 @@ BIN := $(VENV)/bin
 STAMPS := $(VENV)/.stamps
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 # What is checked is what exists: a room that a branch does not have yet is no error.
-CODE := $(wildcard marshal tests model_tests tools benchmarks)
+CODE := $(wildcard marshal tests model_tests tools benchmarks examples conftest.py)
 
 .PHONY: help setup check test spec model demo golden model-full triples mutants walks bench-reducer bench-validate bench-replay bench-watch docs lock clean
 
