@@ -1,271 +1,55 @@
-"""What a cluster says of itself, and what it is told to change: brokers, topics, offsets.
+"""What a consumer asks a cluster beside its messages: what a topic holds, where its group stood.
 
-It knows Kafka's admin client and turns its errors into one sentence. It does not know what any of
-it is good for.
+It asks through clients of its own: one that another thread polls answers nobody else, since a call
+waits until no poll runs, and the next poll begins at once.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from typing import Any, Final, TypeVar
+from collections.abc import Sequence
+from contextlib import closing
 
-from attrs import frozen
-from confluent_kafka import (
-    ConsumerGroupTopicPartitions,
-    KafkaError,
-    KafkaException,
-    TopicCollection,
-    TopicPartition,
-)
-from confluent_kafka.admin import (  # type: ignore[attr-defined]  # public, not listed in __all__
-    AclOperation,
-    AdminClient,
-    ConfigResource,
-    NewTopic,
-    OffsetSpec,
-    ResourceType,
-)
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 
+from kafka_marshal.runtime.controls import ClusterClient
 from kafka_marshal.runtime.errors import BrokerFailed
-from kafka_marshal.runtime.reader import CONNECT_S, Extent, Silent
-from kafka_marshal.runtime.settings import Settings
-
-T = TypeVar("T")
-_MOVING: Final = frozenset(
-    {
-        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-        KafkaError.COORDINATOR_NOT_AVAILABLE,
-        KafkaError.NOT_COORDINATOR,
-    }
-)
-"""A group's coordinator has just begun, or another broker becomes it."""
-ALL_OPERATIONS: Final = frozenset({"READ", "WRITE", "DESCRIBE", "DESCRIBE_CONFIGS"})
-"""What a user of the coordination topic may need; Kafka's words."""
+from kafka_marshal.runtime.reader import CONNECT_S, Silent, patiently
 
 
-@frozen
-class PartitionSeen:
-    """One partition of a topic, by number of broker."""
+class Cluster(ClusterClient):
+    """A cluster, as a consumer sees it."""
 
-    leader: int | None
-    """None while there is none: nobody can read or append."""
-    replicas: tuple[int, ...]
-    in_sync: tuple[int, ...]
-
-
-@frozen
-class TopicSeen:
-    """A topic that exists."""
-
-    name: str
-    partitions: Mapping[int, PartitionSeen]
-    allowed: frozenset[str] | None
-    """What the user of these settings may do with it, in Kafka's words; None if it is not said."""
-
-    @property
-    def copies(self) -> int:
-        """The fewest copies that one of its partitions has."""
-        return min(len(one.replicas) for one in self.partitions.values())
-
-
-class ClusterClient:
-    """One cluster, asked. Nothing is remembered."""
-
-    def __init__(self, settings: Settings) -> None:
-        """Connect at the first question.
+    def partitions_of(self, topic: str) -> int:
+        """How many partitions a topic has.
 
         Raises:
-            BrokerFailed: a setting is not one of librdkafka's.
+            BrokerFailed: there is no such topic, or nobody answered.
         """
-        self.settings = settings
-        self._said: list[str] = []
-        with self._plainly(""):
-            made_of: dict[str, Any] = {**settings.for_client(), "error_cb": self._error}
-            self._admin = AdminClient(made_of, logger=Silent())
-
-    def _error(self, error: KafkaError) -> None:
-        self._said.append(error.str())
-
-    # --- brokers and topics -----------------------------------------------------------------------
-
-    def brokers(self) -> tuple[int, ...]:
-        """The numbers of the brokers that are up.
-
-        Raises:
-            BrokerFailed: the cluster did not answer; so do all methods.
-        """
-        return tuple(sorted(self._metadata().brokers))
-
-    def topics(self) -> dict[str, int]:
-        """Every topic that this user can see, and how many partitions it has."""
-        return {name: len(one.partitions) for name, one in self._metadata().topics.items()}
-
-    def topic(self, name: str) -> TopicSeen | None:
-        """The topic; None if there is no such topic."""
-        asked = self._admin.describe_topics(
-            TopicCollection([name]), include_authorized_operations=True, request_timeout=CONNECT_S
-        )
-        try:
-            found = asked[name].result(2 * CONNECT_S)
-        except KafkaException as error:
-            if _code(error) in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC):
-                return None
-            raise self._failed(error, f"topic {name}") from None
-        partitions = {
-            one.id: PartitionSeen(
-                one.leader.id if one.leader is not None and one.leader.id >= 0 else None,
-                tuple(node.id for node in one.replicas),
-                tuple(node.id for node in one.isr),
-            )
-            for one in found.partitions
-        }
-        operations = found.authorized_operations
-        allowed = None if operations is None else frozenset(one.name for one in operations)
-        if allowed is not None and AclOperation.ALL.name in allowed:
-            allowed |= ALL_OPERATIONS
-        return TopicSeen(name, partitions, allowed)
-
-    def topic_settings(self, name: str) -> dict[str, str]:
-        """The topic's settings as they hold, also the brokers' defaults."""
-        resource = ConfigResource(ResourceType.TOPIC, name)
-        asked = self._admin.describe_configs([resource], request_timeout=CONNECT_S)
-        with self._plainly(f"settings of topic {name}"):
-            found = asked[resource].result(2 * CONNECT_S)
-        return {one.name: one.value or "" for one in found.values()}
-
-    def create_topic(
-        self,
-        name: str,
-        partitions: int,
-        copies: int,
-        settings: Mapping[str, str],
-        brokers: Sequence[int] = (),
-    ) -> None:
-        """Create it; with `brokers` partition n lies on the n-th of them alone."""
-        placed: dict[str, Any] = {"replication_factor": copies}
-        if brokers:
-            placed = {"replica_assignment": [[number] for number in brokers]}
-        new = NewTopic(name, partitions, config=dict(settings), **placed)
-        asked = self._admin.create_topics([new], request_timeout=CONNECT_S)
-        with self._plainly(f"creating {name}"):
-            asked[name].result(2 * CONNECT_S)
-
-    def delete_topic(self, name: str) -> None:
-        """Delete it."""
-        with self._plainly(f"deleting {name}"):
-            self._admin.delete_topics([name], request_timeout=CONNECT_S)[name].result(2 * CONNECT_S)
-
-    # --- offsets ----------------------------------------------------------------------------------
-
-    def extents(self, places: Sequence[tuple[str, int]]) -> dict[tuple[str, int], Extent]:
-        """What these partitions of topics hold now; those that nobody can tell are left out."""
-        lows = self._offsets(places, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
-        highs = self._offsets(places, OffsetSpec.latest())  # type: ignore[no-untyped-call]
-        return {place: Extent(lows[place], highs[place]) for place in lows if place in highs}
-
-    def ends(self, places: Sequence[tuple[str, int]]) -> dict[tuple[str, int], int]:
-        """Where these partitions of topics end now; those that nobody can tell are left out."""
-        return self._offsets(places, OffsetSpec.latest())  # type: ignore[no-untyped-call]
-
-    def offsets_at(
-        self, places: Sequence[tuple[str, int]], at_ms: int
-    ) -> dict[tuple[str, int], int]:
-        """The first offset whose record is not older than this; left out where there is none."""
-        found = self._offsets(places, OffsetSpec.for_timestamp(at_ms))
-        return {place: offset for place, offset in found.items() if offset >= 0}
-
-    def _offsets(
-        self, places: Sequence[tuple[str, int]], spec: OffsetSpec
-    ) -> dict[tuple[str, int], int]:
-        if not places:
-            return {}
-        asked = self._admin.list_offsets(
-            {TopicPartition(*place): spec for place in places}, request_timeout=CONNECT_S
-        )
-        found = {}
-        for place, answer in asked.items():
-            with suppress(KafkaException):
-                found[place.topic, place.partition] = answer.result(2 * CONNECT_S).offset
-        return found
+        seen = self.topic(topic)
+        if seen is None:
+            raise BrokerFailed(f"{self.settings.bootstrap}: there is no topic {topic}")
+        return len(seen.partitions)
 
     def committed(
         self, group: str, places: Sequence[tuple[str, int]]
     ) -> dict[tuple[str, int], int]:
-        """The group's committed offsets; what has none is left out."""
-        if not places:
-            return {}
+        """The group's committed offsets; what has none is left out.
+
+        A consumer asks, and not the admin client, whose librdkafka (2.16) takes the process with it
+        (a null pointer in `rd_kafka_handle_OffsetFetch`) where the group's coordinator is only just
+        being made.
+
+        Raises:
+            BrokerFailed: nobody answered.
+        """
         wanted = [TopicPartition(*place) for place in places]
-
-        def ask() -> dict[tuple[str, int], int]:
-            asked = self._admin.list_consumer_group_offsets(
-                [ConsumerGroupTopicPartitions(group, wanted)], request_timeout=CONNECT_S
-            )
-            found = {}
-            for one in asked[group].result(2 * CONNECT_S).topic_partitions or ():
-                if one.error is not None:
-                    raise KafkaException(one.error)
-                if one.offset >= 0:
-                    found[one.topic, one.partition] = one.offset
-            return found
-
-        with self._plainly(f"committed offsets of group {group}"):
-            return _patiently(ask)
-
-    def commit(self, group: str, offsets: Mapping[tuple[str, int], int]) -> None:
-        """Set the group's committed offsets, which Kafka's own tools show."""
-        wanted = [TopicPartition(*place, offset) for place, offset in sorted(offsets.items())]
-
-        def ask() -> None:
-            asked = self._admin.alter_consumer_group_offsets(
-                [ConsumerGroupTopicPartitions(group, wanted)], request_timeout=CONNECT_S
-            )
-            for one in asked[group].result(2 * CONNECT_S).topic_partitions or ():
-                if one.error is not None:
-                    raise KafkaException(one.error)
-
-        with self._plainly(f"committing offsets of group {group}"):
-            _patiently(ask)
-
-    # --- errors -----------------------------------------------------------------------------------
-
-    def _metadata(self) -> Any:
-        with self._plainly(""):
-            return self._admin.list_topics(timeout=CONNECT_S)
-
-    @contextmanager
-    def _plainly(self, about: str) -> Iterator[None]:
+        decided = {"group_id": group, "enable_auto_commit": "false"}
         try:
-            yield
+            asking = Consumer(
+                {**self.settings.for_client(**decided), "error_cb": self._error}, logger=Silent()
+            )
+            with closing(asking):
+                answered = patiently(lambda: asking.committed(wanted, timeout=2 * CONNECT_S))
         except KafkaException as error:
-            raise self._failed(error, about) from None
-        except TimeoutError:
-            raise BrokerFailed(f"{self.settings.bootstrap}: {about}: no answer") from None
-
-    def _failed(self, exception: KafkaException, about: str) -> BrokerFailed:
-        error: Any = exception.args[0]
-        reason = error.str() if isinstance(error, KafkaError) else str(error)
-        with suppress(AttributeError, KafkaException):
-            self._admin.poll(0)  # lets the client say what it has on its mind
-        if self._said and self._said[-1] not in reason:
-            reason = f"{reason}: {self._said[-1]}"
-        words = ": ".join(part for part in (self.settings.bootstrap, about, reason) if part)
-        return BrokerFailed(self.settings.without_secrets(words))
-
-
-def _code(exception: KafkaException) -> int:
-    error = exception.args[0]
-    return int(error.code()) if isinstance(error, KafkaError) else 0
-
-
-def _patiently(ask: Callable[[], T]) -> T:
-    """Ask again while the group's coordinator is moving or not there yet."""
-    deadline = time.monotonic() + CONNECT_S
-    while True:
-        try:
-            return ask()
-        except KafkaException as error:
-            if error.args[0].code() not in _MOVING or time.monotonic() > deadline:
-                raise
-        time.sleep(0.1)
+            raise self._failed(error, f"committed offsets of group {group}") from None
+        return {(one.topic, one.partition): one.offset for one in answered if one.offset >= 0}

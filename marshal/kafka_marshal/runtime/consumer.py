@@ -15,6 +15,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from types import TracebackType
 from typing import Final, Literal, Self
 
@@ -139,6 +140,7 @@ class Consumer:
                     group,
                     client_id,
                     bounds=self._bounds,
+                    ahead=self._mode is Mode.AT_LEAST_ONCE,
                     on_fetched=engine.fetched,
                     on_gone=engine.gone,
                     on_error=engine.said,
@@ -186,7 +188,7 @@ class Consumer:
         if not topic or "/" in topic:
             raise InvalidOption(f"a topic is a name without '/', not {topic!r}")
         engine = self._engine
-        count = engine.partitions_of(topic)
+        count = engine.cluster.partitions_of(topic)
         if partition is not None and not 0 <= partition < count:
             raise InvalidOption(f"topic {topic} has {count} partitions, and no {partition}")
         asked = [(topic, number) for number in (range(count) if partition is None else [partition])]
@@ -248,7 +250,7 @@ class Consumer:
         have it. Asking for the next one says that the last is done. With a timeout it ends when no
         batch came for so long.
         """
-        while (hand := self._hand or self._next_hand(timeout_s)) is not None:
+        while (hand := self._hand or self._next_hand(timeout_s, True)) is not None:
             messages = list(hand.taking)
             if messages:
                 yield Batch(hand.claim, messages, hand.start, hand.end)
@@ -256,11 +258,11 @@ class Consumer:
 
     def pause(self, topic: str, partition: int | None = None) -> None:
         """Give out nothing of it for now; the claims stay ours."""
-        self._each(topic, partition, lambda claim: self._data.pause(claim, paused=True))
+        self._each(topic, partition, self._engine.pause)
 
     def resume(self, topic: str, partition: int | None = None) -> None:
         """Go on after `pause`."""
-        self._each(topic, partition, lambda claim: self._data.pause(claim, paused=False))
+        self._each(topic, partition, self._engine.resume)
 
     def seek(self, topic: str, partition: int, offset: int) -> None:
         """At least once: pass over what lies before this offset, as if it were done.
@@ -350,7 +352,7 @@ class Consumer:
         if not found:
             raise InvalidOption(f"nothing of topic {topic} is claimed")
         for claim in found:
-            do(claim)
+            self._engine.call(partial(do, claim))
 
 
 def _settings(bootstrap: str | None, settings: Settings | Mapping[str, str] | None) -> Settings:

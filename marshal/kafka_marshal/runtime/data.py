@@ -1,10 +1,11 @@
 """The data consumer: fetches the partitions that are ours, from where it is told, into buffers.
 
-A thread of its own polls Kafka's client, which fetches ahead by itself. Whatever else is asked of
-that client is done by the same thread between two polls: so nothing that was fetched under an old
-assignment is ever taken for the new one, and nobody waits long for a lock that a poll holds. It
-does not know the protocol: which claims are ours, from where on, and what may be handed over,
-others say (`engine`).
+Kafka's client fetches ahead by itself, and is polled by one thread at a time: by the application's
+when it has nothing in hand, since every hand-over between threads costs more than a message; by one
+of our own while the application is busy. Whatever else is asked of that client is done by the
+thread that polls, between two polls: so nothing that was fetched under an old assignment is ever
+taken for the new one, and nobody waits for a lock that a poll holds. It does not know the protocol:
+which claims are ours, from where on, and what may be handed over, others say (`engine`).
 """
 
 from __future__ import annotations
@@ -22,14 +23,16 @@ from confluent_kafka import Message as Fetched
 
 from kafka_marshal.client.buffers import Bounds, Buffers, Chunk
 from kafka_marshal.core.state import ClaimKey
-from kafka_marshal.runtime.cluster import ClusterClient
+from kafka_marshal.runtime.cluster import Cluster
 from kafka_marshal.runtime.errors import BrokerFailed
 from kafka_marshal.runtime.message import Claim
 from kafka_marshal.runtime.reader import Silent
 from kafka_marshal.runtime.settings import Settings
 
-FETCH_MAX: Final = 5_000
+FETCH_MAX: Final = 1_000
 """So many messages are taken from Kafka's client at once."""
+BUSY_S: Final = 0.02
+"""An application that has not asked for so long is busy, and our own thread polls for it."""
 POLL_S: Final = 0.05
 """So long a change of what is fetched may wait for the thread."""
 FULL_S: Final = 0.2
@@ -53,6 +56,8 @@ class _Open:
     """Up to where it was handed over."""
     fetched: int = 0
     """Up to where it was fetched."""
+    told: int = 0
+    """Up to where it was said that there is something to consume."""
     assigned: bool = False
     paused: bool = False
     """The application wants nothing of it for now."""
@@ -66,11 +71,12 @@ class Data:
 
     def __init__(
         self,
-        cluster: ClusterClient,
+        cluster: Cluster,
         group: str,
         client_id: str,
         *,
         bounds: Bounds | None = None,
+        ahead: bool,
         on_fetched: Callable[[Claim, int], None],
         on_gone: Callable[[Claim, int, int], None],
         on_error: Callable[[str], None],
@@ -78,15 +84,16 @@ class Data:
     ) -> None:
         """Connect; nothing is fetched before `start`.
 
-        `on_fetched` takes up to where a claim was fetched; `on_gone` from where to where there are
-        messages, where what comes next is not there any more; `on_error` sentences, `on_failure`
-        why the thread ended.
+        `on_fetched` takes up to where a claim was fetched, or with `ahead` up to where it could
+        be; `on_gone` from where to where there are messages, where what comes next is not there any
+        more; `on_error` sentences, `on_failure` why fetching ended.
 
         Raises:
             BrokerFailed: the settings are refused.
         """
         self._cluster = cluster
         self._settings = settings = cluster.settings
+        self._ahead = ahead
         self._on_fetched, self._on_gone = on_fetched, on_gone
         self._on_error, self._on_failure = on_error, on_failure
         decided = {
@@ -114,6 +121,11 @@ class Data:
         self._commands: deque[Callable[[], None]] = deque()
         self._full_since: dict[ClaimKey, float] = {}
         self._ended = False
+        self._woken = False
+        self._polling = threading.Lock()
+        """Held by the thread that polls."""
+        self._asked_at = 0.0
+        """When the application last polled for itself."""
         self._thread = threading.Thread(target=self._run, name="marshal-data", daemon=True)
 
     def start(self) -> None:
@@ -156,9 +168,13 @@ class Data:
         """Go on from there; what was fetched is forgotten."""
         self._anew(claim, position=position)
 
-    def pause(self, claim: Claim, *, paused: bool) -> None:
-        """Hand nothing of it over, and fetch no more of it, until that is taken back."""
-        self._anew(claim, paused=paused)
+    def pause(self, claim: Claim, position: int | None) -> None:
+        """Hand nothing of it over, fetch no more; it goes on from `position`, if not None."""
+        self._anew(claim, position, paused=True)
+
+    def resume(self, claim: Claim) -> None:
+        """Take that back."""
+        self._anew(claim, paused=False)
 
     def _anew(
         self, claim: Claim, position: int | None = None, *, paused: bool | None = None
@@ -208,21 +224,41 @@ class Data:
 
         A chunk may be without messages; it says then that there is nothing below its end.
         """
-        with self._lock:
-            chunk = self._buffers.take(maximum)
-            if chunk is None and not self._ended:
-                self._arrived.wait(timeout_s)
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        while True:
+            with self._lock:
                 chunk = self._buffers.take(maximum)
-            if chunk is None:
+                if chunk is not None:
+                    one = self._open[chunk.key]
+                    one.position = chunk.end
+                    self._emptied.notify()
+                    return one.claim, chunk
+                # What was fetched and may not be handed over yet is waited for, not polled for.
+                waits = any(self._buffers.waiting(key) for key in self._open)
+            left = POLL_S if deadline is None else min(POLL_S, deadline - time.monotonic())
+            if self._ended or self._woken or (left <= 0 and deadline is not None):
+                self._woken = False
                 return None
-            one = self._open[chunk.key]
-            one.position = chunk.end
-            self._emptied.notify()
-            return one.claim, chunk
+            if not waits and self._polling.acquire(blocking=False):
+                try:
+                    if not self._ended:
+                        self._fetch(max(0.0, left))
+                    self._asked_at = time.monotonic()
+                except KafkaException as error:
+                    failed = _failed(self._settings, error)
+                    self._on_failure(failed)
+                    raise failed from None
+                finally:
+                    self._polling.release()
+            else:
+                with self._lock:
+                    if not self._buffers.ready:
+                        self._arrived.wait(left)
 
     def wake(self) -> None:
         """Let everybody who waits in `take` look up."""
         with self._lock:
+            self._woken = True
             self._arrived.notify_all()
 
     def ends(self, then: Callable[[dict[ClaimKey, int]], None]) -> None:
@@ -250,7 +286,8 @@ class Data:
             self._emptied.notify_all()
         if self._thread.is_alive():
             self._thread.join()
-        self._consumer.close()
+        with self._polling:  # closed under a poll it would take the process with it
+            self._consumer.close()
 
     def _said(self, error: KafkaError) -> None:
         self._on_error(self._settings.without_secrets(error.str()))
@@ -265,18 +302,27 @@ class Data:
     def _run(self) -> None:
         try:
             while not self._ended:
-                self._obey()
-                if not self._has_room():
+                if time.monotonic() - self._asked_at < BUSY_S:
+                    with self._lock:
+                        self._emptied.wait(BUSY_S)
                     continue
-                first = self._consumer.poll(POLL_S)
-                if first is not None:
-                    self._take_in([first, *self._consumer.consume(FETCH_MAX, 0)])
-                self._retry()
+                with self._polling:
+                    self._fetch(POLL_S)
             self._obey()  # what was committed last
         except KafkaException as error:
             self._on_failure(_failed(self._settings, error))
         except BaseException as error:
             self._on_failure(error)
+
+    def _fetch(self, timeout_s: float) -> None:
+        """Do what was asked for, and take in what came."""
+        self._obey()
+        if not self._has_room():
+            return
+        first = self._consumer.poll(timeout_s)
+        if first is not None:
+            self._take_in([first, *self._consumer.consume(FETCH_MAX, 0)])
+        self._retry()
 
     def _obey(self) -> None:
         while self._commands:
@@ -339,6 +385,15 @@ class Data:
                 one.fetched = end
                 self._arrived.notify()
         if end is not None:
+            self._say_fetched(one, end)
+
+    def _say_fetched(self, one: _Open, end: int) -> None:
+        if self._ahead and end > one.told:
+            place = TopicPartition(one.claim.topic, one.claim.partition)
+            with suppress(KafkaException):
+                end = max(end, self._consumer.get_watermark_offsets(place, cached=True)[1])
+        if end > one.told:
+            one.told = end
             self._on_fetched(one.claim, end)
 
     def _without_errors(self, batch: list[Fetched]) -> list[Fetched]:
@@ -363,7 +418,7 @@ class Data:
                     one.fetched = one.fetched if end is None else end
                     self._arrived.notify()
                 if end is not None:
-                    self._on_fetched(one.claim, end)
+                    self._say_fetched(one, end)
         elif error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
             if one is not None:
                 self._out_of_range(one)

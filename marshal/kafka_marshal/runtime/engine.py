@@ -32,7 +32,7 @@ from kafka_marshal.client.member import For, Member
 from kafka_marshal.codec import MalformedRecord, coordinating_partition
 from kafka_marshal.core.messages import Heartbeat, ReleasingPartition
 from kafka_marshal.core.state import ClaimKey
-from kafka_marshal.runtime.cluster import ClusterClient
+from kafka_marshal.runtime.cluster import Cluster
 from kafka_marshal.runtime.data import Data
 from kafka_marshal.runtime.errors import BrokerFailed, InvalidOption, MarshalError
 from kafka_marshal.runtime.hand import Hand
@@ -144,7 +144,7 @@ class Engine:
         self._anew_at: float | None = None
         self._closed = threading.Event()
         self._session = self._new_session()
-        self.cluster = ClusterClient(settings)
+        self.cluster = Cluster(settings)
         self.data = data(self)
         self.log = Log(settings, topic, self.said)
         self._threads = [
@@ -220,17 +220,6 @@ class Engine:
             known.only = None if only is None or known.only is None else known.only | set(only)
             known.starts.update(starts)
         self._tell_topic(topic, known)
-
-    def partitions_of(self, topic: str) -> int:
-        """How many partitions a topic has.
-
-        Raises:
-            BrokerFailed: there is no such topic, or nobody answered.
-        """
-        seen = self.cluster.topic(topic)
-        if seen is None:
-            raise BrokerFailed(f"{self._settings.bootstrap}: there is no topic {topic}")
-        return len(seen.partitions)
 
     def in_hand(self, hand: Hand) -> None:
         """The application has taken a chunk; if its claim is lost already, nothing of it counts."""
@@ -547,7 +536,7 @@ class Engine:
     def _progressed(self, tenure: _Tenure) -> None:
         hands = tenure.hands
         offset = tenure.next
-        while hands and hands[0].finished:
+        while hands and hands[0].finished and not hands[0].abandoned:
             offset = max(offset, hands.popleft().end)
         if hands:
             offset = max(offset, hands[0].next)
@@ -619,6 +608,17 @@ class Engine:
                     hand.commit(None if upto is None else upto.offset)
                 self._progressed(tenure)
 
+    def pause(self, claim: Claim) -> None:
+        """Give out nothing more of it; what was given out stays in hand."""
+        tenure = self._tenures.get(claim.key)
+        if tenure is not None and tenure.claim is claim:
+            ends = [hand.cut() for hand in list(tenure.hands) if not hand.finished]
+            self.data.pause(claim, max(ends, default=None))
+
+    def resume(self, claim: Claim) -> None:
+        """Go on with it."""
+        self.data.resume(claim)
+
     def seek(self, topic: str, partition: int, offset: int) -> None:
         """Pass over what lies before this offset."""
         tenure = self._tenures.get(ClaimKey(self._group, topic, partition))
@@ -628,6 +628,7 @@ class Engine:
             raise InvalidOption("at most once a consumer takes what was granted to it")
         for hand in list(tenure.hands):
             self.abandon(hand)
+        tenure.hands.clear()
         if offset < tenure.next:
             raise InvalidOption(
                 f"{topic}/{partition}: everything below {tenure.next} is done; marshal "
@@ -666,7 +667,7 @@ class Engine:
 
     def _look_for_partitions(self) -> None:
         session = self._session
-        count = self.partitions_of(self._topic)
+        count = self.cluster.partitions_of(self._topic)
         if count != session.member.partitions:
             self.failed(
                 BrokerFailed(
@@ -677,7 +678,7 @@ class Engine:
                 )
             )
         for topic, known in list(self._topics.items()):
-            partitions = self.partitions_of(topic)
+            partitions = self.cluster.partitions_of(topic)
             if partitions > known.partitions:
                 self.post(partial(self._grown, topic, partitions))
 

@@ -31,9 +31,12 @@ class Hand:
         self.taking: Iterator[Message] = map(Message, self._messages, self._given)
         """Gives the messages out."""
         self.committed: int | None = chunk.start if by_commit else None
-        """How far the application said that it is done; None: asking for the next one says it."""
+        """How far the application said that it is done, where asking for the next does not say it:
+        it commits, or takes all of it at once."""
         self.finished = not self._total
         """All that was in hand is done, or what is left of it never will be."""
+        self.abandoned = False
+        """What was given out of it will not be finished: nothing beyond `end` is done."""
         self._cut_at: int | None = None
 
     @property
@@ -89,4 +92,4 @@ class Hand:
         self.cut()
         if not self.finished:
             self.end = self.next
-            self.finished = True
+            self.finished = self.abandoned = True

@@ -9,7 +9,8 @@ import datetime as dt
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import Any, Final, cast
+from functools import partial
+from typing import Any, Final, TypeVar, cast
 
 from attrs import frozen
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
@@ -18,12 +19,25 @@ from kafka_marshal.capture import RawRecord, TimestampType
 from kafka_marshal.runtime.errors import BrokerFailed, InvalidOption
 from kafka_marshal.runtime.settings import Settings
 
+T = TypeVar("T")
+
 CONNECT_S: Final = 15.0
 """A cluster that does not answer within this time cannot be reached."""
 BATCH_MAX: Final = 1000
 QUIET_S: Final = 0.2
 """So long a read waits for the first record."""
 _PASSING: Final = frozenset({KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT})
+_SOON: Final = frozenset(
+    {
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.NOT_COORDINATOR,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.LEADER_NOT_AVAILABLE,
+    }
+)
+"""What brokers say while a leader is only just being made, or moves."""
+_AGAIN_S: Final = 0.1
 _GONE: Final = frozenset(
     {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._LOG_TRUNCATION}
 )
@@ -31,6 +45,20 @@ _GONE: Final = frozenset(
 
 class OffsetsGone(BrokerFailed):
     """What comes next is not in the log any more: it lost its end, or its beginning overtook us."""
+
+
+def patiently(ask: Callable[[], T]) -> T:
+    """The answer; asked again while brokers say that somebody else will know it soon."""
+    deadline = time.monotonic() + CONNECT_S
+    while True:
+        try:
+            return ask()
+        except KafkaException as exception:
+            error: Any = exception.args[0]
+            soon = isinstance(error, KafkaError) and error.code() in _SOON
+            if not soon or time.monotonic() > deadline:
+                raise
+            time.sleep(_AGAIN_S)
 
 
 @frozen
@@ -109,9 +137,10 @@ class Tail:
         """What each partition holds now."""
         found = {}
         for partition in self.partitions:
+            place = TopicPartition(self.topic, partition)
             with self._plainly():
-                low, high = self._consumer.get_watermark_offsets(
-                    TopicPartition(self.topic, partition), timeout=CONNECT_S
+                low, high = patiently(
+                    partial(self._consumer.get_watermark_offsets, place, timeout=CONNECT_S)
                 )
             found[partition] = Extent(low, high)
         return found
@@ -203,15 +232,25 @@ class Tail:
                 following.update(more)
             batch: list[RawRecord] = []
             ended: set[int] = set()
+            reached: dict[int, int] = {}
             for message in self._messages():
-                number, _ = _place(message)
+                number, offset = _place(message)
                 if not self._at_end(message):
                     batch.append(raw_record(message))
+                    reached[number] = offset + 1
                     ended.discard(number)
                 elif _is_end(message):
                     ended.add(number)
+            # The client says so only when a fetch has waited for nothing, half a second later, and
+            # in a busy log never. What it fetched last said where the end was.
+            ended.update(n for n, offset in reached.items() if offset >= self._end_as_fetched(n))
             if batch or ended:
                 yield Heard(batch, frozenset(ended))
+
+    def _end_as_fetched(self, number: int) -> int:
+        with self._plainly():
+            place = TopicPartition(self.topic, number)
+            return self._consumer.get_watermark_offsets(place, cached=True)[1]
 
     def _finish(self, number: int, left: set[int]) -> None:
         left.discard(number)

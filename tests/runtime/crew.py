@@ -1,0 +1,207 @@
+"""Consumers of one group on a real broker: in threads of a test, and in processes of their own."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Self
+
+from confluent_kafka import Producer
+
+from kafka_marshal.runtime.consumer import Claim, Consumer, Lost
+from kafka_marshal.runtime.controls import ClusterClient
+from kafka_marshal.runtime.settings import settings_of
+from kafka_marshal.runtime.topic import Wanted, init
+from kafka_marshal.testing import Broker
+from tests.runtime.hands import new_name
+
+INTERVAL_S = 1.0
+"""So that an owner is stale after 2 s."""
+
+
+class Stage:
+    """A coordination topic, data topics and a group of one test."""
+
+    def __init__(self, broker: Broker) -> None:
+        self.bootstrap = broker.bootstrap
+        self.cluster = ClusterClient(settings_of(broker.bootstrap))
+        self.coordination = new_name("marshal")
+        self.group = new_name("g")
+        init(self.cluster, Wanted(self.coordination, 4))
+
+    def topic(self, partitions: int, messages: int) -> str:
+        """A topic with so many messages in all, numbered in their values."""
+        name = new_name("events")
+        self.cluster.create_topic(name, partitions, 1, {})
+        self.produce(name, partitions, range(messages))
+        return name
+
+    def produce(self, topic: str, partitions: int, numbers: range) -> None:
+        """One message for each number."""
+        producer = Producer({"bootstrap.servers": self.bootstrap, "linger.ms": 5})
+        for number in numbers:
+            producer.produce(topic, b"%d" % number, partition=number % partitions)
+        assert producer.flush(30) == 0
+
+    def consumer(self, client_id: str, **options: Any) -> Consumer:
+        """A consumer of the group."""
+        given: dict[str, Any] = {"heartbeat_interval_s": INTERVAL_S, **options}
+        return Consumer(
+            self.bootstrap,
+            group=self.group,
+            client_id=client_id,
+            coordination_topic=self.coordination,
+            **given,
+        )
+
+    @contextmanager
+    def worker(self, client_id: str, topic: str, **options: Any) -> Iterator[Worker]:
+        """A consumer in a thread, until the end of the block."""
+        worker = Worker(self.consumer(client_id, **options), topic)
+        try:
+            yield worker
+        finally:
+            worker.end()
+
+    def process(self, client_id: str, topic: str, **options: Any) -> Process:
+        """A consumer in a process of its own."""
+        return Process(self, client_id, topic, options)
+
+
+class Worker:
+    """A consumer that notes the numbers it got, in a thread of its own."""
+
+    def __init__(self, consumer: Consumer, topic: str, pause_s: float = 0.0) -> None:
+        self.consumer = consumer
+        self.got: list[int] = []
+        self.failure: BaseException | None = None
+        self._pause_s = pause_s
+        consumer.add_topic(topic)
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            for message in self.consumer:
+                assert message.value is not None
+                self.got.append(int(message.value))
+                if self._pause_s:
+                    time.sleep(self._pause_s)
+        except BaseException as error:
+            self.failure = error
+
+    def stop(self) -> None:
+        """In order: the loop ends with what it has in hand."""
+        self.consumer.stop()
+        self._thread.join(20)
+        assert not self._thread.is_alive()
+
+    def end(self) -> None:
+        self.consumer.stop()
+        self._thread.join(20)
+        self.consumer.close()
+
+
+class Process:
+    """A consumer in a process of its own, that prints a line for whatever it gets."""
+
+    def __init__(self, stage: Stage, client_id: str, topic: str, options: dict[str, Any]) -> None:
+        told = {
+            "bootstrap": stage.bootstrap,
+            "group": stage.group,
+            "client_id": client_id,
+            "coordination_topic": stage.coordination,
+            "heartbeat_interval_s": INTERVAL_S,
+            "topic": topic,
+            **options,
+        }
+        self._process = subprocess.Popen(
+            [sys.executable, "-u", "-m", "tests.runtime.crew", json.dumps(told)],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self.lines: list[str] = []
+        self._thread = threading.Thread(target=self._read, daemon=True)
+        self._thread.start()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            self.lines.append(line.strip())
+
+    @property
+    def got(self) -> list[int]:
+        """The numbers that it got."""
+        return [int(line) for line in list(self.lines) if line.isdecimal()]
+
+    def told(self, word: str) -> list[str]:
+        """Its lines that begin so."""
+        return [line for line in list(self.lines) if line.startswith(word)]
+
+    def send(self, number: signal.Signals) -> None:
+        os.kill(self._process.pid, number)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._process.poll() is None:
+            self.send(signal.SIGCONT)
+        self._process.kill()
+        self._process.wait(10)
+        self._thread.join(10)
+
+    def kill(self) -> None:
+        """kill -9, and all that it printed."""
+        self._process.kill()
+        self._process.wait(10)
+        self._thread.join(10)
+
+
+def until(true: Callable[[], object], within_s: float = 20.0) -> None:
+    """Wait for it."""
+    deadline = time.monotonic() + within_s
+    while not true():
+        assert time.monotonic() < deadline, "it did not come true in time"
+        time.sleep(0.02)
+
+
+def twice(*got: list[int]) -> int:
+    """How many were got more than once."""
+    return sum(count - 1 for count in Counter(number for each in got for number in each).values())
+
+
+def main(text: str) -> None:
+    """What `Process` runs."""
+    told = json.loads(text)
+    topic, pause_s = told.pop("topic"), told.pop("pause_s", 0.0)
+
+    def lost(claim: Claim, reason: Lost) -> None:
+        print(f"lost {claim.partition} {reason.value}")
+
+    def claimed(claim: Claim) -> None:
+        print(f"claimed {claim.partition} {claim.epoch}")
+
+    with Consumer(**told, on_lost=lost, on_claimed=claimed) as consumer:
+        consumer.add_topic(topic)
+        try:
+            for batch in consumer.batches():
+                for message in batch.messages:
+                    if batch.claim.owned or told.get("semantics") == "at_most_once":
+                        print((message.value or b"").decode())
+                        time.sleep(pause_s)
+        except Exception as error:
+            print(f"failed {type(error).__name__}")
+            raise
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
