@@ -14,7 +14,7 @@ from collections.abc import Iterable
 import attrs
 from attrs import define, field, frozen
 
-from kafka_marshal import ORIGINAL, ClaimKey, Record, World
+from kafka_marshal import ORIGINAL, World
 from kafka_marshal.client.effects import Send
 from kafka_marshal.codec import coordinating_partition
 from kafka_marshal.core import original
@@ -151,8 +151,8 @@ class Original:
     """How far its own clock is ahead; it asks no other."""
     knows_groups: bool = True
     alive: bool = True
-    stopped: bool = False
-    """SIGSTOP: it does nothing, and does not know it."""
+    wire: list[Send] | None = None
+    """What it sent and has not landed, while its connection is slow."""
     read: int = 0
     at_work: dict[int, int] = field(factory=dict)
     """The partitions that it consumes, and how far it is."""
@@ -179,7 +179,7 @@ class Original:
 
     def turn(self) -> None:
         """What it does every now and then: heartbeats for what it owns, and claims what is free."""
-        if not self.alive or self.stopped:
+        if not self.alive:
             return
         self.look()
         for partition in range(self.partitions):
@@ -205,24 +205,32 @@ class Original:
             self.beat(partition)
 
     def claim(self, partition: int) -> None:
-        self.town.send(ClaimingPartition(*self._address(partition)))
+        self._send(ClaimingPartition(*self._address(partition)))
 
-    def beat(self, partition: int, offset: int | None = None) -> Send:
-        """A heartbeat, which lands at once."""
+    def beat(self, partition: int) -> None:
+        """A heartbeat: how far it got, or as far as the log says."""
         self.beats[partition] = self.now_ms
-        built = self.heartbeat(partition, offset)
-        self.town.append(built)
-        return built
+        position = self.at_work.get(partition)
+        if position is None:
+            position = self.world.claim(key(self.town.topic, partition)).position
+        self._send(Heartbeat(*self._address(partition), Offset(position)))
 
-    def heartbeat(self, partition: int, offset: int | None = None) -> Send:
-        """A heartbeat that was built now; it may land later."""
-        position = self.at_work.get(partition, 0) if offset is None else offset
-        return Send(Heartbeat(*self._address(partition), Offset(position)), NO_HEADERS)
+    def land(self) -> None:
+        """What is on the wire arrives."""
+        landing, self.wire = self.wire or [], None
+        for one in landing:
+            self.town.append(one)
+
+    def _send(self, message: Message) -> None:
+        if self.wire is None:
+            self.town.send(message)
+        else:
+            self.wire.append(Send(message, NO_HEADERS))
 
     def release(self) -> None:
         """It terminates, and gives everything back."""
         for partition, position in self.at_work.items():
-            self.town.send(ReleasingPartition(*self._address(partition), Offset(position)))
+            self._send(ReleasingPartition(*self._address(partition), Offset(position)))
         self.alive, self.at_work = False, {}
 
     def fast_reclaim(self) -> None:
@@ -231,7 +239,7 @@ class Original:
         for partition in range(self.partitions):
             claim = self.world.claim(key(self.town.topic, partition))
             if self.owner(partition) is not None and claim.owner_client == self.client:
-                self.beat(partition, claim.position)
+                self.beat(partition)
 
     def _address(self, partition: int) -> tuple[int, int, str, str, str, str, Partition]:
         unix_s = self.now_ms // 1000
@@ -243,11 +251,15 @@ class Original:
 class Mixed(Town):
     """A town with a topic that grows by a message a second, and originals at it."""
 
+    now_ms: int = 1_000_000
+    """At 0 an original takes every owner for nobody."""
     topic: str = "events"
     originals: dict[str, Original] = field(factory=dict)
     crowded: dict[int, set[frozenset[str]]] = field(factory=dict)
     """Who was ever at work at a partition together."""
     end: int = 0
+    per_s: int = 1
+    """How many messages come in a second."""
 
     @property
     def place(self) -> int:
@@ -288,7 +300,7 @@ class Mixed(Town):
     def pass_time(self, ms: int) -> None:
         """A second at a time: a message comes, everybody reads, works and tells."""
         for _ in range(ms // 1000):
-            self.end += 1
+            self.end += self.per_s
             Town.pass_time(self, 1000)
             for one in list(self.originals.values()):
                 one.turn()
@@ -332,14 +344,3 @@ def twice(processed: Iterable[tuple[int, int]]) -> set[tuple[int, int]]:
     """Messages that were processed more than once."""
     seen: set[tuple[int, int]] = set()
     return {one for one in processed if one in seen or seen.add(one)}  # type: ignore[func-returns-value]
-
-
-def claim_of(town: Town, partition: int, topic: str = "events") -> ClaimKey:
-    """The claim of a partition of the topic."""
-    return key(topic, partition)
-
-
-def relocated(record: Record, place: int, group: str) -> Record:
-    """A recorded record, as it would be in another topic and of another group."""
-    message = attrs.evolve(record.message, group_id=group)
-    return attrs.evolve(record, partition=place, message=message)
