@@ -1,0 +1,39 @@
+"""What a page names as its proof exists."""
+
+import re
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+INTEROP = (ROOT / "docs" / "interop.md").read_text(encoding="utf-8")
+
+
+def test_every_test_that_is_named_exists() -> None:
+    written = {
+        name
+        for path in (ROOT / "tests").rglob("test_*.py")
+        for name in re.findall(r"^def (test_\w+)\(", path.read_text(encoding="utf-8"), re.MULTILINE)
+    }
+    named = set(re.findall(r"`(test_\w+)`", INTEROP))
+    assert named
+    assert not named - written
+
+
+def test_every_test_of_a_mixed_fleet_is_named() -> None:
+    """Or it would be promised, or denied, without anybody being told."""
+    source = (ROOT / "tests/client/test_interop_not_safe.py").read_text(encoding="utf-8")
+    assert set(re.findall(r"^def (test_\w+)\(", source, re.MULTILINE)) <= set(
+        re.findall(r"`(test_\w+)`", INTEROP)
+    )
+
+
+def test_every_model_that_is_named_exists() -> None:
+    models = tomllib.loads((ROOT / "spec" / "models.toml").read_text(encoding="utf-8"))
+    named = set(re.findall(r"`(MC\w+)`", INTEROP))
+    assert named
+    assert not named - {model["name"] for model in models["model"]}
+
+
+def test_every_linked_file_exists() -> None:
+    for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", INTEROP):
+        assert (ROOT / "docs" / target).exists(), target
