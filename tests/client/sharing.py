@@ -170,3 +170,31 @@ class Group:
 
 def _address(key: ClaimKey) -> tuple[str, str, Partition]:
     return (key.group, key.topic, Partition(key.topic_partition))
+
+
+ENOUGH_S = 60
+"""In which any of these groups has come to rest."""
+
+
+def spread(group: Group) -> int:
+    """Between whoever owns most and whoever owns least."""
+    counts = group.counts()
+    return max(counts.values()) - min(counts.values())
+
+
+def comes_to_rest(group: Group, moves_max: int) -> None:
+    """It is even, after so many moves at most, and then nothing moves any more."""
+    group.run(ENOUGH_S)
+    assert spread(group) <= 1
+    assert sum(group.counts().values()) == len(group.keys)
+    assert group.moves <= moves_max
+    moves = group.moves
+    group.run(30)
+    assert group.moves == moves
+
+
+def moves_needed(group: Group) -> int:
+    """The fewest moves that make it even."""
+    counts, low = sorted(group.counts().values()), len(group.keys) // len(group.members)
+    over = sum(max(0, count - low - 1) for count in counts)
+    return max(over, sum(max(0, low - count) for count in counts))

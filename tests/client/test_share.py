@@ -14,10 +14,7 @@ import attrs
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from model_tests.explorer import mistakes_of_shares
-from model_tests.mutants.hand_made import HandMade
 
-from kafka_marshal.client import fairness
 from kafka_marshal.client.fairness import Sharer
 from kafka_marshal.client.share import (
     Decision,
@@ -30,16 +27,15 @@ from kafka_marshal.client.share import (
 )
 from kafka_marshal.core.messages import ClaimingPartition, Partition, ReleaseGroup
 from kafka_marshal.core.state import ClaimKey
-from tests.client.sharing import PATIENCE, Group, claims
-
-ENOUGH_S = 60
-"""In which any of these groups has come to rest."""
-
-
-def spread(group: Group) -> int:
-    """Between whoever owns most and whoever owns least."""
-    counts = group.counts()
-    return max(counts.values()) - min(counts.values())
+from tests.client.sharing import (
+    ENOUGH_S,
+    PATIENCE,
+    Group,
+    claims,
+    comes_to_rest,
+    moves_needed,
+    spread,
+)
 
 
 def share_of(
@@ -229,24 +225,6 @@ def settled(draw: st.DrawFn) -> Group:
     return group
 
 
-def comes_to_rest(group: Group, moves_max: int) -> None:
-    """It is even, after so many moves at most, and then nothing moves any more."""
-    group.run(ENOUGH_S)
-    assert spread(group) <= 1
-    assert sum(group.counts().values()) == len(group.keys)
-    assert group.moves <= moves_max
-    moves = group.moves
-    group.run(30)
-    assert group.moves == moves
-
-
-def moves_needed(group: Group) -> int:
-    """The fewest moves that make it even."""
-    counts, low = sorted(group.counts().values()), len(group.keys) // len(group.members)
-    over = sum(max(0, count - low - 1) for count in counts)
-    return max(over, sum(max(0, low - count) for count in counts))
-
-
 @GROUPS
 @given(settled(), st.integers(1, 3))
 def test_members_that_come_get_their_share_in_few_moves(group: Group, more: int) -> None:
@@ -346,70 +324,3 @@ def _seconds(work: Callable[[], object]) -> float:
     began = time.perf_counter()
     work()
     return time.perf_counter() - began
-
-
-# --- each of these has been seen to fail ----------------------------------------------------------
-
-
-def _join(keys: int, first: int, more: int) -> None:
-    """Some settle down, more join, and no move is one too many."""
-    group = Group(claims(keys), Random(1))
-    for n in range(first):
-        group.join(f"c{n}")
-    group.run(15)
-    group.moves = 0
-    for n in range(more):
-        group.join(f"d{n}")
-    comes_to_rest(group, moves_needed(group))
-
-
-def _one_joins_four() -> None:
-    _join(12, 4, 1)
-
-
-def _four_join_one() -> None:
-    _join(6, 1, 4)
-
-
-def _start_together() -> None:
-    group = Group(claims(12), Random(1))
-    for n in range(4):
-        group.join(f"c{n}")
-    comes_to_rest(group, 0)
-
-
-def _one_keeps_what_is_static() -> None:
-    group = Group(claims(12), Random(1))
-    group.join("c0", static=sorted(claims(12))[:5])
-    group.run(10)
-    group.join("c1")
-    comes_to_rest(group, 6)
-
-
-NOTICED_BY: dict[tuple[str, str], Callable[[], None]] = {
-    ("Difference", "One"): _one_joins_four,
-    ("OfferedToMe", "AllFree"): _start_together,
-    ("IsAnnounced", "NeedNotAnnounce"): _start_together,
-    ("ClaimsToGive", "GivesAnything"): _one_joins_four,
-    ("ClaimsToGive", "GivesNothing"): _four_join_one,
-    ("OnTheWay", "NothingUnderWay"): _four_join_one,
-    ("IsForPoorer", "NobodyIsPoorer"): _four_join_one,
-    ("WantsToName", "NamesNothing"): _four_join_one,
-    ("Untried", "AllAnew"): _one_keeps_what_is_static,
-}
-
-
-@pytest.mark.parametrize(
-    "story", [_one_joins_four, _four_join_one, _start_together, _one_keeps_what_is_static]
-)
-def test_a_group_with_the_right_rules_comes_to_rest(story: Callable[[], None]) -> None:
-    story()
-
-
-@pytest.mark.parametrize("substitution", NOTICED_BY, ids="-".join)
-def test_a_group_with_a_broken_rule_is_noticed(substitution: tuple[str, str]) -> None:
-    [mutant] = mistakes_of_shares.AS_SPECIFIED[substitution]
-    assert isinstance(mutant, HandMade)
-    assert mutant.module is fairness
-    with mutant.made(), pytest.raises(AssertionError):
-        NOTICED_BY[substitution]()
