@@ -38,7 +38,7 @@ class Load:
             {"bootstrap.servers": bootstrap, "acks": "all", "enable.idempotence": True}
         )
         self._topic, self._stop = topic, threading.Event()
-        self._thread = threading.Thread(target=self._run)
+        self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
     def wait_for(self, count: int) -> None:
@@ -80,14 +80,16 @@ def test_a_killed_leader_loses_nothing_that_was_acknowledged(kafka_cluster: Clus
     admin = AdminClient({"bootstrap.servers": kafka_cluster.bootstrap})
     admin.create_topics([NewTopic("kept", 1)])["kept"].result(30)
     load = Load(kafka_cluster.bootstrap, "kept")
-    load.wait_for(200)
-    killed = leader(kafka_cluster, "kept")
-    kafka_cluster.kill(killed)
-    assert killed not in kafka_cluster.running
-    wait_for_another_leader(kafka_cluster, "kept", killed)
-    load.wait_for(len(load.acknowledged) + 200)
-    kafka_cluster.start(killed)
-    load.end()
+    try:
+        load.wait_for(200)
+        killed = leader(kafka_cluster, "kept")
+        kafka_cluster.kill(killed)
+        assert killed not in kafka_cluster.running
+        wait_for_another_leader(kafka_cluster, "kept", killed)
+        load.wait_for(len(load.acknowledged) + 200)
+    finally:
+        kafka_cluster.start()
+        load.end()
     # In order and each once: the producer is idempotent, and nobody who led was behind.
     kept = read_all(kafka_cluster.bootstrap, "kept")
     assert kept == list(range(len(kept)))
