@@ -26,14 +26,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 from benchmarks import logs
 
 from kafka_marshal import World
-from kafka_marshal.kernel import Fold
+from kafka_marshal.kernel import Fold, Names
 from kafka_marshal.replay import run
-from kafka_marshal.replay.reading import read_chunk, records_of
+from kafka_marshal.replay.reading import read_chunk, read_lean, records_of
 from kafka_marshal.replay.session import local_session
 from kafka_marshal.replay.sources import find
 
@@ -138,19 +137,17 @@ def duckdb_account(path: Path, out: Path) -> None:
 def kernel_fold(path: Path, out: Path) -> None:
     """Every verdict and every claim, in one process."""
     folds: dict[int, Fold] = {}
+    names = Names()
     for number, chunk in enumerate(find([str(path)]).chunks):
-        batches = list(read_chunk(number, chunk))
-        [batch] = pa.Table.from_batches(batches).combine_chunks().to_batches()
-        partitions = batch.column("partition").to_numpy()
-        offsets = batch.column("offset").to_numpy()
-        timestamps_ms = batch.column("timestamp_ms").to_numpy()
-        first = next(iter(folds.values()), None)
-        names = first.names if first else Fold().names
-        columns = names.decoded(batch.column("value"), batch.column("headers"))
-        for partition in np.unique(partitions):
-            rows = np.flatnonzero(partitions == partition)
-            fold = folds.setdefault(int(partition), Fold(names=names))
-            fold.apply(offsets[rows], timestamps_ms[rows], columns.take(rows))
+        for batch in read_lean(number, chunk):
+            partitions = batch.column("partition").to_numpy()
+            offsets = batch.column("offset").to_numpy()
+            timestamps_ms = batch.column("timestamp_ms").to_numpy()
+            columns = names.decoded(batch.column("value"), batch.column("headers"))
+            for partition in np.flatnonzero(np.bincount(partitions)):
+                rows = np.flatnonzero(partitions == partition)
+                fold = folds.setdefault(int(partition), Fold(names=names))
+                fold.apply(offsets[rows], timestamps_ms[rows], columns.take(rows))
     for fold in folds.values():
         fold.claims()
 

@@ -9,12 +9,17 @@ coordinating partition takes. So what is imported is no garbage, and archives ar
 from __future__ import annotations
 
 import gc
+import itertools
 import zipimport
 from collections.abc import Callable, Iterable, Iterator
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
+
+_TASKS_TO_IMPORT: Final = 8
+"""In a worker's first tasks everything is imported, and compiled code loaded."""
+_tasks = itertools.count()
 
 OverBatches: TypeAlias = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
@@ -30,8 +35,8 @@ def mapped(rows: DataFrame, how: OverBatches, schema: str) -> DataFrame:
 
 
 def settle() -> None:
-    """Keep what is imported by now for good, and take archives for what they were at first."""
-    if not gc.get_freeze_count():
+    """Keep what is there by now for good, and take archives for what they were at first."""
+    if next(_tasks) < _TASKS_TO_IMPORT:
         gc.freeze()
     zipimport.zipimporter.invalidate_caches = _as_it_was  # type: ignore[method-assign]
 
