@@ -40,6 +40,7 @@ from kafka_marshal.runtime.log import Appended, Log, NotAppended
 from kafka_marshal.runtime.message import Claim, Message
 from kafka_marshal.runtime.reader import OffsetsGone, Tail, now_ms
 from kafka_marshal.runtime.settings import Settings
+from kafka_marshal.runtime.thinning import Thinning
 
 T = TypeVar("T")
 logger: Final = logging.getLogger("kafka_marshal")
@@ -358,12 +359,14 @@ class Engine:
         session.tail.close()
 
     def _read(self, session: _Session) -> None:
-        group = self._group.encode("utf-8", "surrogateescape")
+        whole = frozenset(number for number, first in self._firsts.items() if first == 0)
+        thinning = Thinning(self._group.encode("utf-8", "surrogateescape"), whole)
         try:
-            for heard in session.tail.follow(lambda: dict(session.wanted), lambda: session.stopped):
-                ours = [raw for raw in heard.records if _is_of(raw, group)]
+            for heard in session.tail.follow(
+                lambda: dict(session.wanted), lambda: session.stopped, thinning.kept
+            ):
                 session.room.acquire()
-                self.post(partial(self._heard, session, ours, heard.ended))
+                self.post(partial(self._heard, session, heard.records, heard.ended))
         except OffsetsGone as error:
             self.post(partial(self._truncated, session, str(error)))
         except BaseException as error:
@@ -688,9 +691,3 @@ class Engine:
         if known.only is None:
             # What is in a new partition came after us, so it is consumed from its beginning.
             self._tell_topic(topic, known)
-
-
-def _is_of(raw: RawRecord, group: bytes) -> bool:
-    """Whether it is of this group; most of a log is of others, and need not be decoded."""
-    fields = (raw.value or b"").split(b"/", 6)
-    return len(fields) > 5 and fields[5] == group

@@ -24,6 +24,8 @@ T = TypeVar("T")
 CONNECT_S: Final = 15.0
 """A cluster that does not answer within this time cannot be reached."""
 BATCH_MAX: Final = 1000
+FOLLOW_MAX: Final = 20_000
+"""Whoever follows a topic may leave out the more, the more comes together."""
 QUIET_S: Final = 0.2
 """So long a read waits for the first record."""
 _PASSING: Final = frozenset({KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT})
@@ -210,12 +212,15 @@ class Tail:
             yield batch
 
     def follow(
-        self, wanted: Callable[[], Mapping[int, int]], stopped: Callable[[], bool]
+        self,
+        wanted: Callable[[], Mapping[int, int]],
+        stopped: Callable[[], bool],
+        kept: Callable[[list[Message]], list[Message]] = list,
     ) -> Iterator[Heard]:
         """Whatever comes in the partitions that are `wanted`, each from its first offset on.
 
         More may be wanted later. Says of each partition when it was read to its end, again
-        whenever that is so.
+        whenever that is so. `kept` may leave out some of the messages that came together.
 
         Raises:
             OffsetsGone: what was to be read is gone.
@@ -230,22 +235,21 @@ class Tail:
                         [TopicPartition(self.topic, n, first) for n, first in more.items()]
                     )
                 following.update(more)
-            batch: list[RawRecord] = []
-            ended: set[int] = set()
-            reached: dict[int, int] = {}
-            for message in self._messages():
-                number, offset = _place(message)
-                if not self._at_end(message):
-                    batch.append(raw_record(message))
-                    reached[number] = offset + 1
-                    ended.discard(number)
-                elif _is_end(message):
-                    ended.add(number)
+            messages = self._messages(FOLLOW_MAX)
+            data = [message for message in messages if message.error() is None]
+            reached = {number: offset + 1 for number, offset in map(_place, data)}
+            ended = self._ended(messages, reached) if len(data) < len(messages) else set()
             # The client says so only when a fetch has waited for nothing, half a second later, and
             # in a busy log never. What it fetched last said where the end was.
             ended.update(n for n, offset in reached.items() if offset >= self._end_as_fetched(n))
-            if batch or ended:
-                yield Heard(batch, frozenset(ended))
+            if data or ended:
+                yield Heard([*map(raw_record, kept(data))], frozenset(ended))
+
+    def _ended(self, messages: list[Message], reached: Mapping[int, int]) -> set[int]:
+        """Partitions of which the client says that it is at their end, and gave nothing since."""
+        ends = [one for one in messages if one.error() is not None and self._at_end(one)]
+        places = [_place(one) for one in ends if _is_end(one)]
+        return {number for number, offset in places if offset >= reached.get(number, offset)}
 
     def _end_as_fetched(self, number: int) -> int:
         with self._plainly():
@@ -256,13 +260,13 @@ class Tail:
         left.discard(number)
         self._consumer.pause([TopicPartition(self.topic, number)])
 
-    def _messages(self) -> list[Message]:
+    def _messages(self, maximum: int = BATCH_MAX) -> list[Message]:
         """What is there; waits only for the first, since a batch waits until it is full."""
         with self._plainly():
             first = self._consumer.poll(QUIET_S)
             if first is None:
                 return []
-            return [first, *self._consumer.consume(BATCH_MAX, 0)]
+            return [first, *self._consumer.consume(maximum, 0)]
 
     def _at_end(self, message: Message) -> bool:
         """Whether it is the client's word that a partition ends here; raises other errors."""

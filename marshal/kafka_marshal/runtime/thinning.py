@@ -13,7 +13,7 @@ to the fold of the whole log. Of a suffix every record may count, as a certifica
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from typing import Final, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from attrs import define
 
@@ -38,7 +38,7 @@ class Fetched(Protocol):
     def value(self) -> bytes | None:
         """The message, encoded."""
 
-    def headers(self) -> list[tuple[str, bytes]] | None:
+    def headers(self) -> Any:
         """In the order in which they were written."""
 
 
