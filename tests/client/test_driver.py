@@ -700,3 +700,19 @@ def test_what_was_there_before_the_claim_was_won_is_asked_for_at_once() -> None:
     fleet.start(driver)
     assert fleet.processed["a1"] == [0, 1]
     assert sent_at(fleet)[2] == ("ClaimingMessages", 5)
+
+
+def test_what_is_handed_back_is_not_waited_for() -> None:
+    fleet = Fleet()
+    driver = fleet.start(alo("a1"))
+    fleet.do("a1", driver.available(3, 0))
+    fleet.do("a1", driver.done(1, 0))
+    fleet.do("a1", driver.hand_back(1, 0))
+    assert fleet.owner() == "a1"  # it still wants the claim
+    fleet.do("a1", driver.stop(0))
+    assert fleet.owner() == "a1"  # two messages are in hand
+    fleet.do("a1", driver.hand_back(2, 0))
+    assert fleet.owner() == "a1"  # one of them was begun
+    fleet.do("a1", driver.done(2, 0))
+    assert fleet.owner() is None
+    assert fleet.world.claim(KEY).position == 2

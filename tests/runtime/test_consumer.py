@@ -226,6 +226,26 @@ def test_a_coordination_topic_that_grew_stops_the_consumer(stage: Stage) -> None
         assert "had 4 partitions and has 5 now" in str(worker.failure)
 
 
+def test_after_the_log_lost_records_it_goes_on_as_a_new_instance(stage: Stage) -> None:
+    topic = stage.topic(partitions=2, messages=100)
+    lost: list[Lost] = []
+
+    def note(_: Claim, reason: Lost) -> None:
+        lost.append(reason)
+
+    with stage.worker("w1", topic, on_lost=note) as worker:
+        until(lambda: len(worker.got) == 100)
+        engine = worker.consumer._engine
+        before = worker.consumer.instance_id
+        # What the reader does when the broker says that its offset is out of range.
+        engine.post(lambda: engine._truncated(engine._session, "the log ends earlier"))
+        until(lambda: worker.consumer.instance_id != before)
+        assert lost == [Lost.LOG_LOST_RECORDS] * 2
+        until(lambda: len(worker.consumer.claims) == 2)
+        stage.produce(topic, 2, range(100, 200))
+        until(lambda: set(range(200)) == set(worker.got))
+
+
 def test_what_makes_no_sense_is_said_at_once(stage: Stage) -> None:
     with stage.consumer("w1") as consumer:
         with pytest.raises(BrokerFailed, match="there is no topic nowhere"):

@@ -26,15 +26,27 @@ from kafka_marshal.client.claiming import Claiming
 from kafka_marshal.client.consumer import Me, Mode
 from kafka_marshal.client.driver import Timing
 from kafka_marshal.client.effects import Lost
+from kafka_marshal.client.lanes import Order
 from kafka_marshal.core.state import FENCED, milliseconds
 from kafka_marshal.runtime.data import Data
 from kafka_marshal.runtime.engine import Engine, IdUsedTwice, Watching
 from kafka_marshal.runtime.errors import InvalidOption
 from kafka_marshal.runtime.hand import Hand
 from kafka_marshal.runtime.message import Batch, Claim, Message
+from kafka_marshal.runtime.pool import Counted, DeadLetters, HandlerFailed, Pool, Retrying
 from kafka_marshal.runtime.settings import Settings
 
-__all__ = ["Batch", "Claim", "Consumer", "IdUsedTwice", "Lost", "Message"]
+__all__ = [
+    "Batch",
+    "Claim",
+    "Claiming",
+    "Consumer",
+    "Counted",
+    "HandlerFailed",
+    "IdUsedTwice",
+    "Lost",
+    "Message",
+]
 
 AT_LEAST_ONCE: Final = "at_least_once"
 AT_MOST_ONCE: Final = "at_most_once"
@@ -42,6 +54,7 @@ CHUNK: Final = 1_000
 """So many messages of one claim are given out before it is the next one's turn."""
 CLOSE_S: Final = 30.0
 _LOOK_S: Final = 1.0
+_FEED_S: Final = 0.1
 
 
 class Consumer:
@@ -255,6 +268,70 @@ class Consumer:
             if messages:
                 yield Batch(hand.claim, messages, hand.start, hand.end)
             self._finish()
+
+    def run(
+        self,
+        handler: Callable[[Message], object],
+        *,
+        workers: int = 8,
+        order: Literal["partition", "key", "none"] = "partition",
+        retries: int = 3,
+        backoff_s: float = 0.1,
+        dead_letter_topic: str | None = None,
+        timeout_s: float = CLOSE_S,
+    ) -> Counted:
+        """At least once: call the handler for every message, from many threads, until `stop`.
+
+        Args:
+            handler: what it returns does not matter; what it raises is a failure.
+            workers: so many messages are in hand at a time.
+            order: what is handled one after the other: a partition, a key in it, or nothing.
+            retries: so often a message that failed is tried again; its lane waits.
+            backoff_s: so long after the first failure, twice as long after each further one.
+            dead_letter_topic: takes what failed for good; without one, that ends `run`.
+            timeout_s: so long handlers are waited for in the end.
+
+        Returns:
+            What became of the messages.
+
+        Raises:
+            HandlerFailed: a message failed for good, and there is no dead-letter topic.
+            InvalidOption: an option makes no sense.
+        """
+        if self._mode is not Mode.AT_LEAST_ONCE:
+            raise InvalidOption("run is for at_least_once; at most once there are batches()")
+        try:
+            kept = Order(order)
+            retrying = Retrying(retries, backoff_s)
+        except ValueError as error:
+            raise InvalidOption(str(error)) from None
+        dead = None if dead_letter_topic is None else DeadLetters(self._settings, dead_letter_topic)
+        pool = Pool(
+            handler,
+            max(1, workers),
+            kept,
+            retrying,
+            dead,
+            lambda hand: self._engine.progressed(hand.claim),
+        )
+        try:
+            while pool.failure is None and not self._over:
+                pool.forget_lost()
+                if not pool.waiting:
+                    hand = self._next_hand(_FEED_S, True)
+                    self._hand = None
+                    if hand is not None:
+                        pool.feed(hand)
+        finally:
+            pool.end(timeout_s)
+        self._raise_failure()
+        if pool.failure is not None:
+            raise pool.failure
+        return pool.counted
+
+    @property
+    def _over(self) -> bool:
+        return self._closed or self._engine.stopping or self._engine.ended.is_set()
 
     def pause(self, topic: str, partition: int | None = None) -> None:
         """Give out nothing of it for now; the claims stay ours."""

@@ -159,7 +159,10 @@ class Data:
             one = self._open.get(claim.key)
             if one is None or one.claim is not claim:
                 return
-            one.allowed.append(offsets)
+            begin = offsets.start
+            if one.allowed and one.allowed[-1].stop == begin:
+                begin = max(one.allowed.pop().start, min(one.position, begin))
+            one.allowed.append(range(begin, offsets.stop))
             if not one.paused:
                 self._buffers.allow(claim.key, offsets)
                 self._arrived.notify_all()
@@ -233,16 +236,17 @@ class Data:
                     one.position = chunk.end
                     self._emptied.notify()
                     return one.claim, chunk
-                # What was fetched and may not be handed over yet is waited for, not polled for.
+                # That messages may be handed over is waited for, that there are any polled for.
                 waits = any(self._buffers.waiting(key) for key in self._open)
             left = POLL_S if deadline is None else min(POLL_S, deadline - time.monotonic())
             if self._ended or self._woken or (left <= 0 and deadline is not None):
                 self._woken = False
                 return None
-            if not waits and self._polling.acquire(blocking=False):
+            came = False
+            if self._polling.acquire(blocking=False):
                 try:
                     if not self._ended:
-                        self._fetch(max(0.0, left))
+                        came = self._fetch(0.0 if waits else max(0.0, left))
                     self._asked_at = time.monotonic()
                 except KafkaException as error:
                     failed = _failed(self._settings, error)
@@ -250,8 +254,13 @@ class Data:
                     raise failed from None
                 finally:
                     self._polling.release()
-            else:
+                if not waits:
+                    continue
+            if not came:
+                # We cannot wait for both; our own thread waits for messages.
+                self._asked_at = 0.0
                 with self._lock:
+                    self._emptied.notify_all()
                     if not self._buffers.ready:
                         self._arrived.wait(left)
 
@@ -314,15 +323,16 @@ class Data:
         except BaseException as error:
             self._on_failure(error)
 
-    def _fetch(self, timeout_s: float) -> None:
-        """Do what was asked for, and take in what came."""
+    def _fetch(self, timeout_s: float) -> bool:
+        """Do what was asked for, and take in what came; whether anything did."""
         self._obey()
         if not self._has_room():
-            return
+            return False
         first = self._consumer.poll(timeout_s)
         if first is not None:
             self._take_in([first, *self._consumer.consume(FETCH_MAX, 0)])
         self._retry()
+        return first is not None
 
     def _obey(self) -> None:
         while self._commands:
