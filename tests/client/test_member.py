@@ -341,3 +341,15 @@ def test_a_paused_group_is_left_alone_until_the_pause_is_over() -> None:
     assert len(town.logs[place]) == before
     town.pass_time(20_000)
     assert sorted(len(member.owned) for member in town.members.values()) == [2, 2]
+
+
+@pytest.mark.parametrize("ahead_ms", [-3_600_000, 3_600_000])
+def test_a_share_does_not_hang_on_how_its_own_clock_is_set(ahead_ms: int) -> None:
+    town = Town(now_ms=7_200_000)
+    start(town, "a1", Claiming(), events=4)
+    town.pass_time(2_000)
+    town.ahead_ms["b1"] = ahead_ms
+    second = town.join("b1")
+    town.do("b1", second.add_topic("events", 4, town.now_ms + ahead_ms))
+    town.pass_time(20_000)
+    assert len(second.owned) == 2

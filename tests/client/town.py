@@ -26,6 +26,8 @@ class Town:
     members: dict[str, Member] = field(factory=dict)
     views: dict[str, list[int]] = field(factory=dict)
     deaf: set[str] = field(factory=set)
+    ahead_ms: dict[str, int] = field(factory=dict)
+    """How far their own clocks are ahead of the log's."""
     told: dict[str, list[For]] = field(factory=dict)
     processed: dict[str, list[tuple[int, int]]] = field(factory=dict)
 
@@ -82,11 +84,11 @@ class Town:
         for place in member.places:
             log = self.logs[place]
             for record in log[views[place] :]:
-                self._carry_out(name, member.record(record, self.now_ms))
+                self._carry_out(name, member.record(record, self._own_ms(name)))
                 moved = True
             views[place] = len(log)
             before = sum(map(len, self.logs))
-            self._carry_out(name, member.caught_up(place, self.now_ms))
+            self._carry_out(name, member.caught_up(place, self._own_ms(name)))
             moved |= sum(map(len, self.logs)) > before or views[place] < len(log)
         return moved
 
@@ -98,17 +100,24 @@ class Town:
                 (at, name)
                 for name, member in self.members.items()
                 if name not in self.deaf
-                and (at := member.next_timer_ms) is not None
+                and (at := self._due(name, member)) is not None
                 and at <= until
             ]
             if not due:
                 break
             at, name = min(due)
             self.now_ms = max(self.now_ms, at)
-            self.do(name, self.members[name].timer(self.now_ms))
+            self.do(name, self.members[name].timer(self._own_ms(name)))
         else:
             raise AssertionError("timers go off without end")
         self.now_ms = until
+
+    def _own_ms(self, name: str) -> int:
+        return self.now_ms + self.ahead_ms.get(name, 0)
+
+    def _due(self, name: str, member: Member) -> int | None:
+        at_ms = member.next_timer_ms
+        return None if at_ms is None else at_ms - self.ahead_ms.get(name, 0)
 
     def owners(self, topic: str) -> dict[int, str | None]:
         """Who owns each partition that was ever asked for, by the log."""

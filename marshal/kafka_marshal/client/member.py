@@ -109,8 +109,10 @@ class Member:
         self._share = FairShare(self._sharer(), _patience(self.timing, me))
         self._requests: Mapping[str, Request] = {}
         """Who in the group asked for what, in vain."""
-        self._log_ms = 0
+        self._log_ms: int | None = None
         """The log's clock, as far as it was read."""
+        self._log_read_ms = 0
+        """What our own clock was then."""
         self._stopping = False
         self._stale_choice = True
         """Something has changed since it last chose what to ask for."""
@@ -206,7 +208,8 @@ class Member:
             if self._home(message.topic) != record.partition:
                 return []  # a claim of that name on another partition than ours
             keys = [ClaimKey(self.group, message.topic, message.partition)]
-        self._log_ms = max(self._log_ms, record.timestamp_ms)
+        if self._log_ms is None or record.timestamp_ms > self._log_ms:
+            self._log_ms, self._log_read_ms = record.timestamp_ms, now_ms
         effects = []
         for key in keys:
             driver = self._driver_of(key)
@@ -488,8 +491,9 @@ class Member:
     def _ask_for_a_share(self, now_ms: int) -> list[For]:
         """Whatever `share` says, until it has no more to give."""
         effects = []
+        ahead_ms = 0 if self._log_ms is None else self._log_read_ms - self._log_ms
         for _ in range(1 + len(self._held)):
-            decision = self._share.look(self._said(), max(now_ms, self._log_ms))
+            decision = self._share.look(self._said(), now_ms - ahead_ms)
             for key in decision.ask:
                 at_ms = self._claimable_at_ms(key)
                 if at_ms is not None and not self._not_yet(at_ms, now_ms):
@@ -498,7 +502,7 @@ class Member:
                 asking = self.driver(decision.request)
                 effects += self._did(decision.request, asking.ask(now_ms), now_ms)
             if decision.look_again_ms is not None:
-                self._not_yet(decision.look_again_ms, now_ms)
+                self._not_yet(decision.look_again_ms + ahead_ms, now_ms)
             if decision.give is None:
                 break
             effects += self._did(decision.give, self.driver(decision.give).stop(now_ms), now_ms)
