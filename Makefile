@@ -12,7 +12,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 # What is checked is what exists: a room that a branch does not have yet is no error.
 CODE := $(wildcard marshal tests model_tests tools benchmarks examples conftest.py)
 
-.PHONY: help setup check test spec model demo golden model-full triples mutants walks bench-reducer bench-validate bench-replay bench-watch docs lock clean
+.PHONY: help setup check test spec model demo golden model-full triples mutants walks bench-reducer bench-validate bench-replay bench-client bench-watch docs lock clean
 
 help: ## Print this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -89,6 +89,9 @@ bench-validate: setup ## Validate simulated runs of 10^4, 10^5 and 10^6 events
 
 bench-replay: setup ## Replay 10 million records, beside Spark, polars and DuckDB
 	$(BIN)/python -m benchmarks.bench_replay $(ARGS)
+
+bench-client: setup ## The client beside confluent-kafka, consumer groups and transactions
+	$(BIN)/python -m benchmarks.bench_client $(ARGS)
 
 bench-watch: setup ## From append to finding at 10,000 records/s, on a real broker
 	$(BIN)/python benchmarks/bench_watch.py
