@@ -8,84 +8,24 @@ from __future__ import annotations
 
 import pytest
 
-from kafka_marshal import World
+from kafka_marshal.client import consumer as moves
 from kafka_marshal.client.claiming import Claiming
 from kafka_marshal.client.consumer import Me, Mode
+from kafka_marshal.client.effects import Lost
 from kafka_marshal.client.member import Member
+from kafka_marshal.codec import decode_headers, encode_headers
 from kafka_marshal.core.messages import (
-    NO_HEADERS,
     ClaimingMessages,
-    ClaimingPartition,
     Headers,
     Heartbeat,
-    Offset,
     Partition,
-    Record,
     ReleaseGroup,
     ReleasingPartition,
 )
-from kafka_marshal.core.verdicts import Accepted, ReadTwice, Refused, Verdict
+from kafka_marshal.core.verdicts import Accepted, Refused
+from tests.client.bare import ALONE, EVENTS, OURS, STALE_MS, Kind, Log, start
 from tests.client.originals import Mixed, Original, twice
 from tests.client.town import PLACES, TIMING, key
-
-ALONE = Claiming(fair_share=False)
-OURS = Headers(True)
-STALE_MS = 120_001
-EVENTS = key("events", 0)
-_Kind = type[Heartbeat] | type[ClaimingMessages] | type[ReleasingPartition]
-
-
-def start(town: Mixed, name: str, mode: Mode = Mode.AT_LEAST_ONCE) -> Member:
-    """One of ours that takes whatever it may have."""
-    member = town.join(name, ALONE, mode)
-    town.do(name, member.add_topic("events", 3, town.now_ms))
-    return member
-
-
-class Log:
-    """One claim's log, a record after another, and what the fenced rules say to each."""
-
-    def __init__(self) -> None:
-        self.world = World()
-        self.now_ms = 1_000_000
-        self.offset = -1
-
-    def claims(self, sender: str, headers: Headers = NO_HEADERS) -> Verdict | ReadTwice:
-        return self._say(ClaimingPartition(*self._by(sender)), headers)
-
-    def says(
-        self, kind: _Kind, sender: str, offset: int, headers: Headers = NO_HEADERS
-    ) -> Verdict | ReadTwice:
-        return self._say(kind(*self._by(sender), Offset(offset)), headers)
-
-    def beats(self, sender: str, offset: int) -> Verdict | ReadTwice:
-        return self.says(Heartbeat, sender, offset)
-
-    def pauses(self, sender: str, for_s: int) -> Verdict | ReadTwice:
-        unix_s = self.now_ms // 1000
-        group = ReleaseGroup(0, unix_s, sender, sender[0], "g", "", Partition(0), unix_s + for_s)
-        return self._say(group, NO_HEADERS)
-
-    @property
-    def owner(self) -> str | None:
-        return self.world.claim(EVENTS).owner_instance
-
-    @property
-    def position(self) -> int:
-        return self.world.claim(EVENTS).position
-
-    @property
-    def epoch(self) -> int | None:
-        return self.world.claim(EVENTS).epoch
-
-    def _by(self, sender: str) -> tuple[int, int, str, str, str, str, Partition]:
-        return (1, self.now_ms // 1000, sender, sender[0], "g", "events", Partition(0))
-
-    def _say(self, message: object, headers: Headers) -> Verdict | ReadTwice:
-        self.offset += 1
-        record = Record(1, self.offset, self.now_ms, message, headers)  # type: ignore[arg-type]
-        return self.world.apply(record).verdict
-
 
 # --- a fleet --------------------------------------------------------------------------------------
 
@@ -200,6 +140,45 @@ def test_a_client_moves_back_by_a_release_and_nothing_is_repeated() -> None:
     assert not twice(town.everything())
 
 
+def test_where_one_of_ours_waits_a_takeover_that_comes_too_soon_lasts_a_moment() -> None:
+    """An original counts whole seconds, so it may be the first; nothing that it says counts."""
+    town = Mixed()
+    start(town, "a1")
+    start(town, "b1")
+    town.pass_time(10_000)
+    town.deaf.add("a1")
+    early = town.original("o1")
+    town.pass_time(130_000)
+    assert Refused.LIVE_OWNER in town.by("o1")
+    assert set(town.owners("events").values()) == {"b1"}
+    assert not early.at_work
+    assert len(early.processed) <= 3  # a turn of work, at most
+
+
+def test_an_original_that_is_restarted_is_the_owner_for_both_again() -> None:
+    """Where the readings had parted because it took over a moment too soon."""
+    town = Mixed()
+    start(town, "a1")
+    town.pass_time(10_000)
+    town.deaf.add("a1")
+    early = town.original("o1")
+    town.pass_time(300_000)
+    assert len(early.at_work) == 3
+    assert set(town.owners("events").values()) == {"a1"}
+    early.release()
+    again = town.original("o2")
+    town.pass_time(10_000)
+    assert len(again.at_work) == 3
+    assert set(town.owners("events").values()) == {"o2"}
+    again.release()
+    town.pass_time(10_000)
+    repeated = len(twice(town.everything()))
+    start(town, "b1")
+    town.pass_time(10_000)
+    assert set(town.owners("events").values()) == {"b1"}
+    assert len(twice(town.everything())) == repeated
+
+
 # --- R1c: claims ----------------------------------------------------------------------------------
 
 
@@ -228,6 +207,38 @@ def test_against_a_bare_claim_ours_has_to_name_the_tenure_that_it_ends() -> None
     assert log.claims("a2", Headers(True, supersedes=0)) is Accepted.RESTARTED
 
 
+def test_a_claim_of_ours_counts_as_won_with_headers_though_it_has_nothing_to_say() -> None:
+    """Else it would be the original's to reclaim. It carries `marshal-version`."""
+    town = Mixed()
+    start(town, "a1")
+    claim = town.worlds[town.place].claim(EVENTS)
+    first = next(one for one in town.logs[town.place] if one.offset == claim.epoch)
+    assert first.headers == Headers(True)
+    assert claim.won_with_headers
+    assert decode_headers(encode_headers(first.headers)).present
+
+
+def test_after_an_original_took_over_from_ours_what_ours_had_in_flight_is_refused() -> None:
+    """Spec: MCFaults_AloMovedBack. And when it wakes it reads that it lost."""
+    town = Mixed()
+    ours = start(town, "a1")
+    town.pass_time(10_000)
+    late = moves.heartbeat_sent(ours.me, ours.driver(EVENTS).consumer, EVENTS)
+    town.deaf.add("a1")
+    town.pass_time(130_000)
+    next_one = town.original("o1")
+    town.pass_time(20_000)
+    assert len(next_one.at_work) == 3
+    town.append(late)
+    assert town.by("a1")[-1] is Refused.SUPERSEDED
+    town.deaf.clear()
+    town.settle()
+    town.pass_time(100_000)
+    assert [one.effect for one in town.told["a1"]][-3:] == [Lost.TAKEN] * 3
+    assert len(next_one.at_work) == 3
+    assert not town.crowded
+
+
 # --- R2: heartbeats, grants, releases -------------------------------------------------------------
 
 BARE = {
@@ -245,7 +256,7 @@ BARE = {
 
 @pytest.mark.parametrize(("sender", "kind"), BARE)
 def test_a_bare_record_is_the_owners_iff_the_claim_was_won_bare_and_the_instance_matches(
-    sender: str, kind: _Kind
+    sender: str, kind: Kind
 ) -> None:
     bare = Log()
     bare.claims("a1")

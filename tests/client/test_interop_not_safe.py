@@ -24,8 +24,8 @@ from kafka_marshal.core.messages import (
 )
 from kafka_marshal.core.state import ORIGINAL
 from kafka_marshal.core.verdicts import Accepted, Refused
+from tests.client.bare import EVENTS, OURS, STALE_MS, Log, start
 from tests.client.originals import Mixed, Original, twice
-from tests.client.test_interop import EVENTS, OURS, STALE_MS, Log, start
 
 BOTH = [frozenset({"a1", "o1"})]
 
@@ -103,6 +103,33 @@ def test_at_twice_the_interval_an_original_takes_what_ours_still_owns() -> None:
             world.apply(Record(1, offset, at_ms, ClaimingPartition(*address)))
         assert world.claim(EVENTS).owner_instance == "o1"
         assert original.claimed(world.claim(EVENTS), asked_ms, ORIGINAL)
+
+
+@pytest.mark.parametrize("releases", [False, True])
+def test_an_original_that_took_over_a_moment_too_soon_has_all_its_work_repeated(
+    releases: bool,
+) -> None:
+    """In the log it never owned, so all that it says is refused, its release too.
+
+    Where one of ours is waiting, that one takes over at once. Here none is, for a long time.
+    """
+    town = Mixed()
+    start(town, "a1")
+    town.pass_time(10_000)
+    town.deaf.add("a1")
+    early = town.original("o1")
+    town.pass_time(1_000_000)
+    assert len(early.at_work) == 3
+    assert owners(town) == {"a1"}
+    assert set(town.by("o1")) == {Refused.LIVE_OWNER, Refused.EPOCH_MISSING}
+    if releases:
+        early.release()
+    start(town, "b1")
+    town.pass_time(1_000)
+    assert owners(town) == {"b1"}
+    town.pass_time(100_000)
+    assert not early.at_work
+    assert len(twice(town.everything())) > 3 * 800
 
 
 def test_an_original_that_waits_less_long_works_beside_ours() -> None:

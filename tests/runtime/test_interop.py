@@ -45,7 +45,8 @@ class Bare:
     def __init__(self, stage: Stage, topic: str, client: str = "o") -> None:
         self._stage, self._topic, self._client = stage, topic, client
         self._place = coordinating_partition(topic, PLACES)
-        self._producer = Producer({"bootstrap.servers": stage.bootstrap, "acks": "all"})
+        quiet = {"log_level": "0"}  # it is there longer than the broker
+        self._producer = Producer({"bootstrap.servers": stage.bootstrap, "acks": "all", **quiet})
 
     def claims(self) -> None:
         self._append(ClaimingPartition(*self._by()))
@@ -89,7 +90,7 @@ def test_ours_stays_out_while_an_original_lives_and_goes_on_where_it_was(stage: 
     theirs.beats(40)
     for claiming in (Claiming(), Claiming(fair_share=False)):
         with stage.worker("ours", topic, claiming=claiming) as ours:
-            theirs.beats_for(2 * STALE_S, 40)
+            theirs.beats_for(1.5 * STALE_S, 40)
             assert not ours.consumer.claims
             assert not ours.got
     with stage.worker("ours", topic) as ours:
