@@ -13,7 +13,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Final, cast
 
@@ -27,6 +27,7 @@ from kafka_marshal.runtime.cluster import Cluster
 from kafka_marshal.runtime.errors import BrokerFailed
 from kafka_marshal.runtime.message import Claim
 from kafka_marshal.runtime.reader import Silent
+from kafka_marshal.runtime.runs import offset_of, place_of, runs_of
 from kafka_marshal.runtime.settings import Settings
 
 FETCH_MAX: Final = 1_000
@@ -41,7 +42,6 @@ Kafka's client has fetched ahead, so a buffer that is about to be emptied is wai
 RETRY_S: Final = 5.0
 """So long until a partition whose position is beyond its end is looked at again."""
 
-_offset: Final = cast("Callable[[Fetched], int]", Fetched.offset)
 _error: Final = cast("Callable[[Fetched], KafkaError | None]", Fetched.error)
 
 
@@ -115,7 +115,7 @@ class Data:
         self._lock = threading.Lock()
         self._arrived = threading.Condition(self._lock)
         self._emptied = threading.Condition(self._lock)
-        self._buffers: Buffers[Fetched] = Buffers(_offset, bounds)
+        self._buffers: Buffers[Fetched] = Buffers(offset_of, bounds)
         self._open: dict[ClaimKey, _Open] = {}
         self._by_place: dict[tuple[str, int], _Open] = {}
         self._commands: deque[Callable[[], None]] = deque()
@@ -317,7 +317,8 @@ class Data:
                     continue
                 with self._polling:
                     self._fetch(POLL_S)
-            self._obey()  # what was committed last
+            with self._polling:
+                self._obey()  # what was committed last
         except KafkaException as error:
             self._on_failure(_failed(self._settings, error))
         except BaseException as error:
@@ -381,11 +382,11 @@ class Data:
     def _take_in(self, batch: list[Fetched]) -> None:
         if any(map(_error, batch)):
             batch = self._without_errors(batch)
-        for run in _runs(batch):
+        for run in runs_of(batch):
             self._add(run)
 
     def _add(self, run: list[Fetched]) -> None:
-        one = self._by_place.get(_place(run[0]))
+        one = self._by_place.get(place_of(run[0]))
         if one is None:
             return
         size = sum(map(len, run))
@@ -413,14 +414,14 @@ class Data:
             error = message.error()
             if error is None:
                 continue
-            for run in _runs(batch[begin:index]):
+            for run in runs_of(batch[begin:index]):
                 self._add(run)
             begin = index + 1
             self._heed(message, error)
         return batch[begin:]
 
     def _heed(self, message: Fetched, error: KafkaError) -> None:
-        one = self._by_place.get(_place(message))
+        one = self._by_place.get(place_of(message))
         if error.code() == KafkaError._PARTITION_EOF:
             if one is not None:
                 with self._lock:
@@ -479,31 +480,3 @@ def _failed(settings: Settings, exception: KafkaException) -> BrokerFailed:
 _PASSING: Final = frozenset(
     {KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT, KafkaError._RESOLVE}
 )
-
-
-def _place(message: Fetched) -> tuple[str, int]:
-    return cast("tuple[str, int]", (message.topic(), message.partition()))
-
-
-def _runs(batch: list[Fetched]) -> Iterator[list[Fetched]]:
-    """The batch in pieces of one partition each, without looking at every message.
-
-    Within a partition offsets only rise. So where the last of a piece lies as far behind the first
-    as the piece is long, and in the same partition, all of it is of that partition. Where offsets
-    are missing the pieces are shorter than they might be.
-    """
-    begin, total = 0, len(batch)
-    while begin < total:
-        place, first = _place(batch[begin]), _offset(batch[begin])
-        good, bad = begin, total
-        # Nearly always what was fetched together is of one partition.
-        probe = total - 1
-        while good < probe:
-            message = batch[probe]
-            if _place(message) == place and _offset(message) - first == probe - begin:
-                good = probe
-            else:
-                bad = probe
-            probe = (good + bad) // 2
-        yield batch[begin : good + 1] if begin or good + 1 < total else batch
-        begin = good + 1

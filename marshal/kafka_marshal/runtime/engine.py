@@ -23,12 +23,11 @@ from typing import Final, TypeVar
 import attrs
 from attrs import define, field, frozen
 
-from kafka_marshal.capture import RawRecord
 from kafka_marshal.client.claiming import Claiming
 from kafka_marshal.client.consumer import Me, Mode
 from kafka_marshal.client.driver import Timing
 from kafka_marshal.client.effects import Lost, Process, Send, Won
-from kafka_marshal.client.member import For, Member
+from kafka_marshal.client.member import For
 from kafka_marshal.codec import MalformedRecord, coordinating_partition
 from kafka_marshal.core.messages import Heartbeat, ReleasingPartition
 from kafka_marshal.core.state import ClaimKey
@@ -38,9 +37,9 @@ from kafka_marshal.runtime.errors import BrokerFailed, InvalidOption, MarshalErr
 from kafka_marshal.runtime.hand import Hand
 from kafka_marshal.runtime.log import Appended, Log, NotAppended
 from kafka_marshal.runtime.message import Claim, Message
-from kafka_marshal.runtime.reader import OffsetsGone, Tail, now_ms
+from kafka_marshal.runtime.reader import Heard, now_ms
+from kafka_marshal.runtime.session import Session, open_session
 from kafka_marshal.runtime.settings import Settings
-from kafka_marshal.runtime.thinning import Thinning
 
 T = TypeVar("T")
 logger: Final = logging.getLogger("kafka_marshal")
@@ -49,8 +48,6 @@ COMMIT_EVERY_S: Final = 1.0
 """So often Kafka's group offsets follow the positions in the log."""
 LOOK_EVERY_S: Final = 0.25
 """So often it is looked how far the application got within what it has in hand."""
-READ_AHEAD: Final = 32
-"""So many batches of the coordination topic are read before they are folded."""
 ANEW_AFTER_S: Final = 1.0
 
 
@@ -89,18 +86,6 @@ class _Topic:
     partitions: int
     only: set[int] | None
     starts: dict[int, int]
-
-
-@define(eq=False)
-class _Session:
-    """One instance id: its machine, and whoever reads for it."""
-
-    member: Member
-    tail: Tail
-    reading: threading.Thread | None = None
-    stopped: bool = False
-    wanted: dict[int, int] = field(factory=dict)
-    room: threading.Semaphore = field(factory=lambda: threading.Semaphore(READ_AHEAD))
 
 
 class Engine:
@@ -253,11 +238,12 @@ class Engine:
         self._closed.set()
         self.post(lambda: None)
         self._calls.put(None)
-        self.data.close()
+        # The engine says last how far the group is, so the data consumer outlives it.
         for thread in self._threads:
             if thread.is_alive() and thread is not threading.current_thread():
                 thread.join(10)
-        self._end_reading(self._session)
+        self.data.close()
+        self._session.end()
         self.log.close()
 
     # --- the thread -------------------------------------------------------------------------------
@@ -328,66 +314,40 @@ class Engine:
 
     # --- the coordination topic -------------------------------------------------------------------
 
-    def _new_session(self) -> _Session:
-        tail = Tail(self._settings, self._topic)
-        try:
-            firsts = {
-                number: max(extent.low, extent.high - self._read_max)
-                for number, extent in tail.extents().items()
-            }
-        except BaseException:
-            tail.close()
-            raise
+    def _new_session(self) -> Session:
         me = attrs.evolve(self._me, instance_id=uuid.uuid4().hex)
-        member = Member(
-            me, self._group, len(tail.partitions), self._claiming, self._timing, firsts=firsts
+        return open_session(
+            self._settings,
+            self._topic,
+            me,
+            self._group,
+            self._claiming,
+            self._timing,
+            self._read_max,
         )
-        self._firsts = firsts
-        return _Session(member, tail)
 
-    def _begin_reading(self, session: _Session) -> None:
-        session.reading = threading.Thread(
-            target=self._read, args=(session,), name="marshal-reader", daemon=True
+    def _begin_reading(self, session: Session) -> None:
+        session.begin(
+            lambda heard: self.post(partial(self._heard, session, heard)),
+            lambda reason: self.post(partial(self._truncated, session, reason)),
+            self.failed,
         )
-        session.reading.start()
 
-    def _end_reading(self, session: _Session) -> None:
-        session.stopped = True
-        session.room.release()
-        if session.reading is not None:
-            session.reading.join(10)
-        session.tail.close()
-
-    def _read(self, session: _Session) -> None:
-        whole = frozenset(number for number, first in self._firsts.items() if first == 0)
-        thinning = Thinning(self._group.encode("utf-8", "surrogateescape"), whole)
-        try:
-            for heard in session.tail.follow(
-                lambda: dict(session.wanted), lambda: session.stopped, thinning.kept
-            ):
-                session.room.acquire()
-                self.post(partial(self._heard, session, heard.records, heard.ended))
-        except OffsetsGone as error:
-            self.post(partial(self._truncated, session, str(error)))
-        except BaseException as error:
-            if not session.stopped:
-                self.failed(error)
-
-    def _heard(self, session: _Session, records: list[RawRecord], ended: frozenset[int]) -> None:
-        session.room.release()
+    def _heard(self, session: Session, heard: Heard) -> None:
+        session.folded()
         if session is not self._session:
             return
         member = session.member
-        for raw in records:
+        for raw in heard.records:
             try:
                 record = raw.decoded()
             except MalformedRecord:
                 continue
             self._carry_out(member.record(record, now_ms()))
-        for place in ended:
+        for place in heard.ended:
             self._carry_out(member.caught_up(place, now_ms()))
 
-    def _truncated(self, session: _Session, reason: str) -> None:
+    def _truncated(self, session: Session, reason: str) -> None:
         if session is not self._session:
             return
         self.said(f"{reason}; beginning anew as a new instance")
@@ -396,7 +356,7 @@ class Engine:
 
     def _begin_anew(self) -> None:
         self._anew_at = None
-        self._end_reading(self._session)
+        self._session.end()
         for tenure in list(self._tenures.values()):
             self._lost(tenure, Lost.LOG_LOST_RECORDS)
         self._session = self._new_session()
@@ -415,7 +375,7 @@ class Engine:
                 start=lambda partition: known.starts.get(partition, 0),
             )
         )
-        session.wanted = {place: self._firsts.get(place, 0) for place in session.member.places}
+        session.want(session.member.places)
 
     # --- carrying out -----------------------------------------------------------------------------
 
@@ -443,7 +403,7 @@ class Engine:
         session = self._session
         future.add_done_callback(lambda done: self.post(partial(self._sent, session, send, done)))
 
-    def _sent(self, session: _Session, send: Send, done: Future[Appended]) -> None:
+    def _sent(self, session: Session, send: Send, done: Future[Appended]) -> None:
         self._under_way -= 1
         error = done.exception()
         message = send.message
