@@ -7,6 +7,7 @@ from pathlib import Path
 
 import attrs
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from kafka_marshal import FENCED, ORIGINAL, ClaimingPartition, Rules, World
@@ -108,3 +109,14 @@ def test_what_goes_back_is_refused_and_what_does_not_fit_too() -> None:
     with pytest.raises(BeyondKernel):
         by_kernel([RawRecord(0, 5, 2**60, b"Heartbeat/1/5/i/c/g/t/0/4")], folded)
     assert not folded.claims()
+
+
+def test_a_slice_of_a_batch_is_decoded_as_its_rows_are() -> None:
+    values = pa.array([b"Heartbeat/1/9/i/c/g/t/0/%d" % row for row in range(4)], pa.binary())
+    headers = pa.array(
+        [[{"key": "marshal-epoch", "value": b"%d" % row}] for row in range(4)],
+        pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])),
+    )
+    decoded = columns.Names().decoded(values[2:], headers[2:])
+    assert decoded.number.tolist() == [2, 3]
+    assert decoded.headers[:, 0].tolist() == [2, 3]
