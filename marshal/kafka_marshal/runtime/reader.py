@@ -92,6 +92,9 @@ class Tail:
         self.settings = settings
         self.topic = topic
         decided = {
+            # Whoever reads a long log empties the client's queue in a moment; the client would look
+            # whether it has room again only once a second.
+            "fetch_queue_backoff_ms": "5",
             "group_id": settings.values.get("group.id", "kafka-marshal-replay"),
             "enable_auto_commit": "false",
             "enable_auto_offset_store": "false",
@@ -237,7 +240,7 @@ class Tail:
                 following.update(more)
             messages = self._messages(FOLLOW_MAX)
             data = [message for message in messages if message.error() is None]
-            reached = {number: offset + 1 for number, offset in map(_place, data)}
+            reached = _reached(data, len(following))
             ended = self._ended(messages, reached) if len(data) < len(messages) else set()
             # The client says so only when a fetch has waited for nothing, half a second later, and
             # in a busy log never. What it fetched last said where the end was.
@@ -307,6 +310,18 @@ def _place(message: Message) -> tuple[int, int]:
     """Partition and offset; -1 where an error has none."""
     number, offset = message.partition(), message.offset()
     return (-1 if number is None else number), (-1 if offset is None else offset)
+
+
+def _reached(messages: list[Message], partitions: int) -> dict[int, int]:
+    """The next offset of each partition, of as many as there are."""
+    found: dict[int, int] = {}
+    for message in reversed(messages):
+        number, offset = _place(message)
+        if number not in found:
+            found[number] = offset + 1
+            if len(found) == partitions:
+                break
+    return found
 
 
 def _is_end(message: Message) -> bool:
