@@ -23,6 +23,7 @@ from kafka_marshal.modelcheck.output import TlcResult
 from kafka_marshal.validate.explain import Unexplained
 from kafka_marshal.validate.run import (
     Appended,
+    BeginsAt,
     Crashed,
     Event,
     GaveUp,
@@ -111,6 +112,9 @@ class _Data:
     def __init__(self, setting: Setting, events: list[Event]) -> None:
         if len(events) > EVENTS_MAX:
             raise TooMuchForTLC(f"TLC takes at most {EVENTS_MAX:,} events, not {len(events):,}")
+        for event in events:
+            if isinstance(event, BeginsAt):
+                raise TooMuchForTLC(f"{event.where}: TLC takes one start for all of an instance")
         self._setting = setting
         self._events = events
         stamps = [e.record.timestamp_ms for e in events if isinstance(e, Appended) and e.record]

@@ -16,6 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from pathlib import Path
 from types import TracebackType
 from typing import Final, Literal, Self
 
@@ -88,6 +89,7 @@ class Consumer:
         on_claimed: Callable[[Claim], None] | None = None,
         on_lost: Callable[[Claim, Lost], None] | None = None,
         on_drained: Callable[[Claim], None] | None = None,
+        record_to: str | Path | None = None,
     ) -> None:
         """Connect. Nothing is claimed before `add_topic`.
 
@@ -119,6 +121,7 @@ class Consumer:
             on_claimed: a claim was won.
             on_lost: a claim was lost, and why; messages of it that are in hand do not count.
             on_drained: nothing of a claim that was lost is in hand any more.
+            record_to: a folder in which to write down what happens, for `marshal validate`.
 
         The three callbacks run in a thread of their own, one after the other.
 
@@ -165,6 +168,7 @@ class Consumer:
                 read_max=coordination_read_max,
                 look_for_partitions_every_s=look_for_partitions_every_s,
                 commit_to_kafka=commit_to_kafka,
+                record_to=None if record_to is None else Path(record_to),
             )
         except ValueError as error:
             raise InvalidOption(str(error)) from None

@@ -18,6 +18,7 @@ from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import Final, TypeVar
 
 import attrs
@@ -105,6 +106,7 @@ class Engine:
         read_max: int,
         look_for_partitions_every_s: float,
         commit_to_kafka: bool,
+        record_to: Path | None,
     ) -> None:
         """Connect; `me` says who it is but for its instance id, which is made anew.
 
@@ -113,6 +115,7 @@ class Engine:
         """
         self._settings, self._topic, self._group = settings, topic, group
         self._me, self._claiming, self._timing = me, claiming, timing
+        self._record_to = record_to
         self._watching, self._read_max = watching, read_max
         self._look_every_s, self._to_kafka = look_for_partitions_every_s, commit_to_kafka
         self._inbox: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
@@ -324,6 +327,7 @@ class Engine:
             self._claiming,
             self._timing,
             self._read_max,
+            self._record_to,
         )
 
     def _begin_reading(self, session: Session) -> None:

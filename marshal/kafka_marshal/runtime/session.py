@@ -9,13 +9,18 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from pathlib import Path
 from typing import Final
+
+from confluent_kafka import Message
 
 from kafka_marshal.client.claiming import Claiming
 from kafka_marshal.client.consumer import Me
 from kafka_marshal.client.driver import Timing
 from kafka_marshal.client.member import Member
 from kafka_marshal.runtime.reader import Heard, OffsetsGone, Tail
+from kafka_marshal.runtime.recording import RecordedMember
 from kafka_marshal.runtime.settings import Settings
 from kafka_marshal.runtime.thinning import Thinning
 
@@ -32,11 +37,15 @@ def open_session(
     claiming: Claiming,
     timing: Timing,
     read_max: int,
+    record_to: Path | None = None,
 ) -> Session:
     """Connect, and see where the log begins; of a partition at most `read_max` records are read.
 
+    What happens is recorded in a folder, if one is named.
+
     Raises:
         BrokerFailed: the cluster cannot be reached, or has no such topic.
+        InvalidOption: nothing can be recorded there.
     """
     tail = Tail(settings, topic)
     try:
@@ -44,7 +53,8 @@ def open_session(
             number: max(extent.low, extent.high - read_max)
             for number, extent in tail.extents().items()
         }
-        member = Member(me, group, len(tail.partitions), claiming, timing, firsts=firsts)
+        make = Member if record_to is None else partial(RecordedMember, folder=record_to)
+        member = make(me, group, len(tail.partitions), claiming, timing, firsts=firsts)
     except BaseException:
         tail.close()
         raise
@@ -78,12 +88,13 @@ class Session:
         """
         whole = frozenset(number for number, first in self._firsts.items() if first == 0)
         thinning = Thinning(self.member.group.encode("utf-8", "surrogateescape"), whole)
+        kept: Callable[[list[Message]], list[Message]] = thinning.kept
+        if isinstance(self.member, RecordedMember):
+            kept = self.member.noting(kept)
 
         def run() -> None:
             try:
-                for each in self._tail.follow(
-                    lambda: self._wanted, lambda: self._stopped, thinning.kept
-                ):
+                for each in self._tail.follow(lambda: self._wanted, lambda: self._stopped, kept):
                     self._room.acquire()
                     heard(each)
             except OffsetsGone as error:
@@ -106,3 +117,5 @@ class Session:
         if self._thread is not None:
             self._thread.join(JOIN_S)
         self._tail.close()
+        if isinstance(self.member, RecordedMember):
+            self.member.end()

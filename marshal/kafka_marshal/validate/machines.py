@@ -13,7 +13,7 @@ from typing import TypeAlias
 import attrs
 
 from kafka_marshal.client import consumer as machine
-from kafka_marshal.client.consumer import Consumer, Forbidden, Mode
+from kafka_marshal.client.consumer import Consumer, Forbidden, Me, Mode
 from kafka_marshal.client.effects import Send
 from kafka_marshal.core.knowledge import Reader
 from kafka_marshal.core.messages import (
@@ -73,11 +73,18 @@ class Instance:
         self.places: dict[int, Place] = {}
         self.running = False
         self.started = False
+        self.starts: dict[ClaimKey, int] = {}
+        """Where the start policy begins, of claims for which it was said."""
         self._home = home
 
     def consumer(self, key: ClaimKey) -> Consumer:
         """The machine of one claim, where the claim lives."""
         return self.places[self._home(key.topic)].consumer(key)
+
+    def me_of(self, key: ClaimKey | None) -> Me:
+        """Who it is to one claim."""
+        start = None if key is None else self.starts.get(key)
+        return self.me if start is None else attrs.evolve(self.me, start=start)
 
     def begin(self, partition: int, first: int, next_index: int, beginning: Reader) -> None:
         """Start to read one partition. Spec: StartReading."""
@@ -113,7 +120,8 @@ class Instance:
         self, consumer: Consumer, entry: Entry, after: Reader, verdict: Verdict | None
     ) -> Consumer:
         assert entry.record is not None
-        return machine.after_fold(self.me, consumer, entry.record, after, verdict)
+        me = self.me_of(entry.key) if self.starts else self.me
+        return machine.after_fold(me, consumer, entry.record, after, verdict)
 
     # --- sending ------------------------------------------------------------------------------
 
@@ -215,25 +223,23 @@ class Instance:
         if self.me.mode is Mode.AT_MOST_ONCE:
             against, after = self._process_grant(consumer, range(start, stop))
         else:
-            against, after = self._process(consumer, start, stop)
+            against, after = self._process(self.me_of(key), consumer, start, stop)
         if against is None:
             place.consumers[key] = after
         return against
 
     def _process(
-        self, consumer: Consumer, start: int, stop: int
+        self, me: Me, consumer: Consumer, start: int, stop: int
     ) -> tuple[Against | None, Consumer]:
         """Message by message, of which the first and the last decide for all.
 
         Nothing but the window looks at how far it got, and the window's end stands still.
         """
         last = attrs.evolve(consumer, next=stop - 1)
-        guard = machine.may_process(self.me, consumer, start) or machine.may_process(
-            self.me, last, stop - 1
-        )
+        guard = machine.may_process(me, consumer, start) or machine.may_process(me, last, stop - 1)
         if guard is None:
-            return None, machine.after_process(self.me, last)
-        end = machine.floor(self.me, consumer.reader) + self.me.window
+            return None, machine.after_process(me, last)
+        end = machine.floor(me, consumer.reader) + me.window
         return Against(guard, f"from {consumer.next}, below {end}"), consumer
 
     def _process_grant(self, consumer: Consumer, asked: range) -> tuple[Against | None, Consumer]:

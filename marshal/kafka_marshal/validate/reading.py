@@ -25,6 +25,7 @@ from kafka_marshal.core.state import Rules
 from kafka_marshal.validate import run
 from kafka_marshal.validate.run import (
     Appended,
+    BeginsAt,
     Crashed,
     Event,
     Fields,
@@ -289,6 +290,17 @@ def _gave_up(fields: Fields, where: str, setting: Setting) -> GaveUp:
     )
 
 
+def _begins_at(fields: Fields, where: str, setting: Setting) -> BeginsAt:
+    return BeginsAt(
+        where,
+        fields,
+        _instance(fields, where, setting),
+        _text(fields, "topic", where),
+        _integer(fields, "topic_partition", where),
+        _integer(fields, "offset", where),
+    )
+
+
 _PARSERS: Final[Mapping[str, Callable[[Fields, str, Setting], Event]]] = {
     "appended": _appended,
     "sent": _sent,
@@ -297,6 +309,7 @@ _PARSERS: Final[Mapping[str, Callable[[Fields, str, Setting], Event]]] = {
     "started": _started,
     "crashed": _crashed,
     "gave_up": _gave_up,
+    "begins_at": _begins_at,
 }
 
 

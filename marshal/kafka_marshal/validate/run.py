@@ -67,6 +67,16 @@ class GaveUp(Event):
 
 
 @frozen(slots=False)
+class BeginsAt(Event):
+    """Where its start policy begins with a claim, where nobody ever set a position."""
+
+    instance: str
+    topic: str
+    topic_partition: int
+    offset: int
+
+
+@frozen(slots=False)
 class Sent(Event):
     """It produced a record, which may land later or never."""
 
@@ -182,6 +192,12 @@ def gave_up(instance: str, key: ClaimKey) -> Fields:
     """It no longer waits for the outcome of its request."""
     place = {"topic": key.topic, "topic_partition": key.topic_partition}
     return {"event": "gave_up", "instance": instance, **place}
+
+
+def begins_at(instance: str, key: ClaimKey, offset: int) -> Fields:
+    """Its start policy begins there."""
+    place = {"topic": key.topic, "topic_partition": key.topic_partition}
+    return {"event": "begins_at", "instance": instance, **place, "offset": offset}
 
 
 def sent(instance: str, partition: int, message: Message, headers: Headers) -> Fields:

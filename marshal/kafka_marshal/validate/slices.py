@@ -20,6 +20,7 @@ from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.validate.explain import Unexplained
 from kafka_marshal.validate.run import (
     Appended,
+    BeginsAt,
     Event,
     Fields,
     GaveUp,
@@ -121,7 +122,7 @@ def _of_claim(events: Iterable[Event], key: ClaimKey) -> list[Event]:
                 keep = event.message is None or _is_about(event.message, key)
             case Read():
                 keep = (event.partition, event.offset) in records
-            case Processed() | GaveUp():
+            case Processed() | GaveUp() | BeginsAt():
                 keep = (event.topic, event.topic_partition) == (key.topic, key.topic_partition)
             case _:
                 keep = True

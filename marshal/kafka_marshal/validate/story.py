@@ -23,6 +23,7 @@ from kafka_marshal.validate.explain import Unexplained
 from kafka_marshal.validate.log import Log
 from kafka_marshal.validate.run import (
     Appended,
+    BeginsAt,
     Crashed,
     Event,
     GaveUp,
@@ -170,6 +171,10 @@ class _Telling:
             case GaveUp():
                 who = self._who(event.instance)
                 return Step(0, who=who, sentence=f"{visible(who)} no longer waits for its request")
+            case BeginsAt():
+                who, where = self._who(event.instance), f"{event.topic}/{event.topic_partition}"
+                sentence = f"{visible(who)} begins {where} at {event.offset}, if nobody set it"
+                return Step(0, who=who, sentence=sentence)
             case _:
                 raise TypeError(f"not an event of a run: {event!r}")
 

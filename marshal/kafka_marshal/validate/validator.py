@@ -20,6 +20,7 @@ from kafka_marshal.validate.log import FORGET_EVERY, Log
 from kafka_marshal.validate.machines import Against, Instance, said
 from kafka_marshal.validate.run import (
     Appended,
+    BeginsAt,
     Crashed,
     Event,
     GaveUp,
@@ -98,7 +99,7 @@ class Validator:
                 return self._append(event)
             case Started():
                 return self._start(event)
-            case Sent() | Processed() | GaveUp() | Crashed():
+            case Sent() | Processed() | GaveUp() | BeginsAt() | Crashed():
                 instance = self.instances[event.instance]
                 if not instance.running:
                     return Against(Impossible.NOT_RUNNING)
@@ -107,7 +108,7 @@ class Validator:
                 raise TypeError(f"not an event of a run: {event!r}")
 
     def _act(
-        self, event: Sent | Processed | GaveUp | Crashed, instance: Instance
+        self, event: Sent | Processed | GaveUp | BeginsAt | Crashed, instance: Instance
     ) -> Against | None:
         match event:
             case Sent():
@@ -116,6 +117,9 @@ class Validator:
                 return instance.process(_key(event, instance), event.start, event.stop)
             case GaveUp():
                 return instance.give_up(_key(event, instance))
+            case BeginsAt():
+                instance.starts[_key(event, instance)] = event.offset
+                return None
             case Crashed():
                 instance.running = False
                 return None
@@ -242,6 +246,8 @@ def action_of(event: Event, instance: Instance | None = None) -> str:
             return "Read"
         case GaveUp():
             return "GiveUp"
+        case BeginsAt():
+            return "StartReading"
         case _:
             return "Crash"
 
@@ -253,12 +259,12 @@ def _instance_of(event: Event) -> str | None:
     return name
 
 
-def _key(event: Processed | GaveUp, instance: Instance) -> ClaimKey:
+def _key(event: Processed | GaveUp | BeginsAt, instance: Instance) -> ClaimKey:
     return ClaimKey(instance.group, event.topic, event.topic_partition)
 
 
 def _key_of(event: Event, instance: Instance | None) -> ClaimKey | None:
-    if isinstance(event, Processed | GaveUp) and instance is not None:
+    if isinstance(event, Processed | GaveUp | BeginsAt) and instance is not None:
         return _key(event, instance)
     message = None
     if isinstance(event, Sent):

@@ -1,0 +1,124 @@
+"""What real consumers did on a real broker is explained by the specification, to the last event."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+
+from kafka_marshal import FENCED
+from kafka_marshal.runtime import administer
+from kafka_marshal.runtime.log import Log
+from kafka_marshal.runtime.recording import write_log
+from kafka_marshal.runtime.view import View
+from kafka_marshal.runtime.wishes import plan, wish
+from kafka_marshal.testing import Broker
+from kafka_marshal.validate import Judgement, read_folder, validate
+from tests.cli.run import marshal
+from tests.runtime.crew import INTERVAL_S, Process, Stage, twice, until
+
+PARTITIONS = 4
+RULES = attrs.evolve(FENCED, heartbeat_interval_ms=1_000 * INTERVAL_S)
+WINDOW = 100
+
+
+@pytest.fixture
+def stage(kafka_broker: Broker) -> Stage:
+    return Stage(kafka_broker)
+
+
+def set_position(stage: Stage, text: str) -> None:
+    """As `marshal set-position` does it."""
+    settings = stage.cluster.settings
+    with View(settings, stage.coordination, RULES) as view:
+        wanted = plan([wish(text)], stage.group, stage.cluster, view.read())
+    places = {one.place for one in wanted}
+    with (
+        Log(settings, stage.coordination) as log,
+        View(settings, stage.coordination, RULES, only=places) as view,
+    ):
+        [ended] = administer.set_positions(view, log, wanted, 60_000)
+    assert ended.reason is None
+
+
+def recorded(stage: Stage, folder: Path) -> Judgement:
+    write_log(stage.cluster.settings, stage.coordination, folder)
+    return validate(read_folder(folder))
+
+
+def got(crew: list[Process]) -> set[int]:
+    return {number for each in crew for number in each.got}
+
+
+def an_eventful_run(
+    stage: Stage, folder: Path, between: Callable[[str, list[Process]], None], **options: Any
+) -> tuple[str, list[Process]]:
+    """One is killed and restarted under its id, one sleeps for too long; in between something.
+
+    Its topic's messages 0 to 2,999; and the consumers in the order of their starts.
+    """
+    topic = stage.topic(PARTITIONS, 1_000)
+    options = {"pause_s": 0.001, "record_to": str(folder), **options}
+    crew = [stage.process(f"w{number}", topic, **options) for number in range(3)]
+    try:
+        until(lambda: all(each.told("claimed") for each in crew))
+        until(lambda: len(got(crew)) > 900)
+        stage.produce(topic, PARTITIONS, range(1_000, 2_000))
+        crew[0].kill()
+        crew[1].send(signal.SIGSTOP)
+        time.sleep(3 * INTERVAL_S)  # an owner is stale after two
+        crew[1].send(signal.SIGCONT)
+        crew.append(stage.process("w0", topic, **options))
+        until(lambda: crew[3].told("claimed"))
+        between(topic, crew)
+        stage.produce(topic, PARTITIONS, range(2_000, 3_000))
+        last = set(range(3_000 - PARTITIONS, 3_000))
+        until(lambda: last <= got(crew))
+        for each in crew[1:3]:
+            each.send(signal.SIGTERM)
+        time.sleep(INTERVAL_S)
+    finally:
+        for each in crew:
+            each.__exit__()
+    return topic, crew
+
+
+def test_at_least_once_a_behaviour_explains_everything_that_happened(
+    stage: Stage, tmp_path: Path
+) -> None:
+    def back(topic: str, crew: list[Process]) -> None:
+        before = sum(map(len, (each.got for each in crew)))
+        set_position(stage, f"{topic}:1=20")
+        until(lambda: sum(map(len, (each.got for each in crew))) > before + 50)
+
+    _, crew = an_eventful_run(stage, tmp_path, back, window=WINDOW)
+    judgement = recorded(stage, tmp_path)
+    assert judgement.unexplained is None, judgement.unexplained
+    assert got(crew) == set(range(3_000))
+    kinds = judgement.kinds
+    assert kinds["Started"] == 4
+    assert min(kinds["Read"], kinds["Sent"], kinds["Processed"], kinds["Appended"]) > 20
+    assert judgement.strangers >= 4, "the administrator's records"
+    told = marshal("validate", tmp_path)
+    assert told.returncode == 0, told.stdout
+
+
+def test_at_most_once_a_behaviour_explains_everything_and_nothing_came_twice(
+    stage: Stage, tmp_path: Path
+) -> None:
+    def forward(topic: str, crew: list[Process]) -> None:
+        set_position(stage, f"{topic}:1=450")
+
+    batch = 50
+    _, crew = an_eventful_run(stage, tmp_path, forward, semantics="at_most_once", batch=batch)
+    judgement = recorded(stage, tmp_path)
+    assert judgement.unexplained is None, judgement.unexplained
+    assert judgement.kinds["Processed"] > 20
+    # Partition 1 is left out: its position was set by hand.
+    kept = [[number for number in each.got if number % PARTITIONS != 1] for each in crew]
+    assert twice(*kept) == 0
