@@ -21,6 +21,7 @@ from kafka_marshal.runtime.controls import ClusterClient
 from kafka_marshal.runtime.settings import settings_of
 from kafka_marshal.runtime.topic import Wanted, init
 from kafka_marshal.testing import Broker
+from tests.runtime.broken import MISTAKES
 from tests.runtime.hands import new_name
 
 INTERVAL_S = 1.0
@@ -188,6 +189,9 @@ def main(text: str) -> None:
     """What `Process` runs."""
     told = json.loads(text)
     topic, pause_s = told.pop("topic"), told.pop("pause_s", 0.0)
+    mistake = told.pop("mistake", None)
+    if mistake is not None:
+        MISTAKES[mistake]()
 
     def lost(claim: Claim, reason: Lost) -> None:
         tell(f"lost {claim.partition} {reason.value}")

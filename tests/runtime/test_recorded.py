@@ -12,6 +12,7 @@ import attrs
 import pytest
 
 from kafka_marshal import FENCED
+from kafka_marshal.client.consumer import Forbidden
 from kafka_marshal.runtime import administer
 from kafka_marshal.runtime.log import Log
 from kafka_marshal.runtime.recording import write_log
@@ -122,3 +123,50 @@ def test_at_most_once_a_behaviour_explains_everything_and_nothing_came_twice(
     # Partition 1 is left out: its position was set by hand.
     kept = [[number for number in each.got if number % PARTITIONS != 1] for each in crew]
     assert twice(*kept) == 0
+
+
+@pytest.mark.parametrize(
+    ("mistake", "options", "guard"),
+    [
+        ("grants_itself", {"semantics": "at_most_once", "batch": 50}, Forbidden.NOT_GRANTED),
+        ("runs_ahead", {"window": 20, "pause_s": 0.002}, Forbidden.BEYOND_WINDOW),
+        ("asks_twice", {}, Forbidden.AWAITS_READ_BACK),
+    ],
+)
+def test_a_consumer_that_is_broken_is_caught_by_the_guard_that_it_breaks(
+    mistake: str, options: dict[str, Any], guard: Forbidden, stage: Stage, tmp_path: Path
+) -> None:
+    topic = stage.topic(1, 300)
+    with stage.process("w", topic, mistake=mistake, record_to=str(tmp_path), **options) as broken:
+        until(lambda: len(broken.got) >= 100)
+        time.sleep(2 * INTERVAL_S)
+    found = recorded(stage, tmp_path).unexplained
+    assert found is not None
+    assert (found.guard, found.instance is not None) == (guard, True)
+
+
+def test_who_acts_after_its_release_is_caught(stage: Stage, tmp_path: Path) -> None:
+    topic = stage.topic(2, 100)
+    told = {"mistake": "forgets_its_release", "record_to": str(tmp_path)}
+    with stage.process("w", topic, **told) as broken:
+        until(lambda: len(broken.got) == 100)
+        with stage.worker("poor", topic):  # asks for a share, so that something is given back
+            time.sleep(3 * INTERVAL_S)
+    found = recorded(stage, tmp_path).unexplained
+    assert found is not None
+    assert found.guard is Forbidden.RESIGNED
+
+
+def test_who_does_not_hear_that_another_took_over_is_caught(stage: Stage, tmp_path: Path) -> None:
+    topic = stage.topic(1, 100)
+    told = {"mistake": "deaf", "record_to": str(tmp_path)}
+    with stage.process("deaf", topic, **told) as broken:
+        until(lambda: len(broken.got) == 100)
+        broken.send(signal.SIGSTOP)
+        with stage.worker("heir", topic) as heir:
+            until(lambda: len(heir.consumer.claims) == 1)
+            broken.send(signal.SIGCONT)
+            time.sleep(2 * INTERVAL_S)
+    found = recorded(stage, tmp_path).unexplained
+    assert found is not None
+    assert found.guard is Forbidden.NOT_OWNER
