@@ -28,9 +28,11 @@ M = TypeVar("M")
 class Bounds:
     """How much one buffer holds before its partition is fetched no further."""
 
-    messages: int = field(default=20_000, validator=positive)
+    messages: int = field(default=50_000, validator=positive)
     bytes: int = field(default=16 * 2**20, validator=positive)
     """Of keys and values. One chunk may exceed it: it was fetched already."""
+    bytes_in_all: int = field(default=256 * 2**20, validator=positive)
+    """Of all buffers together; beyond it each that has something is full."""
 
 
 @frozen
@@ -77,6 +79,7 @@ class Buffers(Generic[M]):
         self.bounds = bounds or Bounds()
         self._offset_of = offset_of
         self._buffers: dict[ClaimKey, _Buffer[M]] = {}
+        self._bytes = 0
         self._turns: deque[ClaimKey] = deque()
         self._ready: set[ClaimKey] = set()
         """Those in `_turns`: of each, something may be handed over."""
@@ -94,7 +97,10 @@ class Buffers(Generic[M]):
         if key in self._ready:
             self._ready.remove(key)
             self._turns.remove(key)
-        return 0 if buffer is None else buffer.messages
+        if buffer is None:
+            return 0
+        self._bytes -= buffer.bytes
+        return buffer.messages
 
     # --- messages come in -------------------------------------------------------------------------
 
@@ -114,7 +120,13 @@ class Buffers(Generic[M]):
         buffer.fetched.append(_Fetched(messages, buffer.end, size))
         buffer.messages += len(messages)
         buffer.bytes += size
-        if buffer.messages >= self.bounds.messages or buffer.bytes >= self.bounds.bytes:
+        self._bytes += size
+        bounds = self.bounds
+        if (
+            buffer.messages >= bounds.messages
+            or buffer.bytes >= bounds.bytes
+            or self._bytes >= bounds.bytes_in_all
+        ):
             buffer.full = True
         self._look(key, buffer)
         return buffer.end
@@ -159,6 +171,11 @@ class Buffers(Generic[M]):
         """How many messages of it were fetched and not handed over."""
         buffer = self._buffers.get(key)
         return 0 if buffer is None else buffer.messages
+
+    def waiting_bytes(self, key: ClaimKey) -> int:
+        """How large those are."""
+        buffer = self._buffers.get(key)
+        return 0 if buffer is None else buffer.bytes
 
     @property
     def ready(self) -> bool:
@@ -229,6 +246,12 @@ class Buffers(Generic[M]):
             first.bytes -= size
         buffer.messages -= count
         buffer.bytes -= size
-        if 2 * buffer.messages <= self.bounds.messages and 2 * buffer.bytes <= self.bounds.bytes:
+        self._bytes -= size
+        bounds = self.bounds
+        if not buffer.messages or (
+            2 * buffer.messages <= bounds.messages
+            and 2 * buffer.bytes <= bounds.bytes
+            and self._bytes < bounds.bytes_in_all
+        ):
             buffer.full = False
         return taken

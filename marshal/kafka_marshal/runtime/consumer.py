@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -28,12 +29,14 @@ from kafka_marshal.client.consumer import Me, Mode
 from kafka_marshal.client.driver import Timing
 from kafka_marshal.client.effects import Lost
 from kafka_marshal.client.lanes import Order
+from kafka_marshal.client.symptoms import Symptoms
 from kafka_marshal.core.state import FENCED, milliseconds
 from kafka_marshal.runtime.data import Data
 from kafka_marshal.runtime.engine import Engine, IdUsedTwice, Watching
 from kafka_marshal.runtime.errors import InvalidOption
 from kafka_marshal.runtime.hand import Hand
 from kafka_marshal.runtime.message import Batch, Claim, Message
+from kafka_marshal.runtime.observing import Observer
 from kafka_marshal.runtime.pool import Counted, DeadLetters, HandlerFailed, Pool, Retrying
 from kafka_marshal.runtime.settings import Settings
 
@@ -47,6 +50,7 @@ __all__ = [
     "IdUsedTwice",
     "Lost",
     "Message",
+    "Observer",
 ]
 
 AT_LEAST_ONCE: Final = "at_least_once"
@@ -77,7 +81,7 @@ class Consumer:
         start: Literal["earliest", "latest"] = "earliest",
         heartbeat_interval_s: float = 60.0,
         heartbeat_every_s: float | None = None,
-        window: int = 10_000,
+        window: int = 100_000,
         batch: int = 10_000,
         claiming: Claiming | None = None,
         bounds: Bounds | None = None,
@@ -89,6 +93,8 @@ class Consumer:
         on_claimed: Callable[[Claim], None] | None = None,
         on_lost: Callable[[Claim, Lost], None] | None = None,
         on_drained: Callable[[Claim], None] | None = None,
+        observers: Sequence[Observer] = (),
+        wedged_after_beats: int = 4,
         record_to: str | Path | None = None,
     ) -> None:
         """Connect. Nothing is claimed before `add_topic`.
@@ -107,7 +113,8 @@ class Consumer:
                 this loses its claims.
             heartbeat_every_s: how often this consumer tells that it lives; half the interval.
             window: at least once: how far beyond what the log knows to be done it processes, and
-                so the most messages of one partition that are processed again after a crash.
+                so the most messages of one partition that are processed again after a crash. The
+                log is told with every heartbeat, and whenever half of the window is done.
             batch: at most once: the most messages that are asked for together, and so the most of
                 one partition that a crash loses.
             claiming: how eagerly it claims.
@@ -121,6 +128,9 @@ class Consumer:
             on_claimed: a claim was won.
             on_lost: a claim was lost, and why; messages of it that are in hand do not count.
             on_drained: nothing of a claim that was lost is in hand any more.
+            observers: who hears what happens: metrics, spans, or your own.
+            wedged_after_beats: it is said that a claim is wedged when so many heartbeats in a row
+                told the same position although there are messages.
             record_to: a folder in which to write down what happens, for `marshal validate`.
 
         The three callbacks run in a thread of their own, one after the other.
@@ -141,11 +151,14 @@ class Consumer:
         self._start = start
         self._group = group
         self._settings = _settings(bootstrap, settings)
-        self._bounds = bounds or Bounds(messages=max(20_000, 2 * window))
+        self._bounds = bounds or Bounds()
         try:
             rules = attrs.evolve(FENCED, heartbeat_interval_ms=milliseconds(heartbeat_interval_s))
             me = Me("", client_id, self._mode, window=window, batch=batch, rules=rules)
             timing = Timing(heartbeat_every_ms=max(1, int(milliseconds(every_s))))
+            symptoms = Symptoms(
+                timing.heartbeat_every_ms, rules.heartbeat_interval_ms, wedged_after_beats
+            )
             self._engine = Engine(
                 self._settings,
                 coordination_topic,
@@ -161,10 +174,13 @@ class Consumer:
                     on_gone=engine.gone,
                     on_error=engine.said,
                     on_failure=engine.failed,
+                    on_statistics=engine.statistics_of("data"),
                 ),
                 claiming=claiming or Claiming(),
                 timing=timing,
                 watching=Watching(on_claimed, on_lost, on_drained),
+                observers=observers,
+                symptoms=symptoms,
                 read_max=coordination_read_max,
                 look_for_partitions_every_s=look_for_partitions_every_s,
                 commit_to_kafka=commit_to_kafka,
@@ -317,6 +333,7 @@ class Consumer:
             retrying,
             dead,
             lambda hand: self._engine.progressed(hand.claim),
+            self._engine.observers,
         )
         try:
             while pool.failure is None and not self._over:
@@ -332,6 +349,13 @@ class Consumer:
         if pool.failure is not None:
             raise pool.failure
         return pool.counted
+
+    def processing(self, message: Message) -> AbstractContextManager[object]:
+        """Wrap what is done for a message in this, for the observers that look at it: spans, times.
+
+        `run` does it by itself.
+        """
+        return self._engine.observers.processing(message)
 
     @property
     def _over(self) -> bool:

@@ -81,12 +81,14 @@ class Data:
         on_gone: Callable[[Claim, int, int], None],
         on_error: Callable[[str], None],
         on_failure: Callable[[BaseException], None],
+        on_statistics: Callable[[str], None] | None = None,
     ) -> None:
         """Connect; nothing is fetched before `start`.
 
         `on_fetched` takes up to where a claim was fetched, or with `ahead` up to where it could
         be; `on_gone` from where to where there are messages, where what comes next is not there any
-        more; `on_error` sentences, `on_failure` why fetching ended.
+        more; `on_error` sentences, `on_failure` why fetching ended; `on_statistics` what librdkafka
+        says of itself.
 
         Raises:
             BrokerFailed: the settings are refused.
@@ -101,6 +103,9 @@ class Data:
             "client_id": settings.values.get("client.id", client_id),
             "enable_auto_commit": "false",
             "enable_auto_offset_store": "false",
+            # A full queue of the client is emptied in a moment; it would look for room only once
+            # a second.
+            "fetch_queue_backoff_ms": "5",
             # Whoever must pass over messages that are gone says so in the log first.
             "auto_offset_reset": "error",
             # The end says that there is no more below it, whatever lies between two messages.
@@ -108,7 +113,12 @@ class Data:
         }
         try:
             self._consumer = Consumer(
-                {**settings.for_client(**decided), "error_cb": self._said}, logger=Silent()
+                {
+                    **settings.for_client(**decided),
+                    **settings.telling(on_statistics),
+                    "error_cb": self._said,
+                },
+                logger=Silent(),
             )
         except KafkaException as error:
             raise _failed(settings, error) from None
@@ -143,15 +153,19 @@ class Data:
             self._open[claim.key] = one
         self._command(lambda: self._assign(one, position))
 
-    def drop(self, claim: Claim) -> None:
-        """The claim is no longer ours: forget at once what was fetched, and fetch no more."""
+    def drop(self, claim: Claim) -> int:
+        """The claim is no longer ours: forget at once what was fetched, and fetch no more.
+
+        Returns how many messages were fetched in vain.
+        """
         with self._lock:
             one = self._open.get(claim.key)
             if one is None or one.claim is not claim:
-                return
-            self._buffers.drop(claim.key)
+                return 0
+            dropped = self._buffers.drop(claim.key)
             del self._open[claim.key]
         self._command(lambda: self._unassign(one))
+        return dropped
 
     def allow(self, claim: Claim, offsets: range) -> None:
         """These may be handed over."""
@@ -284,6 +298,12 @@ class Data:
             then(found)
 
         self._command(ask)
+
+    def buffered(self) -> dict[ClaimKey, tuple[int, int]]:
+        """Of each partition of ours, the messages that wait, and their bytes."""
+        with self._lock:
+            of = self._buffers
+            return {key: (of.waiting(key), of.waiting_bytes(key)) for key in self._open}
 
     def close(self) -> None:
         """Fetch no more and let go of the cluster."""

@@ -14,7 +14,7 @@ import threading
 import time
 import uuid
 from collections import deque
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
@@ -29,6 +29,7 @@ from kafka_marshal.client.consumer import Me, Mode
 from kafka_marshal.client.driver import Timing
 from kafka_marshal.client.effects import Lost, Process, Send, Won
 from kafka_marshal.client.member import For
+from kafka_marshal.client.symptoms import Standing, Symptoms
 from kafka_marshal.codec import MalformedRecord, coordinating_partition
 from kafka_marshal.core.messages import Heartbeat, ReleasingPartition
 from kafka_marshal.core.state import ClaimKey
@@ -37,16 +38,20 @@ from kafka_marshal.runtime.data import Data
 from kafka_marshal.runtime.errors import BrokerFailed, InvalidOption, MarshalError
 from kafka_marshal.runtime.hand import Hand
 from kafka_marshal.runtime.log import Appended, Log, NotAppended
+from kafka_marshal.runtime.logs import Who
 from kafka_marshal.runtime.message import Claim, Message
+from kafka_marshal.runtime.observing import Observer
 from kafka_marshal.runtime.reader import Heard, now_ms
 from kafka_marshal.runtime.session import Session, open_session
 from kafka_marshal.runtime.settings import Settings
+from kafka_marshal.runtime.vigil import Vigil
 
 T = TypeVar("T")
 logger: Final = logging.getLogger("kafka_marshal")
 
 COMMIT_EVERY_S: Final = 1.0
-"""So often Kafka's group offsets follow the positions in the log."""
+"""So often Kafka's group offsets follow the positions in the log, and it is told how claims
+stand."""
 LOOK_EVERY_S: Final = 0.25
 """So often it is looked how far the application got within what it has in hand."""
 ANEW_AFTER_S: Final = 1.0
@@ -78,6 +83,8 @@ class _Tenure:
     next: int = 0
     """Everything below is done."""
     allowed_end: int = 0
+    paused: bool = False
+    """The application wants nothing of it for now."""
     withdrawn: bool = False
     """What was fetched of it and not begun was given back."""
 
@@ -103,6 +110,8 @@ class Engine:
         claiming: Claiming,
         timing: Timing,
         watching: Watching,
+        observers: Sequence[Observer],
+        symptoms: Symptoms,
         read_max: int,
         look_for_partitions_every_s: float,
         commit_to_kafka: bool,
@@ -133,9 +142,15 @@ class Engine:
         self._anew_at: float | None = None
         self._closed = threading.Event()
         self._session = self._new_session()
+        self._vigil = Vigil(self._who, observers, symptoms, int(me.rules.stale_after_ms))
+        self.observers = self._vigil.observers
+        """What happens is told to them."""
+        self._high: Mapping[ClaimKey, int] = {}
+        """Where partitions end, when it was last looked."""
+        self._buffered: Mapping[ClaimKey, tuple[int, int]] = {}
         self.cluster = Cluster(settings)
         self.data = data(self)
-        self.log = Log(settings, topic, self.said)
+        self.log = Log(settings, topic, self.said, self.statistics_of("log"))
         self._threads = [
             threading.Thread(target=run, name=f"marshal-{name}", daemon=True)
             for name, run in (
@@ -194,7 +209,16 @@ class Engine:
 
     def said(self, sentence: str) -> None:
         """Something about the cluster that passes, or that somebody else must mend."""
-        logger.warning("%s", sentence)
+        self._vigil.said(sentence)
+
+    def statistics_of(self, client: str) -> Callable[[str], None] | None:
+        """Who takes what librdkafka says of this client; None where nobody wants to know."""
+        if not self.observers.wants_statistics:
+            return None
+        return partial(self.observers.told, self._group, client)
+
+    def _who(self) -> Who:
+        return Who(self._group, self._me.client_id, self.instance_id)
 
     def add_topic(
         self, topic: str, partitions: int, only: Collection[int] | None, starts: Mapping[int, int]
@@ -220,6 +244,8 @@ class Engine:
                 self.post(partial(self._progressed, tenure))
         if hand.claim.lost is not None and self._me.mode is Mode.AT_LEAST_ONCE:
             hand.cut()
+        if not hand.finished:
+            self.observers.handed_over(hand.claim, hand.total)
 
     def progressed(self, claim: Claim) -> None:
         """The application got further with this claim."""
@@ -282,6 +308,7 @@ class Engine:
         session, now = self._session, time.monotonic()
         if now >= self._look_at:
             self._look_at = now + LOOK_EVERY_S
+            self._vigil.look(now_ms())
             for tenure in list(self._tenures.values()):
                 self._progressed(tenure)
             self._withdraw_unwanted()
@@ -293,6 +320,7 @@ class Engine:
         if now >= self._commit_at:
             self._commit_at = now + COMMIT_EVERY_S
             self._commit_positions()
+            self.data.ends(lambda ends: self.post(partial(self._stand, ends)))
         if self._anew_at is not None and now >= self._anew_at:
             self._begin_anew()
         if self.log.failed is not None and self._anew_at is None:
@@ -303,7 +331,7 @@ class Engine:
     def _fail(self, error: BaseException) -> None:
         if self.failure is None:
             self.failure = error
-        logger.error("the consumer of group %s stops: %s", self._group, error)
+        self._vigil.stopped(error)
         self.ended.set()
         for tenure in list(self._tenures.values()):
             self.data.drop(tenure.claim)
@@ -348,6 +376,10 @@ class Engine:
             except MalformedRecord:
                 continue
             self._carry_out(member.record(record, now_ms()))
+            message = record.message
+            if isinstance(message, Heartbeat) and message.instance_id == member.me.instance_id:
+                key = ClaimKey(message.group_id, message.topic, message.partition)
+                self._vigil.heard(key, now_ms())
         for place in heard.ended:
             self._carry_out(member.caught_up(place, now_ms()))
 
@@ -403,22 +435,32 @@ class Engine:
             place = coordinating_partition(key.topic, self._session.member.partitions)
             self._places[key.topic] = place
         self._under_way += 1
+        tenure = self._tenures.get(key)
+        if tenure is not None:
+            self._vigil.sent(key, send, self._standing(tenure), now_ms())
+        began = time.monotonic()
         future = self.log.append(place, send.message, send.headers)
         session = self._session
-        future.add_done_callback(lambda done: self.post(partial(self._sent, session, send, done)))
+        future.add_done_callback(
+            lambda done: self.post(
+                partial(self._sent, session, key, send, done, time.monotonic() - began)
+            )
+        )
 
-    def _sent(self, session: Session, send: Send, done: Future[Appended]) -> None:
+    def _sent(
+        self, session: Session, key: ClaimKey, send: Send, done: Future[Appended], seconds: float
+    ) -> None:
         self._under_way -= 1
         error = done.exception()
         message = send.message
         if error is None:
+            self.observers.appended(key, type(message).__name__, seconds)
             if isinstance(message, Heartbeat | ReleasingPartition):
-                key = ClaimKey(message.group_id, message.topic, message.partition)
                 self._to_commit[key] = message.offset
             return
         if isinstance(error, NotAppended):
             raise error
-        self.said(f"{type(message).__name__}: nobody knows whether it was appended: {error}")
+        self.observers.unknown(key, type(message).__name__, str(error))
         if session is self._session:
             self._carry_out(session.member.unknown(send, now_ms()))
 
@@ -429,7 +471,7 @@ class Engine:
         claim = Claim(key, key.topic, key.topic_partition, won.epoch, won.position)
         self._tenures[key] = _Tenure(claim, next=won.position, allowed_end=won.position)
         self.data.open(claim, won.position)
-        logger.info("claimed %s/%s, epoch %s", key.topic, key.topic_partition, won.epoch)
+        self._vigil.won(claim, now_ms())
         self._tell(self._watching.on_claimed, claim)
 
     def _process(self, key: ClaimKey, offsets: range) -> None:
@@ -447,11 +489,14 @@ class Engine:
         claim = tenure.claim
         if claim.lost is None:
             claim.lost = reason
-            logger.info("lost %s/%s: %s", claim.topic, claim.partition, reason.value)
+            known = self._session.member.driver(claim.key).consumer.known
+            self._vigil.lost(claim, reason, tenure.next, known, now_ms())
             self._tell(self._watching.on_lost, claim, reason)
         granted = self._me.mode is Mode.AT_MOST_ONCE and tenure.next < tenure.allowed_end
         if not granted or reason is Lost.LOG_LOST_RECORDS:
-            self.data.drop(claim)
+            dropped = self.data.drop(claim)
+            if dropped:
+                self.observers.dropped(claim, dropped)
             for hand in list(tenure.hands):
                 hand.cut()
         self._forget_if_drained(tenure)
@@ -471,6 +516,7 @@ class Engine:
         self.data.drop(claim)
         if self._tenures.get(claim.key) is tenure:
             del self._tenures[claim.key]
+        self.observers.drained(claim)
         self._tell(self._watching.on_drained, claim)
 
     # --- what the application has done ------------------------------------------------------------
@@ -514,10 +560,11 @@ class Engine:
     def _done(self, tenure: _Tenure, offset: int) -> None:
         if offset <= tenure.next:
             return
-        tenure.next = offset
+        further, tenure.next = offset - tenure.next, offset
         key = tenure.claim.key
         if tenure.claim.lost is not None or self._tenures.get(key) is not tenure:
             return
+        self.observers.done(tenure.claim, offset, further)
         if self._me.mode is Mode.AT_MOST_ONCE and offset < tenure.allowed_end:
             return
         self._carry_out(self._session.member.done(key, offset, now_ms()))
@@ -579,11 +626,15 @@ class Engine:
         """Give out nothing more of it; what was given out stays in hand."""
         tenure = self._tenures.get(claim.key)
         if tenure is not None and tenure.claim is claim:
+            tenure.paused = True
             ends = [hand.cut() for hand in list(tenure.hands) if not hand.finished]
             self.data.pause(claim, max(ends, default=None))
 
     def resume(self, claim: Claim) -> None:
         """Go on with it."""
+        tenure = self._tenures.get(claim.key)
+        if tenure is not None and tenure.claim is claim:
+            tenure.paused = False
         self.data.resume(claim)
 
     def seek(self, topic: str, partition: int, offset: int) -> None:
@@ -607,6 +658,31 @@ class Engine:
         )
         self.data.seek(tenure.claim, offset)
         self._done(tenure, offset)
+
+    # --- how it stands ----------------------------------------------------------------------------
+
+    def _stand(self, ends: Mapping[ClaimKey, int]) -> None:
+        self._high, self._buffered = ends, self.data.buffered()
+        for tenure in self._tenures.values():
+            if tenure.claim.lost is None:
+                self.observers.standing(tenure.claim, self._standing(tenure))
+        member = self._session.member
+        keys = [
+            ClaimKey(self._group, topic, number)
+            for topic, known in self._topics.items()
+            for number in (known.only or range(known.partitions))
+        ]
+        self._vigil.crowded((member.driver(key) for key in keys), now_ms())
+
+    def _standing(self, tenure: _Tenure) -> Standing:
+        key = tenure.claim.key
+        return Standing(
+            tenure.next,
+            max(self._high.get(key, 0), tenure.allowed_end),
+            sum(max(0, hand.end - hand.next) for hand in tenure.hands if not hand.finished),
+            *self._buffered.get(key, (0, 0)),
+            paused=tenure.paused,
+        )
 
     # --- beside the machine -----------------------------------------------------------------------
 

@@ -40,6 +40,11 @@ class Hand:
         self._cut_at: int | None = None
 
     @property
+    def total(self) -> int:
+        """So many messages were in it."""
+        return self._total
+
+    @property
     def next(self) -> int:
         """Everything below is done."""
         if self.finished:

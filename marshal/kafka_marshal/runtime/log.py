@@ -73,9 +73,15 @@ class Log:
     """
 
     def __init__(
-        self, settings: Settings, topic: str, on_error: Callable[[str], None] = lambda _: None
+        self,
+        settings: Settings,
+        topic: str,
+        on_error: Callable[[str], None] = lambda _: None,
+        on_statistics: Callable[[str], None] | None = None,
     ) -> None:
         """Connect; `on_error` takes sentences about the cluster, never secrets.
+
+        `on_statistics` takes what librdkafka says of itself.
 
         Raises:
             BrokerFailed: the settings are refused.
@@ -90,12 +96,19 @@ class Log:
             "acks": "all",
             # A client of the protocol sends little; what is sent together shares a request anyway.
             "linger_ms": settings.values.get("linger.ms", "1"),
-            # So long an outcome may be open; then it is unknown.
-            "message_timeout_ms": settings.values.get("message.timeout.ms", "30000"),
+            # So long an outcome may be open; then it is unknown. It has two names.
+            "message_timeout_ms": settings.values.get(
+                "message.timeout.ms", settings.values.get("delivery.timeout.ms", "30000")
+            ),
         }
         try:
             self._producer = Producer(
-                {**settings.for_client(**decided), "error_cb": self._error}, logger=Silent()
+                {
+                    **settings.for_client(**decided),
+                    **settings.telling(on_statistics),
+                    "error_cb": self._error,
+                },
+                logger=Silent(),
             )
         except KafkaException as error:
             reason = settings.without_secrets(str(error.args[0]))

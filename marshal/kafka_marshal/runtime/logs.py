@@ -21,7 +21,7 @@ from kafka_marshal.client.effects import Lost
 from kafka_marshal.client.symptoms import Late, LateCause, Wedged, WedgedCause
 from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.runtime.message import Claim, Message
-from kafka_marshal.runtime.observing import Fenced, Idle, Observer
+from kafka_marshal.runtime.observing import Idle, Observer, Taken
 
 logger: Final = logging.getLogger("kafka_marshal")
 
@@ -90,7 +90,7 @@ class Logs(Observer):
             level = logging.WARNING if reason is Lost.LOG_LOST_RECORDS else logging.INFO
             self._of(level, "lost", claim, f"lost: {reason.value}", reason=reason.value)
 
-    def fenced(self, claim: Claim, reason: Lost, seen: Fenced) -> None:
+    def fenced(self, claim: Claim, reason: Lost, seen: Taken) -> None:
         silent = "" if seen.silent_ms is None else f" {seen.silent_ms / 1000:.1f} s ago"
         if reason is Lost.ID_USED_TWICE:
             what = (
@@ -111,11 +111,12 @@ class Logs(Observer):
     def drained(self, claim: Claim) -> None:
         self._of(logging.DEBUG, "drained", claim, "drained")
 
-    def unknown(self, key: ClaimKey, kind: str) -> None:
+    def unknown(self, key: ClaimKey, kind: str, error: str) -> None:
         self._write(
             logging.WARNING,
             "unknown",
-            f"{kind} of {key.topic}/{key.topic_partition}: nobody knows whether it was appended",
+            f"{kind} of {key.topic}/{key.topic_partition}: nobody knows whether it was "
+            f"appended: {error}",
             topic=key.topic,
             partition=key.topic_partition,
             reason=kind,

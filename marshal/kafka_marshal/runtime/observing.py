@@ -25,7 +25,7 @@ logger: Final = logging.getLogger("kafka_marshal")
 
 
 @frozen
-class Fenced:
+class Taken:
     """What is known when a claim was lost to somebody else."""
 
     by_client: str | None
@@ -63,7 +63,7 @@ class Observer:
     def lost(self, claim: Claim, reason: Lost) -> None:
         """A claim is not ours any more. TAKEN and ID_USED_TWICE: it was fenced off."""
 
-    def fenced(self, claim: Claim, reason: Lost, seen: Fenced) -> None:
+    def fenced(self, claim: Claim, reason: Lost, seen: Taken) -> None:
         """After `lost`: somebody else took the claim, and what is in hand does not count."""
 
     def drained(self, claim: Claim) -> None:
@@ -72,7 +72,7 @@ class Observer:
     def appended(self, key: ClaimKey, kind: str, seconds: float) -> None:
         """A message of the protocol lies in the log; how long that took. Its kind is its name."""
 
-    def unknown(self, key: ClaimKey, kind: str) -> None:
+    def unknown(self, key: ClaimKey, kind: str, error: str) -> None:
         """Nobody knows whether this message of the protocol was appended."""
 
     def handed_over(self, claim: Claim, messages: int) -> None:
@@ -135,7 +135,7 @@ class Observers(Observer):
     def lost(self, claim: Claim, reason: Lost) -> None:
         self._tell(lambda one: one.lost(claim, reason))
 
-    def fenced(self, claim: Claim, reason: Lost, seen: Fenced) -> None:
+    def fenced(self, claim: Claim, reason: Lost, seen: Taken) -> None:
         self._tell(lambda one: one.fenced(claim, reason, seen))
 
     def drained(self, claim: Claim) -> None:
@@ -144,8 +144,8 @@ class Observers(Observer):
     def appended(self, key: ClaimKey, kind: str, seconds: float) -> None:
         self._tell(lambda one: one.appended(key, kind, seconds))
 
-    def unknown(self, key: ClaimKey, kind: str) -> None:
-        self._tell(lambda one: one.unknown(key, kind))
+    def unknown(self, key: ClaimKey, kind: str, error: str) -> None:
+        self._tell(lambda one: one.unknown(key, kind, error))
 
     def handed_over(self, claim: Claim, messages: int) -> None:
         self._tell(lambda one: one.handed_over(claim, messages))

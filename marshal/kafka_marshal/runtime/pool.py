@@ -8,7 +8,6 @@ only when it lies there is it done. It does not know how messages are fetched or
 
 from __future__ import annotations
 
-import logging
 import random
 import threading
 import time
@@ -25,10 +24,9 @@ from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.runtime.errors import BrokerFailed
 from kafka_marshal.runtime.hand import Hand
 from kafka_marshal.runtime.message import Message
+from kafka_marshal.runtime.observing import Observers
 from kafka_marshal.runtime.reader import Silent
 from kafka_marshal.runtime.settings import Settings
-
-logger: Final = logging.getLogger("kafka_marshal")
 
 AHEAD: Final = 64
 """So many messages a worker may wait for it, that others need not wait for the feeder."""
@@ -133,8 +131,10 @@ class Pool:
         retrying: Retrying,
         dead: DeadLetters | None,
         progressed: Callable[[Hand], None],
+        observers: Observers,
     ) -> None:
         self._handler, self._retrying, self._dead = handler, retrying, dead
+        self._observers = observers
         self._progressed = progressed
         self._lock = threading.Lock()
         self._more = threading.Condition(self._lock)
@@ -199,8 +199,11 @@ class Pool:
             return not self._busy and not self._lanes.waiting
 
     def _drop(self, key: ClaimKey) -> None:
-        self.counted.dropped += self._lanes.drop(key)
-        del self._claimed[key]
+        dropped = self._lanes.drop(key)
+        claimed = self._claimed.pop(key)
+        if dropped:
+            self.counted.dropped += dropped
+            self._observers.dropped(claimed.hands[0].claim, dropped)
 
     def _work(self) -> None:
         try:
@@ -234,13 +237,15 @@ class Pool:
         while True:
             tried += 1
             try:
-                self._handler(begun.message)
+                with self._observers.processing(begun.message):
+                    self._handler(begun.message)
                 return True
             except Exception as error:
                 if begun.dropped or begun.message.claim.lost is not None or self._ending:
                     return False
                 if tried <= self._retrying.retries:
                     self.counted.retried += 1
+                    self._observers.retried(begun.message, error, tried)
                     time.sleep(self._retrying.wait_s(tried))
                     continue
                 if self._dead is None:
@@ -248,9 +253,9 @@ class Pool:
                         f"{begun.message!r} failed {tried} times, and no dead_letter_topic was "
                         f"given: {type(error).__name__}: {error}"
                     ) from error
-                logger.warning("%r failed %s times: %s", begun.message, tried, error)
                 self._dead.put(begun.message, error, tried)
                 self.counted.dead += 1
+                self._observers.dead_lettered(begun.message, error, tried)
                 return True
 
     def _finish(self, begun: Begun[Message]) -> None:
@@ -264,6 +269,7 @@ class Pool:
             claimed = self._claimed.get(begun.key)
             if begun.dropped or claimed is None:
                 self.counted.dropped += 1
+                self._observers.dropped(begun.message.claim, 1)
                 return
             self.counted.handled += 1
             reached = claimed.offsets.finished(begun.message.offset)

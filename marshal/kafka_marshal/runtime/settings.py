@@ -7,7 +7,7 @@ reader must decide itself. It knows which ones hold secrets, so that no message 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -45,6 +45,13 @@ class Settings:
     def for_client(self, **decided: str) -> dict[str, str | int | float | bool]:
         """What a client is made with; `decided` wins, its `_` stand for `.`."""
         return {**self.values, **{name.replace("_", "."): v for name, v in decided.items()}}
+
+    def telling(self, to: Callable[[str], None] | None) -> dict[str, str | Callable[[str], None]]:
+        """What makes a client say how it fares, every ten seconds unless a setting says else."""
+        if to is None:
+            return {}
+        every_ms = self.values.get("statistics.interval.ms", "10000")
+        return {"statistics.interval.ms": every_ms, "stats_cb": to}
 
     def without_secrets(self, text: str) -> str:
         """The text with every value taken out that may be a secret."""
