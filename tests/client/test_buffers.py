@@ -97,6 +97,20 @@ def test_a_buffer_is_full_by_its_bytes_too() -> None:
     assert not of.full
 
 
+def test_all_buffers_together_are_bounded_too() -> None:
+    of = Buffers[int](lambda offset: offset, Bounds(100, 1000, bytes_in_all=10))
+    for key in (ONE, TWO):
+        of.open(key, 0)
+        of.allow(key, range(0, 100))
+    of.add(ONE, [0, 1], 6)
+    assert not of.full
+    of.add(TWO, [0, 1], 6)
+    assert of.full == {TWO}
+    of.drop(ONE)
+    of.take(1)
+    assert not of.full
+
+
 def test_offsets_without_messages_are_passed_over() -> None:
     of = buffers()
     of.open(ONE, 0)

@@ -257,8 +257,12 @@ class Data:
                 self._woken = False
                 return None
             came = False
-            if self._polling.acquire(blocking=False):
+            # Our own thread leaves the polling to us when it has done with its own.
+            self._asked_at = time.monotonic()
+            if self._polling.acquire(timeout=0.0 if waits else max(0.0, left)):
                 try:
+                    if self._buffers.ready:
+                        continue
                     if not self._ended:
                         came = self._fetch(0.0 if waits else max(0.0, left))
                     self._asked_at = time.monotonic()

@@ -1,4 +1,4 @@
-"""A fetch cut into pieces of one partition each, at the cost of a few looks.
+"""A fetch cut into pieces of one partition each, at the cost of a look.
 
 It knows of a message where it lies, and nothing else.
 """
@@ -11,32 +11,30 @@ from typing import Final, cast
 from confluent_kafka import Message as Fetched
 
 offset_of: Final = cast("Callable[[Fetched], int]", Fetched.offset)
+_topic_of: Final = cast("Callable[[Fetched], str]", Fetched.topic)
+_partition_of: Final = cast("Callable[[Fetched], int]", Fetched.partition)
 
 
 def place_of(message: Fetched) -> tuple[str, int]:
     """Topic and partition."""
-    return cast("tuple[str, int]", (message.topic(), message.partition()))
+    return _topic_of(message), _partition_of(message)
 
 
 def runs_of(batch: list[Fetched]) -> Iterator[list[Fetched]]:
-    """The batch in pieces of one partition each, without looking at every message.
+    """The batch in pieces of one partition each, as long as they can be.
 
-    Within a partition offsets only rise. So where the last of a piece lies as far behind the first
-    as the piece is long, and in the same partition, all of it is of that partition. Where offsets
-    are missing the pieces are shorter than they might be.
+    Every message is looked at. What the offsets of the first and the last say is not enough: where
+    some are missing, a message of another partition may lie between.
     """
-    begin, total = 0, len(batch)
-    while begin < total:
-        place, first = place_of(batch[begin]), offset_of(batch[begin])
-        good, bad = begin, total
-        # Nearly always what was fetched together is of one partition.
-        probe = total - 1
-        while good < probe:
-            message = batch[probe]
-            if place_of(message) == place and offset_of(message) - first == probe - begin:
-                good = probe
-            else:
-                bad = probe
-            probe = (good + bad) // 2
-        yield batch[begin : good + 1] if begin or good + 1 < total else batch
-        begin = good + 1
+    if not batch:
+        return
+    if len(set(map(_partition_of, batch))) == 1 == len(set(map(_topic_of, batch))):
+        yield batch  # nearly always what was fetched together is of one partition
+        return
+    places = [*map(place_of, batch)]
+    begin = 0
+    for index, place in enumerate(places):
+        if place != places[begin]:
+            yield batch[begin:index]
+            begin = index
+    yield batch[begin:]
