@@ -61,6 +61,10 @@ class IdUsedTwice(MarshalError):
     """Two live processes use one client id in one group: they would take turns for ever."""
 
 
+class LogLost(MarshalError):
+    """At most once: grants may be gone with what the log of claims lost, so nobody goes on."""
+
+
 class Fenced(MarshalError):
     """The message's claim was lost in the meantime: somebody else goes on from the position."""
 
@@ -386,6 +390,13 @@ class Engine:
     def _truncated(self, session: Session, reason: str) -> None:
         if session is not self._session:
             return
+        if self._me.mode is Mode.AT_MOST_ONCE:
+            # Whoever began anew would be granted once more what it has processed.
+            raise LogLost(
+                f"{reason}; what was granted at most once may be gone with it, so nobody goes on "
+                f"by itself: set the positions of group {self._group} (marshal set-position), and "
+                f"start again"
+            )
         self.said(f"{reason}; beginning anew as a new instance")
         self._carry_out(session.member.truncated())
         self._anew_at = time.monotonic() + ANEW_AFTER_S
@@ -396,7 +407,12 @@ class Engine:
         for tenure in list(self._tenures.values()):
             self._lost(tenure, Lost.LOG_LOST_RECORDS)
         self._session = self._new_session()
+        self._places.clear()  # it may have another number of partitions
         for topic, known in self._topics.items():
+            with suppress(BrokerFailed):  # where nobody set a position, Kafka's is the best we have
+                asked = [(topic, number) for number in range(known.partitions)]
+                found = self.cluster.committed(self._group, asked)
+                known.starts.update({number: offset for (_, number), offset in found.items()})
             self._tell_topic(topic, known)
         self._begin_reading(self._session)
 
