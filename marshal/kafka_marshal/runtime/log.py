@@ -68,7 +68,10 @@ class OutcomeUnknown(BrokerFailed):
 class Log:
     """A topic to append to; close it, or use it as a context manager. Any thread may append.
 
-    What one `Log` appended lies in the order of its calls. Futures are resolved in a thread of its
+    What one `Log` appended lies in the order of its calls, and once. Only where the outcome of a
+    record is unknown may others that were under way then lie there twice: librdkafka begins a new
+    sequence, and the broker cannot know them again. Whoever writes headers is safe from that
+    (`copies_max` in MCFaults.tla). Futures are resolved in a thread of its
     own, so a callback of one must be short and must not wait for another.
     """
 

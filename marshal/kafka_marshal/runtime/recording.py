@@ -107,7 +107,9 @@ class RecordedMember(Member):
         except OSError as error:
             raise InvalidOption(f"cannot record to {self.path}: {error.strerror}") from None
         self._writing = threading.Lock()
-        setting = Setting(me.rules, {me.instance_id: run.Member(me, group)}, partitions)
+        # Once the outcome of a record is unknown, librdkafka begins a new sequence and sends what
+        # was under way once more, although it may lie there: the log then holds copies.
+        setting = Setting(me.rules, {me.instance_id: run.Member(me, group)}, partitions, False)
         self._write(run.header(setting), run.started(me.instance_id, firsts))
         self.flush()
 

@@ -76,11 +76,15 @@ class _Pending:
         # Read twice, so that what was never sent is known without telling all the rest for it.
         self._to_tell = Counter(_content(event) for event in run.events if isinstance(event, Sent))
         self._told: Counter[Content] = Counter()
+        self._sent: set[Content] = set()
+        """Without an idempotent producer what was told once may land at any time, and again."""
         self._events = iter(read_run(path).events)
 
     def before(self, landing: Appended) -> Iterator[Event]:
         """What must have happened before this record landed: all until it was sent."""
         content = _content(landing)
+        if content in self._sent:
+            return
         if self._told[content]:
             self._told[content] -= 1
         elif self._to_tell[content]:
@@ -98,6 +102,8 @@ class _Pending:
             if isinstance(event, Sent):
                 self._to_tell[_content(event)] -= 1
                 self._told[_content(event)] += 1
+                if not self.setting.idempotent:
+                    self._sent.add(_content(event))
             yield event
 
 
