@@ -20,7 +20,7 @@ from kafka_marshal.runtime.consumer import Claim, Consumer, Lost
 from kafka_marshal.runtime.controls import ClusterClient
 from kafka_marshal.runtime.settings import settings_of
 from kafka_marshal.runtime.topic import Wanted, init
-from kafka_marshal.testing import Broker
+from kafka_marshal.testing import Broker, Cluster
 from tests.runtime.broken import MISTAKES
 from tests.runtime.hands import new_name
 
@@ -31,8 +31,9 @@ INTERVAL_S = 1.0
 class Stage:
     """A coordination topic, data topics and a group of one test."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Broker | Cluster, copies: int = 1) -> None:
         self.bootstrap = broker.bootstrap
+        self._copies = copies
         self.cluster = ClusterClient(settings_of(broker.bootstrap))
         self.coordination = new_name("marshal")
         self.group = new_name("g")
@@ -41,7 +42,7 @@ class Stage:
     def topic(self, partitions: int, messages: int) -> str:
         """A topic with so many messages in all, numbered in their values."""
         name = new_name("events")
-        self.cluster.create_topic(name, partitions, 1, {})
+        self.cluster.create_topic(name, partitions, self._copies, {})
         self.produce(name, partitions, range(messages))
         return name
 
