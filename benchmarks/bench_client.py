@@ -1,0 +1,496 @@
+"""The client beside its peers, on one real broker of this machine: `make bench-client`.
+
+Each figure is a ratio of two things that were measured in this run, on the same topic. Broker and
+clients share the machine. `ARGS="noop amo"` runs some of it only; `QUICK=1` takes a tenth.
+
+noop       at least once, a loop that does nothing, beside confluent-kafka's `consume` and `poll`
+           loops without a group, and beside Kafka's consumer group
+pool       at least once, a handler that takes 0 to 5 ms, 1,000 keys, beside one thread
+amo        at most once, beside Kafka's transactions (consume, transform, produce) of equal size
+claims     from the first request to the last win of 256 partitions
+failover   from kill -9 of a consumer until another one owns its claims
+catch_up   until a coordination topic of a million records is folded
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import confluent_kafka as kafka
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from kafka_marshal import ClaimingPartition, Heartbeat, coordinating_partition, encode
+from kafka_marshal.client.claiming import Claiming
+from kafka_marshal.core.messages import Offset, Partition
+from kafka_marshal.runtime.consumer import Consumer
+from kafka_marshal.testing import Broker
+
+QUICK = bool(os.environ.get("QUICK"))
+COORDINATION = "__marshal"
+PARTITIONS = 8
+SIZE = 200
+"""Bytes of a message."""
+ROUNDS = 3
+ALONE = Claiming(greedy=True)
+
+
+def scaled(number: int) -> int:
+    """A tenth, where it must be quick."""
+    return number // 10 if QUICK else number
+
+
+class Place:
+    """The broker, and what is on it."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self.bootstrap = bootstrap
+        self.admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+        self._names = 0
+
+    def name(self, what: str) -> str:
+        """A new one."""
+        self._names += 1
+        return f"{what}-{self._names}"
+
+    def topic(self, name: str, partitions: int, **config: str) -> str:
+        """Create a topic."""
+        made = NewTopic(name, partitions, 1, config=config)
+        for future in self.admin.create_topics([made]).values():
+            future.result(30)
+        while name not in self.admin.list_topics(timeout=10).topics:
+            time.sleep(0.05)
+        time.sleep(0.5)  # the broker itself hears of it last
+        return name
+
+    def coordination(self) -> str:
+        """A coordination topic."""
+        return self.topic(self.name(COORDINATION), 4, **{"message.timestamp.type": "LogAppendTime"})
+
+    def fill(self, topic: str, count: int, partitions: int, keys: int = 1000) -> None:
+        """Messages, evenly, each with one of so many keys."""
+        producer = kafka.Producer(
+            {"bootstrap.servers": self.bootstrap, "linger.ms": 50, "compression.type": "lz4"}
+        )
+        value = b"x" * SIZE
+        for number in range(count):
+            while True:
+                try:
+                    producer.produce(
+                        topic, value, b"%d" % (number % keys), partition=number % partitions
+                    )
+                    break
+                except BufferError:
+                    producer.poll(0.1)
+        producer.flush(120)
+
+    def bare(self, topic: str, partitions: int) -> kafka.Consumer:
+        """A consumer of Kafka without a group, at the beginning of every partition."""
+        consumer = kafka.Consumer(
+            {
+                "bootstrap.servers": self.bootstrap,
+                "group.id": self.name("bare"),
+                "enable.auto.commit": False,
+            }
+        )
+        consumer.assign([kafka.TopicPartition(topic, number, 0) for number in range(partitions)])
+        return consumer
+
+    def ours(self, coordination: str, client: str = "c1", **options: object) -> Consumer:
+        """A consumer of ours in a group of its own, unless `options` name one."""
+        given = {"group": self.name("group"), "claiming": ALONE, **options}
+        return Consumer(self.bootstrap, client_id=client, coordination_topic=coordination, **given)  # type: ignore[arg-type]
+
+
+def timed(do: Callable[[], None]) -> float:
+    """Seconds."""
+    began = time.perf_counter()
+    do()
+    return time.perf_counter() - began
+
+
+def best(runs: dict[str, Callable[[], float]]) -> dict[str, float]:
+    """Each several times in turns; the best of each."""
+    seconds: dict[str, list[float]] = {name: [] for name in runs}
+    for _ in range(ROUNDS):
+        for name, run in runs.items():
+            seconds[name].append(run())
+    return {name: min(each) for name, each in seconds.items()}
+
+
+def say(text: str = "") -> None:
+    """At once."""
+    print(text, flush=True)
+
+
+# --- at least once --------------------------------------------------------------------------------
+
+
+def noop(place: Place) -> None:
+    """Messages a second of a loop that does nothing, from the first message to the last."""
+    count = scaled(1_000_000)
+    topic = place.topic(place.name("noop"), PARTITIONS)
+    place.fill(topic, count, PARTITIONS)
+    coordination = place.coordination()
+
+    def by_consume() -> float:
+        consumer, seen, began = place.bare(topic, PARTITIONS), 0, 0.0
+        while seen < count:
+            for message in consumer.consume(1000, 1.0):
+                began = began or time.perf_counter()
+                if message.error() is None:
+                    seen += 1
+        consumer.close()
+        return time.perf_counter() - began
+
+    def by_poll(consumer: kafka.Consumer) -> float:
+        seen, began = 0, 0.0
+        while seen < count:
+            message = consumer.poll(1.0)
+            if message is not None and message.error() is None:
+                began = began or time.perf_counter()
+                seen += 1
+        took = time.perf_counter() - began
+        consumer.close()
+        return took
+
+    def grouped() -> float:
+        consumer = kafka.Consumer(
+            {
+                "bootstrap.servers": place.bootstrap,
+                "group.id": place.name("kafka"),
+                "auto.offset.reset": "earliest",
+            }
+        )
+        consumer.subscribe([topic])
+        return by_poll(consumer)
+
+    def iterated() -> float:
+        seen, began = 0, 0.0
+        with place.ours(coordination) as consumer:
+            consumer.add_topic(topic)
+            for _ in consumer:
+                began = began or time.perf_counter()
+                seen += 1
+                if seen == count:
+                    took = time.perf_counter() - began
+                    break
+        return took
+
+    took = best(
+        {
+            "confluent-kafka, consume(1000)": by_consume,
+            "confluent-kafka, poll()": lambda: by_poll(place.bare(topic, PARTITIONS)),
+            "Kafka's consumer group, poll()": grouped,
+            "ours, for message in consumer": iterated,
+        }
+    )
+    own = took["ours, for message in consumer"]
+    say(f"noop: {count:,} messages of {SIZE} bytes, {PARTITIONS} partitions; best of {ROUNDS}")
+    for name, seconds in took.items():
+        ratio = "" if seconds == own else f"   ours is {seconds / own:.2f} x"
+        say(f"  {name:34} {count / seconds:>10,.0f} messages/s{ratio}")
+
+
+def handle(message: object) -> None:
+    """0 to 5 ms, by the message's offset: the same for everybody."""
+    offset = message.offset() if callable(message.offset) else message.offset  # type: ignore[attr-defined]
+    time.sleep((offset * 7919 % 5001) / 1_000_000)
+
+
+def pool(place: Place) -> None:
+    """Seconds for messages whose handler takes 0 to 5 ms."""
+    count = scaled(10_000)
+    topic = place.topic(place.name("pool"), PARTITIONS)
+    place.fill(topic, count, PARTITIONS)
+    coordination = place.coordination()
+
+    def one_thread() -> float:
+        consumer, seen, began = place.bare(topic, PARTITIONS), 0, 0.0
+        while seen < count:
+            message = consumer.poll(1.0)
+            if message is not None and message.error() is None:
+                began = began or time.perf_counter()
+                handle(message)
+                seen += 1
+        consumer.close()
+        return time.perf_counter() - began
+
+    def workers(order: str) -> float:
+        lock, seen, ends = threading.Lock(), 0, [0.0, 0.0]
+        with place.ours(coordination) as consumer:
+
+            def handler(message: object) -> None:
+                nonlocal seen
+                ends[0] = ends[0] or time.perf_counter()
+                handle(message)
+                with lock:
+                    seen += 1
+                    if seen == count:
+                        ends[1] = time.perf_counter()
+                        consumer.stop()
+
+            consumer.add_topic(topic)
+            consumer.run(handler, workers=32, order=order)  # type: ignore[arg-type]
+        return ends[1] - ends[0]
+
+    alone = one_thread()
+    say(f"pool: {count:,} messages, 0 to 5 ms each, 1,000 keys, {PARTITIONS} partitions")
+    say(f"  one thread                       {alone:6.2f} s")
+    for order in ("partition", "key", "none"):
+        took = workers(order)
+        say(f"  32 workers, order by {order:10}  {took:6.2f} s   {alone / took:.1f} x")
+
+
+# --- at most once ---------------------------------------------------------------------------------
+
+
+def amo(place: Place) -> None:
+    """Messages a second where each batch is granted, or committed in a transaction, and copied."""
+    count = scaled(100_000)
+    topic = place.topic(place.name("amo"), 1)
+    place.fill(topic, count, 1)
+    out = place.topic(place.name("amo-out"), 1)
+    coordination = place.coordination()
+    say(f"amo: {count:,} messages of {SIZE} bytes, one partition, each batch copied to a topic")
+
+    def transactions(size: int) -> float:
+        group = place.name("eos")
+        consumer = kafka.Consumer(
+            {
+                "bootstrap.servers": place.bootstrap,
+                "group.id": group,
+                "enable.auto.commit": False,
+                "auto.offset.reset": "earliest",
+            }
+        )
+        consumer.subscribe([topic])
+        producer = kafka.Producer(
+            {
+                "bootstrap.servers": place.bootstrap,
+                "transactional.id": group,
+                "linger.ms": 0,
+                # A transaction that begins while the last one's markers are written is tried again.
+                "retry.backoff.ms": 5,
+            }
+        )
+        producer.init_transactions(30)
+        seen, began = 0, 0.0
+        while seen < count:
+            messages = [m for m in consumer.consume(size, 1.0) if m.error() is None]
+            if not messages:
+                continue
+            began = began or time.perf_counter()
+            producer.begin_transaction()
+            for message in messages:
+                producer.produce(out, message.value(), message.key())
+            producer.send_offsets_to_transaction(
+                consumer.position(consumer.assignment()), consumer.consumer_group_metadata()
+            )
+            producer.commit_transaction(30)
+            seen += len(messages)
+        consumer.close()
+        return time.perf_counter() - began
+
+    def granted(size: int) -> float:
+        producer = kafka.Producer(
+            {"bootstrap.servers": place.bootstrap, "enable.idempotence": True, "linger.ms": 0}
+        )
+        claiming = Claiming(greedy=True, transactions_per_s=100_000)
+        seen, began = 0, 0.0
+        with place.ours(
+            coordination, semantics="at_most_once", batch=size, claiming=claiming
+        ) as consumer:
+            consumer.add_topic(topic)
+            for batch in consumer.batches():
+                began = began or time.perf_counter()
+                for message in batch.messages:
+                    producer.produce(out, message.value, message.key)
+                producer.flush(30)
+                seen += len(batch.messages)
+                if seen >= count:
+                    took = time.perf_counter() - began
+                    break
+        return took
+
+    for size in (100, 1000):
+        theirs, own = (
+            min(transactions(size) for _ in range(2)),
+            min(granted(size) for _ in range(2)),
+        )
+        say(
+            f"  batches of {size:5}: transactions {count / theirs:>9,.0f} messages/s, "
+            f"ours {count / own:>9,.0f}   {theirs / own:.2f} x"
+        )
+
+
+# --- claims ---------------------------------------------------------------------------------------
+
+
+def claims(place: Place) -> None:
+    """From `add_topic` to the last of 256 claims; the original takes half a second for each."""
+    topic = place.topic(place.name("claims"), 256)
+    coordination = place.coordination()
+    for name, claiming in (("greedy", Claiming(greedy=True)), ("fair share", Claiming())):
+        done = threading.Event()
+        left = 256
+
+        def count(_: object, done: threading.Event = done) -> None:
+            nonlocal left
+            left -= 1
+            if not left:
+                done.set()
+
+        with place.ours(coordination, claiming=claiming, on_claimed=count) as consumer:
+            began = time.perf_counter()
+            consumer.add_topic(topic)
+            done.wait(60)
+            say(f"claims: 256 partitions, {name}: {time.perf_counter() - began:.2f} s")
+
+
+CHILD = """
+import sys
+from kafka_marshal.runtime.consumer import Consumer
+bootstrap, coordination, group, topic = sys.argv[1:]
+with Consumer(bootstrap, group=group, client_id="victim", coordination_topic=coordination,
+              heartbeat_interval_s=1.0,
+              on_claimed=lambda claim: print("claimed", flush=True)) as consumer:
+    consumer.add_topic(topic)
+    for _ in consumer:
+        pass
+"""
+
+
+def failover(place: Place) -> None:
+    """From kill -9 until another consumer has read that it owns the claim; the interval is 1 s."""
+    topic = place.topic(place.name("failover"), 1)
+    coordination = place.coordination()
+    delays: list[float] = []
+    for _ in range(scaled(20)):
+        group, claimed = place.name("failover"), threading.Event()
+        command = [sys.executable, "-c", CHILD, place.bootstrap, coordination, group, topic]
+        child = subprocess.Popen(command, stdout=subprocess.PIPE)
+        assert child.stdout is not None
+        child.stdout.readline()
+        with place.ours(
+            coordination,
+            "heir",
+            group=group,
+            heartbeat_interval_s=1.0,
+            on_claimed=lambda claim, claimed=claimed: claimed.set(),
+        ) as consumer:
+            consumer.add_topic(topic)
+            time.sleep(1 + 0.37 * len(delays) % 1)
+            os.kill(child.pid, signal.SIGKILL)
+            began = time.perf_counter()
+            claimed.wait(30)
+            delays.append(time.perf_counter() - began)
+        child.wait()
+    delays.sort()
+    say(
+        f"failover: {len(delays)} times kill -9, heartbeat interval 1 s, limit 2 s and one read: "
+        f"median {statistics.median(delays):.2f} s, least {delays[0]:.2f}, most {delays[-1]:.2f}"
+    )
+
+
+# --- catching up ----------------------------------------------------------------------------------
+
+
+def _log_of(group: str, count: int, of: int) -> Iterator[tuple[int, bytes]]:
+    """A log of owners' heartbeats; every `of`th claim is of the group, the others of others."""
+    owned = [(f"topic-{n % 40}", Partition(n // 40)) for n in range(1000)]
+    for number in range(count):
+        topic, partition = owned[number % 1000]
+        name = group if number % 1000 % of == 0 else f"{group}-other-{number % 7}"
+        now_s, client = 1_795_000_000 + number // 1000, f"c{number % 10}"
+        place = coordinating_partition(topic, 4)
+        if number < 1000:
+            claim = ClaimingPartition(0, now_s, f"i-{client}", client, name, topic, partition)
+            yield place, encode(claim)
+        else:
+            yield (
+                place,
+                encode(
+                    Heartbeat(
+                        0, now_s, f"i-{client}", client, name, topic, partition, Offset(number)
+                    )
+                ),
+            )
+
+
+def catch_up(place: Place) -> None:
+    """From the first byte asked for until the end was read and folded."""
+    count = scaled(1_000_000)
+    for of in (1, 10):
+        coordination, group = place.coordination(), place.name("catch-up")
+        producer = kafka.Producer({"bootstrap.servers": place.bootstrap, "linger.ms": 50})
+        for where, value in _log_of(group, count, of):
+            while True:
+                try:
+                    producer.produce(coordination, value, partition=where)
+                    break
+                except BufferError:
+                    producer.poll(0.1)
+        producer.flush(120)
+        names = [f"catch-{n}" for n in range(40)]
+        found: dict[int, str] = {}
+        for name in names:
+            found.setdefault(coordinating_partition(name, 4), name)
+        done = threading.Event()
+        for name in found.values():
+            if of == 1:
+                place.topic(name, 1)
+        left = len(found)
+
+        def count_down(_: object, done: threading.Event = done) -> None:
+            nonlocal left
+            left -= 1
+            if not left:
+                done.set()
+
+        with place.ours(coordination, group=group, on_claimed=count_down) as consumer:
+            began = time.perf_counter()
+            for name in found.values():
+                consumer.add_topic(name)
+            done.wait(120)
+            took = time.perf_counter() - began
+        part = "all of our group" if of == 1 else f"one in {of} of our group"
+        say(
+            f"catch_up: {count:,} records, 1,000 claims, {part}: {took:.2f} s "
+            f"({count / took:,.0f} records/s; the original takes 3.2 to 3.6 s for a million)"
+        )
+
+
+ALL = {
+    "noop": noop,
+    "pool": pool,
+    "amo": amo,
+    "claims": claims,
+    "failover": failover,
+    "catch_up": catch_up,
+}
+
+
+def main() -> None:
+    """Run what was named, or all."""
+    chosen = sys.argv[1:] or list(ALL)
+    unknown = set(chosen) - set(ALL)
+    if unknown:
+        sys.exit(f"bench-client: no such part: {', '.join(sorted(unknown))}; there are {list(ALL)}")
+    with tempfile.TemporaryDirectory() as folder, Broker(folder=Path(folder), heap="1g") as broker:
+        place = Place(broker.bootstrap)
+        for name in chosen:
+            ALL[name](place)
+
+
+if __name__ == "__main__":
+    main()
