@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from attrs import frozen
+from confluent_kafka import Producer
 from examples import fencing_sqlite
 
 from kafka_marshal.runtime.controls import ClusterClient
@@ -59,6 +60,31 @@ def test_at_most_once(kafka_broker: Broker, topic: str) -> None:
     said = run(words, lambda said: said.count("b'") >= 10)
     numbers = [line.strip(" b'") for line in said.splitlines() if "b'" in line]
     assert sorted(map(int, numbers)) == list(range(10))
+
+
+def test_workers(kafka_broker: Broker, topic: str) -> None:
+    stage = Stage(kafka_broker)
+    dead = stage.topic(1, 0)
+    bootstrap = kafka_broker.bootstrap
+    producer = Producer({"bootstrap.servers": bootstrap})
+    producer.produce(topic, b"not a number", partition=0)
+    producer.flush(30)
+    words = ["workers.py", bootstrap, new_name("g"), "worker-1", topic, dead]
+
+    def is_dead() -> bool:
+        return ClusterClient(settings_of(bootstrap)).ends([(dead, 0)])[dead, 0] == 1
+
+    def enough(said: str) -> bool:
+        deadline = time.monotonic() + 30
+        while (done := said.count("\n") >= 10) and not is_dead() and time.monotonic() < deadline:
+            time.sleep(0.1)  # nothing more will be printed
+        return done
+
+    said = run(words, enough)
+    handled = [int(line.split()[-1]) for line in said.splitlines() if line[0].isdigit()]
+    assert sorted(handled) == list(range(10))
+    assert is_dead()
+    assert "dead=1" in said.splitlines()[-1]
 
 
 def test_a_database_that_fences(kafka_broker: Broker, topic: str, tmp_path: Path) -> None:

@@ -1,0 +1,28 @@
+"""At least once, in many threads: in order of the key, with retries and a dead-letter topic.
+
+    python examples/workers.py localhost:9092 shipping worker-1 parcels parcels-failed
+
+Heartbeats never wait for a handler, and a message that fails holds up its own key alone.
+"""
+
+import signal
+import sys
+
+from kafka_marshal.runtime.consumer import Consumer, Message
+
+
+def handle(message: Message) -> None:
+    """Whatever it raises is tried again three times, and then goes to the dead letters."""
+    print(message.partition, message.offset, message.key, int(message.value or b""))
+
+
+def main(bootstrap: str, group: str, client_id: str, topic: str, dead_letters: str) -> None:
+    """Handle messages until Ctrl-C, and say what became of them."""
+    with Consumer(bootstrap, group=group, client_id=client_id) as consumer:
+        signal.signal(signal.SIGINT, lambda *_: consumer.stop())
+        consumer.add_topic(topic)
+        print(consumer.run(handle, workers=16, order="key", dead_letter_topic=dead_letters))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
