@@ -35,9 +35,16 @@ from kafka_marshal.runtime.data import Data
 from kafka_marshal.runtime.engine import Engine, IdUsedTwice, Watching
 from kafka_marshal.runtime.errors import InvalidOption
 from kafka_marshal.runtime.hand import Hand
+from kafka_marshal.runtime.handling import (
+    Counted,
+    DeadLetters,
+    HandlerFailed,
+    Handling,
+    Retrying,
+)
 from kafka_marshal.runtime.message import Batch, Claim, Message
 from kafka_marshal.runtime.observing import Observer
-from kafka_marshal.runtime.pool import Counted, DeadLetters, HandlerFailed, Pool, Retrying
+from kafka_marshal.runtime.pool import Pool
 from kafka_marshal.runtime.settings import Settings
 
 __all__ = [
@@ -318,26 +325,11 @@ class Consumer:
             HandlerFailed: a message failed for good, and there is no dead-letter topic.
             InvalidOption: an option makes no sense.
         """
-        if self._mode is not Mode.AT_LEAST_ONCE:
-            raise InvalidOption("run is for at_least_once; at most once there are batches()")
-        try:
-            kept = Order(order)
-            retrying = Retrying(retries, backoff_s)
-        except ValueError as error:
-            raise InvalidOption(str(error)) from None
-        dead = None if dead_letter_topic is None else DeadLetters(self._settings, dead_letter_topic)
-        pool = Pool(
-            handler,
-            max(1, workers),
-            kept,
-            retrying,
-            dead,
-            lambda hand: self._engine.progressed(hand.claim),
-            self._engine.observers,
-        )
+        handling = self._handling(order, retries, backoff_s, dead_letter_topic)
+        pool = Pool(handler, max(1, workers), handling)
         try:
             while pool.failure is None and not self._over:
-                pool.forget_lost()
+                handling.forget_lost()
                 if not pool.waiting:
                     hand = self._next_hand(_FEED_S, True)
                     self._hand = None
@@ -348,7 +340,7 @@ class Consumer:
         self._raise_failure()
         if pool.failure is not None:
             raise pool.failure
-        return pool.counted
+        return handling.counted
 
     def processing(self, message: Message) -> AbstractContextManager[object]:
         """Wrap what is done for a message in this, for the observers that look at it: spans, times.
@@ -447,6 +439,25 @@ class Consumer:
     def _finished(self, hand: Hand) -> None:
         hand.finish()
         self._engine.progressed(hand.claim)
+
+    def _handling(
+        self, order: str, retries: int, backoff_s: float, dead_letter_topic: str | None
+    ) -> Handling:
+        if self._mode is not Mode.AT_LEAST_ONCE:
+            raise InvalidOption("run is for at_least_once; at most once there are batches()")
+        try:
+            kept = Order(order)
+            retrying = Retrying(retries, backoff_s)
+        except ValueError as error:
+            raise InvalidOption(str(error)) from None
+        dead = None if dead_letter_topic is None else DeadLetters(self._settings, dead_letter_topic)
+        return Handling(
+            kept,
+            retrying,
+            dead,
+            lambda hand: self._engine.progressed(hand.claim),
+            self._engine.observers,
+        )
 
     def _each(self, topic: str, partition: int | None, do: Callable[[Claim], None]) -> None:
         found = [

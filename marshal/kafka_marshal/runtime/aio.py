@@ -1,0 +1,304 @@
+"""The consumer for asyncio: the same one, behind a thread.
+
+It waits for messages in a thread of its own and gives them to the event loop a chunk at a time; no
+more is taken before the loop asks, so buffers fill and fetching stops as they do without a loop.
+Heartbeats do not wait for the loop either. What is claimed, and what counts as done, is decided
+where it always is (`consumer`, `handling`).
+
+    async with AsyncConsumer("localhost:9092", group="billing", client_id="worker-1") as consumer:
+        await consumer.add_topic("events")
+        async for message in consumer:
+            await handle(message)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, suppress
+from functools import partial
+from types import TracebackType
+from typing import Any, Concatenate, Final, Literal, ParamSpec, Self, TypeVar
+
+from kafka_marshal.client.lanes import Begun
+from kafka_marshal.runtime.consumer import CLOSE_S, Consumer
+from kafka_marshal.runtime.errors import InvalidOption
+from kafka_marshal.runtime.hand import Hand
+from kafka_marshal.runtime.handling import AHEAD, Counted, Handling, not_ours
+from kafka_marshal.runtime.message import Batch, Claim, Message
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_LOOK_S: Final = 1.0
+_FEED_S: Final = 0.1
+
+
+def _as(
+    model: Callable[Concatenate[Any, P], None],
+) -> Callable[[Callable[..., None]], Callable[Concatenate[Any, P], None]]:
+    """The decorated method takes what the model takes."""
+    return lambda method: method
+
+
+class AsyncConsumer:
+    """A consumer of topics for one event loop: an asynchronous context manager and iterator.
+
+    Its methods do what those of `Consumer` do.
+    """
+
+    @_as(Consumer.__init__)
+    def __init__(self, *args: Any, **options: Any) -> None:
+        """What `Consumer` takes; it connects when it is entered, and raises then.
+
+        The callbacks on_claimed, on_lost and on_drained, and the observers, run in threads.
+        """
+        self._make = partial(Consumer, *args, **options)
+        self._made: Consumer | None = None
+        self._taking = ThreadPoolExecutor(1, "marshal-taking")
+
+    async def __aenter__(self) -> Self:
+        self._made = await asyncio.to_thread(self._make)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    @property
+    def _consumer(self) -> Consumer:
+        if self._made is None:
+            raise InvalidOption("it is connected by: async with AsyncConsumer(...) as consumer")
+        return self._made
+
+    # --- topics -----------------------------------------------------------------------------------
+
+    async def add_topic(self, topic: str, partition: int | None = None) -> None:
+        """Consume a topic: a share of its partitions, or this one."""
+        await asyncio.to_thread(self._consumer.add_topic, topic, partition)
+
+    @property
+    def claims(self) -> list[Claim]:
+        """What is ours now, as far as was read."""
+        return self._consumer.claims
+
+    @property
+    def instance_id(self) -> str:
+        """Names this run of this process in the log."""
+        return self._consumer.instance_id
+
+    # --- messages ---------------------------------------------------------------------------------
+
+    async def __aiter__(self) -> AsyncIterator[Message]:
+        """Messages, until `stop` or `close`. Asking for the next says that the last one is done."""
+        while (hand := await self._hand()) is not None:
+            for message in hand.taking:
+                yield message
+            self._consumer._finish()
+
+    async def batches(self, timeout_s: float | None = None) -> AsyncIterator[Batch]:
+        """Batches of messages of one claim each; asking for the next says that the last is done."""
+        while (hand := await self._hand(timeout_s, by_commit=True)) is not None:
+            messages = list(hand.taking)
+            if messages:
+                yield Batch(hand.claim, messages, hand.start, hand.end)
+            self._consumer._finish()
+
+    async def poll(self, timeout_s: float = 1.0) -> Message | None:
+        """The next message, or None if none came in time; only `commit` says that it is done."""
+        return await self._in_thread(partial(self._consumer.poll, timeout_s))
+
+    async def commit(self, message: Message | None = None) -> None:
+        """Everything that `poll` gave of the message's partition, up to it, is done; or all."""
+        await asyncio.to_thread(self._consumer.commit, message)
+
+    def processing(self, message: Message) -> AbstractContextManager[object]:
+        """Wrap what is done for a message in this, for the observers; `run` does it by itself."""
+        return self._consumer.processing(message)
+
+    async def run(
+        self,
+        handler: Callable[[Message], Awaitable[object]],
+        *,
+        concurrency: int = 100,
+        order: Literal["partition", "key", "none"] = "partition",
+        retries: int = 3,
+        backoff_s: float = 0.1,
+        dead_letter_topic: str | None = None,
+        timeout_s: float = CLOSE_S,
+    ) -> Counted:
+        """At least once: await the handler for every message, many at a time, until `stop`.
+
+        When it is cancelled, or fails, the handlers are cancelled, too; what they had in hand is
+        not done, and processed again by whoever owns it when this consumer is closed.
+
+        Args:
+            handler: what it returns does not matter; what it raises is a failure.
+            concurrency: so many messages are in hand at a time.
+            order: what is handled one after the other: a partition, a key in it, or nothing.
+            retries: so often a message that failed is tried again; its lane waits.
+            backoff_s: so long after the first failure, twice as long after each further one.
+            dead_letter_topic: takes what failed for good; without one, that ends `run`.
+            timeout_s: so long handlers are waited for after `stop`.
+
+        Raises:
+            HandlerFailed: a message failed for good, and there is no dead-letter topic.
+            InvalidOption: an option makes no sense.
+        """
+        consumer = self._consumer
+        handling = consumer._handling(order, retries, backoff_s, dead_letter_topic)
+        tasks = _Tasks(handler, max(1, concurrency), handling)
+        try:
+            while tasks.failure is None and not consumer._over:
+                handling.forget_lost()
+                if await tasks.hungry(_FEED_S):
+                    hand = await self._in_thread(partial(self._take, _FEED_S, True))
+                    consumer._hand = None
+                    if hand is not None:
+                        tasks.feed(hand)
+            if tasks.failure is None:
+                await tasks.end(timeout_s)
+        finally:
+            await tasks.cancel()
+        consumer._raise_failure()
+        if tasks.failure is not None:
+            raise tasks.failure
+        return handling.counted
+
+    async def pause(self, topic: str, partition: int | None = None) -> None:
+        """Give out nothing of it for now; the claims stay ours."""
+        await asyncio.to_thread(self._consumer.pause, topic, partition)
+
+    async def resume(self, topic: str, partition: int | None = None) -> None:
+        """Go on after `pause`."""
+        await asyncio.to_thread(self._consumer.resume, topic, partition)
+
+    async def seek(self, topic: str, partition: int, offset: int) -> None:
+        """At least once: pass over what lies before this offset, as if it were done."""
+        await asyncio.to_thread(self._consumer.seek, topic, partition, offset)
+
+    # --- ending -----------------------------------------------------------------------------------
+
+    def stop(self) -> None:
+        """Take no more. Loops end when what was given out, or granted, is done."""
+        self._consumer.stop()
+
+    async def close(self, release: bool = True, timeout_s: float = CLOSE_S) -> None:
+        """Give the claims up, so that others may have them at once, and let go of the cluster."""
+        if self._made is not None:
+            # It goes on if whoever waits for it is cancelled.
+            await asyncio.shield(asyncio.to_thread(self._made.close, release, timeout_s))
+        self._taking.shutdown(wait=False)
+
+    # --- within -----------------------------------------------------------------------------------
+
+    async def _in_thread(self, what: Callable[[], T]) -> T:
+        """One after the other: what a cancelled one took is given to the next."""
+        return await asyncio.get_running_loop().run_in_executor(self._taking, what)
+
+    def _take(self, timeout_s: float, by_commit: bool) -> Hand | None:
+        return self._consumer._hand or self._consumer._next_hand(timeout_s, by_commit)
+
+    async def _hand(
+        self, timeout_s: float | None = None, *, by_commit: bool = False
+    ) -> Hand | None:
+        """The next chunk; None when it is over, or nothing came in time."""
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        while True:
+            left_s = _LOOK_S if deadline is None else min(_LOOK_S, deadline - time.monotonic())
+            hand = await self._in_thread(partial(self._take, max(0.0, left_s), by_commit))
+            over = self._consumer._closed or self._consumer._engine.ended.is_set()
+            if hand is not None or over or (deadline and time.monotonic() >= deadline):
+                return hand
+
+
+class _Tasks:
+    """A task for each message that is in hand. All but `_handle` runs without waiting."""
+
+    def __init__(
+        self,
+        handler: Callable[[Message], Awaitable[object]],
+        concurrency: int,
+        handling: Handling,
+    ) -> None:
+        self.failure: BaseException | None = None
+        self._handler, self._concurrency, self._handling = handler, concurrency, handling
+        self._tasks: set[asyncio.Task[bool]] = set()
+        self._hungry = asyncio.Event()
+        self._hungry.set()
+        self._ending = False
+
+    async def hungry(self, timeout_s: float) -> bool:
+        """Wait until more messages are needed; False if that takes longer."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._hungry.wait(), timeout_s)
+        return self._hungry.is_set()
+
+    def feed(self, hand: Hand) -> None:
+        """A chunk to handle."""
+        self._handling.feed(hand)
+        self._go_on()
+
+    async def end(self, timeout_s: float) -> None:
+        """Begin nothing more; wait for what is in hand."""
+        self._ending = True
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=timeout_s)
+
+    async def cancel(self) -> None:
+        """Begin nothing more, and end what is in hand."""
+        self._ending = True
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _go_on(self) -> None:
+        handling = self._handling
+        while len(self._tasks) < self._concurrency and not self._ending:
+            begun = handling.begin()
+            if begun is None:
+                break
+            task = asyncio.get_running_loop().create_task(self._handle(begun))
+            self._tasks.add(task)
+            task.add_done_callback(partial(self._ended, begun))
+        if handling.waiting < AHEAD + self._concurrency or self.failure is not None:
+            self._hungry.set()
+        else:
+            self._hungry.clear()
+
+    def _ended(self, begun: Begun[Message], task: asyncio.Task[bool]) -> None:
+        self._tasks.discard(task)
+        self._handling.finish(begun)
+        if not task.cancelled():
+            error = task.exception()
+            if error is not None:
+                self.failure = self.failure or error
+                self._ending = True
+            elif task.result():
+                self._handling.done(begun)
+        self._go_on()
+
+    async def _handle(self, begun: Begun[Message]) -> bool:
+        """Try it until it is done, dead, or not ours any more."""
+        tried = 0
+        while True:
+            tried += 1
+            try:
+                with self._handling.observers.processing(begun.message):
+                    await self._handler(begun.message)
+                return True
+            except Exception as error:
+                if self._ending or not_ours(begun):
+                    return False
+                wait_s = self._handling.again_after_s(begun, error, tried)
+                if wait_s is None:
+                    put = partial(self._handling.put_aside, begun, error, tried)
+                    await asyncio.to_thread(put)
+                    return True
+                await asyncio.sleep(wait_s)

@@ -1,0 +1,236 @@
+"""Messages that are being handled: begun in their order, tried again, put aside, done.
+
+Messages are begun in the order that was asked for (`client.lanes`) and finish in any; how far a
+partition is done is the newest offset before which everything is (`client.offsets`). What fails is
+tried again after a while, then appended to a dead-letter topic; only when it lies there is it done.
+Who calls the handler is not known here: threads (`pool`), or tasks of an event loop (`aio`).
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable
+from typing import Final
+
+from attrs import define, field, frozen, validators
+from confluent_kafka import KafkaError, KafkaException, Producer
+
+from kafka_marshal.client.lanes import Begun, Lanes, Order
+from kafka_marshal.client.offsets import Offsets
+from kafka_marshal.core.numbers import positive
+from kafka_marshal.core.state import ClaimKey
+from kafka_marshal.runtime.errors import BrokerFailed
+from kafka_marshal.runtime.hand import Hand
+from kafka_marshal.runtime.message import Message
+from kafka_marshal.runtime.observing import Observers
+from kafka_marshal.runtime.reader import Silent
+from kafka_marshal.runtime.settings import Settings
+
+AHEAD: Final = 64
+"""So many messages a worker may wait for it, that others need not wait for the feeder."""
+DEAD_S: Final = 30.0
+
+
+@frozen
+class Retrying:
+    """How often a message is tried again, and when."""
+
+    retries: int = field(default=3, validator=validators.ge(0))
+    backoff_s: float = field(default=0.1, validator=positive)
+    """Before the first time; twice as long before each further one, and a little by chance."""
+    backoff_max_s: float = field(default=30.0, validator=positive)
+
+    def wait_s(self, tried: int) -> float:
+        """How long to wait after so many tries."""
+        longest = min(self.backoff_max_s, self.backoff_s * float(2 ** (tried - 1)))
+        return longest * random.uniform(0.5, 1.0)  # noqa: S311  # so that not all come at once
+
+
+@define
+class Counted:
+    """What became of messages."""
+
+    handled: int = 0
+    retried: int = 0
+    dead: int = 0
+    """Appended to the dead-letter topic."""
+    dropped: int = 0
+    """Their claim was lost before they were begun, or while they were in hand."""
+
+
+class HandlerFailed(Exception):
+    """A handler failed for good, and there is no dead-letter topic. It was not done."""
+
+
+class DeadLetters:
+    """The topic of what failed for good; safe for many threads."""
+
+    def __init__(self, settings: Settings, topic: str) -> None:
+        """Connect.
+
+        Raises:
+            BrokerFailed: the settings are refused.
+        """
+        self._settings, self._topic = settings, topic
+        decided = {"enable_idempotence": "true", "acks": "all"}
+        try:
+            self._producer = Producer(settings.for_client(**decided), logger=Silent())
+        except KafkaException as error:
+            raise BrokerFailed(settings.without_secrets(f"{topic}: {error.args[0]}")) from None
+
+    def put(self, message: Message, error: Exception, tried: int) -> None:
+        """Append it, with where it came from and what it failed of; returns when it lies there.
+
+        Raises:
+            BrokerFailed: it could not be appended.
+        """
+        said: list[KafkaError | None] = []
+        headers: list[tuple[str, str | bytes | None]] = [
+            *message.headers,
+            ("marshal-dead-topic", message.topic),
+            ("marshal-dead-partition", str(message.partition)),
+            ("marshal-dead-offset", str(message.offset)),
+            ("marshal-dead-error", f"{type(error).__name__}: {error}"[:1000]),
+            ("marshal-dead-tries", str(tried)),
+        ]
+        self._producer.produce(
+            self._topic,
+            message.value,
+            message.key,
+            headers=headers,
+            on_delivery=lambda failed, _: said.append(failed),
+        )
+        deadline = time.monotonic() + DEAD_S
+        while not said and time.monotonic() < deadline:
+            self._producer.poll(0.05)
+        if not said or said[0] is not None:
+            reason = said[0].str() if said and said[0] is not None else "no answer"
+            raise BrokerFailed(self._settings.without_secrets(f"{self._topic}: {reason}"))
+
+
+@define(eq=False)
+class _Claimed:
+    """What the workers have of one claim."""
+
+    hands: list[Hand]
+    offsets: Offsets
+
+
+class Handling:
+    """What one feeder gets, and many handle. Any thread may call; `lock` is held for each step."""
+
+    def __init__(
+        self,
+        order: Order,
+        retrying: Retrying,
+        dead: DeadLetters | None,
+        progressed: Callable[[Hand], None],
+        observers: Observers,
+    ) -> None:
+        self.observers = observers
+        self.counted = Counted()
+        self.lock = threading.RLock()
+        self._retrying, self._dead, self._progressed = retrying, dead, progressed
+        self._lanes: Lanes[Message] = Lanes(order, lambda message: message.key)
+        self._claimed: dict[ClaimKey, _Claimed] = {}
+
+    @property
+    def waiting(self) -> int:
+        """How many messages nobody has begun."""
+        return self._lanes.waiting
+
+    def feed(self, hand: Hand) -> int:
+        """A chunk to handle; its hand is told how far it is done. Returns how many messages."""
+        messages = list(hand.taking)
+        with self.lock:
+            key = hand.claim.key
+            claimed = self._claimed.get(key)
+            if claimed is not None and claimed.hands[0].claim is not hand.claim:
+                self._drop(key)
+                claimed = None
+            if claimed is None:
+                claimed = self._claimed[key] = _Claimed([], Offsets(hand.start))
+            claimed.hands.append(hand)
+            claimed.offsets.begun((message.offset for message in messages), hand.end)
+            self._lanes.add(key, messages)
+        return len(messages)
+
+    def forget_lost(self) -> None:
+        """Drop what waits of claims that were lost."""
+        with self.lock:
+            for key, claimed in list(self._claimed.items()):
+                if claimed.hands[0].claim.lost is not None:
+                    self._drop(key)
+
+    def _drop(self, key: ClaimKey) -> None:
+        dropped = self._lanes.drop(key)
+        claimed = self._claimed.pop(key)
+        if dropped:
+            self.counted.dropped += dropped
+            self.observers.dropped(claimed.hands[0].claim, dropped)
+
+    def begin(self) -> Begun[Message] | None:
+        """The next message that may be handled; None: all wait for others, or there is none."""
+        with self.lock:
+            return self._lanes.begin()
+
+    def finish(self, begun: Begun[Message]) -> None:
+        """Nobody handles it any more, whatever became of it; the next of its lane may begin."""
+        with self.lock:
+            self._lanes.finished(begun)
+
+    def again_after_s(self, begun: Begun[Message], error: Exception, tried: int) -> float | None:
+        """How long to wait until the next try; None: it was tried often enough."""
+        if tried > self._retrying.retries:
+            return None
+        with self.lock:
+            self.counted.retried += 1
+        self.observers.retried(begun.message, error, tried)
+        return self._retrying.wait_s(tried)
+
+    def put_aside(self, begun: Begun[Message], error: Exception, tried: int) -> None:
+        """Append it to the dead-letter topic, which takes a while; then it is done.
+
+        Raises:
+            HandlerFailed: there is none.
+            BrokerFailed: it could not be appended.
+        """
+        if self._dead is None:
+            raise HandlerFailed(
+                f"{begun.message!r} failed {tried} times, and no dead_letter_topic was given: "
+                f"{type(error).__name__}: {error}"
+            ) from error
+        self._dead.put(begun.message, error, tried)
+        with self.lock:
+            self.counted.dead += 1
+        self.observers.dead_lettered(begun.message, error, tried)
+
+    def done(self, begun: Begun[Message]) -> None:
+        """It was handled."""
+        with self.lock:
+            claimed = self._claimed.get(begun.key)
+            if begun.dropped or claimed is None:
+                self.counted.dropped += 1
+                self.observers.dropped(begun.message.claim, 1)
+                return
+            self.counted.handled += 1
+            reached = claimed.offsets.finished(begun.message.offset)
+            told = []
+            while claimed.hands and claimed.hands[0].end <= reached and len(claimed.hands) > 1:
+                told.append(claimed.hands.pop(0))
+            for hand in told:
+                hand.finish()
+            last = claimed.hands[0]
+            if last.end <= reached:
+                last.finish()
+            elif last.committed is not None:
+                last.committed = max(last.committed, reached)
+        if told or last.finished:
+            self._progressed(last)
+
+
+def not_ours(begun: Begun[Message]) -> bool:
+    """Whether its claim was lost since: nothing that becomes of it counts."""
+    return begun.dropped or begun.message.claim.lost is not None

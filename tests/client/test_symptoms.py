@@ -1,0 +1,83 @@
+"""What an instance notices about its claims."""
+
+from __future__ import annotations
+
+import pytest
+from attrs import evolve
+
+from kafka_marshal.client.symptoms import LateCause, Standing, Symptoms, WedgedCause
+from kafka_marshal.core.state import ClaimKey
+
+KEY = ClaimKey("g", "events", 0)
+STUCK = Standing(position=7, end=9, in_hand=1)
+
+
+@pytest.fixture
+def symptoms() -> Symptoms:
+    symptoms = Symptoms(heartbeat_every_ms=500, interval_ms=1_000, wedged_after=3)
+    symptoms.won(KEY, 0)
+    return symptoms
+
+
+def wedged(symptoms: Symptoms, *standings: Standing) -> list[bool]:
+    return [symptoms.beat(KEY, each, 0) is not None for each in standings]
+
+
+def test_a_position_that_does_not_move_is_wedged_for_as_long_as_that_lasts(
+    symptoms: Symptoms,
+) -> None:
+    moved = evolve(STUCK, position=8)
+    assert wedged(symptoms, *[STUCK] * 6, moved, moved) == [False] * 3 + [True] * 3 + [False] * 2
+
+
+@pytest.mark.parametrize(
+    "fine", [evolve(STUCK, end=7), evolve(STUCK, paused=True)], ids=["no lag", "paused"]
+)
+def test_who_has_nothing_to_do_is_not_wedged(symptoms: Symptoms, fine: Standing) -> None:
+    assert not any(wedged(symptoms, *[fine] * 9))
+    assert wedged(symptoms, *[STUCK] * 3) == [False, False, True]
+
+
+@pytest.mark.parametrize(
+    ("standing", "cause"),
+    [
+        (evolve(STUCK, buffered=3), WedgedCause.IN_HAND),
+        (evolve(STUCK, in_hand=0, buffered=3), WedgedCause.NOT_TAKEN),
+        (evolve(STUCK, in_hand=0), WedgedCause.NOT_FETCHED),
+    ],
+)
+def test_it_is_said_where_a_claim_is_stuck(
+    symptoms: Symptoms, standing: Standing, cause: WedgedCause
+) -> None:
+    found = [symptoms.beat(KEY, standing, 0) for _ in range(4)][-1]
+    assert found is not None
+    assert (found.cause, found.beats) == (cause, 3)
+
+
+def test_a_heartbeat_that_was_never_sent_is_late_once_until_one_is_read_back(
+    symptoms: Symptoms,
+) -> None:
+    assert symptoms.look(1_500) == []
+    [(key, late)] = symptoms.look(1_501)
+    assert (key, late.cause, late.silent_ms, late.late_ms) == (KEY, LateCause.NOT_SENT, 1_501, 1)
+    assert symptoms.look(9_000) == []
+    assert symptoms.heard(KEY, 9_001) is None
+    assert [late.late_ms for _, late in symptoms.look(11_000)] == [499]
+
+
+def test_a_heartbeat_that_was_sent_and_comes_back_late_is_late_when_it_comes(
+    symptoms: Symptoms,
+) -> None:
+    symptoms.beat(KEY, STUCK, 1_000)
+    late = symptoms.heard(KEY, 1_700)
+    assert late is not None
+    assert (late.cause, late.late_ms) == (LateCause.NOT_READ_BACK, 200)
+    assert symptoms.heard(KEY, 1_800) is None
+
+
+def test_of_a_claim_that_is_lost_nothing_is_said(symptoms: Symptoms) -> None:
+    symptoms.lost(KEY)
+    assert symptoms.look(9_000) == []
+    assert symptoms.heard(KEY, 9_000) is None
+    assert symptoms.beat(KEY, STUCK, 9_000) is None
+    assert symptoms.silent_ms(KEY, 9_000) is None
