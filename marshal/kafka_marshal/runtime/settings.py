@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, TypeAlias
 
 from attrs import field, frozen
 
@@ -31,20 +31,27 @@ def may_be_secret(name: str, value: str) -> bool:
     return not _PLAIN.fullmatch(name) and not _HARMLESS.fullmatch(value)
 
 
+TokenCallback: TypeAlias = Callable[[str | None], tuple[str, float]]
+"""Takes `sasl.oauthbearer.config`; gives a token and when it expires, in unix seconds."""
+
+
 @frozen
 class Settings:
     """Settings of librdkafka. Printing them shows their names."""
 
     values: Mapping[str, str] = field(repr=lambda values: ", ".join(sorted(values)))
+    oauth_cb: TokenCallback | None = None
+    """Gets a token for SASL/OAUTHBEARER; confluent-kafka's `oauth_cb`."""
 
     @property
     def bootstrap(self) -> str:
         """Where the cluster is."""
         return self.values["bootstrap.servers"]
 
-    def for_client(self, **decided: str) -> dict[str, str | int | float | bool]:
+    def for_client(self, **decided: str) -> dict[str, Any]:
         """What a client is made with; `decided` wins, its `_` stand for `.`."""
-        return {**self.values, **{name.replace("_", "."): v for name, v in decided.items()}}
+        made_of = {**self.values, **{name.replace("_", "."): v for name, v in decided.items()}}
+        return made_of if self.oauth_cb is None else {**made_of, "oauth_cb": self.oauth_cb}
 
     def telling(self, to: Callable[[str], None] | None) -> dict[str, str | Callable[[str], None]]:
         """What makes a client say how it fares, every ten seconds unless a setting says else."""
