@@ -50,7 +50,7 @@ STORIES: dict[str, tuple[str, list[str], list[str]]] = {
     ),
     "acts_without_owning": ("fenced", [*OWNS, "8 CP b1/B", "9 HB b1/B 0"], [*OWNS, "8 CP b1/B"]),
     "unowned_release": ("fenced", [*TAKEN, "12 RP a1/A 10"], [*PAUSED, "9 RP a1/A 10"]),
-    "forged": ("fenced", ["1 CP a1/A seen=0 at=1", "2 HB b1/B 5 epoch=1"], OWNS),
+    "forged": ("fenced", ["0 CP a1/A p=1", "1 CP a1/A seen=0", "2 HB b1/B 5 epoch=1"], OWNS),
     "log_lost_records": ("fenced", [*OWNS, "8 HB a1/A 5 epoch=3"], OWNS),
     "header_from_the_future": ("fenced", [*OWNS, "8 HB a1/A 5 epoch=0 seen=99"], OWNS),
     "header_not_decimal": ("fenced", [*OWNS, "8 HB a1/A 5 epoch=0x0"], OWNS),

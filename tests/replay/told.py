@@ -4,7 +4,7 @@
 "1.5 HB a1/A 10"            its heartbeat at position 10; CM and RP likewise
 "2.0 RG x1/X 20"            a ReleaseGroup that expires at second 20
 "... p=3 late=5 at=17"      partition 3, written 5 s before it landed, at offset 17
-"... epoch=4 seen=3"        headers; also supersedes=, set-position=
+"... epoch=4 seen=3"        headers; also clock=, supersedes=, set-position=
 "... v=7 topic=logs stamp=create"
 "3.0 garbage"               no message
 """
@@ -29,7 +29,7 @@ _TYPES = {
     "CM": "ClaimingMessages",
     "RG": "ReleaseGroup",
 }
-_HEADERS = ("epoch", "seen", "supersedes", "set-position")
+_HEADERS = ("epoch", "seen", "clock", "supersedes", "set-position")
 
 
 def records(lines: Iterable[str]) -> list[RawRecord]:

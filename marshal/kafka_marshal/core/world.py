@@ -81,12 +81,9 @@ class World:
         Raises:
             OutOfOrder: the record's offset is below one already folded.
         """
-        last = self._last
-        if last is not None and record.offset <= last.offset:
-            if record.offset < last.offset:
-                raise OutOfOrder(f"offset {record.offset} came after offset {last.offset}")
-            same = record == last
-            return Outcome(ReadTwice.DUPLICATE if same else ReadTwice.CONFLICTING_DUPLICATE)
+        again = self.read_before(record)
+        if again is not None:
+            return Outcome(again)
         self._last = record
         message = record.message
         if isinstance(message, ReleaseGroup):
@@ -101,6 +98,31 @@ class World:
         after, verdict = step(before, record, self.rules)
         group[key] = after
         return Outcome(verdict, (Transition(key, before, after),))
+
+    def read_before(self, record: Record) -> ReadTwice | None:
+        """Whether a record at this offset is the one just folded, and if so, the same.
+
+        Raises:
+            OutOfOrder: the record's offset is below one already folded.
+        """
+        last = self._last
+        if last is None or record.offset > last.offset:
+            return None
+        if record.offset < last.offset:
+            raise OutOfOrder(f"offset {record.offset} came after offset {last.offset}")
+        return ReadTwice.DUPLICATE if record == last else ReadTwice.CONFLICTING_DUPLICATE
+
+    def pass_over(self, record: Record) -> None:
+        """Count a record as folded whose claim is not here: nobody can know what it did."""
+        self._last = record
+
+    def seed(self, key: ClaimKey, claim: Claim) -> None:
+        """Go on with a claim that is known from elsewhere: see `core.knowledge`."""
+        self._groups.setdefault(key.group, {})[key] = claim
+
+    def forget(self, key: ClaimKey) -> None:
+        """Leave a claim out of which it is no longer known how it stands."""
+        del self._groups[key.group][key]
 
     def apply_run(self, last: Record) -> Transition:
         """Fold the last of a run of heartbeats in place of all of them.

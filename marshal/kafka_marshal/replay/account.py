@@ -17,7 +17,7 @@ from attrs import field, frozen
 
 from kafka_marshal.capture import RawRecord
 from kafka_marshal.codec import MalformedRecord
-from kafka_marshal.core.messages import Record, ReleaseGroup
+from kafka_marshal.core.messages import Heartbeat, Record, ReleaseGroup
 from kafka_marshal.core.state import FENCED, ORIGINAL, ClaimKey, Rules, RuleSet
 from kafka_marshal.core.verdicts import ReadTwice
 from kafka_marshal.kernel.gaps import gaps_of
@@ -27,7 +27,7 @@ from kafka_marshal.replay.events import Place, Sighting
 from kafka_marshal.replay.findings.inputs import Inputs
 from kafka_marshal.replay.findings.senders import Clocks, Instances
 from kafka_marshal.replay.rows import Row, readable_bytes
-from kafka_marshal.replay.stretch import Facts, Item, Run, Single
+from kafka_marshal.replay.stretch import Facts, Item, Run, Single, rest_of
 
 
 @frozen
@@ -39,6 +39,9 @@ class Judging:
     pause_max_ms: int = FENCED.pause_max_ms
     coordination_partitions: int | None = field(default=None)
     """Partition count of the coordination topic; None: topics' placement is not judged."""
+    log_begins: int | None = field(default=None)
+    """The offset where the log begins, if records after it were left out on purpose; None: where
+    the first record is. From 0 on everything is known; see `suffix`."""
 
     def rules(self) -> tuple[Rules, ...]:
         """The rule sets with their durations, fenced first."""
@@ -73,6 +76,7 @@ class Account:
         self._chunk_ms: int | None = None
         self._waiting: list[tuple[int, Single]] = []
         self._fed = False
+        self._log_begins = judging.log_begins
 
     def feed(self, raw: RawRecord) -> None:
         """The next record.
@@ -80,7 +84,7 @@ class Account:
         Raises:
             OutOfOrder: its offset is below one already fed.
         """
-        self._fed = True
+        self._begin(raw.offset)
         self._inputs.observe(raw)
         if self._clock_ms is None or raw.timestamp_ms > self._clock_ms:
             self._clock_ms = raw.timestamp_ms
@@ -99,8 +103,8 @@ class Account:
         """
         if isinstance(item, Facts):
             self._take_waiting(None)
-            self._fed = True
             self._inputs.facts(item)
+            self._begin(item.first_offset)
             self._clocks.facts(item)
             self._clock_ms = self._chunk_ms
             self._chunk_ms = self._now_ms(item.to_ms)
@@ -108,17 +112,48 @@ class Account:
         first = item.raw.offset if isinstance(item, Single) else item.first_offset
         self._take_waiting(first)
         if isinstance(item, Single):
-            self._judge(item.raw, self._now_ms(item.clock_ms))
+            self._take_single(item)
         elif not self._goes_on(item):
-            for single in expand(item):
-                heapq.heappush(self._waiting, (single.raw.offset, single))
-            self._take_waiting(first + 1)
+            self._expanded(item, list(expand(item)))
+
+    def _expanded(self, run: Run, singles: list[Single]) -> None:
+        """Fold a run's first record by itself, and then, if that is enough, the rest in one step.
+
+        It is not, as a rule: a run is no run because its sender does not own. But a claim of which
+        it was not certain who owns it may be certain now, and then the rest is a run.
+        """
+        certain = self._certain_claims
+        self._take_single(singles[0])
+        if self._certain_claims > certain and len(run) > 1:
+            positions = (_position(single.raw) for single in singles[2:])
+            if self._goes_on(rest_of(run, positions)):
+                return
+        for single in singles[1:]:
+            heapq.heappush(self._waiting, (single.raw.offset, single))
+
+    @property
+    def _certain_claims(self) -> int:
+        suffix = self._books[0].suffix
+        return 0 if suffix is None else len(suffix.known_from)
+
+    def _take_single(self, single: Single) -> None:
+        self._judge(single.raw, self._now_ms(single.clock_ms))
+
+    def _begin(self, first: int) -> None:
+        """Something is fed; if it is the first, whether the log's head is there."""
+        if self._fed:
+            return
+        self._fed = True
+        begins = first if self._log_begins is None else self._log_begins
+        if begins > 0:
+            for book in self._books:
+                book.begin_at(begins)
 
     def _take_waiting(self, before: int | None) -> None:
         """The records of expanded runs that come before an offset; all of them, if it is None."""
         while self._waiting and (before is None or self._waiting[0][0] < before):
             _, single = heapq.heappop(self._waiting)
-            self._judge(single.raw, self._now_ms(single.clock_ms))
+            self._take_single(single)
 
     def _now_ms(self, clock_ms: int) -> int:
         return clock_ms if self._clock_ms is None else max(self._clock_ms, clock_ms)
@@ -170,7 +205,10 @@ class Account:
             keys = tuple(fenced.group(message.group_id))
         else:
             keys = (ClaimKey(message.group_id, message.topic, message.partition),)
+        suffix = self._books[0].suffix
         for key in keys:
+            if suffix is not None and key not in suffix.known_from:
+                continue
             row = divergences.observe(key, fenced.claim(key), original.claim(key), judged)
             if row is not None:
                 self._emit("divergences", row)
@@ -213,7 +251,9 @@ class Account:
             self._emit("findings", finding)
         for row in self._clocks.at_the_end():
             self._emit("senders", row)
-        self._emit("partitions", self._inputs.partition_row())
+        suffix = self._books[0].suffix
+        certain: Row = {} if suffix is None else suffix.counts()
+        self._emit("partitions", {**self._inputs.partition_row(), **certain})
 
     def drain(self) -> dict[str, list[Row]]:
         """The rows since the last time, by table."""
@@ -224,3 +264,10 @@ class Account:
         row["log"] = self._place.log
         row["coordinating_partition"] = self._place.coordinating_partition
         self._rows[table].append(row)
+
+
+def _position(raw: RawRecord) -> int:
+    """What a heartbeat of a run says."""
+    message = raw.decoded().message
+    assert isinstance(message, Heartbeat)
+    return message.offset

@@ -6,20 +6,22 @@ hands out rows of tables. It does not know where records come from, nor where ro
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
+import attrs
 from attrs import define, field
 
 from kafka_marshal.capture import RawRecord
-from kafka_marshal.core import original
-from kafka_marshal.core.messages import ClaimingPartition, Record, ReleaseGroup
+from kafka_marshal.core.messages import Record, ReleaseGroup
 from kafka_marshal.core.reducer import step
 from kafka_marshal.core.state import Claim, ClaimKey, Rules, RuleSet
 from kafka_marshal.core.verdicts import Accepted, ReadTwice, Refused
 from kafka_marshal.core.world import Transition, World
 from kafka_marshal.kernel.gaps import Gaps
-from kafka_marshal.replay.events import Event, Judgement, Sighting, key_columns
+from kafka_marshal.replay.claims import ClaimCount, claim_row, uncertain_row
+from kafka_marshal.replay.events import Event, Judgement, Sighting, Unknowable
 from kafka_marshal.replay.findings.failovers import Failovers
 from kafka_marshal.replay.findings.grants import GrantedTwice
 from kafka_marshal.replay.findings.half_set import HalfSet
@@ -37,21 +39,14 @@ from kafka_marshal.replay.findings.positions import Pauses, Positions
 from kafka_marshal.replay.findings.sharing import Churn, Imbalance, LostRaces, Starvation
 from kafka_marshal.replay.findings.silence import Silences, missed_after_ms
 from kafka_marshal.replay.lanes import Lanes
-from kafka_marshal.replay.rows import Row, readable_bytes
+from kafka_marshal.replay.refusals import refusal_row
+from kafka_marshal.replay.rows import Row
 from kafka_marshal.replay.stretch import Run
-from kafka_marshal.replay.tenures import Tenures
+from kafka_marshal.replay.suffix import Reading, Suffix
+from kafka_marshal.replay.tenures import BEGINNINGS, Tenures
 
 Emit: TypeAlias = Callable[[str, Row], None]
 """Takes a row of the named table."""
-
-_OFFSETLESS: Final = (ClaimingPartition, ReleaseGroup)
-
-
-@define
-class _ClaimCount:
-    records: int = 0
-    first_offset: int = 0
-    last_offset: int = 0
 
 
 @define
@@ -80,16 +75,17 @@ class Book:
         self._positions, self._pauses = Positions(), Pauses()
         self._silences = Silences()
         self._lanes = Lanes(rules, self._positions, self._pauses)
+        self._acts, self._half_set = ActsWithoutOwning(), HalfSet()
         owning: tuple[Observer, ...] = (
             (Thefts(), UnownedReleases())
             if rules.rule_set is RuleSet.ORIGINAL
-            else (ActsWithoutOwning(), UnownedReleases(), OddRecords())
+            else (self._acts, UnownedReleases(), OddRecords())
         )
         self._observers: tuple[Observer, ...] = (
             *owning,
             self._positions,
             self._pauses,
-            HalfSet(),
+            self._half_set,
             self._silences,
             GrantedTwice(),
             PauseRanOut(),
@@ -101,12 +97,29 @@ class Book:
             Imbalance(),
             Churn(),
         )
-        self._claims: dict[ClaimKey, _ClaimCount] = {}
+        self._claims: dict[ClaimKey, ClaimCount] = {}
         self._groups: dict[str, _GroupCount] = {}
         self._last: Sighting | None = None
+        self._suffix: Suffix | None = None
+
+    def begin_at(self, first: int) -> None:
+        """The log's head is missing. What the original's rules know of it cannot be told."""
+        if self.rules.rule_set is RuleSet.FENCED:
+            self._suffix = Suffix(first, self.rules)
+            self._acts.known_from = self._suffix.known_from
+
+    @property
+    def suffix(self) -> Suffix | None:
+        """What is not certain, if the log's head is missing and the rules can tell."""
+        return self._suffix
 
     def observe(self, raw: RawRecord, record: Record, clock_ms: int) -> Sighting:
         """Fold one record and tell everybody what it did."""
+        suffix = self._suffix
+        if suffix is not None and self.world.read_before(record) is None:
+            uncertain = self._read(suffix, raw, record, clock_ms)
+            if uncertain is not None:
+                return uncertain
         outcome = self.world.apply(record)
         verdict = outcome.verdict
         sighting = Sighting(raw, record.message, verdict, clock_ms)
@@ -139,10 +152,85 @@ class Book:
                 ),
                 group,
             )
+        self._tell_drained()
+        return sighting
+
+    def _tell_drained(self) -> None:
         for observer in self._observers:
             for row in observer.drain():
                 self._row("findings", row)
+
+    def _read(
+        self, suffix: Suffix, raw: RawRecord, record: Record, clock_ms: int
+    ) -> Sighting | None:
+        """Fold a record into claims that are not certain; None if `world` has to fold it."""
+        message = record.message
+        sighting = Sighting(raw, message, Unknowable.UNKNOWABLE, clock_ms)
+        if isinstance(message, ReleaseGroup):
+            for each in suffix.release_group(record, message):
+                self._work(each, record, sighting)
+            return None
+        reading = suffix.read(record, self.world)
+        if reading is None:
+            return None
+        self.world.pass_over(record)
+        group = self._count(record)
+        key, claim = reading.key, reading.after.claim
+        self._lanes.begin(key)
+        if reading.lost:
+            self._lose(reading, record, sighting, group)
+        elif reading.seeded:
+            self.world.seed(key, claim)
+        if reading.seeded and claim.owned:
+            won = reading.verdict
+            if won in BEGINNINGS and isinstance(won, Accepted):
+                before, sighting.verdict = reading.before.claim, won
+            else:
+                before, won = claim, Accepted.REFRESHED
+                sighting.verdict = Unknowable.BECAME_CERTAIN
+            self._see(Event(self.rules, record, sighting, won, key, before, claim, None), group)
+        else:
+            self._work(reading, record, sighting)
+        if self._last is None or record.offset > self._last.offset:
+            self._last = sighting
+        self._tell_drained()
         return sighting
+
+    def _work(self, reading: Reading, record: Record, sighting: Sighting) -> None:
+        """An administrator's work counts also where the owner alone is certain."""
+        if isinstance(reading.verdict, Accepted) and reading.before.known and reading.after.known:
+            before, after = reading.before.claim, reading.after.claim
+            self._half_set.observe(
+                Event(
+                    self.rules, record, sighting, reading.verdict, reading.key, before, after, None
+                )
+            )
+
+    def _lose(
+        self, reading: Reading, record: Record, sighting: Sighting, group: _GroupCount
+    ) -> None:
+        """A release, of which it is not known where it left the position, or if it is one."""
+        key = reading.key
+        before = self.world.claim(key)
+        after = attrs.evolve(before, owner_instance=None, owner_client=None, last_heartbeat_ms=None)
+        certain = reading.verdict is not None
+        told: Row = {} if certain else {"ended": sighting.verdict.value}
+        self._see(
+            Event(
+                self.rules,
+                record,
+                attrs.evolve(sighting, verdict=Accepted.RELEASED),
+                Accepted.RELEASED,
+                key,
+                before,
+                after,
+                self._tenures.open.get(key),
+            ),
+            group,
+            {**told, "position_to": None},
+        )
+        self._positions.forget(key)
+        self.world.forget(key)
 
     def _goes_on(self, transition: Transition, sighting: Sighting) -> bool:
         """Note the ordinary heartbeat of a living owner, of which nobody has anything to tell.
@@ -206,10 +294,11 @@ class Book:
         if self._last is None or record.offset > self._last.offset:
             self._last = sighting
 
-    def _see(self, event: Event, group: _GroupCount) -> None:
+    def _see(self, event: Event, group: _GroupCount, otherwise: Row | None = None) -> None:
+        """Tell everybody; `otherwise` is what is said otherwise of the tenure that ends."""
         ended = self._tenures.observe(event)
         if ended is not None:
-            self._row("tenures", ended)
+            self._row("tenures", {**ended, **(otherwise or {})})
         group.tenures += event.began
         group.takeovers += event.verdict is Accepted.TOOK_OVER
         group.thefts += event.verdict is Accepted.OVERWRITTEN and steals(event)
@@ -230,7 +319,7 @@ class Book:
             key = ClaimKey(message.group_id, message.topic, message.partition)
             claim = self._claims.get(key)
             if claim is None:
-                claim = self._claims[key] = _ClaimCount(first_offset=record.offset)
+                claim = self._claims[key] = ClaimCount(first_offset=record.offset)
             claim.records += 1
             claim.last_offset = record.offset
         return group
@@ -239,35 +328,15 @@ class Book:
         message = record.message
         if isinstance(message, ReleaseGroup):
             return None
-        return self.world.claim(ClaimKey(message.group_id, message.topic, message.partition))
+        key = ClaimKey(message.group_id, message.topic, message.partition)
+        if self._suffix is not None and key not in self._suffix.known_from:
+            return None
+        return self.world.claim(key)
 
     def _refusal(
         self, sighting: Sighting, record: Record, verdict: Judgement, before: Claim | None
     ) -> None:
-        message = record.message
-        of_group = isinstance(message, ReleaseGroup)
-        owned = before is not None and before.owned
-        self._row(
-            "refusals",
-            {
-                "group": message.group_id,
-                "topic": None if of_group else message.topic,
-                "topic_partition": None if of_group else message.partition,
-                "offset": record.offset,
-                "timestamp_ms": record.timestamp_ms,
-                "type": type(message).__name__,
-                "guard": verdict.value,
-                "sender_instance": message.instance_id,
-                "sender_client": message.client_id,
-                "sender_unix_s": message.unix_s,
-                "message_offset": (None if isinstance(message, _OFFSETLESS) else message.offset),
-                "owner_instance": before.owner_instance if before and owned else None,
-                "owner_client": before.owner_client if before and owned else None,
-                "owner_epoch": before.epoch if before else None,
-                "position": before.position if before else None,
-                "value": readable_bytes(sighting.raw.value),
-            },
-        )
+        self._row("refusals", refusal_row(sighting, record, verdict, before))
 
     def at_the_end(self) -> None:
         """The log is over: final claims, open tenures, remaining findings, counts."""
@@ -287,12 +356,13 @@ class Book:
             self._row("lanes", {**row, **counted, "records": self._claims[key].records})
         for row in self._claim_rows(end):
             self._row("claims", row)
+        claims_of = Counter(key.group for key in self._claims)
         for name, group in self._groups.items():
             self._row(
                 "groups",
                 {
                     "group": name,
-                    "claims": len(self.world.group(name)),
+                    "claims": claims_of[name],
                     "clients": len(group.clients),
                     "instances": len(group.instances),
                     "records": group.records,
@@ -305,29 +375,21 @@ class Book:
             )
 
     def _claim_rows(self, end: End) -> Iterator[Row]:
+        suffix = self._suffix
+        known_from = {} if suffix is None else suffix.known_from
         for key, claim in self.world.claims.items():
-            count = self._claims[key]
             tenure = end.tenures.get(key)
-            owned = claim.owned
-            if self.rules.rule_set is RuleSet.ORIGINAL:
-                owned = original.claimed(claim, claim.clock_ms or 0, self.rules)
             silent = tenure and end.clock_ms - tenure.last_ms > self.rules.stale_after_ms
-            yield {
-                **key_columns(key),
-                "owner_instance": claim.owner_instance if owned else None,
-                "owner_client": claim.owner_client if owned else None,
-                "epoch": claim.epoch,
-                "position": claim.position,
-                "last_heartbeat_ms": claim.last_heartbeat_ms,
-                "paused_by": claim.pauser if claim.paused else None,
-                "paused_until_ms": claim.paused_until_ms if claim.paused else None,
-                "last_release_ms": claim.last_release_ms,
-                "stale": bool(silent),
-                "clock_ms": claim.clock_ms,
-                "records": count.records,
-                "first_offset": count.first_offset,
-                "last_offset": count.last_offset,
-            }
+            yield claim_row(
+                self.rules,
+                key,
+                claim,
+                self._claims[key],
+                stale=bool(silent),
+                known_from=known_from.get(key),
+            )
+        for key, reader in ({} if suffix is None else suffix.uncertain).items():
+            yield uncertain_row(self.rules, key, reader, self._claims[key], end.clock_ms)
 
     def _row(self, table: str, row: Row) -> None:
         row["rules"] = self._name

@@ -6,6 +6,7 @@ This room is the vocabulary between the fold (`book`) and everything that watche
 
 from __future__ import annotations
 
+import enum
 from typing import TypeAlias
 
 from attrs import define, field, frozen
@@ -17,7 +18,17 @@ from kafka_marshal.core.verdicts import Accepted, ReadTwice, Refused
 from kafka_marshal.replay.pace import Pace
 from kafka_marshal.replay.rows import Row, readable_bytes
 
-Judgement: TypeAlias = Accepted | Refused | ReadTwice
+
+class Unknowable(enum.Enum):
+    """What is said of a record whose claim is not certain, in a log that starts in the middle."""
+
+    UNKNOWABLE = "unknowable"
+    """Nobody can know what it did."""
+    BECAME_CERTAIN = "became_certain"
+    """From it on the claim is certain, and has an owner."""
+
+
+Judgement: TypeAlias = Accepted | Refused | ReadTwice | Unknowable
 
 
 @frozen

@@ -73,6 +73,10 @@ class Lanes:
                 "note": "",
             }
 
+    def begin(self, key: ClaimKey) -> None:
+        """A claim is there, of which nothing may ever be seen."""
+        self._lanes.setdefault(key, _Lane())
+
     def goes_on(self, key: ClaimKey, clock_ms: int) -> None:
         """The owner's heartbeat, and nothing to mark."""
         beats = self._lanes[key].beats_ms

@@ -90,6 +90,31 @@ Within a log, records come in any order and from any number of files; Spark brin
 coordinating partition together and sorts them by offset. Two records at one offset are folded
 once, the first in the order of the input, and are a finding.
 
+## Logs that start in the middle
+
+Retention cuts the head of a log: then a coordinating partition begins at an offset above 0, and who
+won a claim before that is not known. Under the fenced rules nothing is told of a claim that nobody
+can know. Each is read as a client reads that joins late (the specification's `Reader`), until its
+owner, epoch, position and clock are certain, and is told from that record on
+(`known_from_offset` in `claims`): an owner then has a tenure that began as `became_certain`.
+That takes one record of an owner that says what it saw (`marshal-seen`, `marshal-clock`), if
+nothing since may have won the claim; clients of ours say it with every heartbeat, so it is one
+interval. A set position in a pause does it, too. Of a claim that is never certain `claims` holds
+what is, and names what is not; its other tables are empty. The finding `head_missing` counts how
+many claims became certain, from which offset to which, how many never did, and the records of
+which nobody can know what they did (`unknowable`, for each partition also in `summary.json`).
+
+- What is certain equals what the whole log would say. What counts or compares over the log (shares,
+  churn, failover times, lost races, two instances of one client) does so over what was read, and
+  silences are measured by the clock of what was read. A finding that needs what was before, as
+  `granted_twice` needs the first grant, may be missing.
+- Consumers of the original never say what they saw: under the fenced rules their claims become
+  certain by a set position or not at all.
+- Under the original's rules nothing can be certain. The log is judged as if it began where it does,
+  and divergences compare with that.
+- A gap within a log (`offset_gap`) is not a missing head: transactions and control records leave
+  gaps, too. What lies behind one is told as if nothing were missing.
+
 ## Time
 
 Times are unix milliseconds. What happened when is told by the records' timestamps, so by the

@@ -315,7 +315,10 @@ def _caveats(partitions: list[Row], found: Found, counted: list[Row]) -> list[st
             f"them: senders' clocks were not judged by those."
         )
     if "head_missing" in codes:
-        told.append("Some logs do not begin at offset 0, so earlier owners are not known.")
+        told.append(
+            "Some logs do not begin at offset 0, so earlier owners are not known; head_missing "
+            "says how many claims became certain, and from where on."
+        )
     if "interval_mismatch" in codes:
         logs = sorted({str(row["log"]) for row in counted if row["code"] == "interval_mismatch"})
         told.append(

@@ -165,7 +165,9 @@ class _Search:
     ) -> None:
         rules = finding.get("rules")
         rule_set = judging.rule_sets[0] if rules is None else RuleSet(str(rules))
-        self._judging = attrs.evolve(judging, rule_sets=(rule_set,))
+        # What is left out at the beginning is left out, and not unknown.
+        begins = part.records[0].offset if judging.log_begins is None else judging.log_begins
+        self._judging = attrs.evolve(judging, rule_sets=(rule_set,), log_begins=begins)
         self._part = part
         self._finding = finding
         self._same = {"code": wanted.code, "severity": finding["severity"]}

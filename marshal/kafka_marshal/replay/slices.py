@@ -78,6 +78,7 @@ def pasted(shrunk: Shrunk) -> str:
         f"heartbeat_interval_ms={judging.heartbeat_interval_ms!r}",
         f"pause_max_ms={judging.pause_max_ms!r}",
         f"coordination_partitions={judging.coordination_partitions!r}",
+        f"log_begins={judging.log_begins!r}",
     ]
     whole = code in OF_WHOLE_LOGS
     extra = (

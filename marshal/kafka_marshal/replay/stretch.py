@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -71,6 +72,27 @@ class Run:
 
     def __len__(self) -> int:
         return len(self.offsets)
+
+
+def rest_of(run: Run, positions: Iterable[int]) -> Run:
+    """A run of at least two, without its first; what those from its third on say.
+
+    Only as many are asked as do not move the position.
+    """
+    offsets, clocks_ms = run.offsets[1:], run.clocks_ms[1:]
+    first_move, moved_to, last_move = run.first_move - 1, run.moved_to, run.last_move - 1
+    if run.first_move == 1:
+        position = run.moved_to
+        moves = ((at, said) for at, said in enumerate(positions, 1) if said != position)
+        first_move, moved_to = next(moves, (-1, position)) if last_move > 0 else (-1, position)
+        if first_move < 0:
+            last_move = -1
+    else:
+        position = run.position
+        first_move, last_move = max(first_move, -1), max(last_move, -1)
+    return Run(
+        run.last, offsets, clocks_ms, position, first_move, moved_to, last_move, chunk=run.chunk
+    )
 
 
 @frozen

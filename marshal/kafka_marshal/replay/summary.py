@@ -17,6 +17,7 @@ from attrs import frozen
 from kafka_marshal.replay.findings.catalogue import CATALOGUE, ERROR, WARNING
 from kafka_marshal.replay.findings.senders import SenderClock
 from kafka_marshal.replay.rows import Row
+from kafka_marshal.replay.tables import SUFFIX_COUNTS
 from kafka_marshal.replay.whatif import WhatIf
 
 Json: TypeAlias = dict[str, object]
@@ -104,6 +105,9 @@ class Summary:
         partitions = [dict(row) for row in self.partitions if row["log"] == name]
         for row in partitions:
             del row["log"]
+            for count in SUFFIX_COUNTS:
+                if row[count] is None:
+                    del row[count]
         return {"log": name, "partitions": partitions}
 
 

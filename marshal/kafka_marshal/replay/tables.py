@@ -75,6 +75,17 @@ CLAIMS: Final = Table(
         _integer("records", "records of its key; a ReleaseGroup counts for no claim"),
         _integer("first_offset", "log offset of its first record"),
         _integer("last_offset", "log offset of its last record"),
+        _integer(
+            "known_from_offset",
+            "of a log that starts in the middle, under `fenced`: the record from which on the "
+            "claim is certain; null if it never was, or if the log is whole",
+        ),
+        _text(
+            "uncertain",
+            "what of the claim is not certain when such a log ends (`owner`, `epoch`, "
+            "`position`, `clock`), with commas between; columns that need it are null. Null if "
+            "all is certain",
+        ),
     ),
     _CLAIM_ORDER,
 )
@@ -93,7 +104,9 @@ TENURES: Final = Table(
             "what the first record did: `claimed`, `reclaimed` (the owner's own "
             "instance), `restarted`, `took_over`, `fast_reclaimed`; under `original` also "
             "`overwritten` (by a bare heartbeat) and `refreshed` (the last owner's own "
-            "heartbeat after its release)",
+            "heartbeat after its release). `became_certain`: in a log that starts "
+            "in the middle the record from which on it is certain who owns; the tenure began "
+            "before, at `epoch`",
         ),
         _integer("from_offset", "log offset of the first record"),
         _integer("from_ms", "its time"),
@@ -102,11 +115,17 @@ TENURES: Final = Table(
             "ended",
             "what the ending record did: `released`, `position_set`, "
             "`group_released`, or one of the words of `began`; `open` when it lasts at the end "
-            "of the log, `silent` when it lasts and its owner is stale",
+            "of the log, `silent` when it lasts and its owner is stale. In a log that starts in "
+            "the middle `released` may have set the position, if nobody was seen to pause the "
+            "group; `unknowable`: nobody can know whether the record ended it",
         ),
         _integer("to_offset", "log offset of the ending record; null while it lasts"),
         _integer("to_ms", "its time; null while it lasts"),
-        _integer("position_to", "position at the end: after a release, before another's win"),
+        _integer(
+            "position_to",
+            "position at the end: after a release, before another's win; "
+            "null if it cannot be known",
+        ),
         _text("ended_by_instance", "sender of the ending record; null while it lasts"),
         _text("ended_by_client", "as `ended_by_instance`"),
         _integer("records", "accepted records of the owner, the win included, the release not"),
@@ -276,6 +295,14 @@ SENDERS: Final = Table(
     ),
     ("log", "coordinating_partition"),
 )
+SUFFIX_COUNTS: Final = (
+    "claims_known_later",
+    "claims_never_known",
+    "known_from_first",
+    "known_from_last",
+    "unknowable",
+)
+"""What is counted of a coordinating partition that starts in the middle; null of a whole one."""
 PARTITIONS: Final = Table(
     "partitions",
     "What one coordinating partition of one log holds.",
@@ -297,6 +324,7 @@ PARTITIONS: Final = Table(
                 "conflicting",
                 "gaps",
                 "missing",
+                *SUFFIX_COUNTS,
             )
         ),
     ),

@@ -69,8 +69,9 @@ _KINDS: Final = (
         WARNING,
         "Fenced",
         "fenced",
-        "An instance that never owned the claim sent heartbeats or asked for messages, and was "
-        "refused. A consumer of the original does so when its own rules gave it the claim.",
+        "An instance that never owned the claim, as far as the log goes, sent heartbeats or asked "
+        "for messages, and was refused. A consumer of the original does so when its own rules gave "
+        "it the claim.",
         "Under both rule sets at once this is where they part: see the table `divergences`. A "
         "client of ours never does it; look at the sender's version.",
     ),
@@ -340,9 +341,11 @@ _KINDS: Final = (
         WARNING,
         None,
         "log",
-        "A coordinating partition does not begin at offset 0: claims won before are not known "
-        "until they are won again.",
-        "Give the log from its beginning, or take what is said of the first owners with care.",
+        "A coordinating partition does not begin at offset 0, so claims won before are not known. "
+        "Under `fenced` nothing is told of a claim before it is certain; under `original` the log "
+        "is judged as if it began there.",
+        "Give the log from its beginning. If claims never become certain, their consumers do not "
+        "say what they saw (marshal-seen and marshal-clock): consumers of the original never do.",
     ),
     Kind(
         "offset_gap",

@@ -272,11 +272,36 @@ def log_findings(partitions: Iterable[Row]) -> Iterator[Row]:
                 **_finding(
                     "head_missing",
                     f"The log does not begin at offset 0 (coordinating partition {shown}): whoever "
-                    f"won a claim before that is not known, and a record of such an owner may be "
-                    f"refused here although it was not. An owner is certain from a ReleaseGroup on "
-                    f"or from its first record that says it saw the log so far (marshal-seen and "
-                    f"marshal-clock), if nothing since then may have won.",
+                    f"won a claim before that is not known. {_certainty(headless)}",
                     len(headless),
                 ),
                 "log": log,
             }
+
+
+def _certainty(headless: list[dict[str, int]]) -> str:
+    """From where on what is told is certain."""
+    judged = [row for row in headless if "unknowable" in row]
+    if not judged:
+        return (
+            "Under the original's rules, and without headers, nothing makes up for it: the log is "
+            "judged as if it began here, so a record of an owner of before may be refused or "
+            "obeyed although it was not, until every claim was won or released once more."
+        )
+    known = sum(row["claims_known_later"] for row in judged)
+    never = sum(row["claims_never_known"] for row in judged)
+    unknowable = sum(row["unknowable"] for row in judged)
+    told = "Under the fenced rules a claim is told from where it is certain (known_from_offset): "
+    told += f"{known:,} of {times(known + never, 'claim')}"
+    if known:
+        first = min(row["known_from_first"] for row in judged if "known_from_first" in row)
+        last = max(row["known_from_last"] for row in judged if "known_from_last" in row)
+        told += f", from offset {first} to {last} on"
+    told += f"; {never:,} never. {times(unknowable, 'record')} came before, of which nobody can "
+    told += "know what they did. "
+    if never:
+        told += (
+            "A claim becomes certain by a record of its owner that says it saw the log so far "
+            "(marshal-seen and marshal-clock), if nothing since then may have won. "
+        )
+    return told + "What the original's rules say, if asked, is judged as if the log began here."

@@ -6,7 +6,7 @@ owner; under the fenced rules it is refused, and the finding says from what the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Final
 
@@ -162,6 +162,8 @@ class ActsWithoutOwning:
     """The fenced rules: records of somebody who is not the owner are refused."""
 
     def __init__(self) -> None:
+        self.known_from: Mapping[ClaimKey, int] = {}
+        """Who names an epoch up to there owned the claim before it was certain who does."""
         self._cases = Cases()
         self._owned: dict[ClaimKey, dict[str, Sighting]] = {}
         self._released_by_group: dict[ClaimKey, str] = {}
@@ -197,7 +199,11 @@ class ActsWithoutOwning:
         if refused is not None and refused.message.instance_id != event.message.instance_id:
             refused = None
         acted = _Acted(event.key, owner, lost, refused, event.rules.stale_after_ms)
-        code = "late_heartbeat_refused" if lost is not None else "acts_without_owning"
+        epoch = event.record.headers.epoch
+        owned = lost is not None or (
+            epoch is not None and epoch <= self.known_from.get(event.key, -1)
+        )
+        code = "late_heartbeat_refused" if owned else "acts_without_owning"
         background = sightings(lost, refused, owner.won_by if owner else None)
         return Case.about(code, event.key, sender, acted.sentence, background)
 

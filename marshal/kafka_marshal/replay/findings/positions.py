@@ -65,6 +65,10 @@ class Positions:
         self._said[key] = position, sighting
         return True
 
+    def forget(self, key: ClaimKey) -> None:
+        """The position is no longer known."""
+        self._said.pop(key, None)
+
     def may_go_on(self, key: ClaimKey, position: int) -> bool:
         """A position does not fall."""
         said = self._said.get(key)

@@ -1,0 +1,367 @@
+"""A log that starts in the middle is told from where it is certain, and no sooner.
+
+The logs are those of simulated fleets, cut; each suffix is held against the replay of all of it.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import TypeAlias
+
+import attrs
+import pytest
+
+from kafka_marshal import RuleSet, encode
+from kafka_marshal.capture import RawRecord, TimestampType
+from kafka_marshal.client.consumer import Mode
+from kafka_marshal.codec import encode_headers
+from kafka_marshal.core.knowledge import Field, Reader
+from kafka_marshal.core.state import FENCED
+from kafka_marshal.replay import suffix as suffix_room
+from kafka_marshal.replay.account import Account, Judging
+from kafka_marshal.replay.events import Place
+from kafka_marshal.replay.findings.inputs import log_findings
+from kafka_marshal.replay.rows import Row
+from kafka_marshal.validate.simulate import Fleet, Simulation
+from tests.replay.fleets import fleet
+from tests.replay.test_collapse import Chunked, fed
+from tests.replay.told import BOTH, records, replayed
+
+JUDGING = Judging((RuleSet.FENCED,), FENCED.heartbeat_interval_ms)
+Told: TypeAlias = dict[str, list[Row]]
+FLEETS = {
+    "alo": Fleet(crash=0.01, pause=0.01, partitions=1, topics=3),
+    "amo": Fleet(mode=Mode.AT_MOST_ONCE, crash=0.01, pause=0.01, partitions=1, topics=3),
+    "mixed": Fleet(crash=0.02, stall=0.05, lose=0.05, pause=0.004, partitions=1, idempotent=False),
+    "old": Fleet(certifies=False, crash=0.01, pause=0.01, partitions=1),
+}
+
+
+STEPPED_BACK = [
+    "50 CP a1/A", "51 HB a1/A 5", "2 RG x1/X 9", "3 CP x1/X", "4 RP x1/X 7 set-position=1",
+    "5 HB b1/B 1",
+]  # fmt: skip
+"""The broker's clock was ahead in the part that is missing: its successor's is not."""
+
+
+@cache
+def log(kind: str, seed: int, count: int = 500) -> tuple[RawRecord, ...]:
+    if kind == "stepped back":
+        return tuple(attrs.evolve(raw, partition=0) for raw in records(STEPPED_BACK))
+    simulation = Simulation(seed, FLEETS[kind])
+    made = simulation.events()
+    while len(simulation._logs[0]) < count:
+        next(made)
+    return tuple(
+        RawRecord(
+            0, record.offset, record.timestamp_ms, encode(record.message),
+            tuple(encode_headers(record.headers)), TimestampType.LOG_APPEND_TIME,
+        )
+        for record in simulation._logs[0]
+    )  # fmt: skip
+
+
+def told(raws: Sequence[RawRecord], judging: Judging = JUDGING) -> Told:
+    account = Account(Place("log", 0), judging)
+    for raw in raws:
+        account.feed(raw)
+    account.close()
+    rows: Told = defaultdict(list, account.drain())
+    return rows
+
+
+@cache
+def whole(kind: str, seed: int) -> Told:
+    return told(log(kind, seed))
+
+
+def claim_of(row: Row) -> tuple[object, ...]:
+    return row["group"], row["topic"], row["topic_partition"]
+
+
+def without(row: Row, *names: str) -> str:
+    return json.dumps({k: v for k, v in row.items() if k not in names}, sort_keys=True, default=str)
+
+
+COUNTED = ("records", "first_offset", "known_from_offset", "uncertain")
+"""What is of the part that was read, or of the suffix alone."""
+SET = {"released": "released", "position_set": "released"}
+
+
+def contradictions(full: Told, part: Told, cut: int) -> list[str]:
+    """What a suffix says that the whole log does not, or misses although it is certain of it."""
+    found: list[str] = []
+    claims = {claim_of(row): row for row in full["claims"]}
+    known: dict[tuple[object, ...], int] = {}
+    for row in part["claims"]:
+        expected = claims[claim_of(row)]
+        if row["known_from_offset"] is not None:
+            assert row.get("uncertain") is None
+            known[claim_of(row)] = int(str(row["known_from_offset"]))
+            if without(row, *COUNTED) != without(expected, *COUNTED):
+                found.append(f"claim {row} {expected}")
+            continue
+        assert row["uncertain"]
+        for name, value in row.items():
+            if value is not None and name not in COUNTED and value != expected.get(name):
+                found.append(f"uncertain claim, {name}: {row} {expected}")
+    found += _tenures(full, part, known)
+    found += _records("refusals", "offset", full, part, known)
+    found += _findings(full, part, known, cut)
+    return found
+
+
+def _same(row: Row) -> str:
+    """A tenure, but for a release that may have set the position."""
+    return without({**row, "ended": SET.get(str(row["ended"]), row["ended"])})
+
+
+def _tenures(full: Told, part: Told, known: dict[tuple[object, ...], int]) -> list[str]:
+    found = []
+    by_epoch = {(claim_of(row), row["epoch"]): row for row in full["tenures"]}
+    seen = Counter(map(_same, part["tenures"]))
+    for row in part["tenures"]:
+        expected = by_epoch.get((claim_of(row), row["epoch"]))
+        grown: tuple[str, ...] = (
+            "began",
+            "from_offset",
+            "from_ms",
+            "position_from",
+            "records",
+            "longest_silence_ms",
+        )
+        if row["began"] != "became_certain":
+            grown = ()
+        if row["ended"] == "unknowable" or row["position_to"] is None:
+            grown = (*grown, "ended", "to_offset", "to_ms", "position_to")
+        rows = [
+            without({**each, "ended": SET.get(str(each["ended"]), each["ended"])}, *grown)
+            for each in (row, expected)
+            if each is not None
+        ]
+        if len(rows) < 2 or rows[0] != rows[1]:
+            found.append(f"tenure {row} {expected}")
+    for row in full["tenures"]:
+        since = known.get(claim_of(row))
+        if since is not None and int(str(row["from_offset"])) > since and not seen[_same(row)]:
+            found.append(f"no tenure {row}")
+    return found
+
+
+def _records(
+    table: str, place: str, full: Told, part: Told, known: dict[tuple[object, ...], int]
+) -> list[str]:
+    ours, theirs = (Counter(without(row) for row in rows[table]) for rows in (part, full))
+    found = [f"{table} {row}" for row in ours - theirs]
+    for row in full[table]:
+        since = known.get(claim_of(row))
+        if since is not None and int(str(row[place])) > since and not ours[without(row)]:
+            found.append(f"no {table} {row}")
+    return found
+
+
+OF_CLAIMS = {
+    "late_heartbeat_refused", "acts_without_owning", "unowned_release", "position_moved_back",
+    "granted_twice", "missed_heartbeat", "set_position_half_done",
+    "log_lost_records", "forged",
+}  # fmt: skip
+LATER = OF_CLAIMS - {"granted_twice"}
+"""Found wherever they begin after the claim is certain; but a second grant needs a first."""
+
+
+def _findings(full: Told, part: Told, known: dict[tuple[object, ...], int], cut: int) -> list[str]:
+    """Those about claims: all others count or compare whatever was read."""
+    found = []
+
+    def name(row: Row) -> tuple[object, ...]:
+        return row["code"], *claim_of(row), row["instance"]
+
+    theirs: dict[tuple[object, ...], list[tuple[int, int]]] = defaultdict(list)
+    ours: dict[tuple[object, ...], list[tuple[int, int]]] = defaultdict(list)
+    for rows, by_name in ((full, theirs), (part, ours)):
+        for row in rows["findings"]:
+            if row["code"] in OF_CLAIMS:
+                by_name[name(row)].append((int(str(row["offset"])), int(str(row["last_offset"]))))
+    for which, spans in ours.items():
+        for begin, end in spans:
+            if not any(a <= begin and end <= b for a, b in theirs[which]):
+                found.append(f"finding {which} at {begin} to {end}, not in {theirs[which]}")
+    for which, spans in theirs.items():
+        since = known.get(which[1:4])
+        for begin, end in spans:
+            if which[0] not in LATER or since is None or begin <= since:
+                continue
+            if not any(a <= begin and end <= b for a, b in ours[which]):
+                found.append(f"no finding {which} at {begin} to {end}, but {ours[which]}")
+    return found
+
+
+@pytest.mark.parametrize("kind", ["alo", "amo", "mixed", "old"])
+@pytest.mark.parametrize("seed", range(3))
+def test_what_a_suffix_tells_is_what_the_whole_log_tells(kind: str, seed: int) -> None:
+    raws = log(kind, seed)
+    certain = 0
+    for cut in range(1, len(raws) - 1, 17):
+        part = told(raws[cut:])
+        assert contradictions(whole(kind, seed), part, cut) == []
+        certain += sum(row["known_from_offset"] is not None for row in part["claims"])
+    assert certain > (5 if kind == "old" else 40)
+
+
+@pytest.mark.parametrize("rule_sets", [BOTH, (RuleSet.FENCED,)], ids=str)
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_collapsed_suffix_is_told_as_it_is_record_by_record(
+    seed: int, rule_sets: tuple[RuleSet, ...]
+) -> None:
+    """Runs of claims that are not certain are looked at one by one, and only until they are."""
+    judging = Judging(rule_sets, 4000, coordination_partitions=2)
+    raws = fleet(seed, 3_000, pauses=seed > 1)
+    raws.sort(key=lambda raw: raw.offset)
+    for cut in (13, 1501):
+        chunked = Chunked(raws[cut:], 311, 4000)
+        ours, expected = chunked.told(judging), fed(raws[cut:], judging)
+        for table in {*ours, *expected}:
+            assert ours.get(table) == expected.get(table), table
+        assert "became_certain" in "".join(expected["tenures"])
+    for kind in ("alo", "amo", "mixed"):
+        for cut in range(7, 400, 97):
+            part = log(kind, seed)[cut:]
+            how = Judging(rule_sets, FENCED.heartbeat_interval_ms)
+            for size in (100, 1000):
+                ours = Chunked(part, size, how.heartbeat_interval_ms).told(how)
+                assert ours == fed(part, how), (kind, cut, size)
+
+
+def test_a_suffix_that_is_put_aside_goes_on_as_it_was() -> None:
+    raws = log("alo", 1)[200:]
+    for at in range(1, 300, 17):
+        account = Account(Place("log", 0), JUDGING)
+        for raw in raws[:at]:
+            account.feed(raw)
+        account.settle()
+        rows = account.drain()
+        account = pickle.loads(pickle.dumps(account))
+        for raw in raws[at:]:
+            account.feed(raw)
+        account.close()
+        for table, some in account.drain().items():
+            rows.setdefault(table, []).extend(some)
+        assert rows == dict(told(raws))
+
+
+def test_a_whole_log_is_told_as_before() -> None:
+    rows = whole("alo", 0)
+    assert not any(name in row for row in rows["claims"] for name in ("uncertain",))
+    assert {row["known_from_offset"] for row in rows["claims"]} == {None}
+    assert "unknowable" not in rows["partitions"][0]
+    assert not any(row["began"] == "became_certain" for row in rows["tenures"])
+
+
+def head_missing(rows: Told) -> str:
+    return next(
+        str(row["sentence"]) for row in log_findings(rows["partitions"])
+        if row["code"] == "head_missing"
+    )  # fmt: skip
+
+
+def test_the_finding_says_how_much_became_certain_and_from_where_on() -> None:
+    part = told(log("alo", 1)[200:])
+    known = [int(str(row["known_from_offset"])) for row in part["claims"]]
+    said = head_missing(part)
+    assert "(coordinating partition 0 at 200)" in said
+    assert f"3 of 3 claims, from offset {min(known)} to {max(known)} on; 0 never." in said
+    unknowable = part["partitions"][0]["unknowable"]
+    assert f"{unknowable} records came before" in said
+    by_original = told(log("alo", 1)[200:], Judging((RuleSet.ORIGINAL,), 4000))
+    assert "as if it began here" in head_missing(by_original)
+
+
+def test_without_headers_a_claim_is_never_certain_and_nothing_is_told_of_it() -> None:
+    lines = ["0 CP a1/A at=9", "1 HB a1/A 5", "2 CP b1/B", "3 RP a1/A 9", "4 CP b1/B"]
+    rows = replayed(records(lines), rule_sets=(RuleSet.FENCED,))
+    assert [row.get("tenures") for row in rows["groups"]] == [0]
+    assert "tenures" not in rows
+    assert "refusals" not in rows
+    [claim] = rows["claims"]
+    assert claim["uncertain"] == "clock, epoch, owner, position"
+    assert claim["records"] == 5
+    assert {claim[name] for name in ("owner_instance", "epoch", "position", "clock_ms")} == {None}
+    assert "0 of 1 claim; 1 never. 5 records came before" in head_missing(rows)
+    told_anyway = replayed(records(lines), rule_sets=(RuleSet.ORIGINAL,))
+    assert told_anyway["tenures"]
+
+
+def test_a_release_group_makes_it_certain_that_nobody_owns_and_no_more() -> None:
+    lines = ["0 HB a1/A 5 at=9", "1 RG adm/X 30", "2 HB a1/A 6"]
+    [claim] = replayed(records(lines), rule_sets=(RuleSet.FENCED,))["claims"]
+    assert claim["uncertain"] == "clock, epoch, position"
+    assert claim["stale"] is None
+
+
+CERTIFIED = "1 HB a1/A 50 epoch=3 seen=9 clock=1700000000000"
+
+
+def test_a_release_that_may_have_set_the_position_puts_the_claim_back() -> None:
+    """Only if nobody was seen to pause the group, and it says less than was known."""
+    lines = ["0 HB a1/A 49 epoch=3 at=10", CERTIFIED, "2 RP a1/A 20 epoch=3", "3 HB b1/B 1"]
+    rows = replayed(records(lines), rule_sets=(RuleSet.FENCED,))
+    [tenure] = rows["tenures"]
+    assert (tenure["began"], tenure["ended"], tenure["position_to"]) == (
+        "became_certain", "released", None,
+    )  # fmt: skip
+    [claim] = rows["claims"]
+    assert (claim["uncertain"], claim["known_from_offset"]) == ("position", None)
+    ahead = [*lines[:2], "2 RP a1/A 60 epoch=3", "3 CP b1/B"]
+    [claim] = replayed(records(ahead), rule_sets=(RuleSet.FENCED,))["claims"]
+    assert (claim["known_from_offset"], claim["position"]) == (11, 60)
+    negative = [*lines[:2], "2 RP a1/A -1 epoch=3"]
+    [tenure] = replayed(records(negative), rule_sets=(RuleSet.FENCED,))["tenures"]
+    assert tenure["ended"] == "unknowable"
+
+
+def test_what_was_left_out_on_purpose_is_not_unknown() -> None:
+    raws = records(["0 CP a1/A at=9", "1 HB a1/A 5"])
+    account = Account(Place("log", 2), Judging((RuleSet.FENCED,), 4000, log_begins=0))
+    for raw in raws:
+        account.feed(raw)
+    account.close()
+    [claim] = account.drain()["claims"]
+    assert claim["owner_instance"] == "a1"
+
+
+MUTANTS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
+    "the position need not be certain": lambda patch: patch.setattr(
+        suffix_room, "NEEDED", suffix_room.NEEDED & ~Field.POSITION
+    ),
+    "the clock need not be certain": lambda patch: patch.setattr(
+        suffix_room, "NEEDED", suffix_room.NEEDED & ~Field.CLOCK
+    ),
+    "a guess is enough": lambda patch: patch.setattr(suffix_room, "NEEDED", Field(0)),
+    "the head is taken for nothing": lambda patch: patch.setattr(
+        Reader, "beginning_at", lambda first: Reader()
+    ),
+}
+
+
+@pytest.mark.parametrize("mutant", MUTANTS)
+def test_a_claim_that_is_seeded_too_early_is_noticed(
+    mutant: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logs = [("stepped back", 0), *((kind, seed) for kind in ("old", "alo") for seed in range(3))]
+    full = {which: whole(*which) for which in logs}
+    MUTANTS[mutant](monkeypatch)
+    assert any(
+        contradictions(rows, told(log(*which)[cut:]), cut)
+        for which, rows in full.items()
+        for cut in range(1, len(log(*which)) - 1, 1 if which[0] == "stepped back" else 17)
+    )
+
+
+def test_a_clock_that_was_ahead_before_is_not_certain() -> None:
+    raws = log("stepped back", 0)
+    for cut in range(1, len(raws) - 1):
+        assert contradictions(whole("stepped back", 0), told(raws[cut:]), cut) == []
