@@ -12,7 +12,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 # What is checked is what exists: a room that a branch does not have yet is no error.
 CODE := $(wildcard marshal tests model_tests tools benchmarks examples conftest.py)
 
-.PHONY: help setup check test spec model demo golden model-full triples mutants walks bench-reducer bench-validate bench-replay bench-client bench-watch docs lock clean
+.PHONY: help setup check test spec model demo golden model-full triples mutants walks bench-reducer bench-validate bench-replay bench-client bench-watch soak docs lock clean
 
 help: ## Print this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -95,6 +95,9 @@ bench-client: setup ## The client beside confluent-kafka, consumer groups and tr
 
 bench-watch: setup ## From append to finding at 10,000 records/s, on a real broker
 	$(BIN)/python benchmarks/bench_watch.py
+
+soak: setup ## Consumers under random faults on real brokers; ARGS="--seconds 300 --brokers 3"
+	$(BIN)/python -m tools.soak $(ARGS)
 
 docs: setup ## Write what is generated: figures and stories of spec/, tables of docs/replay.md
 	$(BIN)/python -m kafka_marshal.modelcheck.spec --update

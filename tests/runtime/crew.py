@@ -12,10 +12,12 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Self
+from typing import IO, Any, Self
 
+import attrs
 from confluent_kafka import Producer
 
+from kafka_marshal import FENCED
 from kafka_marshal.runtime.consumer import Claim, Consumer, Lost
 from kafka_marshal.runtime.controls import ClusterClient
 from kafka_marshal.runtime.settings import settings_of
@@ -26,6 +28,7 @@ from tests.runtime.hands import new_name
 
 INTERVAL_S = 1.0
 """So that an owner is stale after 2 s."""
+RULES = attrs.evolve(FENCED, heartbeat_interval_ms=1_000 * INTERVAL_S)
 
 
 class Stage:
@@ -34,6 +37,8 @@ class Stage:
     def __init__(self, broker: Broker | Cluster, copies: int = 1) -> None:
         self.bootstrap = broker.bootstrap
         self._copies = copies
+        self.errors: IO[str] | None = None
+        """Where consumers in processes of their own write their log; with that of the test."""
         self.cluster = ClusterClient(settings_of(broker.bootstrap))
         self.coordination = new_name("marshal")
         self.group = new_name("g")
@@ -128,6 +133,7 @@ class Process:
         self._process = subprocess.Popen(
             [sys.executable, "-u", "-m", "tests.runtime.crew", json.dumps(told)],
             stdout=subprocess.PIPE,
+            stderr=stage.errors,
             text=True,
         )
         self.lines: list[str] = []
@@ -167,6 +173,15 @@ class Process:
         self._process.wait(10)
         self._thread.join(10)
 
+    def ended(self, within_s: float) -> bool:
+        """Whether it ends by itself in that time, with all that it printed."""
+        try:
+            self._process.wait(within_s)
+        except subprocess.TimeoutExpired:
+            return False
+        self._thread.join(10)
+        return True
+
 
 def until(true: Callable[[], object], within_s: float = 20.0) -> None:
     """Wait for it."""
@@ -201,6 +216,7 @@ def main(text: str) -> None:
         tell(f"claimed {claim.partition} {claim.epoch}")
 
     with Consumer(**told, on_lost=lost, on_claimed=claimed) as consumer:
+        signal.signal(signal.SIGTERM, lambda *_: consumer.stop())
         consumer.add_topic(topic)
         try:
             for batch in consumer.batches():

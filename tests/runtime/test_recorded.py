@@ -8,10 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import attrs
 import pytest
 
-from kafka_marshal import FENCED
 from kafka_marshal.client.consumer import Forbidden
 from kafka_marshal.runtime import administer
 from kafka_marshal.runtime.log import Log
@@ -21,10 +19,9 @@ from kafka_marshal.runtime.wishes import plan, wish
 from kafka_marshal.testing import Broker
 from kafka_marshal.validate import Judgement, read_folder, validate
 from tests.cli.run import marshal
-from tests.runtime.crew import INTERVAL_S, Process, Stage, twice, until
+from tests.runtime.crew import INTERVAL_S, RULES, Process, Stage, twice, until
 
 PARTITIONS = 4
-RULES = attrs.evolve(FENCED, heartbeat_interval_ms=1_000 * INTERVAL_S)
 WINDOW = 100
 
 
@@ -82,7 +79,7 @@ def an_eventful_run(
         until(lambda: last <= got(crew))
         for each in crew[1:3]:
             each.send(signal.SIGTERM)
-        time.sleep(INTERVAL_S)
+            assert each.ended(20)
     finally:
         for each in crew:
             each.__exit__()
