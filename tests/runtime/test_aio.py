@@ -168,9 +168,9 @@ def test_what_is_in_hand_when_it_is_cancelled_is_processed_again(stage: Stage) -
             running.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await running
+            assert cancelled == [10]
 
     asyncio.run(main())
-    assert cancelled == [10]
     with stage.consumer("w2") as other:
         other.add_topic(topic)
         first = other.poll(10)

@@ -54,6 +54,9 @@ def test_what_is_scraped_is_what_happened(stage: Stage) -> None:
     with stage.consumer("w1", observers=[scraped.observer], settings=settings) as consumer:
         consumer.add_topic(topic)
 
+        def sum_of(*names: str) -> float:
+            return sum(scraped.get(name, **of) or 0 for name in names)
+
         def handle(message: Message) -> None:
             number = int(message.value or b"")
             with lock:
@@ -64,7 +67,8 @@ def test_what_is_scraped_is_what_happened(stage: Stage) -> None:
             if whole:
                 try:
                     until(lambda: scraped.get("librdkafka_rtt_seconds", client="data"), 5)
-                    until(lambda: (scraped.get("lag", **of) or 0) >= 1, 5)
+                    # How claims stand is told once a second.
+                    until(lambda: sum_of("position", "lag", "buffered_messages") == 100, 5)
                     during.update({name: scraped.get(name, **of) for name in DURING})
                 finally:
                     consumer.stop()
@@ -104,6 +108,19 @@ def test_two_consumers_of_a_process_count_into_one_registry(stage: Stage) -> Non
             until(lambda: scraped.get("claims_won_total", **of) == 3)
             until(lambda: scraped.get("claims_held", **of) == 2)
             until(lambda: scraped.get("position", **of) == 20)
+
+
+def test_what_a_consumer_leaves_behind_is_not_counted_as_held(stage: Stage) -> None:
+    topic, scraped = stage.topic(partitions=2, messages=20), Scraped()
+    of = {"group": stage.group, "topic": topic}
+    for _ in range(2):
+        with stage.worker("w1", topic, observers=[scraped.observer]) as worker:
+            until(lambda: scraped.get("claims_held", **of) == 2)
+            worker.consumer.close(release=False)
+            assert scraped.get("claims_held", **of) == 0
+            assert scraped.get("position", **of) is None
+    assert scraped.get("claims_won_total", **of) == 4
+    assert scraped.get("claims_lost_total", **of) is None
 
 
 def test_the_last_owner_of_a_partition_has_the_last_word() -> None:

@@ -31,8 +31,9 @@ from kafka_marshal.client.effects import Lost
 from kafka_marshal.client.lanes import Order
 from kafka_marshal.client.symptoms import Symptoms
 from kafka_marshal.core.state import FENCED, milliseconds
+from kafka_marshal.runtime.callbacks import Callbacks
 from kafka_marshal.runtime.data import Data
-from kafka_marshal.runtime.engine import Engine, IdUsedTwice, Watching
+from kafka_marshal.runtime.engine import Engine, IdUsedTwice
 from kafka_marshal.runtime.errors import InvalidOption
 from kafka_marshal.runtime.hand import Hand
 from kafka_marshal.runtime.handling import (
@@ -45,7 +46,7 @@ from kafka_marshal.runtime.handling import (
 from kafka_marshal.runtime.message import Batch, Claim, Message
 from kafka_marshal.runtime.observing import Observer
 from kafka_marshal.runtime.pool import Pool
-from kafka_marshal.runtime.settings import Settings
+from kafka_marshal.runtime.settings import Settings, TokenCallback
 
 __all__ = [
     "Batch",
@@ -95,6 +96,7 @@ class Consumer:
         coordination_topic: str = "__marshal",
         coordination_read_max: int = 2_000_000,
         settings: Settings | Mapping[str, str] | None = None,
+        oauth_cb: TokenCallback | None = None,
         commit_to_kafka: bool = True,
         look_for_partitions_every_s: float = 30.0,
         on_claimed: Callable[[Claim], None] | None = None,
@@ -129,6 +131,8 @@ class Consumer:
             coordination_topic: the log; see `marshal init`.
             coordination_read_max: of a longer one only so many of its last records are read.
             settings: any settings of librdkafka.
+            oauth_cb: gets a token for SASL/OAUTHBEARER: takes `sasl.oauthbearer.config`, gives the
+                token and when it expires, in unix seconds.
             commit_to_kafka: also commit positions to Kafka's group offsets, for the tools that
                 show how far behind a group is.
             look_for_partitions_every_s: how often topics are asked whether they have grown.
@@ -157,8 +161,9 @@ class Consumer:
         self._mode = Mode.AT_LEAST_ONCE if semantics == AT_LEAST_ONCE else Mode.AT_MOST_ONCE
         self._start = start
         self._group = group
-        self._settings = _settings(bootstrap, settings)
+        self._settings = _settings(bootstrap, settings, oauth_cb)
         self._bounds = bounds or Bounds()
+        self._callbacks = Callbacks(on_claimed, on_lost, on_drained)
         try:
             rules = attrs.evolve(FENCED, heartbeat_interval_ms=milliseconds(heartbeat_interval_s))
             me = Me("", client_id, self._mode, window=window, batch=batch, rules=rules)
@@ -185,8 +190,7 @@ class Consumer:
                 ),
                 claiming=claiming or Claiming(),
                 timing=timing,
-                watching=Watching(on_claimed, on_lost, on_drained),
-                observers=observers,
+                observers=[self._callbacks, *observers],
                 symptoms=symptoms,
                 read_max=coordination_read_max,
                 look_for_partitions_every_s=look_for_partitions_every_s,
@@ -199,6 +203,7 @@ class Consumer:
         self._hand: Hand | None = None
         self._closing = threading.Lock()
         self._closed = False
+        self._callbacks.start()
         self._engine.start()
 
     def __enter__(self) -> Self:
@@ -401,6 +406,7 @@ class Consumer:
             engine.ended.wait(timeout_s)
         engine.leave()
         engine.close()
+        self._callbacks.close()
 
     # --- within -----------------------------------------------------------------------------------
 
@@ -471,10 +477,16 @@ class Consumer:
             self._engine.call(partial(do, claim))
 
 
-def _settings(bootstrap: str | None, settings: Settings | Mapping[str, str] | None) -> Settings:
+def _settings(
+    bootstrap: str | None,
+    settings: Settings | Mapping[str, str] | None,
+    oauth_cb: TokenCallback | None,
+) -> Settings:
     values = dict(settings.values) if isinstance(settings, Settings) else dict(settings or {})
+    if isinstance(settings, Settings):
+        oauth_cb = oauth_cb or settings.oauth_cb
     if bootstrap is not None:
         values["bootstrap.servers"] = bootstrap
     if not values.get("bootstrap.servers"):
         raise InvalidOption("where the cluster is must be said: Consumer('host:9092', ...)")
-    return Settings(values)
+    return Settings(values, oauth_cb)

@@ -8,12 +8,10 @@ machine's word. When the log lost records it begins anew, as a new instance.
 
 from __future__ import annotations
 
-import logging
 import queue
 import threading
 import time
 import uuid
-from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
@@ -22,20 +20,21 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 import attrs
-from attrs import define, field, frozen
+from attrs import define
 
 from kafka_marshal.client.claiming import Claiming
 from kafka_marshal.client.consumer import Me, Mode
 from kafka_marshal.client.driver import Timing
 from kafka_marshal.client.effects import Lost, Process, Send, Won
 from kafka_marshal.client.member import For
-from kafka_marshal.client.symptoms import Standing, Symptoms
+from kafka_marshal.client.symptoms import Symptoms
 from kafka_marshal.codec import MalformedRecord, coordinating_partition
 from kafka_marshal.core.messages import Heartbeat, ReleasingPartition
 from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.runtime.cluster import Cluster
 from kafka_marshal.runtime.data import Data
 from kafka_marshal.runtime.errors import BrokerFailed, InvalidOption, MarshalError
+from kafka_marshal.runtime.growth import Growth
 from kafka_marshal.runtime.hand import Hand
 from kafka_marshal.runtime.log import Appended, Log, NotAppended
 from kafka_marshal.runtime.logs import Who
@@ -44,10 +43,10 @@ from kafka_marshal.runtime.observing import Observer
 from kafka_marshal.runtime.reader import Heard, now_ms
 from kafka_marshal.runtime.session import Session, open_session
 from kafka_marshal.runtime.settings import Settings
+from kafka_marshal.runtime.tenure import Tenure
 from kafka_marshal.runtime.vigil import Vigil
 
 T = TypeVar("T")
-logger: Final = logging.getLogger("kafka_marshal")
 
 COMMIT_EVERY_S: Final = 1.0
 """So often Kafka's group offsets follow the positions in the log, and it is told how claims
@@ -67,30 +66,6 @@ class LogLost(MarshalError):
 
 class Fenced(MarshalError):
     """The message's claim was lost in the meantime: somebody else goes on from the position."""
-
-
-@frozen
-class Watching:
-    """Who wants to hear of claims. Each is called in a thread of its own, one after the other."""
-
-    on_claimed: Callable[[Claim], None] | None = None
-    on_lost: Callable[[Claim, Lost], None] | None = None
-    on_drained: Callable[[Claim], None] | None = None
-
-
-@define(eq=False)
-class _Tenure:
-    """A claim of ours, and what the application has of it in hand."""
-
-    claim: Claim
-    hands: deque[Hand] = field(factory=deque)
-    next: int = 0
-    """Everything below is done."""
-    allowed_end: int = 0
-    paused: bool = False
-    """The application wants nothing of it for now."""
-    withdrawn: bool = False
-    """What was fetched of it and not begun was given back."""
 
 
 @define
@@ -113,7 +88,6 @@ class Engine:
         data: Callable[[Engine], Data],
         claiming: Claiming,
         timing: Timing,
-        watching: Watching,
         observers: Sequence[Observer],
         symptoms: Symptoms,
         read_max: int,
@@ -129,22 +103,19 @@ class Engine:
         self._settings, self._topic, self._group = settings, topic, group
         self._me, self._claiming, self._timing = me, claiming, timing
         self._record_to = record_to
-        self._watching, self._read_max = watching, read_max
-        self._look_every_s, self._to_kafka = look_for_partitions_every_s, commit_to_kafka
+        self._read_max, self._to_kafka = read_max, commit_to_kafka
         self._inbox: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
-        self._calls: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self.failure: BaseException | None = None
         """Why it stopped by itself; None while all is well."""
         self.ended = threading.Event()
         self.stopping = False
-        self._tenures: dict[ClaimKey, _Tenure] = {}
+        self._tenures: dict[ClaimKey, Tenure] = {}
         self._topics: dict[str, _Topic] = {}
         self._places: dict[str, int] = {}
         self._to_commit: dict[ClaimKey, int] = {}
         self._under_way = 0
         self._look_at = self._commit_at = 0.0
         self._anew_at: float | None = None
-        self._closed = threading.Event()
         self._session = self._new_session()
         self._vigil = Vigil(self._who, observers, symptoms, int(me.rules.stale_after_ms))
         self.observers = self._vigil.observers
@@ -155,21 +126,17 @@ class Engine:
         self.cluster = Cluster(settings)
         self.data = data(self)
         self.log = Log(settings, topic, self.said, self.statistics_of("log"))
-        self._threads = [
-            threading.Thread(target=run, name=f"marshal-{name}", daemon=True)
-            for name, run in (
-                ("engine", self._run),
-                ("callbacks", self._run_callbacks),
-                ("metadata", self._run_metadata),
-            )
-        ]
+        self._growth = Growth(
+            self.cluster, look_for_partitions_every_s, self._partitions, self._has_grown
+        )
+        self._thread = threading.Thread(target=self._run, name="marshal-engine", daemon=True)
 
     def start(self) -> None:
         """Begin."""
         self._begin_reading(self._session)
         self.data.start()
-        for thread in self._threads:
-            thread.start()
+        self._thread.start()
+        self._growth.start()
 
     # --- what the application's threads say -------------------------------------------------------
 
@@ -268,13 +235,12 @@ class Engine:
     def close(self) -> None:
         """Let go of the cluster. `stop` or `leave` comes before."""
         self.ended.set()
-        self._closed.set()
         self.post(lambda: None)
-        self._calls.put(None)
         # The engine says last how far the group is, so the data consumer outlives it.
-        for thread in self._threads:
-            if thread.is_alive() and thread is not threading.current_thread():
-                thread.join(10)
+        self._growth.close()
+        if self._thread.is_alive() and self._thread is not threading.current_thread():
+            self._thread.join(10)
+        self._vigil.ended()
         self.data.close()
         self._session.end()
         self.log.close()
@@ -453,7 +419,7 @@ class Engine:
         self._under_way += 1
         tenure = self._tenures.get(key)
         if tenure is not None:
-            self._vigil.sent(key, send, self._standing(tenure), now_ms())
+            self._vigil.sent(key, send, tenure.standing(self._high, self._buffered), now_ms())
         began = time.monotonic()
         future = self.log.append(place, send.message, send.headers)
         session = self._session
@@ -485,10 +451,9 @@ class Engine:
         if old is not None:
             self._lost(old, Lost.UNCERTAIN)
         claim = Claim(key, key.topic, key.topic_partition, won.epoch, won.position)
-        self._tenures[key] = _Tenure(claim, next=won.position, allowed_end=won.position)
+        self._tenures[key] = Tenure(claim, next=won.position, allowed_end=won.position)
         self.data.open(claim, won.position)
         self._vigil.won(claim, now_ms())
-        self._tell(self._watching.on_claimed, claim)
 
     def _process(self, key: ClaimKey, offsets: range) -> None:
         tenure = self._tenures.get(key)
@@ -501,13 +466,12 @@ class Engine:
         tenure.allowed_end = offsets.stop
         self.data.allow(tenure.claim, offsets)
 
-    def _lost(self, tenure: _Tenure, reason: Lost) -> None:
+    def _lost(self, tenure: Tenure, reason: Lost) -> None:
         claim = tenure.claim
         if claim.lost is None:
             claim.lost = reason
             known = self._session.member.driver(claim.key).consumer.known
             self._vigil.lost(claim, reason, tenure.next, known, now_ms())
-            self._tell(self._watching.on_lost, claim, reason)
         granted = self._me.mode is Mode.AT_MOST_ONCE and tenure.next < tenure.allowed_end
         if not granted or reason is Lost.LOG_LOST_RECORDS:
             dropped = self.data.drop(claim)
@@ -523,9 +487,9 @@ class Engine:
                 f"process an id of its own"
             )
 
-    def _forget_if_drained(self, tenure: _Tenure) -> None:
+    def _forget_if_drained(self, tenure: Tenure) -> None:
         claim = tenure.claim
-        if claim.lost is None or any(not hand.finished for hand in tenure.hands):
+        if claim.lost is None or tenure.in_hand:
             return
         if self._me.mode is Mode.AT_MOST_ONCE and tenure.next < tenure.allowed_end:
             return
@@ -533,7 +497,6 @@ class Engine:
         if self._tenures.get(claim.key) is tenure:
             del self._tenures[claim.key]
         self.observers.drained(claim)
-        self._tell(self._watching.on_drained, claim)
 
     # --- what the application has done ------------------------------------------------------------
 
@@ -562,18 +525,12 @@ class Engine:
         self.data.seek(claim, low)
         self._done(tenure, low)
 
-    def _progressed(self, tenure: _Tenure) -> None:
-        hands = tenure.hands
-        offset = tenure.next
-        while hands and hands[0].finished and not hands[0].abandoned:
-            offset = max(offset, hands.popleft().end)
-        if hands:
-            offset = max(offset, hands[0].next)
-        self._done(tenure, offset)
+    def _progressed(self, tenure: Tenure) -> None:
+        self._done(tenure, tenure.reached())
         if tenure.claim.lost is not None:
             self._forget_if_drained(tenure)
 
-    def _done(self, tenure: _Tenure, offset: int) -> None:
+    def _done(self, tenure: Tenure, offset: int) -> None:
         if offset <= tenure.next:
             return
         further, tenure.next = offset - tenure.next, offset
@@ -681,7 +638,7 @@ class Engine:
         self._high, self._buffered = ends, self.data.buffered()
         for tenure in self._tenures.values():
             if tenure.claim.lost is None:
-                self.observers.standing(tenure.claim, self._standing(tenure))
+                self.observers.standing(tenure.claim, tenure.standing(self._high, self._buffered))
         member = self._session.member
         keys = [
             ClaimKey(self._group, topic, number)
@@ -689,16 +646,6 @@ class Engine:
             for number in (known.only or range(known.partitions))
         ]
         self._vigil.crowded((member.driver(key) for key in keys), now_ms())
-
-    def _standing(self, tenure: _Tenure) -> Standing:
-        key = tenure.claim.key
-        return Standing(
-            tenure.next,
-            max(self._high.get(key, 0), tenure.allowed_end),
-            sum(max(0, hand.end - hand.next) for hand in tenure.hands if not hand.finished),
-            *self._buffered.get(key, (0, 0)),
-            paused=tenure.paused,
-        )
 
     # --- beside the machine -----------------------------------------------------------------------
 
@@ -708,41 +655,28 @@ class Engine:
             if self._to_kafka:
                 self.data.commit(offsets)
 
-    def _tell(self, callback: Callable[..., None] | None, *what: object) -> None:
-        if callback is not None:
-            self._calls.put(partial(callback, *what))
+    def _partitions(self) -> dict[str, int]:
+        known = {topic: each.partitions for topic, each in list(self._topics.items())}
+        return {self._topic: self._session.member.partitions, **known}
 
-    def _run_callbacks(self) -> None:
-        while (call := self._calls.get()) is not None:
-            try:
-                call()
-            except Exception:
-                logger.exception("a callback of the consumer failed")
-
-    def _run_metadata(self) -> None:
-        while not self._closed.wait(self._look_every_s):
-            with suppress(BrokerFailed):  # it may be away for a while
-                self._look_for_partitions()
-
-    def _look_for_partitions(self) -> None:
-        session = self._session
-        count = self.cluster.partitions_of(self._topic)
-        if count != session.member.partitions:
+    def _has_grown(self, topic: str, partitions: int) -> None:
+        if topic != self._topic:
+            self.post(partial(self._grown, topic, partitions))
+            return
+        before = self._session.member.partitions
+        if partitions != before:
             self.failed(
                 BrokerFailed(
-                    f"{self._settings.bootstrap}: topic {self._topic} had "
-                    f"{session.member.partitions} partitions and has {count} now: claims lie "
-                    f"elsewhere from now on, so consumers would not see each other's; stop all of "
-                    f"them, and start them again"
+                    f"{self._settings.bootstrap}: topic {topic} had {before} partitions and has "
+                    f"{partitions} now: claims lie elsewhere from now on, so consumers would not "
+                    f"see each other's; stop all of them, and start them again"
                 )
             )
-        for topic, known in list(self._topics.items()):
-            partitions = self.cluster.partitions_of(topic)
-            if partitions > known.partitions:
-                self.post(partial(self._grown, topic, partitions))
 
     def _grown(self, topic: str, partitions: int) -> None:
         known = self._topics[topic]
+        if partitions <= known.partitions:
+            return
         known.partitions = partitions
         if known.only is None:
             # What is in a new partition came after us, so it is consumed from its beginning.

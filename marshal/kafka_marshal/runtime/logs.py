@@ -111,6 +111,9 @@ class Logs(Observer):
     def drained(self, claim: Claim) -> None:
         self._of(logging.DEBUG, "drained", claim, "drained")
 
+    def left(self, claim: Claim) -> None:
+        self._of(logging.INFO, "left", claim, "left without being given back; it becomes stale")
+
     def unknown(self, key: ClaimKey, kind: str, error: str) -> None:
         self._write(
             logging.WARNING,

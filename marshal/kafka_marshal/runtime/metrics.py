@@ -110,8 +110,14 @@ class PrometheusObserver(Observer):
         self._show(claim, Standing(claim.position, claim.position))
 
     def lost(self, claim: Claim, reason: Lost) -> None:
-        self._held.labels(*_topic(claim)).dec()
         self._lost.labels(*_topic(claim), reason.value).inc()
+        self._hide(claim)
+
+    def left(self, claim: Claim) -> None:
+        self._hide(claim)
+
+    def _hide(self, claim: Claim) -> None:
+        self._held.labels(*_topic(claim)).dec()
         with self._lock:
             if self._shown.get(claim.key) is claim:
                 del self._shown[claim.key]

@@ -69,6 +69,9 @@ class Observer:
     def drained(self, claim: Claim) -> None:
         """Nothing of a claim that was lost is in hand any more."""
 
+    def left(self, claim: Claim) -> None:
+        """The consumer has ended with this claim: nobody gave it back, and it becomes stale."""
+
     def appended(self, key: ClaimKey, kind: str, seconds: float) -> None:
         """A message of the protocol lies in the log; how long that took. Its kind is its name."""
 
@@ -140,6 +143,9 @@ class Observers(Observer):
 
     def drained(self, claim: Claim) -> None:
         self._tell(lambda one: one.drained(claim))
+
+    def left(self, claim: Claim) -> None:
+        self._tell(lambda one: one.left(claim))
 
     def appended(self, key: ClaimKey, kind: str, seconds: float) -> None:
         self._tell(lambda one: one.appended(key, kind, seconds))

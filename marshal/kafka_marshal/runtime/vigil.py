@@ -69,6 +69,12 @@ class Vigil:
             seen = Taken(by, epoch, position, silent_ms, self._stale_after_ms)
             self.observers.fenced(claim, reason, seen)
 
+    def ended(self) -> None:
+        """The consumer has ended."""
+        while self._claims:
+            _, claim = self._claims.popitem()
+            self.observers.left(claim)
+
     # --- heartbeats -------------------------------------------------------------------------------
 
     def sent(self, key: ClaimKey, send: Send, standing: Standing, now_ms: int) -> None:

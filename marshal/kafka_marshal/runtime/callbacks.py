@@ -1,0 +1,66 @@
+"""Calls what an application wants called when claims come and go.
+
+In a thread of its own, one after the other, so no heartbeat waits for a callback that takes long.
+"""
+
+# ruff: noqa: D102  # what each method hears is said once, at `Observer`
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from kafka_marshal.client.effects import Lost
+from kafka_marshal.runtime.message import Claim
+from kafka_marshal.runtime.observing import Observer
+
+logger: Final = logging.getLogger("kafka_marshal")
+
+JOIN_S: Final = 10.0
+
+
+class Callbacks(Observer):
+    """An observer that calls, later."""
+
+    def __init__(
+        self,
+        on_claimed: Callable[[Claim], None] | None,
+        on_lost: Callable[[Claim, Lost], None] | None,
+        on_drained: Callable[[Claim], None] | None,
+    ) -> None:
+        self._on_claimed, self._on_lost, self._on_drained = on_claimed, on_lost, on_drained
+        self._calls: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="marshal-callbacks", daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """End when everything was called."""
+        self._calls.put(None)
+        if self._thread.is_alive() and self._thread is not threading.current_thread():
+            self._thread.join(JOIN_S)
+
+    def claimed(self, claim: Claim) -> None:
+        if self._on_claimed is not None:
+            self._calls.put(partial(self._on_claimed, claim))
+
+    def lost(self, claim: Claim, reason: Lost) -> None:
+        if self._on_lost is not None:
+            self._calls.put(partial(self._on_lost, claim, reason))
+
+    def drained(self, claim: Claim) -> None:
+        if self._on_drained is not None:
+            self._calls.put(partial(self._on_drained, claim))
+
+    def _run(self) -> None:
+        while (call := self._calls.get()) is not None:
+            try:
+                call()
+            except Exception:
+                logger.exception("a callback of the consumer failed")
