@@ -263,8 +263,9 @@ _KINDS: Final = (
         "How many requests for claims found a live owner, and how many of those came within a "
         "heartbeat interval of its win. One finding for a group in each coordinating "
         "partition.",
-        "Nothing, while it is a small part; else let consumers wait a random moment before "
-        "they ask.",
+        "Nothing, while it is a small part: consumers that share ask a richer one for a claim, "
+        "and that is meant to be refused. Else let consumers wait a random moment before they "
+        "ask.",
     ),
     Kind(
         "starvation",
