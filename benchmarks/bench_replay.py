@@ -12,11 +12,16 @@ line is the best of `--passes`, wall clock, after one small warm run. Peers get 
 - attrs fold: `World` on decoded records, one core (a tenth of the records, scaled).
 - kernel: decode and fold with `kernel`, one process, one core: every verdict, every claim's state.
 - replay: all of it on Spark: every table, summary and report written.
+
+`--scale` measures the replay alone, at several sizes, each in processes of its own after one small
+warm run: time and CPU a record, and the most memory that the driver (Python), its Java, and the
+Python workers held. A log is on disk only while it is replayed.
 """
 
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import shutil
 import sys
 import tempfile
@@ -28,6 +33,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow.parquet as pq
 from benchmarks import logs
+from benchmarks.meter import DRIVER, JVM, WORKER, WORKERS, Meter
 
 from kafka_marshal import World
 from kafka_marshal.kernel import Fold, Names
@@ -40,6 +46,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 INTERVAL_S = 60.0
+SCALES = (1_000_000, 10_000_000, 30_000_000)
 FIELDS = ("type", "version", "unix_s", "instance", "client", "grp", "topic", "part", "number")
 
 
@@ -179,13 +186,51 @@ def measured(work: Callable[[Path, Path], None], path: Path, desk: Path, passes:
     return best
 
 
+def scaled(count: int) -> tuple[float, float, dict[str, int]]:
+    """One replay of so many records: wall seconds, CPU seconds, peaks of memory."""
+    with tempfile.TemporaryDirectory() as name, local_session() as spark:
+        desk = Path(name)
+        warm, path = desk / "warm.parquet", desk / "uniform.parquet"
+        logs.write(warm, 200_000)
+        replay(spark, warm, desk / "warm")
+        logs.write(path, count)
+        began = time.perf_counter()
+        with Meter() as meter:
+            replay(spark, path, desk / "out")
+        return time.perf_counter() - began, meter.cpu_s, dict(meter.peaks)
+
+
+def scale(sizes: Sequence[int]) -> None:
+    """Print what a record costs, and what is held at once, by the size of the log."""
+    kinds = {DRIVER: "driver", JVM: "JVM", WORKERS: "workers", WORKER: "a worker"}
+    head = "".join(f"{title + ' MB':>13}" for title in kinds.values())
+    print(f"{'records':>12}{'wall s':>9}{'records/s':>12}{'wall us':>9}{'CPU us':>9}{head}")
+    # A process that forks after Spark has begun would share its memory: each begins anew.
+    with multiprocessing.get_context("spawn").Pool(1, maxtasksperchild=1) as pool:
+        for count in sizes:
+            wall_s, cpu_s, peaks = pool.apply(scaled, (count,))
+            told = "".join(f"{peaks.get(kind, 0) / 1e6:13,.0f}" for kind in kinds)
+            each = f"{1e6 * wall_s / count:9.2f}{1e6 * cpu_s / count:9.2f}"
+            print(f"{count:12,}{wall_s:9.1f}{count / wall_s:12,.0f}{each}{told}", flush=True)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the table."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--records", type=int, default=10_000_000)
     parser.add_argument("--passes", type=int, default=2)
     parser.add_argument("--only", nargs="*", help="the lines to measure")
+    parser.add_argument(
+        "--scale",
+        nargs="*",
+        type=int,
+        metavar="RECORDS",
+        help="the replay alone at these sizes, or at 1, 10 and 30 million records",
+    )
     asked = parser.parse_args(arguments)
+    if asked.scale is not None:
+        scale(asked.scale or SCALES)
+        return 0
     with tempfile.TemporaryDirectory() as name, local_session() as spark:
         desk = Path(name)
         warm = desk / "warm.parquet"
