@@ -28,6 +28,7 @@ from kafka_marshal.replay.rows import arrow_rows
 from kafka_marshal.replay.sources import find
 from kafka_marshal.trace import trace
 from tests.replay import dumps
+from tests.replay.fleets import fleet
 from tests.replay.told import BOTH, records, replayed
 
 pytestmark = pytest.mark.spark
@@ -258,3 +259,37 @@ def test_spark_reads_what_spark_wrote(spark: SparkSession, tmp_path: Path) -> No
         for log in found.logs
         for rules in ("fenced", "original")
     }
+
+
+def test_a_log_that_starts_in_the_middle_is_told_from_where_it_is_certain(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    given = [raw for raw in fleet(3, 3_000) if raw.offset >= 200]
+    shuffled = list(given)
+    random.Random(1).shuffle(shuffled)
+    for name, raws in (("sorted", given), ("shuffled", shuffled)):
+        dumps.write(tmp_path / f"{name}.parquet", dumps.table(raws))
+        summary = replay(spark, tmp_path / name, tmp_path / f"{name}.parquet")
+        expected = replayed(given)
+        for table in ("claims", "tenures", "refusals", "divergences"):
+            assert len(read(tmp_path / name, table)) == len(expected[table])
+        claims = read(tmp_path / name, "claims").query("rules == 'fenced'")
+        assert claims["known_from_offset"].notna().all()
+        assert claims["uncertain"].isna().all()
+        [missing] = read(tmp_path / name, "findings").query("code == 'head_missing'")["sentence"]
+        assert "12 of 12 claims, from offset 2" in missing
+        told = json.loads(summary.json())["logs"][0]["partitions"]
+        assert [row["claims_known_later"] for row in told] == [6, 6]
+        assert "head_missing" in summary.report.read_text(encoding="utf-8")
+
+
+def test_claims_that_are_never_certain_are_on_the_page_too(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    given = [raw for raw in fleet(3, 1_000, headers=False) if raw.offset >= 200]
+    dumps.write(tmp_path / "dump.parquet", dumps.table(given))
+    summary = replay(spark, tmp_path / "out", tmp_path / "dump.parquet", rules="fenced")
+    claims = read(tmp_path / "out", "claims")
+    assert len(claims) == 12
+    assert claims["uncertain"].notna().all()
+    assert summary.report.exists()

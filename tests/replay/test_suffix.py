@@ -13,7 +13,10 @@ from functools import cache
 from typing import TypeAlias
 
 import attrs
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kafka_marshal import RuleSet, encode
 from kafka_marshal.capture import RawRecord, TimestampType
@@ -26,6 +29,7 @@ from kafka_marshal.replay.account import Account, Judging
 from kafka_marshal.replay.events import Place
 from kafka_marshal.replay.findings.inputs import log_findings
 from kafka_marshal.replay.rows import Row
+from kafka_marshal.replay.stretch import Run, rest_of
 from kafka_marshal.validate.simulate import Fleet, Simulation
 from tests.replay.fleets import fleet
 from tests.replay.test_collapse import Chunked, fed
@@ -234,6 +238,24 @@ def test_a_collapsed_suffix_is_told_as_it_is_record_by_record(
             for size in (100, 1000):
                 ours = Chunked(part, size, how.heartbeat_interval_ms).told(how)
                 assert ours == fed(part, how), (kind, cut, size)
+
+
+def run_of(positions: Sequence[int], first: int = 0) -> Run:
+    """What `collapse` says of heartbeats that say these positions."""
+    moves = [n for n in range(1, len(positions)) if positions[n] != positions[n - 1]]
+    numbers = np.arange(first, first + len(positions), dtype=np.int64)
+    begin, end = (moves[0], moves[-1]) if moves else (-1, -1)
+    last = RawRecord(0, first + len(positions) - 1, 0, b"", ())
+    return Run(last, numbers, numbers, positions[0], begin, positions[max(begin, 0)], end, 0)
+
+
+@given(st.lists(st.integers(0, 2), min_size=2, max_size=7))
+def test_the_rest_of_a_run_is_the_run_of_the_rest(positions: list[int]) -> None:
+    rest = rest_of(run_of(positions), iter(positions[2:]))
+    expected = run_of(positions[1:], 1)
+    for name in ("position", "first_move", "moved_to", "last_move", "last"):
+        assert getattr(rest, name) == getattr(expected, name), name
+    assert rest.offsets.tolist() == expected.offsets.tolist() == rest.clocks_ms.tolist()
 
 
 def test_a_suffix_that_is_put_aside_goes_on_as_it_was() -> None:
