@@ -66,3 +66,22 @@ def test_what_lasts_is_said_more_and_more_rarely(
         logs.wedged(CLAIM, Wedged(WedgedCause.IN_HAND, beats, 3, Standing(5, 9, 1)))
     said = [record.getMessage().split()[4] for record in caplog.records]
     assert said == ["3", "6", "12", "24", "48", "96"]
+
+
+def test_what_a_client_says_many_times_a_second_is_written_once_in_a_while(
+    logs: Logs, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_s = 100.0
+    monkeypatch.setattr("kafka_marshal.runtime.logs.time.monotonic", lambda: now_s)
+    for number in range(50):
+        logs.said(f"broker/1: Connection refused (after {number} ms)")
+    logs.said("there is something else")
+    assert [record.getMessage() for record in caplog.records] == [
+        "broker/1: Connection refused (after 0 ms)",
+        "there is something else",
+    ]
+    now_s += 10
+    logs.said("broker/1: Connection refused (after 7 ms)")
+    assert caplog.records[-1].getMessage() == (
+        "broker/1: Connection refused (after 7 ms) (and 49 times since it was last written)"
+    )

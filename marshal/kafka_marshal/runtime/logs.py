@@ -11,6 +11,9 @@ from __future__ import annotations
 
 import json
 import logging
+import math
+import re
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -39,6 +42,11 @@ FIELDS: Final = (
 )
 """The fields of a record. `event` is the name of what an `Observer` hears, or `cluster`: something
 about the cluster that passes, or `stopped`."""
+
+
+AGAIN_S: Final = 10.0
+"""What is said of the cluster again and again is written this often."""
+_NUMBER: Final = re.compile(r"\d+")
 
 
 @frozen
@@ -81,6 +89,8 @@ class Logs(Observer):
 
     def __init__(self, who: Callable[[], Who]) -> None:
         self._who = who
+        self._told: dict[str, tuple[float, int]] = {}
+        """What was said of the cluster: when it was written last, and how often since."""
 
     def claimed(self, claim: Claim) -> None:
         self._of(logging.INFO, "claimed", claim, "claimed", position=claim.position)
@@ -177,8 +187,19 @@ class Logs(Observer):
         self._message(logging.WARNING, "dead_lettered", message, what, error)
 
     def said(self, sentence: str) -> None:
-        """Something about the cluster that passes, or that somebody else must mend."""
-        self._write(logging.WARNING, "cluster", sentence)
+        """Something about the cluster that passes, or that somebody else must mend.
+
+        A client that cannot connect says so many times a second; what is the same but for its
+        numbers is written once in `AGAIN_S`.
+        """
+        alike, now_s = _NUMBER.sub("", sentence), time.monotonic()
+        at_s, more = self._told.get(alike, (-math.inf, 0))
+        if now_s - at_s < AGAIN_S:
+            self._told[alike] = at_s, more + 1
+            return
+        self._told[alike] = now_s, 0
+        again = f" (and {more} times since it was last written)" if more else ""
+        self._write(logging.WARNING, "cluster", sentence + again)
 
     def stopped(self, error: BaseException) -> None:
         """The consumer stops by itself."""
