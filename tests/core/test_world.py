@@ -107,3 +107,28 @@ def test_worlds_that_folded_the_same_records_are_equal() -> None:
     assert folded(cp(0), cp(3)) == folded(cp(0), cp(3))
     assert folded(cp(0)) != folded(cp(1))
     assert folded(record(0, RG.format(until=9))) != folded()
+
+
+def test_a_claim_that_is_known_from_elsewhere_goes_on_as_it_stood() -> None:
+    whole = folded(cp(0), cp(1, topic="u"))
+    world, key = World(FENCED), ClaimKey("g", "t", 0)
+    world.seed(key, whole.claim(key))
+    world.seed(ClaimKey("g", "u", 0), whole.claim(ClaimKey("g", "u", 0)))
+    beat = record(2, "Heartbeat/1/1/i1/c1/g/t/0/7")
+    assert world.apply(beat) == whole.apply(beat)
+    assert world == whole
+    world.forget(key)
+    assert list(world.claims) == [ClaimKey("g", "u", 0)]
+    assert world.claim(key) == Claim()
+
+
+def test_a_record_that_is_passed_over_counts_as_folded() -> None:
+    world = folded(cp(3))
+    assert world.read_before(cp(4, topic="u")) is None
+    world.pass_over(cp(4, topic="u"))
+    assert world.claim(ClaimKey("g", "u", 0)) == Claim()
+    assert world.read_before(cp(4, topic="u")) is ReadTwice.DUPLICATE
+    assert world.read_before(cp(4, topic="v")) is ReadTwice.CONFLICTING_DUPLICATE
+    assert world.read_before(cp(5)) is None
+    with pytest.raises(OutOfOrder, match="offset 3 came after offset 4"):
+        world.read_before(cp(3))

@@ -136,7 +136,7 @@ class _Watch:
                 if extent.low:
                     self._watching.on_note(
                         f"partition {number} begins at offset {extent.low}: whoever won a claim "
-                        f"before that is not known"
+                        f"before that is not known; a claim is told from where it is certain"
                     )
                 continue
             assert isinstance(known.account, LiveAccount)
