@@ -18,6 +18,7 @@ FOLDERS = {
 FIXTURES = {"exports": "tlc"}
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Give every test the group that it runs in."""
     groups: dict[Path, str] = {}
