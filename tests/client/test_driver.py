@@ -398,6 +398,20 @@ def test_who_is_not_eager_asks_only_when_told_to_and_then_also_who_lives() -> No
     assert late.acts
 
 
+def test_a_request_that_a_live_owner_refused_does_not_delay_the_takeover() -> None:
+    fleet = Fleet()
+    fleet.start(alo("a1"))
+    late = fleet.start(alo("b1"))
+    fleet.pass_time(10 * MINUTE)
+    fleet.crash("a1")
+    last_ms = fleet.world.claim(KEY).last_heartbeat_ms
+    assert last_ms is not None
+    fleet.now_ms = last_ms + 2 * MINUTE - 1
+    fleet.do("b1", late.ask(fleet.now_ms))  # a moment before it is stale
+    assert fleet.owner() == "a1"
+    assert late.next_timer_ms == last_ms + 2 * MINUTE + 1
+
+
 def test_who_gave_a_claim_up_may_want_it_again() -> None:
     fleet = Fleet()
     driver = fleet.start(alo("a1"))

@@ -141,7 +141,9 @@ class Driver:
         if own and isinstance(record.message, ClaimingMessages):
             self._request = None
         if own and isinstance(record.message, ClaimingPartition) and not acting:
-            self._patient_until_ms = now_ms + self.timing.ask_again_after_ms
+            # Where an owner lives it is asked again when that one is stale, and not a moment later.
+            if self._claimable_at_ms <= now_ms:
+                self._patient_until_ms = now_ms + self.timing.ask_again_after_ms
         elif before.known.owned and not self.consumer.known.owned:
             self._patient_until_ms = 0
         if acting and (not acted or before.known.epoch != self.consumer.known.epoch):

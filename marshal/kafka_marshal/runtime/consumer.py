@@ -167,7 +167,10 @@ class Consumer:
         try:
             rules = attrs.evolve(FENCED, heartbeat_interval_ms=milliseconds(heartbeat_interval_s))
             me = Me("", client_id, self._mode, window=window, batch=batch, rules=rules)
-            timing = Timing(heartbeat_every_ms=max(1, int(milliseconds(every_s))))
+            timing = Timing(
+                heartbeat_every_ms=max(1, int(milliseconds(every_s))),
+                ask_again_after_ms=max(1, min(5_000, int(rules.heartbeat_interval_ms / 2))),
+            )
             symptoms = Symptoms(
                 timing.heartbeat_every_ms, rules.heartbeat_interval_ms, wedged_after_beats
             )
