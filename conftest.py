@@ -1,12 +1,18 @@
-"""How the tests are spread over two processes: `make test` runs `pytest -n 2 --dist loadgroup`.
+"""How the tests are spread over two processes: `make test` runs `pytest -n 2`.
 
 What is dear to start (a Spark session, a broker, what TLC exported) is started in one process only:
-each file is a group, and files that share such a thing are one.
+each file goes to one, and files that share such a thing go to the same. (`--dist loadgroup` would
+do, but its marks have no effect with the pytest that is locked here.)
 """
 
+from __future__ import annotations
+
+import functools
 from pathlib import Path
+from typing import Any
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
 ROOT = Path(__file__).parent
 FOLDERS = {
@@ -15,19 +21,25 @@ FOLDERS = {
     "tests/runtime/": "kafka",
     "tests/broker/": "kafka",
 }
-FIXTURES = {"exports": "tlc"}
+EXPORTS = "exports: Mapping"
+"""Who takes this fixture shares what TLC exported."""
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist reads the marks
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give every test the group that it runs in."""
-    groups: dict[Path, str] = {}
-    for item in items:
-        path = item.path.relative_to(ROOT).as_posix()
-        group = next((group for name, group in FOLDERS.items() if path.startswith(name)), path)
-        groups.setdefault(item.path, group)
-        for fixture, together in FIXTURES.items():
-            if fixture in getattr(item, "fixturenames", ()):
-                groups[item.path] = together
-    for item in items:
-        item.add_marker(pytest.mark.xdist_group(groups[item.path]))
+@functools.cache
+def group_of(path: str) -> str:
+    """What a file shares; the file itself, if nothing."""
+    folder = next((group for name, group in FOLDERS.items() if path.startswith(name)), path)
+    return "tlc" if EXPORTS in (ROOT / path).read_text(encoding="utf-8") else folder
+
+
+class Together(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
+    """Tests of one group run in one process, in their order."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return group_of(nodeid.partition("::")[0])
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
+    """Spread the tests so."""
+    return Together(config, log)
