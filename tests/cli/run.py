@@ -10,12 +10,15 @@ from pathlib import Path
 CAPTURES = Path(__file__).parent.parent / "data" / "captures" / "original"
 
 
-def marshal(*arguments: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
+def marshal(
+    *arguments: str | Path, cwd: Path | None = None, **environment: str
+) -> subprocess.CompletedProcess[str]:
     """Run `marshal` with these arguments."""
     return subprocess.run(
         [sys.executable, "-m", "kafka_marshal.cli", *map(str, arguments)],
         capture_output=True,
         text=True,
         check=False,
+        cwd=cwd,
         env=os.environ | {"COLUMNS": "200", "NO_COLOR": "1"} | environment,
     )

@@ -152,3 +152,10 @@ def test_an_output_within_a_source_is_refused(tmp_path: Path) -> None:
     assert code == 2
     assert "within the source" in complaint
     assert [path.name for path in tmp_path.iterdir()] == ["c.jsonl"]
+
+
+def test_nothing_is_left_where_it_was_started_but_what_was_asked_for(tmp_path: Path) -> None:
+    capture = CAPTURES / "a_clean.jsonl"
+    ran = marshal("replay", capture, "--heartbeat-interval", "4", "--out", "out", cwd=tmp_path)
+    assert ran.returncode == 0, ran.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]

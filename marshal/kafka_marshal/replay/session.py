@@ -47,6 +47,8 @@ def local_session() -> Iterator[SparkSession]:
     }
     before = {name: os.environ.get(name) for name in environment}
     scratch = Path(tempfile.mkdtemp(prefix="kafka-marshal-spark-"))
+    artifacts = Path("artifacts").absolute()
+    kept = artifacts.exists()
     try:
         os.environ.update(environment)
         quiet = scratch / "log4j2.properties"
@@ -62,11 +64,22 @@ def local_session() -> Iterator[SparkSession]:
             _forget_gateway()
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
+        if not kept:
+            _remove_empty(artifacts)
         for name, value in before.items():
             if value is None:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
+
+
+def _remove_empty(artifacts: Path) -> None:
+    """Spark 4.0 makes this folder wherever it is started, and leaves it behind."""
+    for one in artifacts.glob("spark-*"):
+        with suppress(OSError):
+            one.rmdir()
+    with suppress(OSError):
+        artifacts.rmdir()
 
 
 def _start(scratch: Path, quiet: Path) -> SparkSession:
