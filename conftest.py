@@ -15,21 +15,21 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 ROOT = Path(__file__).parent
-FOLDERS = {
-    "tests/replay/": "spark",
-    "tests/cli/": "spark",
-    "tests/runtime/": "kafka",
-    "tests/broker/": "kafka",
+SHARED = {
+    "exports: Mapping": "tlc",
+    "spark: SparkSession": "spark",
+    "kafka_broker": "kafka",
+    "kafka_cluster": "kafka",
+    "tests.runtime.crew": "kafka",
 }
-EXPORTS = "exports: Mapping"
-"""Who takes this fixture shares what TLC exported."""
+"""What a file says that takes such a thing."""
 
 
 @functools.cache
 def group_of(path: str) -> str:
     """What a file shares; the file itself, if nothing."""
-    folder = next((group for name, group in FOLDERS.items() if path.startswith(name)), path)
-    return "tlc" if EXPORTS in (ROOT / path).read_text(encoding="utf-8") else folder
+    text = (ROOT / path).read_text(encoding="utf-8")
+    return next((group for said, group in SHARED.items() if said in text), path)
 
 
 class Together(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
