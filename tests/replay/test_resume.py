@@ -36,7 +36,7 @@ from tests.replay.pieces import pieces
 pytestmark = pytest.mark.spark
 
 CUTS = (0, 500, 1000, 1600, 2000)
-KILLS = int(os.environ.get("MARSHAL_KILLS", "4"))
+KILLS = int(os.environ.get("MARSHAL_KILLS", "2"))
 SEED = int(os.environ.get("MARSHAL_SEED", "1"))
 
 STEPS_MAX = 12
