@@ -84,18 +84,23 @@ def test_a_claim_that_does_not_move_is_said_to_be_wedged(
 ) -> None:
     topic, notes = stage.topic(partitions=1, messages=20), Notes()
     options = {"observers": [notes], "heartbeat_every_s": 0.1, "wedged_after_beats": 3}
+
+    def at_five() -> list[Any]:
+        """On a slow machine it may stand at the beginning for three heartbeats, too."""
+        return [each for each in notes.of("wedged") if each[1].standing.position == 5]
+
     with stage.consumer("w1", **options) as consumer:
         consumer.add_topic(topic)
         for message in consumer:
             if message.offset == 5:
-                until(lambda: len(notes.of("wedged")) > 8)
+                until(lambda: len(at_five()) > 8)
                 break
-    claim, wedged = notes.of("wedged")[0]
+    claim, wedged = at_five()[0]
     assert (claim.partition, wedged.cause) == (0, WedgedCause.IN_HAND)
     assert wedged.beats == 3
     assert wedged.standing.position == 5
     assert wedged.standing.end == 20
-    lines = told(caplog, "wedged")
+    lines = [each for each in told(caplog, "wedged") if each.position == 5]
     assert 2 <= len(lines) <= 3  # with the 3rd and the 6th heartbeat, and perhaps the 12th
     line = lines[0]
     assert (line.topic, line.partition, line.position) == (topic, 0, 5)
