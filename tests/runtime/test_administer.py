@@ -23,7 +23,7 @@ from kafka_marshal.core.messages import (
 )
 from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.runtime import administer, pausing
-from kafka_marshal.runtime.administer import Ended
+from kafka_marshal.runtime.administer import Ended, Operators
 from kafka_marshal.runtime.consumer import Consumer
 from kafka_marshal.runtime.errors import InvalidOption
 from kafka_marshal.runtime.log import Appended, Log, NotAppended, OutcomeUnknown
@@ -80,13 +80,13 @@ def set_them(
     called_off: Callable[[], bool] = lambda: False,
     notes: list[str] | None = None,
 ) -> list[Ended]:
-    places = {one.place for one in wanted}
     told = [] if notes is None else notes
     with (
         log or Log(hands.settings, hands.topic) as appending,
-        View(hands.settings, hands.topic, RULES, only=places) as view,
+        View(hands.settings, hands.topic, RULES) as view,
     ):
-        return administer.set_positions(view, appending, wanted, 60_000, called_off, told.append)
+        operators = Operators(view, group, {one.key.topic for one in wanted}, 60_000)
+        return operators.set_positions(hands.cluster, appending, wanted, called_off, told.append)
 
 
 def after(hands: Hands, group: str, topic: str) -> str | None:

@@ -34,13 +34,13 @@ def set_position(stage: Stage, text: str) -> None:
     """As `marshal set-position` does it."""
     settings = stage.cluster.settings
     with View(settings, stage.coordination, RULES) as view:
-        wanted = plan([wish(text)], stage.group, stage.cluster, view.read())
-    places = {one.place for one in wanted}
-    with (
-        Log(settings, stage.coordination) as log,
-        View(settings, stage.coordination, RULES, only=places) as view,
-    ):
-        [ended] = administer.set_positions(view, log, wanted, 60_000)
+        wished = wish(text)
+        operators = administer.Operators(view, stage.group, [wished.topic], 60_000)
+        for batch in view.changes(view.ends):
+            operators.read(batch)
+        wanted = plan([wished], stage.group, stage.cluster, view)
+        with Log(settings, stage.coordination) as log:
+            [ended] = operators.set_positions(stage.cluster, log, wanted)
     assert ended.reason is None
 
 

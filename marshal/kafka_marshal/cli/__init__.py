@@ -26,7 +26,7 @@ def main() -> None:
             "install it with: pip install 'kafka-marshal[replay]'\n"
         )
         sys.exit(COULD_NOT_RUN)
-    signal.signal(signal.SIGINT, _interrupted)
+    signal.signal(signal.SIGINT, interrupted)
     try:
         app()
     except KeyboardInterrupt:
@@ -47,7 +47,8 @@ _ABORTED: Final = 130
 _INTERRUPTS: Final[list[int]] = []
 
 
-def _interrupted(signum: int, _: object) -> None:
+def interrupted(signum: int, _: object) -> NoReturn:
+    """A signal's handler: ends the command at once, with one sentence and exit code 2."""
     _INTERRUPTS.append(signum)
     raise KeyboardInterrupt
 

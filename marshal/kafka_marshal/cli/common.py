@@ -1,19 +1,21 @@
-"""What the commands share: options, and how an error becomes one sentence and exit code 2."""
+"""What the commands share: options, how an error becomes one sentence and exit code 2, signals."""
 
 from __future__ import annotations
 
 import math
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, NoReturn
+from types import FrameType
+from typing import Annotated, Final, NoReturn
 
 import attrs
 import typer
 from rich.console import Console
 
-from kafka_marshal.cli import COULD_NOT_RUN
+from kafka_marshal.cli import COULD_NOT_RUN, interrupted
 from kafka_marshal.core.state import FENCED, ORIGINAL, Rules, milliseconds
 from kafka_marshal.runtime.errors import MarshalError
 
@@ -41,12 +43,18 @@ HeartbeatInterval = Annotated[
     typer.Option(
         "--heartbeat-interval",
         metavar="SECONDS",
-        show_default=False,
         help="The fleet's heartbeat interval; an owner is stale after more than twice this.",
     ),
 ]
-
-PauseMax = Annotated[float, typer.Option(metavar="SECONDS", help="A longer pause is cut to this.")]
+PauseMax = Annotated[
+    float,
+    typer.Option(
+        "--pause-max",
+        metavar="SECONDS",
+        help="The fleet's longest pause; every reader cuts a longer one to this.",
+    ),
+]
+PAUSE_MAX_S: Final = FENCED.pause_max_ms / 1000
 CoordinationPartitions = Annotated[
     int | None,
     typer.Option(help="Partition count of the coordination topic, to find misplaced records."),
@@ -100,14 +108,50 @@ def fail(sentence: str) -> NoReturn:
     raise typer.Exit(COULD_NOT_RUN)
 
 
-def check_interval(seconds: float) -> None:
+def check_seconds(option: str, seconds: float) -> None:
     """Stop unless it is a length of time."""
     if not (seconds > 0 and math.isfinite(seconds)):
-        fail(f"--heartbeat-interval must be a number of seconds greater than 0, not {seconds:g}")
+        fail(f"{option} must be a number of seconds greater than 0, not {seconds:g}")
 
 
 def rules_with(choice: RulesChoice, heartbeat_interval_s: float) -> Rules:
     """The chosen rule set at this interval."""
-    check_interval(heartbeat_interval_s)
+    check_seconds("--heartbeat-interval", heartbeat_interval_s)
     rules = FENCED if choice is RulesChoice.fenced else ORIGINAL
     return attrs.evolve(rules, heartbeat_interval_ms=milliseconds(heartbeat_interval_s))
+
+
+def fleet_rules(
+    heartbeat_interval_s: float = FENCED.heartbeat_interval_ms / 1000,
+    pause_max_s: float = PAUSE_MAX_S,
+) -> Rules:
+    """The fenced rules of a fleet with this interval and this longest pause."""
+    rules = rules_with(RulesChoice.fenced, heartbeat_interval_s)
+    check_seconds("--pause-max", pause_max_s)
+    return attrs.evolve(rules, pause_max_ms=round(milliseconds(pause_max_s)))
+
+
+class Stop:
+    """Whether to stop: from the first Ctrl-C or SIGTERM on. A second one ends the command at once.
+
+    It listens from when it is made.
+    """
+
+    def __init__(self, *, first: str = "", second: str = "") -> None:
+        """Sentences to say at the first and at the second one."""
+        self._asked = False
+        self._first, self._second = first, second
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self._ask)
+
+    def __call__(self) -> bool:
+        """It was asked for."""
+        return self._asked
+
+    def _ask(self, number: int, frame: FrameType | None) -> None:
+        sentence = self._second if self._asked else self._first
+        if sentence:
+            errors.print(f"marshal: {sentence}")
+        if self._asked:
+            interrupted(number, frame)
+        self._asked = True

@@ -12,18 +12,19 @@ from rich.text import Text
 
 from kafka_marshal.cli import FINE, FOUND_SOMETHING
 from kafka_marshal.cli.common import (
+    PAUSE_MAX_S,
     Bootstrap,
+    HeartbeatInterval,
     Options,
+    PauseMax,
     Properties,
     Topic,
-    check_interval,
     console,
     errors,
-    fail,
+    fleet_rules,
     needs,
     one_sentence,
 )
-from kafka_marshal.cli.ls import Interval, rules_at
 from kafka_marshal.runtime.errors import MarshalError
 
 if TYPE_CHECKING:
@@ -36,10 +37,8 @@ def doctor(
     *,
     bootstrap: Bootstrap = None,
     topic: Topic = "__marshal",
-    heartbeat_interval: Interval = 60.0,
-    pause_max: Annotated[
-        float, typer.Option(metavar="SECONDS", help="The fleet's longest pause.")
-    ] = 86_400,
+    heartbeat_interval: HeartbeatInterval = 60.0,
+    pause_max: PauseMax = PAUSE_MAX_S,
     records: Annotated[
         int, typer.Option(min=0, help="How many of the newest records to read, of each partition.")
     ] = 20_000,
@@ -62,13 +61,10 @@ def doctor(
 
     Exits 0 if all is well, 1 if it found an error or a warning, 2 if it could not run.
     """
-    check_interval(heartbeat_interval)
-    if not pause_max > 0:
-        fail(f"--pause-max must be a number of seconds greater than 0, not {pause_max:g}")
+    rules = fleet_rules(heartbeat_interval, pause_max)
     with needs("kafka"):
         from kafka_marshal.runtime.doctor import LOUD, examine
         from kafka_marshal.runtime.settings import settings_of
-    rules = attrs.evolve(rules_at(heartbeat_interval), pause_max_ms=round(pause_max * 1000))
     with one_sentence(MarshalError), errors.status(f"examining {topic}"):
         settings = settings_of(bootstrap, properties, options or ())
         examined = examine(settings, topic, rules, records_max=records, probe=probe)

@@ -1,7 +1,8 @@
-"""Lengths of time as people write them: `90s`, `10m`, `1h30m`, `7d`."""
+"""Times as people write them: `90s`, `10m`, `1h30m`, `7d`; `2026-01-31 22:00:00`."""
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 from typing import Final
 
@@ -47,3 +48,12 @@ def told(duration_ms: float) -> str:
         if count:
             words.append(f"{count}{unit}")
     return " ".join(words[:2])
+
+
+def at(timestamp_ms: int) -> str:
+    """A time as a person reads it, UTC.
+
+    >>> at(0)
+    '1970-01-01 00:00:00'
+    """
+    return f"{dt.datetime.fromtimestamp(timestamp_ms / 1000, dt.UTC):%Y-%m-%d %H:%M:%S}"

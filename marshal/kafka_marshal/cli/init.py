@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import attrs
 import typer
 from rich.text import Text
 
 from kafka_marshal.cli import FINE, FOUND_SOMETHING
 from kafka_marshal.cli.common import (
+    PAUSE_MAX_S,
     Bootstrap,
+    HeartbeatInterval,
     Options,
+    PauseMax,
     Properties,
     Topic,
-    check_interval,
     console,
-    fail,
+    fleet_rules,
     needs,
     one_sentence,
 )
 from kafka_marshal.cli.durations import duration
-from kafka_marshal.core.state import FENCED, milliseconds
 from kafka_marshal.runtime.errors import MarshalError
 
 
@@ -45,12 +45,8 @@ def init(
             help="How long records are kept: like 36h, or `for-ever`.",
         ),
     ] = None,
-    heartbeat_interval: Annotated[
-        float, typer.Option(metavar="SECONDS", help="The fleet's longest heartbeat interval.")
-    ] = 60.0,
-    pause_max: Annotated[
-        float, typer.Option(metavar="SECONDS", help="The fleet's longest pause.")
-    ] = 86_400,
+    heartbeat_interval: HeartbeatInterval = 60.0,
+    pause_max: PauseMax = PAUSE_MAX_S,
     properties: Properties = None,
     options: Options = None,
 ) -> None:
@@ -64,9 +60,7 @@ def init(
 
     An existing topic is never changed. Exits 1 if it differs.
     """
-    check_interval(heartbeat_interval)
-    if not pause_max > 0:
-        fail(f"--pause-max must be a number of seconds greater than 0, not {pause_max:g}")
+    rules = fleet_rules(heartbeat_interval, pause_max)
     with needs("kafka"):
         from kafka_marshal.runtime.controls import ClusterClient
         from kafka_marshal.runtime.settings import settings_of
@@ -77,11 +71,6 @@ def init(
         kept_ms = FOR_EVER
     elif retention is not None:
         kept_ms = duration(retention, "--retention")
-    rules = attrs.evolve(
-        FENCED,
-        heartbeat_interval_ms=milliseconds(heartbeat_interval),
-        pause_max_ms=round(pause_max * 1000),
-    )
     with one_sentence(MarshalError):
         made = make(
             ClusterClient(settings_of(bootstrap, properties, options or ())),

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import json as json_text
-import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -20,18 +18,17 @@ from rich.text import Text
 
 from kafka_marshal.cli.common import (
     Bootstrap,
+    HeartbeatInterval,
     Options,
     Properties,
+    Stop,
     Topic,
-    check_interval,
     console,
     errors,
-    needs,
-    one_sentence,
+    fleet_rules,
 )
 from kafka_marshal.cli.durations import duration, told
-from kafka_marshal.core.state import FENCED, Rules, milliseconds
-from kafka_marshal.runtime.errors import MarshalError
+from kafka_marshal.cli.opened import opened, read_to_end
 
 if TYPE_CHECKING:
     from kafka_marshal.runtime.controls import ClusterClient
@@ -50,14 +47,6 @@ _UNBOUND: Final = 1000
 _REFRESH_S: Final = 1.0
 _LOOK_FOR_GROWTH_S: Final = 10.0
 
-Interval = Annotated[
-    float,
-    typer.Option(
-        "--heartbeat-interval",
-        metavar="SECONDS",
-        help="The fleet's; an owner is stale after more than twice this.",
-    ),
-]
 Watch = Annotated[bool, typer.Option("--watch", help="Go on, a look each second, until Ctrl-C.")]
 Json = Annotated[bool, typer.Option("--json", help="JSON lines, one each.")]
 Last = Annotated[
@@ -77,7 +66,7 @@ def ls(
     *,
     bootstrap: Bootstrap = None,
     topic: Topic = "__marshal",
-    heartbeat_interval: Interval = 60.0,
+    heartbeat_interval: HeartbeatInterval = 60.0,
     last: Last = None,
     watch: Watch = False,
     json: Json = False,
@@ -109,7 +98,7 @@ def groups(
     *,
     bootstrap: Bootstrap = None,
     topic: Topic = "__marshal",
-    heartbeat_interval: Interval = 60.0,
+    heartbeat_interval: HeartbeatInterval = 60.0,
     last: Last = None,
     watch: Watch = False,
     json: Json = False,
@@ -141,34 +130,15 @@ def _viewed(
     options: Options,
 ) -> Iterator[tuple[View, ClusterClient]]:
     """The topic, folded to its end."""
-    check_interval(heartbeat_interval)
+    rules = fleet_rules(heartbeat_interval)
     since_ms = None if last is None else _now_ms() - duration(last, "--last")
-    with needs("kafka"):
+    with opened(bootstrap, topic, properties, options, rules, since_ms=since_ms) as view:
         from kafka_marshal.runtime.controls import ClusterClient
-        from kafka_marshal.runtime.settings import settings_of
-        from kafka_marshal.runtime.view import View
-    rules = rules_at(heartbeat_interval)
-    with one_sentence(MarshalError):
-        settings = settings_of(bootstrap, properties, options or ())
-        with View(settings, topic, rules, since_ms=since_ms) as view:
-            with reading(view) as on_batch:
-                view.read(on_batch)
-            if view.malformed:
-                errors.print(f"Note: {view.malformed} records hold no message; see marshal replay")
-            yield view, ClusterClient(settings)
 
-
-def rules_at(heartbeat_interval: float) -> Rules:
-    """The fenced rules of a fleet."""
-    return attrs.evolve(FENCED, heartbeat_interval_ms=milliseconds(heartbeat_interval))
-
-
-@contextmanager
-def reading(view: View) -> Iterator[Callable[[], None]]:
-    """On a terminal, how far it is; nothing else."""
-    total = sum(view.ends[number] - start for number, start in view.next.items())
-    with errors.status(f"reading {view.topic}") as status:
-        yield lambda: status.update(f"reading {view.topic}: {view.records:,} of {total:,}")
+        read_to_end(view)
+        if view.malformed:
+            errors.print(f"Note: {view.malformed} records hold no message; see marshal replay")
+        yield view, ClusterClient(view.settings)
 
 
 def _now_ms() -> int:
@@ -178,25 +148,10 @@ def _now_ms() -> int:
 # --- shown once, or again and again ---------------------------------------------------------------
 
 
-class _Stop:
-    """Whether to stop: after Ctrl-C, or SIGTERM."""
-
-    def __init__(self) -> None:
-        self._asked = False
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, self._ask)
-
-    def __call__(self) -> bool:
-        return self._asked
-
-    def _ask(self, *_: object) -> None:
-        self._asked = True
-
-
 def _each_second(view: View) -> Iterator[None]:
     """Follow the log; once a second give way, to show how it stands."""
     show_at = grown_at = time.monotonic()
-    for _ in view.follow(_Stop()):
+    for _ in view.follow(Stop()):
         now = time.monotonic()
         if now >= grown_at + _LOOK_FOR_GROWTH_S:
             view.check_partitions()
@@ -328,8 +283,3 @@ def _doubts(view: View, rows: list[ClaimRow]) -> Iterator[Text]:
 
 def _firsts(view: View) -> str:
     return ", ".join(f"{view.folds[number].first:,} of {number}" for number in view.headless[:4])
-
-
-def at(timestamp_ms: int) -> str:
-    """A time as a person reads it, UTC."""
-    return f"{dt.datetime.fromtimestamp(timestamp_ms / 1000, dt.UTC):%Y-%m-%d %H:%M:%S}"

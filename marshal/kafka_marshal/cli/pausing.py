@@ -13,20 +13,20 @@ import typer
 
 from kafka_marshal.cli import FINE, FOUND_SOMETHING
 from kafka_marshal.cli.common import (
+    PAUSE_MAX_S,
     Bootstrap,
     Options,
+    PauseMax,
     Properties,
     Topic,
     console,
     errors,
     fail,
-    needs,
-    one_sentence,
+    fleet_rules,
 )
-from kafka_marshal.cli.durations import duration, told
-from kafka_marshal.cli.ls import at, reading
-from kafka_marshal.core.state import FENCED, ClaimKey
-from kafka_marshal.runtime.errors import MarshalError
+from kafka_marshal.cli.durations import at, duration, told
+from kafka_marshal.cli.opened import opened, read_to_end
+from kafka_marshal.core.state import ClaimKey
 
 if TYPE_CHECKING:
     from kafka_marshal.runtime.log import Log
@@ -36,9 +36,6 @@ if TYPE_CHECKING:
 Group = Annotated[str, typer.Argument(help="The consumer group.")]
 Json = Annotated[bool, typer.Option("--json", help="JSON lines, one a coordinating partition.")]
 Anyway = Annotated[bool, typer.Option("--anyway", help="Also a group that the log does not know.")]
-PauseMax = Annotated[
-    float, typer.Option(metavar="SECONDS", help="The fleet's longest pause; none is longer.")
-]
 
 
 def pause(
@@ -50,7 +47,7 @@ def pause(
     bootstrap: Bootstrap = None,
     topic: Topic = "__marshal",
     anyway: Anyway = False,
-    pause_max: PauseMax = 86_400,
+    pause_max: PauseMax = PAUSE_MAX_S,
     json: Json = False,
     properties: Properties = None,
     options: Options = None,
@@ -165,26 +162,17 @@ def _at_hand(
     topic: str,
     properties: Properties,
     options: Options,
-    pause_max: float = 86_400,
+    pause_max: float = PAUSE_MAX_S,
 ) -> Iterator[tuple[View, Callable[[], Log]]]:
     """The topic, folded to its end, and what appends to it."""
-    if not pause_max > 0:
-        fail(f"--pause-max must be a number of seconds greater than 0, not {pause_max:g}")
-    with needs("kafka"):
+    with opened(bootstrap, topic, properties, options, fleet_rules(pause_max_s=pause_max)) as view:
         from kafka_marshal.runtime.log import Log
-        from kafka_marshal.runtime.settings import settings_of
-        from kafka_marshal.runtime.view import View
-    rules = attrs.evolve(FENCED, pause_max_ms=round(pause_max * 1000))
-    with one_sentence(MarshalError):
-        settings = settings_of(bootstrap, properties, options or ())
-        with View(settings, topic, rules) as view:
-            with reading(view) as on_batch:
-                view.read(on_batch)
-            yield view, lambda: Log(settings, topic)
+
+        yield read_to_end(view), lambda: Log(view.settings, topic)
 
 
 def _done(do: Callable[[], list[Released]], json: bool) -> list[Released]:
-    """Do it; what was reached in part is told, with exit code 1."""
+    """Do it; what was reached in part is told, with exit code 1, and what nobody knows, with 2."""
     from kafka_marshal.runtime.pausing import Half
 
     try:
@@ -193,6 +181,8 @@ def _done(do: Callable[[], list[Released]], json: bool) -> list[Released]:
         _print_freed(list(half.done))
         errors.print(f"marshal: {half}")
         raise typer.Exit(FOUND_SOMETHING) from None
+    except KeyboardInterrupt:
+        fail("interrupted; what was sent may take effect: marshal groups says how it stands")
     if json:
         for one in done:
             sys.stdout.write(json_text.dumps(attrs.asdict(one)) + "\n")

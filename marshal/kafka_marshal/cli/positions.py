@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json as json_text
-import signal
 import sys
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,20 +10,23 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from kafka_marshal.cli import COULD_NOT_RUN, FINE, FOUND_SOMETHING
+from kafka_marshal.cli import FINE, FOUND_SOMETHING
 from kafka_marshal.cli.common import (
     Bootstrap,
+    HeartbeatInterval,
     Options,
     Properties,
+    Stop,
     Topic,
-    check_interval,
     console,
     errors,
+    fail,
+    fleet_rules,
     needs,
     one_sentence,
 )
 from kafka_marshal.cli.durations import duration
-from kafka_marshal.cli.ls import Interval, reading, rules_at
+from kafka_marshal.cli.opened import opened, read_to_end
 from kafka_marshal.runtime.errors import MarshalError
 
 if TYPE_CHECKING:
@@ -67,7 +69,7 @@ def set_position(
         ),
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="JSON on standard output.")] = False,
-    heartbeat_interval: Interval = 60.0,
+    heartbeat_interval: HeartbeatInterval = 60.0,
     properties: Properties = None,
     options: Options = None,
 ) -> None:
@@ -79,30 +81,31 @@ def set_position(
     set are then also committed as the group's offsets, for Kafka's own tools.
 
     Ctrl-C calls it off and says what was set. Exits 0 if all are set, 1 if not, 2 if it could not
-    run.
+    run and has sent nothing.
     """
-    check_interval(heartbeat_interval)
+    rules = fleet_rules(heartbeat_interval)
     pause_ms = duration(pause, "--pause")
     with needs("kafka"):
         from kafka_marshal.runtime import administer
         from kafka_marshal.runtime.controls import ClusterClient
         from kafka_marshal.runtime.log import Log
-        from kafka_marshal.runtime.settings import settings_of
-        from kafka_marshal.runtime.view import View
         from kafka_marshal.runtime.wishes import plan, wish
-    rules = rules_at(heartbeat_interval)
     with one_sentence(MarshalError):
         wishes = [wish(text) for text in positions]
-        settings = settings_of(bootstrap, properties, options or ())
-        cluster = ClusterClient(settings)
-        with View(settings, topic, rules) as view:
-            with reading(view) as on_batch:
-                view.read(on_batch)
-            if not anyway:
-                view.check_group(group)
-            planned = plan(wishes, group, cluster, view)
-            left = administer.left_by_others(view, group)
-            beside = administer.beside(view, planned)
+    stop = Stop(
+        first="calling off; a second Ctrl-C does not wait for the log",
+        second="left as it was; marshal ls and marshal groups say how it stands",
+    )
+    with opened(bootstrap, topic, properties, options, rules) as view:
+        cluster = ClusterClient(view.settings)
+        operators = administer.Operators(view, group, {one.topic for one in wishes}, pause_ms)
+        read_to_end(view, operators.read, stop)
+        _check_called_off(stop)
+        if not anyway:
+            view.check_group(group)
+        planned = plan(wishes, group, cluster, view)
+        left = administer.left_by_others(view, group)
+        beside = administer.beside(view, planned)
         if not json:
             _print_plan(planned, len(beside))
         for work in left:
@@ -119,15 +122,10 @@ def set_position(
         if left and not anyway:
             errors.print("marshal: nothing was done; --anyway sets the positions all the same")
             raise typer.Exit(FOUND_SOMETHING)
-        stop = CallOff()
-        places = {one.place for one in planned}
-        with (
-            Log(settings, topic) as log,
-            View(settings, topic, rules, only=places) as view,
-            errors.status("setting positions"),
-        ):
-            ended = administer.set_positions(
-                view, log, planned, pause_ms, stop, lambda note: errors.print(f"Note: {note}.")
+        _check_called_off(stop)
+        with Log(view.settings, topic) as log, errors.status("setting positions"):
+            ended = operators.set_positions(
+                cluster, log, planned, stop, lambda note: errors.print(f"Note: {note}.")
             )
         failed = administer.commit(cluster, group, ended, planned)
     if json:
@@ -140,24 +138,10 @@ def set_position(
     raise typer.Exit(FINE if whole else FOUND_SOMETHING)
 
 
-class CallOff:
-    """Whether to stop: from the first Ctrl-C on. The second one ends the process."""
-
-    def __init__(self) -> None:
-        self._asked = False
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, self._ask)
-
-    def __call__(self) -> bool:
-        """It was asked for."""
-        return self._asked
-
-    def _ask(self, *_: object) -> None:
-        if self._asked:
-            errors.print("marshal: left as it was; marshal ls and marshal groups say how it stands")
-            sys.exit(COULD_NOT_RUN)
-        self._asked = True
-        errors.print("calling off; a second Ctrl-C does not wait for the log")
+def _check_called_off(stop: Stop) -> None:
+    """Stop where nothing was sent yet."""
+    if stop():
+        fail("called off; nothing was sent")
 
 
 def _print_plan(planned: list[Planned], beside: int) -> None:

@@ -16,17 +16,17 @@ from rich.text import Text
 from kafka_marshal.cli import FINE, FOUND_SOMETHING
 from kafka_marshal.cli.common import (
     Bootstrap,
+    HeartbeatInterval,
     Options,
     Properties,
     Topic,
-    check_interval,
     console,
     errors,
+    fleet_rules,
     needs,
-    one_sentence,
 )
-from kafka_marshal.cli.ls import Interval, at, reading, rules_at
-from kafka_marshal.runtime.errors import MarshalError
+from kafka_marshal.cli.durations import at
+from kafka_marshal.cli.opened import Batch, opened, read_to_end
 
 if TYPE_CHECKING:
     from kafka_marshal.runtime.receipts import Receipt
@@ -47,7 +47,7 @@ def receipts(
     *,
     bootstrap: Bootstrap = None,
     topic: Topic = "__marshal",
-    heartbeat_interval: Interval = 60.0,
+    heartbeat_interval: HeartbeatInterval = 60.0,
     json: Annotated[bool, typer.Option("--json", help="JSON lines, one a receipt.")] = False,
     properties: Properties = None,
     options: Options = None,
@@ -60,21 +60,18 @@ def receipts(
 
     Exits 1 if there are any, 0 if not, 2 if it could not run.
     """
-    check_interval(heartbeat_interval)
+    rules = fleet_rules(heartbeat_interval)
     with needs("kafka"):
         from kafka_marshal.codec import coordinating_partition
         from kafka_marshal.runtime.receipts import Receipts
-        from kafka_marshal.runtime.settings import settings_of
-        from kafka_marshal.runtime.view import View
-    rules = rules_at(heartbeat_interval)
     watched = Receipts(group, data_topic)
-    with one_sentence(MarshalError):
-        settings = settings_of(bootstrap, properties, options or ())
-        with View(settings, topic, rules) as view, reading(view) as on_batch:
-            for batch in view.changes(view.ends):
-                for record, changes in batch:
-                    watched.read(record, changes)
-                on_batch()
+
+    def watch(batch: Batch) -> None:
+        for record, changes in batch:
+            watched.read(record, changes)
+
+    with opened(bootstrap, topic, properties, options, rules) as view:
+        read_to_end(view, watch)
         view.check_group(group)
         view.check_topic(group, data_topic)
     first = view.folds[coordinating_partition(data_topic, view.partitions)].first

@@ -16,6 +16,7 @@ from rich.text import Text
 
 from kafka_marshal.cli import FINE, FOUND_SOMETHING
 from kafka_marshal.cli.common import (
+    PAUSE_MAX_S,
     Bootstrap,
     CoordinationPartitions,
     HeartbeatInterval,
@@ -24,7 +25,7 @@ from kafka_marshal.cli.common import (
     PauseMax,
     Properties,
     ReplayRules,
-    check_interval,
+    check_seconds,
     console,
     errors,
     fail,
@@ -57,7 +58,7 @@ def replay(
         typer.Option(show_default=False, help="The folder to make; it must not exist."),
     ],
     rules: Annotated[ReplayRules, typer.Option(help="Which protocol judges.")] = ReplayRules.fenced,
-    pause_max: PauseMax = 86_400,
+    pause_max: PauseMax = PAUSE_MAX_S,
     coordination_partitions: CoordinationPartitions = None,
     one_log: OneLog = False,
     source_format: Annotated[
@@ -148,7 +149,7 @@ def replay(
     Writes Parquet tables, summary.json and report.html. Exits 1 if there is an error or a warning
     among the findings.
     """
-    check_interval(heartbeat_interval)
+    check_seconds("--heartbeat-interval", heartbeat_interval)
     try:
         from kafka_marshal.replay import (
             Change,

@@ -9,12 +9,13 @@ import typer
 
 from kafka_marshal.cli import FINE
 from kafka_marshal.cli.common import (
+    PAUSE_MAX_S,
     CoordinationPartitions,
     HeartbeatInterval,
     OneLog,
     PauseMax,
     ReplayRules,
-    check_interval,
+    check_seconds,
     console,
     errors,
     needs,
@@ -46,7 +47,7 @@ def shrink(
         typer.Option(show_default=False, help="The folder to make; it must not exist."),
     ],
     rules: Annotated[ReplayRules, typer.Option(help="Which protocol judges.")] = ReplayRules.both,
-    pause_max: PauseMax = 86_400,
+    pause_max: PauseMax = PAUSE_MAX_S,
     coordination_partitions: CoordinationPartitions = None,
     one_log: OneLog = False,
     source_format: Annotated[
@@ -64,7 +65,7 @@ def shrink(
     it, and, where all of it is about one claim, the story as text, ITF JSON and a sequence diagram.
     Needs no Spark. Exits 2 if the log has no such finding.
     """
-    check_interval(heartbeat_interval)
+    check_seconds("--heartbeat-interval", heartbeat_interval)
     with needs("replay"):
         from kafka_marshal.capture import UnreadableSource
         from kafka_marshal.replay.errors import ReplayError

@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import datetime as dt
-import signal
 import sys
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.text import Text
 
 from kafka_marshal.cli import FINE, FOUND_SOMETHING
 from kafka_marshal.cli.common import (
+    PAUSE_MAX_S,
     Bootstrap,
     HeartbeatInterval,
     Options,
     PauseMax,
     Properties,
     ReplayRules,
+    Stop,
     Topic,
-    check_interval,
+    check_seconds,
     console,
     errors,
     fail,
@@ -40,7 +41,7 @@ def watch(
     bootstrap: Bootstrap = None,
     topic: Topic = "__marshal",
     rules: Annotated[ReplayRules, typer.Option(help="Which protocol judges.")] = ReplayRules.fenced,
-    pause_max: PauseMax = 86_400,
+    pause_max: PauseMax = PAUSE_MAX_S,
     checkpoint: Annotated[
         Path | None,
         typer.Option(
@@ -84,10 +85,9 @@ def watch(
     Ctrl-C ends it, and with --checkpoint a later start goes on exactly there. Exits 1 if it told
     an error or a warning.
     """
-    check_interval(heartbeat_interval)
-    for name, seconds in (("--pause-max", pause_max), ("--checkpoint-every", checkpoint_every)):
-        if not seconds > 0:
-            fail(f"{name} must be a number of seconds greater than 0, not {seconds:g}")
+    check_seconds("--heartbeat-interval", heartbeat_interval)
+    check_seconds("--pause-max", pause_max)
+    check_seconds("--checkpoint-every", checkpoint_every)
     if to_topic == topic:
         fail("--to-topic must not be the topic that is watched")
     with needs("replay"):
@@ -101,7 +101,7 @@ def watch(
         from kafka_marshal.runtime.settings import settings_of
     sentence = partial(_sentence, with_rules=rules is ReplayRules.both)
     shown = Lines(_json if json else sentence, sys.stdout.flush)
-    stop = _Stop()
+    stop = Stop()
     with one_sentence(ReplayError):
         counted = None if metrics is None else Metrics()
         if counted is not None and metrics is not None:
@@ -124,27 +124,6 @@ def watch(
         )
     errors.print(f"{watched.records:,} records, {watched.loud:,} errors and warnings")
     raise typer.Exit(FOUND_SOMETHING if watched.loud else FINE)
-
-
-class _Stop:
-    """Whether to stop: after the first signal in order, at the second one at once."""
-
-    def __init__(self) -> None:
-        self._asked = False
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, self._ask)
-
-    def __call__(self) -> bool:
-        return self._asked
-
-    def _ask(self, number: int, _: object) -> None:
-        if self._asked:
-            _interrupt()
-        self._asked = True
-
-
-def _interrupt() -> NoReturn:
-    raise KeyboardInterrupt
 
 
 def _json(told: Told) -> None:

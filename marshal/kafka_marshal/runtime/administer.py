@@ -1,10 +1,11 @@
 """Setting positions: carries out what `client.administrator` asks for, on a real topic.
 
-One administrator for each coordinating partition that the targets lie on. On each of them all
-positions are set, or none, or it is told which; between them nothing is promised, since they are
-different logs. When all is over the pause that was needed is ended, or, if the group was paused
-before, it is paused again for as long as it would have been. That last ReleaseGroup also settles
-what was in doubt: a write that is not in the log before it does nothing any more.
+One administrator for each coordinating partition that the targets lie on, which reads along from
+the first record. On each of them all positions are set, or none, or it is told which; between them
+nothing is promised, since they are different logs. When all is over the pause that was needed is
+ended, or, if the group was paused before, it is paused again for as long as it would have been.
+That last ReleaseGroup also settles what was in doubt: a write that is not in the log before it does
+nothing any more.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from kafka_marshal.client.administrator import (
 from kafka_marshal.client.consumer import release_group_sent
 from kafka_marshal.client.effects import Send
 from kafka_marshal.client.operation import AllSet, NoneSet, PartlySet, Reason, Result
+from kafka_marshal.codec import coordinating_partition
 from kafka_marshal.core.messages import Record, ReleaseGroup
 from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.core.verdicts import Accepted
@@ -83,28 +85,19 @@ def beside(view: View, planned: Sequence[Planned]) -> list[ClaimKey]:
     )
 
 
-@frozen
-class Asked:
-    """What an operator wants of one group."""
-
-    group: str
-    targets: Mapping[int, Mapping[ClaimKey, int]]
-    """By coordinating partition."""
-    pause_ms: int
-    called_off: Callable[[], bool]
-    on_note: Callable[[str], None]
-
-
 class _Operator:
     """One operation on one coordinating partition, and what became of what it sent."""
 
-    def __init__(self, fold: Fold, log: Log, place: int, asked: Asked) -> None:
-        self.place, self.targets = place, asked.targets[place]
-        self._asked, self._log, self._fold = asked, log, fold
+    def __init__(self, fold: Fold, place: int, group: str, pause_ms: int) -> None:
+        self.place, self.group = place, group
+        self._fold = fold
         self.me = new_administrator(fold.rules, number=place)
         interval_ms = max(1, int(fold.rules.heartbeat_interval_ms))
-        patience = Patience(pause_ms=asked.pause_ms, heartbeat_every_ms=interval_ms)
-        self.administrator = Administrator(self.me, asked.group, patience, first=fold.first)
+        patience = Patience(pause_ms=pause_ms, heartbeat_every_ms=interval_ms)
+        self.administrator = Administrator(self.me, group, patience, first=fold.first)
+        self.targets: Mapping[ClaimKey, int] = {}
+        self._log: Log | None = None
+        self._on_note: Callable[[str], None] = lambda _: None
         self._kept_s = EXPIRED
         self._open: list[tuple[Send, Future[Appended]]] = []
         self._set: set[ClaimKey] = set()
@@ -117,10 +110,13 @@ class _Operator:
         self.over = False
         self.still_paused = False
 
-    def begin(self) -> None:
+    def begin(
+        self, log: Log, targets: Mapping[ClaimKey, int], on_note: Callable[[str], None]
+    ) -> None:
         """Pause the group. Everything there was has been read."""
-        self._kept_s = kept_expiry_s(self._fold, self._asked.group)
-        self._do(self.administrator.begin(self.targets, now_ms()))
+        self._log, self._on_note, self.targets = log, on_note, targets
+        self._kept_s = kept_expiry_s(self._fold, self.group)
+        self._do(self.administrator.begin(targets, now_ms()))
 
     def read(self, record: Record, changes: list[Change]) -> None:
         """The next record, and what it did."""
@@ -165,12 +161,12 @@ class _Operator:
 
     def _end_pause(self) -> None:
         self._ending = True
-        claim = self._fold.newborn(self._asked.group).claim
-        over = paused_until_ms(self._fold, self._asked.group) is None
+        claim = self._fold.newborn(self.group).claim
+        over = paused_until_ms(self._fold, self.group) is None
         if claim.pauser != self.me.instance_id or over:
             self.over = True
             return
-        self._append(release_group_sent(self.me, self._asked.group, self._kept_s))
+        self._append(release_group_sent(self.me, self.group, self._kept_s))
 
     def ended(self) -> Ended:
         """What is known in the end."""
@@ -203,9 +199,10 @@ class _Operator:
                 case Told(result):
                     self._told = result
                 case Warned(work):
-                    self._asked.on_note(work_left(work))
+                    self._on_note(work_left(work))
 
     def _append(self, send: Send) -> None:
+        assert self._log is not None
         send = stamped(send)
         self._open.append((send, self._log.append(self.place, send.message, send.headers)))
 
@@ -219,55 +216,70 @@ def work_left(work: Work) -> str:
     )
 
 
-def set_positions(
-    view: View,
-    log: Log,
-    planned: Sequence[Planned],
-    pause_ms: int,
-    called_off: Callable[[], bool] = lambda: False,
-    on_note: Callable[[str], None] = lambda _: None,
-) -> list[Ended]:
-    """Set these positions of one group. `view` is new: nothing was read through it yet.
+class Operators:
+    """Set positions of one group, on every coordinating partition that these topics lie on.
 
-    On each coordinating partition all are set, or none, or it is told which. The group is paused
-    there meanwhile, for `pause_ms` at most. Returns when the log says how it ended, or nobody
-    can know.
-
-    Raises:
-        BrokerFailed: reading failed.
+    They read along from the view's first record on, so that the log is read once.
     """
-    targets: dict[int, dict[ClaimKey, int]] = {}
-    for one in planned:
-        targets.setdefault(one.place, {})[one.key] = one.target
-    [group] = {one.key.group for one in planned}
-    asked = Asked(group, targets, pause_ms, called_off, on_note)
-    operators = {
-        place: _Operator(view.folds[place], log, place, asked) for place in sorted(targets)
-    }
 
-    def read(batch: list[tuple[Record, list[Change]]]) -> None:
+    def __init__(self, view: View, group: str, topics: Iterable[str], pause_ms: int) -> None:
+        """`view` is new: nothing was read through it yet. `pause_ms` is the longest pause."""
+        self._view = view
+        self._operators = {
+            place: _Operator(view.folds[place], place, group, pause_ms)
+            for place in sorted(
+                {coordinating_partition(topic, view.partitions) for topic in topics}
+            )
+        }
+
+    def read(self, batch: Iterable[tuple[Record, list[Change]]]) -> None:
+        """The next records that the view has folded."""
         for record, changes in batch:
-            if record.partition in operators:
-                operators[record.partition].read(record, changes)
+            if record.partition in self._operators:
+                self._operators[record.partition].read(record, changes)
 
-    for batch in view.changes(view.ends, called_off):
-        read(batch)
-    if called_off():  # nothing was sent yet
-        called = Reason.CALLED_OFF.value
-        return [
-            Ended(place, (), tuple(sorted(keys)), (), called) for place, keys in targets.items()
-        ]
-    for operator in operators.values():
-        operator.begin()
+    def set_positions(
+        self,
+        cluster: ClusterClient,
+        log: Log,
+        planned: Sequence[Planned],
+        called_off: Callable[[], bool] = lambda: False,
+        on_note: Callable[[str], None] = lambda _: None,
+    ) -> list[Ended]:
+        """Set these positions, all of topics that were named before.
 
-    def over() -> bool:
-        for operator in operators.values():
-            operator.go_on(called_off())
-        return all(operator.over for operator in operators.values())
+        On each coordinating partition all are set, or none, or it is told which. The group is
+        paused there meanwhile. Returns when the log says how it ended, or nobody can know.
 
-    for batch in view.changes(None, over):
-        read(batch)
-    return [operator.ended() for operator in operators.values()]
+        Raises:
+            BrokerFailed: reading failed.
+        """
+        targets: dict[int, dict[ClaimKey, int]] = {}
+        for one in planned:
+            targets.setdefault(one.place, {})[one.key] = one.target
+        view = self._view
+        now = cluster.ends([(view.topic, number) for number in view.next])
+        ends = {number: now.get((view.topic, number), at) for number, at in view.next.items()}
+        if any(view.next[number] < end for number, end in ends.items()):
+            for batch in view.changes(ends, called_off):  # what came since the view was read
+                self.read(batch)
+        if called_off():  # nothing was sent yet
+            called = Reason.CALLED_OFF.value
+            return [
+                Ended(place, (), tuple(sorted(keys)), (), called) for place, keys in targets.items()
+            ]
+        operators = [self._operators[place] for place in sorted(targets)]
+        for operator in operators:
+            operator.begin(log, targets[operator.place], on_note)
+
+        def over() -> bool:
+            for operator in operators:
+                operator.go_on(called_off())
+            return all(operator.over for operator in operators)
+
+        for batch in view.changes(None, over):
+            self.read(batch)
+        return [operator.ended() for operator in operators]
 
 
 def commit(
