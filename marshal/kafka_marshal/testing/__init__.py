@@ -1,12 +1,14 @@
 """Real Kafka brokers for tests, tries and demos.
 
-`Broker` starts one and `Cluster` several, `kafka_marshal.testing.fixtures` gives them to pytest.
+`Broker` starts one and `Cluster` several, a `Guard` lets nobody in who does not show who he is,
+`kafka_marshal.testing.fixtures` gives them to pytest.
 Nothing here knows the protocol, nor a Kafka client: what is said to a broker is the caller's
 business.
 """
 
 from kafka_marshal.testing.broker import Broker
 from kafka_marshal.testing.cluster import Cluster
+from kafka_marshal.testing.guard import Guard
 from kafka_marshal.testing.kafka import QUICK, BrokerError, version
 
-__all__ = ["QUICK", "Broker", "BrokerError", "Cluster", "version"]
+__all__ = ["QUICK", "Broker", "BrokerError", "Cluster", "Guard", "version"]

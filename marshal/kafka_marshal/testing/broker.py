@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Self
 
 from kafka_marshal.testing.cluster import Cluster
+from kafka_marshal.testing.guard import Guard
 from kafka_marshal.testing.kafka import run_tool
 
 _ONLY = 1
@@ -20,7 +21,8 @@ class Broker:
     stays, and a later broker goes on with it. It listens on 127.0.0.1 alone. Whatever happens to
     this process, also kill -9, the broker is ended with it.
 
-    Kafka needs 4 to 8 s to start and some 340 MB at the heap's 256.
+    Kafka needs 4 to 8 s to start and some 340 MB at the heap's 256. With a `guard` clients have to
+    show who they are.
     """
 
     def __init__(
@@ -32,6 +34,7 @@ class Broker:
         heap: str = "256m",
         java_options: Sequence[str] = (),
         ready_timeout_s: float = 60.0,
+        guard: Guard | None = None,
     ) -> None:
         self._cluster = Cluster(
             brokers=1,
@@ -41,6 +44,7 @@ class Broker:
             heap=heap,
             java_options=java_options,
             ready_timeout_s=ready_timeout_s,
+            guard=guard,
         )
 
     def __enter__(self) -> Self:

@@ -18,6 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
+from kafka_marshal.testing.guard import Guard
 from kafka_marshal.testing.kafka import BrokerError, fetched_jars
 from kafka_marshal.testing.server import Server
 from kafka_marshal.testing.sweeper import Sweeper
@@ -68,7 +69,7 @@ class Cluster:
 
     Topics have as many copies as there are brokers, at most three, and with acks=all two must be
     written. A majority of the brokers must run for anything to be changed: with one of three
-    killed all goes on, with two it stands still.
+    killed all goes on, with two it stands still. With a `guard` clients have to show who they are.
     """
 
     def __init__(
@@ -81,10 +82,13 @@ class Cluster:
         heap: str = "192m",
         java_options: Sequence[str] = (),
         ready_timeout_s: float = 60.0,
+        guard: Guard | None = None,
     ) -> None:
         self.numbers = range(1, brokers + 1)
+        self._guard = guard
         self._wanted_port = port
-        self._ports: dict[int, tuple[int, int]] = {}
+        self._ports: dict[int, tuple[int, int, int]] = {}
+        """Of each broker: for clients, for brokers (if it is guarded), as controller."""
         self._given = folder
         self._made: Path | None = None
         self._settings = {**SETTINGS, **copies(brokers), **(settings or {})}
@@ -207,7 +211,9 @@ class Cluster:
         for number in wanted:
             if number not in self._servers:
                 folder = self.folder if len(self.numbers) == 1 else self.folder / str(number)
-                self._servers[number] = Server(folder, self._java, self._ready_timeout_s)
+                self._servers[number] = Server(
+                    folder, self._java, self._ready_timeout_s, self._guard or Guard()
+                )
 
         def launch(number: int) -> None:
             self._servers[number].launch(self._id, self._properties(number))
@@ -218,22 +224,24 @@ class Cluster:
             self._servers[number].wait_until_ready()
 
     def _choose_ports(self) -> None:
-        free = iter(free_ports(2 * len(self.numbers)))
+        free = iter(free_ports(3 * len(self.numbers)))
         for number in self.numbers:
             port = next(free)
             if self._wanted_port is not None:
                 port = self._wanted_port + number - 1
-            self._ports[number] = (port, next(free))
+            self._ports[number] = (port, next(free), next(free))
 
     def _properties(self, number: int) -> dict[str, str]:
-        port, controller = self._ports[number]
-        voters = (f"{n}@127.0.0.1:{at}" for n, (_, at) in self._ports.items())
+        port, brokers, controller = self._ports[number]
+        voters = (f"{n}@127.0.0.1:{at}" for n, (_, _, at) in self._ports.items())
+        guarded = {} if self._guard is None else self._guard.listeners(port, brokers, controller)
         return {
             **_LISTENERS,
             "node.id": str(number),
             "controller.quorum.voters": ",".join(voters),
             "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}",
             "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
+            **guarded,
             **self._settings,
         }
 

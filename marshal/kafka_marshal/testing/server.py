@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Final
 
+from kafka_marshal.testing.guard import Guard
 from kafka_marshal.testing.kafka import BrokerError, command_line, last_lines, run_tool
 
 READY: Final = b"Kafka Server started"
@@ -26,8 +27,11 @@ _STOP_S: Final = 15.0
 class Server:
     """A broker that is a controller, too, in a process and a folder of its own."""
 
-    def __init__(self, folder: Path, java_options: Sequence[str], ready_timeout_s: float) -> None:
+    def __init__(
+        self, folder: Path, java_options: Sequence[str], ready_timeout_s: float, guard: Guard
+    ) -> None:
         self.folder = folder
+        self._guard = guard
         self._java = tuple(java_options)
         self._ready_timeout_s = ready_timeout_s
         self._process: subprocess.Popen[bytes] | None = None
@@ -72,7 +76,7 @@ class Server:
         lines = {**settings, "log.dirs": str(self.data)}
         properties.write_text("".join(f"{name}={value}\n" for name, value in lines.items()))
         if not (self.data / "meta.properties").exists():
-            run_tool("kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(properties))
+            self._format(cluster_id, properties)
         self._said_before = self.log.stat().st_size if self.log.exists() else 0
         # SIGINT of a terminal goes to a whole process group; the broker is ended by us alone.
         with self.log.open("ab") as log:
@@ -83,6 +87,13 @@ class Server:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
+
+    def _format(self, cluster_id: str, properties: Path) -> None:
+        told = ["-t", cluster_id, "-c", str(properties), *self._guard.format_options()]
+        try:
+            run_tool("kafka.tools.StorageTool", "format", *told)
+        except BrokerError as error:
+            raise BrokerError(self._guard.without_secrets(str(error))) from None
 
     def wait_until_ready(self) -> None:
         """Return when it serves.
