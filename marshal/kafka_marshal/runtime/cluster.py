@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from kafka_marshal.runtime.controls import ClusterClient
 from kafka_marshal.runtime.errors import BrokerFailed
-from kafka_marshal.runtime.reader import CONNECT_S, Silent, patiently
+from kafka_marshal.runtime.reader import CONNECT_S, patiently
 
 
 class Cluster(ClusterClient):
@@ -45,9 +45,7 @@ class Cluster(ClusterClient):
         wanted = [TopicPartition(*place) for place in places]
         decided = {"group_id": group, "enable_auto_commit": "false"}
         try:
-            asking = Consumer(
-                {**self.settings.for_client(**decided), "error_cb": self._error}, logger=Silent()
-            )
+            asking = Consumer(self._hearing.for_client(**decided), logger=self._hearing)
             with closing(asking):
                 answered = patiently(lambda: asking.committed(wanted, timeout=2 * CONNECT_S))
         except KafkaException as error:

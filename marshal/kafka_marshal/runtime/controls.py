@@ -7,6 +7,7 @@ it is good for.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from typing import Any, Final
 
@@ -28,7 +29,8 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # public, not
 )
 
 from kafka_marshal.runtime.errors import BrokerFailed
-from kafka_marshal.runtime.reader import CONNECT_S, Extent, Silent
+from kafka_marshal.runtime.hearing import Hearing, code_of
+from kafka_marshal.runtime.reader import CONNECT_S, Extent
 from kafka_marshal.runtime.settings import Settings
 
 ALL_OPERATIONS: Final = frozenset({"READ", "WRITE", "DESCRIBE", "DESCRIBE_CONFIGS"})
@@ -74,13 +76,9 @@ class ClusterClient:
             BrokerFailed: a setting is not one of librdkafka's.
         """
         self.settings = settings
-        self._said: list[str] = []
+        self._hearing = Hearing(settings)
         with self._plainly(""):
-            made_of: dict[str, Any] = {**settings.for_client(), "error_cb": self._error}
-            self._admin = AdminClient(made_of, logger=Silent())
-
-    def _error(self, error: KafkaError) -> None:
-        self._said.append(error.str())
+            self._admin = AdminClient(self._hearing.for_client(), logger=self._hearing)
 
     # --- brokers and topics -----------------------------------------------------------------------
 
@@ -106,12 +104,12 @@ class ClusterClient:
             TopicCollection([name]), include_authorized_operations=True, request_timeout=CONNECT_S
         )
         try:
-            found = asked[name].result(2 * CONNECT_S)
+            found = self._answer(asked[name])
         except KafkaException as error:
-            if _code(error) in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC):
+            if code_of(error) in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC):
                 return None
             failed = self._failed(error, f"topic {name}")
-            if _code(error) == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+            if code_of(error) == KafkaError.TOPIC_AUTHORIZATION_FAILED:
                 failed = NotAllowed(str(failed))
             raise failed from None
         partitions = {
@@ -133,7 +131,7 @@ class ClusterClient:
         resource = ConfigResource(ResourceType.TOPIC, name)
         asked = self._admin.describe_configs([resource], request_timeout=CONNECT_S)
         with self._plainly(f"settings of topic {name}"):
-            found = asked[resource].result(2 * CONNECT_S)
+            found = self._answer(asked[resource])
         return {one.name: one.value or "" for one in found.values()}
 
     def create_topic(
@@ -151,12 +149,12 @@ class ClusterClient:
         new = NewTopic(name, partitions, config=dict(settings), **placed)
         asked = self._admin.create_topics([new], request_timeout=CONNECT_S)
         with self._plainly(f"creating {name}"):
-            asked[name].result(2 * CONNECT_S)
+            self._answer(asked[name])
 
     def delete_topic(self, name: str) -> None:
         """Delete it."""
         with self._plainly(f"deleting {name}"):
-            self._admin.delete_topics([name], request_timeout=CONNECT_S)[name].result(2 * CONNECT_S)
+            self._answer(self._admin.delete_topics([name], request_timeout=CONNECT_S)[name])
 
     # --- offsets ----------------------------------------------------------------------------------
 
@@ -188,7 +186,7 @@ class ClusterClient:
         found = {}
         for place, answer in asked.items():
             with suppress(KafkaException):
-                found[place.topic, place.partition] = answer.result(2 * CONNECT_S).offset
+                found[place.topic, place.partition] = self._answer(answer).offset
         return found
 
     def allowed_of_group(self, group: str) -> frozenset[str] | None:
@@ -197,7 +195,7 @@ class ClusterClient:
             [group], include_authorized_operations=True, request_timeout=CONNECT_S
         )
         try:
-            found = asked[group].result(2 * CONNECT_S)
+            found = self._answer(asked[group])
         except (KafkaException, TimeoutError):
             return None
         operations = found.authorized_operations
@@ -213,7 +211,7 @@ class ClusterClient:
             [ConsumerGroupTopicPartitions(group, wanted)], request_timeout=CONNECT_S
         )
         with self._plainly(f"committing offsets of group {group}"):
-            answered = asked[group].result(2 * CONNECT_S)
+            answered = self._answer(asked[group])
             for one in answered.topic_partitions or ():
                 if one.error is not None:
                     raise KafkaException(one.error)
@@ -222,7 +220,14 @@ class ClusterClient:
 
     def _metadata(self) -> Any:
         with self._plainly(""):
-            return self._admin.list_topics(timeout=CONNECT_S)
+            return self._hearing.ask(
+                lambda within_s: self._admin.list_topics(timeout=within_s),
+                lambda: self._admin.poll(0),
+                CONNECT_S,
+            )
+
+    def _answer(self, promised: Future[Any]) -> Any:
+        return self._hearing.wait(promised, lambda: self._admin.poll(0), 2 * CONNECT_S)
 
     @contextmanager
     def _plainly(self, about: str) -> Iterator[None]:
@@ -234,16 +239,6 @@ class ClusterClient:
             raise BrokerFailed(f"{self.settings.bootstrap}: {about}: no answer") from None
 
     def _failed(self, exception: KafkaException, about: str) -> BrokerFailed:
-        error: Any = exception.args[0]
-        reason = error.str() if isinstance(error, KafkaError) else str(error)
         with suppress(AttributeError, KafkaException):
             self._admin.poll(0)  # lets the client say what it has on its mind
-        if self._said and self._said[-1] not in reason:
-            reason = f"{reason}: {self._said[-1]}"
-        words = ": ".join(part for part in (self.settings.bootstrap, about, reason) if part)
-        return BrokerFailed(self.settings.without_secrets(words))
-
-
-def _code(exception: KafkaException) -> int:
-    error = exception.args[0]
-    return int(error.code()) if isinstance(error, KafkaError) else 0
+        return self._hearing.failed(exception, about)

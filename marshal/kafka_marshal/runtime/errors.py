@@ -16,3 +16,11 @@ class InvalidOption(MarshalError):
 
 class BrokerFailed(MarshalError):
     """The cluster cannot be reached, or refused; the message says which and why."""
+
+
+class NotLetIn(BrokerFailed):
+    """The cluster refused our password, token or certificate, or we its own; it says what to set.
+
+    Only whoever was never let in gets it: for a consumer that runs such a refusal passes, as
+    everything does that a broker says while it restarts.
+    """

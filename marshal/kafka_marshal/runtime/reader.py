@@ -17,6 +17,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 
 from kafka_marshal.capture import RawRecord, TimestampType
 from kafka_marshal.runtime.errors import BrokerFailed, InvalidOption
+from kafka_marshal.runtime.hearing import Hearing
 from kafka_marshal.runtime.settings import Settings
 
 T = TypeVar("T")
@@ -104,12 +105,10 @@ class Tail:
             # All that lies in the log, as every reader of the original sees it.
             "isolation_level": "read_uncommitted",
         }
-        self._said: list[str] = []
+        self._hearing = Hearing(settings)
         with self._plainly():
-            self._consumer = Consumer(
-                {**settings.for_client(**decided), "error_cb": self._error},
-                logger=Silent(),
-            )
+            made_of = self._hearing.for_client(**decided)
+            self._consumer = Consumer(made_of, logger=self._hearing)
         try:
             self.cluster, self.partitions = self._described()
         except BaseException:
@@ -120,12 +119,13 @@ class Tail:
         """Let go of the cluster."""
         self._consumer.close()
 
-    def _error(self, error: KafkaError) -> None:
-        self._said.append(error.str())
-
     def _described(self) -> tuple[str, tuple[int, ...]]:
         with self._plainly():
-            metadata = self._consumer.list_topics(self.topic, timeout=CONNECT_S)
+            metadata = self._hearing.ask(
+                lambda within_s: self._consumer.list_topics(self.topic, timeout=within_s),
+                lambda: self._consumer.poll(0),
+                CONNECT_S,
+            )
         found = metadata.topics.get(self.topic)
         if found is None or not found.partitions:
             reason = "there is no such topic"
@@ -296,14 +296,9 @@ class Tail:
             raise self._failed(error) from None
 
     def _failed(self, exception: KafkaException) -> BrokerFailed:
-        error: Any = exception.args[0]
-        reason = error.str() if isinstance(error, KafkaError) else str(error)
         with suppress(AttributeError, KafkaException):
             self._consumer.poll(0)  # lets the client say what it has on its mind
-        if self._said and self._said[-1] not in reason:
-            # Why nobody answered is told aside: a wrong password, a name that nobody knows.
-            reason = f"{reason}: {self._said[-1]}"
-        return BrokerFailed(self.settings.without_secrets(f"{self.settings.bootstrap}: {reason}"))
+        return self._hearing.failed(exception)
 
 
 def _place(message: Message) -> tuple[int, int]:
