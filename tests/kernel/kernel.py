@@ -12,7 +12,7 @@ from kafka_marshal.capture import HeaderPairs, RawRecord
 from kafka_marshal.codec import encode
 from kafka_marshal.core.messages import NOT_DECIMAL, Headers
 from kafka_marshal.core.verdicts import Verdict
-from kafka_marshal.kernel import Fold, Names, fold
+from kafka_marshal.kernel import Fold, Names, steps
 from kafka_marshal.replay.sources.columns import HEADERS
 from tests.triples import Triple
 
@@ -61,4 +61,4 @@ def stepped(triples: Iterable[Triple]) -> Iterator[tuple[Triple, Claim, Verdict]
             np.array([record.timestamp_ms], np.int64),
             columns.take(np.array([row])),
         )
-        yield triple, folded.claims()[key], fold.VERDICTS[verdicts[0]]
+        yield triple, folded.claims()[key], steps.VERDICTS[verdicts[0]]

@@ -15,7 +15,7 @@ from kafka_marshal.capture import RawRecord, read_capture
 from kafka_marshal.codec import MalformedRecord
 from kafka_marshal.core.verdicts import ReadTwice, Verdict
 from kafka_marshal.core.world import OutOfOrder
-from kafka_marshal.kernel import BeyondKernel, Fold, columns, fold, parsing
+from kafka_marshal.kernel import BeyondKernel, Fold, columns, parsing, steps
 from tests import triples
 from tests.kernel import hostile
 from tests.kernel.kernel import arrays, stepped
@@ -41,8 +41,8 @@ def by_kernel(raws: list[RawRecord], folded: Fold, batch: int = 1000) -> list[Ve
             np.array([raw.timestamp_ms for raw in part], np.int64),
             decoded,
         )
-        words = {fold.NO_MESSAGE: "malformed", fold.READ_TWICE: "read twice"}
-        told += [words.get(int(each)) or fold.VERDICTS[each] for each in numbers]
+        words = {steps.NO_MESSAGE: "malformed", steps.READ_TWICE: "read twice"}
+        told += [words.get(int(each)) or steps.VERDICTS[each] for each in numbers]
     return told
 
 
@@ -66,10 +66,31 @@ def alike(raws: list[RawRecord], rules: Rules, batch: int = 1000) -> None:
     assert folded.claims() == world.claims
 
 
-@pytest.mark.parametrize("rules", RULES, ids=lambda rules: rules.rule_set.value)
-@pytest.mark.parametrize("seed", range(8))
-def test_a_hostile_log_is_folded_as_by_the_reducer(seed: int, rules: Rules) -> None:
-    alike(list(hostile.log(seed, 6_000)), rules, batch=(1000, 7, 6_000)[seed % 3])
+@pytest.mark.parametrize("seed", range(10))
+def test_a_million_hostile_records_are_folded_as_by_the_reducer(seed: int) -> None:
+    """Ten seeds of ten logs, by both rule sets; each log has every kind of record in it."""
+    for number in range(10 * seed, 10 * seed + 10):
+        raws = list(hostile.log(number, 5_000))
+        for rules in RULES:
+            alike(raws, rules, batch=(1000, 7, 5_000)[number % 3])
+
+
+def test_partitions_that_lie_mixed_in_a_batch_are_folded_as_alone() -> None:
+    logs = [list(hostile.log(seed, 2_000))[:1_800] for seed in (1, 2, 3)]
+    mixed = [raw for together in zip(*logs, strict=True) for raw in together]
+    names = columns.Names()
+    decoded = names.decoded(*arrays(mixed))
+    offsets = np.array([raw.offset for raw in mixed], np.int64)
+    timestamps_ms = np.array([raw.timestamp_ms for raw in mixed], np.int64)
+    for number, raws in enumerate(logs):
+        folded, alone = Fold(RULES[0], names), Fold(RULES[0])
+        rows = np.arange(number, len(mixed), 3)
+        told = folded.apply(offsets, timestamps_ms, decoded, rows)
+        words = {steps.NO_MESSAGE: "malformed", steps.READ_TWICE: "read twice"}
+        assert [words.get(int(each)) or steps.VERDICTS[each] for each in told] == by_kernel(
+            raws, alone
+        )
+        assert folded.claims() == alone.claims()
 
 
 @pytest.mark.parametrize("rules", RULES, ids=lambda rules: rules.rule_set.value)
@@ -98,7 +119,7 @@ def test_hostile_logs_reach_every_verdict() -> None:
     for rules in RULES:
         for seed in range(8):
             reached |= set(by_world(hostile.log(seed, 6_000), World(rules)))
-    assert reached == {*fold.VERDICTS, "malformed", "read twice"}
+    assert reached == {*steps.VERDICTS, "malformed", "read twice"}
 
 
 def test_what_goes_back_is_refused_and_what_does_not_fit_too() -> None:
