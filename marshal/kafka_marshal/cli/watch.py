@@ -6,7 +6,7 @@ import datetime as dt
 import sys
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 from rich.text import Text
@@ -32,7 +32,12 @@ from kafka_marshal.cli.common import (
 from kafka_marshal.cli.replay import COLOURS
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kafka_marshal.replay.live.desk import Watched, Watching
     from kafka_marshal.replay.live.stories import Told
+
+CHECKPOINT_EVERY_S: Final = 10.0
 
 
 def watch(
@@ -49,8 +54,11 @@ def watch(
         ),
     ] = None,
     checkpoint_every: Annotated[
-        float, typer.Option(metavar="SECONDS", help="How often it is written.")
-    ] = 10.0,
+        float | None,
+        typer.Option(
+            metavar="SECONDS", show_default="10", help="How often it is written, without --spark."
+        ),
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -77,6 +85,17 @@ def watch(
     until_end: Annotated[
         bool, typer.Option("--until-end", help="Stop where the topic ended at the start.")
     ] = False,
+    spark: Annotated[
+        bool, typer.Option("--spark", help="Fold on Spark, each coordinating partition by a task.")
+    ] = False,
+    trigger: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SECONDS",
+            show_default="5",
+            help="With --spark: how often what is new is read, told and written.",
+        ),
+    ] = None,
     properties: Properties = None,
     options: Options = None,
 ) -> None:
@@ -87,17 +106,19 @@ def watch(
     """
     check_seconds("--heartbeat-interval", heartbeat_interval)
     check_seconds("--pause-max", pause_max)
-    check_seconds("--checkpoint-every", checkpoint_every)
+    for option, seconds in (("--checkpoint-every", checkpoint_every), ("--trigger", trigger)):
+        if seconds is not None:
+            check_seconds(option, seconds)
+    _check_engine(spark, until_end, checkpoint_every, trigger)
     if to_topic == topic:
         fail("--to-topic must not be the topic that is watched")
     with needs("replay"):
         from kafka_marshal.replay import ReplayError
         from kafka_marshal.replay.run import judging_of
     with needs("kafka"):
+        from kafka_marshal.replay.live.desk import Watching
         from kafka_marshal.replay.live.metrics import Metrics
         from kafka_marshal.replay.live.sinks import Lines
-        from kafka_marshal.replay.live.watch import Watching
-        from kafka_marshal.replay.live.watch import watch as watch_live
         from kafka_marshal.runtime.settings import settings_of
     sentence = partial(_sentence, with_rules=rules is ReplayRules.both)
     shown = Lines(_json if json else sentence, sys.stdout.flush)
@@ -106,13 +127,13 @@ def watch(
         counted = None if metrics is None else Metrics()
         if counted is not None and metrics is not None:
             counted.serve(metrics)
-        watched = watch_live(
+        watched = _engine(spark, trigger)(
             Watching(
                 settings=settings_of(bootstrap, properties, options or ()),
                 topic=topic,
                 judging=judging_of(rules.value, heartbeat_interval, pause_max, None),
                 checkpoint=checkpoint,
-                checkpoint_every_s=checkpoint_every,
+                checkpoint_every_s=checkpoint_every or CHECKPOINT_EVERY_S,
                 out=out,
                 to_topic=to_topic,
                 until_end=until_end,
@@ -124,6 +145,32 @@ def watch(
         )
     errors.print(f"{watched.records:,} records, {watched.loud:,} errors and warnings")
     raise typer.Exit(FOUND_SOMETHING if watched.loud else FINE)
+
+
+def _check_engine(
+    spark: bool, until_end: bool, checkpoint_every: float | None, trigger: float | None
+) -> None:
+    """Stop if an option makes no sense with or without --spark."""
+    if spark and checkpoint_every is not None:
+        fail(
+            "--checkpoint-every makes no sense with --spark: every batch is committed, and "
+            "--trigger says how often there is one"
+        )
+    if trigger is not None and not spark:
+        fail("--trigger makes no sense without --spark: every record is told as it comes")
+    if trigger is not None and until_end:
+        fail("--trigger makes no sense with --until-end: each batch follows the one before")
+
+
+def _engine(spark: bool, trigger: float | None) -> Callable[[Watching, Stop], Watched]:
+    """What folds."""
+    if not spark:
+        from kafka_marshal.replay.live.watch import watch as watch_live
+
+        return watch_live
+    from kafka_marshal.replay.live.on_spark import TRIGGER_S, watch_on_spark
+
+    return partial(watch_on_spark, trigger_s=trigger or TRIGGER_S)
 
 
 def _json(told: Told) -> None:

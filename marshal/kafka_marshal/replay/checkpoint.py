@@ -21,12 +21,13 @@ import os
 import pickle
 import sys
 import types
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import IO, Any, Final
 
+import attrs
 from attrs import frozen
 
 from kafka_marshal.replay.account import Account
@@ -39,6 +40,25 @@ MANIFEST: Final = "checkpoint.json"
 
 class CheckpointRefused(ReplayError):
     """The folder cannot be gone on with; the message says why and what to do."""
+
+
+@frozen
+class State:
+    """A file of the folder: the state of one coordinating partition."""
+
+    file: str
+    next_offset: int
+    """The first offset that the account has not seen."""
+    sha256: str
+
+
+@frozen
+class Known:
+    """A folder's last commit, with no state read yet."""
+
+    states: Mapping[int, State]
+    beside: Mapping[str, Any]
+    """What the writer wanted to be committed with them."""
 
 
 @frozen
@@ -80,7 +100,7 @@ class Checkpoint:
             "options": json.loads(json.dumps(dict(options))),
         }
         self._generation = 0
-        self._files: dict[int, dict[str, Any]] = {}
+        self._states: dict[int, State] = {}
         try:
             folder.mkdir(parents=True, exist_ok=True)
             self._lock = (folder / "lock").open("w")
@@ -104,37 +124,51 @@ class Checkpoint:
         Raises:
             CheckpointRefused: made by another version or with other options, or damaged.
         """
+        known = self.known()
+        if known is None:
+            return None
+        partitions = {
+            number: Snapshot(read_state(self.folder, state), state.next_offset)
+            for number, state in known.states.items()
+        }
+        return Resumed(partitions, known.beside)
+
+    def known(self) -> Known | None:
+        """The same for who reads the states elsewhere, with `read_state`.
+
+        Raises:
+            CheckpointRefused: as `load`, but for states that are damaged.
+        """
         path = self.folder / MANIFEST
         if not path.exists():
             return None
         try:
             manifest = json.loads(path.read_text())
             made_by = {name: manifest[name] for name in self._made_by}
-            files = {int(number): dict(file) for number, file in manifest["partitions"].items()}
+            states = {
+                int(number): State(str(one["file"]), int(one["next_offset"]), str(one["sha256"]))
+                for number, one in manifest["partitions"].items()
+            }
             generation, beside = int(manifest["generation"]), dict(manifest["beside"])
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
-            raise self._damaged(MANIFEST) from None
+            raise _damaged(self.folder, MANIFEST) from None
         self._compare(made_by)
-        partitions = {}
-        for number, file in files.items():
-            partitions[number] = Snapshot(self._read(file), int(file["next_offset"]))
-        self._generation, self._files = generation, files
+        self._generation, self._states = generation, states
         self._sweep()
-        return Resumed(partitions, beside)
+        return Known(states, beside)
+
+    def name_for(self, partition: int) -> str:
+        """What a state is called that the next commit may speak of."""
+        return f"partition-{partition}.{self._generation + 1}"
 
     def put(self, partition: int, account: Account, next_offset: int) -> None:
         """Write one partition's state beside; it counts from the next `commit` on."""
-        assert not account.drain(), "rows that were not drained would be lost or told twice"
-        state = pickle.dumps(account, protocol=5)
-        name = f"partition-{partition}.{self._generation + 1}"
-        with (self.folder / name).open("wb") as file:
-            file.write(state)
-            to_disk(file)
-        self._files[partition] = {
-            "file": name,
-            "next_offset": next_offset,
-            "sha256": hashlib.sha256(state).hexdigest(),
-        }
+        name = self.name_for(partition)
+        self.adopt(partition, write_state(self.folder, name, account, next_offset))
+
+    def adopt(self, partition: int, state: State) -> None:
+        """The same for a state that somebody else wrote: an executor."""
+        self._states[partition] = state
 
     def commit(self, beside: Mapping[str, Any]) -> None:
         """From now on `load` gives what was put, and for other partitions what it gave before."""
@@ -142,7 +176,9 @@ class Checkpoint:
         manifest = {
             **self._made_by,
             "generation": self._generation,
-            "partitions": {str(number): file for number, file in sorted(self._files.items())},
+            "partitions": {
+                str(n): attrs.asdict(state) for n, state in sorted(self._states.items())
+            },
             "beside": dict(beside),
         }
         desk = self.folder / f".{MANIFEST}"
@@ -155,7 +191,7 @@ class Checkpoint:
 
     def _sweep(self) -> None:
         """Remove the files that no commit speaks of."""
-        current = {file["file"] for file in self._files.values()}
+        current = {state.file for state in self._states.values()}
         for path in self.folder.glob("partition-*"):
             if path.name not in current:
                 path.unlink(missing_ok=True)
@@ -181,20 +217,41 @@ class Checkpoint:
                     f"same options, or another folder"
                 )
 
-    def _read(self, file: Mapping[str, Any]) -> Account:
-        try:
-            state = (self.folder / str(file["file"])).read_bytes()
-        except OSError:
-            raise self._damaged(str(file["file"])) from None
-        if hashlib.sha256(state).hexdigest() != file["sha256"]:
-            raise self._damaged(str(file["file"]))
-        account = thawed(state, f"{self.folder}: {file['file']}")
-        if not isinstance(account, Account):
-            raise self._damaged(str(file["file"]))
-        return account
 
-    def _damaged(self, name: str) -> CheckpointRefused:
-        return CheckpointRefused(f"{self.folder}: {name} is damaged: begin anew in another folder")
+def write_state(folder: Path, name: str, account: Account, next_offset: int) -> State:
+    """Write a state, on any machine that sees the folder; nobody else may write under that name.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    assert not account.drain(), "rows that were not drained would be lost or told twice"
+    state = pickle.dumps(account, protocol=5)
+    with (folder / name).open("wb") as file:
+        file.write(state)
+        to_disk(file)
+    return State(name, next_offset, hashlib.sha256(state).hexdigest())
+
+
+def read_state(folder: Path, state: State) -> Account:
+    """The account of a state.
+
+    Raises:
+        CheckpointRefused: it is not what was written.
+    """
+    try:
+        read = (folder / state.file).read_bytes()
+    except OSError:
+        raise _damaged(folder, state.file) from None
+    if hashlib.sha256(read).hexdigest() != state.sha256:
+        raise _damaged(folder, state.file)
+    account = thawed(read, f"{folder}: {state.file}")
+    if not isinstance(account, Account):
+        raise _damaged(folder, state.file)
+    return account
+
+
+def _damaged(folder: Path, name: str) -> CheckpointRefused:
+    return CheckpointRefused(f"{folder}: {name} is damaged: begin anew in another folder")
 
 
 def thawed(state: bytes, place: str) -> Any:
@@ -207,6 +264,19 @@ def thawed(state: bytes, place: str) -> Any:
         return _Unpickler(io.BytesIO(state)).load()
     except (pickle.UnpicklingError, AttributeError, TypeError, ImportError, EOFError) as error:
         raise CheckpointRefused(f"{place} is not a state of this version: {error}") from None
+
+
+def thawed_each(file: io.BufferedReader, place: str) -> Iterator[Any]:
+    """What was pickled one after the other.
+
+    Raises:
+        CheckpointRefused: the same.
+    """
+    while file.peek(1):
+        try:
+            yield _Unpickler(file).load()
+        except (pickle.UnpicklingError, AttributeError, TypeError, ImportError, EOFError) as error:
+            raise CheckpointRefused(f"{place} is damaged: {error}") from None
 
 
 def package_version() -> str:

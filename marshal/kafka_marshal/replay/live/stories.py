@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from attrs import frozen
 
-from kafka_marshal.capture import RawRecord
+from kafka_marshal.capture import RawRecord, TimestampType
 from kafka_marshal.core.state import Rules
 from kafka_marshal.replay.account import Account, Judging
 from kafka_marshal.replay.events import Place
@@ -54,6 +54,11 @@ class Told:
         columns = BY_NAME[_TABLES[self.event]].columns
         row = {column.name: _storable(self.row.get(column.name)) for column in columns}
         return json.dumps({"event": self.event, "state": self.state, **row}, ensure_ascii=False)
+
+
+def appended_ms(raw: RawRecord) -> int | None:
+    """When the record was appended, if the broker's clock said so."""
+    return raw.timestamp_ms if raw.timestamp_type is TimestampType.LOG_APPEND_TIME else None
 
 
 _EVENTS: Final = {FINDINGS.name: "finding", TENURES.name: "tenure", MALFORMED.name: "malformed"}

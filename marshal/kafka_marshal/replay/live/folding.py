@@ -1,0 +1,146 @@
+"""What is new of a coordinating partition, folded onto its state: what executors do in a watch.
+
+The state comes from a file of the checkpoint's folder and goes into another, and so does what there
+is to tell, in order; the driver is told their names. No two tasks write under one name, and no file
+counts before the driver commits. This room does not know who reads the topic, nor where it is told.
+"""
+
+from __future__ import annotations
+
+import pickle
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import IO, Any, Final
+
+import attrs
+import pyarrow as pa
+from attrs import frozen
+
+from kafka_marshal.capture import RawRecord
+from kafka_marshal.core.world import OutOfOrder
+from kafka_marshal.replay.account import Judging
+from kafka_marshal.replay.checkpoint import State, read_state, thawed_each, write_state
+from kafka_marshal.replay.errors import ReplayError
+from kafka_marshal.replay.events import Place
+from kafka_marshal.replay.live.stories import LiveAccount, Told, appended_ms
+from kafka_marshal.replay.sources.columns import records_of
+
+FOLDED_SCHEMA: Final = (
+    "partition bigint, records bigint, owned bigint, told string, file string, "
+    "next_offset bigint, sha256 string"
+)
+_TYPES: Final = {"string": pa.string(), "bigint": pa.int64()}
+_ARROW: Final = pa.schema(
+    [(name, _TYPES[kind]) for name, kind in map(str.split, FOLDED_SCHEMA.split(", "))]
+)
+
+
+@frozen
+class Folded:
+    """What a task says of one coordinating partition."""
+
+    partition: int
+    records: int
+    owned: int
+    told: str | None
+    """The file of what there is to tell; None: nothing."""
+    state: State
+
+    def row(self) -> dict[str, object]:
+        """A row of `FOLDED_SCHEMA`."""
+        own = attrs.asdict(self, filter=attrs.filters.exclude("state"), recurse=False)
+        return {**own, **attrs.asdict(self.state)}
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any]) -> Folded:
+        """Back from a row."""
+        state = State(**{each.name: row[each.name] for each in attrs.fields(State)})
+        own = {each.name: row[each.name] for each in attrs.fields(cls) if each.name != "state"}
+        return cls(**own, state=state)
+
+
+@frozen
+class Folding:
+    """What every task of one batch is given."""
+
+    folder: Path
+    """The checkpoint's."""
+    topic: str
+    judging: Judging
+    states: Mapping[int, State]
+    names: Mapping[int, str]
+    """What a partition's files are to begin with."""
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Records, each coordinating partition in offset order, become rows of `FOLDED_SCHEMA`."""
+        going: _Going | None = None
+        for batch in batches:
+            for _, raw in records_of(batch):
+                if going is None or going.partition != raw.partition:
+                    if going is not None:
+                        yield _batch(going.put_aside())
+                    going = _Going(self, raw.partition)
+                going.take(raw)
+        if going is not None:
+            yield _batch(going.put_aside())
+
+
+def _batch(folded: Folded) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist([folded.row()], schema=_ARROW)
+
+
+class _Going:
+    """One coordinating partition on its way through a batch."""
+
+    def __init__(self, folding: Folding, partition: int) -> None:
+        self.partition = partition
+        self._folder = folding.folder
+        self._name = f"{folding.names[partition]}-{uuid.uuid4().hex[:12]}"
+        state = folding.states.get(partition)
+        if state is None:
+            self._account = LiveAccount(Place(folding.topic, partition), folding.judging)
+            self._next = 0
+        else:
+            account = read_state(folding.folder, state)
+            assert isinstance(account, LiveAccount)
+            self._account, self._next = account, state.next_offset
+        self._records = 0
+        self._told: IO[bytes] | None = None
+
+    def take(self, raw: RawRecord) -> None:
+        if raw.offset < self._next:
+            return  # the state knows it
+        try:
+            told = self._account.tell(raw)
+        except OutOfOrder as error:
+            raise ReplayError(f"partition {self.partition}: {error}") from None
+        self._next = raw.offset + 1
+        self._records += 1
+        if told and self._told is None:
+            self._told = (self._folder / f"{self._name}.told").open("wb")
+        for one in told:
+            assert self._told is not None
+            pickle.dump((one.event, one.state, one.row, appended_ms(raw)), self._told, protocol=5)
+
+    def put_aside(self) -> Folded:
+        if self._told is not None:
+            self._told.close()
+        return Folded(
+            self.partition,
+            self._records,
+            self._account.owned,
+            None if self._told is None else Path(self._told.name).name,
+            write_state(self._folder, self._name, self._account, self._next),
+        )
+
+
+def told_in(path: Path) -> Iterator[tuple[Told, int | None]]:
+    """What a task wrote that there is to tell; of each, when its record was appended.
+
+    Raises:
+        CheckpointRefused: it is not what was written.
+    """
+    with path.open("rb") as file:
+        for event, state, row, appended in thawed_each(file, str(path)):
+            yield Told(event, state, row), appended

@@ -1,0 +1,207 @@
+"""A watch on Spark: Structured Streaming reads, each coordinating partition is folded by one task.
+
+What is told is what a watch in one process tells, for the same account folds; the checkpoint is
+the same, too, so either goes on where the other was. Its manifest alone says what was folded:
+every start is a new stream that begins there, so Spark's own checkpoint is forgotten with its
+process, and a batch that was broken off is read again, whatever Spark thought of it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import attrs
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+
+from kafka_marshal.replay.checkpoint import Checkpoint, CheckpointRefused
+from kafka_marshal.replay.errors import ReplayError, SparkFailed
+from kafka_marshal.replay.live.desk import COUNT_CHECK_S, Desk, Watched, Watching
+from kafka_marshal.replay.live.folding import FOLDED_SCHEMA, Folded, Folding, told_in
+from kafka_marshal.replay.live.stream import WATCHED, source
+from kafka_marshal.replay.pipeline import told_plainly
+from kafka_marshal.replay.session import local_session
+from kafka_marshal.replay.workers import mapped
+from kafka_marshal.runtime.errors import BrokerFailed, MarshalError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+TRIGGER_S: Final = 5.0
+RECORDS_A_SECOND: Final = 50_000
+"""More than one task folds. A batch so big that it lasts longer than the interval is followed by
+the next one at once, so who is behind does not wait."""
+LOOK_S: Final = 0.2
+"""So often it is asked whether to stop."""
+_OURS: Final = {
+    "BrokerFailed": BrokerFailed,
+    "OffsetsGone": BrokerFailed,
+    "CheckpointRefused": CheckpointRefused,
+    "ReplayError": ReplayError,
+}
+_SAID: Final = re.compile(rf"kafka_marshal\.[\w.]+\.({'|'.join(_OURS)}): (.+)")
+
+
+def watch_on_spark(
+    watching: Watching,
+    stopped: Callable[[], bool],
+    *,
+    trigger_s: float = TRIGGER_S,
+    spark: SparkSession | None = None,
+) -> Watched:
+    """Fold the topic and tell what happens, until `stopped` says so or the end is reached.
+
+    Every batch is committed: `checkpoint_every_s` is not asked. Whatever was not when it is stopped
+    was not told either.
+
+    Args:
+        watching: what to watch and where to tell it. All executors see the checkpoint's folder.
+        stopped: is asked now and then.
+        trigger_s: how often a batch is read, unless the end is waited for: then each follows the
+            one before.
+        spark: a session to use; None: a local one, stopped at the end.
+
+    Raises:
+        CheckpointRefused: the folder does not fit.
+        BrokerFailed: the cluster cannot be reached, or reading failed for good.
+        SparkFailed: Spark did not start, or a task broke for another reason.
+        ReplayError: the output cannot be written, or the topic is not what it was.
+    """
+    with ExitStack() as opened:
+        scratch = Path(opened.enter_context(tempfile.TemporaryDirectory(prefix="kafka-marshal-")))
+        if watching.checkpoint is None:
+            watching = attrs.evolve(watching, checkpoint=scratch / "states")
+        desk = Desk(watching, opened)
+        starts, ends = desk.begin(), desk.ends
+        if ends is not None and _reached(starts, ends):
+            return desk.watched
+        session = opened.enter_context(local_session() if spark is None else nullcontext(spark))
+        batches = _Batches(desk)
+        most = max(1, int(RECORDS_A_SECOND * max(trigger_s, TRIGGER_S)))
+        session.dataSource.register(source(watching.settings, watching.topic, starts, ends, most))
+        with batches.told_plainly():
+            query = (
+                session.readStream.format(WATCHED)
+                .load()
+                .writeStream.foreachBatch(batches.tell)
+                .option("checkpointLocation", str(scratch / "stream"))
+                .trigger(processingTime=f"{0 if ends else round(trigger_s * 1000)} milliseconds")
+                .start()
+            )
+            try:
+                _wait(query, desk, ends, stopped)
+            finally:
+                # Returns when no batch is being told any more.
+                with suppress(PySparkException, Py4JError):
+                    query.stop()
+        return desk.watched
+
+
+def _wait(
+    query: StreamingQuery,
+    desk: Desk,
+    ends: Mapping[int, int] | None,
+    stopped: Callable[[], bool],
+) -> None:
+    count_at = time.monotonic() + COUNT_CHECK_S
+    while not stopped():
+        if not query.isActive:
+            query.awaitTermination()  # raises what ended it
+            return
+        if ends is not None and _reached(_committed(query), ends):
+            return
+        if time.monotonic() >= count_at:
+            desk.check_count()
+            count_at = time.monotonic() + COUNT_CHECK_S
+        time.sleep(LOOK_S)
+
+
+def _reached(offsets: Mapping[int, int], ends: Mapping[int, int]) -> bool:
+    return all(offsets.get(number, 0) >= end for number, end in ends.items())
+
+
+def _committed(query: StreamingQuery) -> dict[int, int]:
+    """Up to where the stream's last batch went that is done."""
+    progress = query.lastProgress
+    if progress is None:
+        return {}
+    said = str(progress["sources"][0]["endOffset"])
+    offsets = json.loads(said) if said.startswith("{") else {}
+    return {int(number): offset for number, offset in offsets.items()}
+
+
+class _Batches:
+    """Takes what Spark has read, batch by batch."""
+
+    def __init__(self, desk: Desk) -> None:
+        assert desk.checkpoint is not None
+        self._desk = desk
+        self._checkpoint: Checkpoint = desk.checkpoint
+        self._states = {} if desk.known is None else dict(desk.known.states)
+        self._failed: Exception | None = None
+
+    def tell(self, records: DataFrame, _: int) -> None:
+        """Fold a batch, tell it, commit."""
+        try:
+            with _named_plainly():
+                self._tell(records)
+        except Exception as error:
+            self._failed = error
+            raise
+
+    def _tell(self, records: DataFrame) -> None:
+        desk, folder = self._desk, self._checkpoint.folder
+        folding = Folding(
+            folder.resolve(),
+            desk.tail.topic,
+            desk.judging,
+            dict(self._states),
+            {number: self._checkpoint.name_for(number) for number in desk.extents},
+        )
+        rows = mapped(records, folding, FOLDED_SCHEMA).collect()
+        if not rows:
+            return
+        folded = {one.partition: one for one in (Folded.of(row.asDict()) for row in rows)}
+        if len(folded) < len(rows):
+            raise SparkFailed("Spark gave one coordinating partition to two tasks")
+        for number, one in sorted(folded.items()):
+            if one.told is not None:
+                for told, appended_ms in told_in(folder / one.told):
+                    desk.tell(told, appended_ms)
+            desk.read(number, one.records, one.state.next_offset, one.owned)
+            self._states[number] = one.state
+            self._checkpoint.adopt(number, one.state)
+        desk.flush()
+        desk.commit()
+
+    @contextmanager
+    def told_plainly(self) -> Iterator[None]:
+        """What broke a batch, as the exception it was, and not as Spark repeats it."""
+        try:
+            with _named_plainly():
+                yield
+        except MarshalError as error:
+            raise (self._failed or error) from None
+
+
+@contextmanager
+def _named_plainly() -> Iterator[None]:
+    """What went wrong in another process of ours, as the exception it was there."""
+    try:
+        with told_plainly():
+            yield
+    except SparkFailed as error:
+        said = _SAID.findall(str(error.__cause__))
+        if not said:
+            raise
+        name, sentence = said[-1]
+        raise _OURS[name](sentence.strip()) from None

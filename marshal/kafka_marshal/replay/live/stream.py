@@ -1,0 +1,145 @@
+"""A topic as a stream of Spark's: each coordinating partition is one task, in offset order.
+
+This room knows Spark's data sources and the reader of a topic. It does not know what a record says,
+nor what becomes of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from typing import Final, Literal
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.types import StructType
+
+from kafka_marshal.replay.sources.columns import SPARK_SCHEMA, batch_of, cells_of
+from kafka_marshal.replay.workers import settle
+from kafka_marshal.runtime.errors import BrokerFailed
+from kafka_marshal.runtime.reader import Tail
+from kafka_marshal.runtime.settings import Settings
+
+WATCHED: Final = "marshal_watched"
+"""What `source` gives is called."""
+
+
+class Range(InputPartition):
+    """`[begin, end)` of one partition."""
+
+    def __init__(self, number: int, begin: int, end: int) -> None:
+        super().__init__(number)
+        self.number, self.begin, self.end = number, begin, end
+
+
+class TopicReader(DataSourceStreamReader):
+    """A stream's offset is the next offset by partition; Spark's checkpoint keeps it.
+
+    `starting` says where a new stream begins. `ends`: it never goes beyond. `most`: so many offsets
+    of one partition at once; only of a stream that is new, since nobody else says where it is.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        topic: str,
+        starting: Literal["earliest", "latest"] | Mapping[int, int] = "earliest",
+        *,
+        ends: Mapping[int, int] | None = None,
+        most: int | None = None,
+        made: Callable[[pa.RecordBatch], pa.RecordBatch] = lambda batch: batch,
+    ) -> None:
+        self._settings, self._topic, self._starting = settings, topic, starting
+        self._ends, self._most, self._made = ends, most, made
+        self._reached: dict[str, int] = {}
+        self._tail: Tail | None = None
+
+    def _extents(self) -> dict[int, tuple[int, int]]:
+        if self._tail is None:
+            self._tail = Tail(self._settings, self._topic)
+        extents = self._tail.extents()
+        return {number: (one.low, one.high) for number, one in sorted(extents.items())}
+
+    def initialOffset(self) -> dict[str, int]:  # noqa: N802
+        """Where a new stream begins."""
+        starting = self._starting
+        if isinstance(starting, str):
+            chosen = 1 if starting == "latest" else 0
+            first = {number: one[chosen] for number, one in self._extents().items()}
+        else:
+            first = dict(sorted(starting.items()))
+        self._reached = {str(number): offset for number, offset in first.items()}
+        return dict(self._reached)
+
+    def latestOffset(self) -> dict[str, int]:  # noqa: N802
+        """Up to where there is something to read, or may be read at once."""
+        try:
+            extents = self._extents()
+        except BrokerFailed:
+            if not self._reached:
+                raise
+            return dict(self._reached)  # it may be away for a while
+        latest = {}
+        for number, (_, high) in extents.items():
+            end = high if self._ends is None else min(high, self._ends.get(number, high))
+            reached = self._reached.get(str(number))
+            if reached is not None:
+                end = max(end, reached)
+                if self._most is not None:
+                    end = min(end, reached + self._most)
+            latest[str(number)] = end
+        self._reached = latest
+        return dict(latest)
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
+        """A task for each partition that has something new."""
+        return [
+            Range(int(number), start.get(number, 0), stop)
+            for number, stop in end.items()
+            if start.get(number, 0) < stop
+        ]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The records of a range."""
+        assert isinstance(partition, Range)
+        settle()
+        number = partition.number
+        with closing(Tail(self._settings, self._topic)) as tail:
+            for raws in tail.records({number: partition.begin}, {number: partition.end}):
+                if raws:
+                    rows = [cells_of(raw) for raw in raws]
+                    yield self._made(batch_of(self._topic, raws[0].offset, rows))
+
+    def commit(self, end: dict[str, int]) -> None:
+        """Nothing: Spark's checkpoint remembers."""
+
+    def stop(self) -> None:
+        """Let go of the cluster."""
+        if self._tail is not None:
+            self._tail.close()
+
+
+def source(
+    settings: Settings,
+    topic: str,
+    starts: Mapping[int, int],
+    ends: Mapping[int, int] | None,
+    most: int,
+) -> type[DataSource]:
+    """The topic's records as they are, from `starts` on, to be registered and read as `WATCHED`.
+
+    It holds its settings itself: options would be shown where Spark shows plans.
+    """
+
+    class Watched(DataSource):
+        @classmethod
+        def name(cls) -> str:
+            return WATCHED
+
+        def schema(self) -> str:
+            return SPARK_SCHEMA.replace(": ", " ")  # there are two ways to write a type
+
+        def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+            return TopicReader(settings, topic, starts, ends=ends, most=most)
+
+    return Watched
