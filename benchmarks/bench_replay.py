@@ -10,7 +10,8 @@ line is the best of `--passes`, wall clock, after one small warm run. Peers get 
   state of every claim, from window functions, written as Parquet. No guards, no verdicts, no
   findings.
 - attrs fold: `World` on decoded records, one core (a tenth of the records, scaled).
-- kernel: decode and fold with `kernel`, one process, one core: every verdict, every claim's state.
+- kernel: read, decode and fold with `kernel`, one process, one core: every verdict, every claim.
+- account: the peers' two tables, but under the rules, with `kernel` in one process (`account.py`).
 - replay: all of it on Spark: every table, summary and report written.
 
 `--scale` measures the replay alone, at several sizes, each in processes of its own after one small
@@ -30,15 +31,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pyarrow.parquet as pq
 from benchmarks import logs
+from benchmarks.account import Kernel
 from benchmarks.meter import DRIVER, JVM, WORKER, WORKERS, Meter
 
 from kafka_marshal import World
-from kafka_marshal.kernel import Fold, Names
 from kafka_marshal.replay import run
-from kafka_marshal.replay.reading import read_chunk, read_lean, records_of
+from kafka_marshal.replay.reading import read_chunk, records_of
 from kafka_marshal.replay.session import local_session
 from kafka_marshal.replay.sources import find
 
@@ -86,12 +86,13 @@ def polars_account(path: Path, out: Path) -> None:
         (pl.col("ms") - pl.col("ms").shift(1)).over(key).alias("silence"),
     )
     tenures = rows.group_by([*key, "tenure"], maintain_order=True).agg(
-        pl.col("instance", "client", "offset", "ms").first(),
+        pl.col("instance", "client", "ms").first(),
+        pl.col("offset").first().alias("from_offset"),
         pl.col("offset").last().alias("last_offset"),
         pl.col("ms").last().alias("last_ms"),
         pl.col("number").max().alias("position"),
         pl.len().alias("records"),
-        pl.col("silence").max().alias("longest_silence"),
+        pl.col("silence").max().alias("longest_silence_ms"),
     )
     claims = rows.group_by(key, maintain_order=True).agg(
         pl.col("type", "instance", "client", "number", "ms", "offset").last(), pl.len()
@@ -126,8 +127,10 @@ def duckdb_account(path: Path, out: Path) -> None:
     )
     connection.execute(
         f"""
-        COPY (SELECT {key}, tenure, arg_min(instance, pos), arg_min(client, pos), min(pos), min(ms),
-              max(pos), max(ms), max(number::BIGINT), count(*), max(silence)
+        COPY (SELECT {key}, tenure, arg_min(instance, pos), arg_min(client, pos),
+              min(pos) AS from_offset, min(ms), max(pos) AS last_offset, max(ms),
+              max(number::BIGINT) AS position, count(*) AS records,
+              max(silence) AS longest_silence_ms
               FROM told GROUP BY {key}, tenure) TO '{out}/tenures.parquet'
         """
     )
@@ -142,21 +145,18 @@ def duckdb_account(path: Path, out: Path) -> None:
 
 
 def kernel_fold(path: Path, out: Path) -> None:
-    """Every verdict and every claim, in one process."""
-    folds: dict[int, Fold] = {}
-    names = Names()
-    for number, chunk in enumerate(find([str(path)]).chunks):
-        for batch in read_lean(number, chunk):
-            partitions = batch.column("partition").to_numpy()
-            offsets = batch.column("offset").to_numpy()
-            timestamps_ms = batch.column("timestamp_ms").to_numpy()
-            columns = names.decoded(batch.column("value"), batch.column("headers"))
-            for partition in np.flatnonzero(np.bincount(partitions)):
-                rows = np.flatnonzero(partitions == partition)
-                fold = folds.setdefault(int(partition), Fold(names=names))
-                fold.apply(offsets[rows], timestamps_ms[rows], columns.take(rows))
-    for fold in folds.values():
+    """Every verdict and every claim, in one process, on one core."""
+    kernel = Kernel(tenures=False)
+    kernel.fold(path)
+    for fold in kernel.folds.values():
         fold.claims()
+
+
+def kernel_account(path: Path, out: Path) -> None:
+    """The peers' account, under the rules, in one process that reads ahead."""
+    kernel = Kernel(tenures=True)
+    kernel.fold(path, ahead=True)
+    kernel.write(out)
 
 
 def attrs_fold(path: Path, out: Path) -> None:
@@ -184,6 +184,21 @@ def measured(work: Callable[[Path, Path], None], path: Path, desk: Path, passes:
         best = min(best, time.perf_counter() - began)
         shutil.rmtree(out, ignore_errors=True)
     return best
+
+
+def check_accounts(path: Path, desk: Path) -> None:
+    """The same tenures, whoever found them, or the comparison would be of different things."""
+    told = {}
+    for work in (polars_account, duckdb_account, kernel_account):
+        work(path, desk / "checked")
+        columns = ["from_offset", "last_offset", "position", "records", "longest_silence_ms"]
+        table = pq.read_table(desk / "checked" / "tenures.parquet", columns=columns)
+        told[work.__name__] = sorted(zip(*(map(str, table[name]) for name in columns), strict=True))
+        shutil.rmtree(desk / "checked")
+    first, *others = told.values()
+    if not all(other == first for other in others):
+        counted = {name: len(rows) for name, rows in told.items()}
+        sys.exit(f"bench-replay: the accounts differ; tenures: {counted}")
 
 
 def scaled(count: int) -> tuple[float, float, dict[str, int]]:
@@ -241,11 +256,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
             "DuckDB": duckdb_account,
             "attrs fold": attrs_fold,
             "kernel": kernel_fold,
+            "account": kernel_account,
             "replay": lambda path, out: replay(spark, path, out),
         }
         chosen = {name: work for name, work in lines.items() if name in (asked.only or lines)}
         for work in chosen.values():
             measured(work, warm, desk, 1)
+        check_accounts(warm, desk)
         for kind in ("uniform", "skewed"):
             path = desk / f"{kind}.parquet"
             logs.write(path, asked.records, skewed=kind == "skewed")
@@ -262,7 +279,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 rates[name] = counted / seconds
                 ratio = rates["replay"] / rates[name] if "replay" in rates else float("nan")
                 print(f"{name:14}{seconds:10.2f}{rates[name]:14,.0f}{ratio:10.2f}", flush=True)
-            for ours in ("replay", "kernel"):
+            for ours in ("replay", "kernel", "account"):
                 against = ", ".join(
                     f"{rates[ours] / rate:.2f} x {name}"
                     for name, rate in rates.items()
