@@ -68,16 +68,16 @@ def forgets_its_release() -> None:
 
 def deaf() -> None:
     """It does not hear that another one asks for its claim."""
-    kept = Thinning.kept
+    given = Thinning.given
 
-    def fewer(thinning: Thinning, messages: Any) -> list[Any]:
+    def fewer(thinning: Thinning[Any], places: Any) -> list[Any]:
         return [
             each
-            for each in kept(thinning, messages)
+            for each in given(thinning, places)
             if not each.value().startswith(b"ClaimingPartition") or b"/deaf/" in each.value()
         ]
 
-    Thinning.kept = fewer  # type: ignore[method-assign, assignment]
+    Thinning.given = fewer  # type: ignore[method-assign, assignment]
 
 
 MISTAKES: Final[Mapping[str, Callable[[], None]]] = {

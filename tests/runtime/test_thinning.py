@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from random import Random
+from typing import Any, Final
 
 import pytest
-from attrs import frozen
+from attrs import evolve, frozen
 
 from kafka_marshal import ClaimKey, MalformedRecord
-from kafka_marshal.capture import RawRecord, read_capture
+from kafka_marshal.capture import HeaderPairs, RawRecord, read_capture
 from kafka_marshal.client.consumer import Consumer, Me, Mode, after_read
 from kafka_marshal.core.messages import ReleaseGroup
 from kafka_marshal.runtime.thinning import Thinning
@@ -65,10 +66,21 @@ def folded(records: Iterable[RawRecord], group: str) -> dict[ClaimKey, Consumer]
     return claims
 
 
-def thin(records: list[RawRecord], group: str, whole: bool = True) -> list[RawRecord]:
-    places = {raw.partition for raw in records} if whole else set()
-    thinning = Thinning(group.encode(), places)
-    return [kept.raw for kept in thinning.kept(map(MockMessage, records))]
+def thin(
+    records: list[RawRecord], group: str, whole: bool = True, chance: Random | None = None
+) -> list[RawRecord]:
+    """What is left of a log; where there is chance, it comes in pieces and is given at any time."""
+    places = {raw.partition for raw in records}
+    thinning = Thinning[MockMessage](group.encode(), places if whole else ())
+    left, given = [*map(MockMessage, records)], list[MockMessage]()
+    while chance and left:
+        size = chance.randrange(60)
+        thinning.add(left[:size])
+        left = left[size:]
+        if chance.random() < 0.2:
+            given += thinning.given(places)
+    thinning.add(left)
+    return [message.raw for message in [*given, *thinning.given(places)]]
 
 
 def beat(offset: int, position: int, *, ms: int = 0, value: str = "", **headers: int) -> RawRecord:
@@ -88,29 +100,114 @@ def test_of_a_run_its_first_and_its_last_are_kept() -> None:
     assert numbers(thin(records, "g", whole=False)) == list(range(1, 9))
 
 
+def test_a_run_goes_on_until_what_is_held_is_given() -> None:
+    thinning = Thinning[MockMessage](b"g", {0})
+    messages = [MockMessage(beat(n, n, epoch=0, seen=0, clock=5)) for n in range(1, 13)]
+    for at in range(0, 9, 3):
+        thinning.add(messages[at : at + 3])
+    assert numbers(message.raw for message in thinning.given({0})) == [1, 9]
+    thinning.add(messages[9:])
+    assert numbers(message.raw for message in thinning.given({0})) == [10, 12]
+    assert not thinning.given({0})
+
+
+def test_what_is_given_is_in_the_order_of_the_log() -> None:
+    """A run that is broken late ends before the first one of another."""
+    texts = ["a/0/1", "b/0/1", "a/0/2", "b/0/2", "c/0/1", "a/0/0"]
+    records = [beat(n, 0, value=f"Heartbeat/1/9/i/c/g/{text}") for n, text in enumerate(texts)]
+    assert numbers(thin(records, "g")) == [0, 1, 2, 3, 4, 5]
+
+
+def test_each_partition_is_held_by_itself() -> None:
+    thinning = Thinning[MockMessage](b"g", {0, 1})
+    raws = [evolve(beat(n // 2, n // 2, epoch=0), partition=n % 2) for n in range(20)]
+    thinning.add([*map(MockMessage, raws)])
+    assert thinning.held(0) == thinning.held(1) == 2
+    assert numbers(message.raw for message in thinning.given({1})) == [0, 9]
+    assert (thinning.held(0), thinning.held(1)) == (2, 0)
+
+
+@pytest.mark.parametrize(
+    ("instance", "client", "group", "topic"),
+    [("g", "c", "g", "t"), ("i", "g", "g", "t"), ("i", "c", "g", "g"), ("g", "g", "g", "g")],
+)
+def test_names_that_are_the_same_are_not_mistaken(
+    instance: str, client: str, group: str, topic: str
+) -> None:
+    text = f"Heartbeat/1/9/{instance}/{client}/{group}/{topic}/0/"
+    assert numbers(thin([beat(n, 0, value=f"{text}{n}") for n in range(5)], "g")) == [0, 4]
+
+
+def test_a_topic_that_is_called_as_the_group_is_not_of_the_group() -> None:
+    records = [beat(n, 0, value=f"Heartbeat/1/9/i/c/h/g/0/{n}") for n in range(5)]
+    assert not thin(records, "g")
+
+
+def test_a_run_goes_on_where_its_offset_has_a_digit_more() -> None:
+    assert numbers(thin([beat(n, n) for n in range(8, 13)], "g")) == [8, 12]
+
+
+def pairs(*values: bytes | None, first: str = "epoch") -> tuple[tuple[str, bytes | None], ...]:
+    names = (first, "seen", "clock")
+    return tuple((f"marshal-{name}", value) for name, value in zip(names, values, strict=False))
+
+
+PLAIN: Final = ((), pairs(b"0"), pairs(b"0", b"1", b"5"))
+"""Headers of heartbeats that make a run."""
+AGE = b"9" * 25
+
+
+@pytest.mark.parametrize("headers", PLAIN)
 @pytest.mark.parametrize(
     "odd",
     [
-        beat(4, 2, epoch=0),
-        beat(4, 4, ms=1, epoch=0),
-        beat(4, 4, epoch=1),
-        beat(4, 4),
-        beat(4, 4, epoch=0, seen=4),
-        beat(4, 4, epoch=0, supersedes=1),
-        beat(4, 4, value="Heartbeat/1/4/j/c/g/t/0/4", epoch=0),
-        beat(4, 4, value="Heartbeat/1/4/i/d/g/t/0/4", epoch=0),
-        beat(4, 4, value="Heartbeat/0/4/i/c/g/t/0/4", epoch=0),
-        beat(4, 4, value="Heartbeat/1/4/i/c/g/t/0/+4", epoch=0),
-        beat(4, 4, value="ClaimingPartition/1/4/i/c/g/t/0"),
-        beat(4, 4, value="ReleaseGroup/0/4/x/x/g//0/9"),
-        beat(4, 4, value="Heartbeat/1/4/i/c/g/t/00/4", epoch=0),
+        {"value": b"Heartbeat/1/4/i/c/g/t/0/2"},
+        {"timestamp_ms": 1},
+        {"headers": pairs(b"1")},
+        {"headers": pairs(b"1", b"1", b"5")},
+        {"headers": pairs(b"0", b"6", b"5")},
+        {"headers": pairs(b"0", b"x", b"5")},
+        {"headers": pairs(b"0", b"1", b"x")},
+        {"headers": pairs(b"0", AGE, b"5")},
+        {"headers": pairs(b"0", b"1", AGE)},
+        {"headers": pairs(b"0", None, b"5")},
+        {"headers": pairs(b"0", b"1", None)},
+        {"headers": pairs(b"x")},
+        {"headers": pairs(AGE)},
+        {"headers": pairs(None)},
+        {"headers": pairs(b"0", first="supersedes")},
+        {"headers": pairs(b"0", b"1", b"5", first="supersedes")},
+        {"headers": (*pairs(b"0"), ("marshal-set-position", b"1"))},
+        {"value": b"Heartbeat/1/4/j/c/g/t/0/6"},
+        {"value": b"Heartbeat/1/4/i/d/g/t/0/6"},
+        {"value": b"Heartbeat/0/4/i/c/g/t/0/6"},
+        {"value": b"Heartbeat/x/4/i/c/g/t/0/6"},
+        {"value": b"Heartbeat/1/x/i/c/g/t/0/6"},
+        {"value": b"Heartbeat/1/4/i/c/g/t/0/+6"},
+        {"value": b"Heartbeat/1/4/i/c/g/t/0/x"},
+        {"value": b"Heartbeat/1/4/i/c/g/t/0/" + AGE},
+        {"value": "Heartbeat/1/4/i/c/g/t/0/٣".encode()},
+        {"value": b"Heartbeat/1/4/i/c/g/t/00/6"},
+        {"value": b"Heartbeat/1/4/i/c/g/t/0"},
+        {"value": b"ClaimingPartition/1/4/i/c/g/t/0"},
+        {"value": b"ReleasingPartition/1/4/i/c/g/t/0/6"},
+        {"value": b"ReleaseGroup/0/4/x/x/g//0/9"},
+        {"value": b"Nonsense/0/4/x/x/g/t/0/9"},
     ],
 )
-def test_a_run_is_broken_by_what_may_be_obeyed_otherwise(odd: RawRecord) -> None:
-    records = [beat(n, n, epoch=0) if n != 4 else odd for n in range(1, 8)]
+def test_a_run_is_broken_by_what_may_be_obeyed_otherwise(
+    odd: Mapping[str, Any], headers: HeaderPairs
+) -> None:
+    records = [evolve(beat(n, n), headers=headers) for n in range(3, 10)]
+    records[3] = evolve(records[3], **odd)
     kept = numbers(thin(records, "g"))
-    assert 4 in kept
-    assert 3 in kept
+    assert 5 in kept
+    assert 6 in kept
+
+
+def test_of_many_senders_not_all_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kafka_marshal.runtime.thinning._SENDERS_MAX", 3)
+    assert numbers(thin([beat(n, n) for n in range(100, 150)], "g")) == [100, 149]
 
 
 def test_a_claim_does_not_break_the_runs_of_others() -> None:
@@ -126,6 +223,7 @@ def test_a_thinned_log_folds_as_the_whole_one_whatever_is_in_it(seed: int) -> No
             offsets.add(raw.offset)
             records += [raw]
     assert folded(thin(records, "g"), "g") == folded(records, "g")
+    assert folded(thin(records, "g", chance=Random(seed)), "g") == folded(records, "g")
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -158,6 +256,9 @@ def test_a_thinned_log_of_runs_folds_as_the_whole_one(seed: int) -> None:
                 beat(offset, 0, ms=now_ms, value=f"Heartbeat/{text}/{position}", **named)
             )
     kept = thin(records, "g")
+    assert len(kept) < len(records)
+    assert folded(kept, "g") == folded(records, "g")
+    kept = thin(records, "g", chance=chance)
     assert len(kept) < len(records)
     assert folded(kept, "g") == folded(records, "g")
 

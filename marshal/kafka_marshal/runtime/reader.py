@@ -19,14 +19,22 @@ from kafka_marshal.capture import RawRecord, TimestampType
 from kafka_marshal.runtime.errors import BrokerFailed, InvalidOption
 from kafka_marshal.runtime.hearing import Hearing
 from kafka_marshal.runtime.settings import Settings
+from kafka_marshal.runtime.thinning import Thinning
 
 T = TypeVar("T")
 
 CONNECT_S: Final = 15.0
 """A cluster that does not answer within this time cannot be reached."""
 BATCH_MAX: Final = 1000
-FOLLOW_MAX: Final = 20_000
-"""Whoever follows a topic may leave out the more, the more comes together."""
+FOLLOW_MAX: Final = 250
+"""More at once live long enough for Python to look through them for cycles, again and again."""
+FAR: Final = 500
+"""Whoever has more to read before the end can do nothing yet, and may leave out the more, the more
+comes together."""
+HELD_MAX: Final = 20_000
+"""So many of a partition are given on, however far its end is."""
+HELD_S: Final = 1.0
+"""After so long all is given on, too: who owns something has to know how it stands."""
 QUIET_S: Final = 0.2
 """So long a read waits for the first record."""
 _PASSING: Final = frozenset({KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT})
@@ -218,18 +226,20 @@ class Tail:
         self,
         wanted: Callable[[], Mapping[int, int]],
         stopped: Callable[[], bool],
-        kept: Callable[[list[Message]], list[Message]] = list,
+        thinning: Thinning[Message],
     ) -> Iterator[Heard]:
         """Whatever comes in the partitions that are `wanted`, each from its first offset on.
 
         More may be wanted later. Says of each partition when it was read to its end, again
-        whenever that is so. `kept` may leave out some of the messages that came together.
+        whenever that is so. What `thinning` leaves out is left out; of a partition that is far
+        from its end it gives when it has gathered much or for long, or when nothing more comes.
 
         Raises:
             OffsetsGone: what was to be read is gone.
             BrokerFailed: reading failed for good.
         """
         following: set[int] = set()
+        gave_at = time.monotonic()
         while not stopped():
             more = {n: first for n, first in wanted().items() if n not in following}
             if more:
@@ -240,13 +250,19 @@ class Tail:
                 following.update(more)
             messages = self._messages(FOLLOW_MAX)
             data = [message for message in messages if message.error() is None]
-            reached = _reached(data, len(following))
+            reached = dict(_next(last) for last in {one.partition(): one for one in data}.values())
             ended = self._ended(messages, reached) if len(data) < len(messages) else set()
             # The client says so only when a fetch has waited for nothing, half a second later, and
             # in a busy log never. What it fetched last said where the end was.
-            ended.update(n for n, offset in reached.items() if offset >= self._end_as_fetched(n))
-            if data or ended:
-                yield Heard([*map(raw_record, kept(data))], frozenset(ended))
+            left = {n: self._end_as_fetched(n) - offset for n, offset in reached.items()}
+            ended.update(n for n in left if left[n] <= 0)
+            thinning.add(data)
+            near = {n for n in left if left[n] <= FAR or thinning.held(n) > HELD_MAX} | ended
+            if not messages or time.monotonic() > gave_at + HELD_S:
+                near, gave_at = following, time.monotonic()
+            given = thinning.given(near)
+            if given or ended:
+                yield Heard([*map(raw_record, given)], frozenset(ended))
 
     def _ended(self, messages: list[Message], reached: Mapping[int, int]) -> set[int]:
         """Partitions of which the client says that it is at their end, and gave nothing since."""
@@ -307,16 +323,10 @@ def _place(message: Message) -> tuple[int, int]:
     return (-1 if number is None else number), (-1 if offset is None else offset)
 
 
-def _reached(messages: list[Message], partitions: int) -> dict[int, int]:
-    """The next offset of each partition, of as many as there are."""
-    found: dict[int, int] = {}
-    for message in reversed(messages):
-        number, offset = _place(message)
-        if number not in found:
-            found[number] = offset + 1
-            if len(found) == partitions:
-                break
-    return found
+def _next(message: Message) -> tuple[int, int]:
+    """Partition, and the offset after it."""
+    number, offset = _place(message)
+    return number, offset + 1
 
 
 def _is_end(message: Message) -> bool:

@@ -21,7 +21,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import closing
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final
 
 from kafka_marshal.capture import RawRecord, capture_line
 from kafka_marshal.client.claiming import Claiming
@@ -39,8 +39,6 @@ from kafka_marshal.runtime.thinning import Fetched
 from kafka_marshal.validate import run
 from kafka_marshal.validate.reading import LOG_FILE
 from kafka_marshal.validate.run import Fields, Setting
-
-M = TypeVar("M", bound=Fetched)
 
 WRITTEN_AT: Final = 1_000
 """So many lines that nobody waits for are written together."""
@@ -121,15 +119,6 @@ class RecordedMember(Member):
             place, offset = message.partition(), message.offset()
             if place is not None and offset is not None:
                 self._fetched.setdefault(place, deque()).append(offset)
-
-    def noting(self, kept: Callable[[list[M]], list[M]]) -> Callable[[list[M]], list[M]]:
-        """The same choice, after what there was to choose from is noted."""
-
-        def noted(messages: list[M]) -> list[M]:
-            self.fetched(messages)
-            return kept(messages)
-
-        return noted
 
     def flush(self) -> None:
         """Everything until now is on disk, as far as a killed process is concerned."""

@@ -87,14 +87,16 @@ class Session:
         `truncated` takes why the log is not what it was, `failed` why reading ended.
         """
         whole = frozenset(number for number, first in self._firsts.items() if first == 0)
-        thinning = Thinning(self.member.group.encode("utf-8", "surrogateescape"), whole)
-        kept: Callable[[list[Message]], list[Message]] = thinning.kept
-        if isinstance(self.member, RecordedMember):
-            kept = self.member.noting(kept)
+        group, member = self.member.group.encode("utf-8", "surrogateescape"), self.member
+        thinning = Thinning[Message](group, whole)
+        if isinstance(member, RecordedMember):
+            thinning = Thinning(group, whole, member.fetched)
 
         def run() -> None:
             try:
-                for each in self._tail.follow(lambda: self._wanted, lambda: self._stopped, kept):
+                for each in self._tail.follow(
+                    lambda: self._wanted, lambda: self._stopped, thinning
+                ):
                     self._room.acquire()
                     heard(each)
             except OffsetsGone as error:

@@ -1,0 +1,128 @@
+"""What a follower of a topic gives on, and when; over a client that has what a test puts there."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from attrs import define, field
+from confluent_kafka import KafkaError
+
+from kafka_marshal.runtime import reader
+from kafka_marshal.runtime.reader import Heard, Tail
+from kafka_marshal.runtime.thinning import Thinning
+
+
+@define
+class MockMessage:
+    """A heartbeat of the only sender there is."""
+
+    number: int
+    place: int = 0
+    ends: bool = False
+    """It is the client's word that the partition ends here."""
+
+    def partition(self) -> int:
+        return self.place
+
+    def offset(self) -> int:
+        return self.number
+
+    def timestamp(self) -> tuple[int, int]:
+        return 2, 1000 + self.number
+
+    def value(self) -> bytes:
+        return b"Heartbeat/1/1/i/c/g/t/%d/%d" % (self.place, self.number)
+
+    def headers(self) -> None:
+        return None
+
+    def error(self) -> KafkaError | None:
+        return KafkaError(KafkaError._PARTITION_EOF) if self.ends else None
+
+
+class MockClient:
+    """Of Kafka, where nothing has to be asked."""
+
+    def incremental_assign(self, places: object) -> None:
+        """Whatever is wanted comes anyway."""
+
+
+@define
+class MockTail(Tail):
+    """Batches that were read, the end as each says it, and no cluster."""
+
+    batches: deque[list[MockMessage]]
+    ends: dict[int, int]
+    topic: str = "coordination"
+    _consumer: Any = field(factory=MockClient)
+
+    def _messages(self, maximum: int = 0) -> list[Any]:
+        return self.batches.popleft()
+
+    def _end_as_fetched(self, number: int) -> int:
+        return self.ends[number]
+
+
+def heard(
+    batches: list[list[MockMessage]], ends: dict[int, int]
+) -> list[tuple[list[tuple[int, int]], list[int]]]:
+    """Each time something is given on: partition and offset of it, and what ended."""
+    tail = MockTail(deque(batches), ends)
+    thinning = Thinning[Any](b"g", set(ends))
+    followed: Iterator[Heard] = tail.follow(
+        lambda: dict.fromkeys(ends, 0), lambda: not tail.batches, thinning
+    )
+    return [
+        ([(raw.partition, raw.offset) for raw in each.records], sorted(each.ended))
+        for each in followed
+    ]
+
+
+def beats(first: int, end: int, place: int = 0) -> list[MockMessage]:
+    return [MockMessage(number, place) for number in range(first, end)]
+
+
+def test_far_from_the_end_it_gathers_and_gives_what_is_left_when_it_is_there() -> None:
+    batches = [beats(at, at + 250) for at in range(0, 2000, 250)]
+    given = heard(batches, {0: 2000})
+    assert [offset for records, _ in given for _, offset in records] == [
+        0,
+        1499,
+        1500,
+        1749,
+        1750,
+        1999,
+    ]
+    assert given[-1] == ([(0, 1750), (0, 1999)], [0])
+
+
+def test_nothing_is_held_while_nothing_comes() -> None:
+    assert heard([beats(0, 100), []], {0: 5000}) == [([(0, 0), (0, 99)], [])]
+
+
+def test_where_the_client_says_that_a_partition_ends_nothing_is_held() -> None:
+    """Also where offsets follow that are no messages."""
+    batches = [beats(0, 100), [MockMessage(100, ends=True)]]
+    assert heard(batches, {0: 5000}) == [([(0, 0), (0, 99)], [0])]
+
+
+def test_a_partition_that_is_far_behind_does_not_hold_another_up() -> None:
+    batches = [beats(0, 100) + beats(0, 2, place=1), beats(100, 200) + beats(2, 4, place=1)]
+    given = heard(batches, {0: 5000, 1: 4})
+    assert given == [([(1, 0), (1, 1)], []), ([(1, 2), (1, 3)], [1])]
+
+
+def test_no_more_is_held_than_was_meant_to_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader, "HELD_MAX", 1)
+    assert heard([beats(0, 10)], {0: 5000}) == [([(0, 0), (0, 9)], [])]
+
+
+def test_nothing_is_held_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader, "HELD_S", -1.0)
+    assert heard([beats(0, 10), beats(10, 20)], {0: 5000}) == [
+        ([(0, 0), (0, 9)], []),
+        ([(0, 10), (0, 19)], []),
+    ]
