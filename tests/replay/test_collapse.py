@@ -10,6 +10,7 @@ import pytest
 
 from kafka_marshal import RuleSet
 from kafka_marshal.capture import RawRecord
+from kafka_marshal.replay import collapse
 from kafka_marshal.replay.account import Account, Judging
 from kafka_marshal.replay.collapse import items_of, rows_of
 from kafka_marshal.replay.errors import SourcesOverlap
@@ -131,3 +132,8 @@ def test_chunks_that_overlap_or_are_not_in_order_are_refused() -> None:
     for again in (raws + raws[100:101], raws[50:] + raws[:50], raws[:60] + raws[40:50] + raws[60:]):
         with pytest.raises(SourcesOverlap):
             Chunked(again, 100, INTERVAL_MS).told(judging())
+
+
+def test_so_does_one_of_more_senders_than_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(collapse, "_ADDRESSES_MAX", 5)
+    alike(fleet(1, 3_000), judging(), 311)

@@ -9,6 +9,7 @@ history. `Account` folds all three. This room knows Arrow, and neither Spark nor
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, TypeAlias
 
@@ -65,6 +66,8 @@ _APPENDED: Final = _TYPES.index(TimestampType.LOG_APPEND_TIME.value)
 _MANY_PARTITIONS: Final = 1 << 16
 _CELLS_MAX: Final = 1 << 21
 """So many counters are cheaper than sorting what they count."""
+_ADDRESSES_MAX: Final = 1 << 15
+"""So many senders are remembered from chunk to chunk: more are not those of one fleet."""
 _BUCKET_BITS: Final = 40
 _HALF: Final = 1 << (_BUCKET_BITS - 1)
 
@@ -84,7 +87,7 @@ def rows_of(
     number: int, batches: Sequence[pa.RecordBatch], interval_ms: float
 ) -> Iterator[pa.RecordBatch]:
     """The rows that the records of one chunk become."""
-    names = Names()
+    names = _names()
     columns = Columns.together(
         [names.decoded(batch.column("value"), batch.column("headers")) for batch in batches]
     )
@@ -108,6 +111,17 @@ def rows_of(
         yield _with_columns(rows, number, pa.array(found.clock_ms[single]))
     if single.size < len(offsets):
         yield _table_of_runs(batches, number, offsets, columns.number, found)
+
+
+_known = threading.local()
+
+
+def _names() -> Names:
+    """Who is who, as this thread knows it: chunks of one log tell of the same few."""
+    names: Names | None = getattr(_known, "names", None)
+    if names is None or len(names.table) > _ADDRESSES_MAX:
+        names = _known.names = Names()
+    return names
 
 
 def _numbers(batches: Sequence[pa.RecordBatch], name: str) -> Ints:
