@@ -141,6 +141,25 @@ def test_a_pause_that_was_in_force_is_in_force_afterwards_for_as_long(hands: Han
     assert (known.paused_until_ms, known.position, known.owned) == (before, 5, False)
 
 
+def test_a_pause_that_came_after_the_log_was_read_is_in_force_afterwards(hands: Hands) -> None:
+    topic = hands.data(messages=10)
+    hands.wins("g", topic, 0)
+    with (
+        Log(hands.settings, hands.topic) as log,
+        View(hands.settings, hands.topic, RULES) as view,
+    ):
+        operators = Operators(view, "g", [topic], 60_000)
+        for batch in view.changes(view.ends):
+            operators.read(batch)
+        wanted = plan([wish(f"{topic}=5")], "g", hands.cluster, view)
+        hands.pauses("g", topic, 600)
+        paused = claim(hands, ClaimKey("g", topic, 0)).claim.paused_until_ms
+        [ended] = operators.set_positions(hands.cluster, log, wanted)
+    assert ended.reason is None
+    known = claim(hands, ClaimKey("g", topic, 0)).claim
+    assert (known.paused_until_ms, known.position) == (paused, 5)
+
+
 def test_many_positions_are_set_at_once(hands: Hands) -> None:
     topic = hands.data(partitions=100, messages=1)
     begun = time.monotonic()
@@ -358,6 +377,10 @@ def test_what_cannot_be_is_said_in_one_sentence(hands: Hands) -> None:
     }.items():
         with pytest.raises(InvalidOption, match=said):
             planned(hands, "g", written)
+    empty = hands.data()
+    with pytest.raises(InvalidOption, match="holds nothing, and ends at offset 0, so 5 is no"):
+        planned(hands, "g", f"{empty}=5")
+    assert planned(hands, "g", f"{topic}:0=1969-12-31T23:59:59.999")[0].target == 0
     with pytest.raises(InvalidOption, match="is named twice"):
         planned(hands, "g", f"{topic}=5", f"{topic}:1=6")
 
@@ -460,4 +483,4 @@ def test_the_commands_pause_and_resume(hands: Hands) -> None:
     assert marshal("resume", "g", *hands.options).stdout == "g is not paused\n"
     long = marshal("pause", "g", "--for", "30h", *hands.options)
     assert long.returncode == 2
-    assert "the longest pause is 86400 s" in long.stderr
+    assert "--for 30h: the longest pause is 1d" in long.stderr

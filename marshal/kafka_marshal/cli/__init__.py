@@ -36,7 +36,9 @@ def main() -> None:
             _stop("interrupted")
         raise
     except OSError as error:
-        _stop(f"cannot go on: {error.strerror or error}")
+        from kafka_marshal.cli.common import said_by
+
+        _stop(f"cannot go on: {said_by(error)}")
     except Exception:
         if _INTERRUPTS:  # whatever broke, broke because of it
             _stop("interrupted")

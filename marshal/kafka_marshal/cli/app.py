@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from importlib import metadata
+from typing import Annotated
+
 import typer
 
+from kafka_marshal.cli import FINE
 from kafka_marshal.cli.broker import broker
 from kafka_marshal.cli.doctor import doctor
 from kafka_marshal.cli.init import init
@@ -18,6 +22,11 @@ from kafka_marshal.cli.validate import validate
 from kafka_marshal.cli.verify import verify
 from kafka_marshal.cli.watch import watch
 
+RECORDED = "Recorded logs and runs"
+LIVE = "A live cluster"
+SPECIFIED = "The specification"
+TRIES = "For tries"
+
 app = typer.Typer(
     name="marshal",
     no_args_is_help=True,
@@ -25,26 +34,30 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
-app.command()(replay)
-app.command()(shrink)
-app.command()(trace)
-app.command()(validate)
-app.command()(verify)
-app.command()(watch)
-app.command()(broker)
-app.command()(init)
-app.command()(doctor)
-app.command()(ls)
-app.command()(groups)
-app.command()(set_position)
-app.command()(pause)
-app.command()(resume)
-app.command()(release)
-app.command()(receipts)
+for panel, commands in {
+    RECORDED: (replay, shrink, trace, validate),
+    LIVE: (watch, init, doctor, ls, groups, set_position, pause, resume, release, receipts),
+    SPECIFIED: (verify,),
+    TRIES: (broker,),
+}.items():
+    for command in commands:
+        app.command(rich_help_panel=panel)(command)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"kafka-marshal {metadata.version('kafka-marshal')}")
+        raise typer.Exit(FINE)
 
 
 @app.callback()
-def marshal() -> None:
+def marshal(
+    *,
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_version, is_eager=True, help="Print the version."),
+    ] = False,
+) -> None:
     """Verify, replay and trace the coordination of Kafka consumers through a log.
 
     Exit codes: 0 fine, 1 found something, 2 could not run.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import socket
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from kafka_marshal.cli.common import console, errors, fail, one_sentence
+from kafka_marshal.cli.common import check_folder, console, errors, fail, one_sentence
 from kafka_marshal.jars import JarError
 from kafka_marshal.java import JavaNotFoundError
 from kafka_marshal.testing import Broker, BrokerError, version
@@ -34,8 +35,8 @@ def broker(
     It listens on 127.0.0.1 and is its own controller. Prints the bootstrap address on standard
     output as soon as it serves.
     """
-    if folder is not None and folder.exists() and not folder.is_dir():
-        fail(f"--folder: {folder} is not a folder")
+    check_folder("--folder", folder)
+    _check_port(port)
     signal.signal(signal.SIGTERM, _interrupt)
     kafka = Broker(port=port, folder=folder)
     with one_sentence(BrokerError, JarError, JavaNotFoundError), suppress(KeyboardInterrupt):
@@ -49,6 +50,18 @@ def broker(
             raise BrokerError(f"the broker ended by itself; see {kafka.log}")
         finally:
             kafka.close()
+
+
+def _check_port(port: int | None) -> None:
+    """Stop if somebody listens there: Kafka would say so in its log, among much else."""
+    if port is None:
+        return
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError as error:
+            fail(f"--port {port}: {error.strerror}")
 
 
 def _interrupt(number: int, _: object) -> NoReturn:

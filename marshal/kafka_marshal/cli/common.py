@@ -99,7 +99,18 @@ def one_sentence(*kinds: type[Exception]) -> Iterator[None]:
     except MarshalError as error:
         fail(str(error))
     except kinds as error:
-        fail(str(error))
+        fail(said_by(error))
+
+
+def said_by(error: Exception) -> str:
+    """What an error says, in words for the user: of the system's, which file and why.
+
+    >>> said_by(FileNotFoundError(2, "No such file or directory", "x/y"))
+    'x/y: No such file or directory'
+    """
+    if not isinstance(error, OSError) or not error.strerror:
+        return str(error)
+    return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
 
 
 def fail(sentence: str) -> NoReturn:
@@ -112,6 +123,20 @@ def check_seconds(option: str, seconds: float) -> None:
     """Stop unless it is a length of time."""
     if not (seconds > 0 and math.isfinite(seconds)):
         fail(f"{option} must be a number of seconds greater than 0, not {seconds:g}")
+
+
+def check_file(option: str, path: Path | None) -> None:
+    """Stop unless a file may be there: before the work of which it would tell."""
+    if path is not None and path.is_dir():
+        fail(f"{option} {path} is a folder")
+    if path is not None and not path.parent.is_dir():
+        fail(f"{option} {path}: there is no folder {path.parent}")
+
+
+def check_folder(option: str, path: Path | None) -> None:
+    """Stop unless a folder may be there."""
+    if path is not None and path.exists() and not path.is_dir():
+        fail(f"{option} {path} is not a folder")
 
 
 def rules_with(choice: RulesChoice, heartbeat_interval_s: float) -> Rules:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 import re
 from typing import Final
 
@@ -26,11 +27,16 @@ def milliseconds_of(text: str) -> int | None:
     return round(sum(float(number) * _UNITS_MS[unit] for number, unit in parts))
 
 
-def duration(text: str, option: str) -> int:
-    """The same of an option, in milliseconds; stops unless it is longer than nothing."""
+def duration(text: str, option: str, *, longest_ms: float = math.inf) -> int:
+    """The same of an option, in milliseconds; stops if it is nothing, or longer than a pause."""
     found = milliseconds_of(text)
     if not found:
         fail(f"{option} must be a length of time like 90s, 10m or 1h30m, not {text!r}")
+    if found > longest_ms:
+        fail(
+            f"{option} {text}: the longest pause is {told(longest_ms)}; every reader cuts a longer "
+            "one to that"
+        )
     return found
 
 

@@ -61,7 +61,8 @@ Last = Annotated[
 
 def ls(
     group: Annotated[
-        str | None, typer.Argument(show_default="all", help="The claims of this group.")
+        str | None,
+        typer.Argument(metavar="GROUP", show_default="all", help="The claims of this group."),
     ] = None,
     *,
     bootstrap: Bootstrap = None,

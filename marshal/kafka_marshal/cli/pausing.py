@@ -26,14 +26,14 @@ from kafka_marshal.cli.common import (
 )
 from kafka_marshal.cli.durations import at, duration, told
 from kafka_marshal.cli.opened import opened, read_to_end
-from kafka_marshal.core.state import ClaimKey
+from kafka_marshal.core.state import FENCED, ClaimKey, Rules
 
 if TYPE_CHECKING:
     from kafka_marshal.runtime.log import Log
     from kafka_marshal.runtime.pausing import Released
     from kafka_marshal.runtime.view import View
 
-Group = Annotated[str, typer.Argument(help="The consumer group.")]
+Group = Annotated[str, typer.Argument(metavar="GROUP", help="The consumer group.")]
 Json = Annotated[bool, typer.Option("--json", help="JSON lines, one a coordinating partition.")]
 Anyway = Annotated[bool, typer.Option("--anyway", help="Also a group that the log does not know.")]
 
@@ -60,8 +60,9 @@ def pause(
 
     Exits 0 if all are paused, 1 if some are, 2 if it could not run.
     """
-    for_ms = duration(how_long, "--for")
-    with _at_hand(bootstrap, topic, properties, options, pause_max) as (view, open_log):
+    rules = fleet_rules(pause_max_s=pause_max)
+    for_ms = duration(how_long, "--for", longest_ms=rules.pause_max_ms)
+    with _at_hand(bootstrap, topic, properties, options, rules) as (view, open_log):
         from kafka_marshal.runtime import pausing
 
         if not anyway:
@@ -110,7 +111,7 @@ def resume(
 def release(
     group: Group,
     claims: Annotated[
-        list[str], typer.Argument(metavar="TOPIC[:PARTITION]...", help="Whose owner is to go.")
+        list[str], typer.Argument(metavar="TOPIC[:PARTITION]", help="Whose owner is to go.")
     ],
     *,
     bootstrap: Bootstrap = None,
@@ -136,7 +137,7 @@ def release(
 
     Exits 0 if it was done, 1 if nobody owns any of them, 2 if it could not run.
     """
-    hold_ms = 0 if hold is None else duration(hold, "--hold")
+    hold_ms = 0 if hold is None else duration(hold, "--hold", longest_ms=FENCED.pause_max_ms)
     with _at_hand(bootstrap, topic, properties, options) as (view, open_log):
         from kafka_marshal.runtime import pausing
         from kafka_marshal.runtime.wishes import claim_named
@@ -162,10 +163,10 @@ def _at_hand(
     topic: str,
     properties: Properties,
     options: Options,
-    pause_max: float = PAUSE_MAX_S,
+    rules: Rules = FENCED,
 ) -> Iterator[tuple[View, Callable[[], Log]]]:
     """The topic, folded to its end, and what appends to it."""
-    with opened(bootstrap, topic, properties, options, fleet_rules(pause_max_s=pause_max)) as view:
+    with opened(bootstrap, topic, properties, options, rules) as view:
         from kafka_marshal.runtime.log import Log
 
         yield read_to_end(view), lambda: Log(view.settings, topic)

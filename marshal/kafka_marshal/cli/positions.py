@@ -42,11 +42,11 @@ _REASONS = {
 
 
 def set_position(
-    group: Annotated[str, typer.Argument(help="The consumer group.")],
+    group: Annotated[str, typer.Argument(metavar="GROUP", help="The consumer group.")],
     positions: Annotated[
         list[str],
         typer.Argument(
-            metavar="TOPIC[:PARTITION]=WHERE...",
+            metavar="TOPIC[:PARTITION]=WHERE",
             help="WHERE is an offset, earliest, latest, or a time like 2026-01-31T22:00 (UTC).",
         ),
     ],
@@ -84,7 +84,7 @@ def set_position(
     run and has sent nothing.
     """
     rules = fleet_rules(heartbeat_interval)
-    pause_ms = duration(pause, "--pause")
+    pause_ms = duration(pause, "--pause", longest_ms=rules.pause_max_ms)
     with needs("kafka"):
         from kafka_marshal.runtime import administer
         from kafka_marshal.runtime.controls import ClusterClient

@@ -42,7 +42,7 @@ _ENDED = {
 
 
 def receipts(
-    group: Annotated[str, typer.Argument(help="The consumer group.")],
+    group: Annotated[str, typer.Argument(metavar="GROUP", help="The consumer group.")],
     data_topic: Annotated[str, typer.Argument(metavar="TOPIC", help="The data topic.")],
     *,
     bootstrap: Bootstrap = None,

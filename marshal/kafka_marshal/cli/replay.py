@@ -44,7 +44,7 @@ def replay(
     sources: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="SOURCE...",
+            metavar="SOURCE",
             show_default=False,
             help="Dumps of the coordination topic: captures, kcat -J, console consumer, "
             "kafka-dump-log, segments, Connect sinks, Spark's Parquet; files, folders, globs. "

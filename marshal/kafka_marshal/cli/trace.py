@@ -17,7 +17,9 @@ from kafka_marshal.trace import trace as rows_of
 
 
 def trace(
-    file: Annotated[Path, typer.Argument(help="A JSONL capture.", show_default=False)],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="A JSONL capture.", show_default=False)
+    ],
     heartbeat_interval: HeartbeatInterval,
     rules: Annotated[RulesChoice, typer.Option(help="Which protocol judges.")] = RulesChoice.fenced,
 ) -> None:

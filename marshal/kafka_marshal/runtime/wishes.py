@@ -70,7 +70,7 @@ def wish(text: str) -> Wish:
     Wish(topic='events', partition=3, where='500')
     """
     claim, equals, where = text.partition("=")
-    if not equals or not where:
+    if not claim or not equals or not where:
         raise InvalidOption(
             f"{text!r} must be written TOPIC=WHERE or TOPIC:PARTITION=WHERE, where WHERE is an "
             "offset, earliest, latest, or a time like 2026-01-31T22:00"
@@ -114,9 +114,11 @@ def plan(wishes: Sequence[Wish], group: str, cluster: ClusterClient, view: View)
         else:
             target = at_times.get((topic, number), extent.high)
         if not extent.low <= target <= extent.high:
+            holds = f"offsets {extent.low} to {extent.high - 1}"
+            if extent.low == extent.high:
+                holds = f"nothing, and ends at offset {extent.high}"
             raise InvalidOption(
-                f"{topic}:{number} holds offsets {extent.low} to {extent.high - 1}, so {target} "
-                "is no place to go on from"
+                f"{topic}:{number} holds {holds}, so {target} is no place to go on from"
             )
         key = ClaimKey(group, topic, number)
         place = coordinating_partition(topic, view.partitions)
@@ -152,4 +154,5 @@ def _unix_ms(text: str, said: str) -> int:
             f"{said!r}: {text!r} is no offset, nor earliest, latest, or a time like "
             "2026-01-31T22:00"
         ) from None
-    return int((at if at.tzinfo else at.replace(tzinfo=dt.UTC)).timestamp() * 1000)
+    # Kafka takes times before 1970 for words of its own.
+    return max(0, int((at if at.tzinfo else at.replace(tzinfo=dt.UTC)).timestamp() * 1000))

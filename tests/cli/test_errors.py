@@ -1,0 +1,107 @@
+"""What a user got wrong is said in one sentence that names the option or the file; exit code 2."""
+
+from __future__ import annotations
+
+import socket
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+from tests.cli.run import CAPTURES, marshal
+
+CAPTURE = str(CAPTURES / "d3_late_heartbeat_theft.jsonl")
+RUN = str(Path(__file__).parent.parent / "data" / "runs" / "grants_itself.jsonl")
+AT = ("--bootstrap", "127.0.0.1:1")
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Path:
+    (tmp_path / "empty.jsonl").touch()
+    (tmp_path / "file").write_text("garbage\n")
+    (tmp_path / "folder").mkdir()
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("trace", "missing", "--heartbeat-interval", "4"), "missing: No such file or directory"),
+        (("trace", "folder", "--heartbeat-interval", "4"), "folder: Is a directory"),
+        (("trace", "empty.jsonl", "--heartbeat-interval", "4"), "empty.jsonl: the source is empty"),
+        (
+            ("trace", CAPTURE, "--heartbeat-interval", "nan"),
+            "--heartbeat-interval must be a number of seconds greater than 0, not nan",
+        ),
+        (("validate", "folder"), "folder is no recorded run: there is no log.jsonl in it"),
+        (
+            ("validate", "folder", "--heartbeat-interval", "4"),
+            "folder is no recorded run: there is no log.jsonl in it",
+        ),
+        (
+            ("validate", "file"),
+            "file is a log alone and does not say what the heartbeat interval is: "
+            "--heartbeat-interval SECONDS is needed",
+        ),
+        (
+            ("validate", RUN, "--heartbeat-interval", "4"),
+            f"{RUN} is a recorded run and says itself what the heartbeat interval is: "
+            "leave out --heartbeat-interval",
+        ),
+        (("validate", RUN, "--slice", "folder"), "--slice folder is a folder"),
+        (("validate", RUN, "--slice", "no/s"), "--slice no/s: there is no folder no"),
+        (("validate", RUN, "--trace-out", "file"), "--trace-out file is not a folder"),
+        (("verify", "M", "--trace-out", "file"), "--trace-out file is not a folder"),
+        (("broker", "--folder", "file"), "--folder file is not a folder"),
+        (("broker", "--folder", "file/x"), "cannot go on: file/x: Not a directory"),
+        (
+            ("init", *AT, "--pause-max", "inf"),
+            "--pause-max must be a number of seconds greater than 0, not inf",
+        ),
+        (("init", *AT, "-F", "folder"), "-F folder: Is a directory"),
+        (("init",), "--bootstrap HOST:PORT, or bootstrap.servers in -F, is needed"),
+        (
+            ("groups", *AT, "--last", "soon"),
+            "--last must be a length of time like 90s, 10m or 1h30m, not 'soon'",
+        ),
+        (
+            ("pause", "g", *AT, "--for", "30h"),
+            "--for 30h: the longest pause is 1d; every reader cuts a longer one to that",
+        ),
+        (
+            ("release", "g", "t", *AT, "--hold", "30h"),
+            "--hold 30h: the longest pause is 1d; every reader cuts a longer one to that",
+        ),
+        (
+            ("set-position", "g", "t=5", *AT, "--pause", "30h"),
+            "--pause 30h: the longest pause is 1d; every reader cuts a longer one to that",
+        ),
+        (
+            ("set-position", "g", "=5", *AT),
+            "'=5' must be written TOPIC=WHERE or TOPIC:PARTITION=WHERE, where WHERE is an offset, "
+            "earliest, latest, or a time like 2026-01-31T22:00",
+        ),
+        (
+            ("watch", "--heartbeat-interval", "4", *AT, "--checkpoint-every", "0"),
+            "--checkpoint-every must be a number of seconds greater than 0, not 0",
+        ),
+    ],
+    ids=lambda value: " ".join(value[:4]) if isinstance(value, tuple) else "",
+)
+def test_what_is_wrong_is_said_in_one_sentence(
+    here: Path, arguments: tuple[str, ...], said: str
+) -> None:
+    ran = marshal(*arguments, cwd=here)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (2, "", f"marshal: {said}\n")
+
+
+def test_a_port_that_is_taken_is_said_before_kafka_fails_at_length() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        ran = marshal("broker", "--port", port)
+    assert (ran.returncode, ran.stderr) == (2, f"marshal: --port {port}: Address already in use\n")
+
+
+def test_the_command_says_its_version() -> None:
+    ran = marshal("--version")
+    assert (ran.returncode, ran.stdout) == (0, f"kafka-marshal {version('kafka-marshal')}\n")

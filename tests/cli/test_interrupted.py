@@ -1,0 +1,133 @@
+"""Ctrl-C: what was not sent is not done, and the command says which of the two it is.
+
+The signal comes from within the process, at a place that is chosen: so no test waits for a moment.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from kafka_marshal.runtime.view import View
+from kafka_marshal.testing import Broker
+from tests.runtime.hands import Hands
+
+READING = """
+import os, signal
+from kafka_marshal.cli import main
+from kafka_marshal.runtime.view import View
+
+changes = View.changes
+
+def interrupted(self, *arguments):
+    for batch in changes(self, *arguments):
+        for _ in range({signals}):
+            os.kill(os.getpid(), signal.{kind})
+        yield batch
+
+View.changes = interrupted
+main()
+"""
+SENDING = """
+import os, signal
+from kafka_marshal.cli import main
+from kafka_marshal.runtime import log
+
+append = log.Log.append
+
+def interrupted(self, *arguments):
+    log.Log.append = append  # the first time alone
+    sent = append(self, *arguments)
+    sent.result(30)
+    for _ in range({signals}):
+        os.kill(os.getpid(), signal.{kind})
+    return sent
+
+log.Log.append = interrupted
+main()
+"""
+
+
+@pytest.fixture
+def hands(kafka_broker: Broker) -> Iterator[Hands]:
+    with Hands(kafka_broker) as hands:
+        yield hands
+
+
+def run(
+    script: str, *arguments: str, signals: int = 1, kind: str = "SIGINT"
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", script.format(signals=signals, kind=kind), *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+
+def look(hands: Hands) -> View:
+    with View(hands.settings, hands.topic) as view:
+        return view.read()
+
+
+@pytest.mark.parametrize("kind", ["SIGINT", "SIGTERM"])
+def test_a_set_position_that_is_called_off_while_it_reads_sends_nothing(
+    hands: Hands, kind: str
+) -> None:
+    topic = hands.data(messages=10)
+    hands.wins("g", topic, 0)
+    ran = run(READING, "set-position", "g", f"{topic}=5", *hands.options, kind=kind)
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert ran.stderr.splitlines() == [
+        "marshal: calling off; a second Ctrl-C does not wait for the log",
+        "marshal: called off; nothing was sent",
+    ]
+    assert look(hands).records == 1
+
+
+def test_a_second_interrupt_ends_a_set_position_at_once(hands: Hands) -> None:
+    topic = hands.data(messages=10)
+    hands.wins("g", topic, 0)
+    ran = run(READING, "set-position", "g", f"{topic}=5", *hands.options, signals=2)
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert ran.stderr.splitlines()[1:] == [
+        "marshal: left as it was; marshal ls and marshal groups say how it stands",
+        "marshal: interrupted",
+    ]
+    assert look(hands).records == 1
+
+
+def test_a_set_position_that_has_paused_the_group_ends_the_pause(hands: Hands) -> None:
+    topic = hands.data(messages=10)
+    hands.wins("g", topic, 0)
+    ran = run(SENDING, "set-position", "g", f"{topic}=5", *hands.options)
+    assert ran.returncode == 1, ran.stderr
+    assert "set: 0 of 1: it was called off" in ran.stdout
+    [row] = look(hands).rows(time.time_ns() // 1_000_000, "g")
+    assert (row.position, row.state) == (0, "free")
+
+
+def test_a_pause_that_is_interrupted_while_it_reads_sends_nothing(hands: Hands) -> None:
+    hands.wins("g", hands.data(), 0)
+    ran = run(READING, "pause", "g", "--for", "10m", *hands.options)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (2, "", "marshal: interrupted\n")
+    assert look(hands).records == 1
+
+
+def test_a_pause_that_is_interrupted_after_sending_says_where_to_look(hands: Hands) -> None:
+    hands.wins("g", hands.data(), 0)
+    ran = run(SENDING, "pause", "g", "--for", "10m", *hands.options)
+    assert (ran.returncode, ran.stdout) == (2, "")
+    said = "interrupted; what was sent may take effect: marshal groups says how it stands"
+    assert ran.stderr == f"marshal: {said}\n"
+
+
+def test_whoever_only_looks_stops_in_order(hands: Hands) -> None:
+    hands.wins("g", hands.data(), 0)
+    ran = run(READING, "ls", "g", *hands.options)
+    assert (ran.returncode, ran.stderr) == (2, "marshal: interrupted\n")
