@@ -30,6 +30,7 @@ from kafka_marshal.client.consumer import Consumer, Me, Mode
 from kafka_marshal.client.driver import Driver, Timing
 from kafka_marshal.client.effects import Effect, Lost, Process, Send, Won
 from kafka_marshal.client.fairness import Sharer
+from kafka_marshal.client.memory import Memory, without_self
 from kafka_marshal.client.share import FairShare, Owner, Patience, Request, Said, requests_after
 from kafka_marshal.codec import coordinating_partition
 from kafka_marshal.core.messages import Heartbeat, Record, ReleaseGroup
@@ -88,10 +89,12 @@ class Member:
         timing: Timing | None = None,
         *,
         firsts: Mapping[int, int] | None = None,
+        memory: Mapping[int, Memory] | None = None,
     ) -> None:
         """The coordination topic has so many partitions.
 
-        `firsts` says from which offset on each is read; 0 where it says nothing.
+        `firsts` says from which offset on each is read; 0 where it says nothing. Of what is in
+        `memory` only that is read which came since it was put aside, by whatever instance.
 
         Raises:
             ValueError: what `Driver` raises.
@@ -102,6 +105,8 @@ class Member:
         self.claiming = claiming or Claiming()
         self.timing = Driver(me, ClaimKey(group, "", 0), timing).timing
         self._firsts = dict(firsts or {})
+        self._memory = dict(memory or {})
+        """Of places that it does not need yet."""
         self._places: dict[int, _Place] = {}
         self._place_of: dict[str, int] = {}
         self._held: dict[ClaimKey, _Held] = {}
@@ -156,6 +161,21 @@ class Member:
         """It wants claims, and every place was read to its end."""
         caught_up = all(place.caught_up for place in self._places.values())
         return bool(self._places) and caught_up and not self._stopping
+
+    def memory(self) -> dict[int, Memory]:
+        """What it knows of each place, for an instance that goes on where this one is now."""
+        found = dict(self._memory)
+        for number, place in self._places.items():
+            newborn = without_self(place.newborn)
+            claims = {key: without_self(each.consumer) for key, each in place.drivers.items()}
+            requests = {
+                client: request
+                for client, request in self._requests.items()
+                if self._home(request.key.topic) == number
+            }
+            differ = {key: each for key, each in claims.items() if each != newborn}
+            found[number] = Memory(newborn, differ, requests)
+        return found
 
     # --- what happens -----------------------------------------------------------------------------
 
@@ -309,8 +329,7 @@ class Member:
         number = self._home(key.topic)
         place = self._places.get(number)
         if place is None:
-            place = _Place(Consumer.beginning_at(self._firsts.get(number, 0)))
-            self._places[number] = place
+            place = self._new_place(number)
         driver = place.drivers.get(key)
         if driver is None:
             driver = place.drivers[key] = Driver(self.me, key, self.timing)
@@ -319,6 +338,16 @@ class Member:
             if place.caught_up:
                 driver.caught_up(0)  # it had no record, so it is as far as its place
         return driver
+
+    def _new_place(self, number: int) -> _Place:
+        place = self._places[number] = _Place(Consumer.beginning_at(self._firsts.get(number, 0)))
+        memory = self._memory.pop(number, None)
+        if memory is not None:
+            place.newborn = memory.newborn
+            for key, consumer in memory.claims.items():
+                self._driver_of(key).consumer = consumer
+            self._requests = {**memory.requests, **self._requests}
+        return place
 
     def _drivers(self, keys: Iterable[ClaimKey]) -> Iterable[tuple[ClaimKey, Driver]]:
         return ((key, self.driver(key)) for key in keys)
