@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 
 from attrs import field, frozen
 
-from kafka_marshal.runtime.errors import InvalidOption
+from kafka_marshal.runtime.errors import BrokerFailed, InvalidOption
 
 _LINE: Final = re.compile(r"\s*([A-Za-z][\w.\-]*)\s*=\s*(.*?)\s*")
 _SECRET: Final = re.compile(r".*(password|secret|token|pem|jaas|config).*")
@@ -49,9 +49,32 @@ class Settings:
         return self.values["bootstrap.servers"]
 
     def for_client(self, **decided: str) -> dict[str, Any]:
-        """What a client is made with; `decided` wins, its `_` stand for `.`."""
+        """What a client is made with; `decided` wins, its `_` stand for `.`.
+
+        Raises:
+            BrokerFailed: there is no token for it.
+        """
         made_of = {**self.values, **{name.replace("_", "."): v for name, v in decided.items()}}
-        return made_of if self.oauth_cb is None else {**made_of, "oauth_cb": self.oauth_cb}
+        return made_of if self.oauth_cb is None else {**made_of, "oauth_cb": self._tokens()}
+
+    def _tokens(self) -> TokenCallback:
+        """The callback, which was asked for the first token by us.
+
+        A client whose callback raises while it is made waits for ten seconds, and then raises
+        something that no `except` but a bare one catches (confluent-kafka 2.16).
+        """
+        ask = self.oauth_cb
+        assert ask is not None
+        try:
+            first = [ask(self.values.get("sasl.oauthbearer.config"))]
+        except Exception as error:
+            raise BrokerFailed(
+                self.without_secrets(
+                    f"{self.values.get('bootstrap.servers')}: oauth_cb got no token: "
+                    f"{type(error).__name__}: {error}"
+                )
+            ) from error
+        return lambda config: first.pop() if first else ask(config)
 
     def telling(self, to: Callable[[str], None] | None) -> dict[str, str | Callable[[str], None]]:
         """What makes a client say how it fares, every ten seconds unless a setting says else."""

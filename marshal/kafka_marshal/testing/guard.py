@@ -74,9 +74,3 @@ class Guard:
         users = self.users.items()
         told = [f"SCRAM-SHA-256=[name={name},password={password}]" for name, password in users]
         return [word for one in told for word in ("--add-scram", one)]
-
-    def without_secrets(self, text: str) -> str:
-        """The text without any password."""
-        for password in self.users.values():
-            text = text.replace(password, "***")
-        return text

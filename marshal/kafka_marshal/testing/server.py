@@ -76,7 +76,8 @@ class Server:
         lines = {**settings, "log.dirs": str(self.data)}
         properties.write_text("".join(f"{name}={value}\n" for name, value in lines.items()))
         if not (self.data / "meta.properties").exists():
-            self._format(cluster_id, properties)
+            told = ["-t", cluster_id, "-c", str(properties), *self._guard.format_options()]
+            run_tool("kafka.tools.StorageTool", "format", *told)
         self._said_before = self.log.stat().st_size if self.log.exists() else 0
         # SIGINT of a terminal goes to a whole process group; the broker is ended by us alone.
         with self.log.open("ab") as log:
@@ -87,13 +88,6 @@ class Server:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-
-    def _format(self, cluster_id: str, properties: Path) -> None:
-        told = ["-t", cluster_id, "-c", str(properties), *self._guard.format_options()]
-        try:
-            run_tool("kafka.tools.StorageTool", "format", *told)
-        except BrokerError as error:
-            raise BrokerError(self._guard.without_secrets(str(error))) from None
 
     def wait_until_ready(self) -> None:
         """Return when it serves.
