@@ -30,7 +30,7 @@ from kafka_marshal.replay.live.stream import WATCHED, source
 from kafka_marshal.replay.pipeline import told_plainly
 from kafka_marshal.replay.session import local_session
 from kafka_marshal.replay.workers import mapped
-from kafka_marshal.runtime.errors import BrokerFailed, MarshalError
+from kafka_marshal.runtime.errors import BrokerFailed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -88,7 +88,7 @@ def watch_on_spark(
         batches = _Batches(desk)
         most = max(1, int(RECORDS_A_SECOND * max(trigger_s, TRIGGER_S)))
         session.dataSource.register(source(watching.settings, watching.topic, starts, ends, most))
-        with batches.told_plainly():
+        with _named_plainly():
             query = (
                 session.readStream.format(WATCHED)
                 .load()
@@ -98,25 +98,29 @@ def watch_on_spark(
                 .start()
             )
             try:
-                _wait(query, desk, ends, stopped)
+                _wait(query, batches, desk, ends, stopped)
             finally:
+                batches.closing = True
                 # Returns when no batch is being told any more.
                 with suppress(PySparkException, Py4JError):
                     query.stop()
+        batches.check()
         return desk.watched
 
 
 def _wait(
     query: StreamingQuery,
+    batches: _Batches,
     desk: Desk,
     ends: Mapping[int, int] | None,
     stopped: Callable[[], bool],
 ) -> None:
     count_at = time.monotonic() + COUNT_CHECK_S
     while not stopped():
+        batches.check()
         if not query.isActive:
             query.awaitTermination()  # raises what ended it
-            return
+            raise SparkFailed("somebody else stopped the stream")
         if ends is not None and _reached(_committed(query), ends):
             return
         if time.monotonic() >= count_at:
@@ -148,15 +152,26 @@ class _Batches:
         self._checkpoint: Checkpoint = desk.checkpoint
         self._states = {} if desk.known is None else dict(desk.known.states)
         self._failed: Exception | None = None
+        self.closing = False
+        """The stream is being stopped: a fold that breaks is one that was broken off."""
 
     def tell(self, records: DataFrame, _: int) -> None:
-        """Fold a batch, tell it, commit."""
-        try:
-            with _named_plainly():
-                self._tell(records)
-        except Exception as error:
-            self._failed = error
-            raise
+        """Fold a batch, tell it, commit.
+
+        Raises nothing, since Spark's bridge to Python would print it: see `check`. What Spark then
+        takes for done is not, and no batch after it is told.
+        """
+        if self._failed is None:
+            try:
+                with _named_plainly():
+                    self._tell(records)
+            except Exception as error:
+                self._failed = error
+
+    def check(self) -> None:
+        """Raise what broke a batch."""
+        if self._failed is not None:
+            raise self._failed
 
     def _tell(self, records: DataFrame) -> None:
         desk, folder = self._desk, self._checkpoint.folder
@@ -167,7 +182,12 @@ class _Batches:
             dict(self._states),
             {number: self._checkpoint.name_for(number) for number in desk.extents},
         )
-        rows = mapped(records, folding, FOLDED_SCHEMA).collect()
+        try:
+            rows = mapped(records, folding, FOLDED_SCHEMA).collect()
+        except Exception:
+            if self.closing:
+                return
+            raise
         if not rows:
             return
         folded = {one.partition: one for one in (Folded.of(row.asDict()) for row in rows)}
@@ -182,15 +202,6 @@ class _Batches:
             self._checkpoint.adopt(number, one.state)
         desk.flush()
         desk.commit()
-
-    @contextmanager
-    def told_plainly(self) -> Iterator[None]:
-        """What broke a batch, as the exception it was, and not as Spark repeats it."""
-        try:
-            with _named_plainly():
-                yield
-        except MarshalError as error:
-            raise (self._failed or error) from None
 
 
 @contextmanager

@@ -36,7 +36,8 @@ class TopicReader(DataSourceStreamReader):
     """A stream's offset is the next offset by partition; Spark's checkpoint keeps it.
 
     `starting` says where a new stream begins. `ends`: it never goes beyond. `most`: so many offsets
-    of one partition at once; only of a stream that is new, since nobody else says where it is.
+    of one partition at once; only for a stream without a checkpoint, since where one that goes on
+    stands is not said before it reads.
     """
 
     def __init__(
@@ -65,14 +66,13 @@ class TopicReader(DataSourceStreamReader):
         starting = self._starting
         if isinstance(starting, str):
             chosen = 1 if starting == "latest" else 0
-            first = {number: one[chosen] for number, one in self._extents().items()}
-        else:
-            first = dict(sorted(starting.items()))
-        self._reached = {str(number): offset for number, offset in first.items()}
-        return dict(self._reached)
+            return {str(number): one[chosen] for number, one in self._extents().items()}
+        return {str(number): offset for number, offset in sorted(starting.items())}
 
     def latestOffset(self) -> dict[str, int]:  # noqa: N802
-        """Up to where there is something to read, or may be read at once."""
+        """Up to where may be read at once. Spark may ask again before it reads."""
+        if self._most is not None and not self._reached:
+            self._reached = self.initialOffset()  # Spark asks for the end first
         try:
             extents = self._extents()
         except BrokerFailed:
@@ -88,11 +88,11 @@ class TopicReader(DataSourceStreamReader):
                 if self._most is not None:
                     end = min(end, reached + self._most)
             latest[str(number)] = end
-        self._reached = latest
-        return dict(latest)
+        return latest
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
         """A task for each partition that has something new."""
+        self._reached = dict(end)
         return [
             Range(int(number), start.get(number, 0), stop)
             for number, stop in end.items()

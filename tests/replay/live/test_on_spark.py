@@ -1,0 +1,305 @@
+"""A watch on Spark tells what a watch in one process tells, and goes on where any of them was."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from kafka_marshal.capture import RawRecord
+from kafka_marshal.replay.checkpoint import MANIFEST, CheckpointRefused, State
+from kafka_marshal.replay.errors import ReplayError
+from kafka_marshal.replay.events import Place
+from kafka_marshal.replay.live import on_spark
+from kafka_marshal.replay.live.desk import Watched, Watching
+from kafka_marshal.replay.live.folding import Folded, Folding, told_in
+from kafka_marshal.replay.live.metrics import Metrics
+from kafka_marshal.replay.live.on_spark import watch_on_spark
+from kafka_marshal.replay.live.stories import LiveAccount, Told
+from kafka_marshal.replay.sources.columns import batch_of, cells_of
+from kafka_marshal.runtime.settings import settings_of
+from kafka_marshal.testing import Broker
+from tests.replay.live.feeding import INTERVAL_S, append, make_topic, many_nights
+from tests.replay.live.test_watch import BOTH, Heard, complaint, watched
+
+ROOT = Path(__file__).parents[3]
+NIGHT = list(many_nights(4, 2))
+SMALL = 200
+"""So few records a second of trigger make some three batches of the night."""
+
+
+@pytest.fixture(scope="module")
+def night(kafka_broker: Broker) -> str:
+    """A topic with much to find, in three partitions, one of them empty."""
+    make_topic(kafka_broker, "night-on-spark", 3)
+    append(kafka_broker, "night-on-spark", NIGHT)
+    return "night-on-spark"
+
+
+@pytest.fixture(scope="module")
+def expected(
+    kafka_broker: Broker, night: str, tmp_path_factory: pytest.TempPathFactory
+) -> list[str]:
+    """What a watch in one process tells."""
+    out = tmp_path_factory.mktemp("expected") / "out.jsonl"
+    watched(kafka_broker, night, out=out)
+    return by_partition(out.read_text().splitlines())
+
+
+@pytest.fixture(autouse=True)
+def _many_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(on_spark, "RECORDS_A_SECOND", SMALL)
+
+
+def by_partition(lines: Sequence[str]) -> list[str]:
+    """The lines of one coordinating partition after those of the one before, each in its order."""
+    return sorted(lines, key=lambda line: int(json.loads(line)["coordinating_partition"]))
+
+
+class Enough(ReplayError):
+    """Of a test."""
+
+
+class Breaking(Heard):
+    """Hears, and breaks when a batch after so many was told and is not committed."""
+
+    def __init__(self, batches: int) -> None:
+        super().__init__()
+        self.left = batches
+
+    def flush(self) -> None:
+        self.left -= 1
+        if self.left < 0:
+            self.broken()
+
+    def broken(self) -> None:
+        raise Enough("it is enough")
+
+
+def on(spark: SparkSession | None, broker: Broker, topic: str, **given: Any) -> Watched:
+    """Watch on Spark, to the end."""
+    watching = Watching(
+        settings=settings_of(broker.bootstrap),
+        topic=topic,
+        until_end=True,
+        **{"judging": BOTH, **given},
+    )
+    return watch_on_spark(watching, lambda: False, spark=spark)
+
+
+def counted(metrics: Metrics) -> dict[str, float]:
+    return {
+        f"{sample.name}{sorted(sample.labels.items())}": sample.value
+        for family in metrics.collected.collect()
+        for sample in family.samples
+        if not sample.name.endswith("_created")
+    }
+
+
+def test_a_watch_on_spark_tells_what_a_watch_in_one_process_tells(
+    spark: SparkSession, kafka_broker: Broker, night: str, expected: list[str], tmp_path: Path
+) -> None:
+    out, heard, mine, theirs = tmp_path / "out.jsonl", Breaking(99), Metrics(), Metrics()
+    found = on(spark, kafka_broker, night, sinks=(heard,), out=out, metrics=mine)
+    assert by_partition(out.read_text().splitlines()) == expected
+    assert [one.json() for one in heard.told] == out.read_text().splitlines()
+    assert 99 - heard.left >= 3, "one batch would show nothing of what lies between them"
+    assert found == watched(kafka_broker, night, metrics=theirs)
+    assert found.records == len(NIGHT)
+    assert counted(mine) == counted(theirs)
+    rows = [json.loads(line) for line in expected]
+    assert {row.get("rules") for row in rows} >= {"fenced", "original"}
+    assert {row.get("code") for row in rows} >= {"late_heartbeat_stole", "acts_without_owning"}
+
+
+def test_a_watch_goes_on_where_another_was_wherever_each_is_folded(
+    spark: SparkSession, kafka_broker: Broker, night: str, expected: list[str], tmp_path: Path
+) -> None:
+    place: dict[str, Any] = {"out": tmp_path / "out.jsonl", "checkpoint": tmp_path / "state"}
+    committed = partial(committed_bytes, place["checkpoint"])
+    first = watched(kafka_broker, night, stop_after=2, **place)
+    sizes = [committed()]
+    with pytest.raises(Enough, match=r"^it is enough$"):
+        on(spark, kafka_broker, night, sinks=(Breaking(1),), **place)
+    sizes.append(committed())
+    assert place["out"].stat().st_size > sizes[-1], "what was told and not committed is there"
+    watched(kafka_broker, night, stop_after=1, **place)
+    sizes.append(committed())
+    last = on(spark, kafka_broker, night, **place)
+    sizes.append(committed())
+    assert sizes == sorted(set(sizes)), "each has told something new"
+    assert 0 < last.records < len(NIGHT) - first.records
+    # There is nothing left, so no Spark is started: it would not do beside this one.
+    assert on(None, kafka_broker, night, **place) == Watched(0, 0)
+    assert by_partition(place["out"].read_text().splitlines()) == expected
+    assert len(list(place["checkpoint"].glob("partition-*"))) == 2, "what is old is swept away"
+
+
+def committed_bytes(folder: Path) -> int:
+    return int(json.loads((folder / MANIFEST).read_text())["beside"]["out_bytes"])
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from kafka_marshal.replay.live import on_spark, sinks
+from tests.replay.live.test_on_spark import SMALL, Breaking, on
+
+class Killing(Breaking):
+    def broken(self):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+class File(sinks.JsonFile):
+    def tell(self, told):
+        super().tell(told)
+        self.flush()
+
+class There:
+    bootstrap = sys.argv[1]
+
+on_spark.RECORDS_A_SECOND = SMALL
+on_spark.Desk.__init__.__globals__["JsonFile"] = File
+place = {"out": Path(sys.argv[3]) / "out.jsonl", "checkpoint": Path(sys.argv[3]) / "state"}
+on(None, There, sys.argv[2], sinks=(Killing(1),), **place)
+"""
+
+
+def test_a_watch_on_spark_that_is_killed_tells_everything_once(
+    spark: SparkSession, kafka_broker: Broker, night: str, expected: list[str], tmp_path: Path
+) -> None:
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    ran = subprocess.run(
+        [sys.executable, "-c", KILLED, kafka_broker.bootstrap, night, str(tmp_path)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == -signal.SIGKILL, ran.stderr
+    out, folder = tmp_path / "out.jsonl", tmp_path / "state"
+    assert 0 < committed_bytes(folder) < out.stat().st_size, "told and not committed, too"
+    on(spark, kafka_broker, night, out=out, checkpoint=folder)
+    assert by_partition(out.read_text().splitlines()) == expected
+
+
+def test_what_breaks_a_batch_is_told_as_what_it_was_and_loses_nothing(
+    spark: SparkSession,
+    kafka_broker: Broker,
+    night: str,
+    expected: list[str],
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    place: dict[str, Any] = {"out": tmp_path / "out.jsonl", "checkpoint": tmp_path / "state"}
+
+    class Full(Breaking):
+        def broken(self) -> None:
+            raise ReplayError("the disk is full")
+
+    with pytest.raises(ReplayError, match=r"^the disk is full$"):
+        on(spark, kafka_broker, night, sinks=(Full(1),), **place)
+    # It is told once, by whoever calls: Spark's bridge to Python says nothing.
+    assert not caplog.records
+    manifest = json.loads((place["checkpoint"] / MANIFEST).read_text())
+    state = place["checkpoint"] / manifest["partitions"]["0"]["file"]
+    kept = state.read_bytes()
+    state.write_bytes(kept[:-1])
+    with pytest.raises(CheckpointRefused, match=rf": {state.name} is damaged: begin anew"):
+        on(spark, kafka_broker, night, **place)
+    state.write_bytes(kept)
+    on(spark, kafka_broker, night, **place)
+    assert by_partition(place["out"].read_text().splitlines()) == expected
+
+
+def test_a_user_sees_what_was_there_and_what_comes_and_ends_it_with_ctrl_c(
+    kafka_broker: Broker,
+) -> None:
+    make_topic(kafka_broker, "later-on-spark", 2)
+    half = len(NIGHT) // 2
+    append(kafka_broker, "later-on-spark", NIGHT[:half])
+    command = [
+        *(sys.executable, "-m", "kafka_marshal.cli", "watch", "--spark", "--trigger", "0.5"),
+        *("--bootstrap", kafka_broker.bootstrap, "--topic", "later-on-spark", "--json"),
+        *("--heartbeat-interval", str(INTERVAL_S), "--rules", "both"),
+    ]
+    read = watched_lines(kafka_broker, "later-on-spark")
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            assert process.stdout is not None
+            shown = [process.stdout.readline().rstrip("\n") for _ in read]
+            append(kafka_broker, "later-on-spark", NIGHT[half:])
+            all_of_it = watched_lines(kafka_broker, "later-on-spark")
+            shown += [process.stdout.readline().rstrip("\n") for _ in all_of_it[len(read) :]]
+            process.send_signal(signal.SIGINT)
+            rest, said = process.communicate(timeout=60)
+        finally:
+            process.kill()
+    assert process.returncode == 1, said
+    assert rest == ""
+    assert "errors and warnings" in said
+    assert "Traceback" not in said
+    assert by_partition(shown) == by_partition(all_of_it)
+
+
+def watched_lines(broker: Broker, topic: str) -> list[str]:
+    heard = Heard()
+    watched(broker, topic, sinks=(heard,))
+    return [one.json() for one in heard.told]
+
+
+def test_a_task_that_is_run_again_writes_the_same_under_another_name(tmp_path: Path) -> None:
+    raws = [raw for raw in NIGHT if raw.partition == 0]
+    raws = [renumbered(raw, offset) for offset, raw in enumerate(raws)]
+    account = LiveAccount(Place("log", 0), BOTH)
+    expected = [told for raw in raws for told in account.tell(raw)]
+
+    def fold(part: Sequence[RawRecord], state: State | None) -> tuple[Folded, list[Told]]:
+        states = {} if state is None else {0: state}
+        folding = Folding(tmp_path, "log", BOTH, states, {0: "partition-0.1"})
+        batches = [
+            batch_of("log", 0, [cells_of(raw) for raw in part[at : at + 100]])
+            for at in range(0, len(part), 100)
+        ]
+        [row] = [row for batch in folding(batches) for row in batch.to_pylist()]
+        folded = Folded.of(row)
+        told = [] if folded.told is None else [one for one, _ in told_in(tmp_path / folded.told)]
+        return folded, told
+
+    first, begun = fold(raws[:300], None)
+    # The second part overlaps the first, as after a commit that Spark knows nothing of.
+    once, again = fold(raws[200:], first.state), fold(raws[200:], first.state)
+    assert once[0].records == again[0].records == len(raws) - 300
+    assert once[0].state.file != again[0].state.file
+    assert once[0].state.next_offset == len(raws)
+    assert [*begun, *once[1]] == [*begun, *again[1]] == expected
+    assert once[0].owned == account.owned
+
+
+def renumbered(raw: RawRecord, offset: int) -> RawRecord:
+    return RawRecord(
+        raw.partition, offset, raw.timestamp_ms, raw.value, raw.headers, raw.timestamp_type
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (("--spark", "--checkpoint-every", "1"), "--checkpoint-every makes no sense with --spark"),
+        (("--trigger", "1"), "--trigger makes no sense without --spark"),
+        (("--spark", "--until-end", "--trigger", "1"), "--trigger makes no sense with --until-end"),
+        (("--spark", "--trigger", "0"), "--trigger must be a number of seconds greater than 0"),
+    ],
+)
+def test_an_option_that_makes_no_sense_is_named(given: tuple[str, ...], said: str) -> None:
+    assert said in complaint("--bootstrap", "127.0.0.1:1", *given)
