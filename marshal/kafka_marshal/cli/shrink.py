@@ -69,8 +69,8 @@ def shrink(
     with needs("replay"):
         from kafka_marshal.capture import UnreadableSource
         from kafka_marshal.replay.errors import ReplayError
+        from kafka_marshal.replay.options import judging_of
         from kafka_marshal.replay.output import refuse_existing
-        from kafka_marshal.replay.run import judging_of
         from kafka_marshal.replay.shrinking import Wanted, parts_of
         from kafka_marshal.replay.shrinking import shrink as smallest
         from kafka_marshal.replay.slices import written

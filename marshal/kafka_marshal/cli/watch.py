@@ -114,7 +114,7 @@ def watch(
         fail("--to-topic must not be the topic that is watched")
     with needs("replay"):
         from kafka_marshal.replay import ReplayError
-        from kafka_marshal.replay.run import judging_of
+        from kafka_marshal.replay.options import judging_of
     with needs("kafka"):
         from kafka_marshal.replay.live.desk import Watching
         from kafka_marshal.replay.live.metrics import Metrics

@@ -6,16 +6,25 @@ summary and a page.
 From the inside out: `account` folds one coordinating partition and knows no Spark; `book`,
 `tenures`, `divergences`, `lanes` and `findings` watch; `tables` says what a row holds; `sources`
 and `reading` say what a record is; `pipeline` is the Spark job; `output` moves things into place.
+
+Names that need Spark are imported when they are asked for, so whoever needs no Spark (`sources`,
+`marshal shrink`, `marshal watch`) does not wait for it.
 """
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
 
 from kafka_marshal.capture import UnreadableSource
 from kafka_marshal.java import JavaNotFoundError
-from kafka_marshal.replay.checkpoint import CheckpointRefused
 from kafka_marshal.replay.errors import InvalidOption, OutputExists, ReplayError, SparkFailed
-from kafka_marshal.replay.exports import Exports
-from kafka_marshal.replay.run import RULES, run
-from kafka_marshal.replay.summary import FindingCount, Summary
-from kafka_marshal.replay.whatif import Change, WhatIf
+
+if TYPE_CHECKING:
+    from kafka_marshal.replay.checkpoint import CheckpointRefused
+    from kafka_marshal.replay.exports import Exports
+    from kafka_marshal.replay.options import RULES
+    from kafka_marshal.replay.replaying import run
+    from kafka_marshal.replay.summary import FindingCount, Summary
+    from kafka_marshal.replay.whatif import Change, WhatIf
 
 __all__ = [
     "RULES",
@@ -33,3 +42,22 @@ __all__ = [
     "WhatIf",
     "run",
 ]
+_LATER: Final = {
+    "Change": "whatif",
+    "CheckpointRefused": "checkpoint",
+    "Exports": "exports",
+    "FindingCount": "summary",
+    "RULES": "options",
+    "Summary": "summary",
+    "WhatIf": "whatif",
+    "run": "replaying",
+}
+"""Where a name is that is imported when it is asked for."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
+    globals()[name] = found
+    return found

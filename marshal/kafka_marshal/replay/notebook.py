@@ -27,7 +27,7 @@ from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, Str
 from kafka_marshal.replay.decoded import SPARK_SCHEMA, decoded
 from kafka_marshal.replay.errors import InvalidOption
 from kafka_marshal.replay.reading import read_chunk
-from kafka_marshal.replay.run import run
+from kafka_marshal.replay.replaying import run
 from kafka_marshal.replay.sources import Chunk, find
 from kafka_marshal.replay.sources.columns import batch_of, cells_of
 from kafka_marshal.replay.summary import Summary

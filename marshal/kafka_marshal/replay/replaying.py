@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -11,13 +10,14 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from kafka_marshal.core.state import FENCED, RuleSet, milliseconds
+from kafka_marshal.core.state import FENCED
 from kafka_marshal.replay.account import Judging
 from kafka_marshal.replay.checkpoint import package_version
 from kafka_marshal.replay.errors import InvalidOption
 from kafka_marshal.replay.exports import NO_EXPORTS, Exports
 from kafka_marshal.replay.findings.inputs import log_findings
 from kafka_marshal.replay.findings.senders import SenderClock, clock_findings, merged
+from kafka_marshal.replay.options import judging_of
 from kafka_marshal.replay.output import placed, refuse_existing
 from kafka_marshal.replay.pipeline import Fold, run_fold, told_plainly
 from kafka_marshal.replay.present import report_data
@@ -34,9 +34,6 @@ from kafka_marshal.replay.words import times
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-RULES = ("fenced", "original", "both")
-"""What `rules` may be."""
 
 
 def run(
@@ -221,29 +218,6 @@ def _of_logs(
         *log_findings(collected[PARTITIONS.name]),
         *clock_findings(clocks, judging.heartbeat_interval_ms),
     ]
-
-
-def judging_of(
-    rules: str, interval_s: float, pause_max_s: float, coordination_partitions: int | None
-) -> Judging:
-    """By what to judge, from options as they are given.
-
-    Raises:
-        InvalidOption: a value makes no sense; the message names the option.
-    """
-    if rules not in RULES:
-        raise InvalidOption(f"--rules must be one of {', '.join(RULES)}, not {rules!r}")
-    for option, value in (("--heartbeat-interval", interval_s), ("--pause-max", pause_max_s)):
-        if not (value > 0 and math.isfinite(value)):
-            raise InvalidOption(f"{option} must be a number of seconds greater than 0, not {value}")
-    if coordination_partitions is not None and coordination_partitions <= 0:
-        raise InvalidOption(
-            f"--coordination-partitions must be greater than 0, not {coordination_partitions}"
-        )
-    chosen = tuple(RuleSet) if rules == "both" else (RuleSet(rules),)
-    return Judging(
-        chosen, milliseconds(interval_s), int(milliseconds(pause_max_s)), coordination_partitions
-    )
 
 
 def _summary(
