@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,7 +28,6 @@ from kafka_marshal.replay.errors import InvalidOption
 from kafka_marshal.replay.reading import read_chunk
 from kafka_marshal.replay.replaying import run
 from kafka_marshal.replay.sources import Chunk, find
-from kafka_marshal.replay.sources.columns import batch_of, cells_of
 from kafka_marshal.replay.summary import Summary
 
 _OPTIONS: Final = frozenset({"path", "format", "topic", "one_log"})
@@ -82,7 +80,7 @@ class MarshalDataSource(DataSource):
             InvalidOption: an option is missing or unknown.
             BrokerFailed: the cluster cannot be reached.
         """
-        return _TopicReader(dict(self.options))
+        return _topic_reader(dict(self.options))
 
 
 def _check(options: dict[str, str], known: frozenset[str]) -> None:
@@ -113,68 +111,28 @@ class _FilesReader(DataSourceReader):
             yield decoded(batch)
 
 
-class _RangePartition(InputPartition):
-    def __init__(self, number: int, begin: int, end: int) -> None:
-        super().__init__(number)
-        self.number, self.begin, self.end = number, begin, end
+def _topic_reader(options: dict[str, str]) -> DataSourceStreamReader:
+    _check(options, _LIVE)
+    if "bootstrap" not in options:
+        raise InvalidOption("option 'bootstrap' is missing: a stream is read from a broker")
+    starting = options.get("starting", "earliest")
+    if starting not in ("earliest", "latest"):
+        raise InvalidOption(f"option 'starting' is not earliest or latest: {starting}")
+    # Whoever reads files alone need not have Kafka's client.
+    from kafka_marshal.replay.live.stream import TopicReader
+    from kafka_marshal.runtime.settings import Settings
 
-
-class _TopicReader(DataSourceStreamReader):
-    """A stream's offset is the next offset by partition; Spark's checkpoint keeps it."""
-
-    def __init__(self, options: dict[str, str]) -> None:
-        _check(options, _LIVE)
-        if "bootstrap" not in options:
-            raise InvalidOption("option 'bootstrap' is missing: a stream is read from a broker")
-        self._options = options
-        self._topic = options.get("topic", "__marshal")
-        if options.get("starting", "earliest") not in ("earliest", "latest"):
-            raise InvalidOption(
-                f"option 'starting' is not earliest or latest: {options['starting']}"
-            )
-
-    def _tail(self) -> Any:
-        from kafka_marshal.runtime.reader import Tail
-        from kafka_marshal.runtime.settings import Settings
-
-        given = {
-            name.removeprefix("kafka."): value
-            for name, value in self._options.items()
-            if name.startswith("kafka.")
-        }
-        return Tail(
-            Settings({"bootstrap.servers": self._options["bootstrap"], **given}), self._topic
-        )
-
-    def initialOffset(self) -> dict[str, int]:  # noqa: N802
-        latest = self._options.get("starting") == "latest"
-        with closing(self._tail()) as tail:
-            return {
-                str(number): extent.high if latest else extent.low
-                for number, extent in tail.extents().items()
-            }
-
-    def latestOffset(self) -> dict[str, int]:  # noqa: N802
-        with closing(self._tail()) as tail:
-            return {str(number): extent.high for number, extent in tail.extents().items()}
-
-    def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
-        return [
-            _RangePartition(int(number), start.get(number, 0), stop)
-            for number, stop in end.items()
-            if start.get(number, 0) < stop
-        ]
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, _RangePartition)
-        number = partition.number
-        with closing(self._tail()) as tail:
-            for raws in tail.records({number: partition.begin}, {number: partition.end}):
-                if raws:
-                    yield decoded(batch_of(self._topic, 0, [cells_of(raw) for raw in raws]))
-
-    def commit(self, end: dict[str, int]) -> None:
-        """Nothing: Spark's checkpoint remembers."""
+    given = {
+        name.removeprefix("kafka."): value
+        for name, value in options.items()
+        if name.startswith("kafka.")
+    }
+    return TopicReader(
+        Settings({"bootstrap.servers": options["bootstrap"], **given}),
+        options.get("topic", "__marshal"),
+        "latest" if starting == "latest" else "earliest",
+        made=decoded,
+    )
 
 
 _NEEDED: Final = {
