@@ -80,15 +80,10 @@ def test_a_source_that_cannot_be_read_is_named(
 
 
 def test_timestamp_types_are_converted_at_the_source() -> None:
-    client, spark = TimestampType.of_kafka_client, TimestampType.of_spark
+    client = TimestampType.of_kafka_client
     assert [client(n) for n in (1, 2, 0, None)] == [
         TimestampType.CREATE_TIME,
         TimestampType.LOG_APPEND_TIME,
         TimestampType.NOT_STATED,
-        TimestampType.NOT_STATED,
-    ]
-    assert [spark(n) for n in (0, 1, -1)] == [
-        TimestampType.CREATE_TIME,
-        TimestampType.LOG_APPEND_TIME,
         TimestampType.NOT_STATED,
     ]

@@ -36,12 +36,6 @@ class TimestampType(enum.Enum):
         kinds: dict[object, TimestampType] = {1: cls.CREATE_TIME, 2: cls.LOG_APPEND_TIME}
         return kinds.get(number, cls.NOT_STATED)
 
-    @classmethod
-    def of_spark(cls, number: object) -> TimestampType:
-        """From the number in Spark's Kafka source: 0 CreateTime, 1 LogAppendTime."""
-        kinds: dict[object, TimestampType] = {0: cls.CREATE_TIME, 1: cls.LOG_APPEND_TIME}
-        return kinds.get(number, cls.NOT_STATED)
-
 
 @frozen
 class RawRecord:

@@ -38,7 +38,7 @@ def now_ms() -> int:
 
 
 def look(hands: Hands, **options: int) -> View:
-    with View(hands.settings, hands.topic, RULES, **options) as view:  # type: ignore[arg-type]
+    with View(hands.settings, hands.topic, RULES, **options) as view:
         return view.read()
 
 

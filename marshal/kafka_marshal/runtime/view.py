@@ -6,11 +6,10 @@ It decides nothing, and does not know how it is shown.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
 from typing import Final, Self
 
-import attrs
 from attrs import frozen
 
 from kafka_marshal.capture import RawRecord
@@ -96,9 +95,8 @@ class View:
         rules: Rules = FENCED,
         *,
         since_ms: int | None = None,
-        only: Iterable[int] | None = None,
     ) -> None:
-        """Connect; read from `since_ms` on (None: all there is), or `only` some partitions.
+        """Connect; read from `since_ms` on (None: all there is).
 
         Raises:
             BrokerFailed: the cluster cannot be reached, or there is no such topic.
@@ -119,8 +117,7 @@ class View:
         except BaseException:
             self._tail.close()
             raise
-        wanted = set(extents if only is None else only)
-        self.next = {number: start for number, start in starts.items() if number in wanted}
+        self.next = starts
         """The next offset to read, of each coordinating partition."""
         self.ends = {number: extents[number].high for number in self.next}
         """Where each ended when this was made."""
@@ -322,8 +319,3 @@ class View:
             left_undone=sum(len(left_undone(fold.work(group))) for fold in folds),
             last_record_ms=max(last, default=None),
         )
-
-
-def as_json(row: ClaimRow | GroupRow) -> dict[str, object]:
-    """A row as values for JSON."""
-    return attrs.asdict(row)
