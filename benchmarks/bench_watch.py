@@ -8,7 +8,7 @@ which is in whole milliseconds, to the moment when this process has read the lin
 
 Broker, writer, watch and reader share the machine with each other and with whatever else runs. What
 that alone costs is seen in the first line: a bare consumer that folds nothing and prints the same
-records. CPU is of the watch, in seconds a second, its start included.
+records. CPU is of the watch, in seconds a second, its start included, which of Spark's is much.
 """
 
 from __future__ import annotations
@@ -152,6 +152,7 @@ def main() -> int:
             ("bare consumer", [sys.executable, __file__, "read", broker.bootstrap]),
             ("watch", watch),
             ("with checkpoint", [*watch, "--checkpoint", str(Path(desk) / "state")]),
+            ("on Spark", [*watch, "--spark", "--trigger", "1"]),
         ):
             rate, delays, cpu = measured(broker, command)
             delays.sort()
