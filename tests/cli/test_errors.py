@@ -33,10 +33,13 @@ def here(tmp_path: Path) -> Path:
             ("trace", CAPTURE, "--heartbeat-interval", "nan"),
             "--heartbeat-interval must be a number of seconds greater than 0, not nan",
         ),
-        (("validate", "folder"), "folder is no recorded run: there is no log.jsonl in it"),
         (
-            ("validate", "folder", "--heartbeat-interval", "4"),
-            "folder is no recorded run: there is no log.jsonl in it",
+            ("validate", "folder"),
+            "folder is no recorded run: it holds no log.jsonl, and there is no --bootstrap",
+        ),
+        (
+            ("validate", "file", *AT),
+            "file is not a folder: --bootstrap takes the log of a folder that was recorded",
         ),
         (
             ("validate", "file"),

@@ -12,12 +12,17 @@ import typer
 from kafka_marshal.capture import RawRecord, UnreadableSource, read_capture
 from kafka_marshal.cli import FINE, FOUND_SOMETHING
 from kafka_marshal.cli.common import (
+    Bootstrap,
+    Options,
+    Properties,
     RulesChoice,
+    Topic,
     check_file,
     check_folder,
     console,
     errors,
     fail,
+    needs,
     one_sentence,
     rules_with,
 )
@@ -40,7 +45,7 @@ from kafka_marshal.validate import (
 )
 from kafka_marshal.validate import validate as validate_run
 from kafka_marshal.validate.explain import guard_name
-from kafka_marshal.validate.folder import LOG_FILE
+from kafka_marshal.validate.reading import LOG_FILE
 
 TOLD_MAX = 200
 """Records of a log that are told before the one at fault."""
@@ -53,7 +58,8 @@ def validate(
             metavar="RUN",
             show_default=False,
             help="A recorded run (docs/validate.md): a file, or a folder with log.jsonl and a file "
-            "of events for each process. Or a JSONL capture: the log alone.",
+            "of events for each process, as a consumer's record_to writes it. Or a JSONL capture: "
+            "the log alone.",
         ),
     ],
     heartbeat_interval: Annotated[
@@ -85,17 +91,25 @@ def validate(
             help="Write what was found there: RUN.txt, RUN.itf.json and RUN.html.",
         ),
     ] = None,
+    bootstrap: Bootstrap = None,
+    topic: Topic = "__marshal",
+    properties: Properties = None,
+    options: Options = None,
 ) -> None:
     """Say whether a behaviour of the specification explains everything in a run.
 
     If not, say which event is the first that none explains, which guard forbids it, what that guard
     is there for, and tell the smallest part of the run in which it is the same. Exits 1 then.
+
+    With --bootstrap the log is taken from the cluster first, and stays in the folder: log.jsonl.
     """
     check_file("--slice", slice_out)
     check_folder("--trace-out", trace_out)
     with one_sentence(UnreadableSource, OSError):
+        if bootstrap is not None or properties is not None or options:
+            _take_log(run, bootstrap, topic, properties, options)
         if run.is_dir() and not (run / LOG_FILE).is_file():
-            fail(f"{run} is no recorded run: there is no {LOG_FILE} in it")
+            fail(f"{run} is no recorded run: it holds no {LOG_FILE}, and there is no --bootstrap")
         if is_run(run):
             if heartbeat_interval is not None:
                 fail(
@@ -114,6 +128,26 @@ def validate(
             rules = rules_with(RulesChoice.fenced, heartbeat_interval)
             code = _log(run, rules, trace_out)
     raise typer.Exit(code)
+
+
+def _take_log(
+    run: Path,
+    bootstrap: str | None,
+    topic: str,
+    properties: Path | None,
+    options: list[str] | None,
+) -> None:
+    """Put the log beside what consumers have recorded of their run."""
+    if not run.is_dir():
+        fail(f"{run} is not a folder: --bootstrap takes the log of a folder that was recorded")
+    if (run / LOG_FILE).exists():
+        fail(f"{run / LOG_FILE} exists already: leave out --bootstrap, or remove it first")
+    with needs("kafka"):
+        from kafka_marshal.runtime.recording import write_log
+        from kafka_marshal.runtime.settings import settings_of
+    with errors.status(f"reading {topic}"):
+        records = write_log(settings_of(bootstrap, properties, options or ()), topic, run)
+    errors.print(f"wrote {run / LOG_FILE}: {records:,} records")
 
 
 # --- a run ----------------------------------------------------------------------------------------
