@@ -265,6 +265,27 @@ offset, `CODE` the log's first with that code (any of that code and severity wil
 gets `slice.jsonl`, a capture, and a pytest file that replays it and asserts the finding. It judges
 the records of one coordinating partition, by both rule sets unless `--rules` says otherwise, and
 needs no Spark, but holds the sources in memory.
+
+## In a notebook
+
+The records are a table, from files or, as a stream, from a broker; and a DataFrame of Spark's own
+Kafka source can be replayed as it is:
+
+```python
+from pathlib import Path
+from kafka_marshal.replay.notebook import MarshalDataSource, run_frame
+spark.dataSource.register(MarshalDataSource)
+spark.read.format("marshal").load("last-night/*.jsonl").where("type = 'ReleasingPartition'").show()
+spark.readStream.format("marshal").options(bootstrap="localhost:9092", topic="__marshal").load()
+run_frame(spark.read.parquet("dump.parquet"), out=Path("replayed"), heartbeat_interval_s=60)
+```
+
+With that source a dump of a live topic is one line:
+
+```python
+spark.read.format("kafka").option("kafka.bootstrap.servers", "...").option(
+    "subscribe", "__marshal").option("includeHeaders", "true").load().write.parquet("dump.parquet")
+```
 """
 
 
