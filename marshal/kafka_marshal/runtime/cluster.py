@@ -6,14 +6,21 @@ waits until no poll runs, and the next poll begins at once.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from contextlib import closing
+from functools import partial
+from typing import Final
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from kafka_marshal.runtime.controls import ClusterClient
 from kafka_marshal.runtime.errors import BrokerFailed
+from kafka_marshal.runtime.hearing import code_of
 from kafka_marshal.runtime.reader import CONNECT_S, patiently
+
+_SLICE_S: Final = 0.25
+"""The first question waits so long; each further one twice as long as the one before."""
 
 
 class Cluster(ClusterClient):
@@ -47,7 +54,25 @@ class Cluster(ClusterClient):
         try:
             asking = Consumer(self._hearing.for_client(**decided), logger=self._hearing)
             with closing(asking):
-                answered = patiently(lambda: asking.committed(wanted, timeout=2 * CONNECT_S))
+                answered = patiently(partial(_committed, asking, wanted))
         except KafkaException as error:
             raise self._failed(error, f"committed offsets of group {group}") from None
         return {(one.topic, one.partition): one.offset for one in answered if one.offset >= 0}
+
+
+def _committed(asking: Consumer, wanted: list[TopicPartition]) -> list[TopicPartition]:
+    """The answer, or that the group is not ours to ask for: that is told only to whoever polls."""
+    deadline = time.monotonic() + 2 * CONNECT_S
+    slice_s = _SLICE_S
+    while True:
+        left_s = deadline - time.monotonic()
+        try:
+            return asking.committed(wanted, timeout=max(0.0, min(slice_s, left_s)))
+        except KafkaException as exception:
+            if code_of(exception) != KafkaError._TIMED_OUT or left_s <= slice_s:
+                raise
+        told = asking.poll(0)
+        error = None if told is None else told.error()
+        if error is not None and error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
+            raise KafkaException(error)
+        slice_s *= 2

@@ -117,6 +117,7 @@ class Data:
                     **settings.for_client(**decided),
                     **settings.telling(on_statistics),
                     "error_cb": self._said,
+                    "on_commit": self._committed,
                 },
                 logger=Silent(),
             )
@@ -324,6 +325,11 @@ class Data:
 
     def _said(self, error: KafkaError) -> None:
         self._on_error(self._settings.without_secrets(error.str()))
+
+    def _committed(self, error: KafkaError | None, _: list[TopicPartition]) -> None:
+        if error is not None and error.code() != KafkaError._NO_OFFSET:
+            reason = self._settings.without_secrets(error.str())
+            self._on_error(f"the group's offsets were not committed to Kafka: {reason}")
 
     # --- the thread -------------------------------------------------------------------------------
 

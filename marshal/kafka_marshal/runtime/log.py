@@ -8,6 +8,7 @@ nobody knows, and it may still land (`OutcomeUnknown`). This room does not know 
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
@@ -28,6 +29,7 @@ CLOSE_S: Final = 10.0
 """So long closing waits for what is under way."""
 _POLL_S: Final = 0.1
 _FULL_S: Final = 0.05
+_LOOK_S: Final = 0.01
 
 REFUSED: Final = frozenset(
     {
@@ -164,21 +166,38 @@ class Log:
 
     def flush(self, timeout_s: float) -> bool:
         """Wait until everything is appended or failed; False if that takes longer."""
-        return int(self._producer.flush(timeout_s)) == 0
+        return self._left_after(timeout_s) == 0
+
+    def _left_after(self, timeout_s: float) -> int:
+        """How many are still under way then.
+
+        The client's own `flush` would call back with the exception of a fatal error pending, and
+        the callback would break (confluent-kafka 2.16).
+        """
+        deadline = time.monotonic() + timeout_s
+        while (left := len(self._producer)) and (left_s := deadline - time.monotonic()) > 0:
+            self._poll(min(left_s, _LOOK_S))
+        return left
 
     def close(self, timeout_s: float = CLOSE_S) -> None:
         """Wait for what is under way, so long; the outcome of the rest is unknown."""
         if self._closing.is_set():
             return
-        if self._producer.flush(timeout_s):
+        if self._left_after(timeout_s):
             self._producer.purge()
-            self._producer.flush(1)
+            self._left_after(1)
         self._closing.set()
         self._thread.join()
 
     def _serve(self) -> None:
         while not self._closing.is_set():
-            self._producer.poll(_POLL_S)
+            self._poll(_POLL_S)
+
+    def _poll(self, timeout_s: float) -> None:
+        try:
+            self._producer.poll(timeout_s)
+        except KafkaException as error:  # what is fatal is raised, and not told to `error_cb`
+            self._error(error.args[0])
 
     def _delivered(self, future: Future[Appended], error: KafkaError | None, it: Message) -> None:
         if error is not None:
@@ -190,9 +209,8 @@ class Log:
         future.set_result(Appended(partition, offset))
 
     def _outcome(self, error: KafkaError) -> BrokerFailed:
-        reason = self.settings.without_secrets(
-            f"{self.settings.bootstrap}: topic {self.topic}: {error.str()}"
-        )
+        words = (self.failed or self.settings.bootstrap, f"topic {self.topic}", error.str())
+        reason = self.settings.without_secrets(": ".join(words))
         return NotAppended(reason) if error.code() in REFUSED else OutcomeUnknown(reason)
 
     def _error(self, error: KafkaError) -> None:

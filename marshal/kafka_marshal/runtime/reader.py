@@ -37,7 +37,14 @@ HELD_S: Final = 1.0
 """After so long all is given on, too: who owns something has to know how it stands."""
 QUIET_S: Final = 0.2
 """So long a read waits for the first record."""
-_PASSING: Final = frozenset({KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT})
+_PASSING: Final = frozenset(
+    {
+        KafkaError._ALL_BROKERS_DOWN,
+        KafkaError._TRANSPORT,
+        # The client looks for its group's coordinator, and nobody here needs one.
+        KafkaError.GROUP_AUTHORIZATION_FAILED,
+    }
+)
 _SOON: Final = frozenset(
     {
         KafkaError.COORDINATOR_LOAD_IN_PROGRESS,

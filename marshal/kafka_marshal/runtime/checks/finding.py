@@ -1,0 +1,59 @@
+"""What a check says. It does not know what is checked."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from enum import Enum
+from typing import Final
+
+from attrs import frozen
+
+
+class Severity(Enum):
+    """How bad a finding is. The value is the name in output."""
+
+    ERROR = "error"
+    """The guarantees do not hold."""
+    WARNING = "warning"
+    """They hold until something else breaks."""
+    NOTE = "note"
+    """Worth knowing."""
+    UNCHECKED = "unchecked"
+    """Nobody could look."""
+
+
+LOUD: Final = frozenset({Severity.ERROR, Severity.WARNING})
+"""What exit code 1 is for."""
+
+
+@frozen
+class Finding:
+    """One thing that is not as it should be, or that nobody could look at."""
+
+    severity: Severity
+    check: str
+    found: str
+    endangers: str
+    do: str
+
+
+def unchecked(check: str, reason: str, permission: str, what: str = "the topic") -> Finding:
+    """What could not be looked at, and the permission that it takes."""
+    return Finding(
+        Severity.UNCHECKED,
+        check,
+        reason,
+        "what is wrong there stays unseen",
+        f"examine it as a user who has {permission} on {what}",
+    )
+
+
+def numbers(of: Collection[int]) -> str:
+    """Sorted, in words."""
+    return ", ".join(map(str, sorted(of)))
+
+
+def names(of: Collection[str]) -> str:
+    """The first few of them."""
+    shown = sorted(of)[:5]
+    return ", ".join(shown) + (f" and {len(of) - 5} more" if len(of) > 5 else "")

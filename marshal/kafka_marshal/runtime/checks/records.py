@@ -1,0 +1,62 @@
+"""The newest records, counted: where they lie, who stamped them, who writes without headers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kafka_marshal.runtime.checks.finding import Finding, Severity, names
+from kafka_marshal.runtime.sample import Sample
+from kafka_marshal.runtime.topic import BECAUSE
+
+
+def records(sample: Sample) -> Iterator[Finding]:
+    """What the newest records say."""
+    yield from _places(sample)
+    if sample.create_time:
+        yield Finding(
+            Severity.ERROR,
+            "timestamps",
+            f"{sample.create_time:,} of {sample.records:,} records carry the producer's time",
+            BECAUSE["message.timestamp.type"],
+            "set message.timestamp.type to LogAppendTime; it holds for new records",
+        )
+    if sample.malformed:
+        yield Finding(
+            Severity.WARNING,
+            "messages",
+            f"{sample.malformed:,} of {sample.records:,} records hold no message of the protocol",
+            "nothing by themselves; somebody writes to the topic who should not",
+            "see who it is: `marshal replay` lists them",
+        )
+    if sample.without_headers:
+        yield Finding(
+            Severity.NOTE,
+            "headers",
+            f"{sample.without_headers:,} of {sample.owners_records:,} owners' records carry no "
+            f"headers: {names(sample.clients_without_headers)}",
+            "for the claims of these clients what the original guarantees holds, and no more",
+            "let them go on as clients of this package",
+        )
+
+
+def _places(sample: Sample) -> Iterator[Finding]:
+    misplaced = sample.misplaced
+    if not misplaced:
+        return
+    worst = max(misplaced, key=lambda one: one.last_ms)
+    before = sample.counted_before
+    grown = f"; with {before} partitions they would be right" if before is not None else ""
+    both = any(
+        one.first_right_ms is not None and one.last_ms > one.first_right_ms for one in misplaced
+    )
+    yield Finding(
+        Severity.ERROR,
+        "places",
+        f"records of {names({one.topic for one in misplaced})} lie on partition {worst.place}, "
+        f"and by {sample.partitions} partitions belong on {worst.right_place}{grown}"
+        + ("; some are newer than records in the right place" if both else ""),
+        "two consumers own one claim, each in its own log"
+        if both
+        else "claims have moved away from their history: owners and positions are forgotten",
+        "never change the partition count; stop all consumers, and set positions anew",
+    )
