@@ -7,28 +7,23 @@ from contextlib import suppress
 
 import attrs
 import pytest
-from confluent_kafka.admin import (  # type: ignore[attr-defined]  # public, not in __all__
-    AclBinding,
-    AclOperation,
-    AclPermissionType,
-    AdminClient,
-    ResourcePatternType,
-    ResourceType,
-)
+from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions
 
 from kafka_marshal import FENCED
 from kafka_marshal.capture import RawRecord, TimestampType
 from kafka_marshal.codec import coordinating_partition
-from kafka_marshal.runtime import doctor
+from kafka_marshal.runtime.checks import clocks, permissions, records
+from kafka_marshal.runtime.checks import topic as of_topic
+from kafka_marshal.runtime.checks.finding import Finding, Severity
 from kafka_marshal.runtime.clocks import Clock
 from kafka_marshal.runtime.controls import ClusterClient, PartitionSeen, TopicSeen
-from kafka_marshal.runtime.doctor import Finding, Severity, examine
+from kafka_marshal.runtime.doctor import examine
 from kafka_marshal.runtime.errors import BrokerFailed
 from kafka_marshal.runtime.sample import Sample
-from kafka_marshal.runtime.settings import Settings, settings_of
+from kafka_marshal.runtime.settings import settings_of
 from kafka_marshal.runtime.topic import Wanted, init, retention_needed_ms, settings_for
-from kafka_marshal.testing import QUICK, Broker, Cluster
+from kafka_marshal.testing import Broker, Cluster
 from tests.cli.run import marshal
 from tests.runtime.hands import Hands
 
@@ -67,9 +62,9 @@ def claiming(data_topic: str) -> str:
 
 
 def test_a_topic_as_init_makes_it_is_fine() -> None:
-    assert list(doctor.of_settings(GOOD, WHOLE, FENCED)) == []
-    assert list(doctor.replication(WHOLE, brokers=3)) == []
-    assert list(doctor.permissions(WHOLE)) == []
+    assert list(of_topic.of_settings(GOOD, WHOLE, FENCED)) == []
+    assert list(of_topic.replication(WHOLE, brokers=3)) == []
+    assert list(permissions.on_topic(WHOLE)) == []
 
 
 @pytest.mark.parametrize(
@@ -88,30 +83,39 @@ def test_a_topic_as_init_makes_it_is_fine() -> None:
     ],
 )
 def test_each_setting_that_is_wrong_is_found(name: str, value: str, severity: str) -> None:
-    found = list(doctor.of_settings({**GOOD, name: value}, WHOLE, FENCED))
+    found = list(of_topic.of_settings({**GOOD, name: value}, WHOLE, FENCED))
     assert said(*found) == [(severity, name)]
     assert all(one.endangers and one.do for one in found)
 
 
 def test_copies_and_leaders_that_are_missing_are_found() -> None:
     behind = topic(partition(1, 2, 3), partition(1, 2))
-    assert said(*doctor.replication(behind, 3)) == [("warning", "copies")]
-    assert said(*doctor.of_settings(GOOD, behind, FENCED)) == []
+    assert said(*of_topic.replication(behind, 3)) == [("warning", "copies")]
+    assert said(*of_topic.of_settings(GOOD, behind, FENCED)) == []
     blocked = topic(partition(1))
-    assert ("error", "copies") in said(*doctor.of_settings(GOOD, blocked, FENCED))
+    assert ("error", "copies") in said(*of_topic.of_settings(GOOD, blocked, FENCED))
     gone = topic(partition(1, 2, 3), partition(leader=None))
-    assert ("error", "leaders") in said(*doctor.replication(gone, 3))
+    assert ("error", "leaders") in said(*of_topic.replication(gone, 3))
     alone = topic(partition(1, copies=1))
-    assert said(*doctor.replication(alone, 3)) == [("warning", "copies")]
-    assert said(*doctor.replication(alone, 1)) == [("note", "copies")]
+    assert said(*of_topic.replication(alone, 3)) == [("warning", "copies")]
+    assert said(*of_topic.replication(alone, 1)) == [("note", "copies")]
 
 
 def test_what_is_not_allowed_is_found_and_what_is_not_told_is_said() -> None:
     reads = attrs.evolve(WHOLE, allowed=frozenset({"READ", "DESCRIBE"}))
-    [finding] = doctor.permissions(reads)
+    [finding] = permissions.on_topic(reads)
     assert finding.found == "the user of these settings may not WRITE the topic"
     silent = attrs.evolve(WHOLE, allowed=None)
-    assert said(*doctor.permissions(silent)) == [("unchecked", "permissions")]
+    assert said(*permissions.on_topic(silent)) == [("unchecked", "permissions")]
+
+
+def test_of_a_group_it_is_told_whether_its_consumers_start() -> None:
+    allowed = {"a": frozenset({"READ", "DESCRIBE"}), "b": frozenset({"DESCRIBE"}), "c": None}
+    [lag] = permissions.on_groups(allowed)
+    assert (lag.severity, lag.found.split()[-1]) == (Severity.WARNING, "b")
+    [none] = permissions.on_groups({"d": frozenset()})
+    assert said(none) == [("error", "group permissions")]
+    assert "do not start" in none.endangers
 
 
 def test_a_topic_that_has_grown_is_found_with_the_count_that_it_had() -> None:
@@ -122,14 +126,14 @@ def test_a_topic_that_has_grown_is_found_with_the_count_that_it_had() -> None:
     for offset, name in enumerate(names):
         sample.add(raw(offset, claiming(name), coordinating_partition(name, 10), offset))
     assert sample.counted_before == 10
-    [finding] = doctor.records(sample)
+    [finding] = records.records(sample)
     assert said(finding) == [("error", "places")]
     assert "with 10 partitions they would be right" in finding.found
     assert finding.endangers.startswith("claims have moved away")
     # Somebody counts anew, and somebody else as before.
     sample.add(raw(7, claiming(moved[0]), coordinating_partition(moved[0], 12), 100))
     sample.add(raw(8, claiming(moved[0]), coordinating_partition(moved[0], 10), 101))
-    [finding] = doctor.records(sample)
+    [finding] = records.records(sample)
     assert finding.endangers == "two consumers own one claim, each in its own log"
 
 
@@ -138,7 +142,7 @@ def test_records_in_the_right_place_are_fine() -> None:
     for offset in range(20):
         name = f"events{offset}"
         sample.add(raw(offset, claiming(name), coordinating_partition(name, 12), offset))
-    assert list(doctor.records(sample)) == []
+    assert list(records.records(sample)) == []
 
 
 def test_foreign_records_producers_stamps_and_missing_headers_are_found() -> None:
@@ -146,7 +150,7 @@ def test_foreign_records_producers_stamps_and_missing_headers_are_found() -> Non
     sample.add(raw(0, "hello"))
     sample.add(raw(1, claiming("t"), stamped=TimestampType.CREATE_TIME))
     sample.add(attrs.evolve(raw(2, claiming("t")), headers=()))
-    assert said(*doctor.records(sample)) == [
+    assert said(*records.records(sample)) == [
         ("error", "timestamps"),
         ("warning", "messages"),
         ("note", "headers"),
@@ -158,16 +162,16 @@ def test_time_that_steps_back_is_found_and_how_far_is_what_matters() -> None:
         sample = Sample(1)
         sample.add(raw(0, claiming("t"), at_ms=100_000))
         sample.add(raw(1, claiming("t"), at_ms=100_000 - back_ms))
-        found = doctor.clocks_in_log(sample, FENCED, 200_000)
+        found = clocks.in_log(sample, FENCED, 200_000)
         assert [one.severity.value for one in found] == expected
     ahead = Sample(1)
     ahead.add(raw(0, claiming("t"), at_ms=10_000))
-    assert said(*doctor.clocks_in_log(ahead, FENCED, 5_000)) == [("warning", "clocks")]
+    assert said(*clocks.in_log(ahead, FENCED, 5_000)) == [("warning", "clocks")]
 
 
 def test_brokers_whose_clocks_are_apart_are_found() -> None:
-    def found(*clocks: Clock) -> list[tuple[str, str]]:
-        return said(*doctor.clocks(list(clocks), FENCED))
+    def found(*each: Clock) -> list[tuple[str, str]]:
+        return said(*clocks.between_brokers(list(each), FENCED))
 
     assert found(Clock(1, 5, 2), Clock(2, 900, 2)) == []
     assert found(Clock(1, 0, 2), Clock(2, 5_000, 2)) == [("warning", "clocks now")]
@@ -243,44 +247,3 @@ def test_three_brokers_keep_time_together_and_one_that_is_lost_is_missed(
         assert Severity.ERROR not in {one.severity for one in found}
     finally:
         kafka_cluster.start(3)
-
-
-# Whoever connects is ANONYMOUS, the broker itself, too, which is allowed all by its listener.
-GUARDED = {
-    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-    "allow.everyone.if.no.acl.found": "true",
-    "super.users": "User:nobody",
-}
-
-
-def allow(broker: Broker, who: str, operation: AclOperation) -> None:
-    """From now on nobody else may do anything with the topic."""
-    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-    topic = (ResourceType.TOPIC, "__marshal", ResourcePatternType.LITERAL)
-    wanted = AclBinding(*topic, f"User:{who}", "*", operation, AclPermissionType.ALLOW)
-    admin.create_acls([wanted])[wanted].result(30)
-
-
-def eventually(settings: Settings, *severities: str) -> list[str]:
-    """What is found, once it is this bad: a permission takes a moment to hold."""
-    deadline = time.monotonic() + 20
-    while True:
-        found = examine(settings, "__marshal").findings
-        if [one.severity.value for one in found] == list(severities):
-            return [one.found for one in found]
-        assert time.monotonic() < deadline, said(*found)
-        time.sleep(0.1)
-
-
-def test_what_a_user_may_not_do_is_told_with_what_it_endangers() -> None:
-    with Broker(java_options=QUICK, settings=GUARDED) as broker:
-        settings = settings_of(broker.bootstrap)
-        init(ClusterClient(settings), Wanted("__marshal", partitions=1))
-        allow(broker, "somebody", AclOperation.READ)
-        forbidden = eventually(settings, "error", "error", "error")
-        assert all(any(f"not {name} the" in found for found in forbidden) for name in ALL)
-        allow(broker, "ANONYMOUS", AclOperation.READ)
-        _, may_not, unseen = eventually(settings, "note", "error", "unchecked")
-        assert may_not == "the user of these settings may not WRITE the topic"
-        assert "settings of topic __marshal" in unseen
-        assert marshal("ls", "--bootstrap", broker.bootstrap).returncode == 0

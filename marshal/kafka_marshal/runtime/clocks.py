@@ -30,9 +30,20 @@ class Clock:
     """Of this machine's; None if the broker stamped nothing."""
     doubt_ms: int
     """Half of what the append took: the true difference is within so much of `ahead_ms`."""
+    reason: str = ""
+    """Why it stamped nothing, if somebody said it."""
 
 
-def probed(settings: Settings, cluster: ClusterClient, brokers: Sequence[int]) -> list[Clock]:
+@frozen
+class Probe:
+    """What a comparison gave."""
+
+    clocks: list[Clock]
+    left: tuple[str, str] | None
+    """The topic that was made for it, and why it could not be deleted again."""
+
+
+def probed(settings: Settings, cluster: ClusterClient, brokers: Sequence[int]) -> Probe:
     """Append to every broker and compare its stamp with this machine's clock.
 
     Raises:
@@ -42,25 +53,44 @@ def probed(settings: Settings, cluster: ClusterClient, brokers: Sequence[int]) -
     made = {"message.timestamp.type": "LogAppendTime", "min.insync.replicas": "1"}
     cluster.create_topic(topic, len(brokers), 1, made, brokers)
     try:
-        decided = {"acks": "all", "linger_ms": "0", "message_timeout_ms": str(int(_WAIT_S * 1000))}
-        try:
-            producer = Producer(settings.for_client(**decided), logger=Silent())
-        except KafkaException as error:
-            raise BrokerFailed(settings.without_secrets(str(error.args[0]))) from None
-        return [_asked(producer, topic, number, broker) for number, broker in enumerate(brokers)]
-    finally:
+        found = _all_asked(settings, topic, brokers)
+    except BaseException:
         with suppress(BrokerFailed):
             cluster.delete_topic(topic)
+        raise
+    try:
+        cluster.delete_topic(topic)
+    except BrokerFailed as error:
+        return Probe(found, (topic, str(error)))
+    return Probe(found, None)
+
+
+def _all_asked(settings: Settings, topic: str, brokers: Sequence[int]) -> list[Clock]:
+    decided = {"acks": "all", "linger_ms": "0", "message_timeout_ms": str(int(_WAIT_S * 1000))}
+    try:
+        producer = Producer(settings.for_client(**decided), logger=Silent())
+    except KafkaException as error:
+        raise BrokerFailed(settings.without_secrets(str(error.args[0]))) from None
+    return [_asked(producer, topic, number, broker) for number, broker in enumerate(brokers)]
 
 
 def _asked(producer: Producer, topic: str, partition: int, broker: int) -> Clock:
     best: Clock | None = None
+    reason = ""
     for _ in range(_ROUNDS):
         stamps: list[int] = []
+        reasons: list[str] = []
 
-        def stamped(error: KafkaError | None, message: Message, to: list[int] = stamps) -> None:
+        def stamped(
+            error: KafkaError | None,
+            message: Message,
+            to: list[int] = stamps,
+            why: list[str] = reasons,
+        ) -> None:
             kind, timestamp_ms = message.timestamp()
-            if error is None and kind == TIMESTAMP_LOG_APPEND_TIME:
+            if error is not None:
+                why.append(error.str())
+            elif kind == TIMESTAMP_LOG_APPEND_TIME:
                 to.append(timestamp_ms)
 
         sent = time.time()
@@ -68,7 +98,8 @@ def _asked(producer: Producer, topic: str, partition: int, broker: int) -> Clock
             producer.produce(topic, b"clock", partition=partition, on_delivery=stamped)
             producer.flush(_WAIT_S)
         took_ms = (time.time() - sent) * 1000
+        reason = reasons[0] if reasons else reason
         if stamps and (best is None or took_ms / 2 < best.doubt_ms):
             ahead_ms = round(stamps[0] - (sent * 1000 + took_ms / 2))
             best = Clock(broker, ahead_ms, round(took_ms / 2))
-    return best or Clock(broker, None, 0)
+    return best or Clock(broker, None, 0, reason)

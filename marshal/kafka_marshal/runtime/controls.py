@@ -55,6 +55,8 @@ class TopicSeen:
     partitions: Mapping[int, PartitionSeen]
     allowed: frozenset[str] | None
     """What the user of these settings may do with it, in Kafka's words; None if it is not said."""
+    topic_id: str | None = None
+    """Another one when the topic is deleted and made again; None where brokers give none."""
 
     @property
     def copies(self) -> int:
@@ -124,7 +126,11 @@ class ClusterClient:
         allowed = None if operations is None else frozenset(one.name for one in operations)
         if allowed is not None and AclOperation.ALL.name in allowed:
             allowed |= ALL_OPERATIONS
-        return TopicSeen(name, partitions, allowed)
+        bits = (
+            found.topic_id.get_most_significant_bits(),
+            found.topic_id.get_least_significant_bits(),
+        )
+        return TopicSeen(name, partitions, allowed, str(found.topic_id) if any(bits) else None)
 
     def topic_settings(self, name: str) -> dict[str, str]:
         """The topic's settings as they hold, also the brokers' defaults."""
@@ -190,13 +196,19 @@ class ClusterClient:
         return found
 
     def allowed_of_group(self, group: str) -> frozenset[str] | None:
-        """What the user of these settings may do with a group; None if it is not said."""
+        """What the user of these settings may do with a group, in Kafka's words, READ and DESCRIBE.
+
+        None if it is not said.
+        """
         asked = self._admin.describe_consumer_groups(
             [group], include_authorized_operations=True, request_timeout=CONNECT_S
         )
         try:
             found = self._answer(asked[group])
-        except (KafkaException, TimeoutError):
+        except KafkaException as error:
+            refused = code_of(error) == KafkaError.GROUP_AUTHORIZATION_FAILED
+            return frozenset() if refused else None
+        except TimeoutError:
             return None
         operations = found.authorized_operations
         if not operations:
