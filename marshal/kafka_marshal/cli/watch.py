@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import sys
 from functools import partial
 from pathlib import Path
@@ -29,6 +28,7 @@ from kafka_marshal.cli.common import (
     needs,
     one_sentence,
 )
+from kafka_marshal.cli.durations import at
 from kafka_marshal.cli.replay import COLOURS
 
 if TYPE_CHECKING:
@@ -182,7 +182,6 @@ def _sentence(told: Told, with_rules: bool) -> None:
     if told.event == "tenure" or told.state == "over":
         return
     row = told.row
-    at = dt.datetime.fromtimestamp(int(str(row["timestamp_ms"])) / 1000, dt.UTC)
     code, words = row.get("code"), row.get("sentence")
     if told.event == "malformed":
         code = "malformed_record"
@@ -192,7 +191,7 @@ def _sentence(told: Told, with_rules: bool) -> None:
         )
     console.print(
         Text.assemble(
-            (f"{at:%Y-%m-%d %H:%M:%S} ", "dim"),
+            (f"{at(int(str(row['timestamp_ms'])))} ", "dim"),
             (f"{told.severity:<7} ", COLOURS[told.severity]),
             (f"{code}: ", "bold"),
             (f"({row['rules']}) " if with_rules and row.get("rules") else "", "dim"),
