@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
+from time import monotonic
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from attrs import define, field
 from confluent_kafka import KafkaError
 
 from kafka_marshal.runtime import reader
-from kafka_marshal.runtime.reader import Heard, Tail
+from kafka_marshal.runtime.reader import Extent, Heard, Tail
 from kafka_marshal.runtime.thinning import Thinning
 
 
@@ -23,6 +24,7 @@ class MockMessage:
     place: int = 0
     ends: bool = False
     """It is the client's word that the partition ends here."""
+    group: bytes = b"g"
 
     def partition(self) -> int:
         return self.place
@@ -34,7 +36,7 @@ class MockMessage:
         return 2, 1000 + self.number
 
     def value(self) -> bytes:
-        return b"Heartbeat/1/1/i/c/g/t/%d/%d" % (self.place, self.number)
+        return b"Heartbeat/1/1/i/c/%s/t/%d/%d" % (self.group, self.place, self.number)
 
     def headers(self) -> None:
         return None
@@ -44,10 +46,16 @@ class MockMessage:
 
 
 class MockClient:
-    """Of Kafka, where nothing has to be asked."""
+    """Of Kafka, where whatever is wanted comes anyway."""
+
+    def unassign(self) -> None:
+        """Nothing was."""
 
     def incremental_assign(self, places: object) -> None:
-        """Whatever is wanted comes anyway."""
+        """It comes anyway."""
+
+    def resume(self, places: object) -> None:
+        """It was not paused."""
 
 
 @define
@@ -58,6 +66,8 @@ class MockTail(Tail):
     ends: dict[int, int]
     topic: str = "coordination"
     _consumer: Any = field(factory=MockClient)
+    _looked_up: dict[int, Extent] = field(factory=dict)
+    _looked_up_at: float = 0.0
 
     def _messages(self, maximum: int = 0) -> list[Any]:
         return self.batches.popleft()
@@ -66,18 +76,18 @@ class MockTail(Tail):
         return self.ends[number]
 
 
+def followed(tail: MockTail) -> Iterator[Heard]:
+    thinning = Thinning[Any](b"g", set(tail.ends))
+    return tail.follow(lambda: dict.fromkeys(tail.ends, 0), lambda: not tail.batches, thinning)
+
+
 def heard(
     batches: list[list[MockMessage]], ends: dict[int, int]
 ) -> list[tuple[list[tuple[int, int]], list[int]]]:
     """Each time something is given on: partition and offset of it, and what ended."""
-    tail = MockTail(deque(batches), ends)
-    thinning = Thinning[Any](b"g", set(ends))
-    followed: Iterator[Heard] = tail.follow(
-        lambda: dict.fromkeys(ends, 0), lambda: not tail.batches, thinning
-    )
     return [
         ([(raw.partition, raw.offset) for raw in each.records], sorted(each.ended))
-        for each in followed
+        for each in followed(MockTail(deque(batches), ends))
     ]
 
 
@@ -107,6 +117,25 @@ def test_where_the_client_says_that_a_partition_ends_nothing_is_held() -> None:
     """Also where offsets follow that are no messages."""
     batches = [beats(0, 100), [MockMessage(100, ends=True)]]
     assert heard(batches, {0: 5000}) == [([(0, 0), (0, 99)], [0])]
+
+
+def test_it_says_how_far_a_partition_was_read_once_nothing_of_it_is_held() -> None:
+    foreign = [MockMessage(number, place=1, group=b"h") for number in range(3)]
+    batches = [beats(0, 10) + foreign, beats(10, 20), []]
+    said = [
+        {place: raw.offset for place, raw in each.lasts.items()}
+        for each in followed(MockTail(deque(batches), {0: 5000, 1: 3}))
+    ]
+    assert said == [{1: 2}, {0: 19, 1: 2}]
+
+
+@pytest.mark.parametrize(("high", "ago_s", "told"), [(0, 0, True), (1, 0, False), (0, 9, False)])
+def test_what_was_empty_a_moment_ago_is_read_to_its_end(
+    high: int, ago_s: float, told: bool
+) -> None:
+    looked_up = {0: Extent(0, high)}
+    tail = MockTail(deque([[]]), {0: 0}, looked_up=looked_up, looked_up_at=monotonic() - ago_s)
+    assert list(followed(tail)) == ([Heard([], frozenset({0}))] if told else [])
 
 
 def test_a_partition_that_is_far_behind_does_not_hold_another_up() -> None:

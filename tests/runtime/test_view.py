@@ -87,6 +87,20 @@ def test_whoever_follows_sees_what_whoever_begins_anew_sees(hands: Hands) -> Non
         view.check_partitions()
 
 
+def test_what_was_read_to_its_end_is_followed_from_there_and_read_again(hands: Hands) -> None:
+    topic = hands.data()
+    epoch = hands.wins("g", topic, 0)
+    with View(hands.settings, hands.topic, RULES) as view:
+        view.read()
+        assert view.records == 1
+        hands.beats("g", topic, 0, epoch, 5)
+        for _ in view.follow(lambda: view.records >= 2):
+            pass
+        hands.beats("g", topic, 0, epoch, 6)
+        view.ends = {number: extent.high for number, extent in view._tail.extents().items()}
+        assert [row.position for row in view.read().rows(now_ms())] == [6]
+
+
 def test_without_the_head_a_guess_is_called_one_and_what_an_owner_saw_is_known() -> None:
     """Offsets 0 to 6 are gone."""
     key = ClaimKey("g", "t", 0)

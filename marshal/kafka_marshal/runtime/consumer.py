@@ -105,6 +105,7 @@ class Consumer:
         observers: Sequence[Observer] = (),
         wedged_after_beats: int = 4,
         record_to: str | Path | None = None,
+        snapshot: str | Path | None = None,
     ) -> None:
         """Connect. Nothing is claimed before `add_topic`.
 
@@ -143,6 +144,8 @@ class Consumer:
             wedged_after_beats: it is said that a claim is wedged when so many heartbeats in a row
                 told the same position although there are messages.
             record_to: a folder in which to write down what happens, for `marshal validate`.
+            snapshot: a file in which to put aside what was read of the log of claims, once a minute
+                and in the end: the next start reads only what came since.
 
         The three callbacks run in a thread of their own, one after the other.
 
@@ -199,6 +202,7 @@ class Consumer:
                 look_for_partitions_every_s=look_for_partitions_every_s,
                 commit_to_kafka=commit_to_kafka,
                 record_to=None if record_to is None else Path(record_to),
+                snapshot=None if snapshot is None else Path(snapshot),
             )
         except ValueError as error:
             raise InvalidOption(str(error)) from None

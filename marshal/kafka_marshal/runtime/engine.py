@@ -94,6 +94,7 @@ class Engine:
         look_for_partitions_every_s: float,
         commit_to_kafka: bool,
         record_to: Path | None,
+        snapshot: Path | None = None,
     ) -> None:
         """Connect; `me` says who it is but for its instance id, which is made anew.
 
@@ -102,7 +103,7 @@ class Engine:
         """
         self._settings, self._topic, self._group = settings, topic, group
         self._me, self._claiming, self._timing = me, claiming, timing
-        self._record_to = record_to
+        self._record_to, self._snapshot = record_to, snapshot
         self._read_max, self._to_kafka = read_max, commit_to_kafka
         self._inbox: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self.failure: BaseException | None = None
@@ -253,6 +254,7 @@ class Engine:
                 self._wait()
                 self._on_time()
             self._commit_positions()
+            self._session.put_aside(at_once=True)
         except BaseException as error:
             self._fail(error)
         self.data.wake()
@@ -290,6 +292,7 @@ class Engine:
         if now >= self._commit_at:
             self._commit_at = now + COMMIT_EVERY_S
             self._commit_positions()
+            session.put_aside()
             self.data.ends(lambda ends: self.post(partial(self._stand, ends)))
         if self._anew_at is not None and now >= self._anew_at:
             self._begin_anew()
@@ -326,6 +329,7 @@ class Engine:
             self._timing,
             self._read_max,
             self._record_to,
+            self._snapshot,
         )
 
     def _begin_reading(self, session: Session) -> None:
@@ -336,7 +340,7 @@ class Engine:
         )
 
     def _heard(self, session: Session, heard: Heard) -> None:
-        session.folded()
+        session.folded(heard)
         if session is not self._session:
             return
         member = session.member
@@ -356,6 +360,7 @@ class Engine:
     def _truncated(self, session: Session, reason: str) -> None:
         if session is not self._session:
             return
+        session.forget()
         if self._me.mode is Mode.AT_MOST_ONCE:
             # Whoever began anew would be granted once more what it has processed.
             raise LogLost(

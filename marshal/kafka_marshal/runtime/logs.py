@@ -41,7 +41,7 @@ FIELDS: Final = (
     "reason",
 )
 """The fields of a record. `event` is the name of what an `Observer` hears, or `cluster`: something
-about the cluster that passes, or `stopped`."""
+about the cluster that passes, or `snapshot`, or `stopped`."""
 
 
 AGAIN_S: Final = 10.0

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, Final, TypeVar, cast
 
-from attrs import frozen
+from attrs import field, frozen
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from kafka_marshal.capture import RawRecord, TimestampType
@@ -35,6 +35,8 @@ HELD_MAX: Final = 20_000
 """So many of a partition are given on, however far its end is."""
 HELD_S: Final = 1.0
 """After so long all is given on, too: who owns something has to know how it stands."""
+FRESH_S: Final = 1.0
+"""So long it is true where a topic ended when somebody looked."""
 QUIET_S: Final = 0.2
 """So long a read waits for the first record."""
 _PASSING: Final = frozenset(
@@ -86,6 +88,8 @@ class Heard:
     records: list[RawRecord]
     ended: frozenset[int]
     """Partitions of which there was nothing more when they were read."""
+    lasts: Mapping[int, RawRecord] = field(factory=dict)
+    """The last record that was read of a partition of which nothing is held back."""
 
 
 @frozen
@@ -124,6 +128,8 @@ class Tail:
         with self._plainly():
             made_of = self._hearing.for_client(**decided)
             self._consumer = Consumer(made_of, logger=self._hearing)
+        self._looked_up: dict[int, Extent] = {}
+        self._looked_up_at = 0.0
         try:
             self.cluster, self.partitions = self._described()
         except BaseException:
@@ -163,6 +169,7 @@ class Tail:
                     partial(self._consumer.get_watermark_offsets, place, timeout=CONNECT_S)
                 )
             found[partition] = Extent(low, high)
+        self._looked_up, self._looked_up_at = found, time.monotonic()
         return found
 
     def offsets_at(self, place: str, option: str, extents: Mapping[int, Extent]) -> dict[int, int]:
@@ -210,8 +217,11 @@ class Tail:
             BrokerFailed: reading failed for good: no permission, offsets that are gone.
         """
         left = {n for n in starts if ends is None or starts[n] < ends[n]}
+        places = [TopicPartition(self.topic, n, starts[n]) for n in sorted(left)]
         with self._plainly():
-            self._consumer.assign([TopicPartition(self.topic, n, starts[n]) for n in sorted(left)])
+            self._consumer.assign(places)
+            # The client remembers what was read to an end before, and is paused for that.
+            self._consumer.resume(places)
         while left and not stopped():
             batch = []
             for message in self._messages():
@@ -246,18 +256,26 @@ class Tail:
             BrokerFailed: reading failed for good.
         """
         following: set[int] = set()
+        latest: dict[int | None, Message] = {}
         gave_at = time.monotonic()
+        with self._plainly():
+            self._consumer.unassign()
         while not stopped():
             more = {n: first for n, first in wanted().items() if n not in following}
             if more:
+                places = [TopicPartition(self.topic, n, first) for n, first in more.items()]
                 with self._plainly():
-                    self._consumer.incremental_assign(
-                        [TopicPartition(self.topic, n, first) for n, first in more.items()]
-                    )
+                    self._consumer.incremental_assign(places)
+                    self._consumer.resume(places)
                 following.update(more)
+                empty = frozenset(n for n, first in more.items() if self._was_empty(n, first))
+                if empty:
+                    yield Heard([], empty)
             messages = self._messages(FOLLOW_MAX)
             data = [message for message in messages if message.error() is None]
-            reached = dict(_next(last) for last in {one.partition(): one for one in data}.values())
+            newest = {one.partition(): one for one in data}
+            latest.update(newest)
+            reached = dict(map(_next, newest.values()))
             ended = self._ended(messages, reached) if len(data) < len(messages) else set()
             # The client says so only when a fetch has waited for nothing, half a second later, and
             # in a busy log never. What it fetched last said where the end was.
@@ -269,7 +287,16 @@ class Tail:
                 near, gave_at = following, time.monotonic()
             given = thinning.given(near)
             if given or ended:
-                yield Heard([*map(raw_record, given)], frozenset(ended))
+                lasts = {n: raw_record(latest[n]) for n in near if n in latest}
+                yield Heard([*map(raw_record, given)], frozenset(ended), lasts)
+
+    def _was_empty(self, number: int, first: int) -> bool:
+        """Whether nothing was there from `first` on, a moment ago.
+
+        The client says so only half a second later, and would not answer before that either.
+        """
+        extent, age_s = self._looked_up.get(number), time.monotonic() - self._looked_up_at
+        return extent is not None and extent.high <= first and age_s < FRESH_S
 
     def _ended(self, messages: list[Message], reached: Mapping[int, int]) -> set[int]:
         """Partitions of which the client says that it is at their end, and gave nothing since."""

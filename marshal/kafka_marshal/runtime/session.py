@@ -1,16 +1,16 @@
 """One instance id: its machine, and the thread that reads the coordination topic for it.
 
-It reads from the beginning of the log, or from where a long one is cut short, and gives on what is
-of the instance's group. When the log lost records a session is over; the next one is another
-instance. It does not know what a record does.
+It reads from the beginning of the log, from where a long one is cut short, or from a snapshot, and
+gives on what is of the instance's group. When the log lost records a session is over; the next one
+is another instance. It does not know what a record does.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 from confluent_kafka import Message
@@ -19,9 +19,13 @@ from kafka_marshal.client.claiming import Claiming
 from kafka_marshal.client.consumer import Me
 from kafka_marshal.client.driver import Timing
 from kafka_marshal.client.member import Member
+from kafka_marshal.runtime.controls import ClusterClient
+from kafka_marshal.runtime.errors import BrokerFailed, InvalidOption
+from kafka_marshal.runtime.logs import logger
 from kafka_marshal.runtime.reader import Heard, OffsetsGone, Tail
 from kafka_marshal.runtime.recording import RecordedMember
 from kafka_marshal.runtime.settings import Settings
+from kafka_marshal.runtime.snapshot import Kept, Origin, Snapshot
 from kafka_marshal.runtime.thinning import Thinning
 
 READ_AHEAD: Final = 32
@@ -38,35 +42,72 @@ def open_session(
     timing: Timing,
     read_max: int,
     record_to: Path | None = None,
+    snapshot: Path | None = None,
 ) -> Session:
     """Connect, and see where the log begins; of a partition at most `read_max` records are read.
 
-    What happens is recorded in a folder, if one is named.
+    What happens is recorded in a folder, if one is named; what was read before is taken from the
+    file of a snapshot, if one is named and still holds.
 
     Raises:
         BrokerFailed: the cluster cannot be reached, or has no such topic.
-        InvalidOption: nothing can be recorded there.
+        InvalidOption: nothing can be recorded there, or put aside.
     """
     tail = Tail(settings, topic)
     try:
+        extents, partitions = tail.extents(), len(tail.partitions)
         firsts = {
-            number: max(extent.low, extent.high - read_max)
-            for number, extent in tail.extents().items()
+            number: max(extent.low, extent.high - read_max) for number, extent in extents.items()
         }
-        make = Member if record_to is None else partial(RecordedMember, folder=record_to)
-        member = make(me, group, len(tail.partitions), claiming, timing, firsts=firsts)
+        if record_to is not None:
+            if snapshot is not None:
+                raise InvalidOption("what is recorded begins with the log, and not with a snapshot")
+            record = RecordedMember(
+                me, group, partitions, claiming, timing, firsts=firsts, folder=record_to
+            )
+            return Session(record, tail, firsts)
+        aside = None if snapshot is None else _snapshot(snapshot, settings, tail, me, group)
+        kept = {} if aside is None else aside.begin(tail, extents, firsts)
+        memory = {number: each.memory for number, each in kept.items()}
+        member = Member(me, group, partitions, claiming, timing, firsts=firsts, memory=memory)
     except BaseException:
         tail.close()
         raise
-    return Session(member, tail, firsts)
+    return Session(member, tail, firsts, kept, aside)
+
+
+def _snapshot(path: Path, settings: Settings, tail: Tail, me: Me, group: str) -> Snapshot | None:
+    """None where nobody could tell later whether it is of the same log."""
+    told = {"event": "snapshot", "group": group}
+    try:
+        seen = ClusterClient(settings).topic(tail.topic)
+    except BrokerFailed as error:
+        logger.warning("snapshot %s: not used, %s", path, error, extra=told)
+        return None
+    if seen is None or seen.topic_id is None:
+        why = "the brokers give topics no id"
+        logger.warning("snapshot %s: not used, %s", path, why, extra=told)
+        return None
+    partitions = len(tail.partitions)
+    origin = Origin(tail.cluster, tail.topic, seen.topic_id, partitions, group, me.rules)
+    return Snapshot(path, origin)
 
 
 class Session:
     """A machine, and whoever reads for it."""
 
-    def __init__(self, member: Member, tail: Tail, firsts: Mapping[int, int]) -> None:
+    def __init__(
+        self,
+        member: Member,
+        tail: Tail,
+        firsts: Mapping[int, int],
+        kept: Mapping[int, Kept] = MappingProxyType({}),
+        aside: Snapshot | None = None,
+    ) -> None:
         self.member = member
-        self._tail, self._firsts = tail, firsts
+        self._tail, self._aside = tail, aside
+        self._firsts = {**firsts, **{number: each.first for number, each in kept.items()}}
+        self._starts = {**firsts, **{number: each.last.offset + 1 for number, each in kept.items()}}
         self._wanted: dict[int, int] = {}
         self._room = threading.Semaphore(READ_AHEAD)
         self._stopped = False
@@ -74,7 +115,7 @@ class Session:
 
     def want(self, places: Iterable[int]) -> None:
         """Read these coordinating partitions."""
-        self._wanted = {place: self._firsts.get(place, 0) for place in places}
+        self._wanted = {place: self._starts.get(place, 0) for place in places}
 
     def begin(
         self,
@@ -108,9 +149,22 @@ class Session:
         self._thread = threading.Thread(target=run, name="marshal-reader", daemon=True)
         self._thread.start()
 
-    def folded(self) -> None:
-        """What was given on has been dealt with."""
+    def folded(self, heard: Heard) -> None:
+        """What was given on is dealt with, before anything is put aside."""
         self._room.release()
+        if self._aside is not None:
+            self._aside.read(heard.lasts)
+
+    def put_aside(self, *, at_once: bool = False) -> None:
+        """Write the snapshot, where there is one to be written."""
+        if self._aside is not None:
+            self._aside.keep(self.member.memory, at_once=at_once)
+
+    def forget(self) -> None:
+        """What was put aside does not hold any more."""
+        if self._aside is not None:
+            self._aside.drop()
+            self._aside = None
 
     def end(self) -> None:
         """Read no more, and let go of the cluster."""

@@ -103,7 +103,6 @@ class View:
         """
         self.settings, self.topic, self.rules = settings, topic, rules
         self._tail = Tail(settings, topic)
-        self._ended = False
         self.partitions = len(self._tail.partitions)
         """How many the coordination topic had when this was made."""
         try:
@@ -169,11 +168,6 @@ class View:
         self, ends: Mapping[int, int] | None, stopped: Callable[[], bool] = lambda: False
     ) -> Iterator[list[tuple[Record, list[Change]]]]:
         """What each record did, batch by batch; to `ends`, or for ever."""
-        if self._ended:
-            # A partition that was read to a given end stays paused in that client.
-            self._tail.close()
-            self._tail = Tail(self.settings, self.topic)
-        self._ended = ends is not None
         for batch in self._tail.records(dict(self.next), ends, stopped):
             yield [folded for raw in batch for folded in self._fold(raw)]
 
