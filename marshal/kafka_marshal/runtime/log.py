@@ -160,8 +160,8 @@ class Log:
                 if not self._closing.wait(_FULL_S):
                     continue
                 future.set_exception(NotAppended(f"topic {self.topic}: it is closed"))
-            except KafkaException as error:
-                future.set_exception(self._outcome(error.args[0]))
+            except KafkaException as error:  # the client did not even take it
+                future.set_exception(NotAppended(str(self._outcome(error.args[0]))))
             return future
 
     def flush(self, timeout_s: float) -> bool:
@@ -171,12 +171,12 @@ class Log:
     def _left_after(self, timeout_s: float) -> int:
         """How many are still under way then.
 
-        The client's own `flush` would call back with the exception of a fatal error pending, and
-        the callback would break (confluent-kafka 2.16).
+        Our own thread polls. The client's `flush` would call back with the exception of a fatal
+        error pending, and the callback would break (confluent-kafka 2.16).
         """
         deadline = time.monotonic() + timeout_s
-        while (left := len(self._producer)) and (left_s := deadline - time.monotonic()) > 0:
-            self._poll(min(left_s, _LOOK_S))
+        while (left := len(self._producer)) and time.monotonic() < deadline:
+            time.sleep(_LOOK_S)
         return left
 
     def close(self, timeout_s: float = CLOSE_S) -> None:
@@ -191,13 +191,10 @@ class Log:
 
     def _serve(self) -> None:
         while not self._closing.is_set():
-            self._poll(_POLL_S)
-
-    def _poll(self, timeout_s: float) -> None:
-        try:
-            self._producer.poll(timeout_s)
-        except KafkaException as error:  # what is fatal is raised, and not told to `error_cb`
-            self._error(error.args[0])
+            try:
+                self._producer.poll(_POLL_S)
+            except KafkaException as error:  # what is fatal is raised, and not told to `error_cb`
+                self._error(error.args[0])
 
     def _delivered(self, future: Future[Appended], error: KafkaError | None, it: Message) -> None:
         if error is not None:
@@ -216,5 +213,7 @@ class Log:
     def _error(self, error: KafkaError) -> None:
         sentence = self.settings.without_secrets(f"{self.settings.bootstrap}: {error.str()}")
         if error.fatal():
+            if error.code() == KafkaError.CLUSTER_AUTHORIZATION_FAILED:
+                sentence += f": see whether the user may WRITE topic {self.topic}"
             self.failed = sentence
         self._on_error(sentence)
