@@ -24,8 +24,8 @@ from kafka_marshal.runtime.view import View
 changes = View.changes
 
 def interrupted(self, *arguments):
-    for batch in changes(self, *arguments):
-        for _ in range({signals}):
+    for number, batch in enumerate(changes(self, *arguments)):
+        for _ in range({signals} if number == 0 else 0):
             os.kill(os.getpid(), signal.{kind})
         yield batch
 

@@ -37,8 +37,8 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def look(hands: Hands, **options: int) -> View:
-    with View(hands.settings, hands.topic, RULES, **options) as view:
+def look(hands: Hands, since_ms: int | None = None) -> View:
+    with View(hands.settings, hands.topic, RULES, since_ms=since_ms) as view:
         return view.read()
 
 
@@ -72,6 +72,43 @@ def test_groups_are_counted_and_a_pause_and_what_was_left_are_told(hands: Hands)
     assert g.paused_until_ms is not None
     assert (h.group, h.owned, h.owners, h.paused_until_ms) == ("h", 1, 1, None)
     assert [row.state for row in view.rows(now_ms(), "g")] == ["paused", "owned"]
+
+
+def test_a_view_of_one_group_says_of_it_what_a_view_of_all_says(hands: Hands) -> None:
+    topic = hands.data(partitions=2)
+    for group in ("g", "h"):
+        epochs = [hands.wins(group, topic, number, "east") for number in range(2)]
+        for at in range(40):
+            for number in range(2):
+                hands.beats(group, topic, number, epochs[number], at, "east")
+        hands.frees(group, topic, 1, epochs[1], 39, "east")
+    hands.pauses("h", topic, 600)
+    hands.wins("g", topic, 1, "west")
+    hands.beats("h", topic, 0, 0, 7)
+    changes = []
+    with View(hands.settings, hands.topic, RULES, group="g") as view:
+        for batch in view.changes(view.ends):
+            changes += batch
+    whole, at_ms = look(hands), now_ms()
+    assert view.rows(at_ms) == view.rows(at_ms, "g") == whole.rows(at_ms, "g")
+    assert view.group_rows(at_ms) == whole.group_rows(at_ms)[:1]
+    assert (view.records, view.next, view.groups) == (whole.records, view.ends, ("g",))
+    assert len(changes) == 3 + 2 * 2 + 1, "of each run of heartbeats the first and the last"
+    with pytest.raises(NoSuchGroup, match="'h'; marshal groups lists"):
+        view.check_group("h")
+
+
+def test_a_view_of_one_group_that_is_followed_says_nothing_of_others(hands: Hands) -> None:
+    topic = hands.data()
+    epoch = hands.wins("g", topic, 0)
+    with View(hands.settings, hands.topic, RULES, group="g") as view:
+        view.read()
+        hands.wins("h", topic, 0)
+        last = hands.beats("g", topic, 0, epoch, 5)
+        place = coordinating_partition(topic, hands.partitions)
+        for _ in view.follow(lambda: view.next[place] > last):
+            pass
+    assert (view.groups, [row.position for row in view.rows(now_ms())]) == (("g",), [5])
 
 
 def test_whoever_follows_sees_what_whoever_begins_anew_sees(hands: Hands) -> None:
@@ -166,7 +203,7 @@ def test_the_commands_list_claims_and_groups(hands: Hands) -> None:
     assert "1 group in" in marshal("groups", *hands.options).stdout
     wrong = marshal("ls", "nobody", *hands.options)
     assert (wrong.returncode, wrong.stdout) == (2, "")
-    assert wrong.stderr.endswith("of group 'nobody'; groups that there are: g\n")
+    assert wrong.stderr.endswith("of group 'nobody'; marshal groups lists those that there are\n")
 
 
 def test_a_live_view_shows_what_comes_until_ctrl_c(hands: Hands) -> None:

@@ -79,7 +79,7 @@ def ls(
     The epoch is the log offset at which the owner won. Lag is against the end of the data topic.
     What is not certain, because the log's head is gone, is marked with a question mark.
     """
-    with _viewed(bootstrap, topic, heartbeat_interval, last, properties, options) as (
+    with _viewed(bootstrap, topic, heartbeat_interval, last, properties, options, group) as (
         view,
         cluster,
     ):
@@ -129,11 +129,13 @@ def _viewed(
     last: str | None,
     properties: Properties,
     options: Options,
+    group: str | None = None,
 ) -> Iterator[tuple[View, ClusterClient]]:
     """The topic, folded to its end."""
     rules = fleet_rules(heartbeat_interval)
     since_ms = None if last is None else _now_ms() - duration(last, "--last")
-    with opened(bootstrap, topic, properties, options, rules, since_ms=since_ms) as view:
+    where = (bootstrap, topic, properties, options)
+    with opened(*where, rules, since_ms=since_ms, group=group) as view:
         from kafka_marshal.runtime.controls import ClusterClient
 
         read_to_end(view)

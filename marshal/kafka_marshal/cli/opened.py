@@ -32,18 +32,19 @@ def opened(
     rules: Rules,
     *,
     since_ms: int | None = None,
+    group: str | None = None,
 ) -> Iterator[View]:
-    """The topic, of which nothing is read yet. Whatever a user can mend ends the command."""
+    """The topic, or one group of it, of which nothing is read yet.
+
+    Whatever a user can mend ends the command.
+    """
     with needs("kafka"):
         from kafka_marshal.runtime.settings import settings_of
         from kafka_marshal.runtime.view import View
-    with (
-        one_sentence(MarshalError),
-        View(
-            settings_of(bootstrap, properties, options or ()), topic, rules, since_ms=since_ms
-        ) as view,
-    ):
-        yield view
+    with one_sentence(MarshalError):
+        settings = settings_of(bootstrap, properties, options or ())
+        with View(settings, topic, rules, since_ms=since_ms, group=group) as view:
+            yield view
 
 
 def read_to_end(

@@ -62,7 +62,7 @@ def pause(
     """
     rules = fleet_rules(pause_max_s=pause_max)
     for_ms = duration(how_long, "--for", longest_ms=rules.pause_max_ms)
-    with _at_hand(bootstrap, topic, properties, options, rules) as (view, open_log):
+    with _at_hand(group, bootstrap, topic, properties, options, rules) as (view, open_log):
         from kafka_marshal.runtime import pausing
 
         if not anyway:
@@ -93,7 +93,7 @@ def resume(
 
     Exits 0 if it is not paused any more, or was not, 1 if it is in part, 2 if it could not run.
     """
-    with _at_hand(bootstrap, topic, properties, options) as (view, open_log):
+    with _at_hand(group, bootstrap, topic, properties, options) as (view, open_log):
         from kafka_marshal.runtime import pausing
 
         view.check_group(group)
@@ -138,7 +138,7 @@ def release(
     Exits 0 if it was done, 1 if nobody owns any of them, 2 if it could not run.
     """
     hold_ms = 0 if hold is None else duration(hold, "--hold", longest_ms=FENCED.pause_max_ms)
-    with _at_hand(bootstrap, topic, properties, options) as (view, open_log):
+    with _at_hand(group, bootstrap, topic, properties, options) as (view, open_log):
         from kafka_marshal.runtime import pausing
         from kafka_marshal.runtime.wishes import claim_named
 
@@ -159,6 +159,7 @@ def release(
 
 @contextmanager
 def _at_hand(
+    group: str,
     bootstrap: str | None,
     topic: str,
     properties: Properties,
@@ -166,7 +167,7 @@ def _at_hand(
     rules: Rules = FENCED,
 ) -> Iterator[tuple[View, Callable[[], Log]]]:
     """The topic, folded to its end, and what appends to it."""
-    with opened(bootstrap, topic, properties, options, rules) as view:
+    with opened(bootstrap, topic, properties, options, rules, group=group) as view:
         from kafka_marshal.runtime.log import Log
 
         yield read_to_end(view), lambda: Log(view.settings, topic)

@@ -96,7 +96,7 @@ def set_position(
         first="calling off; a second Ctrl-C does not wait for the log",
         second="left as it was; marshal ls and marshal groups say how it stands",
     )
-    with opened(bootstrap, topic, properties, options, rules) as view:
+    with opened(bootstrap, topic, properties, options, rules, group=group) as view:
         cluster = ClusterClient(view.settings)
         operators = administer.Operators(view, group, {one.topic for one in wishes}, pause_ms)
         read_to_end(view, operators.read, stop)

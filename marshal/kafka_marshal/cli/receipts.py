@@ -70,7 +70,7 @@ def receipts(
         for record, changes in batch:
             watched.read(record, changes)
 
-    with opened(bootstrap, topic, properties, options, rules) as view:
+    with opened(bootstrap, topic, properties, options, rules, group=group) as view:
         read_to_end(view, watch)
         view.check_group(group)
         view.check_topic(group, data_topic)

@@ -208,10 +208,12 @@ class Tail:
         starts: Mapping[int, int],
         ends: Mapping[int, int] | None = None,
         stopped: Callable[[], bool] = lambda: False,
+        thinning: Thinning[Message] | None = None,
     ) -> Iterator[list[RawRecord]]:
         """Batches of records from `starts` on; an empty one now and then when nothing comes.
 
-        Ends when every partition reached its end, or never without `ends`; or once `stopped`.
+        Ends when every partition reached its end, or never without `ends`; or once `stopped`. What
+        `thinning` leaves out is left out; the rest may come late, and has come when it ends.
 
         Raises:
             BrokerFailed: reading failed for good: no permission, offsets that are gone.
@@ -223,7 +225,7 @@ class Tail:
             # The client remembers what was read to an end before, and is paused for that.
             self._consumer.resume(places)
         while left and not stopped():
-            batch = []
+            batch: list[Message] = []
             for message in self._messages():
                 number, offset = _place(message)
                 if self._at_end(message):
@@ -236,8 +238,13 @@ class Tail:
                     self._finish(number, left)
                     if offset >= ends[number]:
                         continue
-                batch.append(raw_record(message))
-            yield batch
+                batch.append(message)
+            if thinning is not None:
+                thinning.add(batch)
+                batch = thinning.given([n for n in starts if thinning.held(n) > HELD_MAX])
+            yield [*map(raw_record, batch)]
+        if thinning is not None:
+            yield [*map(raw_record, thinning.given(starts))]
 
     def follow(
         self,

@@ -90,7 +90,7 @@ class Thinning(Generic[M]):
         self,
         group: bytes,
         whole: Collection[int],
-        fetched: Callable[[Iterable[M]], None] = lambda messages: None,
+        fetched: Callable[[Collection[M]], None] = lambda messages: None,
     ) -> None:
         """`whole` are the coordinating partitions that are read from their beginning.
 

@@ -6,11 +6,12 @@ It decides nothing, and does not know how it is shown.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from types import TracebackType
 from typing import Final, Self
 
 from attrs import frozen
+from confluent_kafka import Message
 
 from kafka_marshal.capture import RawRecord
 from kafka_marshal.codec import MalformedRecord
@@ -23,6 +24,7 @@ from kafka_marshal.runtime.errors import BrokerFailed, MarshalError
 from kafka_marshal.runtime.fold import Change, Fold
 from kafka_marshal.runtime.reader import Tail
 from kafka_marshal.runtime.settings import Settings
+from kafka_marshal.runtime.thinning import Thinning
 
 Ends = Mapping[tuple[str, int], int]
 """Where partitions of data topics end, by topic and number."""
@@ -95,13 +97,18 @@ class View:
         rules: Rules = FENCED,
         *,
         since_ms: int | None = None,
+        group: str | None = None,
     ) -> None:
         """Connect; read from `since_ms` on (None: all there is).
+
+        With a `group` it is a view of that group alone. What of a long log says nothing new of it
+        is then not even decoded.
 
         Raises:
             BrokerFailed: the cluster cannot be reached, or there is no such topic.
         """
         self.settings, self.topic, self.rules = settings, topic, rules
+        self._group = group
         self._tail = Tail(settings, topic)
         self.partitions = len(self._tail.partitions)
         """How many the coordination topic had when this was made."""
@@ -122,7 +129,9 @@ class View:
         """Where each ended when this was made."""
         self.folds = {number: Fold(start, rules) for number, start in self.next.items()}
         self.records = 0
+        """How many were read."""
         self.malformed = 0
+        """How many of those that had to be decoded hold no message."""
 
     def __enter__(self) -> Self:
         return self
@@ -168,8 +177,24 @@ class View:
         self, ends: Mapping[int, int] | None, stopped: Callable[[], bool] = lambda: False
     ) -> Iterator[list[tuple[Record, list[Change]]]]:
         """What each record did, batch by batch; to `ends`, or for ever."""
-        for batch in self._tail.records(dict(self.next), ends, stopped):
+        thinning = None if ends is None else self._thinning()
+        for batch in self._tail.records(dict(self.next), ends, stopped, thinning):
+            if thinning is None:
+                self.records += len(batch)
             yield [folded for raw in batch for folded in self._fold(raw)]
+        if ends is not None and not stopped():
+            # The last ones may have been left out.
+            self.next = {n: max(offset, ends.get(n, 0)) for n, offset in self.next.items()}
+
+    def _thinning(self) -> Thinning[Message] | None:
+        if self._group is None:
+            return None
+
+        def fetched(messages: Collection[Message]) -> None:
+            self.records += len(messages)
+
+        whole = frozenset(number for number, fold in self.folds.items() if fold.first == 0)
+        return Thinning(self._group.encode("utf-8", "surrogateescape"), whole, fetched)
 
     def check_partitions(self) -> None:
         """Look whether the topic has grown.
@@ -186,11 +211,12 @@ class View:
 
     def _fold(self, raw: RawRecord) -> Iterator[tuple[Record, list[Change]]]:
         self.next[raw.partition] = raw.offset + 1
-        self.records += 1
         try:
             record = raw.decoded()
         except MalformedRecord:
             self.malformed += 1
+            return
+        if self._group not in (None, record.message.group_id):
             return
         yield record, self.folds[raw.partition].apply(record)
 
@@ -209,9 +235,10 @@ class View:
         """
         if group not in self.groups:
             there = ", ".join(self.groups[:20]) or "none"
-            raise NoSuchGroup(
-                f"no record of {self.topic} is of group {group!r}; groups that there are: {there}"
-            )
+            others = f"groups that there are: {there}"
+            if self._group is not None:
+                others = "marshal groups lists those that there are"
+            raise NoSuchGroup(f"no record of {self.topic} is of group {group!r}; {others}")
 
     def check_topic(self, group: str, topic: str) -> None:
         """Stop unless the group has a claim of this data topic.
