@@ -160,8 +160,11 @@ def test_whoever_only_reads_needs_no_group(guarded: Guarded, tmp_path: Path) -> 
 
 
 def test_whoever_may_write_nothing_is_told_at_once_and_nothing_is_left_waiting(
-    guarded: Guarded,
+    guarded: Guarded, tmp_path: Path
 ) -> None:
+    data = new_name("orders")
+    ClusterClient(guarded.of("root")).create_topic(data, 1, 1, {})
+    guarded.allow("frank", READ, ResourceType.TOPIC, data)
     guarded.allow("frank", READ, *TOPIC)
     settings, said = guarded.of("frank"), list[str]()
     eventually(
@@ -182,6 +185,14 @@ def test_whoever_may_write_nothing_is_told_at_once_and_nothing_is_left_waiting(
             log.append(0, message, NO_HEADERS).result(120)
         with pytest.raises(NotAppended, match="whether the user may WRITE topic __marshal"):
             log.append(0, message, NO_HEADERS).result(0)
+    options = ("-F", str(written(dict(settings.values), tmp_path / "frank.properties")))
+    pausing = marshal("pause", "billing", "--for", "1m", *options)
+    assert (pausing.returncode, pausing.stdout) == (2, "")
+    setting = marshal("set-position", "billing", f"{data}:0=0", *options)
+    assert setting.returncode == 1
+    assert "set: 0 of 1" in setting.stdout
+    for words in (pausing.stderr, setting.stdout):
+        assert "see whether the user may WRITE topic __marshal" in words
 
 
 def test_a_comparison_of_clocks_that_is_not_allowed_is_said_and_leaves_the_rest_examined(

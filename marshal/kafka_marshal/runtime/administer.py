@@ -140,6 +140,8 @@ class _Operator:
             if isinstance(error, NotAppended):
                 self._refused = str(error)
             self._do(self.administrator.unknown(send.message, now_ms()))
+        if self._log is not None and self._log.failed is not None:
+            self._refused = self._log.failed
         if called_off or self._refused is not None:
             self._do(self.administrator.call_off(now_ms()))
         at_ms = self.administrator.next_timer_ms
