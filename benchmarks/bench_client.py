@@ -9,7 +9,7 @@ pool       at least once, a handler that takes 0 to 5 ms, 1,000 keys, beside one
 amo        at most once, beside Kafka's transactions (consume, transform, produce) of equal size
 claims     from the first request to the last win of 256 partitions
 failover   from kill -9 of a consumer until another one owns its claims
-catch_up   until a coordination topic of a million records is folded
+catch_up   until a coordination topic of a million records is folded, and from a snapshot
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ from confluent_kafka.cimpl import NewTopic
 
 from kafka_marshal import ClaimingPartition, Heartbeat, coordinating_partition, encode
 from kafka_marshal.client.claiming import Claiming
-from kafka_marshal.core.messages import Offset, Partition
+from kafka_marshal.codec import encode_headers
+from kafka_marshal.core.messages import Headers, Offset, Partition
 from kafka_marshal.runtime.consumer import Consumer
 from kafka_marshal.testing import Broker
 
@@ -405,9 +406,15 @@ def failover(place: Place) -> None:
 # --- catching up ----------------------------------------------------------------------------------
 
 
-def _log_of(group: str, count: int, of: int) -> Iterator[tuple[int, bytes]]:
-    """A log of owners' heartbeats; every `of`th claim is of the group, the others of others."""
+def _log_of(
+    group: str, count: int, of: int, certified: bool
+) -> Iterator[tuple[int, bytes, list[tuple[str, str | bytes | None]]]]:
+    """A log of owners' heartbeats; every `of`th claim is of the group, the others of others.
+
+    It is as the original writes it, or `certified`: with the headers that our owners send.
+    """
     owned = [(f"topic-{n % 40}", Partition(n // 40)) for n in range(1000)]
+    epochs, ends = list[int](), dict[int, int]()
     for number in range(count):
         topic, partition = owned[number % 1000]
         name = group if number % 1000 % of == 0 else f"{group}-other-{number % 7}"
@@ -415,59 +422,70 @@ def _log_of(group: str, count: int, of: int) -> Iterator[tuple[int, bytes]]:
         place = coordinating_partition(topic, 4)
         if number < 1000:
             claim = ClaimingPartition(0, now_s, f"i-{client}", client, name, topic, partition)
-            yield place, encode(claim)
+            headers = Headers(certified)
+            epochs.append(ends.get(place, 0))
+            ends[place] = epochs[-1] + 1
+            yield place, encode(claim), [*encode_headers(headers)]
         else:
-            yield (
-                place,
-                encode(
-                    Heartbeat(
-                        0, now_s, f"i-{client}", client, name, topic, partition, Offset(number)
-                    )
-                ),
+            epoch = epochs[number % 1000]
+            said = {"epoch": epoch, "seen": epoch, "clock": now_s * 1000} if certified else {}
+            headers = Headers(certified, **said)
+            beat = Heartbeat(
+                0, now_s, f"i-{client}", client, name, topic, partition, Offset(number)
             )
+            yield place, encode(beat), [*encode_headers(headers)]
 
 
 def catch_up(place: Place) -> None:
     """From the first byte asked for until the end was read and folded."""
     count = scaled(1_000_000)
-    for of in (1, 10):
+    say("catch_up: the original takes 3.2 to 3.6 s for a million records")
+    for of, certified in ((1, False), (1, True), (10, False)):
         coordination, group = place.coordination(), place.name("catch-up")
         producer = kafka.Producer({"bootstrap.servers": place.bootstrap, "linger.ms": 50})
-        for where, value in _log_of(group, count, of):
+        for where, value, headers in _log_of(group, count, of, certified):
             while True:
                 try:
-                    producer.produce(coordination, value, partition=where)
+                    producer.produce(coordination, value, partition=where, headers=headers)
                     break
                 except BufferError:
                     producer.poll(0.1)
         producer.flush(120)
-        names = [f"catch-{n}" for n in range(40)]
-        found: dict[int, str] = {}
-        for name in names:
-            found.setdefault(coordinating_partition(name, 4), name)
-        done = threading.Event()
-        for name in found.values():
-            if of == 1:
+        known, names = place.admin.list_topics(timeout=10).topics, dict[int, str]()
+        for name in [f"catch-{n}" for n in range(40)]:
+            names.setdefault(coordinating_partition(name, 4), name)
+        for name in names.values():
+            if name not in known:
                 place.topic(name, 1)
-        left = len(found)
-
-        def count_down(_: object, done: threading.Event = done) -> None:
-            nonlocal left
-            left -= 1
-            if not left:
-                done.set()
-
-        with place.ours(coordination, group=group, on_claimed=count_down) as consumer:
-            began = time.perf_counter()
-            for name in found.values():
-                consumer.add_topic(name)
-            done.wait(120)
-            took = time.perf_counter() - began
         part = "all of our group" if of == 1 else f"one in {of} of our group"
-        say(
-            f"catch_up: {count:,} records, 1,000 claims, {part}: {took:.2f} s "
-            f"({count / took:,.0f} records/s; the original takes 3.2 to 3.6 s for a million)"
-        )
+        how = "with" if certified else "without"
+        say(f"catch_up: {count:,} records, 1,000 claims, {part}, {how} headers")
+        with tempfile.TemporaryDirectory() as folder:
+            for what in ("the whole log", "from a snapshot"):
+                took, cpu = _caught_up(place, coordination, group, names, Path(folder) / "snapshot")
+                say(f"  {what:16} {took:5.2f} s, {cpu:5.2f} s of processors")
+
+
+def _caught_up(
+    place: Place, coordination: str, group: str, names: dict[int, str], snapshot: Path
+) -> tuple[float, float]:
+    """Until a topic of each coordinating partition is claimed: seconds, and of this process."""
+    done, left = threading.Event(), len(names)
+
+    def count_down(_: object) -> None:
+        nonlocal left
+        left -= 1
+        if not left:
+            done.set()
+
+    with place.ours(
+        coordination, group=group, on_claimed=count_down, snapshot=snapshot
+    ) as consumer:
+        began, before = time.perf_counter(), time.process_time()
+        for name in names.values():
+            consumer.add_topic(name)
+        done.wait(120)
+        return time.perf_counter() - began, time.process_time() - before
 
 
 ALL = {
