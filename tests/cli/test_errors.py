@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import socket
+import subprocess
+import sys
 from importlib.metadata import version
 from pathlib import Path
 
@@ -103,6 +106,17 @@ def test_a_port_that_is_taken_is_said_before_kafka_fails_at_length() -> None:
         port = str(taken.getsockname()[1])
         ran = marshal("broker", "--port", port)
     assert (ran.returncode, ran.stderr) == (2, f"marshal: --port {port}: Address already in use\n")
+
+
+@pytest.mark.parametrize("argument", ["verify", "--version"])
+def test_whoever_stops_reading_is_not_told_that_something_was_found(argument: str) -> None:
+    """1 would mean that; whether something was found, nobody knows now."""
+    reads, writes = os.pipe()
+    os.close(reads)
+    with os.fdopen(writes, "wb") as nowhere:
+        command = [sys.executable, "-m", "kafka_marshal.cli", argument]
+        ran = subprocess.run(command, stdout=nowhere, stderr=subprocess.PIPE, check=False)
+    assert (ran.returncode, ran.stderr) == (2, b"")
 
 
 def test_the_command_says_its_version() -> None:

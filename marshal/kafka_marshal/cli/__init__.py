@@ -27,6 +27,7 @@ def main() -> None:
         )
         sys.exit(COULD_NOT_RUN)
     signal.signal(signal.SIGINT, interrupted)
+    shown = sys.stdout
     try:
         app()
     except KeyboardInterrupt:
@@ -34,6 +35,8 @@ def main() -> None:
     except SystemExit as stop:
         if stop.code == _ABORTED:  # an interrupt that typer has caught
             _stop("interrupted")
+        if sys.stdout is not shown:  # typer's sign that nobody reads any more; its 1 is not ours
+            sys.exit(COULD_NOT_RUN)
         raise
     except OSError as error:
         from kafka_marshal.cli.common import said_by

@@ -19,8 +19,25 @@ from kafka_marshal.cli import COULD_NOT_RUN, interrupted
 from kafka_marshal.core.state import FENCED, ORIGINAL, Rules, milliseconds
 from kafka_marshal.runtime.errors import MarshalError
 
-console = Console(highlight=False)
-errors = Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
+
+class Output(Console):
+    """A console whose reader may stop reading. Exit code 1 would say that something was found."""
+
+    def on_broken_pipe(self) -> None:
+        """Nobody reads any more."""
+        try:
+            super().on_broken_pipe()
+        except SystemExit:
+            raise SystemExit(COULD_NOT_RUN) from None
+
+
+console = Output(highlight=False)
+errors = Output(stderr=True, highlight=False, markup=False, soft_wrap=True)
+
+
+def for_tables() -> Console:
+    """Where tables go: what is piped somewhere is as wide as it is."""
+    return console if console.is_terminal else Output(width=1000, highlight=False)
 
 
 class RulesChoice(StrEnum):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import attrs
 import typer
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
@@ -26,6 +26,7 @@ from kafka_marshal.cli.common import (
     console,
     errors,
     fleet_rules,
+    for_tables,
 )
 from kafka_marshal.cli.durations import duration, told
 from kafka_marshal.cli.opened import opened, read_to_end
@@ -43,7 +44,6 @@ _STATES: Final = {
 }
 _WIDE: Final = 110
 """On a narrower terminal the owner's instance is left out."""
-_UNBOUND: Final = 1000
 _REFRESH_S: Final = 1.0
 _LOOK_FOR_GROWTH_S: Final = 10.0
 
@@ -166,9 +166,7 @@ def _each_second(view: View) -> Iterator[None]:
 
 def _show(table: Callable[[], RenderableType], view: View, watch: bool) -> None:
     if not watch:
-        # What is piped somewhere is as wide as it is.
-        shown = console if console.is_terminal else Console(width=_UNBOUND, highlight=False)
-        shown.print(table())
+        for_tables().print(table())
         return
     with Live(console=console, auto_refresh=False, screen=console.is_terminal) as live:
         for _ in _each_second(view):

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import attrs
 import typer
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -20,9 +19,9 @@ from kafka_marshal.cli.common import (
     Options,
     Properties,
     Topic,
-    console,
     errors,
     fleet_rules,
+    for_tables,
     needs,
 )
 from kafka_marshal.cli.durations import at
@@ -87,7 +86,7 @@ def receipts(
 
 
 def _print(found: list[Receipt], grants: int) -> None:
-    shown = console if console.is_terminal else Console(width=1000, highlight=False)
+    shown = for_tables()
     messages = sum(one.end - one.start for one in found if one.start is not None)
     shown.print(
         f"{len(found)} of {grants:,} grants may have been lost, {messages:,} messages"
