@@ -155,10 +155,10 @@ class View:
 
     # --- reading ----------------------------------------------------------------------------------
 
-    def read(self, on_batch: Callable[[], None] = lambda: None) -> Self:
+    def read(self) -> Self:
         """Fold everything to where the topic ended when this was made."""
         for _ in self.changes(self.ends):
-            on_batch()
+            pass
         return self
 
     def follow(self, stopped: Callable[[], bool]) -> Iterator[list[Change]]:

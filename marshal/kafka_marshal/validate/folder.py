@@ -8,17 +8,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 import attrs
 
 from kafka_marshal.capture import UnreadableSource, fields_of, record_of
 from kafka_marshal.core.messages import Headers, Message
-from kafka_marshal.validate.reading import appended, numbered_lines, read_run
+from kafka_marshal.validate.reading import LOG_FILE, appended, numbered_lines, read_run
 from kafka_marshal.validate.run import Appended, Event, Member, Run, Sent
-
-LOG_FILE: Final = "log.jsonl"
-"""The capture of the log; every other file holds the events of some instances."""
 
 Content: TypeAlias = tuple[int, Message | None, Headers]
 
