@@ -248,7 +248,11 @@ def test_a_user_sees_what_was_there_and_what_comes_and_ends_it_with_ctrl_c(
     ]
     read = watched_lines(kafka_broker, "later-on-spark")
     with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
     ) as process:
         try:
             assert process.stdout is not None
@@ -256,8 +260,9 @@ def test_a_user_sees_what_was_there_and_what_comes_and_ends_it_with_ctrl_c(
             append(kafka_broker, "later-on-spark", NIGHT[half:])
             all_of_it = watched_lines(kafka_broker, "later-on-spark")
             shown += [process.stdout.readline().rstrip("\n") for _ in all_of_it[len(read) :]]
-            process.send_signal(signal.SIGINT)
-            rest, said = process.communicate(timeout=60)
+            # As a terminal does it: to Java and to Spark's workers, too.
+            os.killpg(process.pid, signal.SIGINT)
+            rest, said = process.communicate(timeout=180)
         finally:
             process.kill()
     assert process.returncode == 1, said
