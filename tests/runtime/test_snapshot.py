@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from kafka_marshal.client.memory import Memory
 from kafka_marshal.core.knowledge import EVERYTHING
 from kafka_marshal.runtime import snapshot
 from kafka_marshal.runtime.errors import InvalidOption
-from kafka_marshal.runtime.reader import Extent
+from kafka_marshal.runtime.reader import Extent, OffsetsGone
 from kafka_marshal.runtime.snapshot import (
     Kept,
     Mark,
@@ -64,10 +64,17 @@ class MockTail:
     """A log of some records."""
 
     there: list[RawRecord]
+    low: int = 0
+    silent: bool = False
+    """Nobody answers."""
 
     def records(
-        self, starts: Mapping[int, int], ends: Mapping[int, int]
+        self, starts: Mapping[int, int], ends: Mapping[int, int], stopped: Callable[[], bool]
     ) -> Iterator[list[RawRecord]]:
+        if starts and min(starts.values()) < self.low:
+            raise OffsetsGone("they are gone")
+        while self.silent and not stopped():
+            yield []
         yield [
             each
             for each in self.there
@@ -81,9 +88,15 @@ USUAL = Extent(0, 10)
 def begun(
     path: Path, there: list[RawRecord], extent: Extent = USUAL, first: int = 0
 ) -> tuple[Snapshot, dict[int, Kept]]:
+    return begun_by(MockTail(there), path, extent, first)
+
+
+def begun_by(
+    tail: MockTail, path: Path, extent: Extent = USUAL, first: int = 0
+) -> tuple[Snapshot, dict[int, Kept]]:
     made = Snapshot(path, ORIGIN)
     extents, firsts = {0: extent, 1: Extent(0, 5)}, {0: first, 1: 0}
-    return made, made.begin(MockTail(there), extents, firsts)  # type: ignore[arg-type]
+    return made, made.begin(tail, extents, firsts)  # type: ignore[arg-type]
 
 
 def put_aside(path: Path) -> Kept:
@@ -181,8 +194,8 @@ def test_where_the_log_is_still_the_same_it_is_taken_up(tmp_path: Path) -> None:
         ([raw(7)], Extent(0, 99), 9, "it was read to 8 and reading begins at 9"),
         ([raw(7, b"y")], Extent(0, 10), 0, "its record 7 is another one now"),
         ([evolve(raw(7), timestamp_ms=1)], Extent(0, 10), 0, "its record 7 is another one now"),
-        ([raw(6)], Extent(0, 10), 0, "its record 7 is another one now"),
-        ([], Extent(0, 10), 0, "its record 7 is another one now"),
+        ([raw(6)], Extent(0, 10), 0, "its record 7 is not there"),
+        ([], Extent(0, 10), 0, "its record 7 is not there"),
     ],
 )
 def test_where_the_log_is_not_the_same_it_is_read(
@@ -197,6 +210,19 @@ def test_where_the_log_is_not_the_same_it_is_read(
     _, found = begun(tmp_path / "file", there, extent, first)
     assert not found
     assert f"not used for partition 0, {why}" in caplog.text
+
+
+def test_a_log_that_is_cut_while_it_is_looked_at_is_read(tmp_path: Path) -> None:
+    put_aside(tmp_path / "file")
+    assert not begun_by(MockTail([], low=8), tmp_path / "file")[1]
+
+
+def test_where_nobody_answers_in_time_the_log_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(snapshot, "CONNECT_S", 0.0)
+    put_aside(tmp_path / "file")
+    assert not begun_by(MockTail([], silent=True), tmp_path / "file")[1]
 
 
 def test_what_cannot_be_used_is_told_and_does_no_harm(

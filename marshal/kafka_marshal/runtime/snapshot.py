@@ -14,6 +14,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Final
@@ -29,7 +30,7 @@ from kafka_marshal.core.knowledge import Field, Reader
 from kafka_marshal.core.state import Claim, ClaimKey, Rules
 from kafka_marshal.runtime.errors import InvalidOption
 from kafka_marshal.runtime.logs import logger
-from kafka_marshal.runtime.reader import Extent, Tail
+from kafka_marshal.runtime.reader import CONNECT_S, Extent, OffsetsGone, Tail
 
 FORMAT: Final = 1
 EVERY_S: Final = 60.0
@@ -117,7 +118,8 @@ class Snapshot:
         for place, kept in list(found.items()):
             if there.get(place) != kept.last:
                 at = kept.last.offset
-                self._say(f"not used for partition {place}, its record {at} is another one now")
+                gone = "is another one now" if place in there else "is not there"
+                self._say(f"not used for partition {place}, its record {at} {gone}")
                 del found[place]
         self._firsts = {**firsts, **{place: kept.first for place, kept in found.items()}}
         self._lasts = {place: kept.last for place, kept in found.items()}
@@ -182,14 +184,15 @@ def unfit(kept: Kept, extent: Extent, first: int) -> str | None:
 
 
 def marks_at(tail: Tail, offsets: Mapping[int, int]) -> dict[int, Mark]:
-    """The records that lie there now."""
+    """The records that lie there now, as far as brokers give them in time."""
     ends = {place: offset + 1 for place, offset in offsets.items()}
-    return {
-        raw.partition: Mark.of(raw)
-        for batch in tail.records(offsets, ends)
-        for raw in batch
-        if raw.offset == offsets[raw.partition]
-    }
+    deadline = time.monotonic() + CONNECT_S
+    found: dict[int, Mark] = {}
+    with suppress(OffsetsGone):  # since it was looked where the log begins and ends
+        for batch in tail.records(offsets, ends, lambda: time.monotonic() > deadline):
+            of_these = (raw for raw in batch if raw.offset == offsets[raw.partition])
+            found.update((raw.partition, Mark.of(raw)) for raw in of_these)
+    return found
 
 
 # --- the file -------------------------------------------------------------------------------------
