@@ -4,7 +4,8 @@ Each figure is a ratio of two things that were measured in this run, on the same
 clients share the machine. `ARGS="noop amo"` runs some of it only; `QUICK=1` takes a tenth.
 
 noop       at least once, a loop that does nothing, beside confluent-kafka's `consume` and `poll`
-           loops without a group, and beside Kafka's consumer group
+           loops without a group, and beside Kafka's consumer group; one by one and as lists, of
+           which each message is covered (`Message`), or left as Kafka's client gave it
 pool       at least once, a handler that takes 0 to 5 ms, 1,000 keys, beside one thread
 amo        at most once, beside Kafka's transactions (consume, transform, produce) of equal size
 claims     from the first request to the last win of 256 partitions
@@ -22,7 +23,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import confluent_kafka as kafka
@@ -33,7 +34,7 @@ from kafka_marshal import ClaimingPartition, Heartbeat, coordinating_partition, 
 from kafka_marshal.client.claiming import Claiming
 from kafka_marshal.codec import encode_headers
 from kafka_marshal.core.messages import Headers, Offset, Partition
-from kafka_marshal.runtime.consumer import Consumer
+from kafka_marshal.runtime.consumer import Consumer, Messages
 from kafka_marshal.testing import Broker
 
 QUICK = bool(os.environ.get("QUICK"))
@@ -187,19 +188,36 @@ def noop(place: Place) -> None:
                     break
         return took
 
+    def listed(of: Callable[[Messages], Iterable[object]]) -> float:
+        seen, began = 0, 0.0
+        with place.ours(coordination) as consumer:
+            consumer.add_topic(topic)
+            while seen < count:
+                for _ in of(consumer.consume(1000, 1.0)):
+                    began = began or time.perf_counter()
+                    seen += 1
+            return time.perf_counter() - began
+
     took = best(
         {
             "confluent-kafka, consume(1000)": by_consume,
+            "ours, consume(1000).fetched": lambda: listed(lambda messages: messages.fetched),
+            "ours, consume(1000)": lambda: listed(iter),
             "confluent-kafka, poll()": lambda: by_poll(place.bare(topic, PARTITIONS)),
-            "Kafka's consumer group, poll()": grouped,
             "ours, for message in consumer": iterated,
+            "Kafka's consumer group, poll()": grouped,
         }
     )
-    own = took["ours, for message in consumer"]
+    peers = {
+        "consume": took["confluent-kafka, consume(1000)"],
+        "poll": took["confluent-kafka, poll()"],
+        "group": took["Kafka's consumer group, poll()"],
+    }
     say(f"noop: {count:,} messages of {SIZE} bytes, {PARTITIONS} partitions; best of {ROUNDS}")
     for name, seconds in took.items():
-        ratio = "" if seconds == own else f"   ours is {seconds / own:.2f} x"
-        say(f"  {name:34} {count / seconds:>10,.0f} messages/s{ratio}")
+        ratios = (f"{peer / seconds:.2f} x {of}" for of, peer in peers.items())
+        told = f"   {', '.join(ratios)}" if name.startswith("ours") else ""
+        say(f"  {name:34} {count / seconds:>10,.0f} messages/s{told}")
 
 
 def handle(message: object) -> None:

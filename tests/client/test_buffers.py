@@ -12,9 +12,9 @@ from kafka_marshal.client.buffers import Bounds, Buffers
 ONE, TWO = ClaimKey("g", "t", 1), ClaimKey("g", "t", 2)
 
 
-def buffers(messages: int = 100, size: int = 1000) -> Buffers[int]:
-    """Messages that are their offsets."""
-    return Buffers(lambda offset: offset, Bounds(messages, size))
+def buffers(messages: int = 100, size: int = 1000, in_all: int = 1000) -> Buffers[int]:
+    """Messages that are their offsets, of one byte each."""
+    return Buffers(lambda offset: offset, len, Bounds(messages, size, bytes_in_all=in_all))
 
 
 def taken(of: Buffers[int], maximum: int = 100) -> list[tuple[int, Sequence[int], int]]:
@@ -27,14 +27,14 @@ def taken(of: Buffers[int], maximum: int = 100) -> list[tuple[int, Sequence[int]
 def test_nothing_is_handed_over_before_it_was_allowed() -> None:
     of = buffers()
     of.open(ONE, 0)
-    assert of.add(ONE, [0, 1, 2], 3) == 3
+    assert of.add(ONE, [0, 1, 2]) == 3
     assert of.take(10) is None
     of.allow(ONE, range(0, 2))
     assert of.ready
     assert taken(of) == [(1, [0, 1], 2)]
     of.allow(ONE, range(2, 5))
     assert taken(of) == [(1, [2], 3)]
-    of.add(ONE, [3, 4, 5], 3)
+    of.add(ONE, [3, 4, 5])
     assert taken(of) == [(1, [3, 4], 5)]
 
 
@@ -43,8 +43,19 @@ def test_claims_take_turns() -> None:
     for key in (ONE, TWO):
         of.open(key, 0)
         of.allow(key, range(0, 10))
-        of.add(key, [0, 1, 2, 3], 4)
+        of.add(key, [0, 1, 2, 3])
     assert [key for key, *_ in taken(of, 2)] == [1, 2, 1, 2]
+
+
+def test_what_was_fetched_in_pieces_is_handed_over_in_one() -> None:
+    of = buffers()
+    of.open(ONE, 0)
+    of.allow(ONE, range(0, 8))
+    for offsets in ([0, 1], [2], [5, 6, 7], [8]):
+        of.add(ONE, offsets)
+    assert taken(of, 4) == [(1, [0, 1, 2, 5], 6), (1, [6, 7], 8)]
+    of.allow(ONE, range(8, 20))
+    assert taken(of, 4) == [(1, [8], 9)]
 
 
 def test_of_a_lost_claim_nothing_is_handed_over() -> None:
@@ -52,11 +63,11 @@ def test_of_a_lost_claim_nothing_is_handed_over() -> None:
     for key in (ONE, TWO):
         of.open(key, 0)
         of.allow(key, range(0, 10))
-        of.add(key, [0, 1], 2)
+        of.add(key, [0, 1])
     assert of.waiting(ONE) == 2
     assert of.drop(ONE) == 2
     assert of.drop(ONE) == 0
-    assert of.add(ONE, [2], 1) is None
+    assert of.add(ONE, [2]) is None
     assert taken(of) == [(2, [0, 1], 2)]
 
 
@@ -64,12 +75,12 @@ def test_a_claim_won_anew_begins_at_its_position() -> None:
     of = buffers()
     of.open(ONE, 0)
     of.allow(ONE, range(0, 10))
-    of.add(ONE, [0, 1], 2)
+    of.add(ONE, [0, 1])
     of.open(ONE, 7)
     assert of.take(10) is None
-    assert of.add(ONE, [5, 6], 2) is None
+    assert of.add(ONE, [5, 6]) is None
     of.allow(ONE, range(7, 9))
-    of.add(ONE, [7, 8], 2)
+    of.add(ONE, [7, 8])
     assert taken(of) == [(1, [7, 8], 9)]
 
 
@@ -77,9 +88,9 @@ def test_a_full_buffer_is_fetched_again_when_half_of_it_is_free() -> None:
     of = buffers(messages=4)
     of.open(ONE, 0)
     of.allow(ONE, range(0, 100))
-    of.add(ONE, [0, 1, 2], 3)
+    of.add(ONE, [0, 1, 2])
     assert not of.full
-    of.add(ONE, [3], 1)
+    of.add(ONE, [3])
     assert of.full == {ONE}
     of.take(1)
     assert of.full == {ONE}
@@ -88,23 +99,29 @@ def test_a_full_buffer_is_fetched_again_when_half_of_it_is_free() -> None:
 
 
 def test_a_buffer_is_full_by_its_bytes_too() -> None:
-    of = buffers(size=100)
+    of = buffers(size=4)
     of.open(ONE, 0)
     of.allow(ONE, range(0, 100))
-    of.add(ONE, [0, 1], 100)
+    of.add(ONE, [0, 1, 2])
+    assert not of.full
+    of.add(ONE, [3])
+    assert of.full == {ONE}
+    assert of.waiting_bytes(ONE) == 4
+    of.take(1)
     assert of.full == {ONE}
     of.take(1)
     assert not of.full
+    assert of.waiting_bytes(ONE) == 2
 
 
 def test_all_buffers_together_are_bounded_too() -> None:
-    of = Buffers[int](lambda offset: offset, Bounds(100, 1000, bytes_in_all=10))
+    of = buffers(in_all=10)
     for key in (ONE, TWO):
         of.open(key, 0)
         of.allow(key, range(0, 100))
-    of.add(ONE, [0, 1], 6)
+    of.add(ONE, [0, 1, 2, 3, 4, 5])
     assert not of.full
-    of.add(TWO, [0, 1], 6)
+    of.add(TWO, [0, 1, 2, 3, 4, 5])
     assert of.full == {TWO}
     of.drop(ONE)
     of.take(1)
@@ -115,7 +132,7 @@ def test_offsets_without_messages_are_passed_over() -> None:
     of = buffers()
     of.open(ONE, 0)
     of.allow(ONE, range(0, 10))
-    of.add(ONE, [2, 5], 2)
+    of.add(ONE, [2, 5])
     assert taken(of) == [(1, [2, 5], 6)]
     assert of.nothing_below(ONE, 12) == 12
     assert of.nothing_below(ONE, 12) is None
@@ -127,7 +144,7 @@ def test_offsets_without_messages_are_passed_over() -> None:
 def test_of_two_ranges_apart_what_lies_between_is_left_out() -> None:
     of = buffers()
     of.open(ONE, 0)
-    of.add(ONE, list(range(10)), 10)
+    of.add(ONE, list(range(10)))
     of.allow(ONE, range(0, 2))
     of.allow(ONE, range(5, 7))
     assert taken(of) == [(1, [0, 1], 2), (1, [5, 6], 7)]
@@ -145,7 +162,7 @@ def test_everything_allowed_is_handed_over_once_and_in_order(offsets: list[int],
         match chance.randrange(3):
             case 0 if added < len(offsets):
                 count = chance.randint(1, 4)
-                of.add(ONE, offsets[added : added + count], count)
+                of.add(ONE, offsets[added : added + count])
                 added += count
             case 1 if allowed < 50:
                 more = chance.randint(1, 20)

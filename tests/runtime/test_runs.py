@@ -19,6 +19,8 @@ def test_what_is_of_one_partition_is_one_piece() -> None:
     assert pieces() == []
     places = [("t", 0, n) for n in (0, 1, 5, 6)]
     assert pieces(*places) == [places]
+    batch = [Message(topic="t", partition=n, offset=n) for n in (0, 0, 1)]
+    assert [len(run) for run in runs_of(batch, of_one_topic=True)] == [2, 1]
 
 
 def test_a_message_between_two_of_another_partition_is_a_piece_where_offsets_are_missing() -> None:

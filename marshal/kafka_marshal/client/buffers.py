@@ -14,6 +14,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import Generic, TypeVar
 
 from attrs import define, field, frozen
@@ -56,10 +57,11 @@ class _Fetched(Generic[M]):
 
     messages: Sequence[M]
     end: int
-    bytes: int
+    bytes: int | None = None
+    """None until it is measured. What is handed over at once never is."""
 
 
-@define
+@define(eq=False)
 class _Buffer(Generic[M]):
     position: int
     """Up to where it was handed over."""
@@ -69,15 +71,24 @@ class _Buffer(Generic[M]):
     allowed: deque[range] = field(factory=deque)
     messages: int = 0
     bytes: int = 0
-    full: bool = False
 
 
 class Buffers(Generic[M]):
     """The buffers of all claims of an instance."""
 
-    def __init__(self, offset_of: Callable[[M], int], bounds: Bounds | None = None) -> None:
+    def __init__(
+        self,
+        offset_of: Callable[[M], int],
+        size_of: Callable[[Sequence[M]], int],
+        bounds: Bounds | None = None,
+    ) -> None:
+        """`size_of` gives the bytes of several messages."""
         self.bounds = bounds or Bounds()
-        self._offset_of = offset_of
+        self._offset_of, self._size_of = offset_of, size_of
+        self._new: list[tuple[ClaimKey, _Buffer[M], _Fetched[M]]] = []
+        """What came since anybody asked how much there is."""
+        self._full: set[ClaimKey] = set()
+        self._messages = 0
         self._buffers: dict[ClaimKey, _Buffer[M]] = {}
         self._bytes = 0
         self._turns: deque[ClaimKey] = deque()
@@ -93,19 +104,22 @@ class Buffers(Generic[M]):
 
     def drop(self, key: ClaimKey) -> int:
         """The claim was lost: forget what was fetched of it. Returns how many messages."""
+        self._measure()
         buffer = self._buffers.pop(key, None)
         if key in self._ready:
             self._ready.remove(key)
             self._turns.remove(key)
         if buffer is None:
             return 0
+        self._full.discard(key)
+        self._messages -= buffer.messages
         self._bytes -= buffer.bytes
         return buffer.messages
 
     # --- messages come in -------------------------------------------------------------------------
 
-    def add(self, key: ClaimKey, messages: Sequence[M], size: int) -> int | None:
-        """Messages of one claim in the order of their offsets; `size` is their bytes.
+    def add(self, key: ClaimKey, messages: Sequence[M]) -> int | None:
+        """Messages of one claim in the order of their offsets.
 
         Returns up to where it was fetched, which is what the machine wants to hear; None if the
         claim is not ours, or they come from another place than the one that is expected (a fetch
@@ -117,17 +131,11 @@ class Buffers(Generic[M]):
         if self._offset_of(messages[0]) < buffer.end:
             return None
         buffer.end = self._offset_of(messages[-1]) + 1
-        buffer.fetched.append(_Fetched(messages, buffer.end, size))
+        fetched = _Fetched(messages, buffer.end)
+        buffer.fetched.append(fetched)
         buffer.messages += len(messages)
-        buffer.bytes += size
-        self._bytes += size
-        bounds = self.bounds
-        if (
-            buffer.messages >= bounds.messages
-            or buffer.bytes >= bounds.bytes
-            or self._bytes >= bounds.bytes_in_all
-        ):
-            buffer.full = True
+        self._messages += len(messages)
+        self._new.append((key, buffer, fetched))
         self._look(key, buffer)
         return buffer.end
 
@@ -156,7 +164,10 @@ class Buffers(Generic[M]):
     # --- and go out -------------------------------------------------------------------------------
 
     def take(self, maximum: int) -> Chunk[M] | None:
-        """The next messages of the claim whose turn it is, at most so many, or None."""
+        """The next messages of the claim whose turn it is, at most so many, or None.
+
+        What was fetched in pieces is handed over in one.
+        """
         while self._turns:
             key = self._turns.popleft()
             self._ready.remove(key)
@@ -174,6 +185,7 @@ class Buffers(Generic[M]):
 
     def waiting_bytes(self, key: ClaimKey) -> int:
         """How large those are."""
+        self._measure()
         buffer = self._buffers.get(key)
         return 0 if buffer is None else buffer.bytes
 
@@ -183,9 +195,32 @@ class Buffers(Generic[M]):
         return bool(self._turns)
 
     @property
+    def waits(self) -> bool:
+        """Whether messages of any claim were fetched and not handed over."""
+        return bool(self._messages)
+
+    @property
     def full(self) -> frozenset[ClaimKey]:
         """Those whose partition must not be fetched any further now."""
-        return frozenset(key for key, buffer in self._buffers.items() if buffer.full)
+        self._measure()
+        return frozenset(self._full)
+
+    def _measure(self) -> None:
+        """See how large what came is, and which buffers are full with it."""
+        new, self._new = self._new, []
+        for key, buffer, fetched in new:
+            if not fetched.messages:
+                continue  # it was handed over
+            fetched.bytes = self._size_of(fetched.messages)
+            buffer.bytes += fetched.bytes
+            self._bytes += fetched.bytes
+            bounds = self.bounds
+            if (
+                buffer.messages >= bounds.messages
+                or buffer.bytes >= bounds.bytes
+                or self._bytes >= bounds.bytes_in_all
+            ):
+                self._full.add(key)
 
     def _look(self, key: ClaimKey, buffer: _Buffer[M]) -> None:
         """Give it a turn if something of it may be handed over."""
@@ -199,31 +234,34 @@ class Buffers(Generic[M]):
 
     def _take_of(self, key: ClaimKey, buffer: _Buffer[M], maximum: int) -> Chunk[M] | None:
         allowed = buffer.allowed[0]
-        self._skip(buffer, allowed.start)
+        self._skip(key, buffer, allowed.start)
         start = buffer.position
         if not buffer.fetched:
             buffer.position = max(start, min(buffer.end, allowed.stop))
             return Chunk(key, (), start, buffer.position)
-        first = buffer.fetched[0]
-        count = self._below(first.messages, allowed.stop)
-        if count > maximum:
-            count = maximum
-        if count == len(first.messages):
-            # After its last message there is nothing up to its end.
-            buffer.position = min(first.end, allowed.stop)
-        elif count and count == maximum:
-            buffer.position = self._offset_of(first.messages[count - 1]) + 1
-        else:
-            buffer.position = min(self._offset_of(first.messages[count]), allowed.stop)
-        return Chunk(key, self._cut(buffer, count), start, buffer.position)
+        parts, room = [], maximum
+        while room and buffer.fetched and buffer.position < allowed.stop:
+            first = buffer.fetched[0]
+            count = min(self._below(first.messages, allowed.stop), room)
+            room -= count
+            if count == len(first.messages):
+                # After its last message there is nothing up to its end.
+                buffer.position = min(first.end, allowed.stop)
+            elif not room:
+                buffer.position = self._offset_of(first.messages[count - 1]) + 1
+            else:
+                buffer.position = min(self._offset_of(first.messages[count]), allowed.stop)
+            parts.append(self._cut(key, buffer, count))
+        messages = parts[0] if len(parts) == 1 else [*chain.from_iterable(parts)]
+        return Chunk(key, messages, start, buffer.position)
 
-    def _skip(self, buffer: _Buffer[M], start: int) -> None:
+    def _skip(self, key: ClaimKey, buffer: _Buffer[M], start: int) -> None:
         """Forget what lies before the range that may be handed over."""
         while buffer.position < start and buffer.fetched:
             first = buffer.fetched[0]
             count = self._below(first.messages, start)
             whole = count == len(first.messages)
-            self._cut(buffer, count)
+            self._cut(key, buffer, count)
             if not whole:
                 break
         buffer.position = max(buffer.position, start)
@@ -233,18 +271,23 @@ class Buffers(Generic[M]):
             return len(messages)
         return bisect_left(messages, stop, key=self._offset_of)
 
-    def _cut(self, buffer: _Buffer[M], count: int) -> Sequence[M]:
+    def _cut(self, key: ClaimKey, buffer: _Buffer[M], count: int) -> Sequence[M]:
         """Take so many messages off its first chunk."""
         first = buffer.fetched[0]
         total = len(first.messages)
         if count == total:
             buffer.fetched.popleft()
-            taken, size = first.messages, first.bytes
+            taken, size = first.messages, first.bytes or 0
+            first.messages = ()
         else:
-            taken, size = first.messages[:count], first.bytes * count // total
+            if first.bytes is None:
+                self._measure()
+            size_before = first.bytes or 0
+            taken, size = first.messages[:count], size_before * count // total
             first.messages = first.messages[count:]
-            first.bytes -= size
+            first.bytes = size_before - size
         buffer.messages -= count
+        self._messages -= count
         buffer.bytes -= size
         self._bytes -= size
         bounds = self.bounds
@@ -253,5 +296,5 @@ class Buffers(Generic[M]):
             and 2 * buffer.bytes <= bounds.bytes
             and self._bytes < bounds.bytes_in_all
         ):
-            buffer.full = False
+            self._full.discard(key)
         return taken

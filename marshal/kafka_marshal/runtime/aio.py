@@ -23,11 +23,11 @@ from types import TracebackType
 from typing import Any, Concatenate, Final, Literal, ParamSpec, Self, TypeVar
 
 from kafka_marshal.client.lanes import Begun
-from kafka_marshal.runtime.consumer import CLOSE_S, Consumer
+from kafka_marshal.runtime.consumer import CHUNK, CLOSE_S, Consumer
 from kafka_marshal.runtime.errors import InvalidOption
 from kafka_marshal.runtime.hand import Hand
 from kafka_marshal.runtime.handling import AHEAD, Counted, Handling, not_ours
-from kafka_marshal.runtime.message import Batch, Claim, Message
+from kafka_marshal.runtime.message import Batch, Claim, Message, Messages
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -105,10 +105,17 @@ class AsyncConsumer:
     async def batches(self, timeout_s: float | None = None) -> AsyncIterator[Batch]:
         """Batches of messages of one claim each; asking for the next says that the last is done."""
         while (hand := await self._hand(timeout_s, by_commit=True)) is not None:
-            messages = list(hand.taking)
-            if messages:
-                yield Batch(hand.claim, messages, hand.start, hand.end)
+            taken = hand.take(hand.total)
+            if taken:
+                yield Batch(hand.claim, Messages(taken, hand.claim), hand.start, hand.end)
             self._consumer._finish()
+
+    async def consume(self, num_messages: int = CHUNK, timeout_s: float = 1.0) -> Messages:
+        """The next messages of one claim as a list, none if none came in time.
+
+        Asking for the next list says that the last one is done, and so does `commit`.
+        """
+        return await self._in_thread(partial(self._consumer.consume, num_messages, timeout_s))
 
     async def poll(self, timeout_s: float = 1.0) -> Message | None:
         """The next message, or None if none came in time; only `commit` says that it is done."""

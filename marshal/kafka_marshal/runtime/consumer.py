@@ -43,7 +43,7 @@ from kafka_marshal.runtime.handling import (
     Handling,
     Retrying,
 )
-from kafka_marshal.runtime.message import Batch, Claim, Message
+from kafka_marshal.runtime.message import Batch, Claim, Message, Messages
 from kafka_marshal.runtime.observing import Observer
 from kafka_marshal.runtime.pool import Pool
 from kafka_marshal.runtime.settings import Settings, TokenCallback
@@ -58,6 +58,7 @@ __all__ = [
     "IdUsedTwice",
     "Lost",
     "Message",
+    "Messages",
     "Observer",
 ]
 
@@ -288,12 +289,34 @@ class Consumer:
                 self._finished(hand)
 
     def commit(self, message: Message | None = None) -> None:
-        """Everything that `poll` gave of the message's partition, up to it, is done.
+        """Everything that `poll` or `consume` gave of the message's partition, up to it, is done.
 
-        Without a message: everything that `poll` gave. It is told with the next heartbeat, and
-        when half of the window is done.
+        Without a message: everything that `poll` and `consume` gave. It is told with the next
+        heartbeat, and when half of the window is done.
         """
         self._engine.call(lambda: self._engine.committed(message))
+
+    def consume(self, num_messages: int = CHUNK, timeout_s: float = 1.0) -> Messages:
+        """The next messages of one claim as a list: what is there, at most so many.
+
+        It waits for the first of them, and not until there are so many; none if none came in time.
+        Asking for the next list says that the last one is done, and so does `commit`.
+
+        Raises:
+            InvalidOption: no message is asked for.
+        """
+        if num_messages < 1:
+            raise InvalidOption(f"num_messages is 1 or more, not {num_messages}")
+        deadline = time.monotonic() + timeout_s
+        while True:
+            left_s = max(0.0, deadline - time.monotonic())
+            hand = self._hand or self._next_hand(left_s, True, num_messages)
+            if hand is None:
+                return Messages((), None)
+            taken = hand.take(num_messages)
+            if taken:
+                return Messages(taken, hand.claim)
+            self._finish()
 
     def batches(self, timeout_s: float | None = None) -> Iterator[Batch]:
         """Batches of messages of one claim each, until `stop` or `close`.
@@ -303,9 +326,9 @@ class Consumer:
         batch came for so long.
         """
         while (hand := self._hand or self._next_hand(timeout_s, True)) is not None:
-            messages = list(hand.taking)
-            if messages:
-                yield Batch(hand.claim, messages, hand.start, hand.end)
+            taken = hand.take(hand.total)
+            if taken:
+                yield Batch(hand.claim, Messages(taken, hand.claim), hand.start, hand.end)
             self._finish()
 
     def run(
@@ -417,7 +440,9 @@ class Consumer:
 
     # --- within -----------------------------------------------------------------------------------
 
-    def _next_hand(self, timeout_s: float | None, by_commit: bool = False) -> Hand | None:
+    def _next_hand(
+        self, timeout_s: float | None, by_commit: bool = False, maximum: int = CHUNK
+    ) -> Hand | None:
         """The next chunk; None when it is over, or nothing came in time."""
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         while True:
@@ -425,14 +450,14 @@ class Consumer:
                 self._raise_failure()
                 return None
             left = _LOOK_S if deadline is None else min(_LOOK_S, deadline - time.monotonic())
-            taken = self._data.take(CHUNK, max(0.0, left))
+            taken = self._data.take(maximum, max(0.0, left))
             if taken is not None:
                 hand = Hand(*taken, by_commit=by_commit)
                 self._engine.in_hand(hand)
                 if not hand.finished:
                     self._hand = hand
                     return hand
-                self._engine.progressed(hand.claim)
+                self._engine.progressed(hand)
                 continue
             if self._engine.ended.is_set():
                 self._raise_failure()
@@ -451,7 +476,7 @@ class Consumer:
 
     def _finished(self, hand: Hand) -> None:
         hand.finish()
-        self._engine.progressed(hand.claim)
+        self._engine.progressed(hand)
 
     def _handling(
         self, order: str, retries: int, backoff_s: float, dead_letter_topic: str | None
@@ -468,7 +493,7 @@ class Consumer:
             kept,
             retrying,
             dead,
-            lambda hand: self._engine.progressed(hand.claim),
+            self._engine.progressed,
             self._engine.observers,
         )
 

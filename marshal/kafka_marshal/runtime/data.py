@@ -13,7 +13,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Final, cast
 
@@ -126,9 +126,11 @@ class Data:
         self._lock = threading.Lock()
         self._arrived = threading.Condition(self._lock)
         self._emptied = threading.Condition(self._lock)
-        self._buffers: Buffers[Fetched] = Buffers(offset_of, bounds)
+        self._buffers: Buffers[Fetched] = Buffers(offset_of, _size_of, bounds)
         self._open: dict[ClaimKey, _Open] = {}
         self._by_place: dict[tuple[str, int], _Open] = {}
+        self._topics: set[str] = set()
+        """All that were ever fetched."""
         self._commands: deque[Callable[[], None]] = deque()
         self._full_since: dict[ClaimKey, float] = {}
         self._ended = False
@@ -249,10 +251,11 @@ class Data:
                 if chunk is not None:
                     one = self._open[chunk.key]
                     one.position = chunk.end
-                    self._emptied.notify()
+                    if self._full_since:
+                        self._emptied.notify()
                     return one.claim, chunk
                 # That messages may be handed over is waited for, that there are any polled for.
-                waits = any(self._buffers.waiting(key) for key in self._open)
+                waits = self._buffers.waits
             left = POLL_S if deadline is None else min(POLL_S, deadline - time.monotonic())
             if self._ended or self._woken or (left <= 0 and deadline is not None):
                 self._woken = False
@@ -359,11 +362,13 @@ class Data:
         self._obey()
         if not self._has_room():
             return False
-        first = self._consumer.poll(timeout_s)
-        if first is not None:
-            self._take_in([first, *self._consumer.consume(FETCH_MAX, 0)])
+        batch = self._consumer.consume(FETCH_MAX, 0)
+        if not batch and (first := self._consumer.poll(timeout_s)) is not None:
+            batch = [first, *self._consumer.consume(FETCH_MAX - 1, 0)]
+        if batch:
+            self._take_in(batch)
         self._retry()
-        return first is not None
+        return bool(batch)
 
     def _obey(self) -> None:
         while self._commands:
@@ -374,6 +379,7 @@ class Data:
         if self._open.get(key) is not one or one.assigned:
             return
         place = TopicPartition(key.topic, key.topic_partition, position)
+        self._topics.add(key.topic)
         self._consumer.incremental_assign([place])
         one.assigned = True
         self._by_place[key.topic, key.topic_partition] = one
@@ -412,16 +418,18 @@ class Data:
     def _take_in(self, batch: list[Fetched]) -> None:
         if any(map(_error, batch)):
             batch = self._without_errors(batch)
-        for run in runs_of(batch):
+        self._add_runs(batch)
+
+    def _add_runs(self, batch: list[Fetched]) -> None:
+        for run in runs_of(batch, of_one_topic=len(self._topics) == 1):
             self._add(run)
 
     def _add(self, run: list[Fetched]) -> None:
         one = self._by_place.get(place_of(run[0]))
         if one is None:
             return
-        size = sum(map(len, run))
         with self._lock:
-            end = self._buffers.add(one.claim.key, run, size)
+            end = self._buffers.add(one.claim.key, run)
             if end is not None:
                 one.fetched = end
                 self._arrived.notify()
@@ -444,8 +452,7 @@ class Data:
             error = message.error()
             if error is None:
                 continue
-            for run in runs_of(batch[begin:index]):
-                self._add(run)
+            self._add_runs(batch[begin:index])
             begin = index + 1
             self._heed(message, error)
         return batch[begin:]
@@ -498,6 +505,10 @@ class Data:
         for one in list(self._by_place.values()):
             if one.retry_at is not None and now >= one.retry_at:
                 self._again(one, one.fetched)
+
+
+def _size_of(messages: Sequence[Fetched]) -> int:
+    return sum(map(len, messages))
 
 
 def _failed(settings: Settings, exception: KafkaException) -> BrokerFailed:

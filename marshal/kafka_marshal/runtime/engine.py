@@ -53,6 +53,8 @@ COMMIT_EVERY_S: Final = 1.0
 stand."""
 LOOK_EVERY_S: Final = 0.25
 """So often it is looked how far the application got within what it has in hand."""
+WAKE_PARTS: Final = 16
+"""When so small a part of the window is done, the engine is told before it looks by itself."""
 ANEW_AFTER_S: Final = 1.0
 
 
@@ -116,6 +118,7 @@ class Engine:
         self._to_commit: dict[ClaimKey, int] = {}
         self._under_way = 0
         self._look_at = self._commit_at = 0.0
+        self._wake_after = max(1, me.window // WAKE_PARTS)
         self._anew_at: float | None = None
         self._session = self._new_session()
         self._vigil = Vigil(self._who, observers, symptoms, int(me.rules.stale_after_ms))
@@ -219,10 +222,19 @@ class Engine:
         if not hand.finished:
             self.observers.handed_over(hand.claim, hand.total)
 
-    def progressed(self, claim: Claim) -> None:
-        """The application got further with this claim."""
-        tenure = self._tenures.get(claim.key)
-        if tenure is not None and tenure.claim is claim:
+    def progressed(self, hand: Hand) -> None:
+        """The application got further with this.
+
+        As long as nobody waits for it the engine finds out when it looks: it is woken when that
+        much of the window is done.
+        """
+        tenure = self._tenures.get(hand.claim.key)
+        if tenure is None or tenure.claim is not hand.claim or tenure.told:
+            return
+        waits = hand.claim.lost is not None or tenure.withdrawn or self.stopping
+        much = hand.end - tenure.next >= self._wake_after
+        if waits or much or self._me.mode is Mode.AT_MOST_ONCE:
+            tenure.told = True
             self.post(partial(self._progressed, tenure))
 
     def stop(self) -> None:
@@ -369,6 +381,12 @@ class Engine:
                 f"start again"
             )
         self.said(f"{reason}; beginning anew as a new instance")
+        # Whoever owns it next, if nobody set a position, goes on from Kafka's.
+        for tenure in list(self._tenures.values()):
+            if tenure.claim.lost is None:
+                self._progressed(tenure)
+                self._to_commit[tenure.claim.key] = tenure.next
+        self._commit_positions()
         self._carry_out(session.member.truncated())
         self._anew_at = time.monotonic() + ANEW_AFTER_S
 
@@ -442,7 +460,7 @@ class Engine:
         message = send.message
         if error is None:
             self.observers.appended(key, type(message).__name__, seconds)
-            if isinstance(message, Heartbeat | ReleasingPartition):
+            if isinstance(message, Heartbeat | ReleasingPartition) and self._anew_at is None:
                 self._to_commit[key] = message.offset
             return
         if isinstance(error, NotAppended):
@@ -531,6 +549,7 @@ class Engine:
         self._done(tenure, low)
 
     def _progressed(self, tenure: Tenure) -> None:
+        tenure.told = False  # before it is looked at, so nothing that comes later is missed
         self._done(tenure, tenure.reached())
         if tenure.claim.lost is not None:
             self._forget_if_drained(tenure)

@@ -1,14 +1,16 @@
-"""What an application has in hand: one chunk of messages of one claim, given out one by one.
+"""What an application has in hand: a chunk of messages of one claim, given out one by one or whole.
 
 The application's thread takes messages at the speed of a list; how far it got is read off the
 iterators by another thread, so that nothing has to be reported per message. Asking for the next
-message says that the one before it is done, unless the hand was told otherwise (`by_commit`).
+message says that the one before it is done, unless the hand was told otherwise (`by_commit`); of
+what was taken as a list, nothing says it but `commit` and `finish`.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
-from itertools import repeat
+from itertools import islice, repeat
 from typing import cast
 
 from confluent_kafka import Message as Fetched
@@ -28,7 +30,12 @@ class Hand:
         self._total = len(self._messages)
         # Counts down with every message, and stays where it is when the list is cut.
         self._given = repeat(claim, self._total)
-        self.taking: Iterator[Message] = map(Message, self._messages, self._given)
+        self._left = iter(self._messages)
+        self._as_lists = 0
+        """So many were taken in lists, which `_given` does not count."""
+        self._lock = threading.Lock()
+        """Held for all but to give out one by one: that happens between two steps of the others."""
+        self.taking: Iterator[Message] = map(Message, self._left, self._given)
         """Gives the messages out."""
         self.committed: int | None = chunk.start if by_commit else None
         """How far the application said that it is done, where asking for the next does not say it:
@@ -47,50 +54,69 @@ class Hand:
     @property
     def next(self) -> int:
         """Everything below is done."""
-        if self.finished:
-            return self.end
-        if self.committed is not None:
-            return self.committed
-        return self._offset_of_given(1)
+        with self._lock:
+            if self.finished:
+                return self.end
+            return self._last if self.committed is None else self.committed
 
-    def _offset_of_given(self, before: int) -> int:
-        """The offset of a message given out, counted from the last one; of the last one is 1."""
+    @property
+    def _count(self) -> int:
+        """How many were given out."""
+        return self._total - self._given.__length_hint__() + self._as_lists
+
+    @property
+    def _last(self) -> int:
+        """The offset of the message that was given out last; `start` if none was."""
         if self._cut_at is not None:
             return self._cut_at
-        given = self._total - self._given.__length_hint__()
-        if given < before:
-            return self.start
-        return cast("int", self._messages[given - before].offset())
+        count = self._count
+        return cast("int", self._messages[count - 1].offset()) if count else self.start
+
+    def take(self, maximum: int) -> list[Fetched]:
+        """The next messages in one piece, as Kafka's client gave them; none if none are left.
+
+        What was given out before them is done.
+        """
+        with self._lock:
+            if self.finished:
+                return []
+            done = self._last + 1 if self._count else self.start
+            self.committed = done if self.committed is None else max(self.committed, done)
+            left = self._left if maximum >= self._total else islice(self._left, maximum)
+            taken = list(left)
+            self._as_lists += len(taken)
+        return taken
 
     def commit(self, offset: int | None) -> None:
         """What was given out, up to this message, is done; None: all of it."""
-        if self.committed is None or self.finished:
-            return
-        given = self._offset_of_given(1) if self._given.__length_hint__() < self._total else None
-        if given is None:
-            return
-        done = given if offset is None else min(offset, given)
-        if done >= self.start:
-            self.committed = max(self.committed, done + 1)
-        if not self._given.__length_hint__() and done == given:
-            self.finished = True
+        with self._lock:
+            if self.committed is None or self.finished or not self._count:
+                return
+            given = self._last
+            done = given if offset is None else min(offset, given)
+            if done >= self.start:
+                self.committed = max(self.committed, done + 1)
+            if done == given and (self._count == self._total or self._cut_at is not None):
+                self._finish()
 
     def cut(self) -> int:
         """Give out no more of it. Returns where it ends now: after the last that was given out."""
-        if self._cut_at is not None or self.finished:
+        with self._lock:
+            if self._cut_at is not None or self.finished:
+                return self.end
+            kept = list(self._messages)
+            self._messages.clear()
+            given = self._count
+            self._cut_at = cast("int", kept[given - 1].offset()) if given else self.start
+            self.end = self._cut_at + 1 if given else self.start
+            if not given:
+                self.finished = True
             return self.end
-        kept = list(self._messages)
-        self._messages.clear()
-        given = self._total - self._given.__length_hint__()
-        self._cut_at = cast("int", kept[given - 1].offset()) if given else self.start
-        self.end = self._cut_at + 1 if given else self.start
-        if not given:
-            self.finished = True
-        return self.end
 
     def finish(self) -> None:
         """The application is done with all of it."""
-        self.finished = True
+        with self._lock:
+            self._finish()
 
     def abandon(self) -> None:
         """The application will not finish what it was given: it ends where it is done."""
@@ -98,3 +124,7 @@ class Hand:
         if not self.finished:
             self.end = self.next
             self.finished = self.abandoned = True
+
+    def _finish(self) -> None:
+        self.finished = True
+        self._messages = []  # whoever looks how far it got may do so later

@@ -1,12 +1,14 @@
-"""What an application sees: a message, a batch of them, and the claim that they came under.
+"""What an application sees: a message, several of them, and the claim that they came under.
 
 A message is a thin cover over the one that Kafka's client fetched; nothing is copied until it is
-asked for.
+asked for, and of several none is covered until it is looked at.
 """
 
 from __future__ import annotations
 
-from typing import Final, cast
+from collections.abc import Iterator, Sequence
+from itertools import repeat
+from typing import Final, cast, overload
 
 from attrs import define, field, frozen
 from confluent_kafka import Message as Fetched
@@ -92,12 +94,58 @@ class Message:
         return f"Message({self.topic}/{self.partition} offset {self.offset}, epoch {self.epoch})"
 
 
+class Messages(Sequence[Message]):
+    """Messages of one claim in their order, to be read as a list; may be empty."""
+
+    __slots__ = ("_claim", "fetched")
+
+    def __init__(self, fetched: Sequence[Fetched], claim: Claim | None) -> None:
+        """Without a claim there are none."""
+        self.fetched: Final = fetched
+        """As Kafka's client gave them; to look at each of these costs the least."""
+        self._claim = claim
+
+    @property
+    def claim(self) -> Claim:
+        """What all of them came under; its epoch is a fencing token.
+
+        Raises:
+            LookupError: there are none.
+        """
+        if self._claim is None:
+            raise LookupError("there are no messages, so they came under no claim")
+        return self._claim
+
+    def __len__(self) -> int:
+        return len(self.fetched)
+
+    def __iter__(self) -> Iterator[Message]:
+        return iter(()) if not self._claim else map(Message, self.fetched, repeat(self._claim))
+
+    @overload
+    def __getitem__(self, index: int) -> Message: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Messages: ...
+
+    def __getitem__(self, index: int | slice) -> Message | Messages:
+        if isinstance(index, slice):
+            return Messages(self.fetched[index], self._claim)
+        return Message(self.fetched[index], self.claim)
+
+    def __repr__(self) -> str:
+        if not self:
+            return "Messages()"
+        claim, last = self.claim, self[-1].offset
+        return f"Messages({claim.topic}/{claim.partition} offsets {self[0].offset} to {last})"
+
+
 @frozen
 class Batch:
     """Messages of one claim that are processed together."""
 
     claim: Claim
-    messages: list[Message]
+    messages: Messages
     start: int
     """The first offset that the batch covers; there may be no message at it."""
     end: int

@@ -20,15 +20,18 @@ def place_of(message: Fetched) -> tuple[str, int]:
     return _topic_of(message), _partition_of(message)
 
 
-def runs_of(batch: list[Fetched]) -> Iterator[list[Fetched]]:
+def runs_of(batch: list[Fetched], *, of_one_topic: bool = False) -> Iterator[list[Fetched]]:
     """The batch in pieces of one partition each, as long as they can be.
 
-    Every message is looked at. What the offsets of the first and the last say is not enough: where
-    some are missing, a message of another partition may lie between.
+    Every message is looked at, but for its topic if all are `of_one_topic`. What the offsets of the
+    first and the last say is not enough: where some are missing, a message of another partition may
+    lie between.
     """
     if not batch:
         return
-    if len(set(map(_partition_of, batch))) == 1 == len(set(map(_topic_of, batch))):
+    if len(set(map(_partition_of, batch))) == 1 and (
+        of_one_topic or len(set(map(_topic_of, batch))) == 1
+    ):
         yield batch  # nearly always what was fetched together is of one partition
         return
     places = [*map(place_of, batch)]

@@ -26,6 +26,8 @@ class Tenure:
     """The application wants nothing of it for now."""
     withdrawn: bool = False
     """What was fetched of it and not begun was given back."""
+    told: bool = False
+    """The engine was told that the application got further, and has not looked yet."""
 
     def reached(self) -> int:
         """Up to where the application is done now. Forgets the hands that are finished."""
