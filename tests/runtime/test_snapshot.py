@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from kafka_marshal.client.memory import Memory
 from kafka_marshal.core.knowledge import EVERYTHING
 from kafka_marshal.runtime import snapshot
 from kafka_marshal.runtime.errors import InvalidOption
-from kafka_marshal.runtime.reader import Extent, OffsetsGone
+from kafka_marshal.runtime.reader import Extent, OffsetsGone, Tail
 from kafka_marshal.runtime.snapshot import (
     Kept,
     Mark,
@@ -33,7 +34,7 @@ from kafka_marshal.runtime.thinning import Thinning
 from kafka_marshal.runtime.topic import Wanted, init
 from kafka_marshal.testing import Broker
 from tests.kernel import hostile
-from tests.runtime.crew import Stage, until
+from tests.runtime.crew import RULES, Stage, until
 
 ORIGIN = Origin("cluster", "__marshal", "topic-id", 1, "g", FENCED)
 
@@ -351,6 +352,49 @@ def test_a_restart_reads_only_what_came_since_and_goes_on_where_it_was(
     assert sorted(again.got) == list(range(100, 200))
     [said] = read_by(caplog)
     assert "2 claims taken up" in said
+
+
+def test_whenever_it_is_written_it_says_what_the_log_says_up_to_there(
+    stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also while others write, so a process may be killed at any time."""
+    monkeypatch.setattr(snapshot, "EVERY_S", -1.0)
+    monkeypatch.setattr("kafka_marshal.runtime.engine.COMMIT_EVERY_S", 0.1)
+    topic, path = stage.topic(partitions=4, messages=400), tmp_path / "file"
+    texts = set[str]()
+
+    def more() -> bool:
+        before = len(texts)
+        if path.exists():
+            texts.add(path.read_text(encoding="utf-8"))
+        return len(texts) > before
+
+    with stage.worker("w1", topic, snapshot=path, heartbeat_every_s=0.05):
+        for name in ("w2", "w3"):
+            with stage.worker(name, topic, heartbeat_every_s=0.05) as other:
+                until(lambda other=other: other.consumer.claims)  # type: ignore[misc]
+                for _ in range(3):
+                    until(more)
+            until(more)
+    more()
+    with closing(Tail(stage.cluster.settings, stage.coordination)) as tail:
+        extents = tail.extents()
+        starts = {place: extent.low for place, extent in extents.items()}
+        ends = {place: extent.high for place, extent in extents.items()}
+        log = [raw for batch in tail.records(starts, ends) for raw in batch]
+        seen = stage.cluster.topic(stage.coordination)
+        assert seen is not None
+        assert seen.topic_id is not None
+        origin = Origin(tail.cluster, stage.coordination, seen.topic_id, 4, stage.group, RULES)
+    for text in texts:
+        for place, kept in parsed(text, origin).items():
+            me = Me("nobody", "nobody", Mode.AT_LEAST_ONCE, rules=RULES)
+            reader = Member(me, stage.group, 4)
+            reader.add_topic(topic, 4, now_ms=0)
+            for raw in log:
+                if raw.partition == place and raw.offset <= kept.last.offset:
+                    reader.record(raw.decoded(), now_ms=0)
+            assert reader.memory()[place] == kept.memory
 
 
 def test_a_topic_that_was_made_again_is_read_from_its_beginning(
