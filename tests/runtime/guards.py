@@ -7,6 +7,7 @@ from pathlib import Path
 import trustme
 from attrs import frozen
 from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
     Encoding,
     NoEncryption,
     PrivateFormat,
@@ -23,6 +24,14 @@ def key_and_chain(certificate: trustme.LeafCert, path: Path) -> Path:
     as_kafka_reads_it = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     chain = (part.bytes() for part in certificate.cert_chain_pems)
     path.write_bytes(as_kafka_reads_it + b"".join(chain))
+    return path
+
+
+def encrypted(key: Path, password: str, path: Path) -> Path:
+    """The same private key, behind a password."""
+    loaded = load_pem_private_key(key.read_bytes(), password=None)
+    encryption = BestAvailableEncryption(password.encode())
+    path.write_bytes(loaded.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, encryption))
     return path
 
 

@@ -33,7 +33,8 @@ from tests.runtime.guards import written
 from tests.runtime.hands import new_name
 
 USERS = {
-    name: f"{name}-has-this" for name in ("root", "alice", "bob", "carol", "dave", "erin", "frank")
+    name: f"{name}-has-this"
+    for name in ("root", "alice", "bob", "carol", "dave", "erin", "frank", "grace")
 }
 ACLS = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -83,12 +84,15 @@ def guarded() -> Iterator[Guarded]:
 
 
 def eventually(
-    settings: Settings, *expected: tuple[str, str], probe: bool = False
+    settings: Settings,
+    *expected: tuple[str, str],
+    topic: str = "__marshal",
+    probe: bool = False,
 ) -> list[Finding]:
     """What is found, once it is this, besides notes."""
     deadline = time.monotonic() + 60
     while True:
-        found = examine(settings, "__marshal", probe=probe).findings
+        found = examine(settings, topic, probe=probe).findings
         loud = [one for one in found if one.severity.value != "note"]
         if [(one.severity.value, one.check) for one in loud] == list(expected):
             return loud
@@ -221,20 +225,25 @@ def test_a_consumer_needs_to_read_and_write_the_log_and_to_read_its_topics_and_i
     guarded: Guarded, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     erin, data, group = guarded.of("erin"), new_name("orders"), new_name("billing")
+    topic = new_name("marshal")
+    init(ClusterClient(guarded.of("root")), Wanted(topic, 1))
     ClusterClient(guarded.of("root")).create_topic(data, 1, 1, {})
     producer = Producer(guarded.of("root").for_client())
     producer.produce(data, b"first")
     assert producer.flush(30) == 0
     for operation in (READ, WRITE):
-        guarded.allow("erin", operation, *TOPIC)
+        guarded.allow("erin", operation, ResourceType.TOPIC, topic)
     guarded.allow("erin", READ, ResourceType.TOPIC, data)
-    eventually(erin, ("unchecked", "settings"), ("error", "group permissions"))
+    eventually(erin, ("unchecked", "settings"), topic=topic)
+
+    def joined() -> Consumer:
+        return Consumer(settings=erin, group=group, client_id="w1", coordination_topic=topic)
 
     with monkeypatch.context() as patched:
         patched.setattr("kafka_marshal.runtime.cluster.CONNECT_S", 120.0)
         began = time.monotonic()
         with (
-            Consumer(settings=erin, group=group, client_id="w1") as consumer,
+            joined() as consumer,
             pytest.raises(BrokerFailed, match=f"offsets of group {group}: .*authorization failed"),
         ):
             consumer.add_topic(data)
@@ -243,7 +252,7 @@ def test_a_consumer_needs_to_read_and_write_the_log_and_to_read_its_topics_and_i
     deadline = time.monotonic() + 60
     while ClusterClient(erin).allowed_of_group(group) != frozenset({"DESCRIBE"}):
         assert time.monotonic() < deadline
-    with Consumer(settings=erin, group=group, client_id="w1") as consumer:
+    with joined() as consumer:
         consumer.add_topic(data)
         message = consumer.poll(60)
         assert message is not None
@@ -257,6 +266,39 @@ def test_a_consumer_needs_to_read_and_write_the_log_and_to_read_its_topics_and_i
     settled = Cluster(guarded.of("root"))
     while settled.committed(group, [(data, 0)]) != {(data, 0): 1}:
         assert time.monotonic() < deadline + 60
-        with Consumer(settings=erin, group=group, client_id="w1") as consumer:
+        with joined() as consumer:
             consumer.add_topic(data)
             consumer.poll(1)
+
+
+def test_what_the_manual_says_that_an_administrator_needs_suffices(
+    guarded: Guarded, tmp_path: Path
+) -> None:
+    data, group, made = new_name("orders"), "billing", new_name("marshal")
+    ClusterClient(guarded.of("root")).create_topic(data, 1, 1, {})
+    producer = Producer(guarded.of("root").for_client())
+    producer.produce(data, b"first")
+    assert producer.flush(30) == 0
+    for operation in (READ, WRITE, AclOperation.DESCRIBE_CONFIGS):
+        guarded.allow("grace", operation, *TOPIC)
+    guarded.allow("grace", READ, ResourceType.TOPIC, data)
+    guarded.allow("grace", READ, ResourceType.GROUP, group)
+    for operation in (AclOperation.CREATE, DESCRIBE):
+        guarded.allow("grace", operation, ResourceType.TOPIC, made)
+    eventually(guarded.of("grace"))
+    options = ("-F", str(written(dict(guarded.of("grace").values), tmp_path / "grace.properties")))
+
+    def done(*command: str) -> str:
+        ran = marshal(*command, *options)
+        assert (ran.returncode, ran.stderr) == (0, ""), ran.stdout
+        return ran.stdout
+
+    assert "set: 1 of 1" in done("set-position", group, f"{data}:0=latest")
+    assert Cluster(guarded.of("root")).committed(group, [(data, 0)]) == {(data, 0): 1}
+    assert data in done("ls", group)
+    assert group in done("groups")
+    assert "0 grants" in done("receipts", group, data)
+    assert "is paused until" in done("pause", group, "--for", "1m")
+    assert "is not paused any more" in done("resume", group)
+    assert "exists: 1 partitions" in done("init")
+    assert "created: 1 partitions" in done("init", "--topic", made, "--partitions", "1")

@@ -24,7 +24,7 @@ from kafka_marshal.runtime.settings import Settings, TokenCallback
 from kafka_marshal.runtime.topic import Wanted, init
 from kafka_marshal.testing import QUICK, Broker, Guard
 from tests.cli.run import marshal
-from tests.runtime.guards import ALICE, Papers, mutual, papers, scram, written
+from tests.runtime.guards import ALICE, Papers, encrypted, mutual, papers, scram, written
 from tests.runtime.hands import new_name
 
 PASSWORD = "alice-knows-that"
@@ -136,7 +136,7 @@ def test_with_the_right_password_everything_works(guarded: Broker) -> None:
 
 
 def test_a_callback_gets_the_token_for_every_client(guarded: Broker) -> None:
-    asked = []
+    asked: list[str | None] = []
 
     def token(config: str | None) -> tuple[str, float]:
         asked.append(config)
@@ -160,7 +160,7 @@ def test_over_tls_with_a_private_ca_and_scram_everything_works(
 
 
 def test_with_a_certificate_of_ones_own_everything_works(
-    by_certificate: Broker, certificates: Papers
+    by_certificate: Broker, certificates: Papers, tmp_path: Path
 ) -> None:
     settings = mutual(certificates, by_certificate.bootstrap)
     assert consumed(settings) == b"for your eyes only"
@@ -168,6 +168,12 @@ def test_with_a_certificate_of_ones_own_everything_works(
     inline = {name: value for name, value in settings.items() if not name.endswith("location")}
     pem = {"ssl.ca.pem": certificates.ca.read_text(), "ssl.certificate.pem": as_text}
     assert consumed({**inline, **pem, "ssl.key.pem": as_text}) == b"for your eyes only"
+    locked = encrypted(certificates.client, "open-sesame", tmp_path / "locked.pem")
+    behind = {"ssl.key.location": str(locked), "ssl.key.password": "open-sesame"}
+    assert consumed({**settings, **behind}) == b"for your eyes only"
+    with pytest.raises(BrokerFailed, match=r"ssl\.key\.location failed") as failed:
+        ClusterClient(Settings({**settings, **behind, "ssl.key.password": "abracadabra"}))
+    assert "abracadabra" not in repr(failed.value)
 
 
 def test_commands_take_a_file_of_settings(
