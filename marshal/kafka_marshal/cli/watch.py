@@ -168,8 +168,8 @@ def _engine(spark: bool, trigger: float | None) -> Callable[[Watching, Stop], Wa
         from kafka_marshal.replay.live.watch import watch as watch_live
 
         return watch_live
-    from kafka_marshal.replay.live.on_spark import TRIGGER_S, watch_on_spark
-
+    with needs("replay"):
+        from kafka_marshal.replay.live.on_spark import TRIGGER_S, watch_on_spark
     return partial(watch_on_spark, trigger_s=trigger or TRIGGER_S)
 
 
