@@ -14,6 +14,7 @@ from kafka_marshal.client.effects import Lost
 from kafka_marshal.client.symptoms import LateCause, WedgedCause
 from kafka_marshal.runtime.consumer import Claim, IdUsedTwice
 from kafka_marshal.runtime.observing import Observer
+from kafka_marshal.runtime.reader import Heard
 from kafka_marshal.testing import Broker
 from tests.runtime.crew import Stage, until
 from tests.runtime.notes import Notes
@@ -166,7 +167,7 @@ def test_heartbeats_that_do_not_come_back_are_late(
             pass
         until(lambda: notes.of("late"))
         for _ in range(32):
-            session.folded()
+            session.folded(Heard([], frozenset()))
         time.sleep(0.5)
     [(_, late)] = notes.of("late")
     assert late.cause is LateCause.NOT_READ_BACK
