@@ -33,7 +33,7 @@ from kafka_marshal.client.symptoms import Symptoms
 from kafka_marshal.core.state import FENCED, milliseconds
 from kafka_marshal.runtime.callbacks import Callbacks
 from kafka_marshal.runtime.data import Data
-from kafka_marshal.runtime.engine import Engine, IdUsedTwice
+from kafka_marshal.runtime.engine import Engine
 from kafka_marshal.runtime.errors import InvalidOption
 from kafka_marshal.runtime.hand import Hand
 from kafka_marshal.runtime.handling import (
@@ -43,6 +43,7 @@ from kafka_marshal.runtime.handling import (
     Handling,
     Retrying,
 )
+from kafka_marshal.runtime.holding import IdUsedTwice
 from kafka_marshal.runtime.message import Batch, Claim, Message, Messages
 from kafka_marshal.runtime.observing import Observer
 from kafka_marshal.runtime.pool import Pool
@@ -255,7 +256,7 @@ class Consumer:
     @property
     def claims(self) -> list[Claim]:
         """What is ours now, as far as was read; each with its epoch, a fencing token."""
-        return self._engine.claims
+        return self._engine.held.claims
 
     @property
     def instance_id(self) -> str:
@@ -294,7 +295,7 @@ class Consumer:
         Without a message: everything that `poll` and `consume` gave. It is told with the next
         heartbeat, and when half of the window is done.
         """
-        self._engine.call(lambda: self._engine.committed(message))
+        self._engine.call(lambda: self._engine.held.committed(message))
 
     def consume(self, num_messages: int = CHUNK, timeout_s: float = 1.0) -> Messages:
         """The next messages of one claim as a list: what is there, at most so many.
@@ -390,11 +391,11 @@ class Consumer:
 
     def pause(self, topic: str, partition: int | None = None) -> None:
         """Give out nothing of it for now; the claims stay ours."""
-        self._each(topic, partition, self._engine.pause)
+        self._each(topic, partition, self._engine.held.pause)
 
     def resume(self, topic: str, partition: int | None = None) -> None:
         """Go on after `pause`."""
-        self._each(topic, partition, self._engine.resume)
+        self._each(topic, partition, self._engine.held.resume)
 
     def seek(self, topic: str, partition: int, offset: int) -> None:
         """At least once: pass over what lies before this offset, as if it were done.
@@ -405,7 +406,7 @@ class Consumer:
         Raises:
             InvalidOption: the partition is not claimed, or the offset is below what is done.
         """
-        self._engine.call(lambda: self._engine.seek(topic, partition, offset))
+        self._engine.call(lambda: self._engine.held.seek(topic, partition, offset))
 
     # --- ending -----------------------------------------------------------------------------------
 
@@ -431,8 +432,8 @@ class Consumer:
             hand, self._hand = self._hand, None
             engine.stop()
             if hand is not None:
-                engine.post(lambda: engine.abandon(hand))
-            engine.post(engine.abandon_rest)
+                engine.post(lambda: engine.held.abandon(hand))
+            engine.post(engine.held.abandon_rest)
             engine.ended.wait(timeout_s)
         engine.leave()
         engine.close()
@@ -453,11 +454,11 @@ class Consumer:
             taken = self._data.take(maximum, max(0.0, left))
             if taken is not None:
                 hand = Hand(*taken, by_commit=by_commit)
-                self._engine.in_hand(hand)
+                self._engine.held.in_hand(hand)
                 if not hand.finished:
                     self._hand = hand
                     return hand
-                self._engine.progressed(hand)
+                self._engine.held.progressed(hand)
                 continue
             if self._engine.ended.is_set():
                 self._raise_failure()
@@ -476,7 +477,7 @@ class Consumer:
 
     def _finished(self, hand: Hand) -> None:
         hand.finish()
-        self._engine.progressed(hand)
+        self._engine.held.progressed(hand)
 
     def _handling(
         self, order: str, retries: int, backoff_s: float, dead_letter_topic: str | None
@@ -493,7 +494,7 @@ class Consumer:
             kept,
             retrying,
             dead,
-            self._engine.progressed,
+            self._engine.held.progressed,
             self._engine.observers,
         )
 
