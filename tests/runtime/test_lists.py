@@ -12,7 +12,7 @@ import pytest
 from kafka_marshal.client.effects import Lost
 from kafka_marshal.runtime.aio import AsyncConsumer
 from kafka_marshal.runtime.cluster import Cluster
-from kafka_marshal.runtime.consumer import Consumer, Messages
+from kafka_marshal.runtime.consumer import Consumer, Message, Messages
 from kafka_marshal.runtime.errors import InvalidOption
 from kafka_marshal.testing import Broker
 from tests.runtime.crew import INTERVAL_S, Stage, until
@@ -183,6 +183,28 @@ def test_an_event_loop_gets_lists_too(stage: Stage) -> None:
     assert asyncio.run(main()) == list(range(300))
     stage.produce(topic, 1, range(300, 301))
     assert next_offset(stage, topic) == 300
+
+
+def test_workers_go_on_where_a_loop_was_left(stage: Stage) -> None:
+    topic = stage.topic(partitions=1, messages=20)
+    got: list[int] = []
+    with stage.consumer("w1") as consumer:
+        consumer.add_topic(topic)
+        until(lambda: consumer.claims)
+        for message in consumer:
+            if message.offset == 2:
+                break
+
+        def handle(message: Message) -> None:
+            got.append(message.offset)
+            if message.offset == 19:
+                consumer.stop()
+
+        giving_up = threading.Timer(15, consumer.stop)
+        giving_up.start()
+        consumer.run(handle)
+        giving_up.cancel()
+    assert got == list(range(3, 20))
 
 
 def test_no_list_of_nothing_is_asked_for(stage: Stage) -> None:

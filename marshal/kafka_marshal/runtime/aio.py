@@ -23,17 +23,17 @@ from types import TracebackType
 from typing import Any, Concatenate, Final, Literal, ParamSpec, Self, TypeVar
 
 from kafka_marshal.client.lanes import Begun
-from kafka_marshal.runtime.consumer import CHUNK, CLOSE_S, Consumer
+from kafka_marshal.runtime.consumer import CLOSE_S, FEED_S, Consumer
 from kafka_marshal.runtime.errors import InvalidOption
 from kafka_marshal.runtime.hand import Hand
 from kafka_marshal.runtime.handling import AHEAD, Counted, Handling, not_ours
 from kafka_marshal.runtime.message import Batch, Claim, Message, Messages
+from kafka_marshal.runtime.taking import CHUNK
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 _LOOK_S: Final = 1.0
-_FEED_S: Final = 0.1
 
 
 def _as(
@@ -100,7 +100,7 @@ class AsyncConsumer:
         while (hand := await self._hand()) is not None:
             for message in hand.taking:
                 yield message
-            self._consumer._finish()
+            self._consumer.taking.finish()
 
     async def batches(self, timeout_s: float | None = None) -> AsyncIterator[Batch]:
         """Batches of messages of one claim each; asking for the next says that the last is done."""
@@ -108,7 +108,7 @@ class AsyncConsumer:
             taken = hand.take(hand.total)
             if taken:
                 yield Batch(hand.claim, Messages(taken, hand.claim), hand.start, hand.end)
-            self._consumer._finish()
+            self._consumer.taking.finish()
 
     async def consume(self, num_messages: int = CHUNK, timeout_s: float = 1.0) -> Messages:
         """The next messages of one claim as a list, none if none came in time.
@@ -159,21 +159,21 @@ class AsyncConsumer:
             InvalidOption: an option makes no sense.
         """
         consumer = self._consumer
-        handling = consumer._handling(order, retries, backoff_s, dead_letter_topic)
+        handling = consumer.handling(order, retries, backoff_s, dead_letter_topic)
         tasks = _Tasks(handler, max(1, concurrency), handling)
         try:
-            while tasks.failure is None and not consumer._over:
+            while tasks.failure is None and not consumer.taking.over:
                 handling.forget_lost()
-                if await tasks.hungry(_FEED_S):
-                    hand = await self._in_thread(partial(self._take, _FEED_S, True))
-                    consumer._hand = None
+                if await tasks.hungry(FEED_S):
+                    hand = await self._in_thread(partial(consumer.taking.take, FEED_S, True))
+                    consumer.taking.pop()
                     if hand is not None:
                         tasks.feed(hand)
             if tasks.failure is None:
                 await tasks.end(timeout_s)
         finally:
             await tasks.cancel()
-        consumer._raise_failure()
+        consumer.taking.raise_failure()
         if tasks.failure is not None:
             raise tasks.failure
         return handling.counted
@@ -209,19 +209,16 @@ class AsyncConsumer:
         """One after the other: what a cancelled one took is given to the next."""
         return await asyncio.get_running_loop().run_in_executor(self._taking, what)
 
-    def _take(self, timeout_s: float, by_commit: bool) -> Hand | None:
-        return self._consumer._hand or self._consumer._next_hand(timeout_s, by_commit)
-
     async def _hand(
         self, timeout_s: float | None = None, *, by_commit: bool = False
     ) -> Hand | None:
         """The next chunk; None when it is over, or nothing came in time."""
+        taking = self._consumer.taking
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         while True:
             left_s = _LOOK_S if deadline is None else min(_LOOK_S, deadline - time.monotonic())
-            hand = await self._in_thread(partial(self._take, max(0.0, left_s), by_commit))
-            over = self._consumer._closed or self._consumer._engine.ended.is_set()
-            if hand is not None or over or (deadline and time.monotonic() >= deadline):
+            hand = await self._in_thread(partial(taking.take, max(0.0, left_s), by_commit))
+            if hand is not None or taking.ended or (deadline and time.monotonic() >= deadline):
                 return hand
 
 

@@ -35,7 +35,6 @@ from kafka_marshal.runtime.callbacks import Callbacks
 from kafka_marshal.runtime.data import Data
 from kafka_marshal.runtime.engine import Engine
 from kafka_marshal.runtime.errors import InvalidOption
-from kafka_marshal.runtime.hand import Hand
 from kafka_marshal.runtime.handling import (
     Counted,
     DeadLetters,
@@ -48,6 +47,7 @@ from kafka_marshal.runtime.message import Batch, Claim, Message, Messages
 from kafka_marshal.runtime.observing import Observer
 from kafka_marshal.runtime.pool import Pool
 from kafka_marshal.runtime.settings import Settings, TokenCallback
+from kafka_marshal.runtime.taking import CHUNK, Taking
 
 __all__ = [
     "Batch",
@@ -65,11 +65,9 @@ __all__ = [
 
 AT_LEAST_ONCE: Final = "at_least_once"
 AT_MOST_ONCE: Final = "at_most_once"
-CHUNK: Final = 1_000
-"""So many messages of one claim are given out before it is the next one's turn."""
 CLOSE_S: Final = 30.0
-_LOOK_S: Final = 1.0
-_FEED_S: Final = 0.1
+FEED_S: Final = 0.1
+"""So long `run` waits for messages before it looks whether it is over."""
 
 
 class Consumer:
@@ -209,9 +207,9 @@ class Consumer:
         except ValueError as error:
             raise InvalidOption(str(error)) from None
         self._data = self._engine.data
-        self._hand: Hand | None = None
+        self.taking: Final = Taking(self._engine, self._data)
+        """What is in hand. Not for applications."""
         self._closing = threading.Lock()
-        self._closed = False
         self._callbacks.start()
         self._engine.start()
 
@@ -270,24 +268,25 @@ class Consumer:
 
         Leaving the loop leaves the message in hand: the next loop goes on after it.
         """
-        while (hand := self._hand or self._next_hand(None)) is not None:
+        while (hand := self.taking.take(None)) is not None:
             yield from hand.taking
-            self._finish()
+            self.taking.finish()
 
     def poll(self, timeout_s: float = 1.0) -> Message | None:
         """The next message, or None if none came in time; only `commit` says that it is done."""
         deadline = time.monotonic() + timeout_s
         while True:
-            hand = self._hand or self._next_hand(max(0.0, deadline - time.monotonic()), True)
+            hand = self.taking.take(max(0.0, deadline - time.monotonic()), True)
             if hand is None:
                 return None
             message = next(hand.taking, None)
             if message is not None:
                 return message
             # What was given out of it is done when it is committed, so only we forget it.
-            self._hand = None
             if hand.committed is None:
-                self._finished(hand)
+                self.taking.finish()
+            else:
+                self.taking.pop()
 
     def commit(self, message: Message | None = None) -> None:
         """Everything that `poll` or `consume` gave of the message's partition, up to it, is done.
@@ -311,13 +310,13 @@ class Consumer:
         deadline = time.monotonic() + timeout_s
         while True:
             left_s = max(0.0, deadline - time.monotonic())
-            hand = self._hand or self._next_hand(left_s, True, num_messages)
+            hand = self.taking.take(left_s, True, num_messages)
             if hand is None:
                 return Messages((), None)
             taken = hand.take(num_messages)
             if taken:
                 return Messages(taken, hand.claim)
-            self._finish()
+            self.taking.finish()
 
     def batches(self, timeout_s: float | None = None) -> Iterator[Batch]:
         """Batches of messages of one claim each, until `stop` or `close`.
@@ -326,11 +325,11 @@ class Consumer:
         have it. Asking for the next one says that the last is done. With a timeout it ends when no
         batch came for so long.
         """
-        while (hand := self._hand or self._next_hand(timeout_s, True)) is not None:
+        while (hand := self.taking.take(timeout_s, True)) is not None:
             taken = hand.take(hand.total)
             if taken:
                 yield Batch(hand.claim, Messages(taken, hand.claim), hand.start, hand.end)
-            self._finish()
+            self.taking.finish()
 
     def run(
         self,
@@ -361,19 +360,19 @@ class Consumer:
             HandlerFailed: a message failed for good, and there is no dead-letter topic.
             InvalidOption: an option makes no sense.
         """
-        handling = self._handling(order, retries, backoff_s, dead_letter_topic)
+        handling = self.handling(order, retries, backoff_s, dead_letter_topic)
         pool = Pool(handler, max(1, workers), handling)
         try:
-            while pool.failure is None and not self._over:
+            while pool.failure is None and not self.taking.over:
                 handling.forget_lost()
                 if not pool.waiting:
-                    hand = self._next_hand(_FEED_S, True)
-                    self._hand = None
+                    hand = self.taking.take(FEED_S, True)
+                    self.taking.pop()
                     if hand is not None:
                         pool.feed(hand)
         finally:
             pool.end(timeout_s)
-        self._raise_failure()
+        self.taking.raise_failure()
         if pool.failure is not None:
             raise pool.failure
         return handling.counted
@@ -384,10 +383,6 @@ class Consumer:
         `run` does it by itself.
         """
         return self._engine.observers.processing(message)
-
-    @property
-    def _over(self) -> bool:
-        return self._closed or self._engine.stopping or self._engine.ended.is_set()
 
     def pause(self, topic: str, partition: int | None = None) -> None:
         """Give out nothing of it for now; the claims stay ours."""
@@ -424,12 +419,12 @@ class Consumer:
         stay ours until they are stale: a restart under the same client id comes back at once.
         """
         with self._closing:
-            if self._closed:
+            if self.taking.closed:
                 return
-            self._closed = True
+            self.taking.closed = True
         engine = self._engine
         if release and not engine.ended.is_set():
-            hand, self._hand = self._hand, None
+            hand = self.taking.pop()
             engine.stop()
             if hand is not None:
                 engine.post(lambda: engine.held.abandon(hand))
@@ -441,47 +436,10 @@ class Consumer:
 
     # --- within -----------------------------------------------------------------------------------
 
-    def _next_hand(
-        self, timeout_s: float | None, by_commit: bool = False, maximum: int = CHUNK
-    ) -> Hand | None:
-        """The next chunk; None when it is over, or nothing came in time."""
-        deadline = None if timeout_s is None else time.monotonic() + timeout_s
-        while True:
-            if self._closed:
-                self._raise_failure()
-                return None
-            left = _LOOK_S if deadline is None else min(_LOOK_S, deadline - time.monotonic())
-            taken = self._data.take(maximum, max(0.0, left))
-            if taken is not None:
-                hand = Hand(*taken, by_commit=by_commit)
-                self._engine.held.in_hand(hand)
-                if not hand.finished:
-                    self._hand = hand
-                    return hand
-                self._engine.held.progressed(hand)
-                continue
-            if self._engine.ended.is_set():
-                self._raise_failure()
-                return None
-            if deadline is not None and time.monotonic() >= deadline:
-                return None
-
-    def _raise_failure(self) -> None:
-        if self._engine.failure is not None:
-            raise self._engine.failure
-
-    def _finish(self) -> None:
-        hand, self._hand = self._hand, None
-        if hand is not None:
-            self._finished(hand)
-
-    def _finished(self, hand: Hand) -> None:
-        hand.finish()
-        self._engine.held.progressed(hand)
-
-    def _handling(
+    def handling(
         self, order: str, retries: int, backoff_s: float, dead_letter_topic: str | None
     ) -> Handling:
+        """What `run` hands to workers, or to tasks. Not for applications."""
         if self._mode is not Mode.AT_LEAST_ONCE:
             raise InvalidOption("run is for at_least_once; at most once there are batches()")
         try:

@@ -23,7 +23,7 @@ from kafka_marshal.core.numbers import positive
 from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.runtime.errors import BrokerFailed
 from kafka_marshal.runtime.hand import Hand
-from kafka_marshal.runtime.message import Message
+from kafka_marshal.runtime.message import Message, Messages
 from kafka_marshal.runtime.observing import Observers
 from kafka_marshal.runtime.reader import Silent
 from kafka_marshal.runtime.settings import Settings
@@ -143,7 +143,11 @@ class Handling:
 
     def feed(self, hand: Hand) -> int:
         """A chunk to handle; its hand is told how far it is done. Returns how many messages."""
-        messages = list(hand.taking)
+        messages = list(Messages(hand.take(hand.total), hand.claim))
+        if not messages:
+            hand.finish()
+            self._progressed(hand)
+            return 0
         with self.lock:
             key = hand.claim.key
             claimed = self._claimed.get(key)

@@ -1,0 +1,84 @@
+"""The chunk in an application's hand, and how it gets the next one.
+
+The consumer takes from here in the application's thread, the one for asyncio in a thread of its
+own; only one takes at a time. What a chunk is, and when it is done, `hand` knows.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Final
+
+from kafka_marshal.runtime.data import Data
+from kafka_marshal.runtime.engine import Engine
+from kafka_marshal.runtime.hand import Hand
+
+CHUNK: Final = 1_000
+"""So many messages of one claim are given out before it is the next one's turn."""
+_LOOK_S: Final = 1.0
+
+
+class Taking:
+    """What one consumer's application has in hand."""
+
+    def __init__(self, engine: Engine, data: Data) -> None:
+        self._engine, self._data = engine, data
+        self.hand: Hand | None = None
+        """What is being given out."""
+        self.closed = False
+        """Nothing more is given out, since the consumer is closed."""
+
+    @property
+    def over(self) -> bool:
+        """Whether it is closed, or about to end."""
+        return self.ended or self._engine.stopping
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing more comes."""
+        return self.closed or self._engine.ended.is_set()
+
+    def take(
+        self, timeout_s: float | None, by_commit: bool = False, maximum: int = CHUNK
+    ) -> Hand | None:
+        """What is in hand, or the next chunk; None when it is over, or nothing came in time."""
+        return self.hand or self._next(timeout_s, by_commit, maximum)
+
+    def pop(self) -> Hand | None:
+        """What was in hand; somebody else looks after it."""
+        hand, self.hand = self.hand, None
+        return hand
+
+    def finish(self) -> None:
+        """The application is done with what it has in hand."""
+        hand = self.pop()
+        if hand is not None:
+            hand.finish()
+            self._engine.held.progressed(hand)
+
+    def raise_failure(self) -> None:
+        """Raise what ended the consumer, if something did."""
+        if self._engine.failure is not None:
+            raise self._engine.failure
+
+    def _next(self, timeout_s: float | None, by_commit: bool, maximum: int) -> Hand | None:
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        while True:
+            if self.closed:
+                self.raise_failure()
+                return None
+            left = _LOOK_S if deadline is None else min(_LOOK_S, deadline - time.monotonic())
+            taken = self._data.take(maximum, max(0.0, left))
+            if taken is not None:
+                hand = Hand(*taken, by_commit=by_commit)
+                self._engine.held.in_hand(hand)
+                if not hand.finished:
+                    self.hand = hand
+                    return hand
+                self._engine.held.progressed(hand)
+                continue
+            if self._engine.ended.is_set():
+                self.raise_failure()
+                return None
+            if deadline is not None and time.monotonic() >= deadline:
+                return None
