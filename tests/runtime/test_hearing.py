@@ -191,6 +191,17 @@ def test_a_broker_that_takes_the_question_gets_the_whole_time_to_answer() -> Non
     assert broker.waited[2] > HUGE_S / 2
 
 
+def test_a_broker_that_takes_the_question_and_hangs_up_has_let_nobody_in() -> None:
+    hearing, broker = Hearing(ONE), Broker(LATE, NOBODY)
+    with pytest.raises(KafkaException) as failed:
+        hearing.ask(broker, nothing, HUGE_S)
+    hearing.log(3, "%s", "b1:9093/bootstrap: Disconnected: SSL connection closed by peer")
+    assert str(hearing.failed(failed.value)).endswith("first word: see security.protocol")
+    later = Hearing(ONE)
+    later.heard(KafkaError(KafkaError._TRANSPORT, f"{AT}Send failed: Broken pipe"))
+    assert str(later.failed(failed.value)).endswith("first word: see security.protocol")
+
+
 def test_nobody_is_waited_for_longer_than_asked_and_the_reason_is_the_last_that_was_said() -> None:
     hearing = Hearing(ONE)
     refused = KafkaError(KafkaError._TRANSPORT, f"{AT}Connect failed (after 0ms in state CONNECT)")

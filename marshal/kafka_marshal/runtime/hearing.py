@@ -31,7 +31,7 @@ _CUT_OFF: Final = re.compile(r"(?i)disconnect|transport failure|timed out|unexpe
 _UNTRUSTED: Final = re.compile(r"certificate verify failed")
 _ALERT: Final = re.compile(r"alert (.*certificate.*|unknown ca.*|.*number (?:4[2-68]|116)$)")
 """Alerts of TLS about a certificate of ours."""
-_HUNG_UP: Final = re.compile(r"connection closed by peer")
+_HUNG_UP: Final = re.compile(r"(?i)connection closed by peer|broken pipe|reset by peer")
 
 
 class Hearing:
@@ -67,7 +67,7 @@ class Hearing:
             self._all_down = True
             self._said = self._said or error.str()
             return
-        self._said = _plain(error.str())
+        self._said = self._hung_up(error.str()) or _plain(error.str())
         refused = refusal(error.code(), error.str(), self.settings)
         if refused is not None:
             self._refused = refused
@@ -75,8 +75,13 @@ class Hearing:
 
     def log(self, _: int, __: str, *words: object) -> None:
         """Something that a client wrote into its log; but for one thing it says all aside, too."""
-        if not self.let_in and words and _HUNG_UP.search(str(words[-1])):
-            self._said = "brokers hang up at the first word: see security.protocol"
+        if words:
+            self._said = self._hung_up(str(words[-1])) or self._said
+
+    def _hung_up(self, said: str) -> str | None:
+        if self.let_in or not _HUNG_UP.search(said):
+            return None
+        return "brokers hang up at the first word: see security.protocol"
 
     @property
     def refusal(self) -> NotLetIn | None:
@@ -114,9 +119,10 @@ class Hearing:
             KafkaException: nobody answered in time, or the answer is an error.
         """
         deadline = time.monotonic() + timeout_s
+        taken = False
         while True:
             left_s = max(0.0, deadline - time.monotonic())
-            whole = self.let_in or left_s <= SLICE_S
+            whole = self.let_in or taken or left_s <= SLICE_S
             try:
                 answer = question(left_s if whole else SLICE_S)
             except KafkaException as exception:
@@ -127,7 +133,7 @@ class Hearing:
                 if (refused := self.refusal) is not None:
                     raise refused from None
                 # Somebody is there who takes the question, and needs more time to answer it.
-                self.let_in = code == KafkaError._TIMED_OUT
+                taken = code == KafkaError._TIMED_OUT
             else:
                 self._answered()
                 return answer
