@@ -13,7 +13,8 @@ import pytest
 from kafka_marshal import FENCED, ORIGINAL, ClaimingPartition, Rules, World
 from kafka_marshal.capture import RawRecord, read_capture
 from kafka_marshal.codec import MalformedRecord
-from kafka_marshal.core.verdicts import ReadTwice, Verdict
+from kafka_marshal.core.state import Claim, ClaimKey
+from kafka_marshal.core.verdicts import ReadTwice, Refused, Verdict
 from kafka_marshal.core.world import OutOfOrder
 from kafka_marshal.kernel import BeyondKernel, Fold, columns, parsing, steps
 from tests import triples
@@ -25,6 +26,7 @@ CAPTURES = sorted(
     for path in (Path(__file__).parents[1] / "data" / "captures").rglob("*.jsonl")
     if not path.name.endswith(".trace.jsonl")
 )
+EPOCH = "marshal-epoch"
 RULES = [
     attrs.evolve(rules, heartbeat_interval_ms=4000, pause_max_ms=30_000)
     for rules in (FENCED, ORIGINAL)
@@ -130,6 +132,15 @@ def test_what_goes_back_is_refused_and_what_does_not_fit_too() -> None:
     with pytest.raises(BeyondKernel):
         by_kernel([RawRecord(0, 5, 2**60, b"Heartbeat/1/5/i/c/g/t/0/4")], folded)
     assert not folded.claims()
+
+
+def test_an_epoch_that_the_log_has_not_reached_is_refused_even_if_it_is_the_claims() -> None:
+    """A claim taken up from elsewhere may be ahead of a log that was made anew."""
+    key = ClaimKey("g", "t", 0)
+    claim = Claim(owner_instance="i", owner_client="c", epoch=7, last_heartbeat_ms=1, clock_ms=1)
+    folded, raw = Fold(), RawRecord(0, 3, 2, b"Heartbeat/1/5/i/c/g/t/0/4", ((EPOCH, b"7"),))
+    folded.put(key, attrs.evolve(claim, won_with_headers=True))
+    assert by_kernel([raw], folded) == [Refused.HEADER_FROM_THE_FUTURE]
 
 
 def test_a_slice_of_a_batch_is_decoded_as_its_rows_are() -> None:

@@ -78,10 +78,9 @@ _NEGATIVE_POSITION: Final = _NUMBER[Refused.NEGATIVE_POSITION]
 _FINE: Final = -3
 
 _compiled = numba.njit(cache=True, nogil=True)
-_inlined = numba.njit(cache=True, nogil=True, inline="always")
 
 
-@_inlined
+@_compiled
 def _bad_headers(headers, row, offset):  # type: ignore[no-untyped-def]
     """The guards of `fenced.has_bad_headers`, or _FINE."""
     for field in range(5):
@@ -92,7 +91,7 @@ def _bad_headers(headers, row, offset):  # type: ignore[no-untyped-def]
     return _FINE
 
 
-@_inlined
+@_compiled
 def _unless_owner(claims, at, version, present, headers, row, offset, instance):  # type: ignore[no-untyped-def]
     """`fenced.refuse_unless_owner`, or _FINE."""
     if version != 0 and version != 1:
@@ -117,7 +116,7 @@ def _unless_owner(claims, at, version, present, headers, row, offset, instance):
     return _FINE if instance == claims[at, OWNER_INSTANCE] else _NOT_OWNER
 
 
-@_inlined
+@_compiled
 def _fenced_claiming(  # type: ignore[no-untyped-def]
     claims, at, version, present, headers, row, offset, instance, client, stale_ms
 ):
@@ -157,7 +156,7 @@ def _fenced_claiming(  # type: ignore[no-untyped-def]
     return won
 
 
-@_inlined
+@_compiled
 def _fenced_step(  # type: ignore[no-untyped-def]
     claims, at, kind, version, number, present, headers, row, offset, timestamp_ms,
     instance, client, stale_ms, pause_max_ms,
@@ -208,7 +207,7 @@ def _fenced_step(  # type: ignore[no-untyped-def]
     return _POSITION_SET if sets else _RELEASED
 
 
-@_inlined
+@_compiled
 def _original_step(  # type: ignore[no-untyped-def]
     claims, at, kind, unix_s, number, timestamp_ms, instance, client, group, stale_ms
 ):
@@ -259,6 +258,27 @@ def _original_step(  # type: ignore[no-untyped-def]
     claims[at, PAUSER] = instance
     claims[at, PAUSED_UNTIL] = number * 1000
     return _GROUP_RELEASED
+
+
+@_compiled
+def _is_obeyed(claims, at, version, headers, row, offset, instance):  # type: ignore[no-untyped-def]
+    """Whether this is a heartbeat with headers of who owns the claim: what nearly all records are.
+
+    It says no more than `_unless_owner`, but twice as fast, for it does not say why not. Where
+    nobody owns, the claim's instance is nobody's.
+    """
+    claim, said = claims[at], headers[row]
+    return (
+        (version == 0 or version == 1)
+        and said[_EPOCH_HEADER] == claim[EPOCH]
+        and said[_EPOCH_HEADER] < offset
+        and said[_SEEN] < offset
+        and said[_SEEN] != NOT_DECIMAL
+        and said[_CLOCK_HEADER] != NOT_DECIMAL
+        and said[_SUPERSEDES] != NOT_DECIMAL
+        and said[_SET_POSITION] != NOT_DECIMAL
+        and claim[OWNER_INSTANCE] == instance
+    )
 
 
 @_compiled
@@ -319,6 +339,18 @@ def fold(  # type: ignore[no-untyped-def]
                     break
                 each = next_in_group[each]
             verdicts[place] = verdict
+            continue
+        if (
+            fenced
+            and kind == HEARTBEAT
+            and present[row]
+            and born[claim]
+            and _is_obeyed(claims, claim, versions[row], headers, row, offset, instance)
+        ):
+            claims[claim, CLOCK] = max(claims[claim, CLOCK], timestamp_ms)
+            claims[claim, POSITION] = max(claims[claim, POSITION], numbers[row])
+            claims[claim, LAST_HEARTBEAT] = claims[claim, CLOCK]
+            verdicts[place] = _REFRESHED
             continue
         if not born[claim]:
             born[claim] = True
