@@ -8,8 +8,12 @@ import time
 from collections.abc import Iterator
 
 import pytest
+from confluent_kafka import Consumer as Client
+from confluent_kafka import TopicPartition
 
+from kafka_marshal.client.buffers import Bounds
 from kafka_marshal.client.effects import Lost
+from kafka_marshal.runtime import data
 from kafka_marshal.runtime.aio import AsyncConsumer
 from kafka_marshal.runtime.cluster import Cluster
 from kafka_marshal.runtime.consumer import Consumer, Message, Messages
@@ -210,3 +214,27 @@ def test_workers_go_on_where_a_loop_was_left(stage: Stage) -> None:
 def test_no_list_of_nothing_is_asked_for(stage: Stage) -> None:
     with stage.consumer("w1") as consumer, pytest.raises(InvalidOption, match="num_messages is 1"):
         consumer.consume(0)
+
+
+def test_a_full_buffer_alone_is_not_fetched_anew_while_its_batches_are_granted(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To pause a partition drops what was fetched of it; it comes again up to a second later."""
+    paused: list[int] = []
+
+    class Watched(Client):
+        def pause(self, partitions: list[TopicPartition]) -> None:
+            paused.append(len(partitions))
+            super().pause(partitions)
+
+    monkeypatch.setattr(data, "Consumer", Watched)
+    topic = stage.topic(partitions=1, messages=4_000)
+    bounds = Bounds(messages=1_000)
+    seen = 0
+    with stage.consumer("w1", semantics="at_most_once", batch=100, bounds=bounds) as consumer:
+        consumer.add_topic(topic)
+        for batch in consumer.batches():
+            seen += len(batch.messages)
+            if seen == 4_000:
+                break
+    assert not paused

@@ -191,27 +191,38 @@ folder as you trust the program.
 ## How fast
 
 `make bench-replay` replays 10 million generated records, with its peers on the same file. On two
-cores (CPython 3.11, Spark 4.0, everything in one run, the best of two passes):
+cores (CPython 3.11, Spark 4.0, nothing else at work, the best of three passes in one run; the lines
+with a star are of another run of the same hour, the best of two):
 
 | | uniform, records/s | one claim has a fifth, records/s |
 |---|---|---|
-| replay: every table, summary and page written | 573,000 | 567,000 |
-| Spark, merely splitting the values into columns | 934,000 | 1,338,000 |
-| polars, tenures and claims without rules | 1,556,000 | 1,835,000 |
-| DuckDB, the same | 949,000 | 1,111,000 |
-| kernel, one core: every verdict, every claim | 1,138,000 | 1,452,000 |
-| the reducer itself, one core | 41,700 | 44,400 |
+| replay on Spark: every table, summary and page written | 1,496,000 | 1,798,000 |
+| Spark, merely splitting the values into columns * | 1,363,000 | 1,316,000 |
+| polars, tenures and claims without rules | 1,772,000 | 1,717,000 |
+| DuckDB, the same | 1,057,000 | 1,064,000 |
+| the same two tables under the rules, with the kernel in one process | 5,465,000 | 5,576,000 |
+| kernel, one core, reading included: every verdict, every claim | 3,329,000 | 3,222,000 |
+| the reducer itself, one core * | 69,600 | 72,300 |
 
-Of the 17 seconds of a replay 11 are reading, collapsing and folding, and 5 are the page. A million
-records take nearly as long: most of that is Spark's start.
+So a replay takes less time than Spark needs to split the values, and the kernel makes the account
+of polars and DuckDB in a third and a fifth of their time (the run checks that it is the same
+account); but a whole replay, with its verdicts, findings and page, is no faster than polars is at
+its two tables. `make bench-replay ARGS="--scale 1000000 10000000 30000000 100000000"`:
 
-For a cluster, on paper, from what one core needs here: 0.3 microseconds a record to read Parquet,
-0.4 to decode and collapse it, and 80 for each run and each record that is in none: a run is a claim
-in a chunk of 500,000 records. 10 billion records of 2,048 claims on 100 cores are 70 s of reading
-and collapsing, and 41 million runs, 33 s. Skew bites in the second part: a coordinating partition
-is folded by one core, whatever its size, and one with 128 of the claims needs 200 s for its 2.6
-million runs. So give the coordination topic many partitions; that one claim has most of the
-records costs nothing more.
+| records | wall s | records/s | CPU us a record | driver MB | JVM MB | largest worker MB |
+|---|---|---|---|---|---|---|
+| 1,000,000 | 4.2 | 236,000 | 5.63 | 376 | 1,183 | 362 |
+| 10,000,000 | 7.1 | 1,402,000 | 1.21 | 527 | 982 | 441 |
+| 30,000,000 | 16.4 | 1,825,000 | 0.98 | 636 | 1,042 | 444 |
+| 100,000,000 | 44.8 | 2,233,000 | 0.85 | 728 | 1,555 | 493 |
+
+For a cluster, on paper, from what one core needs here: 0.4 microseconds a record to read Parquet,
+decode and collapse it, and 60 for each run and each record that is in none: a run is a claim in a
+chunk of 500,000 records. 10 billion records of 2,048 claims on 100 cores are 40 s of reading and
+collapsing, and 41 million runs, 25 s. Skew bites in the second part: a coordinating partition is
+folded by one core, whatever its size, and one with 128 of the claims needs 150 s for its 2.6
+million runs. So give the coordination topic many partitions; that one claim has most of the records
+costs nothing more.
 
 ## For CI: SARIF and JUnit
 

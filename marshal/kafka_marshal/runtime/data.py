@@ -39,6 +39,9 @@ POLL_S: Final = 0.05
 FULL_S: Final = 0.2
 """A partition whose buffer is full for so long is fetched no further; to pause one drops what
 Kafka's client has fetched ahead, so a buffer that is about to be emptied is waited for."""
+ALONE_S: Final = 5.0
+"""The same where nothing else wants to be fetched: a partition that is fetched again comes up to a
+second later, and whoever has emptied half of its buffer by then would wait for it."""
 RETRY_S: Final = 5.0
 """So long until a partition whose position is beyond its end is looked at again."""
 
@@ -401,8 +404,10 @@ class Data:
                 return True
             now = time.monotonic()
             self._full_since = {key: self._full_since.get(key, now) for key in full}
-            waits = any(now - since < FULL_S for since in self._full_since.values())
-            if waits and self._buffers.ready:
+            others = any(k not in full and not o.paused for k, o in self._open.items())
+            patience_s = FULL_S if others else ALONE_S
+            waits = any(now - since < patience_s for since in self._full_since.values())
+            if waits and (self._buffers.ready or not others):
                 self._emptied.wait(POLL_S)
                 return False
             hold = [o for k, o in self._open.items() if k in full and o.assigned and not o.held]

@@ -99,8 +99,8 @@ class Log:
         decided = {
             "enable_idempotence": "true",
             "acks": "all",
-            # A client of the protocol sends little; what is sent together shares a request anyway.
-            "linger_ms": settings.values.get("linger.ms", "1"),
+            # A grant waits for its record; what is sent together shares a request anyway.
+            "linger_ms": settings.values.get("linger.ms", "0"),
             # So long an outcome may be open; then it is unknown. It has two names.
             "message_timeout_ms": settings.values.get(
                 "message.timeout.ms", settings.values.get("delivery.timeout.ms", "30000")
