@@ -50,15 +50,12 @@ def stepped(triples: Iterable[Triple]) -> Iterator[tuple[Triple, Claim, Verdict]
         for pairs in [pairs_of(t.record.headers)]
     ]
     columns = names.decoded(*arrays(raws))
+    offsets = np.array([raw.offset for raw in raws], np.int64)
+    timestamps_ms = np.array([raw.timestamp_ms for raw in raws], np.int64)
     for row, triple in enumerate(known):
-        record = triple.record
-        message = record.message
+        message = triple.record.message
         key = ClaimKey(message.group_id, message.topic or "t", message.partition)
         folded = Fold(triple.rules, names)
         folded.put(key, triple.before)
-        verdicts = folded.apply(
-            np.array([record.offset], np.int64),
-            np.array([record.timestamp_ms], np.int64),
-            columns.take(np.array([row])),
-        )
+        verdicts = folded.apply(offsets, timestamps_ms, columns, np.array([row]))
         yield triple, folded.claims()[key], steps.VERDICTS[verdicts[0]]

@@ -145,7 +145,7 @@ def test_what_is_of_another_log_or_by_other_rules_is_refused(
 
 def test_what_another_version_wrote_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     text = written(ORIGIN, {})
-    monkeypatch.setattr(snapshot, "_version", lambda: "9.9")
+    monkeypatch.setattr(snapshot, "package_version", lambda: "9.9")
     with pytest.raises(SnapshotRefused, match=r"and this is 9\.9"):
         parsed(text, ORIGIN)
     monkeypatch.undo()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import metadata
 from typing import Annotated
 
 import typer
@@ -21,6 +20,7 @@ from kafka_marshal.cli.trace import trace
 from kafka_marshal.cli.validate import validate
 from kafka_marshal.cli.verify import verify
 from kafka_marshal.cli.watch import watch
+from kafka_marshal.version import package_version
 
 RECORDED = "Recorded logs and runs"
 LIVE = "A live cluster"
@@ -46,7 +46,7 @@ for panel, commands in {
 
 def _version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"kafka-marshal {metadata.version('kafka-marshal')}")
+        typer.echo(f"kafka-marshal {package_version()}")
         raise typer.Exit(FINE)
 
 

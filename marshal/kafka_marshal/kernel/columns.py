@@ -99,18 +99,6 @@ class Columns:
         columns = zip(*(astuple(part, recurse=False) for part in parts), strict=True)
         return cls(*map(np.concatenate, columns))
 
-    def take(self, rows: npt.NDArray[np.intp]) -> Columns:
-        """Some of the rows, in this order."""
-        return Columns(
-            self.kind[rows],
-            self.version[rows],
-            self.unix_s[rows],
-            self.number[rows],
-            self.address[rows],
-            self.present[rows],
-            self.headers[rows],
-        )
-
 
 class Names:
     """The codes of ids, groups, claims and addresses, given out as they are first seen.

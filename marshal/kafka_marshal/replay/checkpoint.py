@@ -23,7 +23,6 @@ import sys
 import types
 from collections.abc import Iterator, Mapping
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import IO, Any, Final
 
@@ -32,6 +31,7 @@ from attrs import frozen
 
 from kafka_marshal.replay.account import Account
 from kafka_marshal.replay.errors import ReplayError
+from kafka_marshal.version import package_version
 
 FORMAT: Final = 1
 """Of the folder. What is in a pickle is bound to the package's version instead."""
@@ -277,14 +277,6 @@ def thawed_each(file: io.BufferedReader, place: str) -> Iterator[Any]:
             yield _Unpickler(file).load()
         except (pickle.UnpicklingError, AttributeError, TypeError, ImportError, EOFError) as error:
             raise CheckpointRefused(f"{place} is damaged: {error}") from None
-
-
-def package_version() -> str:
-    """Whose states can be read."""
-    try:
-        return version("kafka-marshal")
-    except PackageNotFoundError:
-        return "unknown"
 
 
 def _said(value: object) -> str:

@@ -12,7 +12,6 @@ import attrs
 
 from kafka_marshal.core.state import FENCED
 from kafka_marshal.replay.account import Judging
-from kafka_marshal.replay.checkpoint import package_version
 from kafka_marshal.replay.errors import InvalidOption
 from kafka_marshal.replay.exports import NO_EXPORTS, Exports
 from kafka_marshal.replay.findings.inputs import log_findings
@@ -31,6 +30,7 @@ from kafka_marshal.replay.summary import Summary, count_findings
 from kafka_marshal.replay.tables import FINDINGS, GROUPS, PARTITIONS, PUBLISHED, SENDERS, TENURES
 from kafka_marshal.replay.whatif import Change, compared
 from kafka_marshal.replay.words import times
+from kafka_marshal.version import package_version
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -15,7 +15,6 @@ import os
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Final
 
@@ -31,6 +30,7 @@ from kafka_marshal.core.state import Claim, ClaimKey, Rules
 from kafka_marshal.runtime.errors import InvalidOption
 from kafka_marshal.runtime.logs import logger
 from kafka_marshal.runtime.reader import CONNECT_S, Extent, OffsetsGone, Tail
+from kafka_marshal.version import package_version
 
 FORMAT: Final = 1
 EVERY_S: Final = 60.0
@@ -206,7 +206,7 @@ def written(origin: Origin, kept: Mapping[int, Kept]) -> str:
             "partitions": {str(place): _kept(each) for place, each in kept.items()},
         }
     )
-    head = {"format": FORMAT, "version": _version(), "sha256": _digest(body)}
+    head = {"format": FORMAT, "version": package_version(), "sha256": _digest(body)}
     return f"{json.dumps(head)}\n{body}\n"
 
 
@@ -221,9 +221,9 @@ def parsed(text: str, origin: Origin) -> dict[int, Kept]:
         head = json.loads(head_line)
         if not isinstance(head, dict) or "format" not in head:
             raise SnapshotRefused("it is no snapshot")
-        if (head["format"], head.get("version")) != (FORMAT, _version()):
+        if (head["format"], head.get("version")) != (FORMAT, package_version()):
             raise SnapshotRefused(
-                f"it was written by version {head.get('version')}, and this is {_version()}"
+                f"it was written by version {head.get('version')}, and this is {package_version()}"
             )
         if head.get("sha256") != _digest(body.rstrip("\n")):
             raise SnapshotRefused("it is not whole")
@@ -241,13 +241,6 @@ def parsed(text: str, origin: Origin) -> dict[int, Kept]:
 
 def _digest(body: str) -> str:
     return hashlib.sha256(body.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def _version() -> str:
-    try:
-        return version("kafka-marshal")
-    except PackageNotFoundError:
-        return "unknown"
 
 
 def _origin(origin: Origin) -> dict[str, Any]:

@@ -36,6 +36,33 @@ _ARROW: Final = pa.schema(
 )
 
 
+def taken_up(
+    folder: Path | None, state: State | None, place: Place, judging: Judging
+) -> LiveAccount:
+    """The account of a state in the checkpoint's folder; a new one where there is none.
+
+    Raises:
+        CheckpointRefused: it is not what was written.
+    """
+    if folder is None or state is None:
+        return LiveAccount(place, judging)
+    account = read_state(folder, state)
+    assert isinstance(account, LiveAccount)
+    return account
+
+
+def told_of(account: LiveAccount, raw: RawRecord) -> list[Told]:
+    """What there is to tell of the next record.
+
+    Raises:
+        ReplayError: it does not come next; the message names the partition.
+    """
+    try:
+        return account.tell(raw)
+    except OutOfOrder as error:
+        raise ReplayError(f"partition {raw.partition}: {error}") from None
+
+
 @frozen
 class Folded:
     """What a task says of one coordinating partition."""
@@ -98,23 +125,17 @@ class _Going:
         self._folder = folding.folder
         self._name = f"{folding.names[partition]}-{uuid.uuid4().hex[:12]}"
         state = folding.states.get(partition)
-        if state is None:
-            self._account = LiveAccount(Place(folding.topic, partition), folding.judging)
-            self._next = 0
-        else:
-            account = read_state(folding.folder, state)
-            assert isinstance(account, LiveAccount)
-            self._account, self._next = account, state.next_offset
+        self._account = taken_up(
+            folding.folder, state, Place(folding.topic, partition), folding.judging
+        )
+        self._next = 0 if state is None else state.next_offset
         self._records = 0
         self._told: IO[bytes] | None = None
 
     def take(self, raw: RawRecord) -> None:
         if raw.offset < self._next:
             return  # the state knows it
-        try:
-            told = self._account.tell(raw)
-        except OutOfOrder as error:
-            raise ReplayError(f"partition {self.partition}: {error}") from None
+        told = told_of(self._account, raw)
         self._next = raw.offset + 1
         self._records += 1
         if told and self._told is None:

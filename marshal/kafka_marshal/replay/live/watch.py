@@ -11,12 +11,10 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 
 from kafka_marshal.capture import RawRecord
-from kafka_marshal.core.world import OutOfOrder
-from kafka_marshal.replay.checkpoint import read_state
-from kafka_marshal.replay.errors import ReplayError
 from kafka_marshal.replay.events import Place
 from kafka_marshal.replay.live.desk import COUNT_CHECK_S, Desk, Watched, Watching
-from kafka_marshal.replay.live.stories import LiveAccount, appended_ms
+from kafka_marshal.replay.live.folding import taken_up, told_of
+from kafka_marshal.replay.live.stories import appended_ms
 
 __all__ = ["Watched", "Watching", "watch"]
 
@@ -36,15 +34,14 @@ def watch(watching: Watching, stopped: Callable[[], bool]) -> Watched:
 class _Watch:
     def __init__(self, desk: Desk, checkpoint_every_s: float) -> None:
         self._desk, self._every_s = desk, checkpoint_every_s
+        folder = None if desk.checkpoint is None else desk.checkpoint.folder
+        states = {} if desk.known is None else desk.known.states
         self._accounts = {
-            number: LiveAccount(Place(desk.tail.topic, number), desk.judging)
+            number: taken_up(
+                folder, states.get(number), Place(desk.tail.topic, number), desk.judging
+            )
             for number in desk.extents
         }
-        if desk.checkpoint is not None and desk.known is not None:
-            for number, state in desk.known.states.items():
-                account = read_state(desk.checkpoint.folder, state)
-                assert isinstance(account, LiveAccount)
-                self._accounts[number] = account
         self._next = desk.begin()
         self._changed: set[int] = set()
 
@@ -69,10 +66,7 @@ class _Watch:
         counted: dict[int, int] = {}
         for raw in batch:
             number = raw.partition
-            try:
-                told = self._accounts[number].tell(raw)
-            except OutOfOrder as error:
-                raise ReplayError(f"partition {number}: {error}") from None
+            told = told_of(self._accounts[number], raw)
             self._next[number] = raw.offset + 1
             counted[number] = counted.get(number, 0) + 1
             for one in told:

@@ -1,0 +1,13 @@
+"""Which version of the package this is. It knows nothing else."""
+
+from __future__ import annotations
+
+from importlib.metadata import PackageNotFoundError, version
+
+
+def package_version() -> str:
+    """Of the installed package; "unknown" where it is only on Python's path."""
+    try:
+        return version("kafka-marshal")
+    except PackageNotFoundError:
+        return "unknown"
