@@ -11,19 +11,19 @@ which claims are ours, from where on, and what may be handed over, others say (`
 from __future__ import annotations
 
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Final, cast
 
 from attrs import define, field
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka import Message as Fetched
 
 from kafka_marshal.client.buffers import Bounds, Buffers, Chunk
 from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.runtime.cluster import Cluster
+from kafka_marshal.runtime.environment import Thread
 from kafka_marshal.runtime.errors import BrokerFailed
 from kafka_marshal.runtime.message import Claim
 from kafka_marshal.runtime.reader import Silent
@@ -115,7 +115,7 @@ class Data:
             "enable_partition_eof": "true",
         }
         try:
-            self._consumer = Consumer(
+            self._consumer = settings.environment.fetcher(
                 {
                     **settings.for_client(**decided),
                     **settings.telling(on_statistics),
@@ -126,6 +126,7 @@ class Data:
             )
         except KafkaException as error:
             raise _failed(settings, error) from None
+        self._monotonic = settings.environment.monotonic
         self._lock = threading.Lock()
         self._arrived = threading.Condition(self._lock)
         self._emptied = threading.Condition(self._lock)
@@ -142,11 +143,12 @@ class Data:
         """Held by the thread that polls."""
         self._asked_at = 0.0
         """When the application last polled for itself."""
-        self._thread = threading.Thread(target=self._run, name="marshal-data", daemon=True)
+        self._thread: Thread | None = None
 
     def start(self) -> None:
         """Begin to fetch."""
-        self._thread.start()
+        environment = self._settings.environment
+        self._thread = environment.start("marshal-data", self._run, self._failed)
 
     # --- what others say --------------------------------------------------------------------------
 
@@ -247,7 +249,7 @@ class Data:
 
         A chunk may be without messages; it says then that there is nothing below its end.
         """
-        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        deadline = None if timeout_s is None else self._monotonic() + timeout_s
         while True:
             with self._lock:
                 chunk = self._buffers.take(maximum)
@@ -259,20 +261,20 @@ class Data:
                     return one.claim, chunk
                 # That messages may be handed over is waited for, that there are any polled for.
                 waits = self._buffers.waits
-            left = POLL_S if deadline is None else min(POLL_S, deadline - time.monotonic())
+            left = POLL_S if deadline is None else min(POLL_S, deadline - self._monotonic())
             if self._ended or self._woken or (left <= 0 and deadline is not None):
                 self._woken = False
                 return None
             came = False
             # Our own thread leaves the polling to us when it has done with its own.
-            self._asked_at = time.monotonic()
+            self._asked_at = self._monotonic()
             if self._polling.acquire(timeout=0.0 if waits else max(0.0, left)):
                 try:
                     if self._buffers.ready:
                         continue
                     if not self._ended:
                         came = self._fetch(0.0 if waits else max(0.0, left))
-                    self._asked_at = time.monotonic()
+                    self._asked_at = self._monotonic()
                 except KafkaException as error:
                     failed = _failed(self._settings, error)
                     self._on_failure(failed)
@@ -324,7 +326,7 @@ class Data:
             self._ended = True
             self._arrived.notify_all()
             self._emptied.notify_all()
-        if self._thread.is_alive():
+        if self._thread is not None:
             self._thread.join()
         with self._polling:  # closed under a poll it would take the process with it
             self._consumer.close()
@@ -345,20 +347,20 @@ class Data:
             self._emptied.notify()
 
     def _run(self) -> None:
-        try:
-            while not self._ended:
-                if time.monotonic() - self._asked_at < BUSY_S:
-                    with self._lock:
-                        self._emptied.wait(BUSY_S)
-                    continue
-                with self._polling:
-                    self._fetch(POLL_S)
+        while not self._ended:
+            if self._monotonic() - self._asked_at < BUSY_S:
+                with self._lock:
+                    self._emptied.wait(BUSY_S)
+                continue
             with self._polling:
-                self._obey()  # what was committed last
-        except KafkaException as error:
-            self._on_failure(_failed(self._settings, error))
-        except BaseException as error:
-            self._on_failure(error)
+                self._fetch(POLL_S)
+        with self._polling:
+            self._obey()  # what was committed last
+
+    def _failed(self, error: BaseException) -> None:
+        if isinstance(error, KafkaException):
+            error = _failed(self._settings, error)
+        self._on_failure(error)
 
     def _fetch(self, timeout_s: float) -> bool:
         """Do what was asked for, and take in what came; whether anything did."""
@@ -402,7 +404,7 @@ class Data:
             full = self._buffers.full
             if not full and not self._full_since:
                 return True
-            now = time.monotonic()
+            now = self._monotonic()
             self._full_since = {key: self._full_since.get(key, now) for key in full}
             others = any(k not in full and not o.paused for k, o in self._open.items())
             patience_s = FULL_S if others else ALONE_S
@@ -485,7 +487,7 @@ class Data:
         place = (key.topic, key.topic_partition)
         extent = self._cluster.extents([place]).get(place)
         if extent is None:
-            one.retry_at = time.monotonic() + RETRY_S
+            one.retry_at = self._monotonic() + RETRY_S
             return
         low, high = extent.low, extent.high
         position = one.fetched
@@ -499,14 +501,14 @@ class Data:
                 f"{position}, but the partition ends at {high}: it lost its end, or is another "
                 f"topic by the same name; set the position, or wait until it gets there"
             )
-            one.retry_at = time.monotonic() + RETRY_S
+            one.retry_at = self._monotonic() + RETRY_S
 
     def _again(self, one: _Open, position: int) -> None:
         self._unassign(one)
         self._assign(one, position)
 
     def _retry(self) -> None:
-        now = time.monotonic()
+        now = self._monotonic()
         for one in list(self._by_place.values()):
             if one.retry_at is not None and now >= one.retry_at:
                 self._again(one, one.fetched)
