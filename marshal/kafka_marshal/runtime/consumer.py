@@ -460,7 +460,7 @@ class Consumer:
     def _each(self, topic: str, partition: int | None, do: Callable[[Claim], None]) -> None:
         found = [
             claim
-            for claim in self.claims
+            for claim in self._engine.held.undrained
             if claim.topic == topic and partition in (None, claim.partition)
         ]
         if not found:

@@ -70,7 +70,7 @@ class Taking:
             left = _LOOK_S if deadline is None else min(_LOOK_S, deadline - self._monotonic())
             taken = self._data.take(maximum, max(0.0, left))
             if taken is not None:
-                hand = Hand(*taken, by_commit=by_commit)
+                hand = Hand(taken, by_commit=by_commit)
                 self._engine.held.in_hand(hand)
                 if not hand.finished:
                     self.hand = hand
