@@ -1,0 +1,71 @@
+"""Folds logs, in a process of its own: a line of JSON is a log, the answer is what each record did.
+
+It runs under the version of the package that PYTHONPATH names, so it uses nothing that 0.1.0 does
+not have. A log may name a mistake, which the fold then makes.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import defaultdict
+from typing import Any
+
+import attrs
+
+from kafka_marshal import FENCED, MalformedRecord, Record, World
+from kafka_marshal.capture import RawRecord, parse_line
+from kafka_marshal.core.messages import NOT_DECIMAL
+
+KNOWN_TO_ALL = frozenset(
+    f"marshal-{each}"
+    for each in ("epoch", "seen", "clock", "supersedes", "set-position", "version")
+)
+"""The headers of 0.1.0."""
+NOBODY_IS_STALE = "nobody is stale"
+"""A takeover after kill -9 is refused."""
+EVERY_HEADER_COUNTS = "every header counts"
+"""A record is refused if a header that came after 0.1.0 is not decimal."""
+
+
+def folded(log: dict[str, Any]) -> list[dict[str, Any]]:
+    """What each record did: its verdict, and each claim that it reached, by name, afterwards."""
+    mistake = log["mistake"]
+    interval_ms = log["interval_ms"] * (1_000_000 if mistake == NOBODY_IS_STALE else 1)
+    rules = attrs.evolve(FENCED, heartbeat_interval_ms=interval_ms)
+    worlds: dict[int, World] = defaultdict(lambda: World(rules))
+    rows: list[dict[str, Any]] = []
+    for line in log["records"]:
+        raw = parse_line(line, "a log")
+        try:
+            record = raw.decoded()
+        except MalformedRecord as error:
+            rows.append({"verdict": str(error), "claims": {}})
+            continue
+        if mistake == EVERY_HEADER_COUNTS:
+            record = _counted(raw, record)
+        outcome = worlds[raw.partition].apply(record)
+        claims = {
+            f"{raw.partition}/{'/'.join(map(str, each.key))}": attrs.asdict(each.after)
+            for each in outcome.transitions
+        }
+        rows.append({"verdict": outcome.verdict.value, "claims": claims})
+    return rows
+
+
+def _counted(raw: RawRecord, record: Record) -> Record:
+    for name, value in raw.headers:
+        if name not in KNOWN_TO_ALL and not (value or b"").isdigit():
+            odd = attrs.evolve(record.headers, present=True, epoch=NOT_DECIMAL)
+            return attrs.evolve(record, headers=odd)
+    return record
+
+
+def main() -> None:
+    """Fold each log of the standard input."""
+    for line in sys.stdin:
+        print(json.dumps(folded(json.loads(line)), default=str), flush=True)
+
+
+if __name__ == "__main__":
+    main()
