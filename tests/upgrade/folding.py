@@ -13,19 +13,28 @@ from typing import Any
 
 import attrs
 
-from kafka_marshal import FENCED, MalformedRecord, Record, World
-from kafka_marshal.capture import RawRecord, parse_line
-from kafka_marshal.core.messages import NOT_DECIMAL
-
-KNOWN_TO_ALL = frozenset(
-    f"marshal-{each}"
-    for each in ("epoch", "seen", "clock", "supersedes", "set-position", "version")
+from kafka_marshal import (
+    FENCED,
+    ClaimingMessages,
+    Heartbeat,
+    MalformedRecord,
+    Record,
+    ReleasingPartition,
+    World,
 )
-"""The headers of 0.1.0."""
+from kafka_marshal.capture import RawRecord, parse_line
+from kafka_marshal.core.messages import NOT_DECIMAL, Offset
+
+HEADERS_OF_0_1_0 = ("epoch", "seen", "clock", "supersedes", "set-position", "version")
+"""After `marshal-`."""
 NOBODY_IS_STALE = "nobody is stale"
 """A takeover after kill -9 is refused."""
 EVERY_HEADER_COUNTS = "every header counts"
 """A record is refused if a header that came after 0.1.0 is not decimal."""
+THE_INTERVAL_COUNTS = "the interval counts"
+"""A record of another heartbeat interval is refused."""
+DONE_IS_THE_POSITION = "done is the position"
+"""A message's offset is what its header says to be done."""
 
 
 def folded(log: dict[str, Any]) -> list[dict[str, Any]]:
@@ -42,8 +51,7 @@ def folded(log: dict[str, Any]) -> list[dict[str, Any]]:
         except MalformedRecord as error:
             rows.append({"verdict": str(error), "claims": {}})
             continue
-        if mistake == EVERY_HEADER_COUNTS:
-            record = _counted(raw, record)
+        record = _mistaken(record, raw, mistake, interval_ms)
         outcome = worlds[raw.partition].apply(record)
         claims = {
             f"{raw.partition}/{'/'.join(map(str, each.key))}": attrs.asdict(each.after)
@@ -53,11 +61,24 @@ def folded(log: dict[str, Any]) -> list[dict[str, Any]]:
     return rows
 
 
-def _counted(raw: RawRecord, record: Record) -> Record:
+def _mistaken(record: Record, raw: RawRecord, mistake: str | None, interval_ms: int) -> Record:
+    """What a fold takes the record for that makes this mistake."""
     for name, value in raw.headers:
-        if name not in KNOWN_TO_ALL and not (value or b"").isdigit():
-            odd = attrs.evolve(record.headers, present=True, epoch=NOT_DECIMAL)
-            return attrs.evolve(record, headers=odd)
+        decimal = (value or b"").isdigit()
+        odd = (
+            mistake == EVERY_HEADER_COUNTS
+            and name.removeprefix("marshal-") not in HEADERS_OF_0_1_0
+            and not decimal
+        )
+        if mistake == THE_INTERVAL_COUNTS and name == "marshal-interval" and decimal:
+            odd = int(value or b"") != interval_ms
+        if odd:
+            return attrs.evolve(record, headers=attrs.evolve(record.headers, epoch=NOT_DECIMAL))
+        if mistake == DONE_IS_THE_POSITION and name == "marshal-done":
+            done = Offset(int(value or b""))
+            match record.message:
+                case Heartbeat() | ClaimingMessages() | ReleasingPartition() as message:
+                    return attrs.evolve(record, message=attrs.evolve(message, offset=done))
     return record
 
 
