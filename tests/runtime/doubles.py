@@ -494,9 +494,9 @@ def _error(place: tuple[str, int], offset: int, code: int) -> Message:
     return Message(topic=place[0], partition=place[1], offset=offset, error=KafkaError(code))
 
 
-def until(true: Callable[[], object], within_s: float = WITHIN_S) -> None:
+def until(true: Callable[[], object], within_s: float | None = None) -> None:
     """Wait for it."""
-    deadline = time.monotonic() + within_s
+    deadline = time.monotonic() + (WITHIN_S if within_s is None else within_s)
     while not true():
         assert time.monotonic() < deadline, "it did not come true in time"
         time.sleep(0.002)

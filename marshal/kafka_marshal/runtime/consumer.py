@@ -416,8 +416,10 @@ class Consumer:
     def close(self, release: bool = True, timeout_s: float = CLOSE_S) -> None:
         """Give the claims up, so that others may have them at once, and let go of the cluster.
 
-        A message that was given out and not finished is not done. Without `release` the claims
-        stay ours until they are stale: a restart under the same client id comes back at once.
+        A message that was given out and not finished is not done: at least once, another consumer
+        processes it again; at most once nobody does, a WARNING names it, and `marshal receipts`
+        lists it. Without `release` the claims stay ours until they are stale: a restart under the
+        same client id comes back at once.
         """
         with self._closing:
             if self.taking.closed:
@@ -431,6 +433,9 @@ class Consumer:
                 engine.post(lambda: engine.held.abandon(hand))
             engine.post(engine.held.abandon_rest)
             engine.ended.wait(timeout_s)
+        elif not engine.ended.is_set():
+            self.taking.pop()
+            engine.post(partial(engine.held.abandon_rest, release=False))
         engine.leave()
         engine.close()
         self._callbacks.close()

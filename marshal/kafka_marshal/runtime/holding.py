@@ -70,6 +70,8 @@ class Holding:
         self.under_way = 0
         """Records that were sent, and nobody knows yet what became of them."""
         self.stopping = False
+        self._abandons = False
+        """At most once: nothing that is or will be granted will be processed."""
         self.high: Mapping[ClaimKey, int] = {}
         """Where partitions end, when it was last looked."""
         self.buffered: Mapping[Claim, tuple[int, int]] = {}
@@ -200,11 +202,9 @@ class Holding:
 
     def _process(self, key: ClaimKey, offsets: range) -> None:
         tenure = self._newest.get(key)
-        if tenure is None:
-            self._vigil.said(
-                f"{key.topic}/{key.topic_partition}: {len(offsets)} messages were granted after "
-                f"the claim was lost, and are not processed"
-            )
+        assert tenure is not None, "what was granted was granted to a tenure"
+        if tenure.abandoned:
+            self._observers.abandoned(tenure.claim, offsets)
             return
         tenure.allowed_end = offsets.stop
         self._data.allow(tenure.claim, offsets)
@@ -240,7 +240,8 @@ class Holding:
             return
         self._data.drop(claim)
         if self._tenures.pop(claim, None) is not None:
-            if self._newest.get(claim.key) is tenure:
+            # What an abandoned one asked for may still be granted.
+            if self._newest.get(claim.key) is tenure and not tenure.abandoned:
                 del self._newest[claim.key]
             self._observers.drained(claim)
 
@@ -300,6 +301,8 @@ class Holding:
     def withdraw_unwanted(self) -> None:
         """At least once: what is given up and was not begun is not waited for."""
         if self._me.mode is Mode.AT_MOST_ONCE:
+            if self._abandons:
+                self._abandon_grants(release=True)
             return
         member = self.session.member
         for tenure in list(self._tenures.values()):
@@ -323,12 +326,33 @@ class Holding:
             member = self.session.member
             self.carry_out(member.hand_back(hand.claim.key, tenure.next, now_ms()))
 
-    def abandon_rest(self) -> None:
-        """The application will finish nothing of what it has in hand."""
+    def abandon_rest(self, *, release: bool = True) -> None:
+        """The application will finish nothing of what it has in hand, and take nothing more."""
         for tenure in list(self._tenures.values()):
             for hand in tenure.hands:
                 if not hand.finished:
                     self.abandon(hand)
+        if self._me.mode is Mode.AT_MOST_ONCE:
+            self._abandons = release
+            self._abandon_grants(release=release)
+
+    def _abandon_grants(self, *, release: bool) -> None:
+        """At most once: report what was granted and not done, and free the claims if `release`.
+
+        The releases name the first offset that is not known to be processed.
+        """
+        for tenure in list(self._tenures.values()):
+            if tenure.abandoned:
+                continue
+            tenure.abandoned = True
+            key, owned, reached = tenure.claim.key, tenure.claim.owned, tenure.reached()
+            if reached < tenure.allowed_end:
+                self._observers.abandoned(tenure.claim, range(reached, tenure.allowed_end))
+            tenure.next = tenure.allowed_end = reached
+            self._data.drop(tenure.claim)
+            if owned and release:
+                self.carry_out(self.session.member.hand_back(key, reached, now_ms()))
+            self._forget_if_drained(tenure)
 
     def committed(self, upto: Message | None) -> None:
         """What was given out one by one is done, up to this message."""
@@ -383,6 +407,8 @@ class Holding:
 
     def drop(self) -> None:
         """It ends by a failure: give out nothing more."""
+        if self._me.mode is Mode.AT_MOST_ONCE:
+            self._abandon_grants(release=False)
         for tenure in list(self._tenures.values()):
             self._data.drop(tenure.claim)
             tenure.cut()

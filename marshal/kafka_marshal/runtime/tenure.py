@@ -29,6 +29,8 @@ class Tenure:
     """The application wants nothing of it for now."""
     withdrawn: bool = False
     """What was fetched of it and not begun was given back."""
+    abandoned: bool = False
+    """At most once: nothing more of it will be processed, whatever is granted."""
     told: bool = False
     """The engine was told that the application got further, and has not looked yet."""
     _lock: threading.Lock = field(factory=threading.Lock, init=False)
