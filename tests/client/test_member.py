@@ -343,6 +343,58 @@ def test_a_paused_group_is_left_alone_until_the_pause_is_over() -> None:
     assert sorted(len(member.owned) for member in town.members.values()) == [2, 2]
 
 
+HOUR_MS = 3_600_000
+each_claiming = pytest.mark.parametrize("claiming", [ALONE, Claiming()], ids=["alone", "shared"])
+
+
+@each_claiming
+@pytest.mark.parametrize("ahead_ms", [-(10**15), -HOUR_MS, HOUR_MS])
+def test_a_dead_member_is_replaced_in_time_wherever_ones_own_clock_begins(
+    ahead_ms: int, claiming: Claiming
+) -> None:
+    town = Town(now_ms=100 * HOUR_MS, ahead_ms={"b1": ahead_ms})
+    start(town, "a1", claiming, events=4)
+    second = town.join("b1", claiming)
+    town.do("b1", second.add_topic("events", 4, town.now_ms + ahead_ms))
+    town.pass_time(60_000)
+    town.deaf.add("a1")
+    town.pass_time(110_000)
+    assert len(second.owned) < 4
+    town.pass_time(20_000)
+    assert len(second.owned) == 4
+
+
+@each_claiming
+def test_a_brokers_clock_that_is_put_back_moves_nothing(claiming: Claiming) -> None:
+    """Nobody takes a living owner for a dead one, so nobody asks for its claims."""
+    town = Town(now_ms=100 * HOUR_MS)
+    for name in ("a1", "b1"):
+        start(town, name, claiming, events=4)
+    town.pass_time(60_000)
+    owners = town.owners("events")
+    town.now_ms -= HOUR_MS
+    town.ahead_ms = dict.fromkeys(town.members, HOUR_MS)
+    before = sum(map(len, town.logs))
+    town.pass_time(600_000)
+    assert town.owners("events") == owners
+    news = [record for log in town.logs for record in log][before:]
+    assert not any(isinstance(record.message, ClaimingPartition) for record in news)
+
+
+def test_who_comes_when_all_are_gone_waits_for_nothing() -> None:
+    """Its first request says what time it is, at every coordinating partition."""
+    town = Town(now_ms=100 * HOUR_MS)
+    topics = {"events": 3, "orders": 2, "a": 1}
+    start(town, "a1", Claiming(), **topics)
+    town.pass_time(60_000)
+    town.deaf.add("a1")
+    town.now_ms += HOUR_MS
+    assert len(town.members["a1"].places) > 1
+    second = start(town, "b1", Claiming(), **topics)
+    town.pass_time(6_000)
+    assert len(second.owned) == 6
+
+
 @pytest.mark.parametrize("ahead_ms", [-3_600_000, 3_600_000])
 def test_a_share_does_not_hang_on_how_its_own_clock_is_set(ahead_ms: int) -> None:
     town = Town(now_ms=7_200_000)
