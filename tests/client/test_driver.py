@@ -483,6 +483,38 @@ def test_what_is_gone_is_passed_over_in_one_step_and_no_more_is_handed_over_than
     assert driver.gone(500, 0) == []
 
 
+def test_what_is_gone_is_passed_over_where_the_log_has_not_heard_of_the_window_before() -> None:
+    fleet = Fleet()
+    driver = fleet.start(alo("a1"))
+    fleet.held["a1"] = []
+    fleet.do("a1", driver.available(3, 0))
+    fleet.do("a1", driver.done(3, 0))
+    fleet.do("a1", driver.gone(1000, 0))
+    fleet.do("a1", driver.done(1000, 0))
+    assert driver.consumer.next == 1000
+    fleet.do("a1", driver.available(2000, 0))
+    assert fleet.processed["a1"][-1] == 999, "the window counts from what the log has heard"
+    for sent in fleet.held.pop("a1"):
+        fleet.append(sent)
+    fleet.settle()
+    assert fleet.world.claim(KEY).position == 1000
+    assert fleet.processed["a1"][1000:] == [1000, 1001, 1002]
+
+
+def test_at_most_once_what_is_gone_waits_for_the_answer_to_the_request_before() -> None:
+    fleet = Fleet()
+    driver = fleet.start(amo("a1"))
+    fleet.held["a1"] = []
+    fleet.do("a1", driver.available(2, 0))
+    fleet.do("a1", driver.gone(1000, 0))
+    [asked] = fleet.held.pop("a1")
+    fleet.append(asked)
+    fleet.settle()
+    fleet.do("a1", driver.available(1002, 0))
+    grants = [r.message.offset for r in fleet.log if isinstance(r.message, ClaimingMessages)]
+    assert grants == [2, 1000, 1002]
+
+
 def test_at_most_once_what_is_gone_is_passed_over_in_one_grant() -> None:
     fleet = Fleet()
     driver = fleet.start(amo("a1"))

@@ -244,6 +244,18 @@ def test_at_most_once_a_batch_is_what_came_since_the_last_transaction() -> None:
     assert batches(town) == [1, *range(10, 101, 10)]
 
 
+def test_at_most_once_a_batch_of_which_all_is_gone_is_in_nobodys_hand() -> None:
+    town = Town()
+    member = town.join("a1", Claiming(fair_share=False, transactions_per_s=1000), Mode.AT_MOST_ONCE)
+    town.do("a1", member.add_topic("events", 1, 0))
+    claim = key("events", 0)
+    asked = member.extent(claim, 1000, 1005, 0)
+    town.do("a1", asked + member.done(claim, 1000, 0))  # before it reads what was granted
+    town.do("a1", member.available(claim, 1005, 0))
+    town.pass_time(1000)
+    assert batches(town) == [1000, 1005]
+
+
 def test_after_a_truncation_nothing_is_owned_and_nothing_is_asked_for() -> None:
     town = Town()
     member = start(town, "a1", events=2)

@@ -82,6 +82,8 @@ class Driver:
         """Whether it asks by itself as soon as the claim looks claimable; or only when `ask`ed."""
         self._reads_live = False
         self._end = 0
+        self._gone_below = 0
+        """The data topic holds nothing below this, as far as this tenure knows."""
         self._handed_over = 0
         self._told_offset = 0
         self._heartbeat_at_ms: int | None = None
@@ -190,9 +192,10 @@ class Driver:
 
         What is finished after the claim was lost does not count: the next owner repeats it.
         """
-        # `after_process` for each of them. Of the guards only the window looks at which it is, and
-        # nothing beyond it was handed over.
-        if moves.may_process(self.me, self.consumer, self.consumer.next) is None:
+        # `after_process` for each of them, in one. Nothing was handed over that the window did not
+        # allow, so it need not be asked again: what is gone lies beyond it.
+        at_least_once = self.me.mode is Mode.AT_LEAST_ONCE
+        if at_least_once and moves.may_act_as_owner(self.me, self.consumer) is None:
             end = min(offset_next, self._handed_over)
             self.consumer = attrs.evolve(self.consumer, next=max(self.consumer.next, end))
         return self._go_on(now_ms)
@@ -230,17 +233,10 @@ class Driver:
         """The data topic holds no messages below `low` any more.
 
         The window and the batch count messages that may be processed twice, or lost; where there
-        are none, they reach as far as `low`.
+        are none, they reach as far as `low`, until the log has heard of it.
         """
-        beyond = low - moves.floor(self.me, self.consumer.reader)
-        if beyond <= 0:
-            return []
-        me = self.me
-        self.me = attrs.evolve(me, window=me.window + beyond, batch=max(me.batch, beyond))
-        try:
-            return self.available(low, now_ms)
-        finally:
-            self.me = me
+        self._gone_below = max(self._gone_below, low)
+        return self.available(low, now_ms)
 
     def truncated(self) -> list[Effect]:
         """The log's end moved back: nothing that was read holds. Begin anew, under a new id."""
@@ -254,6 +250,7 @@ class Driver:
     def _begin(self, now_ms: int) -> list[Effect]:
         consumer = self.consumer
         self._handed_over = self._told_offset = consumer.next
+        self._gone_below = 0
         self._request = None
         assert consumer.known.epoch is not None
         known = Field.POSITION in consumer.reader.certain
@@ -350,10 +347,13 @@ class Driver:
 
     def _claim_messages(self, now_ms: int) -> list[Effect]:
         """At most once: ask for what there is, one request at a time."""
-        offset = min(self._end, self.consumer.known.position + self.me.batch)
+        position = self.consumer.known.position
+        batch = max(self.me.batch, self._gone_below - position)
+        offset = min(self._end, position + batch)
         if not self.wants or self._request is not None:
             return []
-        if moves.may_claim_messages(self.me, self.consumer, offset) is not None:
+        me = self.me if batch == self.me.batch else attrs.evolve(self.me, batch=batch)
+        if moves.may_claim_messages(me, self.consumer, offset) is not None:
             return []
         sent = moves.claiming_messages_sent(self.me, self.consumer, self.key, offset)
         self.consumer = moves.after_claiming_messages(self.me, self.consumer, offset)
@@ -381,7 +381,7 @@ class Driver:
         if moves.may_act_as_owner(me, consumer) is not None:
             return []
         allowed = moves.floor(me, consumer.reader) + me.window
-        end = min(self._end, allowed)
+        end = min(self._end, max(allowed, self._gone_below))
         if end > self._handed_over:
             handed_over, self._handed_over = self._handed_over, end
             return [Process(range(handed_over, end)), *self._tell_progress(now_ms)]

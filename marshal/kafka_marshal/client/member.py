@@ -76,6 +76,8 @@ class _Held:
     """It was asked for by its number."""
     end: int = 0
     """The data topic's messages below this were fetched."""
+    low: int = 0
+    """The data topic's partition holds nothing below this."""
     high: int = 0
     """The end of the data topic's partition."""
     in_hand: bool = False
@@ -290,7 +292,8 @@ class Member:
 
     def extent(self, key: ClaimKey, low: int, high: int, now_ms: int) -> list[For]:
         """The data topic's partition holds the offsets from `low` below `high`."""
-        self._held[key].high = high
+        held = self._held[key]
+        held.low, held.high = max(held.low, low), high
         return self._did(key, self.driver(key).gone(low, now_ms), now_ms)
 
     def done(self, key: ClaimKey, offset_next: int, now_ms: int) -> list[For]:
@@ -385,8 +388,8 @@ class Member:
             if held is None:
                 continue
             match effect:
-                case Process():
-                    held.in_hand = True
+                case Process(offsets):
+                    held.in_hand = offsets.stop > held.low
                 case Won():
                     self._won(key, held, now_ms)
                 case Lost():
