@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable
-from typing import Final, TypeAlias
+from typing import Final, Self, TypeAlias
 
 import attrs
 
@@ -24,7 +24,7 @@ from kafka_marshal.core.state import Claim
 from kafka_marshal.core.verdicts import Accepted, Refused, Verdict
 
 
-class Property(enum.Enum):
+class Property(enum.StrEnum):
     """What is promised, by the fenced rules unless it says otherwise.
 
     The value is the property's name in the specification, `sentence` what it promises.
@@ -32,9 +32,9 @@ class Property(enum.Enum):
 
     sentence: str
 
-    def __new__(cls, name: str, sentence: str = "") -> Property:
+    def __new__(cls, name: str, sentence: str = "") -> Self:
         """Take the name for the value, and the sentence beside it."""
-        made = object.__new__(cls)
+        made = str.__new__(cls, name)
         made._value_ = name
         made.sentence = sentence
         return made
