@@ -5,12 +5,18 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import attrs
+import pytest
 from hypothesis import given, settings
 
+from kafka_marshal.core.invariants import Property
 from kafka_marshal.counterexample import Counterexample, Kind, Participant, Step, itf, write
 from kafka_marshal.counterexample.diagram import ROW
 from kafka_marshal.counterexample.page import render
-from tests.counterexample.sample import HOSTILE, LATE_HEARTBEAT, counterexamples
+from kafka_marshal.modelcheck import counterexamples, models, traces
+from tests.counterexample.sample import HOSTILE, LATE_HEARTBEAT
+from tests.counterexample.sample import counterexamples as any_counterexample
+
+KEPT = [model for model in models.read() if traces.is_kept(model)]
 
 
 class Page(HTMLParser):
@@ -20,6 +26,8 @@ class Page(HTMLParser):
         super().__init__(convert_charrefs=True)
         self.elements: list[tuple[str, dict[str, str | None]]] = []
         self.text = ""
+        self.nested: list[tuple[int, str, dict[str, str | None]]] = []
+        self.inside: list[tuple[tuple[str, dict[str, str | None]], str]] = []
         self._open: list[str] = []
         self.feed(text)
         self.close()
@@ -27,6 +35,7 @@ class Page(HTMLParser):
 
     def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
         self.elements.append((tag, dict(attributes)))
+        self.nested.append((len(self._open) + 1, tag, dict(attributes)))
         if tag != "meta":
             self._open.append(tag)
 
@@ -36,6 +45,7 @@ class Page(HTMLParser):
     def handle_data(self, data: str) -> None:
         if self._open and self._open[-1] not in ("script", "style"):
             self.text += data
+            self.inside.append((self.elements[-1], data))
 
     def having(self, name: str) -> list[str]:
         """Every value of an attribute."""
@@ -48,17 +58,19 @@ class Page(HTMLParser):
 
 TAGS = {
     *("html", "head", "meta", "title", "style", "body", "main", "p", "h1", "h2", "div", "section"),
-    *("ol", "li", "span", "a", "footer", "script", "svg", "g", "rect", "text", "line", "path"),
+    *("ol", "li", "span", "b", "a", "footer", "script", "svg", "g", "rect", "text", "line", "path"),
     "circle",
 }
 
 
 @settings(deadline=None)
-@given(counterexamples())
+@given(any_counterexample())
 def test_any_counterexample_gives_a_whole_page(one: Counterexample) -> None:
     text = render(one)
     text.encode("utf-8")
     page = Page(text)
+    # A record that lands at anybody but the log has its box in the way of others.
+    assert set(crossed(one)) <= {str(step.offset) for step in one.steps}
     assert {tag for tag, _ in page.elements} <= TAGS
     assert not any(name.startswith("on") for _, found in page.elements for name in found)
     ids = page.having("id")
@@ -148,3 +160,98 @@ def test_three_files_are_written_and_one_can_be_read_back(tmp_path: Path) -> Non
     assert "Fenced does not hold." in text
     assert itf.loads(trace) == LATE_HEARTBEAT
     assert page == render(LATE_HEARTBEAT)
+
+
+LETTER_PX = {"label": 7.2, "verdict": 6.9, "number": 7.2, "clock": 6.6, "offset": 7.0, "end": 8.0}
+"""What a letter takes at most on average, by the class of its text: its size times 0.6."""
+
+Box = tuple[float, float, float, float]
+
+
+def words_of(page: Page) -> list[tuple[str, Box]]:
+    """Every text of the drawing below the names, with the box that it takes."""
+    found = []
+    for (tag, a), text in page.inside:
+        if tag == "text" and a["class"] not in ("name", "about"):
+            kind, x, y = a["class"] or "", float(a["x"] or 0), float(a["y"] or 0)
+            width = len(text) * LETTER_PX[kind]
+            anchor = a.get("text-anchor") or {"offset": "middle", "number": "end"}.get(kind)
+            left = x - {"end": width, "middle": width / 2}.get(anchor or "", 0)
+            found.append((text, (left, y - 9, left + width, y + 3)))
+    return found
+
+
+def ways_of(page: Page) -> list[Box]:
+    """Every arrow, and what is under way, from its start to its end."""
+    ways, inside = [], 0
+    for depth, tag, a in page.nested:
+        if "way" in (a.get("class") or "").split():
+            inside = depth
+        elif depth <= inside:
+            inside = 0
+        if inside and tag == "line":
+            x1, y1, x2, y2 = (float(a[end] or 0) for end in ("x1", "y1", "x2", "y2"))
+            ways.append((x1, y1, x2, y2))
+    return ways
+
+
+def crosses(way: Box, box: Box) -> bool:
+    """Whether a straight line has a point within a box."""
+    x1, y1, x2, y2 = way
+    begin, end = 0.0, 1.0
+    for start, run, low, high in ((x1, x2 - x1, box[0], box[2]), (y1, y2 - y1, box[1], box[3])):
+        if run == 0:
+            if not low < start < high:
+                return False
+            continue
+        one, other = sorted(((low - start) / run, (high - start) / run))
+        begin, end = max(begin, one), min(end, other)
+    return begin < end
+
+
+def test_a_line_through_a_box_is_seen_to_cross_it() -> None:
+    box = (10.0, 10.0, 20.0, 20.0)
+    assert crosses((0, 0, 30, 30), box)
+    assert crosses((0, 15, 30, 15), box)
+    assert crosses((15, 12, 15, 40), box)
+    assert not crosses((0, 0, 9, 30), box)
+    assert not crosses((0, 25, 25, 0), (20, 20, 30, 30))
+    assert not crosses((0, 0, 5, 5), box)
+
+
+def crossed(one: Counterexample) -> list[str]:
+    """The texts that an arrow runs through."""
+    page = Page(render(one))
+    ways = ways_of(page)
+    return [text for text, box in words_of(page) if any(crosses(way, box) for way in ways)]
+
+
+@pytest.mark.parametrize("model", KEPT, ids=lambda model: model.name)
+def test_no_arrow_of_a_kept_counterexample_runs_through_a_label(model: models.Model) -> None:
+    trace = traces.stored(models.spec_folder(), model)
+    assert trace is not None
+    found = counterexamples.of_trace(trace, model.violates, model.name, model.about)
+    assert crossed(found) == []
+
+
+def test_no_arrow_of_a_late_record_runs_through_a_label() -> None:
+    page = Page(render(LATE_HEARTBEAT))
+    assert len(ways_of(page)) == 1
+    assert {text for text, _ in words_of(page)} >= {"Overwritten", "0"}
+    assert crossed(LATE_HEARTBEAT) == []
+
+
+def test_the_property_is_told_in_a_sentence() -> None:
+    known = {p.value for p in Property}
+    named = {kept.violates for kept in KEPT if kept.violates is not None} & known
+    assert len(named) > 30
+    for violated in named:
+        page = Page(render(attrs.evolve(LATE_HEARTBEAT, violated=violated)))
+        assert f"{violated}: {Property(violated).sentence}" in page.text
+    unknown = attrs.evolve(LATE_HEARTBEAT, violated="LiveOwner")
+    assert not Page(render(unknown)).of_class("promise")
+
+
+def test_every_property_promises_one_sentence() -> None:
+    for each in Property:
+        assert re.fullmatch(r"[A-Z][^.]+\.", each.sentence), each

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable
-from typing import Final, TypeAlias
+from typing import Final, Self, TypeAlias
 
 import attrs
 
@@ -24,98 +24,169 @@ from kafka_marshal.core.state import Claim
 from kafka_marshal.core.verdicts import Accepted, Refused, Verdict
 
 
-class Property(enum.Enum):
+class Property(enum.StrEnum):
     """What is promised, by the fenced rules unless it says otherwise.
 
-    The value is the property's name in the specification.
+    The value is the property's name in the specification, `sentence` what it promises.
     """
 
-    MUTEX = "Mutex"
-    """One owner per epoch, as any reader knows it."""
-    FENCED = "Fenced"
-    """Only the current owner's records have an effect."""
-    MONOTONE_POSITION = "MonotonePosition"
-    """The position never falls, except when the admin sets it."""
-    MONOTONE_EPOCH = "MonotoneEpoch"
-    """The epoch never falls, and grows at every win."""
-    AT_MOST_ONCE = "AtMostOnce"
-    """AMO: no message is processed twice."""
-    NONE_SKIPPED = "NoneSkipped"
-    """ALO: every message below the position was processed, or jumped over by the admin."""
-    REPROCESSING_BOUND = "ReprocessingBound"
-    """ALO: at most `window * (epochs - 1)` messages are processed again."""
-    SET_POSITION_STICKS = "SetPositionSticks"
-    """What the admin set stays until a later owner moves it."""
-    PAUSE_HOLDS = "PauseHolds"
-    """While a group is paused nobody owns, and only the pauser wins."""
-    REFINES_LEASE = "RefinesLease"
-    """The protocol implements a lease with fencing epochs."""
-    RELEASE_REPEATS_NOTHING = "ReleaseRepeatsNothing"
-    """ALO: a tenure that ended in a release repeats nothing (R7)."""
-    READERS_AGREE = "ReadersAgree"
-    """Two readers of the same records name the same owner."""
-    RELEASED_BY_WINNER = "ReleasedByWinner"
-    """A release frees only the tenure of the instance that last won."""
-    HEADERS_OUTRANK = "HeadersOutrank"
-    """Without headers nobody displaces an owner that won with them, unless it is stale."""
-    FRESH_OWNER_KEPT = "FreshOwnerKept"
-    """Another client displaces only an owner that is stale."""
-    WIN_KEEPS_POSITION = "WinKeepsPosition"
-    """A ClaimingPartition that wins leaves the position where it is."""
-    PREDECESSOR_STAYS_OUT = "PredecessorStaysOut"
-    """What a dead instance had in flight does not take the claim back from its successor."""
-    LIVE_OWNER_KEPT = "LiveOwnerKept"
-    """In measured time: an owner that another client displaces was silent for two intervals."""
-    REFUSED_CHANGES_NOTHING = "RefusedChangesNothing"
-    """A refused record changes nothing but the clock."""
-    RESTART_TAKES_OVER = "RestartTakesOver"
-    """A client that restarts is not kept waiting for its predecessor to be stale."""
-    ODD_RECORDS_REFUSED = "OddRecordsRefused"
-    """Who writes a later version, odd headers or offsets that its log has not has no effect."""
-    CLOCK_IS_MAXIMUM = "ClockIsMaximum"
-    """Every record moves a claim's clock, refused ones too, and none moves it back."""
-    ORIGINAL_LIVE_OWNER_KEPT = "OriginalLiveOwnerKept"
-    """Of the original: a request loses to an owner heard of less than two intervals ago."""
-    SUFFIX_EXACT = "SuffixExact"
-    """What a reader that began in the middle calls certain equals the full fold."""
-    SUFFIX_LOWER_BOUND = "SuffixLowerBound"
-    """Such a reader that knows the owner never has the position too high."""
-    SUFFIX_GUESS_RIGHT = "SuffixGuessRight"
-    """At an owner's heartbeat or grant such a reader's guess has the right owner and epoch."""
-    SUFFIX_BECOMES_KNOWN = "SuffixBecomesKnown"
-    """The heartbeat of an owner that has read all of it makes everything certain but the pauser."""
-    WRITES_ALL_OR_NONE = "WritesAllOrNone"
-    """An administrator writes no position before it has read that it owns every claim."""
-    NEVER_HALF_SET_SILENTLY = "NeverHalfSetSilently"
-    """Half set positions are never silent: the operator was told, or after a crash the log says."""
-    LATER_PAUSE_WINS = "LaterPauseWins"
-    """Of two administrators at once the one that paused later sets, and nothing of the other."""
-    LOSER_IS_TOLD = "LoserIsTold"
-    """An administrator that has read another's later pause has ended and told its operator."""
-    NEXT_IS_WARNED = "NextIsWarned"
-    """The administrator that pauses next tells what was left undone before it."""
-    FEW_MOVES = "FewMoves"
-    """Fair share: since the members last changed no more claims were given back than it takes."""
-    GIVES_TO_THE_POORER = "GivesToThePoorer"
-    """Fair share: what is given back makes the difference smaller, as its owner read it."""
-    NO_PING_PONG = "NoPingPong"
-    """Fair share: while the members stay the same, nobody gives the same claim back twice."""
-    ORIGINAL_KEPT = "OriginalKept"
-    """In measured time: while an original heartbeats, no other client displaces it (R9)."""
-    DEAD_OWNER_REPLACED = "DeadOwnerReplaced"
-    """In the end: a claim whose owner is dead is taken, if a live consumer wants it."""
-    FREE_CLAIM_TAKEN = "FreeClaimTaken"
-    """In the end: a claim that nobody owns is taken, if a live consumer wants it."""
-    RESIGNED_OWNER_REPLACED = "ResignedOwnerReplaced"
-    """In the end: a claim whose owner's release was lost is not left to it (R1a)."""
-    EVERYTHING_PROCESSED = "EverythingProcessed"
-    """In the end: every message is processed, if one consumer stays up and does its work."""
-    BALANCED = "Balanced"
-    """In the end: nobody would have a claim of another to the good of both, and none is left."""
-    EVEN = "Even"
-    """In the end: of members that may own every claim, nobody owns two more than another."""
-    NOBODY_STARVES = "NobodyStarves"
-    """In the end: every member owns something, if there are as many claims as members."""
+    sentence: str
+
+    def __new__(cls, name: str, sentence: str = "") -> Self:
+        """Take the name for the value, and the sentence beside it."""
+        made = str.__new__(cls, name)
+        made._value_ = name
+        made.sentence = sentence
+        return made
+
+    MUTEX = "Mutex", "One owner per epoch, as any reader knows it."
+    FENCED = "Fenced", "Only the current owner's records have an effect."
+    MONOTONE_POSITION = (
+        "MonotonePosition",
+        "The position never falls, except when the admin sets it.",
+    )
+    MONOTONE_EPOCH = "MonotoneEpoch", "The epoch never falls, and grows at every win."
+    AT_MOST_ONCE = "AtMostOnce", "At most once: no message is processed twice."
+    NONE_SKIPPED = (
+        "NoneSkipped",
+        "At least once: every message below the position was processed, or the admin skipped it.",
+    )
+    REPROCESSING_BOUND = (
+        "ReprocessingBound",
+        "At least once: at most `window * (epochs - 1)` messages are processed again.",
+    )
+    SET_POSITION_STICKS = (
+        "SetPositionSticks",
+        "What the admin set stays until a later owner moves it.",
+    )
+    PAUSE_HOLDS = "PauseHolds", "While a group is paused nobody owns, and only the pauser wins."
+    REFINES_LEASE = "RefinesLease", "The protocol implements a lease with fencing epochs."
+    RELEASE_REPEATS_NOTHING = (
+        "ReleaseRepeatsNothing",
+        "At least once: a tenure that ended in a release repeats nothing (R7).",
+    )
+    READERS_AGREE = "ReadersAgree", "Two readers of the same records name the same owner."
+    RELEASED_BY_WINNER = (
+        "ReleasedByWinner",
+        "A release frees only the tenure of the instance that last won.",
+    )
+    HEADERS_OUTRANK = (
+        "HeadersOutrank",
+        "Without headers nobody displaces an owner that won with them, unless it is stale.",
+    )
+    FRESH_OWNER_KEPT = "FreshOwnerKept", "Another client displaces only an owner that is stale."
+    WIN_KEEPS_POSITION = (
+        "WinKeepsPosition",
+        "A ClaimingPartition that wins leaves the position where it is.",
+    )
+    PREDECESSOR_STAYS_OUT = (
+        "PredecessorStaysOut",
+        "What a dead instance had in flight does not take the claim back from its successor.",
+    )
+    LIVE_OWNER_KEPT = (
+        "LiveOwnerKept",
+        "In measured time: an owner that another client displaces was silent for two intervals.",
+    )
+    REFUSED_CHANGES_NOTHING = (
+        "RefusedChangesNothing",
+        "A refused record changes nothing but the clock.",
+    )
+    RESTART_TAKES_OVER = (
+        "RestartTakesOver",
+        "A client that restarts is not kept waiting for its predecessor to be stale.",
+    )
+    ODD_RECORDS_REFUSED = (
+        "OddRecordsRefused",
+        "Who writes a later version, odd headers or offsets that its log has not has no effect.",
+    )
+    CLOCK_IS_MAXIMUM = (
+        "ClockIsMaximum",
+        "Every record moves a claim's clock, refused ones too, and none moves it back.",
+    )
+    ORIGINAL_LIVE_OWNER_KEPT = (
+        "OriginalLiveOwnerKept",
+        "Of the original: a request loses to an owner heard of less than two intervals ago.",
+    )
+    SUFFIX_EXACT = (
+        "SuffixExact",
+        "What a reader that began in the middle calls certain equals the full fold.",
+    )
+    SUFFIX_LOWER_BOUND = (
+        "SuffixLowerBound",
+        "Such a reader that knows the owner never has the position too high.",
+    )
+    SUFFIX_GUESS_RIGHT = (
+        "SuffixGuessRight",
+        "At an owner's heartbeat or grant such a reader's guess has the right owner and epoch.",
+    )
+    SUFFIX_BECOMES_KNOWN = (
+        "SuffixBecomesKnown",
+        "The heartbeat of an owner that has read everything makes all certain but the pauser.",
+    )
+    WRITES_ALL_OR_NONE = (
+        "WritesAllOrNone",
+        "An administrator writes no position before it has read that it owns every claim.",
+    )
+    NEVER_HALF_SET_SILENTLY = (
+        "NeverHalfSetSilently",
+        "Half set positions are never silent: the operator knows, or after a crash the log says.",
+    )
+    LATER_PAUSE_WINS = (
+        "LaterPauseWins",
+        "Of two administrators at once the one that paused later sets, and nothing of the other.",
+    )
+    LOSER_IS_TOLD = (
+        "LoserIsTold",
+        "An administrator that has read another's later pause has ended and told its operator.",
+    )
+    NEXT_IS_WARNED = (
+        "NextIsWarned",
+        "The administrator that pauses next tells what was left undone before it.",
+    )
+    FEW_MOVES = (
+        "FewMoves",
+        "Fair share: since the members last changed no more claims were given back than it takes.",
+    )
+    GIVES_TO_THE_POORER = (
+        "GivesToThePoorer",
+        "Fair share: what is given back makes the difference smaller, as its owner read it.",
+    )
+    NO_PING_PONG = (
+        "NoPingPong",
+        "Fair share: while the members stay the same, nobody gives the same claim back twice.",
+    )
+    ORIGINAL_KEPT = (
+        "OriginalKept",
+        "In measured time: while an original heartbeats, no other client displaces it (R9).",
+    )
+    DEAD_OWNER_REPLACED = (
+        "DeadOwnerReplaced",
+        "In the end: a claim whose owner is dead is taken, if a live consumer wants it.",
+    )
+    FREE_CLAIM_TAKEN = (
+        "FreeClaimTaken",
+        "In the end: a claim that nobody owns is taken, if a live consumer wants it.",
+    )
+    RESIGNED_OWNER_REPLACED = (
+        "ResignedOwnerReplaced",
+        "In the end: a claim whose owner's release was lost is not left to it (R1a).",
+    )
+    EVERYTHING_PROCESSED = (
+        "EverythingProcessed",
+        "In the end: every message is processed, if one consumer stays up and does its work.",
+    )
+    BALANCED = (
+        "Balanced",
+        "In the end: nobody would have a claim of another to the good of both, and none is left.",
+    )
+    EVEN = (
+        "Even",
+        "In the end: of members that may own every claim, nobody owns two more than another.",
+    )
+    NOBODY_STARVES = (
+        "NobodyStarves",
+        "In the end: every member owns something, if there are as many claims as members.",
+    )
 
 
 WINS: Final = frozenset(

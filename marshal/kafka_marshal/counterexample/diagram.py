@@ -1,29 +1,37 @@
 """The sequence diagram: a lifeline for each participant, time downwards, one row a step.
 
 A record's arrow starts in the row in which it set out and ends in the row in which it landed, so
-what came late is seen to come late. Everything is measured in pixels here; the colours are in
-`style.css`.
+what came late is seen to come late. Arrows stay between the lifelines and words beside them: what a
+step is stands left of all lifelines, what became of its record right of them, so no arrow crosses a
+word. Everything is measured in pixels here; the colours are in `style.css`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from html import unescape
 from typing import Final
+from unicodedata import east_asian_width
 
 import attrs
 
 from kafka_marshal.counterexample.model import LOG, Counterexample, Kind, Participant, Step
 from kafka_marshal.counterexample.story import timed, wrong
-from kafka_marshal.markup import Html, el, join, name
+from kafka_marshal.markup import Html, el, escape, join, name
 
-COLUMN: Final = 248
+COLUMN: Final = 176
 ROW: Final = 32
-LEFT: Final = 120
-"""Of the first lifeline, where there are no times between it and the numbers."""
-RIGHT: Final = 148
+TIMES_AT: Final = 38
+"""Where the times begin, right of the numbers; the words follow."""
+LOST_AFTER: Final = 0.3 * COLUMN
+"""How far a record comes that does not arrive."""
+LOOP: Final = 44
+"""Room for the line back to where a loop begins, right of everything."""
 HEAD: Final = 64
 """Height of the names above the first row."""
+HEAD_HALF: Final = 62
+"""Half the width of a name's box."""
 HUES: Final = 8
 LABEL_MAX: Final = 38
 TIME_MAX: Final = 23
@@ -33,7 +41,9 @@ MARK: Final = 5
 BOX: Final = 15
 """Half the width of a record in the log, unless its offset is long."""
 DIGIT: Final = 6.5
-"""Width of a digit, and of an average letter."""
+"""Width of a digit in a time or an offset."""
+LETTER: Final = 7.2
+"""Width of an average letter in words, in a wide font."""
 
 
 def diagram(counterexample: Counterexample) -> Html | None:
@@ -52,19 +62,25 @@ class _Diagram:
         self._counterexample = counterexample
         self._columns = _in_columns(counterexample.participants)
         self._rows = [step for step in counterexample.steps if step.sentence]
+        self._instances = [who.name for who in self._columns if who.name != LOG]
+        self._sent = {step.number for step in self._rows if step.kind is Kind.SENT}
+        offsets = [len(str(step.offset)) for step in self._rows if step.offset is not None]
+        self._box = max(BOX, 7 + DIGIT * max(offsets, default=0) / 2)
         longest = max((len(step.time) for step in self._rows if step.time), default=0)
-        self._left = LEFT + DIGIT * min(longest, TIME_MAX)
+        self._words_x = TIMES_AT + DIGIT * min(longest, TIME_MAX) + (12 if longest else 0)
+        words_end = self._words_x + _widest(map(self._words, self._rows))
+        self._left = max(words_end + self._box + 14, HEAD_HALF + 2)
         self._x = {who.name: self._left + n * COLUMN for n, who in enumerate(self._columns)}
+        last = self._left + COLUMN * (len(self._columns) - 1)
+        self._verdict_x = last + max(self._box, LOST_AFTER) + 14
+        self._right = max(self._verdict_x + _widest(map(_verdict, self._rows)), last + HEAD_HALF)
         self._y = self._heights()
         self._bottom = HEAD + ROW * (len(self._rows) + 1)
         self._hues = _hues(counterexample.participants)
-        offsets = [len(str(step.offset)) for step in self._rows if step.offset is not None]
-        self._box = max(BOX, 7 + DIGIT * max(offsets, default=0) / 2)
         self._arrived = {step.since for step in counterexample.steps}
-        self._sent = {step.number for step in self._rows if step.kind is Kind.SENT}
 
     def drawn(self) -> Html:
-        width = self._left + COLUMN * (len(self._columns) - 1) + RIGHT
+        width = round(self._right + LOOP)
         height = self._bottom + 46
         return el(
             "svg",
@@ -122,7 +138,7 @@ class _Diagram:
 
     def _heads(self) -> Iterator[Html]:
         for who in self._columns:
-            x, half = self._x[who.name], 62
+            x, half = self._x[who.name], HEAD_HALF
             box = {"x": x - half, "y": 6, "width": 2 * half, "height": HEAD - 20, "rx": 5}
             yield el(
                 "g",
@@ -145,7 +161,7 @@ class _Diagram:
         if step.kind is Kind.SENT:
             if step.number not in self._arrived and step.who is not None:
                 x = self._x[step.who]
-                end = _Point(x + self._towards_log(step.who) * COLUMN * 0.3, y + 11)
+                end = _Point(x + self._towards_log(step.who) * LOST_AFTER, y + 11)
                 yield _line("open", _Point(x, y), end)
         elif step.source is None:
             return
@@ -171,7 +187,7 @@ class _Diagram:
         return _Point(self._x[source], self._y[step.since] + after)
 
     def _lost_at(self, source: str, y: float) -> _Point:
-        return _Point(self._x[source] + self._towards_log(source) * COLUMN * 0.3, y)
+        return _Point(self._x[source] + self._towards_log(source) * LOST_AFTER, y)
 
     def _towards_log(self, who: str) -> int:
         return -1 if self._x[who] > self._x.get(LOG, math.inf) else 1
@@ -196,6 +212,10 @@ class _Diagram:
             el("rect", {"class": "hit", **_of_row(y, width)}),
             _text("number", _Point(26, y + 4), str(step.number)),
             self._clock(step, y),
+            _text("label", _Point(self._words_x, y + 4), self._words(step), "start"),
+            _text("verdict", _Point(self._verdict_x, y + 4), _verdict(step), "start")
+            if _verdict(step)
+            else None,
             join(self._marks(step, y)),
         )
 
@@ -204,53 +224,39 @@ class _Diagram:
         above = self._rows[max(0, self._rows.index(step) - 1)]
         if step.time is None or (above is not step and above.time == step.time):
             return None
-        return _text("clock", _Point(38, y + 4), _cut(step.time, TIME_MAX))
+        return _text("clock", _Point(TIMES_AT, y + 4), _cut(step.time, TIME_MAX))
+
+    def _words(self, step: Step) -> str:
+        """What the step is, in a few words behind the name of its instance."""
+        words = _cut(step.label or (step.sentence if step.who is None else step.action))
+        if step.kind is Kind.APPENDED and step.since in self._sent:
+            words += " lands"
+        return f"{_id(step.who)}: {words}" if step.who in self._instances else words
 
     def _marks(self, step: Step, y: float) -> Iterator[Html]:
         if step.kind is Kind.APPENDED and step.source is not None and step.target is not None:
             yield from self._arrival(step, step.source, step.target, y)
         elif step.kind is Kind.LOST and step.source is not None:
-            end = self._lost_at(step.source, y)
-            yield _cross(end)
-            yield _text("label", _Point(end.x + 10, y + 4), _cut(step.label or "lost"), "start")
+            yield _cross(self._lost_at(step.source, y))
         elif step.source is not None and step.target is not None and step.kind is not Kind.SENT:
-            yield self._label(step, step.target, y - 6)
+            return
         elif step.who is None:
-            yield from self._across(step, y)
+            # What happens to nobody in particular, as time.
+            left, right = min(self._x.values()), max(self._x.values())
+            yield _line("across", _Point(left, y), _Point(right, y))
         else:
             yield _MARKS.get(step.kind, _square)(_Point(self._x[step.who], y))
-            yield self._label(step, step.who, y - 6 if step.kind is Kind.SENT else y + 4)
 
     def _arrival(self, step: Step, source: str, target: str, y: float) -> Iterator[Html]:
         if step.since not in self._sent:
             # Nobody told of its sending, so it is told here.
-            start = self._start(step, source)
-            yield _disc(start)
-            yield self._label(step, source, y - 6 if step.since is None else y + 4)
+            yield _disc(self._start(step, source))
         x = self._x[target]
-        sign = math.copysign(1, x - self._x[source])
         corner = {"x": x - self._box, "y": y - 9, "rx": 3}
         size = {"width": 2 * self._box, "height": 18}
         yield el("rect", {"class": "record", **corner, **size})
         if step.offset is not None:
             yield _text("offset", _Point(x, y + 4), str(step.offset))
-        if step.verdict is not None:
-            side = _Point(x + sign * (self._box + 6), y + 4)
-            words = f"✗ {step.verdict}" if step.refused else step.verdict
-            yield _text("verdict", side, words, "start" if sign > 0 else "end")
-
-    def _across(self, step: Step, y: float) -> Iterator[Html]:
-        """What happens to nobody in particular, as time."""
-        left, right = min(self._x.values()), max(self._x.values())
-        yield _line("across", _Point(left, y), _Point(right, y))
-        words = _cut(step.label or step.sentence, 2 * LABEL_MAX)
-        yield _text("label", _Point(left + 11, y + 4), words, "start")
-
-    def _label(self, step: Step, who: str, y: float) -> Html:
-        """Words beside a lifeline, on the side of the log."""
-        sign = self._towards_log(who)
-        at = _Point(self._x[who] + sign * 11, y)
-        return _text("label", at, _cut(step.label or step.action), "start" if sign > 0 else "end")
 
     def _loop(self, width: float) -> Html | None:
         back_to, last = self._counterexample.loop_back_to, self._counterexample.steps[-1].number
@@ -299,6 +305,20 @@ def _hues(participants: tuple[Participant, ...]) -> dict[str, str]:
     clients = list(dict.fromkeys(w.about or w.name for w in participants if w.name != LOG))
     hues = {client: f"h{n % HUES}" for n, client in enumerate(clients)}
     return {who.name: hues.get(who.about or who.name, "log") for who in participants}
+
+
+def _verdict(step: Step) -> str:
+    """What became of the step's record."""
+    if step.kind is not Kind.APPENDED or step.verdict is None:
+        return ""
+    return f"✗ {step.verdict}" if step.refused else step.verdict
+
+
+def _widest(texts: Iterable[str]) -> float:
+    """Room for the widest of them; a letter of Chinese, say, takes that of two."""
+    shown = (unescape(escape(text)) for text in texts)
+    letters = (sum(2 if east_asian_width(c) in "WF" else 1 for c in text) for text in shown)
+    return LETTER * max(letters, default=0)
 
 
 def _id(text: str) -> str:

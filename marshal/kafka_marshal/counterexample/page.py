@@ -11,7 +11,7 @@ from typing import Final
 
 from kafka_marshal.counterexample.diagram import diagram
 from kafka_marshal.counterexample.model import Counterexample, Step
-from kafka_marshal.counterexample.story import ending, wrong
+from kafka_marshal.counterexample.story import ending, promise, wrong
 from kafka_marshal.markup import Html, base_style, el, join, visible
 
 SENTENCE_MAX: Final = 2000
@@ -25,6 +25,7 @@ def render(counterexample: Counterexample) -> str:
     """The page; its text holds no lone surrogate, so it encodes to UTF-8."""
     drawn = diagram(counterexample)
     title = wrong(counterexample).removesuffix(".")
+    promised = promise(counterexample)
     head = el(
         "head",
         None,
@@ -42,6 +43,9 @@ def render(counterexample: Counterexample) -> str:
             None,
             el("p", {"class": "kicker"}, visible(f"Counterexample · {counterexample.source}")),
             el("h1", None, visible(title, 160)),
+            el("p", {"class": "promise"}, el("b", None, counterexample.violated), ": ", promised)
+            if promised
+            else None,
             el("p", {"class": "verdict"}, visible(counterexample.about))
             if counterexample.about
             else None,
@@ -59,7 +63,8 @@ def _legend() -> Html:
     words = (
         "Time runs downwards. An arrow to the log starts where its record was sent and ends where "
         "it landed: the steeper, the later. A box is a record in the log at its offset, hollow if "
-        "it was refused; a dashed arrow is a record being read."
+        "it was refused; a dashed arrow is a record being read. On the right stands what became of "
+        "the record."
     )
     return el("p", {"class": "note"}, words)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kafka_marshal.core.invariants import Property
 from kafka_marshal.counterexample.model import REFUSED, Counterexample, Step
 
 
@@ -45,3 +46,8 @@ def wrong(counterexample: Counterexample) -> str:
     if violated in REFUSED:
         return f"{violated} refused a record."
     return f"{violated} does not hold."
+
+
+def promise(counterexample: Counterexample) -> str | None:
+    """What the broken property promises, in a sentence; None if it is not one of the protocol's."""
+    return next((p.sentence for p in Property if p.value == counterexample.violated), None)

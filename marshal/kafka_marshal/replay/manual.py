@@ -244,14 +244,23 @@ that lasts when the log ends is drawn to its owner's last accepted record. If th
 
 ## The report
 
-`report.html` is one file that fetches nothing. Up to 200 claims, and 10,000 tenures and marks, are
-drawn as they are. Of more it gives an overview first: findings over time by code and by group, the
-groups, and the claims that are the worst by errors, by takeovers, or by the time in which nobody
-owned them (up to 20,000 are listed). A claim or a group that is chosen is drawn then, from what the
-page holds: of up to 400 claims tenures, marks and heartbeats, of the next the first 200 tenures,
-within 14 MB; of the others their numbers. The page stays below 20 MB, says how many claims it
-holds in which way, and the tables above have the rest. Without scripts the overview is all there
-is. Of findings and divergences the 300 worst are told in full, and all are counted.
+`report.html` is one file that fetches nothing. Its title names the topic and the cluster of a live
+source, else the files, and the time. The verdict comes first, with a link to the first error; then
+who owned what, and the findings. Logs and groups stand the worst first, by errors and warnings.
+
+One block of findings is one cause as far as group and time show: errors and warnings about claims
+of one group, each within two heartbeat intervals of the one before. The block tells the first
+finding of each code in a sentence; its claims and records unfold. Of a random instance id the page
+shows eight digits, and the whole id on hover, as what a property promises.
+
+Up to 200 claims, and 10,000 tenures and marks, are drawn as they are. Of more the page draws the
+six worst claims, and lists those that are the worst by errors, by takeovers, or by the time in
+which nobody owned them (up to 20,000); findings over time by code and by group follow. A claim or a
+group that is chosen is drawn then, from what the page holds: of up to 400 claims tenures, marks and
+heartbeats, of the next the first 200 tenures, within 14 MB; of the others their numbers. The page
+stays below 20 MB, says how many claims it holds in which way, and the tables above have the rest.
+Without scripts a big replay's timelines are missing. Of findings and divergences the 300 worst are
+told in full, and all are counted.
 
 ## What if
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from pathlib import PurePath
 from typing import Final
+from urllib.parse import urlsplit
 
 from kafka_marshal.replay import tables
 from kafka_marshal.replay.pipeline import ClaimName, Fold
@@ -28,7 +30,12 @@ from kafka_marshal.replay.values import (
     sender_of,
     text_of,
 )
+from kafka_marshal.replay.words import times
 
+NAMED_MAX: Final = 3
+"""So many sources the title names."""
+LIVE_TOPIC: Final = "__marshal"
+"""The topic of a live source that names none."""
 CLAIMS_MAX: Final = 200
 DRAWN_MAX: Final = 10_000
 """With more claims, or more tenures and marks, the page says totals and draws when asked."""
@@ -37,9 +44,12 @@ DIVERGENCES_MAX: Final = 300
 
 
 def report_data(
-    fold: Fold, summary: Summary, log_findings: Sequence[Row], title: str
+    fold: Fold, summary: Summary, log_findings: Sequence[Row], topic: str | None
 ) -> page.ReportData:
-    """Everything the page says. `log_findings` are those that only the driver knows."""
+    """Everything the page says.
+
+    `log_findings` are those that only the driver knows; `topic` is the one that `--topic` chose.
+    """
     findings = _worst_findings(fold, log_findings)
     divergences = fold.first(tables.DIVERGENCES, DIVERGENCES_MAX)
     distinct = fold.counts["claims"] // len(summary.rules)
@@ -47,7 +57,7 @@ def report_data(
     many = distinct > CLAIMS_MAX or drawn > DRAWN_MAX
     names = set() if many else {name_of(row) for row in fold.first(tables.CLAIMS, 2 * CLAIMS_MAX)}
     return page.ReportData(
-        title=title,
+        title=title_of(summary.sources, summary.logs, topic),
         sources=summary.sources,
         rules=summary.rules,
         heartbeat_interval_s=summary.heartbeat_interval_s,
@@ -71,6 +81,37 @@ def report_data(
         divergences=tuple(divergence_of(row) for row in divergences),
         scale=scale(fold, summary, log_findings) if many else None,
     )
+
+
+def title_of(sources: Sequence[str], logs: Sequence[str], topic: str | None = None) -> str:
+    """Which topic of which cluster was replayed, or which files; only what is known for certain.
+
+    >>> title_of(["kafka://one:9092,two:9092/claims"], ["claims"])
+    'claims on one:9092,two:9092'
+    >>> title_of(["kafka://one:9092"], ["__marshal"])
+    '__marshal on one:9092'
+    >>> title_of(["dumps/day.parquet/"], ["day"], "claims"), title_of(["a", "b"], ["a", "b"])
+    ('claims in day.parquet', 'a, b')
+    >>> title_of(["captures"], ["monday", "tuesday"])
+    'captures (2 logs)'
+    """
+    live = [_live(source) for source in sources if source.startswith("kafka://")]
+    files = [PurePath(source).name or source for source in sources if "://" not in source]
+    stored = [source for source in sources if "://" in source and not source.startswith("kafka://")]
+    shown = [*files, *stored]
+    listed = ", ".join(shown[:NAMED_MAX])
+    if len(shown) > NAMED_MAX:
+        listed += f" and {len(shown) - NAMED_MAX:,} more"
+    if topic is not None and listed:
+        listed = f"{topic} in {listed}"
+    if len(logs) > len(sources):
+        listed += f" ({times(len(logs), 'log')})"
+    return ", ".join(filter(None, [*live, listed]))
+
+
+def _live(source: str) -> str:
+    address = urlsplit(source)
+    return f"{address.path.strip('/') or LIVE_TOPIC} on {address.netloc.rpartition('@')[2]}"
 
 
 def _worst_findings(fold: Fold, log_findings: Iterable[Row]) -> list[Row]:

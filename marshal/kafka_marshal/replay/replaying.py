@@ -141,10 +141,7 @@ def run(
             summary = attrs.evolve(summary, what_if=told)
         progress("writing the report")
         (folder / "summary.json").write_text(summary.json(), encoding="utf-8")
-        title = (
-            f"Replay of {found.logs[0] if len(found.logs) == 1 else times(len(found.logs), 'log')}"
-        )
-        html = render(report_data(fold, summary, of_logs, title))
+        html = render(report_data(fold, summary, of_logs, topic))
         (folder / "report.html").write_text(html, encoding="utf-8")
         findings = itertools.chain(of_logs, fold.each(FINDINGS) if exports.any else ())
         tenures = fold.each(TENURES) if exports.perfetto is not None else ()

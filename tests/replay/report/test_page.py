@@ -12,8 +12,12 @@ from hypothesis import strategies as st
 from tests.replay.report import sample
 
 from kafka_marshal import markup
+from kafka_marshal.core.invariants import Property
+from kafka_marshal.replay.findings.catalogue import CATALOGUE
 from kafka_marshal.replay.report import data as d
-from kafka_marshal.replay.report import render
+from kafka_marshal.replay.report import pieces, render, words
+from kafka_marshal.replay.report.causes import causes
+from kafka_marshal.replay.report.scale import Scale
 
 HOSTILE = (
     "<img src=x onerror=alert(1)>",
@@ -52,6 +56,7 @@ class Page(HTMLParser):
         self.elements: list[tuple[str, dict[str, str | None]]] = []
         self.comments: list[str] = []
         self.texts: list[tuple[str, str]] = []
+        self.above: list[tuple[str, ...]] = []
         self._open: list[str] = []
         self.feed(text)
         self.close()
@@ -59,6 +64,7 @@ class Page(HTMLParser):
 
     def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
         self.elements.append((tag, dict(attributes)))
+        self.above.append(tuple(self._open))
         assert len(dict(attributes)) == len(attributes), f"an attribute twice: {attributes}"
         if tag not in ("meta", "br", "hr", "input"):
             self._open.append(tag)
@@ -80,6 +86,11 @@ class Page(HTMLParser):
     @property
     def tags(self) -> list[tuple[str, tuple[str, ...]]]:
         return [(tag, tuple(attributes)) for tag, attributes in self.elements]
+
+    @property
+    def skeleton(self) -> list[tuple[str, tuple[str, ...]]]:
+        """The tags but those of what is explained on hover: ids and names of properties are."""
+        return sorted(tag for tag in self.tags if tag != ("abbr", ("title",)))
 
     @property
     def embedded(self) -> dict[str, list[list[object]]]:
@@ -161,7 +172,7 @@ def promise_that_it_is_only_text(text: str) -> None:
     written = render(a_report(text))
     page = Page(written.encode("utf-8").decode("utf-8"))
     # The same elements with the same attributes; their order may change with the text's.
-    assert sorted(page.tags) == sorted(PLAIN.tags)
+    assert page.skeleton == PLAIN.skeleton
     assert page.comments == []
     assert "\x00" not in written
     for _, attributes in page.elements:
@@ -461,3 +472,204 @@ def test_an_owner_has_one_colour_on_the_whole_page() -> None:
         of_owner.add(re.sub(" (lasts|brief)$", "", a["class"] or ""))
     assert len(colours) > 10
     assert all(len(classes) == 1 for classes in colours.values())
+
+
+# --- what stands where ---
+
+
+def order_of_sections(page: Page) -> list[str | None]:
+    return [a.get("id") for tag, a in page.elements if tag == "section"]
+
+
+def test_who_owned_what_comes_right_after_the_headline() -> None:
+    sections = order_of_sections(Page(render(sample.report())))
+    assert sections == ["ownership", "findings", "divergences", "groups", "clocks", "replayed"]
+    assert order_of_sections(Page(render(EMPTY)))[:2] == ["ownership", "findings"]
+
+
+def finding(
+    at_ms: int,
+    partition: int | None = 0,
+    group: str = "g",
+    code: str = "late_heartbeat_stole",
+    severity: d.Severity = d.Severity.ERROR,
+    log: str = "l",
+) -> d.Finding:
+    """One about a claim, or about the whole group without a partition."""
+    topic = None if partition is None else "t"
+    what = f"{code} {at_ms} {group} {partition}."
+    record = d.FindingRecord(at_ms, at_ms, "Heartbeat", "i", "c", "overwritten", f"r{at_ms}")
+    return d.Finding(
+        d.ORIGINAL, code, severity, "Fenced", what, log, 0, group, topic, partition,
+        records=(record,),
+    )  # fmt: skip
+
+
+def with_findings(*findings: d.Finding) -> d.ReportData:
+    """A report of them, with intervals of 4 s and a claim for each that is about one."""
+    claims = dict.fromkeys(
+        d.ClaimId(f.log, 0, f.group or "", f.topic, f.topic_partition)
+        for f in findings
+        if f.topic is not None and f.topic_partition is not None
+    )
+    return attrs.evolve(
+        EMPTY,
+        rules=(d.ORIGINAL,),
+        heartbeat_interval_s=4,
+        from_ms=0,
+        to_ms=100_000,
+        counts=d.Counts(9, 0, len(claims), 1, 1, len(findings), 0),
+        logs=tuple(d.Log(log, 9, 0, 100_000, 1) for log in dict.fromkeys(f.log for f in findings)),
+        claims=tuple(d.ClaimTimeline(claim, (d.Lane(d.ORIGINAL),)) for claim in claims),
+        findings=findings,
+    )
+
+
+def test_the_headline_leads_to_the_first_error_in_time() -> None:
+    page = Page(render(sample.report("d3_late_heartbeat_theft")))
+    (link,) = page.of_class("first-error")
+    (mark,) = (a for _, a in page.elements if a.get("id") == (link["href"] or "")[1:])
+    assert page.embedded["marks"][int(mark["data-m"] or "")][:3] == ["theft", "original", 82]
+    # The worst group comes first on the page, and its error second in time.
+    report = with_findings(finding(9_000), finding(9_001), finding(500, group="h"))
+    page = Page(render(report))
+    (link,) = page.of_class("first-error")
+    (flag,) = (a for _, a in page.elements if a.get("id") == (link["href"] or "")[1:])
+    assert page.embedded["marks"][int(flag["data-m"] or "")][3] == 500
+    assert "First error: 1970-01-01 00:00:00.500 UTC" in re.sub(r" +", " ", page.read)
+    cut = attrs.evolve(report, counts=attrs.evolve(report.counts, findings=900))
+    assert "First error told here: " in Page(render(cut)).read
+
+
+def test_without_an_error_there_is_nothing_to_jump_to() -> None:
+    warning = finding(1, severity=d.Severity.WARNING)
+    assert not list(Page(render(with_findings(warning))).of_class("first-error"))
+    assert not list(Page(render(EMPTY)).of_class("first-error"))
+
+
+def blocks(report: d.ReportData) -> list[list[int | None]]:
+    """The times of the findings, by block."""
+    return [[place.at_ms for place in cause.places] for cause in causes(report)]
+
+
+def test_what_happens_to_a_group_at_one_time_is_one_block() -> None:
+    stolen = [finding(1_000 * n, partition=n) for n in range(5)]
+    refused = finding(6_000, 0, code="late_heartbeat_refused", severity=d.Severity.WARNING)
+    later = finding(14_001, 1)
+    other = finding(3_000, 0, group="h")
+    report = with_findings(*stolen, refused, later, other)
+    assert blocks(report) == [[0, 1_000, 2_000, 3_000, 4_000, 6_000], [14_001], [3_000]]
+    page = Page(render(report))
+    assert len(list(page.of_class("cause"))) == 3
+    assert "6 findings on 5 claims" in page.read
+    assert "5 claims: t/0, t/1, t/2, t/3, t/4; 5 records" in page.read
+
+
+def test_what_is_about_a_whole_group_stands_by_itself() -> None:
+    report = with_findings(
+        finding(1_000),
+        finding(1_000, None, code="two_instances_of_one_client"),
+        finding(50_000, None, code="two_instances_of_one_client"),
+        finding(2_000, None, code="failover_times", severity=d.Severity.INFO),
+        finding(60_000, None, code="failover_times", severity=d.Severity.INFO),
+    )
+    assert blocks(report) == [[1_000], [1_000], [50_000], [2_000, 60_000]]
+
+
+def test_a_block_keeps_its_claims_folded_and_loses_none() -> None:
+    report = sample.report()
+    page = Page(render(report))
+    depth = {number: "details" in page.above[number] for number in range(len(page.elements))}
+    tables = [n for n, (_, a) in enumerate(page.elements) if a.get("class") == "records"]
+    assert tables
+    assert all(depth[n] for n in tables)
+    ids = [a["id"] or "" for _, a in page.elements if "id" in a]
+    told = [int(i[8:]) for i in ids if i.startswith("finding-")]
+    assert told == list(range(1, len(report.findings) + 1))
+
+
+def test_the_advice_of_a_code_is_given_once_and_linked_to_then() -> None:
+    advised = [attrs.evolve(finding(30_000 * n), what_to_do="Do this.") for n in range(3)]
+    page = Page(render(with_findings(*advised)))
+    assert page.read.count("Do this.") == 1
+    assert [a["href"] for _, a in page.elements if a.get("href") == "#do-1"] == ["#do-1"] * 2
+
+
+def test_the_worst_groups_come_first_everywhere() -> None:
+    warning = finding(0, 0, "a", severity=d.Severity.WARNING)
+    report = with_findings(
+        warning,
+        finding(10, 0, "b"),
+        *(finding(20 + n, n, "c") for n in range(3)),
+        finding(5, 0, "z", log="m"),
+        *(finding(20 + n, n, "y", log="m") for n in range(7)),
+    )
+    groups = tuple(
+        d.GroupSummary(log, 0, group, d.ORIGINAL, 1, 1, 1, 1, 1, 0, 0, 0, None)
+        for log, group in (("l", "a"), ("l", "b"), ("l", "c"), ("m", "y"), ("m", "z"))
+    )
+    page = Page(render(attrs.evolve(report, groups=groups)))
+    texts = [text for tag, text in page.texts if tag == "bdi"]
+    told = " ".join(texts)
+    figures = [t for t in texts if t in ("a", "b", "c", "y", "z")]
+    # A block for each group in the drawing, then a row for each in the table of groups.
+    assert figures == ["y", "z", "c", "b", "a", "y", "c", "b", "z", "a"]
+    found = re.findall(r"group (\w)", told.partition("group y")[2])
+    assert list(dict.fromkeys(found))[-1] == "a"
+    assert [c.group for c in causes(report)] == [
+        ("m", "y"), ("l", "c"), ("l", "b"), ("m", "z"), ("l", "a"),
+    ]  # fmt: skip
+
+
+WHOLE = "db67903e8c1f4c0e9b4be1b76a0f1a2c"
+
+
+@pytest.mark.parametrize("whole", [WHOLE, "db67903e-8c1f-4c0e-9b4b-e1b76a0f1a2c"])
+def test_a_random_id_is_cut_to_eight_digits_and_whole_on_hover(whole: str) -> None:
+    report = a_report(whole)
+    said = f"c1 (instance {whole}) spoke at offset 123456789012345678."
+    findings = tuple(attrs.evolve(f, sentence=said, records=()) for f in report.findings)
+    report = attrs.evolve(
+        report, findings=findings, title="t", sources=(), caveats=(), divergences=()
+    )
+    for shown in (report, attrs.evolve(report, scale=Scale())):
+        page = Page(render(shown))
+        assert "(instance  db67903e )" in page.read
+        assert "123456789012345678" in page.read
+        titles = [a["title"] or "" for _, a in page.elements if "title" in a]
+        assert whole in titles
+        assert f"{whole} · {whole}" in titles
+        assert f"(instance  {whole}" not in page.read
+    bars = list(Page(render(report)).of_class("tenure"))
+    assert bars
+    assert all((bar["data-l"] or "").endswith(" · db67903e") for bar in bars)
+
+
+def test_an_id_that_nobody_made_by_chance_is_left_as_it_is() -> None:
+    for text in ("i1", "db67903e", "worker-orders-eu-0", "1795219134206000000", "g" * 20):
+        assert pieces.short(text) == text
+        assert "abbr" not in pieces.sentence(text)
+
+
+def test_a_property_is_explained_on_hover() -> None:
+    page = Page(render(sample.report("d3_late_heartbeat_theft")))
+    told = {a["title"] for tag, a in page.elements if tag == "abbr"}
+    assert told == {Property.FENCED.sentence}
+    codes = {kind.property for kind in CATALOGUE.values() if kind.property is not None}
+    assert codes <= words.PROMISES.keys()
+
+
+def test_the_title_says_what_and_when() -> None:
+    report = attrs.evolve(sample.report("a_clean"), title="claims on one:9092")
+    page = Page(render(report))
+    title = next(text for tag, text in page.texts if tag == "title")
+    assert re.fullmatch(
+        r"claims on one:9092, \d{4}-\d\d-\d\d \d\d:\d\d:\d\d to .* UTC \(.*\)", title
+    )
+
+
+def test_text_is_as_wide_as_the_page() -> None:
+    (style,) = (text for tag, text in Page(render(EMPTY)).texts if tag == "style")
+    narrow = re.findall(r"^([^\n{}@]*)\{[^}]*max-width: [\d.]+r?em", style, re.MULTILINE)
+    cells = {"th, td", ".divergences .said", ".divergences td:first-child"}
+    assert {each.strip() for each in narrow} - cells == {"main"}

@@ -114,7 +114,7 @@ def test_no_page_is_larger_than_its_budget(monkeypatch: pytest.MonkeyPatch) -> N
 def test_text_from_records_stays_text_in_a_big_report(text: str) -> None:
     plain, written = Page(render(big())), render(big(text))
     page = Page(written.encode("utf-8").decode("utf-8"))
-    assert sorted(page.tags) == sorted(plain.tags)
+    assert page.skeleton == plain.skeleton
     assert page.comments == []
     assert "\x00" not in written
     for _, attributes in page.elements:
@@ -133,10 +133,27 @@ def test_a_finding_leads_to_its_claim_where_that_can_be_drawn() -> None:
     finding = d.Finding(d.FENCED, "c", ERROR, None, "Lost.", "x", 0, "x", "x", 4)
     gone = attrs.evolve(finding, topic_partition=99)
     page = Page(render(attrs.evolve(report, findings=(finding, gone))))
-    assert [a["data-open"] for _, a in page.elements if "data-open" in a] == ["4"]
+    assert [a["data-open"] for _, a in page.elements if "data-open" in a] == ["4"] * 2
 
 
 def test_a_small_report_carries_nothing_of_this() -> None:
     written = render(EMPTY)
     assert "marshalReport;" not in written
     assert 'id="data-claims"' not in written
+
+
+def test_who_owned_what_comes_first_in_a_big_report_too() -> None:
+    page = Page(render(big()))
+    sections = [a["id"] for tag, a in page.elements if tag == "section"]
+    assert sections[:3] == ["claims", "heat", "findings"]
+    # What the script draws of the worst claims stands above their list.
+    places = [n for n, (_, a) in enumerate(page.elements) if a.get("id") == "detail"]
+    assert places[0] < next(
+        n for n, (_, a) in enumerate(page.elements) if a.get("class") == "claims"
+    )
+
+
+def test_the_first_error_of_a_big_report_opens_its_claim() -> None:
+    finding = d.Finding(d.FENCED, "c", ERROR, None, "Lost.", "x", 0, "x", "x", 4, 7, 70)
+    (link,) = Page(render(attrs.evolve(big(), findings=(finding,)))).of_class("first-error")
+    assert (link["href"], link["data-open"]) == ("#claims", "4")

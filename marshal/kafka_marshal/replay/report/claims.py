@@ -25,8 +25,10 @@ _HEADS: Final = (
 )
 
 
-def section(data: ReportData, scale: Scale, held: Embedded, palette: Palette) -> Html:
-    """The worst claims, what the page holds of the others, and the drawing's legend."""
+def section(
+    data: ReportData, scale: Scale, held: Embedded, palette: Palette, overview: Html | None
+) -> Html:
+    """What is drawn of the worst claims, their list, and what the page holds of the others."""
     heads = [
         el(
             "th",
@@ -39,10 +41,19 @@ def section(data: ReportData, scale: Scale, held: Embedded, palette: Palette) ->
     return el(
         "section",
         {"id": "claims"},
-        el("h2", None, "Claims"),
+        el("h2", None, "Who owned what"),
+        overview,
+        el("noscript", None, el("p", None, "Timelines are drawn by a script, which is off.")),
+        el(
+            "div",
+            {"id": "detail", "hidden": True, "tabindex": "-1"},
+            el("h3", {"class": "chosen"}),
+            ownership.legend(data, [d.timeline for d in scale.details.values()], palette),
+            el("div", {"class": "drawn"}),
+        ),
+        el("h3", {"class": "list"}, "Claims"),
         el("p", {"class": "note"}, _note(data)),
         el("p", {"class": "note"}, _held(data, scale, held)),
-        el("noscript", None, el("p", None, "Timelines are drawn by a script, which is off.")),
         el("div", {"class": "find", "hidden": True}),
         el(
             "div",
@@ -58,13 +69,6 @@ def section(data: ReportData, scale: Scale, held: Embedded, palette: Palette) ->
                 el("thead", None, el("tr", None, *heads)),
                 el("tbody", None, *rows),
             ),
-        ),
-        el(
-            "div",
-            {"id": "detail", "hidden": True, "tabindex": "-1"},
-            el("h3", {"class": "chosen"}),
-            ownership.legend(data, [d.timeline for d in scale.details.values()], palette),
-            el("div", {"class": "drawn"}),
         ),
     )
 

@@ -64,11 +64,24 @@ def span(from_ms: int | None, to_ms: int | None) -> str:
     """
     if from_ms is None or to_ms is None:
         return "no time"
+    if _datetime(from_ms) is None or _datetime(to_ms) is None:
+        return between(from_ms, to_ms)
+    return f"{between(from_ms, to_ms)} UTC ({duration(to_ms - from_ms)})"
+
+
+def between(from_ms: int, to_ms: int) -> str:
+    """From when to when, to the second.
+
+    >>> between(1795219114674, 1795219164085), between(1795219114674, 1795219114999)
+    ('2026-11-20 23:58:34 to 23:59:24', '2026-11-20 23:58:34')
+    """
     start, end = _datetime(from_ms), _datetime(to_ms)
     if start is None or end is None:
         return f"{from_ms} ms to {to_ms} ms"
+    if from_ms // _SECOND == to_ms // _SECOND:
+        return f"{start:%Y-%m-%d %H:%M:%S}"
     last = f"{end:%H:%M:%S}" if start.date() == end.date() else f"{end:%Y-%m-%d %H:%M:%S}"
-    return f"{start:%Y-%m-%d %H:%M:%S} to {last} UTC ({duration(to_ms - from_ms)})"
+    return f"{start:%Y-%m-%d %H:%M:%S} to {last}"
 
 
 def duration(ms: int) -> str:

@@ -8,6 +8,7 @@ from typing import Final
 
 from kafka_marshal.markup import Html, el, join, name, visible
 from kafka_marshal.replay.report import pieces
+from kafka_marshal.replay.report.causes import worst_groups
 from kafka_marshal.replay.report.clock import duration
 from kafka_marshal.replay.report.data import ORIGINAL, ClaimId, Divergence, GroupSummary, ReportData
 from kafka_marshal.replay.report.timeline import Drawn
@@ -88,16 +89,17 @@ def _said(client: str | None, instance: str | None, position: int | None, row: D
     if client is None and instance is None:
         owner = el("span", {"class": "nobody-owns"}, "nobody")
     else:
-        owner = el("bdi", None, pieces.sender(client or "", instance or ""))
+        owner = pieces.sender(client or "", instance or "")
     at = "position unknown" if position is None else f"position {position}"
     emphasis = "owner" if row.owners_differ else "position"
     return el("td", {"class": f"said {emphasis}"}, owner, el("small", None, at))
 
 
 def groups(data: ReportData) -> Html | None:
-    """One line per group and rule set."""
+    """One line per group and rule set, the worst group first."""
     if not data.groups:
         return None
+    ranks = worst_groups(data)
 
     def order(g: GroupSummary) -> tuple[object, ...]:
         return (g.log, g.coordinating_partition, g.group, g.rules != ORIGINAL, g.rules)
@@ -108,8 +110,9 @@ def groups(data: ReportData) -> Html | None:
     rows = []
     blocks = [list(members) for _, members in groupby(sorted(data.groups, key=order), key=key)]
     told = len(blocks)
+    blocks.sort(key=lambda members: (ranks[members[0].log, members[0].group], *_how_bad(members)))
     if data.scale is not None:
-        blocks = sorted(blocks, key=_how_bad)[:GROUPS_MAX]
+        blocks = blocks[:GROUPS_MAX]
     for members in blocks:
         for n, g in enumerate(members):
             shared = [
@@ -153,8 +156,7 @@ def groups(data: ReportData) -> Html | None:
         el(
             "p",
             {"class": "note"},
-            f"The {len(blocks):,} of {told:,} with most thefts, takeovers and refusals; "
-            f"summary.json has all.",
+            f"The {len(blocks):,} of {told:,} with most errors and warnings; summary.json has all.",
         )
         if len(blocks) < told
         else None,

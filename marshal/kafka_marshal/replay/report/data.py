@@ -169,7 +169,7 @@ class FindingRecord:
 
 @frozen
 class Finding:
-    """Something worth telling. Order on the page: severity, then rules, code, log, place."""
+    """Something worth telling. On the page those of one cause stand together; see `causes`."""
 
     rules: RuleSetName | None
     """Under which rule set; None for a fact of the input (gap, duplicate, CreateTime, clock)."""
@@ -275,7 +275,7 @@ class Divergence:
 
 @frozen
 class Log:
-    """One log of the input. The page has one section of timelines per log, in this order."""
+    """One log of the input: a figure of timelines, the worst log first, else in this order."""
 
     name: str
     records: int
@@ -310,6 +310,7 @@ class ReportData:
     """Everything the page says."""
 
     title: str
+    """The topic and its cluster as far as they are known, else the files. The time is added."""
     sources: tuple[str, ...]
     """The SOURCE arguments as given."""
     rules: tuple[RuleSetName, ...]

@@ -2,10 +2,10 @@
 // Its data are read when they are first needed. Text goes in as text, never as markup.
 (() => {
   "use strict";
-  const { tenures, marks, time, fit, zoomable } = globalThis.marshalReport;
+  const { tenures, marks, time, fit, zoomable, short } = globalThis.marshalReport;
   const svgNs = "http://www.w3.org/2000/svg";
   const barPx = 15, lanePx = 28, padPx = 5, beatUnits = 20000;
-  const rowsAtOnce = 30, lanesAtOnce = 20, tenuresAtOnce = 100;
+  const rowsAtOnce = 30, lanesAtOnce = 20, lanesAtFirst = 6, tenuresAtOnce = 100;
 
   const kept = new Map();
   const read = (name) => {
@@ -170,7 +170,7 @@
     const at = placer(from, to);
     const left = at(fromMs), right = Math.max(left, at(toMs ?? to));
     tenures.push([rules, text(client), text(instance), begin, end, fromMs, toMs, before, after, text(began), text(ended)]);
-    const full = `${text(client) || "(empty)"} · ${text(instance) || "(empty)"}`;
+    const full = `${text(client) || "(empty)"} · ${short(text(instance) || "(empty)")}`;
     const kind = right - left < 0.003 ? " brief" : toMs === null ? " lasts" : "";
     const bar = svg(
       "svg",
@@ -254,7 +254,7 @@
     const items = detail.findings.map(([rules, code, severity, offset, ms, sentence]) =>
       el(
         "li", { class: ["error", "warning", "info"][severity] },
-        el("b", null, text(code)), ` ${sentence} `,
+        el("b", null, text(code)), " ", el("span", { title: sentence }, short(sentence)), " ",
         el("small", null, [rules === null ? null : text(rules), offset === null ? null : `offset ${offset}`, ms === null ? null : time(ms)].filter(Boolean).join(" · ")),
       ),
     );
@@ -271,7 +271,7 @@
       const add = () => {
         for (const [rules, client, instance, begin, end, fromMs, toMs, before, after, began, ended] of rows.slice(at, at + tenuresAtOnce)) {
           const cells = [rules, `${text(client)} · ${text(instance)}`, time(fromMs), begin, toMs === null ? "lasts" : time(toMs), end ?? "–", `${before ?? "?"} to ${after ?? "?"}`, text(began), text(ended) ?? "–"];
-          tbody.append(el("tr", null, ...cells.map((cell, n) => el("td", { class: [3, 5].includes(n) ? "n" : "" }, String(cell)))));
+          tbody.append(el("tr", null, ...cells.map((cell, n) => el("td", { class: [3, 5].includes(n) ? "n" : "", title: n === 1 ? cell : undefined }, short(String(cell))))));
         }
         at += tenuresAtOnce;
         button.hidden = at >= rows.length;
@@ -286,7 +286,7 @@
   };
 
   const panel = document.getElementById("detail");
-  const open = (numbers, many) => {
+  const open = (numbers, many, quietly) => {
     const found = numbers.map((n) => [claimOf(n), detailOf(n)]);
     const held = found.filter(([, detail]) => detail).slice(0, lanesAtOnce);
     const parts = [];
@@ -308,7 +308,7 @@
     } else {
       panel.querySelector(".chosen").textContent = group === null ? "The claims found" : `Group ${group || "(empty)"}`;
       const lines = `${shown(held.length)} of ${shown(found.length)} claims are drawn.`;
-      parts.unshift(el("p", { class: "note" }, lines));
+      if (!quietly) parts.unshift(el("p", { class: "note" }, lines));
     }
     const owners = new Map();
     for (const [, detail] of held)
@@ -322,10 +322,16 @@
     panel.hidden = false;
     for (const figure of panel.querySelectorAll("figure.log")) zoomable(figure);
     fit(panel);
+    if (quietly) return;
     panel.scrollIntoView({ block: "nearest" });
     panel.focus({ preventScroll: true });
-    if (panel.getBoundingClientRect().top > innerHeight / 2) panel.scrollIntoView({ block: "start" });
+    const { top } = panel.getBoundingClientRect();
+    if (top < 0 || top > innerHeight / 2) panel.scrollIntoView({ block: "start" });
   };
   const wanted = /^#claim=(\d+)$/.exec(location.hash);
   if (wanted && Number(wanted[1]) < index().claims.length) open([Number(wanted[1])], false);
+  else {
+    open(index().claims.slice(0, lanesAtFirst).map((_, n) => n), true, true);
+    panel.querySelector(".chosen").textContent = `The worst of ${shown(index().claims.length)} claims`;
+  }
 })();

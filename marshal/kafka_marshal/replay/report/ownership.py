@@ -6,12 +6,13 @@ This room chooses order and spans. How a lane is drawn the timeline knows.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Final
 
 from kafka_marshal.markup import Html, el, name
 from kafka_marshal.replay.report import words
+from kafka_marshal.replay.report.causes import Group, worst_groups
 from kafka_marshal.replay.report.clock import Axis, span
 from kafka_marshal.replay.report.data import ClaimTimeline, Log, ReportData
 from kafka_marshal.replay.report.palette import HUES, Palette
@@ -75,15 +76,24 @@ def legend(
 
 
 def ownership(
-    data: ReportData, timeline: Timeline, log_anchors: dict[str, str], palette: Palette
+    data: ReportData,
+    timeline: Timeline,
+    log_anchors: dict[str, str],
+    palette: Palette,
+    overview: Html | None,
 ) -> Html:
-    """Who owned what: a figure per log, a block per group, a row per claim."""
+    """Who owned what: a figure per log, a block per group, a row per claim, the worst first."""
     by_log: dict[str, list[ClaimTimeline]] = defaultdict(list)
     for claim in data.claims:
         by_log[claim.claim.log].append(claim)
+    ranks = worst_groups(data)
+    worst = {
+        log: min((ranks[log, c.claim.group] for c in of_log), default=(0, 0))
+        for log, of_log in by_log.items()
+    }
     figures = [
-        _figure(log, by_log[log.name], timeline, log_anchors[log.name])
-        for log in _all_logs(data)
+        _figure(log, by_log[log.name], timeline, log_anchors[log.name], ranks)
+        for log in sorted(_all_logs(data), key=lambda log: worst.get(log.name, (0, 0)))
         if by_log[log.name]
     ]
     both = len(data.rules) > 1
@@ -102,6 +112,7 @@ def ownership(
             )
             + ". A bar is one owner’s tenure, the ticks in it its heartbeats. Times are UTC.",
         ),
+        overview,
         legend(data, data.claims, palette, bool(timeline.drawn.flagged)) if data.claims else None,
         *(figures or [el("p", {"class": "none"}, "There is no claim to draw.")]),
     )
@@ -121,15 +132,22 @@ def anchors_of_logs(data: ReportData) -> dict[str, str]:
     return {log: f"log-{n}" for n, log in enumerate(names, start=1)}
 
 
-def _figure(log: Log, claims: Sequence[ClaimTimeline], timeline: Timeline, anchor: str) -> Html:
+def _figure(
+    log: Log,
+    claims: Sequence[ClaimTimeline],
+    timeline: Timeline,
+    anchor: str,
+    ranks: Mapping[Group, tuple[int, int]],
+) -> Html:
     axis = _axis(log, claims)
     blocks: list[Html] = []
 
     def block_of(c: ClaimTimeline) -> tuple[int, str]:
         return (c.claim.coordinating_partition, c.claim.group)
 
-    def order(c: ClaimTimeline) -> tuple[int, str, str, int]:
-        return (*block_of(c), c.claim.topic, c.claim.topic_partition)
+    def order(c: ClaimTimeline) -> tuple[object, ...]:
+        rank = ranks[log.name, c.claim.group]
+        return (rank, *block_of(c), c.claim.topic, c.claim.topic_partition)
 
     for (partition, group), members in groupby(sorted(claims, key=order), key=block_of):
         rows = [timeline.row(claim, axis) for claim in members]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from importlib import resources
 
-from kafka_marshal.markup import Html, Json, base_style, el, embedded_json, join, visible
+from kafka_marshal.markup import Html, Json, base_style, el, embedded_json, join
 from kafka_marshal.replay.report import (
+    causes,
     claims,
     comparison,
     details,
@@ -30,44 +31,50 @@ def render(data: ReportData) -> str:
     """
     scale = data.scale
     palette = Palette(data.claims if scale is None else _detailed(scale))
-    numbered = findings.places(data)
+    found = causes.causes(data)
     drawing = timeline.Timeline(
-        data.claims, numbered, data.divergences, palette, 2000 * data.heartbeat_interval_s
+        data.claims,
+        [place for cause in found for place in cause.places],
+        data.divergences,
+        palette,
+        2000 * data.heartbeat_interval_s,
     )
     log_anchors = ownership.anchors_of_logs(data)
+    overview = summary.overview(data, log_anchors)
     drawn = drawing.drawn
     parts: dict[str, Html | None]
     scripts: list[Html] = []
     if scale is None:
         # Drawn first: findings and divergences link to where they are drawn.
-        owned = ownership.ownership(data, drawing, log_anchors, palette)
+        owned = ownership.ownership(data, drawing, log_anchors, palette, overview)
         parts = {
-            "findings": findings.findings(numbered, drawn, log_anchors),
             "ownership": owned,
+            "findings": findings.findings(found, drawn, log_anchors, len(data.logs)),
             "divergences": comparison.divergences(data, drawn),
-            "clocks": senders.section(data, palette),
             "groups": comparison.groups(data),
+            "clocks": senders.section(data, palette),
+            "replayed": summary.replayed(data),
         }
     else:
         parts = {
             "divergences": comparison.divergences(data, drawn),
-            "clocks": senders.section(data, palette),
             "groups": comparison.groups(data),
+            "clocks": senders.section(data, palette),
+            "replayed": summary.replayed(data),
         }
         # Findings link to claims, and which those are depends on the room that is left.
         others = sum(len(part.encode()) for part in parts.values() if part is not None)
-        others += len(findings.findings(numbered, drawn, log_anchors).encode())
+        others += len(findings.findings(found, drawn, log_anchors, len(data.logs)).encode())
         held = details.embedded(scale, data.logs, palette, 2000 * data.heartbeat_interval_s, others)
         drawn.details.update(held.places)
         scripts = [*held.scripts, el("script", None, _asset("explore.js"))]
         parts = {
+            "claims": claims.section(data, scale, held, palette, overview),
             "heat": heat.section(scale, len(data.logs)),
-            "groups": parts["groups"],
-            "claims": claims.section(data, scale, held, palette),
-            "findings": findings.findings(numbered, drawn, log_anchors),
-            "divergences": parts["divergences"],
-            "clocks": parts["clocks"],
+            "findings": findings.findings(found, drawn, log_anchors, len(data.logs)),
+            **parts,
         }
+    first_error = findings.first_error(data, found, drawn, log_anchors)
     embedded: Json = {"tenures": drawn.tenures, "marks": drawn.marks}
     head = el(
         "head",
@@ -75,7 +82,7 @@ def render(data: ReportData) -> str:
         el("meta", {"charset": "utf-8"}),
         el("meta", {"name": "viewport", "content": "width=device-width, initial-scale=1"}),
         el("meta", {"name": "color-scheme", "content": "light dark"}),
-        el("title", None, visible(data.title, 160)),
+        el("title", None, summary.title(data)),
         el("style", None, base_style(), _asset("style.css")),
         el("style", None, _asset("explore.css")) if scale is not None else None,
     )
@@ -86,10 +93,8 @@ def render(data: ReportData) -> str:
         el(
             "main",
             None,
-            summary.header(data),
-            summary.caveats(data),
+            summary.header(data, first_error),
             _contents([anchor for anchor, part in parts.items() if part is not None]),
-            summary.overview(data, log_anchors),
             *parts.values(),
             el(
                 "footer",
@@ -110,13 +115,14 @@ def render(data: ReportData) -> str:
 
 
 _CONTENTS = {
-    "findings": "Findings",
-    "heat": "Findings over time",
-    "claims": "Claims",
     "ownership": "Who owned what",
+    "claims": "Who owned what",
+    "heat": "Findings over time",
+    "findings": "Findings",
     "divergences": "Where the rule sets part",
-    "clocks": "Senders’ clocks",
     "groups": "Groups",
+    "clocks": "Senders’ clocks",
+    "replayed": "What was replayed",
 }
 
 

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
+from typing import Final
 
-from kafka_marshal.markup import Html, el, escape, join, name
+from kafka_marshal.markup import Html, el, escape, join, name, visible
+from kafka_marshal.replay.report import words
 from kafka_marshal.replay.report.clock import moment, time_of_day
+
+DIGITS: Final = 8
+"""Digits shown of a random id."""
+_RANDOM_ID: Final = re.compile(
+    r"(?<![\w-])(?=[\da-f-]*[a-f])(?=[\da-f-]{16})[\da-f]{8}(?:-?[\da-f])+(?![\w-])", re.ASCII
+)
+"""An id made by chance, with or without hyphens; not a number."""
 
 
 def link(anchor: str | None, text: str) -> Html:
@@ -49,9 +59,36 @@ def topic(of: str, partition: int | None) -> str:
     return name(of) if partition is None else f"{name(of)}/{partition}"
 
 
-def sender(client: str, instance: str) -> str:
-    """Client and instance of a sender."""
-    return f"{name(client)} · {name(instance)}" if client or instance else "–"
+def short(instance: str) -> str:
+    """An instance id for a narrow place: of a random one the first eight digits.
+
+    >>> short("db67903e8c1f4c0e9b4be1b76a0f1a2c"), short("db67903e"), short("worker-1")
+    ('db67903e', 'db67903e', 'worker-1')
+    """
+    return instance[:DIGITS] if _RANDOM_ID.fullmatch(instance) else name(instance, 24)
+
+
+def sender(client: str, instance: str) -> Html:
+    """Client and instance of a sender, with the whole id on hover."""
+    if not client and not instance:
+        return el("bdi", {"title": "no sender"}, "–")
+    whole = f"{visible(client)} · {visible(instance)}"
+    return el("bdi", {"title": whole}, f"{name(client)} · {short(instance)}")
+
+
+def sentence(text: str) -> Html:
+    """A finding's sentence; random ids in it are short, with the whole on hover."""
+    shown, parts, at = visible(text), [], 0
+    for found in _RANDOM_ID.finditer(shown):
+        parts += [shown[at : found.start()], el("abbr", {"title": found[0]}, found[0][:DIGITS])]
+        at = found.end()
+    return join([*parts, shown[at:]])
+
+
+def property_name(of: str) -> Html:
+    """A property's name, with what it promises on hover."""
+    promised = words.PROMISES.get(of)
+    return el("b", None, name(of) if promised is None else el("abbr", {"title": promised}, of))
 
 
 def folded(summary: str, content: Html) -> Html:

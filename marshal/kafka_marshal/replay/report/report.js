@@ -11,6 +11,9 @@
     const date = new Date(Number(ms));
     return Number.isNaN(date.getTime()) ? `${ms} ms` : date.toISOString().replace("T", " ").replace("Z", "");
   };
+  // Of an id made by chance eight digits are shown, the whole on hover; as in pieces.py.
+  const randomId = /(?<![\w-])(?=[\da-f-]*[a-f])(?=[\da-f-]{16})[\da-f]{8}(?:-?[\da-f])+(?![\w-])/g;
+  const short = (text) => text.replace(randomId, (id) => id.slice(0, 8));
   const owner = (client, instance) => `${client || "(empty)"} · ${instance || "(empty)"}`;
 
   const ofTenure = ([rules, client, instance, from, to, fromMs, toMs, before, after, began, ended]) => [
@@ -106,8 +109,8 @@
   const arrive = () => {
     const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
     if (!target) return;
-    const folded = target.closest("details");
-    if (folded) folded.open = true;
+    for (let folded = target.closest("details"); folded; folded = folded.parentNode.closest("details")) folded.open = true;
+    target.scrollIntoView({ block: "nearest" });
     if (target.matches(".row.quiet, .row.quiet *")) document.body.classList.remove("only-eventful");
     if (target.matches("[data-m]")) {
       target.scrollIntoView({ block: "center", inline: "center" });
@@ -272,5 +275,5 @@
   arrive();
 
   // What draws later (explore.js) tells here what its bars and marks say.
-  globalThis.marshalReport = { tenures, marks, time, fit, zoomable };
+  globalThis.marshalReport = { tenures, marks, time, fit, zoomable, short };
 })();

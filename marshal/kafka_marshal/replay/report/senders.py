@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from kafka_marshal.markup import Html, el, join, name
+from kafka_marshal.replay.report import pieces
 from kafka_marshal.replay.report.clock import duration
 from kafka_marshal.replay.report.data import ReportData, SenderClock
 from kafka_marshal.replay.report.palette import Palette
@@ -123,7 +124,7 @@ def _line(
             "span",
             {"class": "who"},
             el("i", {"class": f"swatch {palette.owner(sender.client, sender.instance)}"}),
-            el("bdi", None, f"{name(sender.client, 24)} · {name(sender.instance, 24)}"),
+            pieces.sender(sender.client, sender.instance),
             " ",
             el(
                 "small",

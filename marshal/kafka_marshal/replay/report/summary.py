@@ -1,4 +1,4 @@
-"""The top of the page: what was replayed, what came of it, and what limits that."""
+"""The top of the page, what came of it all, and its end: what was replayed and what limits that."""
 
 from __future__ import annotations
 
@@ -9,12 +9,41 @@ from typing import TypeAlias
 from kafka_marshal.markup import Html, el, escape, join, name, visible
 from kafka_marshal.replay.report import pieces, words
 from kafka_marshal.replay.report.clock import span
-from kafka_marshal.replay.report.data import FENCED, ORIGINAL, Finding, ReportData, Severity
+from kafka_marshal.replay.report.data import FENCED, ORIGINAL, Finding, Log, ReportData, Severity
 from kafka_marshal.replay.report.scale import FindingTotal
 
 
-def header(data: ReportData) -> Html:
-    """What was replayed, and in a sentence or two what came of it."""
+def header(data: ReportData, first_error: Html | None) -> Html:
+    """What was replayed, what came of it in a sentence or two, and the way to the first error."""
+    limits = len(_caveats(data))
+    return el(
+        "header",
+        None,
+        el("p", {"class": "kicker"}, "kafka-marshal replay"),
+        el("h1", None, visible(data.title, 160), " ", el("small", None, _when(data))),
+        el("p", {"class": "verdict"}, verdict(data)),
+        el("p", {"class": "jump"}, first_error) if first_error is not None else None,
+        el(
+            "p",
+            {"class": "limits"},
+            el("a", {"href": "#caveats"}, f"Read it with {words.plural(limits, 'caveat')} in mind"),
+        )
+        if limits
+        else None,
+    )
+
+
+def title(data: ReportData) -> str:
+    """The page's name in a list of pages: topic and cluster, or files, and the time."""
+    return f"{visible(data.title, 160)}, {_when(data)}"
+
+
+def _when(data: ReportData) -> str:
+    return span(data.from_ms, data.to_ms)
+
+
+def replayed(data: ReportData) -> Html:
+    """What was replayed, under which setting, and what limits the rest."""
     counts = data.counts
     facts = [
         ("records", f"{counts.records:,}"),
@@ -29,15 +58,14 @@ def header(data: ReportData) -> Html:
     told = [
         ("Rules", " and ".join(visible(rules, 40) for rules in data.rules)),
         ("Heartbeat interval", f"{interval}; an owner silent for more than {stale} is stale"),
-        ("Time", span(data.from_ms, data.to_ms)),
+        ("Time", _when(data)),
         ("Sources", _some(data.sources, 12)),
     ]
     return el(
-        "header",
-        None,
-        el("p", {"class": "kicker"}, "kafka-marshal replay"),
-        el("h1", None, visible(data.title, 160)),
-        el("p", {"class": "verdict"}, verdict(data)),
+        "section",
+        {"id": "replayed"},
+        el("h2", None, "What was replayed"),
+        caveats(data),
         el(
             "dl",
             {"class": "facts"},
@@ -162,6 +190,18 @@ def _parting(data: ReportData) -> str:
 
 def caveats(data: ReportData) -> Html | None:
     """What limits the rest."""
+    told = _caveats(data)
+    if not told:
+        return None
+    return el(
+        "aside",
+        {"class": "caveats", "id": "caveats", "aria-label": "Caveats"},
+        el("h3", None, "Read with this in mind"),
+        el("ul", None, join(el("li", None, text) for text in told)),
+    )
+
+
+def _caveats(data: ReportData) -> list[str]:
     told = [visible(caveat) for caveat in data.caveats]
     drawn = data.counts.claims if data.scale is not None else len(data.claims)
     for shown, count, what in (
@@ -171,18 +211,11 @@ def caveats(data: ReportData) -> Html | None:
     ):
         if shown < count:
             told.append(f"This page shows {shown:,} of {count:,} {what}; the tables hold all.")
-    if not told:
-        return None
-    return el(
-        "aside",
-        {"class": "caveats", "aria-label": "Caveats"},
-        el("h2", None, "Read with this in mind"),
-        el("ul", None, join(el("li", None, text) for text in told)),
-    )
+    return told
 
 
 def overview(data: ReportData, log_anchors: dict[str, str]) -> Html | None:
-    """One line per log; the way into a page of several."""
+    """One line per log, the worst first; the way into a page of several."""
     if len(data.logs) < 2:
         return None
     findings: Counter[tuple[str, Severity]] = Counter()
@@ -195,7 +228,11 @@ def overview(data: ReportData, log_anchors: dict[str, str]) -> Html | None:
         claims = Counter({log: of.claims for log, of in data.scale.logs.items()})
     both = len(data.rules) > 1
     rows = []
-    for log in data.logs:
+
+    def how_bad(log: Log) -> tuple[int, int]:
+        return (-findings[log.name, Severity.ERROR], -findings[log.name, Severity.WARNING])
+
+    for log in sorted(data.logs, key=how_bad):
         anchor = log_anchors.get(log.name)
         errors, warnings = findings[log.name, Severity.ERROR], findings[log.name, Severity.WARNING]
         rows.append(

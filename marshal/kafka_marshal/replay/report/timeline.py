@@ -14,7 +14,7 @@ from typing import Final
 from attrs import field, frozen
 
 from kafka_marshal.markup import Html, Json, el, join, js_int, name, visible
-from kafka_marshal.replay.report import words
+from kafka_marshal.replay.report import pieces, words
 from kafka_marshal.replay.report.clock import Axis, moment
 from kafka_marshal.replay.report.data import (
     ORIGINAL,
@@ -201,10 +201,9 @@ class Timeline:
         self.drawn.tenures.append(told_tenure(lane.rules, tenure))
         to_ms = axis.to_ms if tenure.to_ms is None else tenure.to_ms
         box = _box(axis, tenure.from_ms, to_ms)
-        short, full = (
-            name(tenure.owner_client, 24),
-            f"{name(tenure.owner_client, 24)} · {name(tenure.owner_instance, 24)}",
-        )
+        short = name(tenure.owner_client, 24)
+        full = f"{short} · {pieces.short(tenure.owner_instance)}"
+        whole = f"{visible(tenure.owner_client)} · {visible(tenure.owner_instance)}"
         room = WIDTH_PX * (axis.fraction(to_ms) - axis.fraction(tenure.from_ms)) - 8
         label = next((t for t in (full, short) if len(t) * LETTER_PX <= room), "")
         owner = self.palette.owner(tenure.owner_client, tenure.owner_instance)
@@ -231,7 +230,7 @@ class Timeline:
                 "data-l": full,
             },
             self._title(
-                f"{full}, offset {tenure.from_offset} to "
+                f"{whole}, offset {tenure.from_offset} to "
                 f"{'the end' if tenure.to_offset is None else tenure.to_offset}"
             ),
             el("rect", {"width": "100%", "height": "100%"}),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from kafka_marshal.core.invariants import Property
 from kafka_marshal.core.verdicts import Accepted, ReadTwice, Refused
 from kafka_marshal.replay.report.data import MarkKind
 
@@ -59,6 +60,9 @@ MARKS: Final = {
 }
 """What each glyph means, loudest first."""
 
+
+PROMISES: Final = {promise.value: promise.sentence for promise in Property}
+"""What the properties promise, by name."""
 
 _WENT_WRONG: Final = {
     "Mutex": "two consumers owned one claim",
