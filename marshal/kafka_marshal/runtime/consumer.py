@@ -46,7 +46,7 @@ from kafka_marshal.runtime.holding import IdUsedTwice
 from kafka_marshal.runtime.message import Batch, Claim, Message, Messages
 from kafka_marshal.runtime.observing import Observer
 from kafka_marshal.runtime.pool import Pool
-from kafka_marshal.runtime.settings import Settings, TokenCallback
+from kafka_marshal.runtime.settings import Settings, TokenCallback, addresses
 from kafka_marshal.runtime.taking import CHUNK, Taking
 
 __all__ = [
@@ -81,7 +81,7 @@ class Consumer:
 
     def __init__(
         self,
-        bootstrap: str | None = None,
+        bootstrap: str | Sequence[str] | None = None,
         *,
         group: str,
         client_id: str,
@@ -110,7 +110,8 @@ class Consumer:
         """Connect. Nothing is claimed before `add_topic`.
 
         Args:
-            bootstrap: where the cluster is, `host:port,...`; or `settings` says it.
+            bootstrap: where the cluster is, `host:port,...` or a list of `host:port`; or `settings`
+                says it.
             group: the consumers that share the work.
             client_id: names this consumer across restarts; of its group's processes, it alone has
                 it. With it a restart takes up at once what it had before.
@@ -469,7 +470,7 @@ class Consumer:
 
 
 def _settings(
-    bootstrap: str | None,
+    bootstrap: str | Sequence[str] | None,
     settings: Settings | Mapping[str, str] | None,
     oauth_cb: TokenCallback | None,
 ) -> Settings:
@@ -477,7 +478,7 @@ def _settings(
     if isinstance(settings, Settings):
         oauth_cb = oauth_cb or settings.oauth_cb
     if bootstrap is not None:
-        values["bootstrap.servers"] = bootstrap
+        values["bootstrap.servers"] = addresses(bootstrap)
     if not values.get("bootstrap.servers"):
         raise InvalidOption("where the cluster is must be said: Consumer('host:9092', ...)")
     return Settings(values, oauth_cb)

@@ -91,6 +91,25 @@ class Settings:
         return text
 
 
+def addresses(bootstrap: object) -> str:
+    """`bootstrap.servers`, from a string or from a list or tuple of strings.
+
+    Raises:
+        InvalidOption: it is neither.
+
+    >>> addresses(["a:9092", "b:9092"])
+    'a:9092,b:9092'
+    """
+    if isinstance(bootstrap, str):
+        return bootstrap
+    if isinstance(bootstrap, list | tuple) and all(isinstance(one, str) for one in bootstrap):
+        return ",".join(bootstrap)
+    raise InvalidOption(
+        f"bootstrap must be 'host:port,...' or a list of 'host:port', not of type "
+        f"{type(bootstrap).__name__}; settings=... takes a mapping"
+    )
+
+
 def settings_of(
     bootstrap: str | None, file: Path | None = None, options: Sequence[str] = ()
 ) -> Settings:
