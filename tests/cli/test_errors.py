@@ -34,7 +34,7 @@ def here(tmp_path: Path) -> Path:
         (("trace", "empty.jsonl", "--heartbeat-interval", "4"), "empty.jsonl: the source is empty"),
         (
             ("trace", CAPTURE, "--heartbeat-interval", "nan"),
-            "--heartbeat-interval must be a number of seconds greater than 0, not nan",
+            "--heartbeat-interval must be a length of time like 90s, 10m or 1h30m, not 'nan'",
         ),
         (
             ("validate", "folder"),
@@ -47,7 +47,7 @@ def here(tmp_path: Path) -> Path:
         (
             ("validate", "file"),
             "file is a log alone and does not say what the heartbeat interval is: "
-            "--heartbeat-interval SECONDS is needed",
+            "--heartbeat-interval DURATION is needed",
         ),
         (
             ("validate", RUN, "--heartbeat-interval", "4"),
@@ -62,7 +62,7 @@ def here(tmp_path: Path) -> Path:
         (("broker", "--folder", "file/x"), "cannot go on: file/x: Not a directory"),
         (
             ("init", *AT, "--pause-max", "inf"),
-            "--pause-max must be a number of seconds greater than 0, not inf",
+            "--pause-max must be a length of time like 90s, 10m or 1h30m, not 'inf'",
         ),
         (("init", *AT, "-F", "folder"), "-F folder: Is a directory"),
         (("init",), "--bootstrap HOST:PORT, or bootstrap.servers in -F, is needed"),
@@ -89,7 +89,7 @@ def here(tmp_path: Path) -> Path:
         ),
         (
             ("watch", "--heartbeat-interval", "4", *AT, "--checkpoint-every", "0"),
-            "--checkpoint-every must be a number of seconds greater than 0, not 0",
+            "--checkpoint-every must be a length of time like 90s, 10m or 1h30m, not '0'",
         ),
     ],
     ids=lambda value: " ".join(value[:4]) if isinstance(value, tuple) else "",

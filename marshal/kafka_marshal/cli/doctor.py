@@ -14,7 +14,7 @@ from kafka_marshal.cli import FINE, FOUND_SOMETHING
 from kafka_marshal.cli.common import (
     PAUSE_MAX_S,
     Bootstrap,
-    HeartbeatInterval,
+    HeartbeatIntervalOr60,
     Options,
     PauseMax,
     Properties,
@@ -37,7 +37,7 @@ def doctor(
     *,
     bootstrap: Bootstrap = None,
     topic: Topic = "__marshal",
-    heartbeat_interval: HeartbeatInterval = 60.0,
+    heartbeat_interval: HeartbeatIntervalOr60 = 60.0,
     pause_max: PauseMax = PAUSE_MAX_S,
     records: Annotated[
         int, typer.Option(min=0, help="How many of the newest records to read, of each partition.")

@@ -11,17 +11,17 @@ from kafka_marshal.cli import FINE, FOUND_SOMETHING
 from kafka_marshal.cli.common import (
     PAUSE_MAX_S,
     Bootstrap,
-    HeartbeatInterval,
+    HeartbeatIntervalOr60,
     Options,
     PauseMax,
     Properties,
     Topic,
     console,
+    duration,
     fleet_rules,
     needs,
     one_sentence,
 )
-from kafka_marshal.cli.durations import duration
 from kafka_marshal.runtime.errors import MarshalError
 
 
@@ -45,7 +45,7 @@ def init(
             help="How long records are kept: like 36h, or `for-ever`.",
         ),
     ] = None,
-    heartbeat_interval: HeartbeatInterval = 60.0,
+    heartbeat_interval: HeartbeatIntervalOr60 = 60.0,
     pause_max: PauseMax = PAUSE_MAX_S,
     properties: Properties = None,
     options: Options = None,

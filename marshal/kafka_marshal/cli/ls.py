@@ -18,17 +18,18 @@ from rich.text import Text
 
 from kafka_marshal.cli.common import (
     Bootstrap,
-    HeartbeatInterval,
+    HeartbeatIntervalOr60,
     Options,
     Properties,
     Stop,
     Topic,
     console,
+    duration,
     errors,
     fleet_rules,
     for_tables,
 )
-from kafka_marshal.cli.durations import duration, told
+from kafka_marshal.cli.durations import told
 from kafka_marshal.cli.opened import opened, read_to_end
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def ls(
     *,
     bootstrap: Bootstrap = None,
     topic: Topic = "__marshal",
-    heartbeat_interval: HeartbeatInterval = 60.0,
+    heartbeat_interval: HeartbeatIntervalOr60 = 60.0,
     last: Last = None,
     watch: Watch = False,
     json: Json = False,
@@ -99,7 +100,7 @@ def groups(
     *,
     bootstrap: Bootstrap = None,
     topic: Topic = "__marshal",
-    heartbeat_interval: HeartbeatInterval = 60.0,
+    heartbeat_interval: HeartbeatIntervalOr60 = 60.0,
     last: Last = None,
     watch: Watch = False,
     json: Json = False,

@@ -13,19 +13,19 @@ from rich.text import Text
 from kafka_marshal.cli import FINE, FOUND_SOMETHING
 from kafka_marshal.cli.common import (
     Bootstrap,
-    HeartbeatInterval,
+    HeartbeatIntervalOr60,
     Options,
     Properties,
     Stop,
     Topic,
     console,
+    duration,
     errors,
     fail,
     fleet_rules,
     needs,
     one_sentence,
 )
-from kafka_marshal.cli.durations import duration
 from kafka_marshal.cli.opened import opened, read_to_end
 from kafka_marshal.runtime.errors import MarshalError
 
@@ -69,7 +69,7 @@ def set_position(
         ),
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="JSON on standard output.")] = False,
-    heartbeat_interval: HeartbeatInterval = 60.0,
+    heartbeat_interval: HeartbeatIntervalOr60 = 60.0,
     properties: Properties = None,
     options: Options = None,
 ) -> None:

@@ -25,7 +25,6 @@ from kafka_marshal.cli.common import (
     PauseMax,
     Properties,
     ReplayRules,
-    check_seconds,
     console,
     errors,
     fail,
@@ -149,7 +148,6 @@ def replay(
     Writes Parquet tables, summary.json and report.html. Exits 1 if there is an error or a warning
     among the findings.
     """
-    check_seconds("--heartbeat-interval", heartbeat_interval)
     try:
         from kafka_marshal.replay import (
             Change,

@@ -25,6 +25,7 @@ from kafka_marshal.cli.common import (
     needs,
     one_sentence,
     rules_with,
+    seconds,
 )
 from kafka_marshal.codec import MalformedRecord
 from kafka_marshal.core.state import ClaimKey, Rules
@@ -66,7 +67,8 @@ def validate(
         float | None,
         typer.Option(
             "--heartbeat-interval",
-            metavar="SECONDS",
+            metavar="DURATION",
+            parser=seconds("--heartbeat-interval"),
             show_default=False,
             help="The fleet's heartbeat interval. A capture does not say it, a run does.",
         ),
@@ -123,7 +125,7 @@ def validate(
             if heartbeat_interval is None:
                 fail(
                     f"{run} is a log alone and does not say what the heartbeat interval is: "
-                    "--heartbeat-interval SECONDS is needed"
+                    "--heartbeat-interval DURATION is needed"
                 )
             rules = rules_with(RulesChoice.fenced, heartbeat_interval)
             code = _log(run, rules, trace_out)
