@@ -110,6 +110,21 @@ def addresses(bootstrap: object) -> str:
     )
 
 
+def settings_from(given: str | Sequence[str] | Mapping[str, str] | Settings) -> Settings:
+    """Settings from a bootstrap address, from several, or from settings of librdkafka.
+
+    Raises:
+        InvalidOption: nothing in it says where the cluster is.
+    """
+    if isinstance(given, Settings):
+        return given
+    if isinstance(given, Mapping) and given.get("bootstrap.servers"):
+        return Settings(dict(given))
+    if isinstance(given, Mapping):
+        raise InvalidOption("no cluster given: bootstrap.servers is missing in the settings")
+    return Settings({"bootstrap.servers": addresses(given)})
+
+
 def settings_of(
     bootstrap: str | None, file: Path | None = None, options: Sequence[str] = ()
 ) -> Settings:

@@ -20,6 +20,7 @@ from kafka_marshal.replay.checkpoint import Checkpoint, CheckpointRefused, Known
 from kafka_marshal.replay.live.metrics import Metrics
 from kafka_marshal.replay.live.sinks import JsonFile, Sink, ToTopic
 from kafka_marshal.replay.live.stories import LOUD, OVER, Told
+from kafka_marshal.runtime.cluster import Cluster
 from kafka_marshal.runtime.errors import BrokerFailed
 from kafka_marshal.runtime.reader import Extent, Tail, now_ms
 from kafka_marshal.runtime.settings import Settings
@@ -85,8 +86,7 @@ class Desk:
         self._file: JsonFile | None = None
         self._sinks: list[Sink] = list(watching.sinks)
         if watching.to_topic is not None:
-            # Asking for its partitions tells whether it is there.
-            Tail(watching.settings, watching.to_topic).close()
+            Cluster(watching.settings).partitions_of(watching.to_topic)  # raises if it is missing
             self._sinks.append(
                 opened.enter_context(closing(ToTopic(watching.settings, watching.to_topic)))
             )
