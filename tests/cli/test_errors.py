@@ -65,7 +65,11 @@ def here(tmp_path: Path) -> Path:
             "--pause-max must be a length of time like 90s, 10m or 1h30m, not 'inf'",
         ),
         (("init", *AT, "-F", "folder"), "-F folder: Is a directory"),
-        (("init",), "--bootstrap HOST:PORT, or bootstrap.servers in -F, is needed"),
+        (
+            ("init",),
+            "no cluster given: use --bootstrap HOST:PORT or MARSHAL_BOOTSTRAP, or set "
+            "bootstrap.servers in -F or in the configuration file",
+        ),
         (
             ("groups", *AT, "--last", "soon"),
             "--last must be a length of time like 90s, 10m or 1h30m, not 'soon'",

@@ -140,6 +140,21 @@ def test_the_brokers_of_the_fixtures_have_it(kafka_broker: Broker) -> None:
     assert ClusterClient(settings_of(kafka_broker.bootstrap)).topic("__marshal") is not None
 
 
+def test_the_cluster_is_found_in_the_environment_and_in_the_configuration_file(
+    kafka_broker: Broker, tmp_path: Path
+) -> None:
+    file = tmp_path / "config.properties"
+    file.write_text(f"bootstrap.servers={kafka_broker.bootstrap}\n")
+    for known in (
+        {"MARSHAL_BOOTSTRAP": kafka_broker.bootstrap},
+        {"MARSHAL_CONFIG": str(file)},
+        {"MARSHAL_CONFIG": str(file), "MARSHAL_BOOTSTRAP": kafka_broker.bootstrap},
+    ):
+        listed = marshal("groups", **known)
+        assert (listed.returncode, listed.stderr) == (0, "")
+        assert "in __marshal" in listed.stdout
+
+
 def test_the_core_needs_no_client_of_kafka() -> None:
     asks = "import sys, kafka_marshal; sys.exit('confluent_kafka' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", asks], check=False).returncode == 0

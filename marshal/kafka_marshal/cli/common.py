@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,6 +20,7 @@ from kafka_marshal.cli import COULD_NOT_RUN, interrupted
 from kafka_marshal.cli.durations import milliseconds_of, told
 from kafka_marshal.core.state import FENCED, ORIGINAL, Rules, milliseconds
 from kafka_marshal.runtime.errors import MarshalError
+from kafka_marshal.runtime.settings import Settings, settings_of
 
 
 class Output(Console):
@@ -109,7 +111,18 @@ OneLog = Annotated[bool, typer.Option("--one-log", help="Take all sources for on
 Bootstrap = Annotated[
     str | None,
     typer.Option(
-        metavar="HOST:PORT,...", show_default=False, help="The cluster; one of its brokers will do."
+        metavar="HOST:PORT,...",
+        show_default="MARSHAL_BOOTSTRAP",
+        help="The cluster; one of its brokers will do.",
+    ),
+]
+LiveBootstrap = Annotated[
+    str | None,
+    typer.Option(
+        "--bootstrap",
+        metavar="HOST:PORT,...",
+        show_default=False,
+        help="Take the log from this cluster.",
     ),
 ]
 Topic = Annotated[str, typer.Option(metavar="TOPIC", help="The coordination topic.")]
@@ -118,7 +131,7 @@ Properties = Annotated[
     typer.Option(
         "-F",
         metavar="FILE",
-        show_default=False,
+        show_default="the configuration file",
         help="Settings of librdkafka, a line each: sasl.password=...",
     ),
 ]
@@ -126,6 +139,17 @@ Options = Annotated[
     list[str] | None,
     typer.Option("-X", metavar="KEY=VALUE", show_default=False, help="One such setting; repeat."),
 ]
+
+
+def connection(
+    bootstrap: str | None, properties: Path | None, options: list[str] | None
+) -> Settings:
+    """How to connect: what the options say, then the environment and the configuration file.
+
+    Raises:
+        InvalidOption: see `settings_of`.
+    """
+    return settings_of(bootstrap, properties, options or (), os.environ)
 
 
 @contextmanager

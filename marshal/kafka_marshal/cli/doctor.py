@@ -19,6 +19,7 @@ from kafka_marshal.cli.common import (
     PauseMax,
     Properties,
     Topic,
+    connection,
     console,
     errors,
     fleet_rules,
@@ -64,9 +65,8 @@ def doctor(
     rules = fleet_rules(heartbeat_interval, pause_max)
     with needs("kafka"):
         from kafka_marshal.runtime.doctor import LOUD, examine
-        from kafka_marshal.runtime.settings import settings_of
     with one_sentence(MarshalError), errors.status(f"examining {topic}"):
-        settings = settings_of(bootstrap, properties, options or ())
+        settings = connection(bootstrap, properties, options)
         examined = examine(settings, topic, rules, records_max=records, probe=probe)
     if json:
         values = attrs.asdict(examined, value_serializer=_plain)

@@ -16,6 +16,7 @@ from kafka_marshal.cli.common import (
     PauseMax,
     Properties,
     Topic,
+    connection,
     console,
     duration,
     fleet_rules,
@@ -63,7 +64,6 @@ def init(
     rules = fleet_rules(heartbeat_interval, pause_max)
     with needs("kafka"):
         from kafka_marshal.runtime.controls import ClusterClient
-        from kafka_marshal.runtime.settings import settings_of
         from kafka_marshal.runtime.topic import FOR_EVER, Wanted
         from kafka_marshal.runtime.topic import init as make
     kept_ms = None
@@ -73,7 +73,7 @@ def init(
         kept_ms = duration(retention, "--retention")
     with one_sentence(MarshalError):
         made = make(
-            ClusterClient(settings_of(bootstrap, properties, options or ())),
+            ClusterClient(connection(bootstrap, properties, options)),
             Wanted(topic, partitions, replication, kept_ms, rules),
         )
     done = "created" if made.created else "exists"

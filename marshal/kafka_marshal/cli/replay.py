@@ -25,12 +25,14 @@ from kafka_marshal.cli.common import (
     PauseMax,
     Properties,
     ReplayRules,
+    connection,
     console,
     errors,
     fail,
     needs,
     one_sentence,
 )
+from kafka_marshal.runtime.errors import InvalidOption
 
 if TYPE_CHECKING:
     from kafka_marshal.replay import Summary, WhatIf
@@ -179,7 +181,11 @@ def replay(
         if bootstrap is not None:
             sources = [*(sources or ()), f"kafka://{bootstrap}/{topic or '__marshal'}"]
         if not sources:
-            fail("a replay needs a SOURCE, or --bootstrap")
+            try:
+                where = connection(None, properties, options).bootstrap
+            except InvalidOption as error:
+                fail(f"a replay needs a SOURCE, and {error}")
+            sources = [f"kafka://{where}/{topic or '__marshal'}"]
         live = [source for source in sources if source.startswith("kafka://")]
         if not live and (begin or end or properties or options):
             fail("--from, --to, -F and -X are about a live topic, and no SOURCE is one")
@@ -243,9 +249,8 @@ def _dumped(
     """The live topic as a folder of files, which live as long as `scratch`."""
     with needs("kafka"):
         from kafka_marshal.replay.live.dump import Range, dump, of_address
-        from kafka_marshal.runtime.settings import settings_of
     where, topic = of_address(source)
-    settings = settings_of(where, properties, options or ())
+    settings = connection(where, properties, options)
     folder = scratch.enter_context(tempfile.TemporaryDirectory(prefix="kafka-marshal-dump-"))
     return str(dump(settings, topic, Path(folder), Range(begin, end), on_progress))
 

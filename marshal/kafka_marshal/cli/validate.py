@@ -12,13 +12,14 @@ import typer
 from kafka_marshal.capture import RawRecord, UnreadableSource, read_capture
 from kafka_marshal.cli import FINE, FOUND_SOMETHING
 from kafka_marshal.cli.common import (
-    Bootstrap,
+    LiveBootstrap,
     Options,
     Properties,
     RulesChoice,
     Topic,
     check_file,
     check_folder,
+    connection,
     console,
     errors,
     fail,
@@ -93,7 +94,7 @@ def validate(
             help="Write what was found there: RUN.txt, RUN.itf.json and RUN.html.",
         ),
     ] = None,
-    bootstrap: Bootstrap = None,
+    bootstrap: LiveBootstrap = None,
     topic: Topic = "__marshal",
     properties: Properties = None,
     options: Options = None,
@@ -146,9 +147,8 @@ def _take_log(
         fail(f"{run / LOG_FILE} exists already: leave out --bootstrap, or remove it first")
     with needs("kafka"):
         from kafka_marshal.runtime.recording import write_log
-        from kafka_marshal.runtime.settings import settings_of
     with errors.status(f"reading {topic}"):
-        records = write_log(settings_of(bootstrap, properties, options or ()), topic, run)
+        records = write_log(connection(bootstrap, properties, options), topic, run)
     errors.print(f"wrote {run / LOG_FILE}: {records:,} records")
 
 

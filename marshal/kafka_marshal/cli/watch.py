@@ -21,6 +21,7 @@ from kafka_marshal.cli.common import (
     ReplayRules,
     Stop,
     Topic,
+    connection,
     console,
     errors,
     fail,
@@ -118,7 +119,6 @@ def watch(
         from kafka_marshal.replay.live.desk import Watching
         from kafka_marshal.replay.live.metrics import Metrics
         from kafka_marshal.replay.live.sinks import Lines
-        from kafka_marshal.runtime.settings import settings_of
     sentence = partial(_sentence, with_rules=rules is ReplayRules.both)
     shown = Lines(_json if json else sentence, sys.stdout.flush)
     stop = Stop()
@@ -128,7 +128,7 @@ def watch(
             counted.serve(metrics)
         watched = _engine(spark, trigger)(
             Watching(
-                settings=settings_of(bootstrap, properties, options or ()),
+                settings=connection(bootstrap, properties, options),
                 topic=topic,
                 judging=judging_of(rules.value, heartbeat_interval, pause_max, None),
                 checkpoint=checkpoint,
