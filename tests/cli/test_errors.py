@@ -59,7 +59,12 @@ def here(tmp_path: Path) -> Path:
         (("validate", RUN, "--trace-out", "file"), "--trace-out file is not a folder"),
         (("verify", "M", "--trace-out", "file"), "--trace-out file is not a folder"),
         (("broker", "--folder", "file"), "--folder file is not a folder"),
-        (("broker", "--folder", "file/x"), "cannot go on: file/x: Not a directory"),
+        (("broker", "--messages", "5"), "--messages makes no sense without --topic"),
+        (
+            ("broker", "--topic", "orders:0"),
+            "--topic 'orders:0' must be written TOPIC or TOPIC:PARTITIONS",
+        ),
+        (("broker", "--folder", "file/x"), "--folder file/x: file is not a folder"),
         (
             ("init", *AT, "--pause-max", "inf"),
             "--pause-max must be a length of time like 90s, 10m or 1h30m, not 'inf'",

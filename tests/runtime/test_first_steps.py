@@ -150,7 +150,7 @@ def test_the_cluster_is_found_in_the_environment_and_in_the_configuration_file(
         {"MARSHAL_CONFIG": str(file)},
         {"MARSHAL_CONFIG": str(file), "MARSHAL_BOOTSTRAP": kafka_broker.bootstrap},
     ):
-        listed = marshal("groups", **known)
+        listed = marshal("groups", cwd=None, **known)
         assert (listed.returncode, listed.stderr) == (0, "")
         assert "in __marshal" in listed.stdout
 

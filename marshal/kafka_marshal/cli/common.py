@@ -201,6 +201,9 @@ def check_folder(option: str, path: Path | None) -> None:
     """Stop unless a folder may be there."""
     if path is not None and path.exists() and not path.is_dir():
         fail(f"{option} {path} is not a folder")
+    for parent in path.parents if path is not None else ():
+        if parent.exists() and not parent.is_dir():
+            fail(f"{option} {path}: {parent} is not a folder")
 
 
 def rules_with(choice: RulesChoice, heartbeat_interval_s: float) -> Rules:
