@@ -94,7 +94,7 @@ def here(tmp_path: Path) -> Path:
         (
             ("set-position", "g", "=5", *AT),
             "'=5' must be written TOPIC=WHERE or TOPIC:PARTITION=WHERE, where WHERE is an offset, "
-            "earliest, latest, or a time like 2026-01-31T22:00",
+            "+N, -N, earliest, latest, or a time like 2026-01-31T22:00",
         ),
         (
             ("watch", "--heartbeat-interval", "4", *AT, "--checkpoint-every", "0"),
