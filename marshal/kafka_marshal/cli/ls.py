@@ -204,8 +204,22 @@ def _claims(rows: list[ClaimRow], view: View, group: str | None) -> RenderableTy
     count = {state: sum(row.state == state for row in rows) for state in _STATES}
     words = ", ".join(f"{number} {state}" for state, number in count.items() if number)
     summary = f"{_counted(len(rows), 'claim')}" + (f": {words}" if words else "")
-    lines = (Text(summary, "bold"), *_doubts(view, rows), *_waits(view, group))
+    lines = (
+        Text(summary, "bold"),
+        *_doubts(view, rows),
+        *_waits(view, group),
+        *_replaced_late(view, rows),
+    )
     return Group(*lines, *_claim_tables(rows, group))
+
+
+def _replaced_late(view: View, rows: list[ClaimRow]) -> Iterator[Text]:
+    from kafka_marshal.runtime.ahead import ahead
+
+    heard_ms = (row.last_heartbeat_ms for row in rows)
+    late = ahead((at for at in heard_ms if at is not None), _now_ms(), view.rules)
+    if late is not None:
+        yield Text(f"{late}; marshal release frees its claims before", "bold yellow")
 
 
 def _waits(view: View, group: str | None) -> Iterator[Text]:
