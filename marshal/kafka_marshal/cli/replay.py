@@ -306,6 +306,28 @@ def _counted(number: int, thing: str) -> str:
     return f"{number:,} {thing}{'' if number == 1 else 's'}"
 
 
+def _show_worst(summary: Summary) -> None:
+    """What the worst findings say, in the words of the page."""
+    from kafka_marshal.replay.worst import worst
+
+    loud = sum(count.findings for count in summary.findings if count.severity != "info")
+    shown = worst(summary.out)
+    more = "" if len(shown) == loud else f", of {loud:,}"
+    console.print(f"\nThe worst{more}:", markup=False)
+    for row in shown:
+        severity, rules = str(row["severity"]), row["rules"]
+        under = f" ({rules} rules)" if rules and len(summary.rules) > 1 else ""
+        console.print(
+            Text.assemble(
+                (f"  {severity} ", COLOURS[severity]),
+                (f"{row['code']}{under}: ", "bold"),
+                str(row["sentence"]),
+            ),
+            soft_wrap=True,
+        )
+    console.print()
+
+
 def _show(summary: Summary) -> None:
     """The findings as a table, and where everything is."""
     console.print(
@@ -332,4 +354,6 @@ def _show(summary: Summary) -> None:
             Text(", ".join(count.logs)),
         )
     console.print(table if summary.findings else "Nothing to report.")
+    if summary.found_something:
+        _show_worst(summary)
     console.print(f"{summary.report}", markup=False, soft_wrap=True)
