@@ -7,6 +7,8 @@
 ('c1', 7, 'claimed')
 """
 
+from typing import TYPE_CHECKING, Any
+
 from kafka_marshal.codec import (
     MalformedRecord,
     UnsendableMessage,
@@ -31,6 +33,9 @@ from kafka_marshal.core.reducer import step
 from kafka_marshal.core.state import FENCED, ORIGINAL, Claim, ClaimKey, Rules, RuleSet
 from kafka_marshal.core.verdicts import Accepted, ReadTwice, Refused, Verdict
 from kafka_marshal.core.world import Outcome, OutOfOrder, Transition, World
+
+if TYPE_CHECKING:
+    from kafka_marshal.runtime.topic import create_coordination_topic as create_coordination_topic
 
 __all__ = [
     "FENCED",
@@ -65,3 +70,12 @@ __all__ = [
     "encode_headers",
     "step",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """What needs a client of Kafka is imported when it is asked for: the core needs attrs alone."""
+    if name == "create_coordination_topic":
+        from kafka_marshal.runtime.topic import create_coordination_topic
+
+        return create_coordination_topic
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -13,6 +14,8 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from kafka_marshal.runtime.controls import ClusterClient
+from kafka_marshal.runtime.settings import settings_of
 from kafka_marshal.testing import QUICK, Broker, BrokerError, cluster
 
 MARSHAL = [sys.executable, "-m", "kafka_marshal.cli"]
@@ -131,6 +134,36 @@ def test_a_command_serves_until_ctrl_c_and_leaves_only_the_folder_that_it_was_gi
     assert "Ctrl-C ends it" in said
     assert (given / "data" / "meta.properties").exists()
     assert list(temporary.iterdir()) == []
+
+
+def test_a_command_says_at_once_what_it_does_and_makes_topics_to_try_with() -> None:
+    with subprocess.Popen(
+        [*MARSHAL, "broker", "--topic", "orders:4", "--messages", "1000", "--topic", "audit"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as command:
+        try:
+            assert command.stdout is not None
+            assert command.stderr is not None
+            assert command.stderr.readline().startswith("starting Kafka 4.")
+            assert select.select([command.stdout], [], [], 0) == ([], [], [])
+            bootstrap = command.stdout.readline().strip()
+            cluster = ClusterClient(settings_of(bootstrap))
+            ends = cluster.ends([("orders", number) for number in range(4)])
+            topics = cluster.topics()
+            command.send_signal(signal.SIGINT)
+            _, said = command.communicate(timeout=30)
+        finally:
+            command.kill()
+    assert command.returncode == 0
+    assert ends == {("orders", number): 250 for number in range(4)}
+    assert (topics["__marshal"], topics["audit"]) == (10, 1)
+    assert said.splitlines()[:3] == [
+        "__marshal: coordination topic",
+        "orders: partitions: 4, messages: 1,000",
+        "audit: partitions: 1, messages: 1,000",
+    ]
 
 
 def test_no_cluster_id_looks_like_an_option(monkeypatch: pytest.MonkeyPatch) -> None:

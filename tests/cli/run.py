@@ -8,6 +8,13 @@ import sys
 from pathlib import Path
 
 CAPTURES = Path(__file__).parent.parent / "data" / "captures" / "original"
+NEUTRAL = {
+    "COLUMNS": "200",
+    "NO_COLOR": "1",
+    "MARSHAL_BOOTSTRAP": "",
+    "MARSHAL_CONFIG": os.devnull,
+}
+"""Nothing of who runs the tests."""
 
 
 def marshal(
@@ -20,5 +27,5 @@ def marshal(
         text=True,
         check=False,
         cwd=cwd,
-        env=os.environ | {"COLUMNS": "200", "NO_COLOR": "1"} | environment,
+        env=os.environ | NEUTRAL | environment,
     )

@@ -34,7 +34,7 @@ def here(tmp_path: Path) -> Path:
         (("trace", "empty.jsonl", "--heartbeat-interval", "4"), "empty.jsonl: the source is empty"),
         (
             ("trace", CAPTURE, "--heartbeat-interval", "nan"),
-            "--heartbeat-interval must be a number of seconds greater than 0, not nan",
+            "--heartbeat-interval must be a length of time like 90s, 10m or 1h30m, not 'nan'",
         ),
         (
             ("validate", "folder"),
@@ -47,7 +47,7 @@ def here(tmp_path: Path) -> Path:
         (
             ("validate", "file"),
             "file is a log alone and does not say what the heartbeat interval is: "
-            "--heartbeat-interval SECONDS is needed",
+            "--heartbeat-interval DURATION is needed",
         ),
         (
             ("validate", RUN, "--heartbeat-interval", "4"),
@@ -59,13 +59,22 @@ def here(tmp_path: Path) -> Path:
         (("validate", RUN, "--trace-out", "file"), "--trace-out file is not a folder"),
         (("verify", "M", "--trace-out", "file"), "--trace-out file is not a folder"),
         (("broker", "--folder", "file"), "--folder file is not a folder"),
-        (("broker", "--folder", "file/x"), "cannot go on: file/x: Not a directory"),
+        (("broker", "--messages", "5"), "--messages makes no sense without --topic"),
+        (
+            ("broker", "--topic", "orders:0"),
+            "--topic 'orders:0' must be written TOPIC or TOPIC:PARTITIONS",
+        ),
+        (("broker", "--folder", "file/x"), "--folder file/x: file is not a folder"),
         (
             ("init", *AT, "--pause-max", "inf"),
-            "--pause-max must be a number of seconds greater than 0, not inf",
+            "--pause-max must be a length of time like 90s, 10m or 1h30m, not 'inf'",
         ),
         (("init", *AT, "-F", "folder"), "-F folder: Is a directory"),
-        (("init",), "--bootstrap HOST:PORT, or bootstrap.servers in -F, is needed"),
+        (
+            ("init",),
+            "no cluster given: use --bootstrap HOST:PORT or MARSHAL_BOOTSTRAP, or set "
+            "bootstrap.servers in -F or in the configuration file",
+        ),
         (
             ("groups", *AT, "--last", "soon"),
             "--last must be a length of time like 90s, 10m or 1h30m, not 'soon'",
@@ -85,11 +94,11 @@ def here(tmp_path: Path) -> Path:
         (
             ("set-position", "g", "=5", *AT),
             "'=5' must be written TOPIC=WHERE or TOPIC:PARTITION=WHERE, where WHERE is an offset, "
-            "earliest, latest, or a time like 2026-01-31T22:00",
+            "+N, -N, earliest, latest, or a time like 2026-01-31T22:00",
         ),
         (
             ("watch", "--heartbeat-interval", "4", *AT, "--checkpoint-every", "0"),
-            "--checkpoint-every must be a number of seconds greater than 0, not 0",
+            "--checkpoint-every must be a length of time like 90s, 10m or 1h30m, not '0'",
         ),
     ],
     ids=lambda value: " ".join(value[:4]) if isinstance(value, tuple) else "",

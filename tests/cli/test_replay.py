@@ -32,6 +32,8 @@ def test_both_thefts_are_found_under_the_original_rules_and_none_under_the_fence
     assert complaint.strip() == ""
     assert f"{out}/report.html" in printed
     assert "late_heartbeat_stole" in printed
+    assert "\nThe worst, of " in printed
+    assert "\n  error late_heartbeat_stole (original rules): c1 (instance " in printed
     assert {path.name for path in out.iterdir()} >= {
         *("claims", "tenures", "refusals", "findings", "divergences", "malformed"),
         *("summary.json", "report.html"),

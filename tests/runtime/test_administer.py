@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions
 from confluent_kafka.admin import AdminClient
 
-from kafka_marshal import FENCED
+from kafka_marshal import FENCED, Record, decode
 from kafka_marshal.codec import coordinating_partition
 from kafka_marshal.core.knowledge import Reader
 from kafka_marshal.core.messages import (
@@ -26,6 +26,7 @@ from kafka_marshal.runtime import administer, pausing
 from kafka_marshal.runtime.administer import Ended, Operators
 from kafka_marshal.runtime.consumer import Consumer
 from kafka_marshal.runtime.errors import InvalidOption
+from kafka_marshal.runtime.fold import Fold
 from kafka_marshal.runtime.log import Appended, Log, NotAppended, OutcomeUnknown
 from kafka_marshal.runtime.view import View
 from kafka_marshal.runtime.wishes import Planned, plan, wish
@@ -368,7 +369,7 @@ def test_places_are_offsets_ends_and_times(hands: Hands) -> None:
 def test_what_cannot_be_is_said_in_one_sentence(hands: Hands) -> None:
     topic = hands.data(partitions=2, messages=10)
     for written, said in {
-        f"{topic}:0=11": "holds offsets 0 to 9, so 11 is no place",
+        f"{topic}:0=11": "offset 11 is outside .*:0, which holds 0 to 9",
         f"{topic}:2=5": "has partitions 0 to 1, not 2",
         f"{topic}=soon": "'soon' is no offset",
         f"{topic}:0": "must be written TOPIC=WHERE",
@@ -378,11 +379,63 @@ def test_what_cannot_be_is_said_in_one_sentence(hands: Hands) -> None:
         with pytest.raises(InvalidOption, match=said):
             planned(hands, "g", written)
     empty = hands.data()
-    with pytest.raises(InvalidOption, match="holds nothing, and ends at offset 0, so 5 is no"):
+    with pytest.raises(
+        InvalidOption, match=r"offset 5 is outside .*holds nothing and ends at offset 0"
+    ):
         planned(hands, "g", f"{empty}=5")
     assert planned(hands, "g", f"{topic}:0=1969-12-31T23:59:59.999")[0].target == 0
     with pytest.raises(InvalidOption, match="is named twice"):
         planned(hands, "g", f"{topic}=5", f"{topic}:1=6")
+
+
+def test_a_position_is_moved_from_where_the_log_says_that_it_is(hands: Hands) -> None:
+    topic = hands.data(partitions=2, messages=100)
+    hands.beats("g", topic, 0, hands.wins("g", topic, 0), 40)
+    for moved, target in {"+10": 50, "-40": 0, "+60": 100, "-0": 40}.items():
+        [one] = planned(hands, "g", f"{topic}:0={moved}")
+        assert (one.position, one.target) == (40, target)
+    with pytest.raises(InvalidOption) as beyond:
+        planned(hands, "g", f"{topic}:0=+61")
+    assert str(beyond.value) == (
+        f"+61 from position 40, which is offset 101, is outside {topic}:0, which holds 0 to 99"
+    )
+    with pytest.raises(
+        InvalidOption, match=r"-41 from position 40, which is offset -1, is outside"
+    ):
+        planned(hands, "g", f"{topic}:0=-41")
+    with pytest.raises(InvalidOption) as unknown:
+        planned(hands, "g", f"{topic}:1=+1")
+    assert str(unknown.value) == (
+        f"{topic}:1=+1 counts from the present position, and the log says none for certain of "
+        "group g: name an offset, earliest or latest"
+    )
+
+
+def test_a_position_that_is_not_certain_is_not_moved_from(hands: Hands) -> None:
+    """The head of the log is gone, and nobody has said since where the claim was."""
+    topic = hands.data(messages=10)
+    hands.wins("g", topic, 0)
+    view = look(hands)
+    place = coordinating_partition(topic, hands.partitions)
+    view.folds[place] = Fold(7, RULES)
+    hidden = decode(f"ClaimingPartition/1/0/i1/c1/g/{topic}/0".encode())
+    view.folds[place].apply(Record(place, 7, 5, hidden))
+    with pytest.raises(InvalidOption, match="says none for certain"):
+        plan([wish(f"{topic}=+1")], "g", hands.cluster, view)
+
+
+def test_the_position_of_a_group_that_has_no_record_yet_is_set(hands: Hands) -> None:
+    topic = hands.data(messages=100)
+    ran = marshal("set-position", "new", f"{topic}=40", *hands.options)
+    assert (ran.returncode, "set: 1 of 1" in ran.stdout) == (0, True)
+    assert ran.stderr == (
+        f"Note: no record of {hands.topic} is of group new yet; its consumers will begin where "
+        "this sets it.\n"
+    )
+    moved = marshal("set-position", "new", f"{topic}=+20", *hands.options, "--json")
+    told = json.loads(moved.stdout)
+    assert (told["position"], told["target"], told["state"]) == (40, 60, "set")
+    assert claim(hands, ClaimKey("new", topic, 0)).claim.position == 60
 
 
 # --- pause, resume, release -----------------------------------------------------------------------

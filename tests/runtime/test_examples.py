@@ -17,7 +17,6 @@ from examples import fencing_sqlite
 
 from kafka_marshal.runtime.controls import ClusterClient
 from kafka_marshal.runtime.settings import settings_of
-from kafka_marshal.runtime.topic import Wanted, init
 from kafka_marshal.testing import Broker
 from tests.runtime.crew import Stage
 from tests.runtime.hands import new_name
@@ -27,8 +26,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 
 @pytest.fixture
 def topic(kafka_broker: Broker) -> str:
-    """Ten numbered messages in two partitions; the examples' coordination topic is there, too."""
-    init(ClusterClient(settings_of(kafka_broker.bootstrap)), Wanted("__marshal", 4))
+    """Ten numbered messages in two partitions."""
     return Stage(kafka_broker).topic(2, 10)
 
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import select
 import signal
 import sys
@@ -185,7 +186,7 @@ def test_an_unknown_group_and_a_missing_topic_are_named(hands: Hands) -> None:
     hands.wins("billing", hands.data(), 0)
     with pytest.raises(NoSuchGroup, match="groups that there are: billing"):
         look(hands).check_group("audit")
-    with pytest.raises(BrokerFailed, match=r"topic nowhere: .*Unknown topic"):
+    with pytest.raises(BrokerFailed, match=r"there is no topic nowhere; make it with"):
         View(hands.settings, "nowhere")
 
 
@@ -206,21 +207,29 @@ def test_the_commands_list_claims_and_groups(hands: Hands) -> None:
     assert wrong.stderr.endswith("of group 'nobody'; marshal groups lists those that there are\n")
 
 
-def test_a_live_view_shows_what_comes_until_ctrl_c(hands: Hands) -> None:
+@pytest.mark.parametrize("waited_for", [False, True])
+def test_a_live_view_shows_what_comes_until_ctrl_c(hands: Hands, waited_for: bool) -> None:
+    """Also of a group that is not there yet."""
     topic = hands.data(partitions=2)
-    hands.wins("g", topic, 0, "east")
+    steps = [(b"1 claim: 1 owned", "west", 1), (b"2 claims: 2 owned", "", 0)]
+    if waited_for:
+        steps.insert(0, (b"is of group g yet; waiting for the first", "east", 0))
+    else:
+        hands.wins("g", topic, 0, "east")
     child, terminal = pty.fork()
     if child == 0:
-        arguments = ["-m", "kafka_marshal.cli", "ls", *hands.options, "--watch"]
+        arguments = ["-m", "kafka_marshal.cli", "ls", "g", *hands.options, "--watch"]
         os.execve(sys.executable, [sys.executable, *arguments], os.environ | {"TERM": "xterm"})
     shown = b""
     deadline = time.monotonic() + 60
     try:
-        while b"west" not in shown and time.monotonic() < deadline:
-            if b"east" in shown and b"2 claims" not in shown:
-                hands.wins("g", topic, 1, "west")
+        while steps and time.monotonic() < deadline:
             if select.select([terminal], [], [], 0.5)[0]:
                 shown += os.read(terminal, 65_536)
+            if steps[0][0] in b" ".join(shown.split()):
+                _, who, partition = steps.pop(0)
+                if who:
+                    hands.wins("g", topic, partition, who)
         os.kill(child, signal.SIGINT)
         while select.select([terminal], [], [], 10)[0]:
             try:
@@ -229,6 +238,34 @@ def test_a_live_view_shows_what_comes_until_ctrl_c(hands: Hands) -> None:
                 break
     finally:
         _, status = os.waitpid(child, 0)
+    assert not steps, shown.decode()
     assert os.waitstatus_to_exitcode(status) == 0
-    assert b"1 claim: 1 owned" in shown
-    assert b"2 claims: 2 owned" in shown
+
+
+def on_a_terminal(*arguments: str, columns: int = 80) -> list[str]:
+    ran = marshal(*arguments, COLUMNS=str(columns), FORCE_COLOR="1", TERM="xterm", cwd=None)
+    assert ran.returncode == 0, ran.stderr
+    return [line.rstrip() for line in re.sub(r"\x1b\[[\d;]*m", "", ran.stdout).splitlines()]
+
+
+def test_tables_fit_a_terminal_of_80_columns(hands: Hands) -> None:
+    group = "billing-service-in-production"
+    topics = sorted(hands.data(partitions=1, messages=10) for _ in range(3))
+    for topic in topics:
+        hands.beats(group, topic, 0, hands.wins(group, topic, 0, "worker-1"), 4, "worker-1")
+    hands.pauses(group, topics[0], 3600)
+    summary, header, row, note = on_a_terminal("groups", *hands.options)
+    assert summary == f"1 group in {hands.topic}"
+    assert header.split() == [
+        "GROUP",
+        *["TOPICS", "CLAIMS", "OWNED", "STALE", "FREE", "OWNERS", "LAG"],
+    ]
+    assert row.split()[:3] == [group, "3", "3"]
+    assert row.split()[-1] == "18"
+    assert re.fullmatch(rf"{group}: paused for 59m \d+s more", note)
+    _, heading, header, *rows = on_a_terminal("ls", *hands.options)
+    assert (heading, header.split()[0], header.split()[-1]) == (group, "CLAIM", "HEARD")
+    assert [line.split()[0] for line in rows] == [f"{topic}:0" for topic in topics]
+    assert max(map(len, [header, row, note, *rows])) <= 80
+    assert "TOPICS" in on_a_terminal("groups", *hands.options, columns=200)[1]
+    assert "GROUP" in on_a_terminal("ls", *hands.options, columns=200)[1]

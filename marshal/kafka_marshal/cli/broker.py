@@ -5,16 +5,19 @@ from __future__ import annotations
 import signal
 import socket
 import time
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
 
-from kafka_marshal.cli.common import check_folder, console, errors, fail, one_sentence
+from kafka_marshal.cli.common import check_folder, console, errors, fail, needs, one_sentence
 from kafka_marshal.jars import JarError
 from kafka_marshal.java import JavaNotFoundError
+from kafka_marshal.runtime.errors import COORDINATION_TOPIC
 from kafka_marshal.testing import Broker, BrokerError, version
+from kafka_marshal.testing.kafka import fetched_jars, jars
 
 
 def broker(
@@ -29,27 +32,87 @@ def broker(
             help="Where it keeps its logs; a later broker goes on with them.",
         ),
     ] = None,
+    topic: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="TOPIC[:PARTITIONS]",
+            show_default=False,
+            help="A topic to try with; repeat for several. The coordination topic is made, too.",
+        ),
+    ] = None,
+    messages: Annotated[
+        int, typer.Option(min=0, help="How many numbered messages each --topic gets.")
+    ] = 0,
 ) -> None:
     """Run one real Kafka broker on this machine, until Ctrl-C.
 
     It listens on 127.0.0.1 and is its own controller. Prints the bootstrap address on standard
-    output as soon as it serves.
+    output as soon as it serves, and with --topic when the topics are there.
     """
+    if messages and not topic:
+        fail("--messages makes no sense without --topic")
     check_folder("--folder", folder)
     _check_port(port)
+    make_topics = _topics(topic, messages) if topic else None
     signal.signal(signal.SIGTERM, _interrupt)
     kafka = Broker(port=port, folder=folder)
     with one_sentence(BrokerError, JarError, JavaNotFoundError), suppress(KeyboardInterrupt):
         try:
-            with errors.status("starting Kafka"):
+            if not all(jar.path.is_file() for jar in jars()):
+                with _step(f"fetching Kafka {version()}: 43 MB, once"):
+                    fetched_jars()
+            with _step(f"starting Kafka {version()}: 5 to 10 s"):
                 kafka.start()
-            errors.print(f"Kafka {version()} in {kafka.folder}; Ctrl-C ends it")
+            if make_topics is not None:
+                make_topics(kafka.bootstrap)
+            errors.print(f"listening on {kafka.bootstrap}, logs in {kafka.folder}; Ctrl-C ends it")
             console.print(kafka.bootstrap, markup=False)
             while kafka.running:
                 time.sleep(0.2)
             raise BrokerError(f"the broker ended by itself; see {kafka.log}")
         finally:
             kafka.close()
+
+
+@contextmanager
+def _step(words: str) -> Iterator[None]:
+    """Print what takes a while, at once: on a terminal it moves, and goes when it is done."""
+    if errors.is_terminal:
+        with errors.status(words):
+            yield
+    else:
+        errors.print(words)
+        yield
+
+
+def _topics(wanted: list[str], messages: int) -> Callable[[str], None]:
+    """What makes the topics on the cluster with this address; stops if one is not written right."""
+    with needs("kafka"):
+        from kafka_marshal.runtime.controls import ClusterClient, TopicExists
+        from kafka_marshal.runtime.settings import settings_from
+        from kafka_marshal.runtime.topic import Wanted, ensure
+        from kafka_marshal.runtime.trial import Trial, create
+    with one_sentence():
+        trials = [Trial.parsed(text) for text in wanted]
+
+    def make(bootstrap: str) -> None:
+        cluster = ClusterClient(settings_from(bootstrap))
+        _, created = ensure(cluster, Wanted(COORDINATION_TOPIC))
+        _tell_made(COORDINATION_TOPIC, "coordination topic" if created else None)
+        for trial in trials:
+            made: str | None = f"partitions: {trial.partitions}, messages: {messages:,}"
+            with errors.status(f"making {trial.topic}"):
+                try:
+                    create(cluster, trial, messages)
+                except TopicExists:
+                    made = None
+            _tell_made(trial.topic, made)
+
+    return make
+
+
+def _tell_made(topic: str, made: str | None) -> None:
+    errors.print(f"{topic}: {made or 'exists already, left as it is'}")
 
 
 def _check_port(port: int | None) -> None:

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import math
+import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from types import FrameType
-from typing import Annotated, Final, NoReturn
+from typing import Annotated, Any, Final, NoReturn
 
 import attrs
 import typer
 from rich.console import Console
 
 from kafka_marshal.cli import COULD_NOT_RUN, interrupted
+from kafka_marshal.cli.durations import milliseconds_of, told
 from kafka_marshal.core.state import FENCED, ORIGINAL, Rules, milliseconds
 from kafka_marshal.runtime.errors import MarshalError
+from kafka_marshal.runtime.settings import Settings, settings_of
 
 
 class Output(Console):
@@ -55,19 +58,47 @@ class ReplayRules(StrEnum):
     both = "both"
 
 
-HeartbeatInterval = Annotated[
-    float,
-    typer.Option(
+def duration(text: str, option: str, *, longest_ms: float = math.inf) -> int:
+    """The length of time that an option holds, in milliseconds.
+
+    Stops the command if it is none, or longer than the longest pause.
+    """
+    found = milliseconds_of(text)
+    if not found:
+        fail(f"{option} must be a length of time like 90s, 10m or 1h30m, not {text!r}")
+    if found > longest_ms:
+        fail(
+            f"{option} {text}: the longest pause is {told(longest_ms)}; every reader cuts a longer "
+            "one to that"
+        )
+    return found
+
+
+def seconds(option: str) -> Callable[[str | float], float]:
+    """A parser of an option that holds a length of time; a number alone is seconds."""
+    return lambda given: duration(str(given), option) / 1000
+
+
+def _interval(show_default: str | None = None) -> Any:
+    return typer.Option(
         "--heartbeat-interval",
-        metavar="SECONDS",
-        help="The fleet's heartbeat interval; an owner is stale after more than twice this.",
-    ),
-]
+        metavar="DURATION",
+        parser=seconds("--heartbeat-interval"),
+        show_default=show_default or False,
+        help="The fleet's heartbeat interval, like 60s; an owner is stale after more than twice "
+        "this.",
+    )
+
+
+HeartbeatInterval = Annotated[float, _interval()]
+HeartbeatIntervalOr60 = Annotated[float, _interval("60s")]
 PauseMax = Annotated[
     float,
     typer.Option(
         "--pause-max",
-        metavar="SECONDS",
+        metavar="DURATION",
+        parser=seconds("--pause-max"),
+        show_default="1d",
         help="The fleet's longest pause; every reader cuts a longer one to this.",
     ),
 ]
@@ -80,7 +111,18 @@ OneLog = Annotated[bool, typer.Option("--one-log", help="Take all sources for on
 Bootstrap = Annotated[
     str | None,
     typer.Option(
-        metavar="HOST:PORT,...", show_default=False, help="The cluster; one of its brokers will do."
+        metavar="HOST:PORT,...",
+        show_default="MARSHAL_BOOTSTRAP",
+        help="The cluster; one of its brokers will do.",
+    ),
+]
+LiveBootstrap = Annotated[
+    str | None,
+    typer.Option(
+        "--bootstrap",
+        metavar="HOST:PORT,...",
+        show_default=False,
+        help="Take the log from this cluster.",
     ),
 ]
 Topic = Annotated[str, typer.Option(metavar="TOPIC", help="The coordination topic.")]
@@ -89,7 +131,7 @@ Properties = Annotated[
     typer.Option(
         "-F",
         metavar="FILE",
-        show_default=False,
+        show_default="the configuration file",
         help="Settings of librdkafka, a line each: sasl.password=...",
     ),
 ]
@@ -97,6 +139,17 @@ Options = Annotated[
     list[str] | None,
     typer.Option("-X", metavar="KEY=VALUE", show_default=False, help="One such setting; repeat."),
 ]
+
+
+def connection(
+    bootstrap: str | None, properties: Path | None, options: list[str] | None
+) -> Settings:
+    """How to connect: what the options say, then the environment and the configuration file.
+
+    Raises:
+        InvalidOption: see `settings_of`.
+    """
+    return settings_of(bootstrap, properties, options or (), os.environ)
 
 
 @contextmanager
@@ -136,12 +189,6 @@ def fail(sentence: str) -> NoReturn:
     raise typer.Exit(COULD_NOT_RUN)
 
 
-def check_seconds(option: str, seconds: float) -> None:
-    """Stop unless it is a length of time."""
-    if not (seconds > 0 and math.isfinite(seconds)):
-        fail(f"{option} must be a number of seconds greater than 0, not {seconds:g}")
-
-
 def check_file(option: str, path: Path | None) -> None:
     """Stop unless a file may be there: before the work of which it would tell."""
     if path is not None and path.is_dir():
@@ -154,11 +201,13 @@ def check_folder(option: str, path: Path | None) -> None:
     """Stop unless a folder may be there."""
     if path is not None and path.exists() and not path.is_dir():
         fail(f"{option} {path} is not a folder")
+    for parent in path.parents if path is not None else ():
+        if parent.exists() and not parent.is_dir():
+            fail(f"{option} {path}: {parent} is not a folder")
 
 
 def rules_with(choice: RulesChoice, heartbeat_interval_s: float) -> Rules:
     """The chosen rule set at this interval."""
-    check_seconds("--heartbeat-interval", heartbeat_interval_s)
     rules = FENCED if choice is RulesChoice.fenced else ORIGINAL
     return attrs.evolve(rules, heartbeat_interval_ms=milliseconds(heartbeat_interval_s))
 
@@ -169,7 +218,6 @@ def fleet_rules(
 ) -> Rules:
     """The fenced rules of a fleet with this interval and this longest pause."""
     rules = rules_with(RulesChoice.fenced, heartbeat_interval_s)
-    check_seconds("--pause-max", pause_max_s)
     return attrs.evolve(rules, pause_max_ms=round(milliseconds(pause_max_s)))
 
 

@@ -14,11 +14,12 @@ from kafka_marshal.cli import FINE, FOUND_SOMETHING
 from kafka_marshal.cli.common import (
     PAUSE_MAX_S,
     Bootstrap,
-    HeartbeatInterval,
+    HeartbeatIntervalOr60,
     Options,
     PauseMax,
     Properties,
     Topic,
+    connection,
     console,
     errors,
     fleet_rules,
@@ -37,7 +38,7 @@ def doctor(
     *,
     bootstrap: Bootstrap = None,
     topic: Topic = "__marshal",
-    heartbeat_interval: HeartbeatInterval = 60.0,
+    heartbeat_interval: HeartbeatIntervalOr60 = 60.0,
     pause_max: PauseMax = PAUSE_MAX_S,
     records: Annotated[
         int, typer.Option(min=0, help="How many of the newest records to read, of each partition.")
@@ -64,9 +65,8 @@ def doctor(
     rules = fleet_rules(heartbeat_interval, pause_max)
     with needs("kafka"):
         from kafka_marshal.runtime.doctor import LOUD, examine
-        from kafka_marshal.runtime.settings import settings_of
     with one_sentence(MarshalError), errors.status(f"examining {topic}"):
-        settings = settings_of(bootstrap, properties, options or ())
+        settings = connection(bootstrap, properties, options)
         examined = examine(settings, topic, rules, records_max=records, probe=probe)
     if json:
         values = attrs.asdict(examined, value_serializer=_plain)

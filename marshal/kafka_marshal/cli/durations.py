@@ -1,13 +1,13 @@
-"""Times as people write them: `90s`, `10m`, `1h30m`, `7d`; `2026-01-31 22:00:00`."""
+"""Times as people write them: `90s`, `10m`, `1h30m`, `7d`; `2026-01-31 22:00:00`.
+
+It does not know what an option is; `common` does.
+"""
 
 from __future__ import annotations
 
 import datetime as dt
-import math
 import re
 from typing import Final
-
-from kafka_marshal.cli.common import fail
 
 _UNITS_MS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _PART: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
@@ -25,19 +25,6 @@ def milliseconds_of(text: str) -> int | None:
     if not parts or "".join(number + unit for number, unit in parts) != text:
         return None
     return round(sum(float(number) * _UNITS_MS[unit] for number, unit in parts))
-
-
-def duration(text: str, option: str, *, longest_ms: float = math.inf) -> int:
-    """The same of an option, in milliseconds; stops if it is nothing, or longer than a pause."""
-    found = milliseconds_of(text)
-    if not found:
-        fail(f"{option} must be a length of time like 90s, 10m or 1h30m, not {text!r}")
-    if found > longest_ms:
-        fail(
-            f"{option} {text}: the longest pause is {told(longest_ms)}; every reader cuts a longer "
-            "one to that"
-        )
-    return found
 
 
 def told(duration_ms: float) -> str:

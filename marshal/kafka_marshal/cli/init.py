@@ -11,17 +11,18 @@ from kafka_marshal.cli import FINE, FOUND_SOMETHING
 from kafka_marshal.cli.common import (
     PAUSE_MAX_S,
     Bootstrap,
-    HeartbeatInterval,
+    HeartbeatIntervalOr60,
     Options,
     PauseMax,
     Properties,
     Topic,
+    connection,
     console,
+    duration,
     fleet_rules,
     needs,
     one_sentence,
 )
-from kafka_marshal.cli.durations import duration
 from kafka_marshal.runtime.errors import MarshalError
 
 
@@ -45,7 +46,7 @@ def init(
             help="How long records are kept: like 36h, or `for-ever`.",
         ),
     ] = None,
-    heartbeat_interval: HeartbeatInterval = 60.0,
+    heartbeat_interval: HeartbeatIntervalOr60 = 60.0,
     pause_max: PauseMax = PAUSE_MAX_S,
     properties: Properties = None,
     options: Options = None,
@@ -63,7 +64,6 @@ def init(
     rules = fleet_rules(heartbeat_interval, pause_max)
     with needs("kafka"):
         from kafka_marshal.runtime.controls import ClusterClient
-        from kafka_marshal.runtime.settings import settings_of
         from kafka_marshal.runtime.topic import FOR_EVER, Wanted
         from kafka_marshal.runtime.topic import init as make
     kept_ms = None
@@ -73,7 +73,7 @@ def init(
         kept_ms = duration(retention, "--retention")
     with one_sentence(MarshalError):
         made = make(
-            ClusterClient(settings_of(bootstrap, properties, options or ())),
+            ClusterClient(connection(bootstrap, properties, options)),
             Wanted(topic, partitions, replication, kept_ms, rules),
         )
     done = "created" if made.created else "exists"

@@ -13,22 +13,24 @@ import attrs
 import typer
 from rich.console import Group, RenderableType
 from rich.live import Live
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
 from kafka_marshal.cli.common import (
     Bootstrap,
-    HeartbeatInterval,
+    HeartbeatIntervalOr60,
     Options,
     Properties,
     Stop,
     Topic,
     console,
+    duration,
     errors,
     fleet_rules,
     for_tables,
 )
-from kafka_marshal.cli.durations import duration, told
+from kafka_marshal.cli.durations import told
 from kafka_marshal.cli.opened import opened, read_to_end
 
 if TYPE_CHECKING:
@@ -44,6 +46,9 @@ _STATES: Final = {
 }
 _WIDE: Final = 110
 """On a narrower terminal the owner's instance is left out."""
+_NUMBERS: Final = ("EPOCH", "POSITION", "END", "LAG", "HEARD")
+_LEFT_OUT: Final = (frozenset[str](), frozenset({"END"}), frozenset({"END", "EPOCH"}))
+"""What a table of claims does without where it does not fit: position and lag say the end."""
 _REFRESH_S: Final = 1.0
 _LOOK_FOR_GROWTH_S: Final = 10.0
 
@@ -67,7 +72,7 @@ def ls(
     *,
     bootstrap: Bootstrap = None,
     topic: Topic = "__marshal",
-    heartbeat_interval: HeartbeatInterval = 60.0,
+    heartbeat_interval: HeartbeatIntervalOr60 = 60.0,
     last: Last = None,
     watch: Watch = False,
     json: Json = False,
@@ -77,14 +82,17 @@ def ls(
     """List claims: who owns them since when, how far behind, when last heard of.
 
     The epoch is the log offset at which the owner won. Lag is against the end of the data topic.
+    With --watch a group that has no record yet is waited for.
     What is not certain, because the log's head is gone, is marked with a question mark.
     """
     with _viewed(bootstrap, topic, heartbeat_interval, last, properties, options, group) as (
         view,
         cluster,
     ):
-        if group is not None:
+        if group is not None and not watch:
             view.check_group(group)
+        if group is not None and json and group not in view.groups:
+            errors.print(f"Note: {_no_record_yet(view, group)}")
 
         def rows() -> list[ClaimRow]:
             return view.rows(_now_ms(), group, view.data_ends(cluster, group))
@@ -92,14 +100,14 @@ def ls(
         if json:
             _print_json(rows, view, watch)
         else:
-            _show(lambda: _claims(rows(), view, all_groups=group is None), view, watch)
+            _show(lambda: _claims(rows(), view, group), view, watch)
 
 
 def groups(
     *,
     bootstrap: Bootstrap = None,
     topic: Topic = "__marshal",
-    heartbeat_interval: HeartbeatInterval = 60.0,
+    heartbeat_interval: HeartbeatIntervalOr60 = 60.0,
     last: Last = None,
     watch: Watch = False,
     json: Json = False,
@@ -192,57 +200,129 @@ def _print_json(
 # --- tables ---------------------------------------------------------------------------------------
 
 
-def _claims(rows: list[ClaimRow], view: View, *, all_groups: bool) -> RenderableType:
+def _claims(rows: list[ClaimRow], view: View, group: str | None) -> RenderableType:
+    count = {state: sum(row.state == state for row in rows) for state in _STATES}
+    words = ", ".join(f"{number} {state}" for state, number in count.items() if number)
+    summary = f"{_counted(len(rows), 'claim')}" + (f": {words}" if words else "")
+    lines = (
+        Text(summary, "bold"),
+        *_doubts(view, rows),
+        *_waits(view, group),
+        *_replaced_late(view, rows),
+    )
+    return Group(*lines, *_claim_tables(rows, group))
+
+
+def _replaced_late(view: View, rows: list[ClaimRow]) -> Iterator[Text]:
+    from kafka_marshal.runtime.ahead import ahead
+
+    heard_ms = (row.last_heartbeat_ms for row in rows)
+    late = ahead((at for at in heard_ms if at is not None), _now_ms(), view.rules)
+    if late is not None:
+        yield Text(f"{late}; marshal release frees its claims before", "bold yellow")
+
+
+def _waits(view: View, group: str | None) -> Iterator[Text]:
+    if group is not None and group not in view.groups:
+        yield Text(_no_record_yet(view, group), "yellow")
+
+
+def _no_record_yet(view: View, group: str) -> str:
+    return f"no record of {view.topic} is of group {group} yet; waiting for the first"
+
+
+def _claim_tables(rows: list[ClaimRow], group: str | None) -> list[RenderableType]:
+    """One table if it fits; else one for each group, without what other columns imply."""
+    whole = _claim_table(rows, with_group=group is None)
+    if _fits(whole):
+        return [whole]
+    if group is None:
+        tables = []
+        for name in sorted({row.group for row in rows}):
+            of_group = [row for row in rows if row.group == name]
+            tables += [Text(name, "bold cyan"), *_claim_tables(of_group, name)]
+        return tables
+    variants = [_claim_table(rows, left_out=left_out) for left_out in _LEFT_OUT]
+    return [next(filter(_fits, variants), variants[-1])]
+
+
+def _claim_table(
+    rows: list[ClaimRow], *, with_group: bool = False, left_out: frozenset[str] = frozenset()
+) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold", show_edge=False)
-    if all_groups:
+    if with_group:
         table.add_column("GROUP", overflow="fold")
     longest = max((len(row.topic) for row in rows), default=0) + 4
     table.add_column("CLAIM", overflow="fold", min_width=min(longest, 16))
     table.add_column("STATE", no_wrap=True)
     table.add_column("OWNER", overflow="fold")
-    for name in ("EPOCH", "POSITION", "END", "LAG", "HEARD"):
-        table.add_column(name, justify="right", no_wrap=True)
+    for name in _NUMBERS:
+        if name not in left_out:
+            table.add_column(name, justify="right", no_wrap=True)
     for row in rows:
         doubt = "" if row.knowledge in ("known", "unknown") else "?"
-        cells: list[Text | str] = [
+        numbers = {
+            "EPOCH": f"{_number(row.epoch)}{doubt if row.epoch is not None else ''}",
+            "POSITION": f"{row.position:,}{'' if row.position_certain else '?'}",
+            "END": _number(row.end),
+            "LAG": _number(row.lag),
+            "HEARD": "" if row.age_ms is None else told(row.age_ms),
+        }
+        table.add_row(
+            *([Text(row.group)] if with_group else []),
             Text(f"{row.topic}:{row.topic_partition}"),
             Text(_state(row) + doubt, _STATES[row.state]),
             _owner(row, doubt),
-            f"{_number(row.epoch)}{doubt if row.epoch is not None else ''}",
-            f"{row.position:,}{'' if row.position_certain else '?'}",
-            _number(row.end),
-            _number(row.lag),
-            "" if row.age_ms is None else told(row.age_ms),
-        ]
-        table.add_row(*([Text(row.group), *cells] if all_groups else cells))
-    count = {state: sum(row.state == state for row in rows) for state in _STATES}
-    words = ", ".join(f"{number} {state}" for state, number in count.items() if number)
-    summary = f"{len(rows)} claim{'' if len(rows) == 1 else 's'}" + (f": {words}" if words else "")
-    return Group(Text(summary, "bold"), *_doubts(view, rows), table)
+            *(shown for name, shown in numbers.items() if name not in left_out),
+        )
+    return table
 
 
 def _groups(rows: list[GroupRow], view: View) -> RenderableType:
+    head = Text(f"{_counted(len(rows), 'group')} in {view.topic}", "bold")
+    whole = _group_table(rows, narrow=False)
+    if _fits(whole):
+        return Group(head, whole)
+    notes = [Text(f"{row.group}: {note}") for row in rows for note in _notes(row)]
+    return Group(head, _group_table(rows, narrow=True), *notes)
+
+
+def _group_table(rows: list[GroupRow], *, narrow: bool) -> Table:
+    """Narrow: topics are counted, and notes are left to lines of their own."""
     table = Table(box=None, pad_edge=False, header_style="bold", show_edge=False)
     table.add_column("GROUP", overflow="fold")
-    table.add_column("TOPICS", overflow="fold")
+    if narrow:
+        table.add_column("TOPICS", justify="right", no_wrap=True)
+    else:
+        table.add_column("TOPICS", overflow="fold")
     for name in ("CLAIMS", "OWNED", "STALE", "FREE", "OWNERS", "LAG"):
         table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("NOTE", overflow="fold")
+    if not narrow:
+        table.add_column("NOTE", overflow="fold")
     for row in rows:
         numbers = (row.claims, row.owned, row.stale, row.free, row.owners)
         table.add_row(
             Text(row.group),
-            Text(", ".join(row.topics)),
+            Text(f"{len(row.topics):,}" if narrow else ", ".join(row.topics)),
             *(
                 Text(f"{number:,}", "bold red" if at == 2 and number else "")
                 for at, number in enumerate(numbers)
             ),
             _number(row.lag),
-            Text("; ".join(_notes(row))),
+            *([] if narrow else [Text("; ".join(_notes(row)))]),
         )
-    return Group(
-        Text(f"{len(rows)} group{'' if len(rows) == 1 else 's'} in {view.topic}", "bold"), table
-    )
+    return table
+
+
+def _fits(table: Table) -> bool:
+    """Whether it is shown without a line that is broken."""
+    shown = for_tables()
+    unbounded = shown.options.update(max_width=10_000)
+    return Measurement.get(shown, unbounded, table).maximum <= shown.width
+
+
+def _counted(number: int, thing: str) -> str:
+    return f"{number} {thing}{'' if number == 1 else 's'}"
 
 
 def _notes(row: GroupRow) -> Iterator[str]:

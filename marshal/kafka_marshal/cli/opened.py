@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from kafka_marshal.cli.common import errors, needs, one_sentence
+from kafka_marshal.cli.common import connection, errors, needs, one_sentence
 from kafka_marshal.core.messages import Record
 from kafka_marshal.core.state import Rules
 from kafka_marshal.runtime.errors import MarshalError
@@ -39,10 +39,9 @@ def opened(
     Whatever a user can mend ends the command.
     """
     with needs("kafka"):
-        from kafka_marshal.runtime.settings import settings_of
         from kafka_marshal.runtime.view import View
     with one_sentence(MarshalError):
-        settings = settings_of(bootstrap, properties, options or ())
+        settings = connection(bootstrap, properties, options)
         with View(settings, topic, rules, since_ms=since_ms, group=group) as view:
             yield view
 

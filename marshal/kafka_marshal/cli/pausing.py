@@ -20,11 +20,12 @@ from kafka_marshal.cli.common import (
     Properties,
     Topic,
     console,
+    duration,
     errors,
     fail,
     fleet_rules,
 )
-from kafka_marshal.cli.durations import at, duration, told
+from kafka_marshal.cli.durations import at, told
 from kafka_marshal.cli.opened import opened, read_to_end
 from kafka_marshal.core.state import FENCED, ClaimKey, Rules
 

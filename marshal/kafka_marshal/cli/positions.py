@@ -13,19 +13,19 @@ from rich.text import Text
 from kafka_marshal.cli import FINE, FOUND_SOMETHING
 from kafka_marshal.cli.common import (
     Bootstrap,
-    HeartbeatInterval,
+    HeartbeatIntervalOr60,
     Options,
     Properties,
     Stop,
     Topic,
     console,
+    duration,
     errors,
     fail,
     fleet_rules,
     needs,
     one_sentence,
 )
-from kafka_marshal.cli.durations import duration
 from kafka_marshal.cli.opened import opened, read_to_end
 from kafka_marshal.runtime.errors import MarshalError
 
@@ -47,7 +47,8 @@ def set_position(
         list[str],
         typer.Argument(
             metavar="TOPIC[:PARTITION]=WHERE",
-            help="WHERE is an offset, earliest, latest, or a time like 2026-01-31T22:00 (UTC).",
+            help="WHERE is an offset, +N or -N from the present position, earliest, latest, or a "
+            "time like 2026-01-31T22:00 (UTC).",
         ),
     ],
     *,
@@ -64,12 +65,11 @@ def set_position(
         bool,
         typer.Option(
             "--anyway",
-            help="Also for a group that the log does not know, or where another administrator "
-            "has left something undone.",
+            help="Also where another administrator has left something undone.",
         ),
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="JSON on standard output.")] = False,
-    heartbeat_interval: HeartbeatInterval = 60.0,
+    heartbeat_interval: HeartbeatIntervalOr60 = 60.0,
     properties: Properties = None,
     options: Options = None,
 ) -> None:
@@ -79,6 +79,9 @@ def set_position(
     for less than a second, and its consumers claim anew. All or none holds for each
     coordinating partition; topics that lie on different ones are told apart. Positions that were
     set are then also committed as the group's offsets, for Kafka's own tools.
+
+    +N and -N count from the position that the log says now; the table says what they come to. A
+    group that has not started yet is set, too.
 
     Ctrl-C calls it off and says what was set. Exits 0 if all are set, 1 if not, 2 if it could not
     run and has sent nothing.
@@ -101,8 +104,11 @@ def set_position(
         operators = administer.Operators(view, group, {one.topic for one in wishes}, pause_ms)
         read_to_end(view, operators.read, stop)
         _check_called_off(stop)
-        if not anyway:
-            view.check_group(group)
+        if group not in view.groups:
+            errors.print(
+                f"Note: no record of {topic} is of group {group} yet; its consumers will begin "
+                "where this sets it."
+            )
         planned = plan(wishes, group, cluster, view)
         left = administer.left_by_others(view, group)
         beside = administer.beside(view, planned)

@@ -15,7 +15,7 @@ from rich.text import Text
 from kafka_marshal.cli import FINE, FOUND_SOMETHING
 from kafka_marshal.cli.common import (
     Bootstrap,
-    HeartbeatInterval,
+    HeartbeatIntervalOr60,
     Options,
     Properties,
     Topic,
@@ -48,7 +48,7 @@ def receipts(
     *,
     bootstrap: Bootstrap = None,
     topic: Topic = "__marshal",
-    heartbeat_interval: HeartbeatInterval = 60.0,
+    heartbeat_interval: HeartbeatIntervalOr60 = 60.0,
     json: Annotated[bool, typer.Option("--json", help="JSON lines, one a receipt.")] = False,
     properties: Properties = None,
     options: Options = None,

@@ -25,13 +25,14 @@ from kafka_marshal.cli.common import (
     PauseMax,
     Properties,
     ReplayRules,
-    check_seconds,
+    connection,
     console,
     errors,
     fail,
     needs,
     one_sentence,
 )
+from kafka_marshal.runtime.errors import InvalidOption
 
 if TYPE_CHECKING:
     from kafka_marshal.replay import Summary, WhatIf
@@ -149,7 +150,6 @@ def replay(
     Writes Parquet tables, summary.json and report.html. Exits 1 if there is an error or a warning
     among the findings.
     """
-    check_seconds("--heartbeat-interval", heartbeat_interval)
     try:
         from kafka_marshal.replay import (
             Change,
@@ -181,7 +181,11 @@ def replay(
         if bootstrap is not None:
             sources = [*(sources or ()), f"kafka://{bootstrap}/{topic or '__marshal'}"]
         if not sources:
-            fail("a replay needs a SOURCE, or --bootstrap")
+            try:
+                where = connection(None, properties, options).bootstrap
+            except InvalidOption as error:
+                fail(f"a replay needs a SOURCE, and {error}")
+            sources = [f"kafka://{where}/{topic or '__marshal'}"]
         live = [source for source in sources if source.startswith("kafka://")]
         if not live and (begin or end or properties or options):
             fail("--from, --to, -F and -X are about a live topic, and no SOURCE is one")
@@ -245,9 +249,8 @@ def _dumped(
     """The live topic as a folder of files, which live as long as `scratch`."""
     with needs("kafka"):
         from kafka_marshal.replay.live.dump import Range, dump, of_address
-        from kafka_marshal.runtime.settings import settings_of
     where, topic = of_address(source)
-    settings = settings_of(where, properties, options or ())
+    settings = connection(where, properties, options)
     folder = scratch.enter_context(tempfile.TemporaryDirectory(prefix="kafka-marshal-dump-"))
     return str(dump(settings, topic, Path(folder), Range(begin, end), on_progress))
 
@@ -303,6 +306,28 @@ def _counted(number: int, thing: str) -> str:
     return f"{number:,} {thing}{'' if number == 1 else 's'}"
 
 
+def _show_worst(summary: Summary) -> None:
+    """What the worst findings say, in the words of the page."""
+    from kafka_marshal.replay.worst import worst
+
+    loud = sum(count.findings for count in summary.findings if count.severity != "info")
+    shown = worst(summary.out)
+    more = "" if len(shown) == loud else f", of {loud:,}"
+    console.print(f"\nThe worst{more}:", markup=False)
+    for row in shown:
+        severity, rules = str(row["severity"]), row["rules"]
+        under = f" ({rules} rules)" if rules and len(summary.rules) > 1 else ""
+        console.print(
+            Text.assemble(
+                (f"  {severity} ", COLOURS[severity]),
+                (f"{row['code']}{under}: ", "bold"),
+                str(row["sentence"]),
+            ),
+            soft_wrap=True,
+        )
+    console.print()
+
+
 def _show(summary: Summary) -> None:
     """The findings as a table, and where everything is."""
     console.print(
@@ -329,4 +354,6 @@ def _show(summary: Summary) -> None:
             Text(", ".join(count.logs)),
         )
     console.print(table if summary.findings else "Nothing to report.")
+    if summary.found_something:
+        _show_worst(summary)
     console.print(f"{summary.report}", markup=False, soft_wrap=True)

@@ -15,7 +15,6 @@ from kafka_marshal.cli.common import (
     OneLog,
     PauseMax,
     ReplayRules,
-    check_seconds,
     console,
     errors,
     needs,
@@ -65,7 +64,6 @@ def shrink(
     it, and, where all of it is about one claim, the story as text, ITF JSON and a sequence diagram.
     Needs no Spark. Exits 2 if the log has no such finding.
     """
-    check_seconds("--heartbeat-interval", heartbeat_interval)
     with needs("replay"):
         from kafka_marshal.capture import UnreadableSource
         from kafka_marshal.replay.errors import ReplayError

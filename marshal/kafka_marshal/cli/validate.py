@@ -12,19 +12,21 @@ import typer
 from kafka_marshal.capture import RawRecord, UnreadableSource, read_capture
 from kafka_marshal.cli import FINE, FOUND_SOMETHING
 from kafka_marshal.cli.common import (
-    Bootstrap,
+    LiveBootstrap,
     Options,
     Properties,
     RulesChoice,
     Topic,
     check_file,
     check_folder,
+    connection,
     console,
     errors,
     fail,
     needs,
     one_sentence,
     rules_with,
+    seconds,
 )
 from kafka_marshal.codec import MalformedRecord
 from kafka_marshal.core.state import ClaimKey, Rules
@@ -66,7 +68,8 @@ def validate(
         float | None,
         typer.Option(
             "--heartbeat-interval",
-            metavar="SECONDS",
+            metavar="DURATION",
+            parser=seconds("--heartbeat-interval"),
             show_default=False,
             help="The fleet's heartbeat interval. A capture does not say it, a run does.",
         ),
@@ -91,7 +94,7 @@ def validate(
             help="Write what was found there: RUN.txt, RUN.itf.json and RUN.html.",
         ),
     ] = None,
-    bootstrap: Bootstrap = None,
+    bootstrap: LiveBootstrap = None,
     topic: Topic = "__marshal",
     properties: Properties = None,
     options: Options = None,
@@ -123,7 +126,7 @@ def validate(
             if heartbeat_interval is None:
                 fail(
                     f"{run} is a log alone and does not say what the heartbeat interval is: "
-                    "--heartbeat-interval SECONDS is needed"
+                    "--heartbeat-interval DURATION is needed"
                 )
             rules = rules_with(RulesChoice.fenced, heartbeat_interval)
             code = _log(run, rules, trace_out)
@@ -144,9 +147,8 @@ def _take_log(
         fail(f"{run / LOG_FILE} exists already: leave out --bootstrap, or remove it first")
     with needs("kafka"):
         from kafka_marshal.runtime.recording import write_log
-        from kafka_marshal.runtime.settings import settings_of
     with errors.status(f"reading {topic}"):
-        records = write_log(settings_of(bootstrap, properties, options or ()), topic, run)
+        records = write_log(connection(bootstrap, properties, options), topic, run)
     errors.print(f"wrote {run / LOG_FILE}: {records:,} records")
 
 

@@ -21,12 +21,13 @@ from kafka_marshal.cli.common import (
     ReplayRules,
     Stop,
     Topic,
-    check_seconds,
+    connection,
     console,
     errors,
     fail,
     needs,
     one_sentence,
+    seconds,
 )
 from kafka_marshal.cli.durations import at
 from kafka_marshal.cli.replay import COLOURS
@@ -56,7 +57,10 @@ def watch(
     checkpoint_every: Annotated[
         float | None,
         typer.Option(
-            metavar="SECONDS", show_default="10", help="How often it is written, without --spark."
+            metavar="DURATION",
+            parser=seconds("--checkpoint-every"),
+            show_default="10s",
+            help="How often it is written, without --spark.",
         ),
     ] = None,
     out: Annotated[
@@ -91,8 +95,9 @@ def watch(
     trigger: Annotated[
         float | None,
         typer.Option(
-            metavar="SECONDS",
-            show_default="5",
+            metavar="DURATION",
+            parser=seconds("--trigger"),
+            show_default="5s",
             help="With --spark: how often what is new is read, told and written.",
         ),
     ] = None,
@@ -104,11 +109,6 @@ def watch(
     Ctrl-C ends it, and with --checkpoint a later start goes on exactly there. Exits 1 if it told
     an error or a warning.
     """
-    check_seconds("--heartbeat-interval", heartbeat_interval)
-    check_seconds("--pause-max", pause_max)
-    for option, seconds in (("--checkpoint-every", checkpoint_every), ("--trigger", trigger)):
-        if seconds is not None:
-            check_seconds(option, seconds)
     _check_engine(spark, until_end, checkpoint_every, trigger)
     if to_topic == topic:
         fail("--to-topic must not be the topic that is watched")
@@ -119,7 +119,6 @@ def watch(
         from kafka_marshal.replay.live.desk import Watching
         from kafka_marshal.replay.live.metrics import Metrics
         from kafka_marshal.replay.live.sinks import Lines
-        from kafka_marshal.runtime.settings import settings_of
     sentence = partial(_sentence, with_rules=rules is ReplayRules.both)
     shown = Lines(_json if json else sentence, sys.stdout.flush)
     stop = Stop()
@@ -129,7 +128,7 @@ def watch(
             counted.serve(metrics)
         watched = _engine(spark, trigger)(
             Watching(
-                settings=settings_of(bootstrap, properties, options or ()),
+                settings=connection(bootstrap, properties, options),
                 topic=topic,
                 judging=judging_of(rules.value, heartbeat_interval, pause_max, None),
                 checkpoint=checkpoint,

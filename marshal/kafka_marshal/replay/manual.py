@@ -24,8 +24,9 @@ _HEAD = """\
 
 reads recorded logs of a coordination topic, folds them on Spark under the rules you choose, and
 writes tables, `summary.json` and `report.html` into the new folder `DIR`. It never overwrites: an
-existing `DIR` is refused, and a run that fails or is interrupted leaves none. `--quiet` prints
-nothing but errors, `--json` prints `summary.json` and nothing else.
+existing `DIR` is refused, and a run that fails or is interrupted leaves none. It prints how often
+each finding was found, and the three worst in words; `--quiet` prints nothing but errors, `--json`
+prints `summary.json` and nothing else.
 
 ## Sources
 

@@ -34,7 +34,7 @@ from kafka_marshal.runtime.callbacks import Callbacks
 from kafka_marshal.runtime.data import Data
 from kafka_marshal.runtime.engine import Engine
 from kafka_marshal.runtime.environment import REAL
-from kafka_marshal.runtime.errors import InvalidOption
+from kafka_marshal.runtime.errors import COORDINATION_TOPIC, InvalidOption
 from kafka_marshal.runtime.handling import (
     Counted,
     DeadLetters,
@@ -46,8 +46,9 @@ from kafka_marshal.runtime.holding import IdUsedTwice
 from kafka_marshal.runtime.message import Batch, Claim, Message, Messages
 from kafka_marshal.runtime.observing import Observer
 from kafka_marshal.runtime.pool import Pool
-from kafka_marshal.runtime.settings import Settings, TokenCallback
+from kafka_marshal.runtime.settings import Settings, TokenCallback, addresses
 from kafka_marshal.runtime.taking import CHUNK, Taking
+from kafka_marshal.runtime.topic import create_coordination_topic as make_coordination_topic
 
 __all__ = [
     "Batch",
@@ -81,7 +82,7 @@ class Consumer:
 
     def __init__(
         self,
-        bootstrap: str | None = None,
+        bootstrap: str | Sequence[str] | None = None,
         *,
         group: str,
         client_id: str,
@@ -93,7 +94,8 @@ class Consumer:
         batch: int = 10_000,
         claiming: Claiming | None = None,
         bounds: Bounds | None = None,
-        coordination_topic: str = "__marshal",
+        coordination_topic: str = COORDINATION_TOPIC,
+        create_coordination_topic: bool = False,
         coordination_read_max: int = 2_000_000,
         settings: Settings | Mapping[str, str] | None = None,
         oauth_cb: TokenCallback | None = None,
@@ -110,7 +112,8 @@ class Consumer:
         """Connect. Nothing is claimed before `add_topic`.
 
         Args:
-            bootstrap: where the cluster is, `host:port,...`; or `settings` says it.
+            bootstrap: where the cluster is, `host:port,...` or a list of `host:port`; or `settings`
+                says it.
             group: the consumers that share the work.
             client_id: names this consumer across restarts; of its group's processes, it alone has
                 it. With it a restart takes up at once what it had before.
@@ -130,6 +133,7 @@ class Consumer:
             claiming: how eagerly it claims.
             bounds: how much is fetched ahead of each partition.
             coordination_topic: the log; see `marshal init`.
+            create_coordination_topic: create it, as `marshal init` does, unless it exists.
             coordination_read_max: of a longer one only so many of its last records are read.
             settings: any settings of librdkafka.
             oauth_cb: gets a token for SASL/OAUTHBEARER: takes `sasl.oauthbearer.config`, gives the
@@ -151,7 +155,8 @@ class Consumer:
 
         Raises:
             InvalidOption: an option makes no sense.
-            BrokerFailed: the cluster cannot be reached, or has no coordination topic.
+            BrokerFailed: the cluster cannot be reached.
+            NoCoordinationTopic: it has no coordination topic.
         """
         if semantics not in (AT_LEAST_ONCE, AT_MOST_ONCE):
             raise InvalidOption(f"semantics is at_least_once or at_most_once, not {semantics!r}")
@@ -178,6 +183,8 @@ class Consumer:
             symptoms = Symptoms(
                 timing.heartbeat_every_ms, rules.heartbeat_interval_ms, wedged_after_beats
             )
+            if create_coordination_topic:
+                make_coordination_topic(self._settings, coordination_topic, rules=rules)
             self._engine = Engine(
                 self._settings,
                 coordination_topic,
@@ -475,7 +482,7 @@ class Consumer:
 
 
 def _settings(
-    bootstrap: str | None,
+    bootstrap: str | Sequence[str] | None,
     settings: Settings | Mapping[str, str] | None,
     oauth_cb: TokenCallback | None,
 ) -> Settings:
@@ -484,7 +491,7 @@ def _settings(
     if isinstance(settings, Settings):
         oauth_cb, environment = oauth_cb or settings.oauth_cb, settings.environment
     if bootstrap is not None:
-        values["bootstrap.servers"] = bootstrap
+        values["bootstrap.servers"] = addresses(bootstrap)
     if not values.get("bootstrap.servers"):
         raise InvalidOption("where the cluster is must be said: Consumer('host:9092', ...)")
     return Settings(values, oauth_cb, environment)

@@ -58,6 +58,11 @@ class TopicSeen:
     """Another one when the topic is deleted and made again; None where brokers give none."""
 
     @property
+    def led(self) -> bool:
+        """Every partition has a leader."""
+        return all(one.leader is not None for one in self.partitions.values())
+
+    @property
     def copies(self) -> int:
         """The fewest copies that one of its partitions has."""
         return min(len(one.replicas) for one in self.partitions.values())
@@ -65,6 +70,10 @@ class TopicSeen:
 
 class NotAllowed(BrokerFailed):
     """The user of these settings may not even see it."""
+
+
+class TopicExists(BrokerFailed):
+    """Somebody else was quicker."""
 
 
 class ClusterClient:
@@ -149,14 +158,23 @@ class ClusterClient:
         settings: Mapping[str, str],
         brokers: Sequence[int] = (),
     ) -> None:
-        """Create it; with `brokers` partition n lies on the n-th of them alone."""
+        """Create it; with `brokers` partition n lies on the n-th of them alone.
+
+        Raises:
+            TopicExists: it is there already.
+        """
         placed: dict[str, Any] = {"replication_factor": copies}
         if brokers:
             placed = {"replica_assignment": [[number] for number in brokers]}
         new = NewTopic(name, partitions, config=dict(settings), **placed)
         asked = self._admin.create_topics([new], request_timeout=CONNECT_S)
         with self._plainly(f"creating {name}"):
-            self._answer(asked[name])
+            try:
+                self._answer(asked[name])
+            except KafkaException as error:
+                if code_of(error) == KafkaError.TOPIC_ALREADY_EXISTS:
+                    raise TopicExists(str(self._failed(error, f"creating {name}"))) from None
+                raise
 
     def delete_topic(self, name: str) -> None:
         """Delete it."""

@@ -66,7 +66,8 @@ def examine(
     except NotAllowed:
         return Examined(topic, len(brokers), 0, 0, 0, (permissions.unseen(topic),))
     if seen is None:
-        return Examined(topic, len(brokers), 0, 0, 0, (of_topic.missing(topic),))
+        missing = of_topic.missing(settings.bootstrap, topic)
+        return Examined(topic, len(brokers), 0, 0, 0, (missing,))
     findings: dict[str, list[Finding]] = {}
 
     def checked(names: tuple[str, ...], found: Iterator[Finding]) -> None:

@@ -5,6 +5,11 @@ A command turns them into one sentence and exit code 2. This room knows no clien
 
 from __future__ import annotations
 
+from typing import Final
+
+COORDINATION_TOPIC: Final = "__marshal"
+"""What it is called unless something else is said."""
+
 
 class MarshalError(Exception):
     """Something could not be done, and the message says what to change."""
@@ -16,6 +21,24 @@ class InvalidOption(MarshalError):
 
 class BrokerFailed(MarshalError):
     """The cluster cannot be reached, or refused; the message says which and why."""
+
+
+def init_command(bootstrap: str, topic: str) -> str:
+    """The command that makes a coordination topic, to be pasted.
+
+    >>> init_command("a:9092", "__marshal")
+    'marshal init --bootstrap a:9092'
+    """
+    named = "" if topic == COORDINATION_TOPIC else f" --topic {topic}"
+    return f"marshal init --bootstrap {bootstrap}{named}"
+
+
+class NoCoordinationTopic(BrokerFailed):
+    """The cluster has no such topic; the message holds the command that makes it."""
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        command = init_command(bootstrap, topic)
+        super().__init__(f"{bootstrap}: there is no topic {topic}; make it with: {command}")
 
 
 class NotLetIn(BrokerFailed):

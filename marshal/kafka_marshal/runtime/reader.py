@@ -1,4 +1,4 @@
-"""Reading one topic of a broker, partition by partition in offset order.
+"""Reading a coordination topic, partition by partition in offset order.
 
 It knows Kafka's client: metadata, watermarks, messages. It does not know what a record says.
 """
@@ -16,7 +16,7 @@ from attrs import field, frozen
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
 from kafka_marshal.capture import RawRecord, TimestampType
-from kafka_marshal.runtime.errors import BrokerFailed, InvalidOption
+from kafka_marshal.runtime.errors import BrokerFailed, InvalidOption, NoCoordinationTopic
 from kafka_marshal.runtime.hearing import Hearing
 from kafka_marshal.runtime.settings import Settings
 from kafka_marshal.runtime.thinning import Thinning
@@ -25,6 +25,8 @@ T = TypeVar("T")
 
 CONNECT_S: Final = 15.0
 """A cluster that does not answer within this time cannot be reached."""
+SPREADS_S: Final = 2.0
+"""How long the slowest broker may need to hear of a new topic."""
 BATCH_MAX: Final = 1000
 FOLLOW_MAX: Final = 250
 """More at once live long enough for Python to look through them for cycles, again and again."""
@@ -58,6 +60,7 @@ _SOON: Final = frozenset(
 )
 """What brokers say while a leader is only just being made, or moves."""
 _AGAIN_S: Final = 0.1
+_UNKNOWN: Final = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC})
 _GONE: Final = frozenset(
     {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._LOG_TRUNCATION}
 )
@@ -101,13 +104,14 @@ class Extent:
 
 
 class Tail:
-    """A topic, opened for reading; close it."""
+    """A coordination topic, opened for reading; close it."""
 
     def __init__(self, settings: Settings, topic: str) -> None:
         """Connect.
 
         Raises:
-            BrokerFailed: the cluster cannot be reached, or there is no such topic.
+            BrokerFailed: the cluster cannot be reached.
+            NoCoordinationTopic: there is no such topic.
         """
         self.settings = settings
         self.topic = topic
@@ -142,19 +146,23 @@ class Tail:
         self._consumer.close()
 
     def _described(self) -> tuple[str, tuple[int, ...]]:
-        with self._plainly():
-            metadata = self._hearing.ask(
-                lambda within_s: self._consumer.list_topics(self.topic, timeout=within_s),
-                lambda: self._consumer.poll(0),
-                CONNECT_S,
-            )
-        found = metadata.topics.get(self.topic)
-        if found is None or not found.partitions:
-            reason = "there is no such topic"
-            if found is not None and found.error is not None:
-                reason = found.error.str()
-            raise BrokerFailed(f"{self.settings.bootstrap}: topic {self.topic}: {reason}")
-        return str(metadata.cluster_id), tuple(sorted(found.partitions))
+        deadline = time.monotonic() + SPREADS_S
+        while True:
+            with self._plainly():
+                metadata = self._hearing.ask(
+                    lambda within_s: self._consumer.list_topics(self.topic, timeout=within_s),
+                    lambda: self._consumer.poll(0),
+                    CONNECT_S,
+                )
+            found = metadata.topics.get(self.topic)
+            error: KafkaError | None = None if found is None else found.error
+            if error is not None and error.code() not in _UNKNOWN:
+                raise BrokerFailed(f"{self.settings.bootstrap}: topic {self.topic}: {error.str()}")
+            if found is not None and found.partitions:
+                return str(metadata.cluster_id), tuple(sorted(found.partitions))
+            if time.monotonic() > deadline:
+                raise NoCoordinationTopic(self.settings.bootstrap, self.topic)
+            time.sleep(_AGAIN_S)
 
     def partition_count_now(self) -> int:
         """How many partitions the topic has by now."""

@@ -50,6 +50,9 @@ class Sample:
     """The most that a timestamp is below the one before it in its partition."""
     stepped_back_at: int = -1
     last_ms: int = -1
+    """The highest stamp of a broker."""
+    highest_ms: int = -1
+    """The highest stamp, a producer's too: by the highest of its claim an owner is stale."""
     _latest: dict[int, int] = field(factory=dict)
     _first: dict[tuple[str, int], int] = field(factory=dict)
     _last: dict[tuple[str, int], int] = field(factory=dict)
@@ -57,6 +60,7 @@ class Sample:
     def add(self, raw: RawRecord) -> None:
         """One more record; of each partition in offset order."""
         self.records += 1
+        self.highest_ms = max(self.highest_ms, raw.timestamp_ms)
         if raw.timestamp_type is TimestampType.CREATE_TIME:
             self.create_time += 1
         else:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
 from attrs import field, frozen
@@ -31,6 +32,8 @@ def may_be_secret(name: str, value: str) -> bool:
         return bool(value)
     return not _PLAIN.fullmatch(name) and not _HARMLESS.fullmatch(value)
 
+
+_NO_ENVIRONMENT: Final[Mapping[str, str]] = MappingProxyType({})
 
 TokenCallback: TypeAlias = Callable[[str | None], tuple[str, float]]
 """Takes `sasl.oauthbearer.config`; gives a token and when it expires, in unix seconds."""
@@ -94,32 +97,111 @@ class Settings:
         return text
 
 
-def settings_of(
-    bootstrap: str | None, file: Path | None = None, options: Sequence[str] = ()
-) -> Settings:
-    """Settings of a properties file, then `key=value` options, then the bootstrap address.
+def addresses(bootstrap: object) -> str:
+    """`bootstrap.servers`, from a string or from a list or tuple of strings.
 
     Raises:
-        InvalidOption: the file cannot be read, a line or an option is no `key=value`, or nothing
+        InvalidOption: it is neither.
+
+    >>> addresses(["a:9092", "b:9092"])
+    'a:9092,b:9092'
+    """
+    if isinstance(bootstrap, str):
+        return bootstrap
+    if isinstance(bootstrap, list | tuple) and all(isinstance(one, str) for one in bootstrap):
+        return ",".join(bootstrap)
+    raise InvalidOption(
+        f"bootstrap must be 'host:port,...' or a list of 'host:port', not of type "
+        f"{type(bootstrap).__name__}; settings=... takes a mapping"
+    )
+
+
+def settings_from(given: str | Sequence[str] | Mapping[str, str] | Settings) -> Settings:
+    """Settings from a bootstrap address, from several, or from settings of librdkafka.
+
+    Raises:
+        InvalidOption: nothing in it says where the cluster is.
+    """
+    if isinstance(given, Settings):
+        return given
+    if isinstance(given, Mapping) and given.get("bootstrap.servers"):
+        return Settings(dict(given))
+    if isinstance(given, Mapping):
+        raise InvalidOption("no cluster given: bootstrap.servers is missing in the settings")
+    return Settings({"bootstrap.servers": addresses(given)})
+
+
+def settings_of(
+    bootstrap: str | None,
+    file: Path | None = None,
+    options: Sequence[str] = (),
+    environment: Mapping[str, str] = _NO_ENVIRONMENT,
+) -> Settings:
+    """How a command connects. Of one setting the first of these that holds it counts.
+
+    1. `bootstrap`, then `options`, each `key=value`;
+    2. `file` (-F);
+    3. the environment: `MARSHAL_BOOTSTRAP`;
+    4. the configuration file, which is not read where there is a `file`: `MARSHAL_CONFIG` names
+       it, else it is `kafka-marshal/config.properties` in the user's configuration folder.
+
+    Raises:
+        InvalidOption: a file cannot be read, a line or an option is no `key=value`, or nothing
             says where the cluster is. No message holds a value.
     """
     values: dict[str, str] = {}
+    if file is None:
+        values.update(_configured(environment))
+    if environment.get("MARSHAL_BOOTSTRAP"):
+        values["bootstrap.servers"] = environment["MARSHAL_BOOTSTRAP"]
     if file is not None:
-        try:
-            lines = file.read_text(encoding="utf-8").splitlines()
-        except (OSError, UnicodeDecodeError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
-            raise InvalidOption(f"-F {file}: {reason}") from None
-        for number, line in enumerate(lines, start=1):
-            if line.strip() and not line.lstrip().startswith(("#", "!")):
-                values.update([_setting(line, f"-F {file}:{number}")])
+        values.update(_properties(file, f"-F {file}"))
     for option in options:
         values.update([_setting(option, "-X")])
     if bootstrap:
         values["bootstrap.servers"] = bootstrap
     if not values.get("bootstrap.servers"):
-        raise InvalidOption("--bootstrap HOST:PORT, or bootstrap.servers in -F, is needed")
+        raise InvalidOption(
+            "no cluster given: use --bootstrap HOST:PORT or MARSHAL_BOOTSTRAP, or set "
+            "bootstrap.servers in -F or in the configuration file"
+        )
     return Settings(values)
+
+
+def configuration_file(environment: Mapping[str, str]) -> Path:
+    """Where the configuration file is if `MARSHAL_CONFIG` names none.
+
+    As the XDG specification says: an empty folder counts as unset, a relative one is ignored.
+
+    >>> str(configuration_file({"XDG_CONFIG_HOME": "/etc/xdg"}))
+    '/etc/xdg/kafka-marshal/config.properties'
+    """
+    base = environment.get("XDG_CONFIG_HOME", "")
+    folder = Path(base) if base.startswith("/") else Path(environment.get("HOME", "/")) / ".config"
+    return folder / "kafka-marshal" / "config.properties"
+
+
+def _configured(environment: Mapping[str, str]) -> dict[str, str]:
+    named = environment.get("MARSHAL_CONFIG")
+    if named:
+        return _properties(Path(named), f"MARSHAL_CONFIG {named}")
+    if not environment:
+        return {}
+    file = configuration_file(environment)
+    return _properties(file, str(file)) if file.is_file() else {}
+
+
+def _properties(file: Path, called: str) -> dict[str, str]:
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
+        raise InvalidOption(f"{called}: {reason}") from None
+    return dict(
+        _setting(line, f"{called}:{number}")
+        for number, line in enumerate(lines, start=1)
+        if line.strip() and not line.lstrip().startswith(("#", "!"))
+    )
 
 
 def _setting(text: str, where: str) -> tuple[str, str]:

@@ -6,14 +6,17 @@ goes through `controls`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from attrs import field, frozen
 
 from kafka_marshal.core.state import FENCED, Rules
-from kafka_marshal.runtime.controls import ClusterClient, TopicSeen
-from kafka_marshal.runtime.errors import InvalidOption
+from kafka_marshal.runtime.controls import ClusterClient, TopicExists, TopicSeen
+from kafka_marshal.runtime.errors import COORDINATION_TOPIC, BrokerFailed, InvalidOption
+from kafka_marshal.runtime.reader import CONNECT_S
+from kafka_marshal.runtime.settings import Settings, settings_from
 
 PARTITIONS: Final = 10
 """Of a new topic. Each data topic belongs to one of them; the count must never change."""
@@ -24,6 +27,7 @@ _SEGMENTS: Final = 7
 """Kafka drops whole segments: with so many in the retention, the log is a seventh longer."""
 _SEGMENT_MS_MIN: Final = 60_000
 FOR_EVER: Final = -1
+_AGAIN_S: Final = 0.05
 
 
 def retention_needed_ms(rules: Rules = FENCED) -> int:
@@ -119,6 +123,90 @@ BECAUSE: Final[Mapping[str, str]] = {
 """Why each setting matters."""
 
 
+def create_coordination_topic(
+    cluster: str | Sequence[str] | Mapping[str, str] | Settings,
+    topic: str = COORDINATION_TOPIC,
+    *,
+    partitions: int | None = None,
+    copies: int | None = None,
+    retention_ms: int | None = None,
+    rules: Rules = FENCED,
+) -> bool:
+    """Create the coordination topic, as `marshal init` does, unless it exists.
+
+    Several processes may do so at once. A topic that exists is not compared with what is asked for,
+    and never changed; `marshal init` prints how it differs.
+
+    Args:
+        cluster: `host:port,...`, a list of `host:port`, or settings of librdkafka.
+        topic: its name.
+        partitions: how many; ten if None. The count must never change afterwards.
+        copies: of each partition; None: one on each broker, at most three.
+        retention_ms: how long records are kept; None: seven days, or twice what is needed.
+        rules: heartbeat interval and longest pause of the fleet, from which the shortest possible
+            retention follows.
+
+    Returns:
+        Whether this call created it.
+
+    Raises:
+        InvalidOption: no cluster, more copies than brokers, or a retention that is too short.
+        BrokerFailed: the cluster did not answer, or refused.
+    """
+    wanted = Wanted(topic, partitions, copies, retention_ms, rules)
+    return ensure(ClusterClient(settings_from(cluster)), wanted)[1]
+
+
+def ensure(cluster: ClusterClient, wanted: Wanted) -> tuple[TopicSeen, bool]:
+    """The topic, and whether this call created it; returns when each partition has a leader.
+
+    Raises:
+        InvalidOption: more copies than brokers, or a retention that is too short.
+        BrokerFailed: the cluster did not answer, or refused.
+    """
+    found = cluster.topic(wanted.name)
+    if found is not None:
+        return found, False
+    copies = _copies(cluster, wanted)
+    try:
+        settings = settings_for(wanted, copies)
+        cluster.create_topic(wanted.name, wanted.partitions or PARTITIONS, copies, settings)
+        created = True
+    except TopicExists:
+        created = False
+    deadline = time.monotonic() + CONNECT_S
+    while (found := cluster.topic(wanted.name)) is None or not found.led:
+        if time.monotonic() > deadline:
+            raise BrokerFailed(
+                f"{cluster.settings.bootstrap}: topic {wanted.name} was created, and after "
+                f"{CONNECT_S:g} s not every partition of it has a leader: see marshal doctor"
+            )
+        time.sleep(_AGAIN_S)
+    return found, created
+
+
+def _copies(cluster: ClusterClient, wanted: Wanted) -> int:
+    """How many copies of a new topic there are to be; stops if it cannot be made as wanted."""
+    _check_retention(wanted)
+    brokers = len(cluster.brokers())
+    if wanted.copies is not None and wanted.copies > brokers:
+        raise InvalidOption(
+            f"{wanted.copies} copies of {wanted.name}: the cluster has {brokers} "
+            f"broker{'s' if brokers > 1 else ''}"
+        )
+    return wanted.copies or min(COPIES_MAX, brokers)
+
+
+def _check_retention(wanted: Wanted) -> None:
+    needed_ms = retention_needed_ms(wanted.rules)
+    retention_ms = wanted.retention_ms
+    if retention_ms is not None and retention_ms != FOR_EVER and retention_ms < needed_ms:
+        raise InvalidOption(
+            f"the retention must be at least {needed_ms // 1000} s: the longest pause, two "
+            "heartbeat intervals and a minute"
+        )
+
+
 def init(cluster: ClusterClient, wanted: Wanted) -> Made:
     """Create the topic; if it exists, say what differs, and change nothing.
 
@@ -126,26 +214,11 @@ def init(cluster: ClusterClient, wanted: Wanted) -> Made:
         InvalidOption: more copies than brokers, or a retention that is too short.
         BrokerFailed: the cluster did not answer, or refused.
     """
-    needed_ms = retention_needed_ms(wanted.rules)
-    retention_ms = wanted.retention_ms
-    if retention_ms is not None and retention_ms != FOR_EVER and retention_ms < needed_ms:
-        raise InvalidOption(
-            f"--retention must be at least {needed_ms // 1000} s: the longest pause, two heartbeat "
-            "intervals and a minute"
-        )
-    brokers = cluster.brokers()
-    if wanted.copies is not None and wanted.copies > len(brokers):
-        raise InvalidOption(
-            f"--replication {wanted.copies}: the cluster has {len(brokers)} "
-            f"broker{'s' if len(brokers) > 1 else ''}"
-        )
-    copies = wanted.copies or min(COPIES_MAX, len(brokers))
-    found = cluster.topic(wanted.name)
-    if found is None:
+    copies = _copies(cluster, wanted)
+    found, created = ensure(cluster, wanted)
+    if created:
         settings = settings_for(wanted, copies)
-        partitions = wanted.partitions or PARTITIONS
-        cluster.create_topic(wanted.name, partitions, copies, settings)
-        return Made(wanted.name, partitions, copies, created=True, settings=settings)
+        return Made(wanted.name, len(found.partitions), copies, created=True, settings=settings)
     hold = cluster.topic_settings(wanted.name)
     shown = {name: hold[name] for name in settings_for(wanted, copies) if name in hold}
     return Made(
@@ -154,7 +227,7 @@ def init(cluster: ClusterClient, wanted: Wanted) -> Made:
         found.copies,
         created=False,
         settings=shown,
-        differences=tuple(differences(wanted, found, hold, len(brokers))),
+        differences=tuple(differences(wanted, found, hold, len(cluster.brokers()))),
     )
 
 

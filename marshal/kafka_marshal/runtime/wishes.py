@@ -1,4 +1,4 @@
-"""Where positions are wanted: `events=earliest`, `events:3=500`, `events=2026-01-31T22:00`.
+"""Where positions are wanted: `events=earliest`, `events:3=500`, `events:3=-100`, or a time.
 
 What was written becomes offsets of partitions that exist; what cannot be becomes one sentence. It
 knows where data topics begin and end, and not how a position is set.
@@ -26,7 +26,7 @@ class Wish:
     topic: str
     partition: int | None
     where: str
-    """earliest, latest, an offset, or a time."""
+    """earliest, latest, an offset, `+N` or `-N` from the present position, or a time."""
 
 
 @frozen
@@ -73,9 +73,9 @@ def wish(text: str) -> Wish:
     if not claim or not equals or not where:
         raise InvalidOption(
             f"{text!r} must be written TOPIC=WHERE or TOPIC:PARTITION=WHERE, where WHERE is an "
-            "offset, earliest, latest, or a time like 2026-01-31T22:00"
+            "offset, +N, -N, earliest, latest, or a time like 2026-01-31T22:00"
         )
-    if where not in ("earliest", "latest") and not _is_offset(where):
+    if _is_time(where):
         _unix_ms(where, text)
     return Wish(*claim_named(claim), where)
 
@@ -84,7 +84,8 @@ def plan(wishes: Sequence[Wish], group: str, cluster: ClusterClient, view: View)
     """The position of each partition that was named, in order.
 
     Raises:
-        InvalidOption: one was named twice, is not there, or holds no such offset.
+        InvalidOption: one was named twice, is not there, or holds no such offset; or `+N` or `-N`
+            where the log says no present position.
         BrokerFailed: the cluster did not answer.
     """
     wanted: dict[tuple[str, int], str] = {}
@@ -106,24 +107,27 @@ def plan(wishes: Sequence[Wish], group: str, cluster: ClusterClient, view: View)
         extent = extents.get((topic, number))
         if extent is None:
             raise BrokerFailed(f"{topic}:{number}: nobody can tell what it holds now")
-        named: Mapping[str, int] = {"earliest": extent.low, "latest": extent.high}
-        if where in named:
-            target = named[where]
-        elif _is_offset(where):
-            target = int(where)
-        else:
-            target = at_times.get((topic, number), extent.high)
-        if not extent.low <= target <= extent.high:
-            holds = f"offsets {extent.low} to {extent.high - 1}"
-            if extent.low == extent.high:
-                holds = f"nothing, and ends at offset {extent.high}"
-            raise InvalidOption(
-                f"{topic}:{number} holds {holds}, so {target} is no place to go on from"
-            )
         key = ClaimKey(group, topic, number)
         place = coordinating_partition(topic, view.partitions)
         reader = view.folds[place].claim(key)
         position = reader.claim.position if Field.POSITION in reader.certain else None
+        named: Mapping[str, int] = {"earliest": extent.low, "latest": extent.high}
+        counted = f"offset {where}"
+        if where in named:
+            target = named[where]
+        elif _is_offset(where):
+            target = int(where)
+        elif _is_relative(where):
+            begun = key in view.folds[place].claims(group)
+            target = _moved(key, position if begun else None, where)
+            counted = f"{where} from position {position}, which is offset {target},"
+        else:
+            target = at_times.get((topic, number), extent.high)
+        if not extent.low <= target <= extent.high:
+            holds = f"{extent.low} to {extent.high - 1}"
+            if extent.low == extent.high:
+                holds = f"nothing and ends at offset {extent.high}"
+            raise InvalidOption(f"{counted} is outside {topic}:{number}, which holds {holds}")
         planned.append(Planned(key, place, position, target, extent.low, extent.high))
     return planned
 
@@ -133,12 +137,29 @@ def _at_times(
 ) -> dict[tuple[str, int], int]:
     times: dict[int, list[tuple[str, int]]] = {}
     for place, where in wanted.items():
-        if where not in ("earliest", "latest") and not _is_offset(where):
+        if _is_time(where):
             times.setdefault(_unix_ms(where, where), []).append(place)
     found: dict[tuple[str, int], int] = {}
     for at_ms, places in times.items():
         found |= cluster.offsets_at(places, at_ms)
     return found
+
+
+def _moved(key: ClaimKey, position: int | None, where: str) -> int:
+    if position is None:
+        raise InvalidOption(
+            f"{key.topic}:{key.topic_partition}={where} counts from the present position, and the "
+            f"log says none for certain of group {key.group}: name an offset, earliest or latest"
+        )
+    return position + int(where)
+
+
+def _is_time(where: str) -> bool:
+    return where not in ("earliest", "latest") and not _is_offset(where) and not _is_relative(where)
+
+
+def _is_relative(text: str) -> bool:
+    return text[:1] in ("+", "-") and _is_offset(text[1:])
 
 
 def _is_offset(text: str) -> bool:
@@ -151,7 +172,7 @@ def _unix_ms(text: str, said: str) -> int:
         at = dt.datetime.fromisoformat(text)
     except ValueError:
         raise InvalidOption(
-            f"{said!r}: {text!r} is no offset, nor earliest, latest, or a time like "
+            f"{said!r}: {text!r} is no offset, nor +N, -N, earliest, latest, or a time like "
             "2026-01-31T22:00"
         ) from None
     # Kafka takes times before 1970 for words of its own.

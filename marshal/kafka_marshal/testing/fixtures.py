@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from kafka_marshal.runtime.topic import create_coordination_topic
 from kafka_marshal.testing import QUICK, Broker, Cluster
 
 
@@ -16,18 +17,22 @@ from kafka_marshal.testing import QUICK, Broker, Cluster
 def kafka_broker() -> Iterator[Broker]:
     """One broker for the whole session; give each test topics and groups of its own.
 
+    The coordination topic `__marshal` is there.
+
     With pytest-xdist every worker starts one. A test that kills, pauses or fills a broker starts
     its own `Broker()`.
     """
     with Broker(java_options=QUICK) as broker:
+        create_coordination_topic(broker.bootstrap)
         yield broker
 
 
 @pytest.fixture(scope="session")
 def kafka_cluster() -> Iterator[Cluster]:
-    """Three brokers for the whole session, some 600 MB.
+    """Three brokers for the whole session, some 600 MB, with the coordination topic `__marshal`.
 
     A test may kill one of them, and starts it again before it ends.
     """
     with Cluster(java_options=QUICK) as cluster:
+        create_coordination_topic(cluster.bootstrap)
         yield cluster

@@ -127,7 +127,7 @@ def test_a_topic_is_a_source_that_leaves_nothing_behind(
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ((), "a replay needs a SOURCE, or --bootstrap"),
+        ((), "a replay needs a SOURCE, and no cluster given: use --bootstrap HOST:PORT"),
         (
             ("--bootstrap", "127.0.0.1:9", "-X", "sasl.pasword=hunter2"),
             'No such configuration property: "sasl.pasword"',

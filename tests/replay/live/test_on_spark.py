@@ -318,7 +318,7 @@ def renumbered(raw: RawRecord, offset: int) -> RawRecord:
         (("--spark", "--checkpoint-every", "1"), "--checkpoint-every makes no sense with --spark"),
         (("--trigger", "1"), "--trigger makes no sense without --spark"),
         (("--spark", "--until-end", "--trigger", "1"), "--trigger makes no sense with --until-end"),
-        (("--spark", "--trigger", "0"), "--trigger must be a number of seconds greater than 0"),
+        (("--spark", "--trigger", "0"), "--trigger must be a length of time like 90s"),
     ],
 )
 def test_an_option_that_makes_no_sense_is_named(given: tuple[str, ...], said: str) -> None:

@@ -7,7 +7,7 @@ again, the same. This room does not know how a record is folded, nor where.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any, Final
@@ -20,6 +20,8 @@ from kafka_marshal.replay.checkpoint import Checkpoint, CheckpointRefused, Known
 from kafka_marshal.replay.live.metrics import Metrics
 from kafka_marshal.replay.live.sinks import JsonFile, Sink, ToTopic
 from kafka_marshal.replay.live.stories import LOUD, OVER, Told
+from kafka_marshal.runtime.ahead import ahead
+from kafka_marshal.runtime.cluster import Cluster
 from kafka_marshal.runtime.errors import BrokerFailed
 from kafka_marshal.runtime.reader import Extent, Tail, now_ms
 from kafka_marshal.runtime.settings import Settings
@@ -85,8 +87,7 @@ class Desk:
         self._file: JsonFile | None = None
         self._sinks: list[Sink] = list(watching.sinks)
         if watching.to_topic is not None:
-            # Asking for its partitions tells whether it is there.
-            Tail(watching.settings, watching.to_topic).close()
+            Cluster(watching.settings).partitions_of(watching.to_topic)  # raises if it is missing
             self._sinks.append(
                 opened.enter_context(closing(ToTopic(watching.settings, watching.to_topic)))
             )
@@ -97,6 +98,7 @@ class Desk:
         self.extents = self.tail.extents()
         self._began_ms = now_ms()
         self._records = self._loud = 0
+        self._highest_ms, self._ahead = 0, False
 
     def _options(self) -> Mapping[str, Any]:
         judging = self.judging
@@ -174,6 +176,16 @@ class Desk:
         self._records += records
         if self._watching.metrics is not None:
             self._watching.metrics.read(partition, records, next_offset, owned)
+
+    def stamped(self, stamps_ms: Iterable[int]) -> None:
+        """Records with these stamps were read; say when a clock that is ahead delays failover."""
+        self._highest_ms = max([self._highest_ms, *stamps_ms])
+        late = ahead([self._highest_ms], now_ms(), self.judging.rules()[0])
+        if late is not None and not self._ahead:
+            self._watching.on_note(f"{late}; marshal release frees its claims before")
+        if late is None and self._ahead:
+            self._watching.on_note("the log's clock is not ahead of this machine's any more")
+        self._ahead = late is not None
 
     def flush(self) -> None:
         """Let those who read along see what was told."""

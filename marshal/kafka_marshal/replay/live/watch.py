@@ -71,6 +71,7 @@ class _Watch:
             counted[number] = counted.get(number, 0) + 1
             for one in told:
                 self._desk.tell(one, appended_ms(raw))
+        self._desk.stamped(raw.timestamp_ms for raw in batch)
         self._changed.update(counted)
         for number, count in counted.items():
             self._desk.read(number, count, self._next[number], self._accounts[number].owned)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from kafka_marshal.core.state import Rules
+from kafka_marshal.runtime.ahead import ahead
 from kafka_marshal.runtime.checks.finding import Finding, Severity, numbers
 from kafka_marshal.runtime.clocks import Clock
 from kafka_marshal.runtime.sample import Sample
@@ -34,8 +35,19 @@ def in_log(sample: Sample, rules: Rules, at_ms: int) -> Iterator[Finding]:
             f"nothing, below {int(rules.clock_rewind_max_ms):,} ms",
             "leave it",
         )
+    late = ahead([sample.highest_ms], at_ms, rules) if sample.records else None
+    if late is not None:
+        yield Finding(
+            Severity.WARNING,
+            "clocks",
+            late,
+            "the claims of an owner that dies stand still until then, and a pause that ends before "
+            "does not hold",
+            "let all keep time together (NTP); free the claims of who is dead: "
+            "marshal release GROUP TOPIC",
+        )
     ahead_ms = sample.last_ms - at_ms
-    if ahead_ms > CLOCKS_APART_MS:
+    if late is None and ahead_ms > CLOCKS_APART_MS:
         yield Finding(
             Severity.WARNING,
             "clocks",

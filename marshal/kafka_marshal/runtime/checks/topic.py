@@ -8,20 +8,21 @@ from typing import Final
 from kafka_marshal.core.state import Rules
 from kafka_marshal.runtime.checks.finding import Finding, Severity, numbers
 from kafka_marshal.runtime.controls import TopicSeen
+from kafka_marshal.runtime.errors import init_command
 from kafka_marshal.runtime.topic import BECAUSE, retention_needed_ms, retention_suffices
 
 MESSAGE_BYTES_MIN: Final = 4096
 """A message of the protocol is a line of ids; with long names and headers it is below this."""
 
 
-def missing(topic: str) -> Finding:
+def missing(bootstrap: str, topic: str) -> Finding:
     """There is no coordination topic."""
     return Finding(
         Severity.ERROR,
         "topic",
         f"there is no topic {topic}",
         "nobody can claim anything",
-        "create it with `marshal init`, or name it with --topic",
+        f"make it with: {init_command(bootstrap, topic)}",
     )
 
 

@@ -1,0 +1,34 @@
+"""A log's clock that is ahead: what it delays, in one sentence.
+
+An owner is stale by the stamps of its claim's records, of which the highest counts. So after a
+broker's clock was ahead for a while, a dead owner is replaced only when the clock gets there again.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable
+
+from kafka_marshal.core.state import Rules
+
+
+def ahead(stamps_ms: Iterable[int], now_ms: int, rules: Rules) -> str | None:
+    """What to say of the highest of these stamps of records; None where it is no news.
+
+    It is news from one heartbeat interval on: less makes little of a failover, which takes two.
+    `now_ms` is this machine's clock.
+
+    >>> from kafka_marshal import FENCED
+    >>> ahead([3_600_000], 0, FENCED)[:51]
+    "the log's clock is 60 min ahead of this machine's, "
+    """
+    highest_ms = max(stamps_ms, default=now_ms)
+    ahead_ms = highest_ms - now_ms
+    if ahead_ms <= rules.heartbeat_interval_ms:
+        return None
+    replaced = dt.datetime.fromtimestamp((highest_ms + rules.stale_after_ms) / 1000, dt.UTC)
+    much = f"{ahead_ms / 60_000:.0f} min" if ahead_ms >= 120_000 else f"{ahead_ms / 1000:.0f} s"
+    return (
+        f"the log's clock is {much} ahead of this machine's, so a dead owner is replaced only at "
+        f"{replaced:%Y-%m-%d %H:%M:%S} UTC by its broker's clock"
+    )
