@@ -20,7 +20,6 @@ import signal
 import statistics
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -35,6 +34,7 @@ from kafka_marshal.client.claiming import Claiming
 from kafka_marshal.codec import encode_headers
 from kafka_marshal.core.messages import Headers, Offset, Partition
 from kafka_marshal.runtime.consumer import Consumer, Messages
+from kafka_marshal.scratch import Scratch
 from kafka_marshal.testing import Broker
 
 QUICK = bool(os.environ.get("QUICK"))
@@ -476,9 +476,9 @@ def catch_up(place: Place) -> None:
         part = "all of our group" if of == 1 else f"one in {of} of our group"
         how = "with" if certified else "without"
         say(f"catch_up: {count:,} records, 1,000 claims, {part}, {how} headers")
-        with tempfile.TemporaryDirectory() as folder:
+        with Scratch("desk") as folder:
             for what in ("the whole log", "from a snapshot"):
-                took, cpu = _caught_up(place, coordination, group, names, Path(folder) / "snapshot")
+                took, cpu = _caught_up(place, coordination, group, names, folder / "snapshot")
                 say(f"  {what:16} {took:5.2f} s, {cpu:5.2f} s of processors")
 
 
@@ -520,7 +520,7 @@ def main() -> None:
     unknown = set(chosen) - set(ALL)
     if unknown:
         sys.exit(f"bench-client: no such part: {', '.join(sorted(unknown))}; there are {list(ALL)}")
-    with tempfile.TemporaryDirectory() as folder, Broker(folder=Path(folder), heap="1g") as broker:
+    with Scratch("desk") as folder, Broker(folder=folder, heap="1g") as broker:
         place = Place(broker.bootstrap)
         for name in chosen:
             ALL[name](place)

@@ -25,7 +25,6 @@ import argparse
 import multiprocessing
 import shutil
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -41,6 +40,7 @@ from kafka_marshal.replay import run
 from kafka_marshal.replay.reading import read_chunk, records_of
 from kafka_marshal.replay.session import local_session
 from kafka_marshal.replay.sources import find
+from kafka_marshal.scratch import Scratch
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -203,8 +203,7 @@ def check_accounts(path: Path, desk: Path) -> None:
 
 def scaled(count: int) -> tuple[float, float, dict[str, int]]:
     """One replay of so many records: wall seconds, CPU seconds, peaks of memory."""
-    with tempfile.TemporaryDirectory() as name, local_session() as spark:
-        desk = Path(name)
+    with Scratch("desk") as desk, local_session() as spark:
         warm, path = desk / "warm.parquet", desk / "uniform.parquet"
         logs.write(warm, 200_000)
         replay(spark, warm, desk / "warm")
@@ -246,8 +245,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if asked.scale is not None:
         scale(asked.scale or SCALES)
         return 0
-    with tempfile.TemporaryDirectory() as name, local_session() as spark:
-        desk = Path(name)
+    with Scratch("desk") as desk, local_session() as spark:
         warm = desk / "warm.parquet"
         logs.write(warm, 200_000)
         lines: dict[str, Callable[[Path, Path], None]] = {

@@ -14,12 +14,12 @@ from __future__ import annotations
 
 import json
 import sys
-import tempfile
 import time
 from itertools import islice
 from pathlib import Path
 
 from kafka_marshal.client.consumer import Mode
+from kafka_marshal.scratch import Scratch
 from kafka_marshal.validate import read_run, validate
 from kafka_marshal.validate.run import header
 from kafka_marshal.validate.simulate import Fleet, Simulation
@@ -45,11 +45,11 @@ def main(sizes: tuple[int, ...] = SIZES) -> int:
     """Print the table; 1 if a run is not explained."""
     print(f"CPython {sys.version.split()[0]}")
     print(f"{'mode':6}{'events':>10}{'seconds':>10}{'events/s':>12}{'us/event':>10}{'growth':>9}")
-    with tempfile.TemporaryDirectory() as desk:
+    with Scratch("desk") as desk:
         for mode in Mode:
             before: tuple[int, float] | None = None
             for events in sizes:
-                path = Path(desk) / f"{mode.value}-{events}.jsonl"
+                path = desk / f"{mode.value}-{events}.jsonl"
                 write(path, mode, events)
                 began = time.process_time()
                 judgement = validate(read_run(path))

