@@ -12,9 +12,11 @@ process has begun in the middle and folds for itself, so an event costs half as 
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 import time
+from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 
@@ -41,8 +43,11 @@ def write(path: Path, mode: Mode, events: int) -> None:
     body.unlink()
 
 
-def main(sizes: tuple[int, ...] = SIZES) -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Print the table; 1 if a run is not explained."""
+    parser = argparse.ArgumentParser(prog="make bench-validate")
+    parser.add_argument("--events", type=int, nargs="+", default=SIZES)
+    sizes = parser.parse_args(arguments).events
     print(f"CPython {sys.version.split()[0]}")
     print(f"{'mode':6}{'events':>10}{'seconds':>10}{'events/s':>12}{'us/event':>10}{'growth':>9}")
     with Scratch("desk") as desk:

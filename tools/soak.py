@@ -1,9 +1,10 @@
 """Chaos on real brokers, for a while: `make soak ARGS="--seconds 600 --brokers 3"`.
 
 Two groups consume one topic at once, one at least once and one at most once. Each consumer is a
-process; whenever one is started it takes the way of consuming that has done the least. Faults are drawn from a
-seed: consumers are killed with -9, put to sleep, ended in order and started again; a group is
-paused or released, a position is set, and with three brokers one is killed or all stand still.
+process; whenever one is started it takes the way of consuming that has done the least. Faults are
+drawn from a seed: consumers are killed with -9, put to sleep, ended in order and started again; a
+group is paused or released, a position is set, and with three brokers one is killed or all stand
+still.
 
 In the end it compares what consumers wrote down with what must be so:
 
