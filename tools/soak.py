@@ -61,6 +61,8 @@ DRAIN_S: Final = 60.0
 """How long nothing new may be processed before the rest is lost."""
 END_S: Final = 45.0
 """How long a consumer may take to end in order: `close` takes 30 s at most."""
+COMMAND_S: Final = 120.0
+"""How long a command may take, also while a broker is down."""
 SEMANTICS: Final = ("at_least_once", "at_most_once")
 
 
@@ -246,12 +248,15 @@ class Crew:
         return sum(len(worker.read().done) for worker in self.all() if worker.way == way)
 
     def bury(self) -> list[str]:
-        """Those that ended by themselves, which nobody may."""
+        """Start those again that ended by themselves, which is wrong; a sentence about each."""
         dead = [client for client, worker in self.running.items() if not worker.running]
+        found = []
         for client in dead:
             worker = self.gone(client)
-            self.wrong.append(f"{worker.name} ended by itself: {worker.last_words()}")
-        return dead
+            found.append(f"{worker.name} ended by itself: {worker.last_words()}")
+            self.start(client)
+        self.wrong += found
+        return found
 
 
 @frozen
@@ -429,17 +434,21 @@ class Soak:
         command += ["--bootstrap", self.stage.bootstrap, "--topic", self.stage.coordination]
         if words[0] in ("set-position", "receipts"):
             command += ["--heartbeat-interval", f"{INTERVAL_S:g}"]
-        return subprocess.run(command, capture_output=True, text=True, check=False)
+        return subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=COMMAND_S
+        )
 
     def _administer(self, *words: str) -> bool:
-        """Of either group; not while a broker is down, since it would only wait."""
-        if self.down:
-            return False
+        """Of either group, also while a broker is down. It may fail, and is told; it may not hang."""
         crew = self.crews[self.dice.choice(SEMANTICS)]
-        done = self.marshal(crew, *words)
+        what = f"marshal {' '.join(words)}"
+        try:
+            done = self.marshal(crew, *words)
+        except subprocess.TimeoutExpired:
+            crew.wrong.append(f"{what} did not end in {COMMAND_S:.0f} s")
+            return True
         said = (done.stdout + done.stderr).strip().splitlines()
-        last = said[-1] if said else ""
-        self.tell(f"{crew.semantics} marshal {' '.join(words)}: {done.returncode} {last}")
+        self.tell(f"{crew.semantics} {what}: {done.returncode} {said[-1] if said else ''}")
         return True
 
     def pause_group(self) -> bool:
@@ -538,9 +547,8 @@ class Soak:
         for _, do in due:
             do()
         for crew in self.crews.values():
-            for client in crew.bury():
-                self.tell(f"{crew.semantics} WRONG: {crew.wrong[-1]}")
-                crew.start(client)
+            for sentence in crew.bury():
+                self.tell(f"{crew.semantics} WRONG: {sentence}")
 
     def _settle(self) -> None:
         """Until everybody owns something: there is enough for all."""
