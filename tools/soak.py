@@ -439,7 +439,7 @@ class Soak:
         )
 
     def _administer(self, *words: str) -> bool:
-        """Of either group, also while a broker is down. It may fail, and is told; it may not hang."""
+        """Of either group, also while a broker is down: it may fail, but not hang."""
         crew = self.crews[self.dice.choice(SEMANTICS)]
         what = f"marshal {' '.join(words)}"
         try:
