@@ -17,10 +17,10 @@ from types import TracebackType
 from typing import Final, Self
 
 from kafka_marshal.scratch import Scratch
+from kafka_marshal.sweeper import Sweeper
 from kafka_marshal.testing.guard import Guard
 from kafka_marshal.testing.kafka import BrokerError, fetched_jars
 from kafka_marshal.testing.server import Server
-from kafka_marshal.testing.sweeper import Sweeper
 
 SETTINGS: Final[Mapping[str, str]] = {
     "auto.create.topics.enable": "false",
