@@ -12,7 +12,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 # What is checked is what exists: a room that a branch does not have yet is no error.
 CODE := $(wildcard marshal tests model_tests tools benchmarks examples conftest.py)
 
-.PHONY: help setup check test spec model demo golden model-full triples mutants walks bench-reducer bench-validate bench-replay bench-client bench-watch soak docs lock clean
+.PHONY: help setup check test spec model demo golden model-full triples mutants walks bench-reducer bench-validate bench-replay bench-client bench-watch night soak docs lock clean
 
 help: ## Print this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -61,31 +61,31 @@ model: setup ## The model tests alone: every transition that TLC exports, held a
 	$(BIN)/python -m pytest model_tests
 
 model-full: setup ## Every model's graph and every edge of an instance, by the Python machines
-	$(BIN)/python -m model_tests.explorer
+	$(BIN)/python -m model_tests.explorer $(ARGS)
 
 spec: setup ## Run every model of spec/models.toml and compare with what it must give
-	$(BIN)/python -m kafka_marshal.modelcheck.spec
+	$(BIN)/python -m kafka_marshal.modelcheck.spec $(ARGS)
 
 demo: setup ## Check two models, replay the bundled captures on Spark, show the findings
 	$(BIN)/python -m tools.demo
 
 golden: setup ## Rewrite the whiteboard stories in tests/golden; review them as a diff
-	$(BIN)/python -m pytest tests/test_golden.py --update-golden
+	$(BIN)/python -m pytest tests/test_golden.py --update-golden $(ARGS)
 
 triples: setup ## Rewrite tests/data/{triples,machines}.jsonl.gz, samples of TLC's transitions
-	$(BIN)/python -m model_tests.sample
+	$(BIN)/python -m model_tests.sample $(ARGS)
 
 mutants: setup ## Mutants of everything, and what kills each; fails if one survives unexplained
-	$(BIN)/python -m model_tests.mutants
+	$(BIN)/python -m model_tests.mutants $(ARGS)
 
 walks: setup ## Random walks for ten minutes, with a seed that repeats them; ARGS="--walks 1000"
 	$(BIN)/python -m model_tests.walks $(ARGS)
 
 bench-reducer: setup ## Decode and step a million records in plain CPython
-	$(BIN)/python benchmarks/bench_reducer.py
+	$(BIN)/python benchmarks/bench_reducer.py $(ARGS)
 
 bench-validate: setup ## Validate simulated runs of 10^4, 10^5 and 10^6 events
-	$(BIN)/python benchmarks/bench_validate.py
+	$(BIN)/python benchmarks/bench_validate.py $(ARGS)
 
 bench-replay: setup ## Replay 10 million records, beside Spark, polars and DuckDB
 	$(BIN)/python -m benchmarks.bench_replay $(ARGS)
@@ -94,15 +94,20 @@ bench-client: setup ## The client beside confluent-kafka, consumer groups and tr
 	$(BIN)/python -m benchmarks.bench_client $(ARGS)
 
 bench-watch: setup ## From append to finding at 10,000 records/s, on a real broker
-	$(BIN)/python benchmarks/bench_watch.py
+	$(BIN)/python benchmarks/bench_watch.py $(ARGS)
 
-soak: setup ## Consumers under random faults on real brokers; ARGS="--seconds 300 --brokers 3"
+night: setup ## Every long target, a line for each; ARGS="spec walks" for some of them
+	$(BIN)/python -m tools.night $(ARGS)
+
+soak: setup ## Consumers under random faults on real brokers; ARGS="--seconds 600 --brokers 3"
 	$(BIN)/python -m tools.soak $(ARGS)
 
 docs: setup ## Write what is generated: figures and stories of spec/, tables of docs/replay.md
-	$(BIN)/python -m kafka_marshal.modelcheck.spec --update
+	$(BIN)/python -m kafka_marshal.modelcheck.spec --update $(ARGS)
 	$(BIN)/python -m kafka_marshal.modelcheck.readme
-	$(BIN)/python -m kafka_marshal.replay.manual > docs/replay.md
+	@mkdir -p build
+	$(BIN)/python -m kafka_marshal.replay.manual > build/replay.md
+	mv build/replay.md docs/replay.md
 
 lock: ## Resolve the dependencies anew into the lock files (needs uv)
 	tools/lock.sh

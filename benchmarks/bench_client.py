@@ -1,7 +1,7 @@
 """The client beside its peers, on one real broker of this machine: `make bench-client`.
 
 Each figure is a ratio of two things that were measured in this run, on the same topic. Broker and
-clients share the machine. `ARGS="noop amo"` runs some of it only; `QUICK=1` takes a tenth.
+clients share the machine. `ARGS="noop amo"` runs some of it only; `--scale 0.1` takes a tenth.
 
 noop       at least once, a loop that does nothing, beside confluent-kafka's `consume` and `poll`
            loops without a group, and beside Kafka's consumer group; one by one and as lists, of
@@ -15,12 +15,12 @@ catch_up   until a coordination topic of a million records is folded, and from a
 
 from __future__ import annotations
 
+import argparse
 import os
 import signal
 import statistics
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -35,9 +35,9 @@ from kafka_marshal.client.claiming import Claiming
 from kafka_marshal.codec import encode_headers
 from kafka_marshal.core.messages import Headers, Offset, Partition
 from kafka_marshal.runtime.consumer import Consumer, Messages
+from kafka_marshal.scratch import Scratch
 from kafka_marshal.testing import Broker
 
-QUICK = bool(os.environ.get("QUICK"))
 COORDINATION = "__marshal"
 PARTITIONS = 8
 SIZE = 200
@@ -46,18 +46,17 @@ ROUNDS = 3
 ALONE = Claiming(greedy=True)
 
 
-def scaled(number: int) -> int:
-    """A tenth, where it must be quick."""
-    return number // 10 if QUICK else number
-
-
 class Place:
     """The broker, and what is on it."""
 
-    def __init__(self, bootstrap: str) -> None:
-        self.bootstrap = bootstrap
+    def __init__(self, bootstrap: str, scale: float) -> None:
+        self.bootstrap, self._scale = bootstrap, scale
         self.admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
         self._names = 0
+
+    def scaled(self, number: int) -> int:
+        """A part of it, where it must be quick."""
+        return max(1, round(number * self._scale))
 
     def name(self, what: str) -> str:
         """A new one."""
@@ -139,7 +138,7 @@ def say(text: str = "") -> None:
 
 def noop(place: Place) -> None:
     """Messages a second of a loop that does nothing, from the first message to the last."""
-    count = scaled(1_000_000)
+    count = place.scaled(1_000_000)
     topic = place.topic(place.name("noop"), PARTITIONS)
     place.fill(topic, count, PARTITIONS)
     coordination = place.coordination()
@@ -228,7 +227,7 @@ def handle(message: object) -> None:
 
 def pool(place: Place) -> None:
     """Seconds for messages whose handler takes 0 to 5 ms."""
-    count = scaled(10_000)
+    count = place.scaled(10_000)
     topic = place.topic(place.name("pool"), PARTITIONS)
     place.fill(topic, count, PARTITIONS)
     coordination = place.coordination()
@@ -275,7 +274,7 @@ def pool(place: Place) -> None:
 
 def amo(place: Place) -> None:
     """Messages a second where each batch is granted, or committed in a transaction, and copied."""
-    count = scaled(300_000)
+    count = place.scaled(300_000)
     topic = place.topic(place.name("amo"), 1)
     place.fill(topic, count, 1)
     out = place.topic(place.name("amo-out"), 1)
@@ -392,7 +391,7 @@ def failover(place: Place) -> None:
     topic = place.topic(place.name("failover"), 1)
     coordination = place.coordination()
     delays: list[float] = []
-    for _ in range(scaled(20)):
+    for _ in range(place.scaled(20)):
         group, claimed = place.name("failover"), threading.Event()
         command = [sys.executable, "-c", CHILD, place.bootstrap, coordination, group, topic]
         child = subprocess.Popen(command, stdout=subprocess.PIPE)
@@ -454,7 +453,7 @@ def _log_of(
 
 def catch_up(place: Place) -> None:
     """From the first byte asked for until the end was read and folded."""
-    count = scaled(1_000_000)
+    count = place.scaled(1_000_000)
     say("catch_up: the original takes 3.2 to 3.6 s for a million records")
     for of, certified in ((1, False), (1, True), (10, False)):
         coordination, group = place.coordination(), place.name("catch-up")
@@ -476,9 +475,9 @@ def catch_up(place: Place) -> None:
         part = "all of our group" if of == 1 else f"one in {of} of our group"
         how = "with" if certified else "without"
         say(f"catch_up: {count:,} records, 1,000 claims, {part}, {how} headers")
-        with tempfile.TemporaryDirectory() as folder:
+        with Scratch("desk") as folder:
             for what in ("the whole log", "from a snapshot"):
-                took, cpu = _caught_up(place, coordination, group, names, Path(folder) / "snapshot")
+                took, cpu = _caught_up(place, coordination, group, names, folder / "snapshot")
                 say(f"  {what:16} {took:5.2f} s, {cpu:5.2f} s of processors")
 
 
@@ -516,13 +515,15 @@ ALL = {
 
 def main() -> None:
     """Run what was named, or all."""
-    chosen = sys.argv[1:] or list(ALL)
-    unknown = set(chosen) - set(ALL)
-    if unknown:
-        sys.exit(f"bench-client: no such part: {', '.join(sorted(unknown))}; there are {list(ALL)}")
-    with tempfile.TemporaryDirectory() as folder, Broker(folder=Path(folder), heap="1g") as broker:
-        place = Place(broker.bootstrap)
-        for name in chosen:
+    parser = argparse.ArgumentParser(prog="make bench-client")
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(ALL)}; all")
+    parser.add_argument("--scale", type=float, default=1.0, help="so much of each size")
+    asked = parser.parse_args()
+    if unknown := set(asked.parts) - set(ALL):
+        parser.error(f"no such part: {', '.join(sorted(unknown))}; there are {', '.join(ALL)}")
+    with Scratch("desk") as folder, Broker(folder=folder, heap="1g") as broker:
+        place = Place(broker.bootstrap, asked.scale)
+        for name in asked.parts or ALL:
             ALL[name](place)
 
 

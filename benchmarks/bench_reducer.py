@@ -9,9 +9,10 @@ this process, best of three passes over the same records, garbage collector as i
 - decode + World: the same, through `World.apply`, which also says what came of it.
 """
 
+import argparse
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from kafka_marshal import (
@@ -26,10 +27,8 @@ from kafka_marshal.capture import RawRecord
 
 Key: TypeAlias = tuple[str, str, int]
 
-RECORDS = 1_000_000
 CLAIMS = 64
 START_S = 1_795_218_614
-PASSES = 3
 
 
 def heartbeat_heavy(count: int) -> list[RawRecord]:
@@ -83,9 +82,13 @@ def cpu_seconds(work: Callable[[], object]) -> float:
     return time.process_time() - began
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Print the table."""
-    raws = heartbeat_heavy(RECORDS)
+    parser = argparse.ArgumentParser(prog="make bench-reducer")
+    parser.add_argument("--records", type=int, default=1_000_000)
+    parser.add_argument("--passes", type=int, default=3)
+    asked = parser.parse_args(arguments)
+    raws = heartbeat_heavy(asked.records)
     rows: dict[str, Callable[[], object]] = {
         "decode": lambda: decode_all(raws),
         "decode + step, fenced": lambda: decode_and_step(raws, FENCED),
@@ -93,13 +96,13 @@ def main() -> int:
         "decode + World, fenced": lambda: decode_and_fold(raws, FENCED),
     }
     best = dict.fromkeys(rows, float("inf"))
-    for _ in range(PASSES):
+    for _ in range(asked.passes):
         for name, work in rows.items():
             best[name] = min(best[name], cpu_seconds(work))
-    print(f"{RECORDS:,} records, {CLAIMS} claims, CPython {sys.version.split()[0]}")
+    print(f"{asked.records:,} records, {CLAIMS} claims, CPython {sys.version.split()[0]}")
     print(f"{'':26}{'records/s':>12}{'us/record':>12}{'x decode':>10}")
     for name, seconds in best.items():
-        rate, micros = RECORDS / seconds, seconds / RECORDS * 1e6
+        rate, micros = asked.records / seconds, seconds / asked.records * 1e6
         print(f"{name:26}{rate:12,.0f}{micros:12.2f}{seconds / best['decode']:10.2f}")
     return 0
 

@@ -22,12 +22,13 @@ Python workers held. A log is on disk only while it is replayed.
 from __future__ import annotations
 
 import argparse
+import functools
 import multiprocessing
 import shutil
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -41,11 +42,14 @@ from kafka_marshal.replay import run
 from kafka_marshal.replay.reading import read_chunk, records_of
 from kafka_marshal.replay.session import local_session
 from kafka_marshal.replay.sources import find
+from kafka_marshal.scratch import Scratch
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 INTERVAL_S = 60.0
+WARM = 200_000
+"""Records of the warm run."""
 SCALES = (1_000_000, 10_000_000, 30_000_000)
 FIELDS = ("type", "version", "unix_s", "instance", "client", "grp", "topic", "part", "number")
 
@@ -203,10 +207,9 @@ def check_accounts(path: Path, desk: Path) -> None:
 
 def scaled(count: int) -> tuple[float, float, dict[str, int]]:
     """One replay of so many records: wall seconds, CPU seconds, peaks of memory."""
-    with tempfile.TemporaryDirectory() as name, local_session() as spark:
-        desk = Path(name)
+    with Scratch("desk") as desk, local_session() as spark:
         warm, path = desk / "warm.parquet", desk / "uniform.parquet"
-        logs.write(warm, 200_000)
+        logs.write(warm, WARM)
         replay(spark, warm, desk / "warm")
         logs.write(path, count)
         began = time.perf_counter()
@@ -246,18 +249,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if asked.scale is not None:
         scale(asked.scale or SCALES)
         return 0
-    with tempfile.TemporaryDirectory() as name, local_session() as spark:
-        desk = Path(name)
+    with Scratch("desk") as desk, ExitStack() as opened:
+
+        @functools.cache
+        def spark() -> SparkSession:
+            return opened.enter_context(local_session())
+
         warm = desk / "warm.parquet"
-        logs.write(warm, 200_000)
+        logs.write(warm, min(WARM, asked.records))
         lines: dict[str, Callable[[Path, Path], None]] = {
-            "Spark split": lambda path, out: spark_split(spark, path, out),
+            "Spark split": lambda path, out: spark_split(spark(), path, out),
             "polars": polars_account,
             "DuckDB": duckdb_account,
             "attrs fold": attrs_fold,
             "kernel": kernel_fold,
             "account": kernel_account,
-            "replay": lambda path, out: replay(spark, path, out),
+            "replay": lambda path, out: replay(spark(), path, out),
         }
         chosen = {name: work for name, work in lines.items() if name in (asked.only or lines)}
         for work in chosen.values():

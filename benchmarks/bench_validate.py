@@ -12,14 +12,16 @@ process has begun in the middle and folds for itself, so an event costs half as 
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
-import tempfile
 import time
+from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 
 from kafka_marshal.client.consumer import Mode
+from kafka_marshal.scratch import Scratch
 from kafka_marshal.validate import read_run, validate
 from kafka_marshal.validate.run import header
 from kafka_marshal.validate.simulate import Fleet, Simulation
@@ -41,15 +43,18 @@ def write(path: Path, mode: Mode, events: int) -> None:
     body.unlink()
 
 
-def main(sizes: tuple[int, ...] = SIZES) -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Print the table; 1 if a run is not explained."""
+    parser = argparse.ArgumentParser(prog="make bench-validate")
+    parser.add_argument("--events", type=int, nargs="+", default=SIZES)
+    sizes = parser.parse_args(arguments).events
     print(f"CPython {sys.version.split()[0]}")
     print(f"{'mode':6}{'events':>10}{'seconds':>10}{'events/s':>12}{'us/event':>10}{'growth':>9}")
-    with tempfile.TemporaryDirectory() as desk:
+    with Scratch("desk") as desk:
         for mode in Mode:
             before: tuple[int, float] | None = None
             for events in sizes:
-                path = Path(desk) / f"{mode.value}-{events}.jsonl"
+                path = desk / f"{mode.value}-{events}.jsonl"
                 write(path, mode, events)
                 began = time.process_time()
                 judgement = validate(read_run(path))

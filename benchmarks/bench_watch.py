@@ -13,15 +13,14 @@ records. CPU is of the watch, in seconds a second, its start included, which of 
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import signal
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
@@ -29,10 +28,9 @@ from confluent_kafka.cimpl import NewTopic
 
 from kafka_marshal import ClaimingPartition, Heartbeat, coordinating_partition, encode
 from kafka_marshal.core.messages import Offset, Partition
+from kafka_marshal.scratch import Scratch
 from kafka_marshal.testing import Broker
 
-RATE = 10_000
-SECONDS = int(os.environ.get("SECONDS", "20"))
 TOPICS, EACH, PARTITIONS, CLIENTS = 50, 20, 4, 10
 STRANGER_EVERY = 100
 COORDINATION = "__marshal"
@@ -61,17 +59,17 @@ def records() -> Iterator[tuple[int, bytes]]:
             written += 1
 
 
-def feed(bootstrap: str) -> None:
+def feed(bootstrap: str, rate: int, count: int) -> None:
     """Append at the rate, and say at the end what was appended."""
     producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "linger.ms": 1})
     source = records()
     began = time.monotonic()
-    for number in range(RATE * SECONDS):
+    for number in range(count):
         place, value = next(source)
         producer.produce(COORDINATION, value, partition=place)
         if number % 50 == 0:
             producer.poll(0)
-            ahead_s = began + number / RATE - time.monotonic()
+            ahead_s = began + number / rate - time.monotonic()
             if ahead_s > 0:
                 time.sleep(ahead_s)
     unsent = producer.flush(30)
@@ -102,8 +100,11 @@ def warm_up(bootstrap: str) -> None:
     assert producer.flush(30) == 0
 
 
-def measured(broker: Broker, command: list[str]) -> tuple[float, list[int], float]:
+def measured(
+    broker: Broker, command: list[str], rate: int, count: int
+) -> tuple[float, list[int], float]:
     """Records/s appended, delays in ms, and the CPU seconds a second of what was started."""
+    findings = count // STRANGER_EVERY - TOPICS * EACH // STRANGER_EVERY
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     config = {"message.timestamp.type": "LogAppendTime"}
     topic = NewTopic(COORDINATION, PARTITIONS, config=config)
@@ -114,10 +115,11 @@ def measured(broker: Broker, command: list[str]) -> tuple[float, list[int], floa
         warm_up(broker.bootstrap)
         watch.stdout.readline()  # it is up
         feeder = subprocess.Popen(
-            [sys.executable, __file__, "feed", broker.bootstrap], stdout=subprocess.PIPE
+            [sys.executable, __file__, "feed", broker.bootstrap, str(rate), str(count)],
+            stdout=subprocess.PIPE,
         )
         delays: list[int] = []
-        while len(delays) < RATE * SECONDS // STRANGER_EVERY - TOPICS * EACH // STRANGER_EVERY:
+        while len(delays) < findings:
             line = watch.stdout.readline()
             now_ms = time.time_ns() // 1_000_000
             row = json.loads(line)
@@ -132,7 +134,7 @@ def measured(broker: Broker, command: list[str]) -> tuple[float, list[int], floa
     time.sleep(2)
     appended = json.loads(said)
     assert appended["unsent"] == 0
-    return RATE * SECONDS / appended["seconds"], delays, watch_s / appended["seconds"]
+    return count / appended["seconds"], delays, watch_s / appended["seconds"]
 
 
 def _children_s() -> float:
@@ -140,21 +142,31 @@ def _children_s() -> float:
     return times.children_user + times.children_system
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Print the table."""
+    parser = argparse.ArgumentParser(prog="make bench-watch")
+    parser.add_argument("--seconds", type=int, default=20)
+    parser.add_argument("--rate", type=int, default=10_000, help="records a second")
+    parser.add_argument("--only", nargs="+", metavar="LINE", help="the lines to measure")
+    asked = parser.parse_args(arguments)
+    count = asked.rate * asked.seconds
+    if count // STRANGER_EVERY <= TOPICS * EACH // STRANGER_EVERY:
+        parser.error(f"that appends {count:,} records; the first {TOPICS * EACH:,} are claims")
     print(f"CPython {sys.version.split()[0]}, {os.cpu_count()} cores, all on one machine")
     head = f"{'':16}{'records/s':>10}{'findings':>10}{'p50 ms':>8}{'p99 ms':>8}{'max ms':>8}"
     print(f"{head}{'CPU':>7}{'load':>7}")
-    with Broker() as broker, tempfile.TemporaryDirectory() as desk:
+    with Broker() as broker, Scratch("desk") as desk:
         watch = [sys.executable, "-m", "kafka_marshal.cli", "watch", "--json"]
         watch += ["--bootstrap", broker.bootstrap, "--heartbeat-interval", "60"]
         for name, command in (
             ("bare consumer", [sys.executable, __file__, "read", broker.bootstrap]),
             ("watch", watch),
-            ("with checkpoint", [*watch, "--checkpoint", str(Path(desk) / "state")]),
+            ("with checkpoint", [*watch, "--checkpoint", str(desk / "state")]),
             ("on Spark", [*watch, "--spark", "--trigger", "1"]),
         ):
-            rate, delays, cpu = measured(broker, command)
+            if name not in (asked.only or [name]):
+                continue
+            rate, delays, cpu = measured(broker, command, asked.rate, count)
             delays.sort()
             p50, p99 = (delays[int(len(delays) * q)] for q in (0.5, 0.99))
             print(
@@ -166,7 +178,10 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:]:
-        {"feed": feed, "read": read}[sys.argv[1]](sys.argv[2])
-    else:
-        sys.exit(main())
+    match sys.argv[1:]:
+        case ["feed", where, rate, count]:
+            feed(where, int(rate), int(count))
+        case ["read", where]:
+            read(where)
+        case _:
+            sys.exit(main())

@@ -9,7 +9,6 @@ model of `MCSetPosition.tla` that must hold can be exported, with the bounds of 
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
@@ -38,6 +37,7 @@ from kafka_marshal.core.work import Work
 from kafka_marshal.modelcheck import edges, models
 from kafka_marshal.modelcheck.models import Kind, Model
 from kafka_marshal.modelcheck.values import Value
+from kafka_marshal.scratch import Scratch
 from model_tests import from_tla
 from model_tests.explorer import configuration
 from model_tests.explorer.free_time import Stored, as_said, as_written
@@ -363,9 +363,9 @@ def counts(exported: Exported) -> str:
 
 def main() -> None:
     """Go through every model that must hold."""
-    with tempfile.TemporaryDirectory() as folder:
+    with Scratch("desk") as folder:
         for model in must_hold():
-            exported = export(model, Path(folder))
+            exported = export(model, folder)
             wrong = list(partings(exported))
             print(f"{counts(exported)}: {len(wrong)} otherwise in Python", flush=True)
             for each in wrong[:3]:

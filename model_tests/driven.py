@@ -5,9 +5,7 @@ This room says where the machine and the specification part. It does not know wh
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from pathlib import Path
 from typing import Any, assert_never
 
 import attrs
@@ -19,6 +17,7 @@ from kafka_marshal.client.consumer import Consumer, Forbidden
 from kafka_marshal.client.effects import Send
 from kafka_marshal.modelcheck.models import Model
 from kafka_marshal.modelcheck.values import Value
+from kafka_marshal.scratch import Scratch
 from model_tests import from_tla
 from model_tests.edges import Deed, Deeds, Row, export, stored
 from model_tests.explorer.instance import Instance, Sending
@@ -179,8 +178,8 @@ class Driven:
 
 def of_model(model: Model) -> Driven:
     """Export what the instances of a model do, and drive each row through the machine."""
-    with tempfile.TemporaryDirectory(prefix="edges-") as desk:
-        deeds = export(model, Path(desk), readers=model.module.stem == "MCSuffix")
+    with Scratch("edges") as desk:
+        deeds = export(model, desk, readers=model.module.stem == "MCSuffix")
     parted = list(partings(deeds))
     first = str(parted[0]) if parted else ""
     return Driven(model.name, len(deeds.rows), deeds.edges, len(parted), first)

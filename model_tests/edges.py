@@ -8,6 +8,7 @@ written twice, and what is exported is what the model goes through.
 from __future__ import annotations
 
 import enum
+import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -64,13 +65,26 @@ class Deeds:
 
 
 def of_marshal(model: Model) -> bool:
-    """A model of `Marshal.tla` with consumers of ours, and all of whose graph is explored."""
+    """A model of `Marshal.tla` that must hold, so that all of its graph is explored.
+
+    `Edges.tla` extends `Marshal`: beside a module that does not, TLC would ask for constants that
+    no cfg of that module has.
+    """
     return (
         not model.must_fail
         and model.kind is not Kind.REACHABILITY
-        and "World" in configuration.read(model.cfg).substituted
-        and model.module.stem not in ("MCOriginal", "MCSetPosition")
+        and "Marshal" in extended(model.module)
     )
+
+
+@cache
+def extended(module: Path) -> frozenset[str]:
+    """The names of the modules that a module extends, and that those extend."""
+    names: set[str] = set()
+    for clause in re.findall(r"(?m)^EXTENDS (.+)$", module.read_text(encoding="utf-8")):
+        names.update(name.strip() for name in clause.split(","))
+    files = [module.with_name(f"{name}.tla") for name in names]
+    return frozenset(names).union(*(extended(file) for file in files if file.is_file()))
 
 
 def find(name: str) -> Model:

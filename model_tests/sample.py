@@ -9,8 +9,8 @@ against the export.
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Hashable, Mapping
+import argparse
+from collections.abc import Hashable, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from tests.triples import Triple
 
 from kafka_marshal import Claim, ReleaseGroup
 from kafka_marshal.core.messages import NOT_DECIMAL
+from kafka_marshal.scratch import Scratch
 from model_tests.exports import Exported, export_all
 
 
@@ -100,18 +101,26 @@ def chosen(exports: Mapping[str, Exported]) -> list[Triple]:
     return kept
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Write both samples: `make triples`."""
     from model_tests import machines as rows  # it asks this room what a number is
 
-    with tempfile.TemporaryDirectory() as folder:
-        exports, of_machines = export_all(Path(folder)), rows.export_all(Path(folder))
+    parser = argparse.ArgumentParser(prog="make triples", description=main.__doc__)
+    parser.add_argument("--into", type=Path, help="a folder to write to, not tests/data")
+    parser.add_argument("--only", nargs="+", metavar="MODEL", help="export these; needs --into")
+    asked = parser.parse_args(arguments)
+    if asked.only and not asked.into:
+        parser.error("a sample of some models is not the one of tests/data: --only needs --into")
+    into = asked.into or triples.PATH.parent
+    with Scratch("desk") as folder:
+        exports = export_all(folder, asked.only)
+        of_machines = rows.export_all(folder, asked.only)
     kept = chosen(exports)
-    triples.write(kept)
+    triples.write(kept, into / triples.PATH.name)
     of = sum(len(exported.triples) for exported in exports.values())
     print(f"{len(kept):,} of {of:,} triples in {triples.PATH.name}")
     kept_rows = rows.chosen(of_machines)
-    machines.write(kept_rows)
+    machines.write(kept_rows, into / machines.PATH.name)
     of = sum(len(each) for each in of_machines.values())
     print(f"{len(kept_rows):,} of {of:,} rows of machines in {machines.PATH.name}")
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 import pytest
 
 from kafka_marshal.client.consumer import Forbidden
+from kafka_marshal.modelcheck import models
 from model_tests import driven, edges
 from model_tests.edges import Deed, Deeds
-from model_tests.explorer import mistakes
+from model_tests.explorer import __main__, configuration, mistakes
 from model_tests.mutants.hand_made import HandMade
 
 MODELS = {
@@ -22,6 +23,26 @@ MODELS = {
 }
 """Small ones that together give every reason against; and whether readers are exported.
 `make model-full` takes all."""
+
+
+def test_edges_are_exported_of_models_of_marshal_alone() -> None:
+    chosen = [model for model in models.read() if edges.of_marshal(model)]
+    assert {model.module.stem for model in chosen} >= {"MCFenced", "MCFull", "MCSuffix"}
+    for model in chosen:
+        missing = {"HeartbeatIntervalMs", "PauseMaxMs"} - set(
+            configuration.read(model.cfg).assigned
+        )
+        assert not missing, f"{model.name} is no model of Marshal.tla: its cfg has no {missing}"
+
+
+@pytest.mark.tlc
+def test_a_model_that_tlc_cannot_run_does_not_end_the_others() -> None:
+    names = ("MCFairShare_OneComes", "MCFull_AloTwinsAgain")
+    wrong: list[str] = []
+    done = [*__main__.each(driven.of_model, [edges.find(name) for name in names], 2, wrong)]
+    assert [row.name for row in done] == ["MCFull_AloTwinsAgain"]
+    assert len(wrong) == 1
+    assert wrong[0].startswith("MCFairShare_OneComes: TLC did not finish")
 
 
 @pytest.fixture(scope="session")

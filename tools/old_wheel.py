@@ -11,9 +11,10 @@ import base64
 import hashlib
 import subprocess
 import sys
-import tempfile
 import zipfile
 from pathlib import Path
+
+from kafka_marshal.scratch import Scratch
 
 ROOT = Path(__file__).parent.parent
 WHEELS = ROOT / "tests" / "data" / "wheels"
@@ -81,8 +82,8 @@ def main() -> None:
     parser.add_argument("revision", nargs="?", default=REVISION)
     parser.add_argument("--into", type=Path, default=WHEELS, help="a folder")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        wheel = built(options.revision, Path(folder))
+    with Scratch("wheel") as folder:
+        wheel = built(options.revision, folder)
         path = options.into / wheel.name
         write(stripped(wheel), path)
     content = path.read_bytes()

@@ -7,10 +7,10 @@ costs time and nothing else.
 
 import contextlib
 import os
-import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+
+from kafka_marshal.scratch import Scratch
 
 
 def folder() -> Path:
@@ -35,12 +35,9 @@ def made_beside(target: Path) -> Iterator[Path]:
     a folder cannot be replaced in one step and both hold the same.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
-    desk = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
-    try:
+    with Scratch("cache", beside=target) as desk:
         made = desk / target.name
         yield made
         if made.is_dir() and target.is_dir():
             return
         made.replace(target)
-    finally:
-        shutil.rmtree(desk, ignore_errors=True)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import subprocess
-import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
@@ -19,6 +18,7 @@ import attrs
 
 from kafka_marshal import cache
 from kafka_marshal.java import find_java, network_options
+from kafka_marshal.scratch import Scratch
 
 
 class JarError(Exception):
@@ -90,8 +90,7 @@ def ensure_all(jars: Iterable[Jar]) -> list[Path]:
         jar for jar in wanted if not (jar.path.is_file() and _sha256(jar.path) == jar.sha256)
     ]
     if missing:
-        with tempfile.TemporaryDirectory(prefix="kafka-marshal-jars-") as name:
-            fetched = Path(name)
+        with Scratch("jars") as fetched:
             _fetch(missing, fetched)
             for jar in missing:
                 found = _sha256(fetched / jar.file_name)
@@ -126,8 +125,7 @@ _IVY_MODULE = """\
 def _fetch(jars: Sequence[Jar], folder: Path) -> None:
     """Put the jars into `folder` under their file names, whatever they depend on left aside."""
     found = find_java()
-    with tempfile.TemporaryDirectory(prefix="kafka-marshal-ivy-") as name:
-        desk = Path(name)
+    with Scratch("ivy") as desk:
         settings, module = desk / "settings.xml", desk / "ivy.xml"
         settings.write_text(_IVY_SETTINGS)
         dependencies = "\n".join(

@@ -17,6 +17,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from typing import TypeVar
 
 from kafka_marshal.modelcheck import models
+from kafka_marshal.modelcheck.errors import ModelCheckError
 from kafka_marshal.modelcheck.models import Model
 from model_tests import driven, edges
 from model_tests.explorer import compare
@@ -52,17 +53,18 @@ def graphs(chosen: Sequence[Model], processes: int | None) -> list[str]:
     print("Equal graphs: TLC's figures and what the Python machines give\n")
     print(compare.HEADING, flush=True)
     done: list[Compared] = []
-    for compared in each(compare.compare, begun, processes):
+    wrong: list[str] = []
+    for compared in each(compare.compare, begun, processes, wrong):
         print(compared.line(), flush=True)
         done.append(compared)
     seconds = time.monotonic() - began
     found = sum(compared.python_edges for compared in done)
     equal = sum(compared.equal for compared in done)
     print(
-        f"\n{equal} of {len(done)} are equal; {found:,} edges in {seconds:.0f} s, "
+        f"\n{equal} of {len(begun)} are equal; {found:,} edges in {seconds:.0f} s, "
         f"{found / seconds:,.0f} a second"
     )
-    return [f"{compared.name}: {compared.difference}" for compared in done if not compared.equal]
+    return wrong + [f"{one.name}: {one.difference}" for one in done if not one.equal]
 
 
 def instances(chosen: Sequence[Model], processes: int | None) -> list[str]:
@@ -73,8 +75,8 @@ def instances(chosen: Sequence[Model], processes: int | None) -> list[str]:
     print(
         f"\nEdges of instances, as TLC exports them\n\n{'':42}{'edges':>11}{'rows':>9}{'part':>6}"
     )
-    wrong = []
-    for row in each(driven.of_model, begun, processes):
+    wrong: list[str] = []
+    for row in each(driven.of_model, begun, processes, wrong):
         print(f"{row.name:42}{row.edges:11,}{row.rows:9,}{row.partings:6,}", flush=True)
         if row.partings:
             wrong.append(f"{row.name}: {row.partings} rows, the first: {row.first}")
@@ -85,14 +87,26 @@ Result = TypeVar("Result")
 
 
 def each(
-    work: Callable[[Model], Result], chosen: Sequence[Model], processes: int | None
+    work: Callable[[Model], Result],
+    chosen: Sequence[Model],
+    processes: int | None,
+    wrong: list[str],
 ) -> Iterator[Result]:
-    """The work of every model as it ends, in so many processes; the long ones begin first."""
+    """The work of every model as it ends, in so many processes; the long ones begin first.
+
+    A model that TLC cannot run is a sentence in `wrong`: the others go on.
+    """
     context = multiprocessing.get_context("spawn")
     ordered = sorted(chosen, key=lambda model: -(model.edges or 0))
     with ProcessPoolExecutor(processes, mp_context=context) as pool:
-        for ended in as_completed([pool.submit(work, model) for model in ordered]):
-            yield ended.result()
+        begun = {pool.submit(work, model): model for model in ordered}
+        for ended in as_completed(begun):
+            try:
+                result = ended.result()
+            except ModelCheckError as error:
+                wrong.append(f"{begun[ended].name}: {error}")
+            else:
+                yield result
 
 
 if __name__ == "__main__":

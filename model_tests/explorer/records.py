@@ -5,9 +5,7 @@ The sets are read from TLC, the claims are `step`'s. A state is a claim and the 
 
 from __future__ import annotations
 
-import tempfile
 import time
-from pathlib import Path
 
 from attrs import frozen
 
@@ -15,6 +13,7 @@ from kafka_marshal import Claim, Record, step
 from kafka_marshal.modelcheck import edges
 from kafka_marshal.modelcheck.models import Model
 from kafka_marshal.modelcheck.values import Value
+from kafka_marshal.scratch import Scratch
 from model_tests import from_tla
 from model_tests.explorer import configuration
 from model_tests.explorer.configuration import Configuration
@@ -62,8 +61,7 @@ class Rows:
 def rows(model: Model, cfg: Configuration, log_max: int, also: str = "0") -> Rows:
     """Ask TLC for the records of a model, and for one more operator."""
     operator = cfg.substituted["RecordsAt"]
-    with tempfile.TemporaryDirectory(prefix="records-") as desk:
-        folder = Path(desk)
+    with Scratch("records") as folder:
         asked = folder / f"RecordsOf{operator}.tla"
         asked.write_text(
             f"---- MODULE {asked.stem} ----\nEXTENDS {model.module.stem}\n"

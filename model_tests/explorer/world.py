@@ -7,7 +7,6 @@ bounds are written once. What else a cfg says is in `substitutions`.
 from __future__ import annotations
 
 import functools
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from kafka_marshal import Rules
 from kafka_marshal.client.consumer import Me, Mode
 from kafka_marshal.modelcheck import edges, models
 from kafka_marshal.modelcheck.models import Model
+from kafka_marshal.scratch import Scratch
 from model_tests import from_tla
 from model_tests.explorer import configuration
 from model_tests.explorer.configuration import Configuration
@@ -121,8 +121,7 @@ def values(module: Path) -> Mapping[str, Mapping[str, Any]]:
     """Every world that a cfg of a module names, by its name, as TLC evaluates it."""
     cfgs = [configuration.read(m.cfg) for m in models.read() if m.module == module]
     names = sorted({cfg.substituted["World"] for cfg in cfgs})
-    with tempfile.TemporaryDirectory(prefix="worlds-") as desk:
-        folder = Path(desk)
+    with Scratch("worlds") as folder:
         asked = folder / f"WorldsOf{module.stem}.tla"
         exports = "\n".join(f'ASSUME Export(<<"{name}", {name}>>)' for name in names)
         asked.write_text(

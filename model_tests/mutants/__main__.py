@@ -17,18 +17,24 @@ def main() -> int:
     """Print the table; the exit code."""
     parser = argparse.ArgumentParser(prog="make mutants", description=__doc__)
     parser.add_argument("--hand-made", action="store_true", help="leave mutmut out")
+    parser.add_argument("--named", metavar="NAME", help="one hand-made mutant, and no mutmut")
     parser.add_argument("--children", type=int, help="mutants at a time (default: every core)")
     parser.add_argument("only", nargs="*", help="mutmut's names: 'kafka_marshal.core.fenced*'")
     asked = parser.parse_args()
 
     rows, wrong = table.of_the_specification(), []
+    if asked.named and not any(
+        mutant.name == asked.named for made in table.HAND_MADE.values() for mutant in made
+    ):
+        parser.error(f"there is no hand-made mutant {asked.named!r}")
     for where, mutants in table.HAND_MADE.items():
-        more, faults = table.of_hand_made(where, mutants)
+        chosen = [mutant for mutant in mutants if asked.named in (None, mutant.name)]
+        more, faults = table.of_hand_made(where, chosen)
         rows += more
         wrong += faults
     print("\n".join(table.laid_out(rows)))
 
-    if not asked.hand_made:
+    if not asked.hand_made and not asked.named:
         began = time.monotonic()
         made = generated.run(asked.only, asked.children)
         functions = {mutant.change.function for mutant in made}

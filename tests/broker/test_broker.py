@@ -176,7 +176,7 @@ def test_no_cluster_id_looks_like_an_option(monkeypatch: pytest.MonkeyPatch) -> 
 STARTER = """
 import subprocess, sys, time
 from pathlib import Path
-from kafka_marshal.testing.sweeper import Sweeper
+from kafka_marshal.sweeper import Sweeper
 sweeper = Sweeper(Path(sys.argv[1]))
 started = subprocess.Popen(["sleep", "600"], start_new_session=True, stdout=subprocess.DEVNULL)
 sweeper.watch(started.pid)

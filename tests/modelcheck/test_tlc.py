@@ -130,14 +130,20 @@ def test_nothing_is_left_beside_the_specification(check: Check, clock: Path) -> 
     assert names == ["Clock.cfg", "Clock.tla", "Export.tla"]
 
 
-def test_ctrl_c_ends_tlc_and_removes_its_files(clock: Path, tmp_path: Path) -> None:
+@pytest.fixture
+def desk(clock: Path, tmp_path: Path) -> Path:
+    """An empty folder for temporary files, and a model that takes for ever."""
     clock.write_text(clock.read_text().replace("hour < 3", "hour < 2000000000"))
-    cfg = clock.with_suffix(".cfg")
-    cfg.write_text("SPECIFICATION Spec")
+    clock.with_suffix(".cfg").write_text("SPECIFICATION Spec")
     desk = tmp_path / "desk"
     desk.mkdir()
+    return desk
+
+
+def running_tlc(clock: Path, desk: Path) -> subprocess.Popen[str]:
+    """A Python that runs TLC, which has begun to write its states."""
     code = f"from pathlib import Path as P; from kafka_marshal.modelcheck import tlc; \
-tlc.run(P({str(clock)!r}), P({str(cfg)!r}))"
+tlc.run(P({str(clock)!r}), P({str(clock.with_suffix('.cfg'))!r}))"
     python = subprocess.Popen(
         [sys.executable, "-c", code],
         env=os.environ | {"TMPDIR": str(desk)},
@@ -148,14 +154,33 @@ tlc.run(P({str(clock)!r}), P({str(cfg)!r}))"
     while not list(desk.glob("*/states")) and time.monotonic() < until:
         time.sleep(0.05)
     assert list(desk.glob("*/states")), "TLC did not start"
+    return python
+
+
+def is_in_a_command(path: Path) -> bool:
+    """Some process was started with this path."""
+    ps = ["ps", "-eww", "-o", "args"]
+    return str(path) in subprocess.run(ps, capture_output=True, text=True, check=True).stdout
+
+
+def test_ctrl_c_ends_tlc_and_removes_its_files(clock: Path, desk: Path) -> None:
+    python = running_tlc(clock, desk)
     python.send_signal(signal.SIGINT)
     _, complaint = python.communicate(timeout=120)
     assert "KeyboardInterrupt" in complaint
     assert list(desk.iterdir()) == []
-    listed = subprocess.run(
-        ["ps", "-eww", "-o", "args"], capture_output=True, text=True, check=True
-    )
-    assert str(desk) not in listed.stdout
+    assert not is_in_a_command(desk)
+
+
+def test_a_tlc_whose_starter_was_killed_ends_with_its_files(clock: Path, desk: Path) -> None:
+    python = running_tlc(clock, desk)
+    python.kill()
+    python.communicate(timeout=30)
+    until = time.monotonic() + 30
+    while (is_in_a_command(desk) or list(desk.iterdir())) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert not is_in_a_command(desk)
+    assert list(desk.iterdir()) == []
 
 
 def test_the_reader_calls_a_silent_tlc_an_error() -> None:

@@ -176,6 +176,8 @@ class Killed:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.temporary = folder / "temporary"
+        self.temporary.mkdir()
         for number, part in enumerate(parts()):
             give(folder, number, part)
         self.starts = 0
@@ -189,6 +191,7 @@ class Killed:
             text=True,
             stdout=subprocess.PIPE,
             cwd=Path(__file__).parents[2],
+            env={**os.environ, "TMPDIR": str(self.temporary)},
         )
 
     def killed_after(self, steps: int, seconds: float) -> str:
@@ -238,3 +241,5 @@ def test_killed_at_any_point_it_loses_nothing_and_doubles_nothing(
             killed.begin_anew()
     killed.to_the_end()
     assert told(spark, pieces(tmp_path)[-1][1]) == whole
+    assert list(killed.temporary.iterdir()) == []
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []

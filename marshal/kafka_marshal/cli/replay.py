@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -33,6 +32,7 @@ from kafka_marshal.cli.common import (
     one_sentence,
 )
 from kafka_marshal.runtime.errors import InvalidOption
+from kafka_marshal.scratch import Scratch
 
 if TYPE_CHECKING:
     from kafka_marshal.replay import Summary, WhatIf
@@ -251,8 +251,8 @@ def _dumped(
         from kafka_marshal.replay.live.dump import Range, dump, of_address
     where, topic = of_address(source)
     settings = connection(where, properties, options)
-    folder = scratch.enter_context(tempfile.TemporaryDirectory(prefix="kafka-marshal-dump-"))
-    return str(dump(settings, topic, Path(folder), Range(begin, end), on_progress))
+    folder = scratch.enter_context(Scratch("dump"))
+    return str(dump(settings, topic, folder, Range(begin, end), on_progress))
 
 
 def show_difference(told: WhatIf) -> None:

@@ -54,7 +54,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if now != page:
             print("spec/README.md is not what models.toml and traces/ give: make docs")
         return int(now != page)
-    path.write_text(now, encoding="utf-8")
+    if now != page:
+        path.write_text(now, encoding="utf-8")
     return 0
 
 

@@ -6,7 +6,6 @@ This room writes the data and reads TLC's answer. It judges nothing: whether the
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterable, Mapping
 from itertools import islice
 from pathlib import Path
@@ -20,6 +19,7 @@ from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.modelcheck import models, tlc
 from kafka_marshal.modelcheck.errors import ModelCheckError
 from kafka_marshal.modelcheck.output import TlcResult
+from kafka_marshal.scratch import Scratch
 from kafka_marshal.validate.explain import Unexplained
 from kafka_marshal.validate.run import (
     Appended,
@@ -75,8 +75,8 @@ def check(run: Run, up_to: Unexplained | None = None, data_folder: Path | None =
     """
     events = list(islice(run.events, None if up_to is None else up_to.number + BEYOND))
     spec = models.spec_folder()
-    with tempfile.TemporaryDirectory(prefix="kafka-marshal-run-") as desk:
-        folder = data_folder or Path(desk)
+    with Scratch("run") as desk:
+        folder = data_folder or desk
         (folder / "TraceData.tla").write_text(trace_data(run.setting, events), encoding="ascii")
         result = tlc.run(
             spec / "TraceMarshal.tla",

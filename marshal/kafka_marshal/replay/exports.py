@@ -5,7 +5,6 @@ As with the folder: a file that is there is refused, and a run that fails leaves
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -19,6 +18,7 @@ from kafka_marshal.replay.output import refuse_existing, umask
 from kafka_marshal.replay.perfetto import Perfetto, packed
 from kafka_marshal.replay.rows import Row
 from kafka_marshal.replay.sarif import sarif
+from kafka_marshal.scratch import Scratch
 
 
 @frozen
@@ -111,17 +111,13 @@ def _placed_file(path: Path, option: str) -> Iterator[IO[str]]:
     parent = path.absolute().parent
     try:
         parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(
-            "w", encoding="utf-8", dir=parent, prefix=f".{path.name}.", delete=False
-        ) as file:
-            beside = Path(file.name)
+        desk = Scratch("export", beside=path)
     except OSError as error:
         raise ReplayError(f"{path}: cannot write there: {error.strerror or error}") from None
-    try:
+    with desk as folder:
+        beside = folder / path.name
         with beside.open("w", encoding="utf-8") as file:
             yield file
         refuse_existing(path, option)
         beside.chmod(0o666 & ~umask())
         beside.rename(path)
-    finally:
-        beside.unlink(missing_ok=True)

@@ -8,7 +8,6 @@ spark.readStream.format("marshal").options(bootstrap="localhost:9092", topic="__
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -29,6 +28,7 @@ from kafka_marshal.replay.reading import read_chunk
 from kafka_marshal.replay.replaying import run
 from kafka_marshal.replay.sources import Chunk, find
 from kafka_marshal.replay.summary import Summary
+from kafka_marshal.scratch import Scratch
 
 _OPTIONS: Final = frozenset({"path", "format", "topic", "one_log"})
 _LIVE: Final = frozenset({"bootstrap", "topic", "starting"})
@@ -166,8 +166,8 @@ def run_frame(records: DataFrame, *, out: Path, **options: Any) -> Summary:
         kind = records.schema[name].dataType
         if kinds and not isinstance(kind, kinds):
             raise InvalidOption(f"column {name!r} is {kind.simpleString()}")
-    with tempfile.TemporaryDirectory(prefix="kafka-marshal-frame-") as desk:
-        folder = Path(desk) / "frame.parquet"
+    with Scratch("frame") as desk:
+        folder = desk / "frame.parquet"
         taken = [name for name in _TAKEN if name in records.columns]
         # Sorted, so that chunks follow each other and runs of heartbeats lie together.
         records.select(*taken).sort("partition", "offset").write.parquet(str(folder))

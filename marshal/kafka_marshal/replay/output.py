@@ -6,13 +6,12 @@ A run that fails leaves no folder, and an earlier run's folder is never touched.
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from kafka_marshal.replay.errors import OutputExists, ReplayError
+from kafka_marshal.scratch import Scratch
 
 
 @contextmanager
@@ -27,21 +26,22 @@ def placed(out: Path) -> Iterator[Path]:
     parent = out.absolute().parent
     try:
         parent.mkdir(parents=True, exist_ok=True)
-        beside = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=parent))
+        desk = Scratch("replay", beside=out)
     except OSError as error:
         raise ReplayError(f"{out}: cannot write there: {error.strerror or error}") from None
+    beside = desk.path
     try:
         yield beside
         for stray in beside.rglob(".*.crc"):
             stray.unlink()
         beside.chmod(0o777 & ~umask())  # mkdtemp made it for us alone
         refuse_existing(out)
-        beside.rename(out)
+        desk.move_to(out)
     except OSError as error:  # a full disk, for example
         place = error.filename or out
         raise ReplayError(f"{place}: cannot be written: {error.strerror or error}") from None
     finally:
-        shutil.rmtree(beside, ignore_errors=True)
+        desk.close()
 
 
 def refuse_existing(out: Path, option: str = "--out") -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import sys
 import tempfile
@@ -18,6 +17,7 @@ from pyspark.sql import SparkSession
 
 from kafka_marshal.java import spark_environment
 from kafka_marshal.replay.errors import SparkFailed
+from kafka_marshal.scratch import Scratch
 
 _QUIET = """\
 rootLogger.level = off
@@ -46,14 +46,16 @@ def local_session() -> Iterator[SparkSession]:
         "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
     }
     before = {name: os.environ.get(name) for name in environment}
-    scratch = Path(tempfile.mkdtemp(prefix="kafka-marshal-spark-"))
     artifacts = Path("artifacts").absolute()
+    _remove_empty(artifacts)  # of a session that was killed
     kept = artifacts.exists()
+    desk = Scratch("spark")
+    scratch = desk.path
     try:
         os.environ.update(environment)
         quiet = scratch / "log4j2.properties"
         quiet.write_text(_QUIET)
-        with _silenced_stderr():
+        with _silenced_stderr(), _temporary_files_in(scratch):
             spark = _start(scratch, quiet)
         try:
             yield spark
@@ -63,7 +65,7 @@ def local_session() -> Iterator[SparkSession]:
                 spark.stop()
             _forget_gateway()
     finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+        desk.close()
         if not kept:
             _remove_empty(artifacts)
         for name, value in before.items():
@@ -75,11 +77,13 @@ def local_session() -> Iterator[SparkSession]:
 
 def _remove_empty(artifacts: Path) -> None:
     """Spark 4.0 makes this folder wherever it is started, and leaves it behind."""
-    for one in artifacts.glob("spark-*"):
+    empty = [*artifacts.glob("spark-*")]
+    for one in empty:
         with suppress(OSError):
             one.rmdir()
-    with suppress(OSError):
-        artifacts.rmdir()
+    if empty:
+        with suppress(OSError):
+            artifacts.rmdir()
 
 
 def _start(scratch: Path, quiet: Path) -> SparkSession:
@@ -114,6 +118,16 @@ def _start(scratch: Path, quiet: Path) -> SparkSession:
         _forget_gateway()
         raise KeyboardInterrupt
     return spark
+
+
+@contextmanager
+def _temporary_files_in(folder: Path) -> Iterator[None]:
+    """PySpark waits for Java's port in a folder of its own, which a kill would leave behind."""
+    before, tempfile.tempdir = tempfile.tempdir, str(folder)
+    try:
+        yield
+    finally:
+        tempfile.tempdir = before
 
 
 @contextmanager

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import shutil
 import socket
-import tempfile
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,10 +16,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
+from kafka_marshal.scratch import Scratch
+from kafka_marshal.sweeper import Sweeper
 from kafka_marshal.testing.guard import Guard
 from kafka_marshal.testing.kafka import BrokerError, fetched_jars
 from kafka_marshal.testing.server import Server
-from kafka_marshal.testing.sweeper import Sweeper
 
 SETTINGS: Final[Mapping[str, str]] = {
     "auto.create.topics.enable": "false",
@@ -90,7 +89,7 @@ class Cluster:
         self._ports: dict[int, tuple[int, int, int]] = {}
         """Of each broker: for clients, for brokers (if it is guarded), as controller."""
         self._given = folder
-        self._made: Path | None = None
+        self._made: Scratch | None = None
         self._settings = {**SETTINGS, **copies(brokers), **(settings or {})}
         self._java = [f"-Xmx{heap}", *java_options]
         self._ready_timeout_s = ready_timeout_s
@@ -123,9 +122,10 @@ class Cluster:
     @property
     def folder(self) -> Path:
         """Where everything of it is; of several brokers in a folder each, `1`, `2` ..."""
-        folder = self._given or self._made
-        assert folder is not None, "the broker was not started"
-        return folder
+        if self._given is not None:
+            return self._given
+        assert self._made is not None, "the broker was not started"
+        return self._made.path
 
     @property
     def running(self) -> tuple[int, ...]:
@@ -147,9 +147,9 @@ class Cluster:
         """
         fetched_jars()
         if self._given is None and self._made is None:
-            self._made = Path(tempfile.mkdtemp(prefix="kafka-marshal-broker-"))
+            self._made = Scratch("broker")
         if self._sweeper is None:
-            self._sweeper = Sweeper(self._made)
+            self._sweeper = Sweeper(None if self._made is None else self._made.path)
         wanted = [n for n in self.numbers if n not in self.running] if number is None else [number]
         chosen_here = not self._ports and self._wanted_port is None
         for attempt in range(_ATTEMPTS):
@@ -197,7 +197,7 @@ class Cluster:
         finally:
             self.kill()
             if self._made is not None:
-                shutil.rmtree(self._made, ignore_errors=True)
+                self._made.close()
                 self._made = None
             if self._sweeper is not None:
                 self._sweeper.leave()

@@ -10,11 +10,9 @@ from __future__ import annotations
 
 import json
 import re
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import attrs
@@ -31,6 +29,7 @@ from kafka_marshal.replay.pipeline import told_plainly
 from kafka_marshal.replay.session import local_session
 from kafka_marshal.replay.workers import mapped
 from kafka_marshal.runtime.errors import BrokerFailed
+from kafka_marshal.scratch import Scratch
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -77,7 +76,7 @@ def watch_on_spark(
         ReplayError: the output cannot be written, or the topic is not what it was.
     """
     with ExitStack() as opened:
-        scratch = Path(opened.enter_context(tempfile.TemporaryDirectory(prefix="kafka-marshal-")))
+        scratch = opened.enter_context(Scratch("stream"))
         if watching.checkpoint is None:
             watching = attrs.evolve(watching, checkpoint=scratch / "states")
         desk = Desk(watching, opened)

@@ -1,0 +1,135 @@
+"""Temporary folders that the next start removes if their owner was killed.
+
+The owner of a folder holds a lock on the file `OWNER` in it. The system gives the lock up when the
+owner ends, also by kill -9; process ids would be reused. A start removes each folder beside its own
+whose lock nobody holds. A folder without that file is never touched, whatever its name is.
+
+This room does not know what is in a folder. Nothing else in the project makes temporary files.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from types import TracebackType
+from typing import Final
+
+NAME: Final = "kafka-marshal-"
+"""A part of the name of each of these folders."""
+OWNER: Final = ".kafka-marshal-owner"
+"""The file that the owner locks."""
+
+
+class Scratch:
+    """A temporary folder of this process; a context manager that gives its path.
+
+    Making one first removes what dead owners left in the same parent folder.
+    """
+
+    def __init__(self, purpose: str, beside: Path | None = None) -> None:
+        """Make the folder.
+
+        Args:
+            purpose: a word for its name.
+            beside: a file or folder in whose parent it is made, hidden; None: in the system's
+                temporary folder.
+
+        Raises:
+            OSError: it cannot be made.
+        """
+        self._parent = Path(tempfile.gettempdir()) if beside is None else beside.absolute().parent
+        self._prefix = f"{'' if beside is None else f'.{beside.name}.'}{NAME}{purpose}-"
+        sweep(self._parent)
+        self.path: Path
+        self._lock: int | None = None
+        while self._lock is None:
+            self.path = Path(tempfile.mkdtemp(prefix=self._prefix, dir=self._parent))
+            self._lock = _locked(self.path / OWNER)
+
+    def __enter__(self) -> Path:
+        return self.path
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def move_to(self, target: Path) -> None:
+        """Make it `target`: a folder like any other, which nobody removes.
+
+        Raises:
+            OSError: it cannot be moved there; it is removed then.
+        """
+        (self.path / OWNER).unlink()
+        try:
+            self.path.rename(target)
+        except OSError:
+            shutil.rmtree(self.path, ignore_errors=True)
+            raise
+        finally:
+            self._unlock()
+
+    def close(self) -> None:
+        """Remove it with all that is in it, unless it was moved or removed already."""
+        if self._lock is not None:
+            _remove(self.path)
+            self._unlock()
+
+    def _unlock(self) -> None:
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+
+def sweep(parent: Path) -> None:
+    """Remove the folders in `parent` whose owner has ended. What cannot be removed stays."""
+    with contextlib.suppress(OSError):
+        for found in [Path(entry.path) for entry in os.scandir(parent) if NAME in entry.name]:
+            with contextlib.suppress(OSError):
+                _sweep_one(found)
+
+
+def _sweep_one(found: Path) -> None:
+    lock = os.open(found / OWNER, os.O_RDWR | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _remove(found)
+    finally:
+        os.close(lock)
+
+
+def _locked(owner: Path) -> int | None:
+    """Make the file and lock it; None if a sweep came between the two."""
+    try:
+        lock = os.open(owner, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileNotFoundError:
+        return None
+    # Where there are no locks nobody else can have one either, and nothing is swept.
+    with contextlib.suppress(OSError):
+        fcntl.flock(lock, fcntl.LOCK_EX)
+    if owner.exists():
+        return lock
+    os.close(lock)
+    return None
+
+
+def _remove(folder: Path) -> None:
+    """The owner's file last: a removal that is cut short is finished by the next sweep."""
+    for entry in folder.iterdir():
+        if entry.name == OWNER:
+            continue
+        if entry.is_dir() and not entry.is_symlink():
+            shutil.rmtree(entry, ignore_errors=True)
+        else:
+            with contextlib.suppress(OSError):
+                entry.unlink()
+    (folder / OWNER).unlink(missing_ok=True)
+    with contextlib.suppress(OSError):
+        folder.rmdir()

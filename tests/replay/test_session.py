@@ -1,0 +1,28 @@
+"""Marshal promises that a Spark session leaves nothing where it was started."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kafka_marshal.replay import session
+
+
+def test_what_a_killed_session_left_is_removed(tmp_path: Path) -> None:
+    artifacts = tmp_path / "artifacts"
+    (artifacts / "spark-1").mkdir(parents=True)
+    (artifacts / "spark-2").mkdir()
+    session._remove_empty(artifacts)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("holds", ["nothing", "results.txt"])
+def test_a_folder_of_that_name_that_spark_did_not_make_is_kept(tmp_path: Path, holds: str) -> None:
+    artifacts = tmp_path / "artifacts"
+    artifacts.mkdir()
+    if holds != "nothing":
+        (artifacts / holds).write_text("mine")
+        (artifacts / "spark-1").mkdir()
+    session._remove_empty(artifacts)
+    assert [path.name for path in artifacts.iterdir()] == ([] if holds == "nothing" else [holds])

@@ -1,0 +1,89 @@
+"""Marshal promises that each long target begins well, and that a night prints a line for each."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from tools import night
+from tools.night import ROOT, TARGETS, Target
+
+MAKEFILE = """\
+.PHONY: setup ok fails hangs writes
+setup:
+\t@echo the set-up is not run again; false
+ok: setup
+\t@echo first; echo $(ARGS)
+fails: setup
+\t@echo why it failed; false
+hangs: setup
+\t@echo begun; sleep 600
+writes: setup
+\t@echo $(ARGS) > generated.txt; echo written
+"""
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A repository with a Makefile."""
+    (tmp_path / "Makefile").write_text(MAKEFILE)
+    (tmp_path / "generated.txt").write_text("as it was\n")
+    (tmp_path / ".gitignore").write_text("build/\n")
+    who = ["-c", "user.name=somebody", "-c", "user.email=somebody@example.org"]
+    for words in (["init", "-q"], ["add", "."], [*who, "commit", "-q", "-m", "all"]):
+        subprocess.run(["git", *words], cwd=tmp_path, check=True)
+    return tmp_path
+
+
+def test_a_night_goes_on_after_a_failure_and_says_so(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    targets = [Target("fails", ""), Target("ok", "", "the last line")]
+    assert night.night(targets, root) == 1
+    first, second, summary = capsys.readouterr().out.splitlines()
+    assert re.fullmatch(r"fails +FAILED +\d+ s  make: .*fails.* Error 1", first)
+    assert re.fullmatch(r"ok +ok +\d+ s  the last line", second)
+    assert summary == "night: 1 of 2 failed; what they printed is in build/night/"
+    assert (root / "build" / "night" / "fails.txt").read_text().startswith("why it failed\n")
+    assert (root / "build" / "night" / "ok.txt").read_text() == "first\nthe last line\n"
+
+
+def test_a_night_without_failure_ends_well(root: Path) -> None:
+    assert night.night([Target("ok", "")], root) == 0
+
+
+def test_a_target_that_generates_leaves_the_tree_as_it_was(root: Path) -> None:
+    assert night.run(Target("writes", "", "as it was", generates=True), root).ok
+    ran = night.run(Target("writes", "", "something else", generates=True), root)
+    assert not ran.ok
+    assert ran.last == "changed the tree, git diff shows how:  M generated.txt"
+
+
+def test_a_tree_that_was_changed_before_is_not_the_targets_fault(root: Path) -> None:
+    (root / "Makefile").write_text(f"{MAKEFILE}\n# edited\n")
+    assert night.run(Target("writes", "", "as it was", generates=True), root).ok
+
+
+def test_a_target_that_hangs_is_ended(root: Path) -> None:
+    ran = night.run(Target("hangs", ""), root, longest_s=1.0)
+    assert not ran.ok
+    assert ran.last == "did not end in 1 s: begun"
+
+
+def test_every_long_target_is_in_the_makefile_and_in_the_night() -> None:
+    text = (ROOT / "Makefile").read_text(encoding="utf-8")
+    declared = set(re.findall(r"(?m)^([a-z-]+): setup ##", text))
+    short = {"check", "test", "model", "demo", "night"}
+    assert {target.name for target in TARGETS} == declared - short
+
+
+# Each starts by its Makefile's line; what it takes is made as small as it can be. Two need a broker
+# of their own, and none needs Spark.
+@pytest.mark.tlc
+@pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
+def test_a_long_target_begins_well(target: Target, tmp_path: Path) -> None:
+    words = night.command(target.name, target.start_args.format(desk=tmp_path))
+    ran = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, f"make {target.name}\n{ran.stdout}\n{ran.stderr}"

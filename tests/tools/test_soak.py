@@ -1,0 +1,84 @@
+"""Marshal promises that the chaos run sees what it looks for."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from tools.soak import WINDOW, Noted, Written, compare
+from tools.soak_worker import WAYS, Notes
+
+ALL = {(1, offset) for offset in range(10)}
+
+
+def written(
+    done: set[tuple[int, int]],
+    again: dict[tuple[int, int], int] | None = None,
+    listed: set[tuple[int, int]] | None = None,
+    tenures: int = 1,
+) -> Written:
+    handed = Counter(done) + Counter(again or {})
+    return Written({1: 10}, handed, done, Counter({1: tenures}), listed)
+
+
+def test_a_run_without_fault_is_well() -> None:
+    assert compare(written(ALL)).wrong == []
+    assert compare(written(ALL, listed=set())).wrong == []
+
+
+def test_a_message_that_is_lost_at_least_once_is_seen() -> None:
+    compared = compare(written(ALL - {(1, 3), (1, 4), (1, 9)}))
+    assert compared.lost == 3
+    assert compared.wrong == ["partition 1: lost 3: 3..4, 9"]
+
+
+def test_more_than_a_window_repeated_for_each_new_owner_is_seen() -> None:
+    again = {(1, 5): WINDOW}
+    assert compare(written(ALL, again, tenures=2)).wrong == []
+    again = {(1, 5): WINDOW + 1}
+    assert compare(written(ALL, again, tenures=2)).wrong == [
+        f"partition 1: {WINDOW + 1} repeated, {WINDOW} allowed"
+    ]
+
+
+def test_a_message_that_is_handed_over_twice_at_most_once_is_seen() -> None:
+    assert compare(written(ALL, {(1, 7): 1}, listed=set())).wrong == ["partition 1: twice 1: 7"]
+
+
+def test_a_loss_at_most_once_must_be_in_a_receipt() -> None:
+    done = ALL - {(1, 6), (1, 7)}
+    assert compare(written(done, listed={(1, 6), (1, 7), (1, 8)})).wrong == []
+    compared = compare(written(done, listed={(1, 6)}))
+    assert (compared.lost, compared.unlisted) == (2, 1)
+    assert compared.wrong == ["partition 1: 1 of 2 lost are in no receipt: 7"]
+
+
+def test_what_a_worker_wrote_is_read_while_it_writes(tmp_path: Path) -> None:
+    path, noted = tmp_path / "notes.txt", Noted()
+    noted.read(path)
+    notes = Notes(path)
+    notes.write("claimed", 2, 17)
+    notes.write("+", 2, 5)
+    noted.read(path)
+    assert (noted.claims, noted.wins, noted.done) == ({2}, 1, set())
+    notes.write("-", 2, 5)
+    notes.write("lost", 2, "released")
+    notes.write("failed", "BrokerFailed", "nobody", "answers")
+    with path.open("a") as file:
+        file.write("+ 2 ")  # of a line that is not whole yet
+    noted.read(path)
+    assert (noted.claims, noted.done, noted.handed) == (set(), {(2, 5)}, Counter({(2, 5): 1}))
+    assert noted.failures == ["BrokerFailed nobody answers"]
+    with path.open("a") as file:
+        file.write("6\n")
+    noted.read(path)
+    assert noted.handed[2, 6] == 1
+
+
+@pytest.mark.parametrize("semantics", WAYS)
+def test_every_way_of_consuming_takes_part(semantics: str) -> None:
+    named = {"iterator", "poll", "lists", "batches", "loop"}
+    if semantics == "at_least_once":
+        named |= {"run_partition", "run_key", "run_none", "run_loop"}
+    assert set(WAYS[semantics]) == named
