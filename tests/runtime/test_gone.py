@@ -40,7 +40,7 @@ def offsets(consumer: Consumer, count: int) -> list[int]:
 
 def told(kafka: Kafka) -> int:
     """How far the log knows the claim to be."""
-    return max(beat.offset for beat in kafka.said(Heartbeat))
+    return max(int(beat.offset) for beat in kafka.said(Heartbeat))
 
 
 def test_at_least_once_it_goes_on_behind_what_is_gone_and_tells_the_log(kafka: Kafka) -> None:
@@ -57,6 +57,27 @@ def test_at_least_once_it_goes_on_behind_what_is_gone_and_tells_the_log(kafka: K
         assert offsets(consumer, 10) == list(range(LOW, LOW + 10))
         consumer.commit()
         assert offsets(consumer, 10) == list(range(LOW + 10, HIGH))
+
+
+@pytest.mark.parametrize("semantics", ["at_least_once", "at_most_once"])
+def test_what_was_fetched_before_it_was_gone_is_handed_over(
+    kafka: Kafka, semantics: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It was dropped from its buffer, granted or not, and counted as done."""
+    with kafka.consumer(semantics=semantics, batch=10, window=10) as consumer:
+        consumer.add_topic("orders")
+        taken = consumer.consume(3, 10.0)
+        assert [message.offset for message in taken] == [0, 1, 2]
+        trim(kafka)
+        until(lambda: f"messages 10 to {LOW - 1} are gone" in caplog.text)
+        found: list[int] = []
+
+        def came() -> bool:
+            found.extend(message.offset for message in consumer.consume(3, 0.05))
+            return len(found) >= 7 + HIGH - LOW
+
+        until(came)
+        assert found == [*range(3, 10), *range(LOW, HIGH)]
 
 
 def test_at_most_once_it_goes_on_behind_what_is_gone(kafka: Kafka) -> None:

@@ -241,8 +241,10 @@ class Member:
         effects = []
         for key in keys:
             driver = self._driver_of(key)
-            before = driver.consumer.known.owner_instance
+            before, busy = driver.consumer.known.owner_instance, driver.busy
             effects += self._did(key, driver.read(record, now_ms), now_ms)
+            if busy and not driver.busy:  # it was refused, or there is nothing in what was granted
+                effects += self._tell_available(key, now_ms)
             place.behind.add(key)
             after = driver.consumer.known.owner_instance
             self._stale_choice |= before != after

@@ -32,7 +32,7 @@ from kafka_marshal.runtime.cluster import Cluster
 from kafka_marshal.runtime.environment import Thread
 from kafka_marshal.runtime.errors import BrokerFailed
 from kafka_marshal.runtime.message import Claim
-from kafka_marshal.runtime.reader import Silent
+from kafka_marshal.runtime.reader import Extent, Silent
 from kafka_marshal.runtime.runs import offset_of, place_of, runs_of
 from kafka_marshal.runtime.settings import Settings
 
@@ -99,7 +99,7 @@ class Data:
         bounds: Bounds | None = None,
         ahead: bool,
         on_fetched: Callable[[Claim, int], None],
-        on_gone: Callable[[Claim, int, int], None],
+        on_gone: Callable[[Claim, int, Extent], None],
         on_error: Callable[[str], None],
         on_failure: Callable[[BaseException], None],
         on_statistics: Callable[[str], None] | None = None,
@@ -107,9 +107,9 @@ class Data:
         """Connect; nothing is fetched before `start`.
 
         `on_fetched` takes up to where a claim was fetched, or with `ahead` up to where it could
-        be; `on_gone` from where to where there are messages, where what comes next is not there any
-        more; `on_error` sentences, `on_failure` why fetching ended; `on_statistics` what librdkafka
-        says of itself.
+        be; `on_gone` the first offset that is not there any more, and what the partition holds;
+        `on_error` sentences, `on_failure` why fetching ended; `on_statistics` what librdkafka says
+        of itself.
 
         Raises:
             BrokerFailed: the settings are refused.
@@ -523,7 +523,14 @@ class Data:
         low, high = extent.low, extent.high
         position = one.fetched
         if position < low:
-            self._on_gone(one.claim, low, high)
+            # What was fetched before is still to be handed over.
+            with self._lock:
+                self._buffers.nothing_below(one.claim, low)
+                one.fetched = low
+                self._arrived.notify()
+            self._on_gone(one.claim, position, Extent(low, high))
+            self._say_fetched(one, low)
+            self._again(one)
         elif position <= high:
             self._again(one)
         else:

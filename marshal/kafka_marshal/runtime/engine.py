@@ -38,7 +38,7 @@ from kafka_marshal.runtime.log import Log
 from kafka_marshal.runtime.logs import Who
 from kafka_marshal.runtime.message import Claim
 from kafka_marshal.runtime.observing import Observer
-from kafka_marshal.runtime.reader import Heard
+from kafka_marshal.runtime.reader import Extent, Heard
 from kafka_marshal.runtime.session import Session, open_session
 from kafka_marshal.runtime.settings import Settings
 from kafka_marshal.runtime.vigil import Vigil
@@ -200,9 +200,9 @@ class Engine:
         """A claim's messages below this were fetched."""
         self.post(partial(self.held.fetched, claim, end))
 
-    def gone(self, claim: Claim, low: int, high: int) -> None:
-        """A claim's next messages are gone from the topic."""
-        self.post(partial(self.held.gone, claim, low, high))
+    def gone(self, claim: Claim, first: int, extent: Extent) -> None:
+        """A claim's messages from `first` on are gone from the topic."""
+        self.post(partial(self.held.gone, claim, first, extent))
 
     def stop(self) -> None:
         """Begin to give everything up; `ended` is set when that is done."""

@@ -25,6 +25,7 @@ from kafka_marshal.runtime.errors import InvalidOption, MarshalError
 from kafka_marshal.runtime.hand import Hand
 from kafka_marshal.runtime.log import Appended, Log, NotAppended
 from kafka_marshal.runtime.message import Claim, Message
+from kafka_marshal.runtime.reader import Extent
 from kafka_marshal.runtime.session import Session
 from kafka_marshal.runtime.tenure import Tenure
 from kafka_marshal.runtime.vigil import Vigil
@@ -254,19 +255,22 @@ class Holding:
         if claim.lost is None:
             self.carry_out(self.session.member.available(claim.key, end, self._steady_ms()))
 
-    def gone(self, claim: Claim, low: int, high: int) -> None:
-        """A claim's next messages are gone from the topic: it holds those from `low` on."""
+    def gone(self, claim: Claim, first: int, extent: Extent) -> None:
+        """A claim's messages from `first` on are gone from the topic, which holds others.
+
+        What was fetched before is not gone: it is handed over first.
+        """
         tenure = self._tenures.get(claim)
         if claim.lost is not None or tenure is None:
             return
-        if tenure.next < low:
-            self._vigil.said(
-                f"{claim.topic}/{claim.partition}: messages {tenure.next} to {low - 1} are gone "
-                f"from the topic and cannot be consumed any more"
-            )
+        low, high = extent.low, extent.high
+        self._vigil.said(
+            f"{claim.topic}/{claim.partition}: messages {first} to {low - 1} are gone from the "
+            f"topic and cannot be consumed any more"
+        )
         self.carry_out(self.session.member.extent(claim.key, low, high, self._steady_ms()))
-        self._data.seek(claim, low)
-        self._done(tenure, low)
+        if tenure.next >= first:
+            self._done(tenure, low)
 
     def _progressed(self, tenure: Tenure) -> None:
         tenure.told = False  # before it is looked at, so nothing that comes later is missed
