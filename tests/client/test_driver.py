@@ -27,6 +27,7 @@ from tests.client.fleet import Fleet
 
 KEY = ClaimKey("g", "events", 0)
 MINUTE = 60_000
+HOUR = 60 * MINUTE
 
 
 def alo(instance: str, client: str | None = None, start: int = 0) -> Driver:
@@ -284,6 +285,60 @@ def test_a_late_reader_waits_for_the_end_of_a_pause_and_then_knows_that_it_won()
     assert len([r for r in fleet.log if r.message.instance_id == "b1"]) > 2, "it heartbeats"
 
 
+@pytest.mark.parametrize("zero_ms", [-(10**15), -HOUR, 0, HOUR, 10**15])
+def test_a_dead_owner_is_replaced_in_time_wherever_the_survivors_clock_begins(zero_ms: int) -> None:
+    """Time to take over is by the log's clock: the own one only measures since it was read."""
+    owner, survivor = alo("a1"), alo("b1")
+    fleet = Fleet(now_ms=30 * HOUR)
+    fleet.start(owner)
+    for record in fleet.log:
+        survivor.read(record, zero_ms)
+    assert survivor.caught_up(zero_ms) == []
+    assert survivor.next_timer_ms == zero_ms + 2 * MINUTE + 1
+    assert survivor.timer(zero_ms + 2 * MINUTE) == []
+    assert len(survivor.timer(zero_ms + 2 * MINUTE + 1)) == 1
+
+
+def test_a_pause_is_over_by_the_logs_clock() -> None:
+    fleet = Fleet(now_ms=30 * HOUR)
+    fleet.append(release_group_sent(admin(), "g", 30 * 3600 + 300))
+    driver = alo("a1")
+    driver.read(fleet.log[0], -7)
+    assert driver.caught_up(-7) == []
+    assert driver.next_timer_ms == 300 * SECOND - 7
+
+
+def test_who_reads_an_old_log_alone_waits_no_longer_than_an_owner_may_be_silent() -> None:
+    """The last record may have lain there for a year; the own request would tell."""
+    fleet = Fleet()
+    fleet.start(alo("a1"))
+    fleet.crash("a1")
+    fleet.now_ms = 9 * HOUR
+    fleet.start(alo("b1"))
+    fleet.pass_time(2 * MINUTE)
+    assert fleet.owner() == "a1"
+    fleet.pass_time(1)
+    assert fleet.owner() == "b1"
+
+
+def test_a_brokers_clock_that_was_put_back_makes_nobody_look_dead() -> None:
+    """The last record says what time it is, and not the one with the latest stamp."""
+    fleet = Fleet(now_ms=2 * HOUR)
+    fleet.start(alo("a1"))
+    waiting = alo("b1")
+    own_ms = 5
+    for record in fleet.log:
+        waiting.read(record, own_ms)
+    beat = fleet.log[-1]
+    for offset in range(2, 62):
+        own_ms += MINUTE
+        stamp_ms = HOUR + offset * MINUTE
+        waiting.read(Record(0, offset, stamp_ms, beat.message, beat.headers), own_ms)
+        assert waiting.caught_up(own_ms) == []
+        assert waiting.next_timer_ms is not None
+        assert waiting.next_timer_ms > own_ms + 2 * MINUTE
+
+
 def test_a_log_that_lost_its_end_ends_the_driver() -> None:
     fleet = Fleet()
     driver = fleet.start(alo("a1"))
@@ -312,23 +367,18 @@ def test_effects_are_values() -> None:
 SECOND = 1000
 
 
-def sent_at(fleet: Fleet) -> list[tuple[str, int]]:
-    return [(type(r.message).__name__, r.message.unix_s) for r in fleet.log]
-
-
-def test_what_is_sent_carries_the_senders_second() -> None:
+def test_a_machine_does_not_know_the_time_of_day_and_leaves_the_stamp_to_who_sends() -> None:
     fleet = Fleet(now_ms=1999 * SECOND + 999)
     driver = fleet.start(amo("a1"))
     fleet.do("a1", driver.available(1, fleet.now_ms))
     fleet.do("a1", driver.stop(fleet.now_ms))
-    assert sent_at(fleet) == [
-        ("ClaimingPartition", 1999),
-        ("Heartbeat", 1999),
-        ("ClaimingMessages", 1999),
-        ("Heartbeat", 1999),
-        ("ReleasingPartition", 1999),
+    assert [(type(r.message).__name__, r.message.unix_s) for r in fleet.log] == [
+        ("ClaimingPartition", 0),
+        ("Heartbeat", 0),
+        ("ClaimingMessages", 0),
+        ("Heartbeat", 0),
+        ("ReleasingPartition", 0),
     ]
-    assert all(isinstance(r.message.unix_s, int) for r in fleet.log)
 
 
 def test_a_win_says_under_which_epoch_and_from_where() -> None:
@@ -431,6 +481,38 @@ def test_what_is_gone_is_passed_over_in_one_step_and_no_more_is_handed_over_than
     fleet.do("a1", driver.done(1000, 0))
     assert fleet.processed["a1"][1000:] == [1000, 1001, 1002]
     assert driver.gone(500, 0) == []
+
+
+def test_what_is_gone_is_passed_over_where_the_log_has_not_heard_of_the_window_before() -> None:
+    fleet = Fleet()
+    driver = fleet.start(alo("a1"))
+    fleet.held["a1"] = []
+    fleet.do("a1", driver.available(3, 0))
+    fleet.do("a1", driver.done(3, 0))
+    fleet.do("a1", driver.gone(1000, 0))
+    fleet.do("a1", driver.done(1000, 0))
+    assert driver.consumer.next == 1000
+    fleet.do("a1", driver.available(2000, 0))
+    assert fleet.processed["a1"][-1] == 999, "the window counts from what the log has heard"
+    for sent in fleet.held.pop("a1"):
+        fleet.append(sent)
+    fleet.settle()
+    assert fleet.world.claim(KEY).position == 1000
+    assert fleet.processed["a1"][1000:] == [1000, 1001, 1002]
+
+
+def test_at_most_once_what_is_gone_waits_for_the_answer_to_the_request_before() -> None:
+    fleet = Fleet()
+    driver = fleet.start(amo("a1"))
+    fleet.held["a1"] = []
+    fleet.do("a1", driver.available(2, 0))
+    fleet.do("a1", driver.gone(1000, 0))
+    [asked] = fleet.held.pop("a1")
+    fleet.append(asked)
+    fleet.settle()
+    fleet.do("a1", driver.available(1002, 0))
+    grants = [r.message.offset for r in fleet.log if isinstance(r.message, ClaimingMessages)]
+    assert grants == [2, 1000, 1002]
 
 
 def test_at_most_once_what_is_gone_is_passed_over_in_one_grant() -> None:
@@ -548,7 +630,8 @@ def test_one_that_awaits_its_request_needs_no_timer_until_it_gives_up() -> None:
     late = fleet.start(alo("b1"))
     [asked] = late.timer(2 * MINUTE + 1)
     other = claiming_partition_sent(Me("c1", "c", Mode.AT_LEAST_ONCE), Consumer(), KEY)
-    assert late.read(Record(0, 2, 1, other.message, other.headers), 2 * MINUTE + 1) == []
+    read_ms = 2 * MINUTE + 1
+    assert late.read(Record(0, 2, read_ms - 1, other.message, other.headers), read_ms) == []
     assert late.caught_up(2 * MINUTE + 1) == []
     assert late.next_timer_ms is None
     assert isinstance(asked, Send)
@@ -564,7 +647,10 @@ def test_one_that_reads_old_records_needs_no_timer_until_it_has_caught_up() -> N
     assert late.read(Record(0, 2, 1, beat.message, beat.headers), 3 * MINUTE) == []
     assert late.next_timer_ms is None
     assert late.timer(3 * MINUTE) == []
-    assert len(late.caught_up(3 * MINUTE)) == 1
+    assert late.caught_up(3 * MINUTE) == []
+    # Nothing says yet how long that record has lain there.
+    assert late.timer(5 * MINUTE) == []
+    assert len(late.timer(5 * MINUTE + 1)) == 1
 
 
 def test_at_most_once_one_that_cannot_know_the_owner_needs_no_timer() -> None:
@@ -597,9 +683,9 @@ def test_after_it_lost_its_claim_it_knows_when_to_look_again() -> None:
     fleet.pass_time(5 * MINUTE)
     fleet.drivers["a1"] = sleeper
     fleet.settle()
-    taken_ms = fleet.world.claim(KEY).last_heartbeat_ms
-    assert taken_ms is not None
-    assert sleeper.next_timer_ms == taken_ms + 2 * MINUTE + 1
+    claim = fleet.world.claim(KEY)
+    assert claim.clock_ms == claim.last_heartbeat_ms
+    assert sleeper.next_timer_ms == fleet.now_ms + 2 * MINUTE + 1, "since it was read"
 
 
 def test_in_a_pause_it_wakes_when_the_pause_runs_out() -> None:
@@ -681,7 +767,9 @@ def test_a_late_reader_of_something_else_waits_from_where_it_began() -> None:
     assert late.read(Record(0, 3, 1000, odd.message, odd.headers), 0) == []
     assert late.caught_up(0) == []
     day = 24 * 60 * MINUTE
-    assert late.next_timer_ms == 1000 + FENCED.clock_rewind_max_ms + day + 1
+    assert late.next_timer_ms == FENCED.clock_rewind_max_ms + day + 1, (
+        "from 1000 by the log's clock"
+    )
 
 
 def test_an_administrator_does_not_consume() -> None:
@@ -713,7 +801,7 @@ def test_what_was_there_before_the_claim_was_won_is_asked_for_at_once() -> None:
     driver.available(2, fleet.now_ms)
     fleet.start(driver)
     assert fleet.processed["a1"] == [0, 1]
-    assert sent_at(fleet)[2] == ("ClaimingMessages", 5)
+    assert kinds(fleet)[2] == "ClaimingMessages"
 
 
 def test_what_is_handed_back_is_not_waited_for() -> None:

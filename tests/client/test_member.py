@@ -244,6 +244,18 @@ def test_at_most_once_a_batch_is_what_came_since_the_last_transaction() -> None:
     assert batches(town) == [1, *range(10, 101, 10)]
 
 
+def test_at_most_once_a_batch_of_which_all_is_gone_is_in_nobodys_hand() -> None:
+    town = Town()
+    member = town.join("a1", Claiming(fair_share=False, transactions_per_s=1000), Mode.AT_MOST_ONCE)
+    town.do("a1", member.add_topic("events", 1, 0))
+    claim = key("events", 0)
+    asked = member.extent(claim, 1000, 1005, 0)
+    town.do("a1", asked + member.done(claim, 1000, 0))  # before it reads what was granted
+    town.do("a1", member.available(claim, 1005, 0))
+    town.pass_time(1000)
+    assert batches(town) == [1000, 1005]
+
+
 def test_after_a_truncation_nothing_is_owned_and_nothing_is_asked_for() -> None:
     town = Town()
     member = start(town, "a1", events=2)
@@ -341,6 +353,58 @@ def test_a_paused_group_is_left_alone_until_the_pause_is_over() -> None:
     assert len(town.logs[place]) == before
     town.pass_time(20_000)
     assert sorted(len(member.owned) for member in town.members.values()) == [2, 2]
+
+
+HOUR_MS = 3_600_000
+each_claiming = pytest.mark.parametrize("claiming", [ALONE, Claiming()], ids=["alone", "shared"])
+
+
+@each_claiming
+@pytest.mark.parametrize("ahead_ms", [-(10**15), -HOUR_MS, HOUR_MS])
+def test_a_dead_member_is_replaced_in_time_wherever_ones_own_clock_begins(
+    ahead_ms: int, claiming: Claiming
+) -> None:
+    town = Town(now_ms=100 * HOUR_MS, ahead_ms={"b1": ahead_ms})
+    start(town, "a1", claiming, events=4)
+    second = town.join("b1", claiming)
+    town.do("b1", second.add_topic("events", 4, town.now_ms + ahead_ms))
+    town.pass_time(60_000)
+    town.deaf.add("a1")
+    town.pass_time(110_000)
+    assert len(second.owned) < 4
+    town.pass_time(20_000)
+    assert len(second.owned) == 4
+
+
+@each_claiming
+def test_a_brokers_clock_that_is_put_back_moves_nothing(claiming: Claiming) -> None:
+    """Nobody takes a living owner for a dead one, so nobody asks for its claims."""
+    town = Town(now_ms=100 * HOUR_MS)
+    for name in ("a1", "b1"):
+        start(town, name, claiming, events=4)
+    town.pass_time(60_000)
+    owners = town.owners("events")
+    town.now_ms -= HOUR_MS
+    town.ahead_ms = dict.fromkeys(town.members, HOUR_MS)
+    before = sum(map(len, town.logs))
+    town.pass_time(600_000)
+    assert town.owners("events") == owners
+    news = [record for log in town.logs for record in log][before:]
+    assert not any(isinstance(record.message, ClaimingPartition) for record in news)
+
+
+def test_who_comes_when_all_are_gone_waits_for_nothing() -> None:
+    """Its first request says what time it is, at every coordinating partition."""
+    town = Town(now_ms=100 * HOUR_MS)
+    topics = {"events": 3, "orders": 2, "a": 1}
+    start(town, "a1", Claiming(), **topics)
+    town.pass_time(60_000)
+    town.deaf.add("a1")
+    town.now_ms += HOUR_MS
+    assert len(town.members["a1"].places) > 1
+    second = start(town, "b1", Claiming(), **topics)
+    town.pass_time(6_000)
+    assert len(second.owned) == 6
 
 
 @pytest.mark.parametrize("ahead_ms", [-3_600_000, 3_600_000])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import attrs
 from attrs import define, field
 
 from kafka_marshal import ClaimKey, Record, World
@@ -53,8 +54,9 @@ class Town:
     def _carry_out(self, name: str, effects: list[For]) -> None:
         for one in effects:
             match one.effect:
-                case Send():
-                    self.append(one.effect)
+                case Send(message, headers):
+                    stamped = attrs.evolve(message, unix_s=self.now_ms // 1000)
+                    self.append(Send(stamped, headers))
                 case Process(offsets):
                     position = one.key.topic_partition
                     self.processed[name] += [(position, offset) for offset in offsets]

@@ -295,8 +295,9 @@ class Reading:
                 continue
             partition = self._kafka.topics[place[0]][place[1]]
             if not partition.low <= begin <= partition.high:
-                if self._told_end.get(place) != begin:
-                    self._told_end[place] = begin
+                # Another thing than an end, and told also where the end was told.
+                if self._told_end.get(place) != -1 - begin:
+                    self._told_end[place] = -1 - begin
                     found.append(_error(place, begin, KafkaError._AUTO_OFFSET_RESET))
                 continue
             offset = begin

@@ -2,8 +2,10 @@
 
 `consumer` says what is allowed; this room decides when, and does nothing that is not allowed there,
 so its mistakes can cost time and not safety. Everything that happens comes in as a call with
-`now_ms`, the instance's own clock, which is only ever a hint: the log decides. What is to be done
-comes out as effects. There are no threads here, no Kafka and no clock.
+`now_ms`, a steady clock that never steps and starts anywhere; it measures how long to wait, and
+nothing else. What time it is the records say (`log_clock`). What is to be done comes out as
+effects. There are no threads here, no Kafka and no clock; whoever sends a record stamps it with
+unix time.
 
 >>> from kafka_marshal.client.consumer import Me, Mode
 >>> from kafka_marshal.core.messages import Record
@@ -26,6 +28,7 @@ from attrs import field, frozen
 from kafka_marshal.client import consumer as moves
 from kafka_marshal.client.consumer import Consumer, Me, Mode
 from kafka_marshal.client.effects import Effect, Lost, Process, Send, Won
+from kafka_marshal.client.log_clock import AT_ONCE, LogClock
 from kafka_marshal.core.knowledge import Field
 from kafka_marshal.core.messages import ClaimingMessages, ClaimingPartition, Record
 from kafka_marshal.core.numbers import positive
@@ -34,7 +37,7 @@ from kafka_marshal.core.state import ClaimKey
 
 @frozen
 class Timing:
-    """How patient an instance is. All in milliseconds of its own clock."""
+    """How patient an instance is. All in milliseconds of its steady clock."""
 
     heartbeat_every_ms: int = field(default=60_000, validator=positive)
     """Between two heartbeats; at most the rules' heartbeat interval, or the claim is lost."""
@@ -71,23 +74,27 @@ class Driver:
         self.me = me
         self.key = key
         self.consumer = Consumer.beginning_at(first)
+        self.clock = LogClock()
+        """The log's; drivers of one coordinating partition may share it."""
         self.wants = True
         """Whether it wants the claim; False after `stop`, until `want`."""
         self.eager = True
         """Whether it asks by itself as soon as the claim looks claimable; or only when `ask`ed."""
         self._reads_live = False
         self._end = 0
+        self._gone_below = 0
+        """The data topic holds nothing below this, as far as this tenure knows."""
         self._handed_over = 0
         self._told_offset = 0
         self._heartbeat_at_ms: int | None = None
-        self._patient_until_ms = 0
+        self._patient_until_ms = AT_ONCE
         """It does not ask for the claim again before this."""
         self._request: int | None = None
         """At most once: up to where it asked and has not read the answer."""
 
     @property
     def next_timer_ms(self) -> int | None:
-        """When to call `timer` next, by the instance's own clock; None while nothing is due."""
+        """When to call `timer` next, by the steady clock; None while nothing is due."""
         due = [at for at in (self._heartbeat_at_ms, self._ask_at_ms) if at is not None]
         return min(due, default=None)
 
@@ -103,9 +110,10 @@ class Driver:
 
     @property
     def claimable_at_ms(self) -> int | None:
-        """From when on the claim looks claimable, by the instance's own clock: only a hint.
+        """From when on the claim looks claimable, by the steady clock: only a hint.
 
-        None while it may not ask for it.
+        None while it may not ask for it. Before the log's clock is current this may be too late, by
+        no more than the time that an owner has before it is stale.
         """
         if not self.wants or not self._reads_live:
             return None
@@ -128,11 +136,13 @@ class Driver:
         Only then is a claim asked for: whoever slept, or has just begun, would ask by an old view.
         """
         self._reads_live = True
+        self.clock.caught_up()
         return self._go_on(now_ms)
 
     def read(self, record: Record, now_ms: int) -> list[Effect]:
         """The next record of the claim: of its key, or a ReleaseGroup of its group."""
         self._reads_live = False
+        self.clock.read(record.timestamp_ms, now_ms)
         before = self.consumer
         acted = moves.acts(self.me, before)
         self.consumer = moves.after_read(self.me, before, record)
@@ -145,7 +155,7 @@ class Driver:
             if self._claimable_at_ms <= now_ms:
                 self._patient_until_ms = now_ms + self.timing.ask_again_after_ms
         elif before.known.owned and not self.consumer.known.owned:
-            self._patient_until_ms = 0
+            self._patient_until_ms = AT_ONCE
         if acting and (not acted or before.known.epoch != self.consumer.known.epoch):
             return self._begin(now_ms) + self._go_on(now_ms)
         if acted and not acting:
@@ -182,9 +192,10 @@ class Driver:
 
         What is finished after the claim was lost does not count: the next owner repeats it.
         """
-        # `after_process` for each of them. Of the guards only the window looks at which it is, and
-        # nothing beyond it was handed over.
-        if moves.may_process(self.me, self.consumer, self.consumer.next) is None:
+        # `after_process` for each of them, in one. Nothing was handed over that the window did not
+        # allow, so it need not be asked again: what is gone lies beyond it.
+        at_least_once = self.me.mode is Mode.AT_LEAST_ONCE
+        if at_least_once and moves.may_act_as_owner(self.me, self.consumer) is None:
             end = min(offset_next, self._handed_over)
             self.consumer = attrs.evolve(self.consumer, next=max(self.consumer.next, end))
         return self._go_on(now_ms)
@@ -222,17 +233,10 @@ class Driver:
         """The data topic holds no messages below `low` any more.
 
         The window and the batch count messages that may be processed twice, or lost; where there
-        are none, they reach as far as `low`.
+        are none, they reach as far as `low`, until the log has heard of it.
         """
-        beyond = low - moves.floor(self.me, self.consumer.reader)
-        if beyond <= 0:
-            return []
-        me = self.me
-        self.me = attrs.evolve(me, window=me.window + beyond, batch=max(me.batch, beyond))
-        try:
-            return self.available(low, now_ms)
-        finally:
-            self.me = me
+        self._gone_below = max(self._gone_below, low)
+        return self.available(low, now_ms)
 
     def truncated(self) -> list[Effect]:
         """The log's end moved back: nothing that was read holds. Begin anew, under a new id."""
@@ -246,6 +250,7 @@ class Driver:
     def _begin(self, now_ms: int) -> list[Effect]:
         consumer = self.consumer
         self._handed_over = self._told_offset = consumer.next
+        self._gone_below = 0
         self._request = None
         assert consumer.known.epoch is not None
         known = Field.POSITION in consumer.reader.certain
@@ -270,7 +275,7 @@ class Driver:
             return []
         self._heartbeat_at_ms = now_ms + self.timing.heartbeat_every_ms
         self._told_offset = self.consumer.next
-        return [moves.heartbeat_sent(self.me, self.consumer, self.key, now_ms // 1000)]
+        return [moves.heartbeat_sent(self.me, self.consumer, self.key)]
 
     def _go_on(self, now_ms: int) -> list[Effect]:
         """Whatever is due and allowed."""
@@ -290,7 +295,7 @@ class Driver:
         return self._request_claim(now_ms)
 
     def _request_claim(self, now_ms: int) -> list[Effect]:
-        sent = moves.claiming_partition_sent(self.me, self.consumer, self.key, now_ms // 1000)
+        sent = moves.claiming_partition_sent(self.me, self.consumer, self.key)
         self.consumer = moves.after_claiming_partition(self.me, self.consumer)
         return [sent]
 
@@ -305,22 +310,27 @@ class Driver:
 
     @property
     def _claimable_at_ms(self) -> int:
-        """From when on the claim looks claimable. Only a hint: the log decides.
+        log_ms = self._claimable_at_log_ms
+        return AT_ONCE if log_ms is None else self.clock.own_ms(log_ms)
 
-        Spec: LooksClaimable. A claim of our own client is asked for at once: that is how a restart
-        comes back.
+    @property
+    def _claimable_at_log_ms(self) -> int | None:
+        """From when on the claim looks claimable, by the log's clock; None: at any time.
+
+        Spec: LooksClaimable. Only a hint: the log decides. A claim of our own client is asked for
+        at once: that is how a restart comes back.
         """
         if not self.consumer.reader.known:
-            return self._won_by_silence_at_ms
+            return self._won_by_silence_at_log_ms
         known = self.consumer.known
-        pause_over_ms = known.paused_until_ms or 0
+        pause_over_ms = known.paused_until_ms
         if known.last_heartbeat_ms is None or known.owner_client == self.me.client_id:
             return pause_over_ms
         stale_at_ms = known.last_heartbeat_ms + int(self.me.rules.stale_after_ms) + 1
-        return max(pause_over_ms, stale_at_ms)
+        return stale_at_ms if pause_over_ms is None else max(pause_over_ms, stale_at_ms)
 
     @property
-    def _won_by_silence_at_ms(self) -> int:
+    def _won_by_silence_at_log_ms(self) -> int | None:
         """A reader that does not know the owner asks only where the answer will be certain.
 
         Spec: DefiniteWin. Any request may have won, its own too, so each begins the wait anew; the
@@ -328,7 +338,7 @@ class Driver:
         """
         reader, rules = self.consumer.reader, self.me.rules
         if reader.head_ms is None:
-            return 0
+            return None
         alive_ms = max(reader.head_ms, reader.alive_ms or reader.head_ms)
         head_over_ms = max(
             reader.head_ms + rules.pause_max_ms, alive_ms + int(rules.stale_after_ms)
@@ -337,14 +347,15 @@ class Driver:
 
     def _claim_messages(self, now_ms: int) -> list[Effect]:
         """At most once: ask for what there is, one request at a time."""
-        offset = min(self._end, self.consumer.known.position + self.me.batch)
+        position = self.consumer.known.position
+        batch = max(self.me.batch, self._gone_below - position)
+        offset = min(self._end, position + batch)
         if not self.wants or self._request is not None:
             return []
-        if moves.may_claim_messages(self.me, self.consumer, offset) is not None:
+        me = self.me if batch == self.me.batch else attrs.evolve(self.me, batch=batch)
+        if moves.may_claim_messages(me, self.consumer, offset) is not None:
             return []
-        sent = moves.claiming_messages_sent(
-            self.me, self.consumer, self.key, offset, now_ms // 1000
-        )
+        sent = moves.claiming_messages_sent(self.me, self.consumer, self.key, offset)
         self.consumer = moves.after_claiming_messages(self.me, self.consumer, offset)
         self._request = offset
         return [sent]
@@ -370,7 +381,7 @@ class Driver:
         if moves.may_act_as_owner(me, consumer) is not None:
             return []
         allowed = moves.floor(me, consumer.reader) + me.window
-        end = min(self._end, allowed)
+        end = min(self._end, max(allowed, self._gone_below))
         if end > self._handed_over:
             handed_over, self._handed_over = self._handed_over, end
             return [Process(range(handed_over, end)), *self._tell_progress(now_ms)]
@@ -389,7 +400,7 @@ class Driver:
             return []
         if moves.may_release(self.me, self.consumer) is not None:
             return []
-        sent = moves.releasing_partition_sent(self.me, self.consumer, self.key, now_ms // 1000)
+        sent = moves.releasing_partition_sent(self.me, self.consumer, self.key)
         self.consumer = moves.after_release(self.me, self.consumer)
         self._heartbeat_at_ms = None
         return [sent, Lost.RELEASED]

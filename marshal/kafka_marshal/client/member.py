@@ -3,7 +3,9 @@
 A driver deals with one claim; a member has one for every claim of its group that was ever heard of,
 hands each record to those that it concerns, and decides which claims are asked for and given back
 (`claiming`, `share`). Whoever runs it reads the coordinating partitions in `places` in offset order
-and carries out what comes back, in that order. There are no threads here, no Kafka and no clock.
+and carries out what comes back, in that order. `now_ms` is a steady clock, as for a driver; what
+the log dates is translated by the clock of its coordinating partition (`log_clock`). There are no
+threads here, no Kafka and no clock.
 
 >>> from kafka_marshal.client.consumer import Mode
 >>> member = Member(Me("i1", "c1", Mode.AT_LEAST_ONCE), "g", partitions=1)
@@ -20,6 +22,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Final
 
 import attrs
 from attrs import define, field, frozen
@@ -30,6 +33,7 @@ from kafka_marshal.client.consumer import Consumer, Me, Mode
 from kafka_marshal.client.driver import Driver, Timing
 from kafka_marshal.client.effects import Effect, Lost, Process, Send, Won
 from kafka_marshal.client.fairness import Sharer
+from kafka_marshal.client.log_clock import AT_ONCE, LogClock
 from kafka_marshal.client.memory import Memory, without_self
 from kafka_marshal.client.share import FairShare, Owner, Patience, Request, Said, requests_after
 from kafka_marshal.codec import coordinating_partition
@@ -45,12 +49,19 @@ class For:
     effect: Effect
 
 
+CLOCK_MOVED_MS: Final = 1_000
+"""The log's clock turned out to be this much later than it seemed: what to ask for is chosen anew,
+since it may be due by now."""
+
+
 @define
 class _Place:
     """A coordinating partition, as far as it was read."""
 
     newborn: Consumer
     """What a claim begins as that had no record of its own yet."""
+    clock: LogClock = field(factory=LogClock)
+    """Its drivers share it."""
     drivers: dict[ClaimKey, Driver] = field(factory=dict)
     behind: set[ClaimKey] = field(factory=set)
     """Claims that had a record since the partition was last read to its end."""
@@ -65,13 +76,15 @@ class _Held:
     """It was asked for by its number."""
     end: int = 0
     """The data topic's messages below this were fetched."""
+    low: int = 0
+    """The data topic's partition holds nothing below this."""
     high: int = 0
     """The end of the data topic's partition."""
     in_hand: bool = False
     """At most once: a batch was handed over, and the application has not taken it."""
-    request_at_ms: int = 0
-    """At most once: it makes no request before this."""
-    not_before_ms: int = 0
+    request_at_ms: int | None = None
+    """At most once: it makes no request before this; None once it may."""
+    not_before_ms: int = AT_ONCE
     """It does not ask for the claim before this."""
     beat_at_ms: int = 0
     velocity: Velocity = field(factory=Velocity)
@@ -114,10 +127,6 @@ class Member:
         self._share = FairShare(self._sharer(), _patience(self.timing, me))
         self._requests: Mapping[str, Request] = {}
         """Who in the group asked for what, in vain."""
-        self._log_ms: int | None = None
-        """The log's clock, as far as it was read."""
-        self._log_read_ms = 0
-        """What our own clock was then."""
         self._stopping = False
         self._stale_choice = True
         """Something has changed since it last chose what to ask for."""
@@ -148,7 +157,7 @@ class Member:
 
     @property
     def next_timer_ms(self) -> int | None:
-        """When to call `timer` next, by the instance's own clock; None while nothing is due."""
+        """When to call `timer` next, by the steady clock; None while nothing is due."""
         while self._timers and self._due.get(self._timers[0][1]) != self._timers[0][0]:
             heapq.heappop(self._timers)
         due = [self._timers[0][0]] if self._timers else []
@@ -204,6 +213,8 @@ class Member:
             key = ClaimKey(self.group, topic, number)
             if key in self._held:
                 continue
+            if self._home(topic) not in self._places:
+                self._new_place(self._home(topic), now_ms)
             self._held[key] = _Held(fixed=only is not None)
             driver = self._driver_of(key)
             driver.me = attrs.evolve(driver.me, start=start(number))
@@ -218,6 +229,7 @@ class Member:
         if place is None:
             return []
         place.caught_up = False
+        self._stale_choice |= place.clock.read(record.timestamp_ms, now_ms) >= CLOCK_MOVED_MS
         if message.group_id != self.group:
             return []
         if isinstance(message, ReleaseGroup):
@@ -228,8 +240,6 @@ class Member:
             if self._home(message.topic) != record.partition:
                 return []  # a claim of that name on another partition than ours
             keys = [ClaimKey(self.group, message.topic, message.partition)]
-        if self._log_ms is None or record.timestamp_ms > self._log_ms:
-            self._log_ms, self._log_read_ms = record.timestamp_ms, now_ms
         effects = []
         for key in keys:
             driver = self._driver_of(key)
@@ -247,9 +257,9 @@ class Member:
         """The place was read to its end; call this whenever that is so."""
         at = self._places[place]
         first, at.caught_up = not at.caught_up, True
-        keys = list(at.drivers) if first else at.behind
-        effects = []
-        for key in keys:
+        at.clock.caught_up()
+        effects = self._lend_the_time(now_ms)
+        for key in list(at.drivers) if first else at.behind:
             effects += self._did(key, at.drivers[key].caught_up(now_ms), now_ms)
         at.behind = set()
         return effects + self._choose(now_ms)
@@ -282,7 +292,8 @@ class Member:
 
     def extent(self, key: ClaimKey, low: int, high: int, now_ms: int) -> list[For]:
         """The data topic's partition holds the offsets from `low` below `high`."""
-        self._held[key].high = high
+        held = self._held[key]
+        held.low, held.high = max(held.low, low), high
         return self._did(key, self.driver(key).gone(low, now_ms), now_ms)
 
     def done(self, key: ClaimKey, offset_next: int, now_ms: int) -> list[For]:
@@ -326,28 +337,42 @@ class Member:
         return place
 
     def _driver_of(self, key: ClaimKey) -> Driver:
-        number = self._home(key.topic)
-        place = self._places.get(number)
-        if place is None:
-            place = self._new_place(number)
+        place = self._places[self._home(key.topic)]
         driver = place.drivers.get(key)
         if driver is None:
             driver = place.drivers[key] = Driver(self.me, key, self.timing)
-            driver.consumer = place.newborn
+            driver.consumer, driver.clock = place.newborn, place.clock
             driver.wants = driver.eager = False
             if place.caught_up:
-                driver.caught_up(0)  # it had no record, so it is as far as its place
+                # It had no record, so it is as far as its place; and it does nothing yet.
+                driver.caught_up(AT_ONCE)
         return driver
 
-    def _new_place(self, number: int) -> _Place:
+    def _new_place(self, number: int, now_ms: int) -> None:
         place = self._places[number] = _Place(Consumer.beginning_at(self._firsts.get(number, 0)))
         memory = self._memory.pop(number, None)
         if memory is not None:
             place.newborn = memory.newborn
             for key, consumer in memory.claims.items():
                 self._driver_of(key).consumer = consumer
+                place.clock.read(consumer.known.clock_ms, now_ms)
             self._requests = {**memory.requests, **self._requests}
-        return place
+
+    def _lend_the_time(self, now_ms: int) -> list[For]:
+        """A place of which nothing new was read takes the time from those of which something was.
+
+        Else whoever comes when all are gone would wait at each coordinating partition anew.
+        """
+        known = [place.clock for place in self._places.values() if place.clock.current]
+        effects: list[For] = []
+        for place in self._places.values():
+            borrowed = not place.clock.current and [place.clock.borrow(each) for each in known]
+            if not borrowed or not any(borrowed):
+                continue
+            self._stale_choice = True
+            for key, driver in place.drivers.items():
+                effects += self._did(key, driver.timer(now_ms), now_ms)
+        return effects
 
     def _drivers(self, keys: Iterable[ClaimKey]) -> Iterable[tuple[ClaimKey, Driver]]:
         return ((key, self.driver(key)) for key in keys)
@@ -363,8 +388,8 @@ class Member:
             if held is None:
                 continue
             match effect:
-                case Process():
-                    held.in_hand = True
+                case Process(offsets):
+                    held.in_hand = offsets.stop > held.low
                 case Won():
                     self._won(key, held, now_ms)
                 case Lost():
@@ -377,14 +402,14 @@ class Member:
 
     def _won(self, key: ClaimKey, held: _Held, now_ms: int) -> None:
         self._stale_choice = True
-        held.end = held.request_at_ms = 0
+        held.end, held.request_at_ms = 0, None
         held.in_hand = False
         held.velocity, held.beat_at_ms = Velocity(), now_ms
 
     def _schedule(self, key: ClaimKey) -> None:
         at_ms = self._driver_of(key).next_timer_ms
         held = self._held.get(key)
-        if held is not None and held.request_at_ms:
+        if held is not None and held.request_at_ms is not None:
             at_ms = held.request_at_ms if at_ms is None else min(at_ms, held.request_at_ms)
         if at_ms != self._due.get(key):
             self._due[key] = at_ms
@@ -402,9 +427,9 @@ class Member:
         driver = self.driver(key)
         if self.me.mode is Mode.AT_LEAST_ONCE:
             return self._did(key, driver.available(held.end, now_ms), now_ms)
-        if now_ms < held.request_at_ms:
+        if held.request_at_ms is not None and now_ms < held.request_at_ms:
             return []
-        held.request_at_ms = 0
+        held.request_at_ms = None
         if held.in_hand:
             return []
         asked = driver.available(
@@ -502,7 +527,8 @@ class Member:
         alive_ms = driver.consumer.known.last_heartbeat_ms
         if at_ms is None or alive_ms is None or self.claiming.fast_reclaim:
             return at_ms
-        return max(at_ms, alive_ms + int(self.me.rules.stale_after_ms) + 1)
+        stale_at_ms = alive_ms + int(self.me.rules.stale_after_ms) + 1
+        return max(at_ms, driver.clock.own_ms(stale_at_ms))
 
     # --- fair share -------------------------------------------------------------------------------
 
@@ -520,9 +546,8 @@ class Member:
     def _ask_for_a_share(self, now_ms: int) -> list[For]:
         """Whatever `share` says, until it has no more to give."""
         effects = []
-        ahead_ms = 0 if self._log_ms is None else self._log_read_ms - self._log_ms
         for _ in range(1 + len(self._held)):
-            decision = self._share.look(self._said(), now_ms - ahead_ms)
+            decision = self._share.look(self._said(), now_ms)
             for key in decision.ask:
                 at_ms = self._claimable_at_ms(key)
                 if at_ms is not None and not self._not_yet(at_ms, now_ms):
@@ -531,29 +556,32 @@ class Member:
                 asking = self.driver(decision.request)
                 effects += self._did(decision.request, asking.ask(now_ms), now_ms)
             if decision.look_again_ms is not None:
-                self._not_yet(decision.look_again_ms + ahead_ms, now_ms)
+                self._not_yet(decision.look_again_ms, now_ms)
             if decision.give is None:
                 break
             effects += self._did(decision.give, self.driver(decision.give).stop(now_ms), now_ms)
         return effects
 
     def _said(self) -> Said:
+        """What the log says, with its times by the steady clock."""
         drivers = dict(self._drivers(self._share.me.keys))
-        return Said(
-            {
-                key: Owner(known.owner_instance, known.owner_client or "", known.last_heartbeat_ms)
-                for key, driver in drivers.items()
-                if (known := driver.consumer.known).owner_instance is not None
-                and known.last_heartbeat_ms is not None
-            },
-            self._requests,
-            frozenset(key for key, driver in drivers.items() if driver.asks),
-            frozenset(
-                key
-                for key, driver in drivers.items()
-                if not driver.wants and driver.consumer.known.owner_instance == self.me.instance_id
-            ),
-        )
+        owners, asked, giving = dict[ClaimKey, Owner](), set[ClaimKey](), set[ClaimKey]()
+        for key, driver in drivers.items():
+            known = driver.consumer.known
+            if known.owner_instance is not None and known.last_heartbeat_ms is not None:
+                alive_ms = driver.clock.own_ms(known.last_heartbeat_ms)
+                owners[key] = Owner(known.owner_instance, known.owner_client or "", alive_ms)
+            if driver.asks:
+                asked.add(key)
+            if not driver.wants and known.owner_instance == self.me.instance_id:
+                giving.add(key)
+        requests = {
+            client: Request(
+                each.key, self._places[self._home(each.key.topic)].clock.own_ms(each.at_ms)
+            )
+            for client, each in self._requests.items()
+        }
+        return Said(owners, requests, frozenset(asked), frozenset(giving))
 
 
 def _patience(timing: Timing, me: Me) -> Patience:

@@ -3,7 +3,8 @@
 `fairness` says what is to be done, by what was read; this room adds patience. It knows when a
 request is old, when a free claim was offered for long enough, and when others had time to make
 themselves known. It does not know of drivers, records or effects: what the log says comes in as a
-value, and what to do goes out as one. All times are those of the log.
+value, and what to do goes out as one. All times are of one clock, its member's: what the log dates
+was translated (`log_clock`).
 
 >>> key = ClaimKey("g", "events", 0)
 >>> share = FairShare(Sharer("a1", "a", frozenset({key})))
@@ -33,7 +34,7 @@ class Owner:
     instance_id: str
     client_id: str
     alive_ms: int
-    """When its last record was accepted, by the log's clock: `Claim.last_heartbeat_ms`."""
+    """When its last record was accepted: `Claim.last_heartbeat_ms`, by the clock of who asks."""
 
 
 @frozen
@@ -42,7 +43,7 @@ class Request:
 
     key: ClaimKey
     at_ms: int
-    """By the log's clock."""
+    """By the log's clock where it is kept, by the asker's in `Said`."""
 
 
 @frozen
@@ -71,12 +72,12 @@ class Decision:
     give: ClaimKey | None = None
     """Begin to give this one back: finish what is in hand, then release. Look again at once."""
     look_again_ms: int | None = None
-    """Look again when the log's clock has reached this, if no record comes before; None: never."""
+    """Look again at this time, if no record comes before; None: never."""
 
 
 @frozen
 class Patience:
-    """How long to wait, by the log's clock."""
+    """How long to wait."""
 
     stale_after_ms: int = field(default=120_000, validator=positive)
     """Owners and requests older than this do not count: twice the heartbeat interval."""
@@ -144,7 +145,7 @@ class FairShare:
 
         Args:
             said: what the log says, and what is under way.
-            now_ms: the log's clock, as far as it is known; it does not go back.
+            now_ms: a steady clock; it does not go back.
         """
         seen, memory = self._seen(said, now_ms), self._memory(said)
         self._notice(seen, now_ms)

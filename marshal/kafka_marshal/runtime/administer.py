@@ -41,7 +41,6 @@ from kafka_marshal.runtime.pausing import (
     kept_expiry_s,
     new_administrator,
     paused_until_ms,
-    stamped,
 )
 from kafka_marshal.runtime.reader import now_ms
 from kafka_marshal.runtime.view import View
@@ -205,7 +204,6 @@ class _Operator:
 
     def _append(self, send: Send) -> None:
         assert self._log is not None
-        send = stamped(send)
         self._open.append((send, self._log.append(self.place, send.message, send.headers)))
 
 

@@ -38,7 +38,7 @@ from kafka_marshal.runtime.log import Log
 from kafka_marshal.runtime.logs import Who
 from kafka_marshal.runtime.message import Claim
 from kafka_marshal.runtime.observing import Observer
-from kafka_marshal.runtime.reader import Heard, now_ms
+from kafka_marshal.runtime.reader import Heard
 from kafka_marshal.runtime.session import Session, open_session
 from kafka_marshal.runtime.settings import Settings
 from kafka_marshal.runtime.vigil import Vigil
@@ -92,6 +92,7 @@ class Engine:
         """
         self._settings, self._topic, self._group = settings, topic, group
         self._monotonic = settings.environment.monotonic
+        self._steady_ms = settings.environment.steady_ms
         self._me, self._claiming, self._timing = me, claiming, timing
         self._record_to, self._snapshot = record_to, snapshot
         self._read_max, self._to_kafka = read_max, commit_to_kafka
@@ -249,19 +250,19 @@ class Engine:
         look_s = max(0.0, min(self._look_at, self._commit_at) - self._monotonic())
         if due_ms is None:
             return min(look_s, LOOK_EVERY_S)
-        return max(0.0, min(look_s, LOOK_EVERY_S, (due_ms - now_ms()) / 1000))
+        return max(0.0, min(look_s, LOOK_EVERY_S, (due_ms - self._steady_ms()) / 1000))
 
     def _on_time(self) -> None:
         session, now = self._session, self._monotonic()
         if now >= self._look_at:
             self._look_at = now + LOOK_EVERY_S
-            self._vigil.look(now_ms())
+            self._vigil.look(self._steady_ms())
             self.held.look()
             if self._claiming.release_when_behind:
                 self.data.ends(lambda ends: self.post(partial(self.held.ends, ends)))
         due_ms = session.member.next_timer_ms
-        if due_ms is not None and now_ms() >= due_ms:
-            self.held.carry_out(session.member.timer(now_ms()))
+        if due_ms is not None and self._steady_ms() >= due_ms:
+            self.held.carry_out(session.member.timer(self._steady_ms()))
         if now >= self._commit_at:
             self._commit_at = now + COMMIT_EVERY_S
             self._commit_positions()
@@ -319,13 +320,13 @@ class Engine:
                 record = raw.decoded()
             except MalformedRecord:
                 continue
-            self.held.carry_out(member.record(record, now_ms()))
+            self.held.carry_out(member.record(record, self._steady_ms()))
             message = record.message
             if isinstance(message, Heartbeat) and message.instance_id == member.me.instance_id:
                 key = ClaimKey(message.group_id, message.topic, message.partition)
-                self._vigil.heard(key, now_ms())
+                self._vigil.heard(key, self._steady_ms())
         for place in heard.ended:
-            self.held.carry_out(member.caught_up(place, now_ms()))
+            self.held.carry_out(member.caught_up(place, self._steady_ms()))
 
     def _truncated(self, session: Session, reason: str) -> None:
         if session is not self._session:
@@ -362,7 +363,7 @@ class Engine:
             session.member.add_topic(
                 topic,
                 known.partitions,
-                now_ms(),
+                self._steady_ms(),
                 only=None if known.only is None else sorted(known.only),
                 start=lambda partition: known.starts.get(partition, 0),
             )
@@ -379,7 +380,7 @@ class Engine:
             for topic, known in self._topics.items()
             for number in (known.only or range(known.partitions))
         ]
-        self._vigil.crowded((member.driver(key) for key in keys), now_ms())
+        self._vigil.crowded((member.driver(key) for key in keys), self._steady_ms())
 
     # --- beside the machine -----------------------------------------------------------------------
 

@@ -136,6 +136,10 @@ class Environment:
     thread: Callable[[Callable[[], None], str], Thread] = field(default=_thread)
     """Starts a daemon thread under a name."""
 
+    def steady_ms(self) -> int:
+        """`monotonic` in whole milliseconds: what the machines get as `now_ms`."""
+        return int(self.monotonic() * 1000)
+
     def start(
         self, name: str, run: Callable[[], None], failed: Callable[[BaseException], None]
     ) -> Thread:

@@ -25,7 +25,6 @@ from kafka_marshal.runtime.errors import InvalidOption, MarshalError
 from kafka_marshal.runtime.hand import Hand
 from kafka_marshal.runtime.log import Appended, Log, NotAppended
 from kafka_marshal.runtime.message import Claim, Message
-from kafka_marshal.runtime.reader import now_ms
 from kafka_marshal.runtime.session import Session
 from kafka_marshal.runtime.tenure import Tenure
 from kafka_marshal.runtime.vigil import Vigil
@@ -55,6 +54,7 @@ class Holding:
         self._me, self._group = me, group
         self._data, self._log, self._vigil, self._post = data, log, vigil, post
         self._observers = vigil.observers
+        self._steady_ms = log.settings.environment.steady_ms
         self._wake_after = max(1, me.window // WAKE_PARTS)
         self._places: dict[str, int] = {}
         self.session = session
@@ -161,7 +161,9 @@ class Holding:
         self.under_way += 1
         tenure = self._newest.get(key)
         if tenure is not None:
-            self._vigil.sent(key, send, tenure.standing(self.high, self.buffered), now_ms())
+            self._vigil.sent(
+                key, send, tenure.standing(self.high, self.buffered), self._steady_ms()
+            )
         began = time.monotonic()
         future = self._log.append(place, send.message, send.headers)
         session = self.session
@@ -186,7 +188,7 @@ class Holding:
             raise error
         self._observers.unknown(key, type(message).__name__, str(error))
         if session is self.session:
-            self.carry_out(session.member.unknown(send, now_ms()))
+            self.carry_out(session.member.unknown(send, self._steady_ms()))
 
     def _won(self, key: ClaimKey, won: Won) -> None:
         old = self._newest.get(key)
@@ -196,7 +198,7 @@ class Holding:
         tenure = Tenure(claim, next=won.position, allowed_end=won.position)
         self._tenures[claim] = self._newest[key] = tenure
         self._data.open(claim, won.position)
-        self._vigil.won(claim, now_ms())
+        self._vigil.won(claim, self._steady_ms())
 
     def _process(self, key: ClaimKey, offsets: range) -> None:
         tenure = self._newest.get(key)
@@ -215,7 +217,7 @@ class Holding:
         if claim.lost is None:
             claim.lost = reason
             known = self.session.member.driver(claim.key).consumer.known
-            self._vigil.lost(claim, reason, tenure.next, known, now_ms())
+            self._vigil.lost(claim, reason, tenure.next, known, self._steady_ms())
         granted = self._me.mode is Mode.AT_MOST_ONCE and tenure.next < tenure.allowed_end
         if granted and reason is not Lost.LOG_LOST_RECORDS:
             self._data.drain(claim, tenure.allowed_end)
@@ -249,7 +251,7 @@ class Holding:
     def fetched(self, claim: Claim, end: int) -> None:
         """A claim's messages below this were fetched."""
         if claim.lost is None:
-            self.carry_out(self.session.member.available(claim.key, end, now_ms()))
+            self.carry_out(self.session.member.available(claim.key, end, self._steady_ms()))
 
     def gone(self, claim: Claim, low: int, high: int) -> None:
         """A claim's next messages are gone from the topic: it holds those from `low` on."""
@@ -261,7 +263,7 @@ class Holding:
                 f"{claim.topic}/{claim.partition}: messages {tenure.next} to {low - 1} are gone "
                 f"from the topic and cannot be consumed any more"
             )
-        self.carry_out(self.session.member.extent(claim.key, low, high, now_ms()))
+        self.carry_out(self.session.member.extent(claim.key, low, high, self._steady_ms()))
         self._data.seek(claim, low)
         self._done(tenure, low)
 
@@ -281,12 +283,12 @@ class Holding:
         self._observers.done(tenure.claim, offset, further)
         if self._me.mode is Mode.AT_MOST_ONCE and offset < tenure.allowed_end:
             return
-        self.carry_out(self.session.member.done(key, offset, now_ms()))
+        self.carry_out(self.session.member.done(key, offset, self._steady_ms()))
 
     def ends(self, ends: Mapping[ClaimKey, int]) -> None:
         """Partitions of ours end here."""
         for key, high in ends.items():
-            self.carry_out(self.session.member.extent(key, 0, high, now_ms()))
+            self.carry_out(self.session.member.extent(key, 0, high, self._steady_ms()))
 
     # --- giving up --------------------------------------------------------------------------------
 
@@ -294,7 +296,7 @@ class Holding:
         """Begin to give everything up."""
         if not self.stopping:
             self.stopping = True
-            self.carry_out(self.session.member.stop(now_ms()))
+            self.carry_out(self.session.member.stop(self._steady_ms()))
             self.withdraw_unwanted()
 
     def withdraw_unwanted(self) -> None:
@@ -310,7 +312,7 @@ class Holding:
             self._data.drop(tenure.claim)
             end = max([tenure.next, *tenure.cut()])
             self._progressed(tenure)
-            self.carry_out(member.hand_back(key, end, now_ms()))
+            self.carry_out(member.hand_back(key, end, self._steady_ms()))
 
     def abandon(self, hand: Hand) -> None:
         """The application will not finish what it has in hand."""
@@ -321,7 +323,7 @@ class Holding:
         self._progressed(tenure)
         if hand.claim.lost is None and tenure.withdrawn:
             member = self.session.member
-            self.carry_out(member.hand_back(hand.claim.key, tenure.next, now_ms()))
+            self.carry_out(member.hand_back(hand.claim.key, tenure.next, self._steady_ms()))
 
     def abandon_rest(self) -> None:
         """The application will finish nothing of what it has in hand."""
@@ -370,7 +372,9 @@ class Holding:
             )
         key = tenure.claim.key
         self.carry_out(
-            self.session.member.extent(key, offset, max(offset, tenure.allowed_end), now_ms())
+            self.session.member.extent(
+                key, offset, max(offset, tenure.allowed_end), self._steady_ms()
+            )
         )
         self._data.seek(tenure.claim, offset)
         self._done(tenure, offset)

@@ -15,6 +15,7 @@ from functools import partial
 from types import TracebackType
 from typing import Final, Self
 
+import attrs
 from attrs import frozen
 from confluent_kafka import KafkaError, KafkaException, Message
 
@@ -140,14 +141,17 @@ class Log:
         self.close()
 
     def append(self, partition: int, message: Said, headers: Headers) -> Future[Appended]:
-        """Append a message to this partition.
+        """Append a message to this partition, stamped with this machine's time.
 
+        Only the original's rules look at that stamp (`unix_s`), as the time of sending.
         The future fails with NotAppended or OutcomeUnknown. Its key is null: nobody reads it, and
         the partition is the protocol's choice.
         """
         future: Future[Appended] = Future()
         try:
-            value, pairs = encode(message), encode_headers(headers)
+            unix_s = self.settings.environment.unix_ms() // 1000
+            value = encode(attrs.evolve(message, unix_s=unix_s))
+            pairs = encode_headers(headers)
         except UnsendableMessage as error:
             future.set_exception(NotAppended(str(error)))
             return future

@@ -14,11 +14,9 @@ from collections.abc import Mapping
 from concurrent.futures import Future
 from typing import Final
 
-import attrs
 from attrs import frozen
 
 from kafka_marshal.client.consumer import Me, Mode, release_group_sent
-from kafka_marshal.client.effects import Send
 from kafka_marshal.codec import coordinating_partition
 from kafka_marshal.core.messages import ReleaseGroup
 from kafka_marshal.core.state import ClaimKey, Rules
@@ -71,11 +69,6 @@ def new_administrator(rules: Rules, *, number: int | None = None) -> Me:
     """Somebody new: an id is of one operation, since what is in flight belongs to that one."""
     name = f"marshal-admin-{uuid.uuid4().hex[:8]}" + ("" if number is None else f"-{number}")
     return Me(name, name, Mode.AT_MOST_ONCE, admin=True, rules=rules)
-
-
-def stamped(send: Send) -> Send:
-    """With the time of sending, which only the original's rules look at."""
-    return attrs.evolve(send, message=attrs.evolve(send.message, unix_s=now_ms() // 1000))
 
 
 def paused_until_ms(fold: Fold, group: str) -> int | None:
@@ -171,7 +164,7 @@ def release_group(
     sender = me or new_administrator(view.rules)
     sent: dict[int, Future[Appended]] = {}
     for place, expires_s in expires_unix_s.items():
-        send = stamped(release_group_sent(sender, group, expires_s))
+        send = release_group_sent(sender, group, expires_s)
         sent[place] = log.append(place, send.message, send.headers)
     done: dict[int, Released] = {}
     deadline = time.monotonic() + READ_BACK_S

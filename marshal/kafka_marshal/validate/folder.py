@@ -8,16 +8,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TypeAlias
 
 import attrs
 
 from kafka_marshal.capture import UnreadableSource, fields_of, record_of
-from kafka_marshal.core.messages import Headers, Message
 from kafka_marshal.validate.reading import LOG_FILE, appended, numbered_lines, read_run
-from kafka_marshal.validate.run import Appended, Event, Member, Run, Sent
-
-Content: TypeAlias = tuple[int, Message | None, Headers]
+from kafka_marshal.validate.run import Appended, Content, Event, Member, Run, Sent
 
 
 def read_folder(folder: Path) -> Run:
@@ -71,7 +67,7 @@ class _Pending:
         run = read_run(path)
         self.setting = run.setting
         # Read twice, so that what was never sent is known without telling all the rest for it.
-        self._to_tell = Counter(_content(event) for event in run.events if isinstance(event, Sent))
+        self._to_tell = Counter(event.content for event in run.events if isinstance(event, Sent))
         self._told: Counter[Content] = Counter()
         self._sent: set[Content] = set()
         """Without an idempotent producer what was told once may land at any time, and again."""
@@ -79,7 +75,7 @@ class _Pending:
 
     def before(self, landing: Appended) -> Iterator[Event]:
         """What must have happened before this record landed: all until it was sent."""
-        content = _content(landing)
+        content = landing.content
         if content in self._sent:
             return
         if self._told[content]:
@@ -87,7 +83,7 @@ class _Pending:
         elif self._to_tell[content]:
             for event in self.rest():
                 yield event
-                if isinstance(event, Sent) and _content(event) == content:
+                if isinstance(event, Sent) and event.content == content:
                     self._told[content] -= 1
                     return
 
@@ -97,15 +93,8 @@ class _Pending:
             if isinstance(event, Appended):
                 raise UnreadableSource(f"{event.where}: what was appended belongs in {LOG_FILE}")
             if isinstance(event, Sent):
-                self._to_tell[_content(event)] -= 1
-                self._told[_content(event)] += 1
+                self._to_tell[event.content] -= 1
+                self._told[event.content] += 1
                 if not self.setting.idempotent:
-                    self._sent.add(_content(event))
+                    self._sent.add(event.content)
             yield event
-
-
-def _content(event: Sent | Appended) -> Content:
-    if isinstance(event, Sent):
-        return event.partition, event.message, event.headers
-    assert event.record is not None
-    return event.partition, event.record.message, event.record.headers

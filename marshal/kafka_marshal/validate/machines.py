@@ -29,7 +29,7 @@ from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.core.verdicts import Verdict
 from kafka_marshal.validate.explain import Guard, Impossible
 from kafka_marshal.validate.log import Entry
-from kafka_marshal.validate.run import Member
+from kafka_marshal.validate.run import Member, unstamped
 
 Home: TypeAlias = Callable[[str], int]
 """The coordinating partition of a topic."""
@@ -130,7 +130,7 @@ class Instance:
         against = self._send(partition, message, headers)
         if against is None:
             assert message is not None
-            place, sent = self.places[partition], Send(message, headers)
+            place, sent = self.places[partition], Send(unstamped(message), headers)
             if self.idempotent:
                 place.outbox.append(sent)
             else:
@@ -202,7 +202,7 @@ class Instance:
         place = self.places.get(partition)
         if place is None:
             return Against(Impossible.NOT_UNDER_WAY, "nothing: it has not started")
-        outbox, landing = place.outbox, Send(message, headers)
+        outbox, landing = place.outbox, Send(unstamped(message), headers)
         if not self.idempotent:
             was_sent = landing in place.produced
             return None if was_sent else Against(Impossible.NOT_UNDER_WAY)

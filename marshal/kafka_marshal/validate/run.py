@@ -14,14 +14,25 @@ from attrs import field, frozen
 
 from kafka_marshal.client.consumer import Me, Mode
 from kafka_marshal.codec import encode, encode_headers
-from kafka_marshal.core.messages import Headers, Message, Record
+from kafka_marshal.core.messages import NO_HEADERS, Headers, Message, Record
 from kafka_marshal.core.state import FENCED, ClaimKey, Rules, milliseconds
 
 FORM: Final = 1
 """The version of the form."""
 
+Content: TypeAlias = tuple[int, Message | None, Headers]
+"""What an instance makes of a record: its partition, its message without `unix_s`, its headers."""
+
 Fields: TypeAlias = dict[str, object]
 """A line of a run, as JSON."""
+
+
+def unstamped(message: Message) -> Message:
+    """The message without the time of sending, which only its sender's machine knows.
+
+    No rule of the specification looks at it, and who records may do so before the stamp is made.
+    """
+    return attrs.evolve(message, unix_s=0)
 
 
 @frozen
@@ -87,6 +98,12 @@ class Sent(Event):
     """None where the value is not a message."""
     headers: Headers
 
+    @property
+    def content(self) -> Content:
+        """By this it is found again in the log."""
+        message = self.message
+        return self.partition, None if message is None else unstamped(message), self.headers
+
 
 @frozen(slots=False)
 class Appended(Event):
@@ -96,6 +113,14 @@ class Appended(Event):
     offset: int
     record: Record | None
     """None where the value is not a message."""
+
+    @property
+    def content(self) -> Content:
+        """By this it is known which `Sent` it was."""
+        record = self.record
+        if record is None:
+            return self.partition, None, NO_HEADERS
+        return self.partition, unstamped(record.message), record.headers
 
 
 @frozen(slots=False)

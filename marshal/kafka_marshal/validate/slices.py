@@ -211,11 +211,9 @@ def _units(events: Sequence[Event]) -> list[Unit]:
             case Sent() if event.message is not None:
                 unit = [place]
                 units.append(unit)
-                under_way[event.partition, event.message, event.headers].append(unit)
+                under_way[event.content].append(unit)
             case Appended():
-                record = event.record
-                content = record and (event.partition, record.message, record.headers)
-                waiting = under_way.get(content)
+                waiting = under_way.get(event.content)
                 if waiting:
                     unit = waiting.popleft()
                     unit.append(place)

@@ -181,7 +181,7 @@ class _Telling:
     def _told_sent(self, event: Sent) -> Step:
         who = self._who(event.instance)
         said = _described(event.partition, event.message, event.headers)
-        self._sent[event.partition, event.message, event.headers] = self._number
+        self._sent[event.content] = self._number
         return Step(
             0,
             kind=Kind.SENT,
@@ -200,7 +200,7 @@ class _Telling:
         self._time = words.clock(record.timestamp_ms)
         message = record.message
         who = self._who(message.instance_id, message.client_id)
-        since = self._sent.pop((event.partition, message, record.headers), None)
+        since = self._sent.pop(event.content, None)
         fold = self._fold(event)
         verdict = None
         sentence = f"offset {event.offset}: {visible(who)}'s {words.described(record)}"
