@@ -173,12 +173,16 @@ def ranges(messages: Iterable[int]) -> tuple[range, ...]:
 
 ONLY_IN_THE_SPECIFICATION = {"headerless", "now_ms"}
 """Fields of `me` that only the original's instances have any use for."""
+ONLY_IN_PYTHON = {"says_interval"}
+"""Fields of `Me` by which nothing is decided about one claim."""
 
 
 def me(value: Value, rules: Rules) -> Me:
     """Who an instance is, at a model's durations; fails if a field is missing or new."""
     given = dict(fields(value))
-    assert set(given) - ONLY_IN_THE_SPECIFICATION == {f.name for f in attrs.fields(Me)}
+    assert set(given) - ONLY_IN_THE_SPECIFICATION == (
+        {f.name for f in attrs.fields(Me)} - ONLY_IN_PYTHON
+    )
     assert given["rules"] == rules.rule_set.value
-    named = {f.name: given[f.name] for f in attrs.fields(Me)}
+    named = {f.name: given[f.name] for f in attrs.fields(Me) if f.name not in ONLY_IN_PYTHON}
     return Me(**{**named, "mode": Mode(given["mode"]), "rules": rules})

@@ -159,3 +159,33 @@ def test_one_batch_of_a_partition_is_outstanding_whatever_is_fetched_meanwhile()
         assert len(next(batches).messages) == 2
         assert len(next(batches).messages) == 2
         assert [each.offset for each in kafka.said(ClaimingMessages)] == [2, 4]
+
+
+def test_after_a_kill_at_any_point_receipts_list_all_that_was_not_processed() -> None:
+    """And at most one batch of a tenure."""
+    kafka = Kafka()
+    kafka.create("events", messages=20)
+    done_at = [0]
+    """How long the log was when each batch was done, so that much later the process was killed."""
+    with kafka.consumer(semantics=AMO, batch=4) as consumer:
+        consumer.add_topic("events")
+        for batch in consumer.batches():
+            assert len(batch.messages) == 4
+            consumer.commit()
+            done_at += [len(kafka.records())] * 4
+            if len(done_at) > 20:
+                break
+    release = len(kafka.records())
+    for records in range(1, release):
+        position = 0
+        for one in kafka.records()[:records]:
+            message = decode(one.value)
+            if isinstance(message, ClaimingMessages):
+                position = message.offset
+        processed = sum(at <= records for at in done_at[1:])
+        listed = ranges(receipts(kafka, records))
+        assert len(listed) <= 1
+        for begin, end, _ in listed:
+            assert end - begin <= 4
+        unprocessed = set(range(processed, position))
+        assert unprocessed <= {n for begin, end, _ in listed for n in range(begin, end)}

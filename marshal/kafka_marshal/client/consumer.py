@@ -105,6 +105,8 @@ class Me:
     certifies: bool = True
     """Its records say what it saw (`seen`, `clock`), for readers that begin in the middle."""
     rules: Rules = FENCED
+    says_interval: bool = False
+    """Its claims and heartbeats say its heartbeat interval, for those who run with another one."""
 
 
 @frozen
@@ -288,8 +290,20 @@ def can_certify(me: Me, consumer: Consumer) -> bool:
     return me.certifies and needed in consumer.reader.certain
 
 
+def interval_to_say(me: Me) -> int | None:
+    """Its heartbeat interval in milliseconds, if its claims and heartbeats say it.
+
+    No verdict depends on it, so the specification of one claim does not know it (Interval.tla).
+    """
+    return int(me.rules.heartbeat_interval_ms) if me.says_interval else None
+
+
 def _owner_headers(
-    me: Me, consumer: Consumer, set_position: int | None = None, done: int | None = None
+    me: Me,
+    consumer: Consumer,
+    set_position: int | None = None,
+    interval_ms: int | None = None,
+    done: int | None = None,
 ) -> Headers:
     """Spec: OwnerHeaders."""
     certifies = can_certify(me, consumer)
@@ -299,6 +313,7 @@ def _owner_headers(
         seen=consumer.view - 1 if certifies else None,
         clock=consumer.known.clock_ms if certifies else None,
         set_position=set_position,
+        interval_ms=interval_ms,
         done=done,
     )
 
@@ -320,14 +335,14 @@ def _address(me: Me, key: ClaimKey, unix_s: int) -> _Address:
 
 def claiming_partition_sent(me: Me, consumer: Consumer, key: ClaimKey, unix_s: int = 0) -> Send:
     """Spec: ClaimingPartitionSent."""
-    headers = Headers(True, supersedes=supersedes_of(me, consumer))
+    headers = Headers(True, supersedes=supersedes_of(me, consumer), interval_ms=interval_to_say(me))
     return Send(ClaimingPartition(*_address(me, key, unix_s)), headers)
 
 
 def heartbeat_sent(me: Me, consumer: Consumer, key: ClaimKey, unix_s: int = 0) -> Send:
     """Spec: HeartbeatSent."""
     message = Heartbeat(*_address(me, key, unix_s), offset_to_send(me, consumer))
-    return Send(message, _owner_headers(me, consumer))
+    return Send(message, _owner_headers(me, consumer, interval_ms=interval_to_say(me)))
 
 
 def releasing_partition_sent(

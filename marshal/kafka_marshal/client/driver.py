@@ -59,12 +59,18 @@ class Driver:
         """Read the coordinating partition from `first`.
 
         Raises:
-            ValueError: heartbeats would be rarer than the rules' interval, or `me` is an
-                administrator, who does not consume.
+            ValueError: heartbeats would be rarer than the rules' interval, the interval is to be
+                said and is not whole milliseconds, or `me` is an administrator, who does not
+                consume.
         """
         if me.admin:
             raise ValueError(f"{me.instance_id} is an administrator and does not consume")
         interval_ms = me.rules.heartbeat_interval_ms
+        if me.says_interval and interval_ms != int(interval_ms):
+            raise ValueError(
+                f"heartbeat_interval_ms is {interval_ms!r}, "
+                f"and the log says it in whole milliseconds"
+            )
         self.timing = timing or Timing(heartbeat_every_ms=max(1, int(interval_ms)))
         if self.timing.heartbeat_every_ms > interval_ms:
             raise ValueError(

@@ -122,8 +122,9 @@ class Consumer:
                 lost.
             start: where to begin in a partition for which neither the log of claims nor Kafka's
                 committed offsets of the group say anything.
-            heartbeat_interval_s: of the whole group: an owner that is silent for more than twice
-                this loses its claims.
+            heartbeat_interval_s: of the whole group, in whole milliseconds: an owner that is silent
+                for more than twice this loses its claims. A consumer that comes to a group with
+                another interval ends with IntervalMismatch.
             heartbeat_every_s: how often this consumer tells that it lives; half the interval.
             window: at least once: how far beyond what the log knows to be done it processes, and
                 so the most messages of one partition that are processed again after a crash. The
@@ -175,7 +176,15 @@ class Consumer:
         self._callbacks = Callbacks(self._settings.environment, on_claimed, on_lost, on_drained)
         try:
             rules = attrs.evolve(FENCED, heartbeat_interval_ms=milliseconds(heartbeat_interval_s))
-            me = Me("", client_id, self._mode, window=window, batch=batch, rules=rules)
+            me = Me(
+                "",
+                client_id,
+                self._mode,
+                window=window,
+                batch=batch,
+                rules=rules,
+                says_interval=True,
+            )
             timing = Timing(
                 heartbeat_every_ms=max(1, int(milliseconds(every_s))),
                 ask_again_after_ms=max(1, min(5_000, int(rules.heartbeat_interval_ms / 2))),

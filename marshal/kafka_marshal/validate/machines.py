@@ -154,20 +154,23 @@ class Instance:
             return Against(Impossible.NOT_WHAT_IT_SENDS, f"to partition {home}")
         place = self.places[partition]
         before = place.consumer(key)
-        guard, would, after = self._would(before, key, message, headers.done)
+        # Versions before 0.2.0 do not say their interval.
+        me = attrs.evolve(self.me, says_interval=headers.interval_ms is not None)
+        guard, would, after = self._would(me, before, key, message, headers.done)
         against = self._judged(guard, would, Send(message, headers))
         if against is None and after is not before:
             place.consumers[key] = after
         return against
 
+    @staticmethod
     def _would(
-        self, consumer: Consumer, key: ClaimKey, message: Message, done: int | None
+        me: Me, consumer: Consumer, key: ClaimKey, message: Message, done: int | None
     ) -> tuple[Forbidden | None, Send, Consumer]:
         """Whether it may send a message of this kind, what it would say, and what it remembers.
 
         How far the application is `done` with what was granted, only the release itself says.
         """
-        me, unix_s = self.me, message.unix_s
+        unix_s = message.unix_s
         match message:
             case Heartbeat():
                 sent = machine.heartbeat_sent(me, consumer, key, unix_s)
