@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 import time
 import uuid
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
@@ -54,6 +54,10 @@ LANDS_UNHEARD: Final = Append(heard=False)
 LANDS_SOMEWHERE: Final = Append(offset_known=False)
 LOST: Final = Append(lands=False, error=KafkaError(KafkaError._MSG_TIMED_OUT))
 LANDS_UNKNOWN: Final = Append(error=KafkaError(KafkaError._MSG_TIMED_OUT))
+
+
+class Broken(Exception):
+    """Nothing that a client of Kafka raises."""
 
 
 @frozen
@@ -112,8 +116,12 @@ class Kafka:
         """Called with what a fetch brings, before the consumer has it; no lock is held."""
         self.log_flows = True
         self.answers: Callable[[str], None] = lambda _: None
-        """Called with the name of each question to the admin client; may raise its answer."""
+        """Called with the name of each question to the cluster; may raise its answer."""
+        self.asked: Callable[[str], None] = lambda _: None
+        """Called before a question to the admin client is taken; may refuse it."""
         self.threads: list[threading.Thread] = []
+        self.broken: str | None = None
+        """The thread of this name fails at its next word to the cluster; see `ends_thread`."""
         self._unheard: list[Callable[[], None]] = []
         self.create(LOG, log_partitions)
 
@@ -185,6 +193,19 @@ class Kafka:
             for each in unheard:
                 each()
             self.changed.notify_all()
+
+    def ends_thread(self, name: str) -> None:
+        """The thread whose name begins so dies of a `Broken` as soon as it asks for something."""
+        self.broken = name
+        until(lambda: any(one.name.startswith(name) for one in self.threads))
+        until(lambda: not any(t.is_alive() for t in self.threads if t.name.startswith(name)))
+        self.broken = None
+
+    def called(self) -> None:
+        """Somebody speaks to the cluster."""
+        name = threading.current_thread().name
+        if self.broken is not None and name.startswith(self.broken):
+            raise Broken("a wire is loose")
 
     @property
     def environment(self) -> Environment:
@@ -276,6 +297,7 @@ class Reading:
         return next(iter(self.consume(1, timeout)), None)
 
     def consume(self, num_messages: int = 1, timeout: float = -1) -> list[Message]:
+        self._kafka.called()
         deadline = time.monotonic() + timeout
         with self._kafka.changed:
             while not (found := self._there(num_messages)):
@@ -386,6 +408,7 @@ class Producing:
         on_delivery: Callable[[KafkaError | None, Message], None] = lambda *_: None,
         **_: Any,
     ) -> None:
+        self._kafka.called()
         became = self._kafka.appends(decode(value)) if topic == LOG else LANDS
         offset = (
             self._kafka.append(topic, partition, value, tuple(headers)) if became.lands else None
@@ -403,6 +426,7 @@ class Producing:
             self._kafka.changed.notify_all()
 
     def poll(self, timeout: float = -1) -> int:
+        self._kafka.called()
         with self._kafka.changed:
             if not self._heard:
                 self._kafka.changed.wait(timeout)
@@ -431,6 +455,8 @@ class Asking:
         return 0
 
     def list_topics(self, topic: str = "", timeout: float = -1) -> Any:
+        self._kafka.called()
+        self._kafka.asked("list_topics")
         return Reading(self._kafka, False, {}).list_topics(topic, timeout)
 
     def describe_topics(self, topics: Any, **_: Any) -> dict[str, Future[Any]]:
@@ -469,7 +495,17 @@ class Asking:
         earliest = "Earliest" in type(spec).__name__ or getattr(spec, "_value", None) == -2
         return SimpleNamespace(offset=one.low if earliest else one.high)
 
+    def __getattr__(self, question: str) -> Callable[..., dict[Any, Future[Any]]]:
+        """Any other question is refused, unless `answers` says otherwise."""
+
+        def refused() -> Any:
+            raise KafkaException(KafkaError(KafkaError.INVALID_REQUEST))
+
+        return lambda *_, **__: defaultdict(lambda: self._promised(question, refused))
+
     def _promised(self, question: str, answer: Callable[[], Any]) -> Future[Any]:
+        self._kafka.called()
+        self._kafka.asked(question)
         future: Future[Any] = Future()
         try:
             self._kafka.answers(question)

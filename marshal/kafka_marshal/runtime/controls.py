@@ -6,10 +6,11 @@ it is good for.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, TypeVar
 
 from attrs import frozen
 from confluent_kafka import (
@@ -31,6 +32,8 @@ from kafka_marshal.runtime.errors import BrokerFailed
 from kafka_marshal.runtime.hearing import Hearing, code_of
 from kafka_marshal.runtime.reader import CONNECT_S, Extent
 from kafka_marshal.runtime.settings import Settings
+
+T = TypeVar("T")
 
 ALL_OPERATIONS: Final = frozenset({"READ", "WRITE", "DESCRIBE", "DESCRIBE_CONFIGS"})
 """What a user of the coordination topic may need; Kafka's words."""
@@ -103,11 +106,14 @@ class ClusterClient:
         Raises:
             NotAllowed: the user of these settings may not see it.
         """
-        asked = self._admin.describe_topics(
-            TopicCollection([name]), include_authorized_operations=True, request_timeout=CONNECT_S
-        )
         try:
-            found = self._answer(asked[name])
+            found = self._answer(
+                lambda: self._admin.describe_topics(
+                    TopicCollection([name]),
+                    include_authorized_operations=True,
+                    request_timeout=CONNECT_S,
+                )[name]
+            )
         except KafkaException as error:
             if code_of(error) in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC):
                 return None
@@ -136,9 +142,12 @@ class ClusterClient:
     def topic_settings(self, name: str) -> dict[str, str]:
         """The topic's settings as they hold, also the brokers' defaults."""
         resource = ConfigResource(ResourceType.TOPIC, name)
-        asked = self._admin.describe_configs([resource], request_timeout=CONNECT_S)
         with self._plainly(f"settings of topic {name}"):
-            found = self._answer(asked[resource])
+            found = self._answer(
+                lambda: self._admin.describe_configs([resource], request_timeout=CONNECT_S)[
+                    resource
+                ]
+            )
         return {one.name: one.value or "" for one in found.values()}
 
     def create_topic(
@@ -154,14 +163,13 @@ class ClusterClient:
         if brokers:
             placed = {"replica_assignment": [[number] for number in brokers]}
         new = NewTopic(name, partitions, config=dict(settings), **placed)
-        asked = self._admin.create_topics([new], request_timeout=CONNECT_S)
         with self._plainly(f"creating {name}"):
-            self._answer(asked[name])
+            self._answer(lambda: self._admin.create_topics([new], request_timeout=CONNECT_S)[name])
 
     def delete_topic(self, name: str) -> None:
         """Delete it."""
         with self._plainly(f"deleting {name}"):
-            self._answer(self._admin.delete_topics([name], request_timeout=CONNECT_S)[name])
+            self._answer(lambda: self._admin.delete_topics([name], request_timeout=CONNECT_S)[name])
 
     # --- offsets ----------------------------------------------------------------------------------
 
@@ -187,13 +195,17 @@ class ClusterClient:
     ) -> dict[tuple[str, int], int]:
         if not places:
             return {}
-        asked = self._admin.list_offsets(
-            {TopicPartition(*place): spec for place in places}, request_timeout=CONNECT_S
-        )
         found = {}
-        for place, answer in asked.items():
-            with suppress(KafkaException):
-                found[place.topic, place.partition] = self._answer(answer).offset
+        with suppress(KafkaException):
+            asked = self._asked(
+                lambda: self._admin.list_offsets(
+                    {TopicPartition(*place): spec for place in places}, request_timeout=CONNECT_S
+                )
+            )
+            for place, answer in asked.items():
+                with suppress(KafkaException):
+                    offset = self._answer(partial(_itself, answer)).offset
+                    found[place.topic, place.partition] = offset
         return found
 
     def allowed_of_group(self, group: str) -> frozenset[str] | None:
@@ -201,16 +213,15 @@ class ClusterClient:
 
         None if it is not said.
         """
-        asked = self._admin.describe_consumer_groups(
-            [group], include_authorized_operations=True, request_timeout=CONNECT_S
-        )
         try:
-            found = self._answer(asked[group])
+            found = self._answer(
+                lambda: self._admin.describe_consumer_groups(
+                    [group], include_authorized_operations=True, request_timeout=CONNECT_S
+                )[group]
+            )
         except KafkaException as error:
             refused = code_of(error) == KafkaError.GROUP_AUTHORIZATION_FAILED
             return frozenset() if refused else None
-        except TimeoutError:
-            return None
         operations = found.authorized_operations
         if not operations:
             return None
@@ -220,11 +231,12 @@ class ClusterClient:
     def commit(self, group: str, offsets: Mapping[tuple[str, int], int]) -> None:
         """Set the group's committed offsets, which Kafka's own tools show."""
         wanted = [TopicPartition(*place, offset) for place, offset in sorted(offsets.items())]
-        asked = self._admin.alter_consumer_group_offsets(
-            [ConsumerGroupTopicPartitions(group, wanted)], request_timeout=CONNECT_S
-        )
         with self._plainly(f"committing offsets of group {group}"):
-            answered = self._answer(asked[group])
+            answered = self._answer(
+                lambda: self._admin.alter_consumer_group_offsets(
+                    [ConsumerGroupTopicPartitions(group, wanted)], request_timeout=CONNECT_S
+                )[group]
+            )
             for one in answered.topic_partitions or ():
                 if one.error is not None:
                     raise KafkaException(one.error)
@@ -233,14 +245,35 @@ class ClusterClient:
 
     def _metadata(self) -> Any:
         with self._plainly(""):
-            return self._hearing.ask(
-                lambda within_s: self._admin.list_topics(timeout=within_s),
-                lambda: self._admin.poll(0),
-                CONNECT_S,
+            return self._asked(
+                lambda: self._hearing.ask(
+                    lambda within_s: self._admin.list_topics(timeout=within_s),
+                    lambda: self._admin.poll(0),
+                    CONNECT_S,
+                )
             )
 
-    def _answer(self, promised: Future[Any]) -> Any:
-        return self._hearing.wait(promised, lambda: self._admin.poll(0), 2 * CONNECT_S)
+    def _answer(self, question: Callable[[], Future[T]]) -> T:
+        """The answer to a question.
+
+        Raises:
+            NotLetIn: there will be none.
+            KafkaException: there is none, for whatever reason.
+        """
+        poll = partial(self._admin.poll, 0)
+        return self._asked(lambda: self._hearing.wait(question(), poll, 2 * CONNECT_S))
+
+    def _asked(self, ask: Callable[[], T]) -> T:
+        """What it returns; every error but our own is one of Kafka's, so nobody expects others."""
+        try:
+            return ask()
+        except (KafkaException, BrokerFailed):
+            raise
+        except TimeoutError:
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "no answer")) from None
+        except Exception as error:
+            words = f"{type(error).__name__}: {error}"
+            raise KafkaException(KafkaError(KafkaError._FAIL, words)) from error
 
     @contextmanager
     def _plainly(self, about: str) -> Iterator[None]:
@@ -248,10 +281,12 @@ class ClusterClient:
             yield
         except KafkaException as error:
             raise self._failed(error, about) from None
-        except TimeoutError:
-            raise BrokerFailed(f"{self.settings.bootstrap}: {about}: no answer") from None
 
     def _failed(self, exception: KafkaException, about: str) -> BrokerFailed:
         with suppress(AttributeError, KafkaException):
             self._admin.poll(0)  # lets the client say what it has on its mind
         return self._hearing.failed(exception, about)
+
+
+def _itself(promised: Future[T]) -> Future[T]:
+    return promised

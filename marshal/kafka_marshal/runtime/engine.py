@@ -12,7 +12,7 @@ import queue
 import threading
 import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -31,7 +31,7 @@ from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.runtime.cluster import Cluster
 from kafka_marshal.runtime.data import Data
 from kafka_marshal.runtime.environment import Thread
-from kafka_marshal.runtime.errors import BrokerFailed, MarshalError
+from kafka_marshal.runtime.errors import BrokerFailed, ConsumerClosed, MarshalError, ThreadFailed
 from kafka_marshal.runtime.growth import Growth
 from kafka_marshal.runtime.holding import Holding
 from kafka_marshal.runtime.log import Log
@@ -51,6 +51,8 @@ stand."""
 LOOK_EVERY_S: Final = 0.25
 """So often it is looked how far the application got within what it has in hand."""
 ANEW_AFTER_S: Final = 1.0
+CALL_S: Final = 0.2
+"""How often a call to the engine's thread looks whether that thread has ended, in seconds."""
 
 
 class LogLost(MarshalError):
@@ -96,9 +98,10 @@ class Engine:
         self._record_to, self._snapshot = record_to, snapshot
         self._read_max, self._to_kafka = read_max, commit_to_kafka
         self._inbox: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
-        self.failure: BaseException | None = None
+        self.failure: MarshalError | None = None
         """Why it stopped by itself; None while all is well."""
         self.ended = threading.Event()
+        self._failing = threading.Lock()
         self._topics: dict[str, _Topic] = {}
         self._look_at = self._commit_at = 0.0
         self._anew_at: float | None = None
@@ -125,7 +128,7 @@ class Engine:
         self._begin_reading(self._session)
         self.data.start()
         environment = self._settings.environment
-        self._thread = environment.start("marshal-engine", self._run, self._fail)
+        self._thread = environment.start("marshal-engine", self._run, self._died)
         self._growth.start()
 
     # --- what the application's threads say -------------------------------------------------------
@@ -144,7 +147,7 @@ class Engine:
         """Do this in the engine's thread, and wait until it is done.
 
         Raises:
-            BrokerFailed: the engine has ended.
+            ConsumerClosed: the engine has ended.
         """
         future: Future[T] = Future()
 
@@ -155,14 +158,10 @@ class Engine:
                 future.set_exception(error)
 
         self.post(called)
-        while True:
-            try:
-                return future.result(0.2)
-            except TimeoutError:
-                if future.done():
-                    raise
-                if self.ended.is_set():
-                    raise self.failure or BrokerFailed("the consumer is closed") from None
+        while not wait([future], CALL_S).done:
+            if self.ended.is_set():
+                raise self.failure or ConsumerClosed("the consumer is closed")
+        return future.result()
 
     def post(self, event: Callable[[], None]) -> None:
         """Something has happened."""
@@ -230,6 +229,8 @@ class Engine:
         while not self.ended.is_set():
             self._wait()
             self._on_time()
+        if self.failure is not None:
+            self.held.drop()
         self._commit_positions()
         self._session.put_aside(at_once=True)
         self.data.wake()
@@ -274,17 +275,30 @@ class Engine:
         if self.stopping and session.member.drained and not self.held.under_way:
             self.ended.set()
 
-    def _fail(self, error: BaseException) -> None:
-        if self.failure is None:
-            self.failure = error
-        self._vigil.stopped(error)
-        self.ended.set()
-        self.held.drop()
-        self.data.wake()
-
     def failed(self, error: BaseException) -> None:
-        """Another of the consumer's threads ended by this."""
-        self.post(partial(self._fail, error))
+        """The calling thread ends by this, and so does the consumer. Any thread may say so."""
+        with self._failing:
+            if self.failure is not None:
+                return
+            self.failure = self._plainly(error)
+        self.ended.set()
+        self.data.wake()
+        self.post(lambda: None)  # the engine's thread looks up, and ends
+        self._vigil.stopped(self.failure)
+
+    def _plainly(self, error: BaseException) -> MarshalError:
+        if isinstance(error, MarshalError):
+            return error
+        failed = ThreadFailed(
+            f"the consumer of group {self._group} ended, since its thread "
+            f"{threading.current_thread().name} met {type(error).__name__}: {error}"
+        )
+        failed.__cause__ = error
+        return failed
+
+    def _died(self, error: BaseException) -> None:
+        self.failed(error)
+        self.held.drop()
 
     # --- the coordination topic -------------------------------------------------------------------
 

@@ -125,6 +125,11 @@ class Log:
             reason = settings.without_secrets(str(error.args[0]))
             raise BrokerFailed(f"{settings.values.get('bootstrap.servers')}: {reason}") from None
         self._closing = threading.Event()
+        self._lock = threading.Lock()
+        self._open: set[Future[Appended]] = set()
+        """Appends without an outcome so far."""
+        self._silent: str | None = None
+        """Why nobody reports outcomes any more; None while the thread does."""
         self._on_failure = on_failure
         self._thread = settings.environment.start(f"marshal-log-{topic}", self._serve, self._ended)
 
@@ -151,6 +156,12 @@ class Log:
         except UnsendableMessage as error:
             future.set_exception(NotAppended(str(error)))
             return future
+        with self._lock:
+            if self._silent is not None:
+                future.set_exception(NotAppended(self._silent))
+                return future
+            self._open.add(future)
+        future.add_done_callback(self._open.discard)
         while True:
             try:
                 self._producer.produce(
@@ -193,6 +204,7 @@ class Log:
             self._left_after(1)
         self._closing.set()
         self._thread.join()
+        self._no_more_outcomes(f"topic {self.topic}: it is closed")
 
     def _serve(self) -> None:
         while not self._closing.is_set():
@@ -205,8 +217,17 @@ class Log:
         """Nobody reports outcomes any more, so nothing that is appended has one."""
         self.failed = f"topic {self.topic}: {type(error).__name__}: {error}"
         self._closing.set()
+        self._no_more_outcomes(self.failed)
         if self._on_failure is not None:
             self._on_failure(error)
+
+    def _no_more_outcomes(self, why: str) -> None:
+        """The thread has ended: what it did not report stays unknown, and no append begins."""
+        with self._lock:
+            self._silent = why
+            left = list(self._open)
+        for future in left:
+            future.set_exception(OutcomeUnknown(why))
 
     def _delivered(self, future: Future[Appended], error: KafkaError | None, it: Message) -> None:
         if error is not None:

@@ -64,8 +64,8 @@ class Taking:
     def _next(self, timeout_s: float | None, by_commit: bool, maximum: int) -> Hand | None:
         deadline = None if timeout_s is None else self._monotonic() + timeout_s
         while True:
+            self.raise_failure()
             if self.closed:
-                self.raise_failure()
                 return None
             left = _LOOK_S if deadline is None else min(_LOOK_S, deadline - self._monotonic())
             taken = self._data.take(maximum, max(0.0, left))
