@@ -117,6 +117,10 @@ class Kafka:
         self.log_flows = True
         self.answers: Callable[[str], None] = lambda _: None
         """Called with the name of each question to the cluster; may raise its answer."""
+        self.topic_errors: dict[str, list[KafkaError]] = {}
+        """With what the next descriptions of a topic come."""
+        self.committed_errors: list[KafkaError] = []
+        """With what the next committed offsets come."""
         self.asked: Callable[[str], None] = lambda _: None
         """Called before a question to the admin client is taken; may refuse it."""
         self.threads: list[threading.Thread] = []
@@ -342,9 +346,14 @@ class Reading:
 
     def _kafka_metadata(self) -> Any:
         topics = {
-            name: SimpleNamespace(partitions=dict(enumerate(partitions)), error=None)
+            name: SimpleNamespace(
+                partitions=dict(enumerate(partitions)),
+                error=next(iter(self._kafka.topic_errors.get(name, [])), None),
+            )
             for name, partitions in self._kafka.topics.items()
         }
+        for each in self._kafka.topic_errors.values():
+            del each[:1]
         return SimpleNamespace(cluster_id="in-memory", topics=topics, brokers={1: None})
 
     def get_watermark_offsets(
@@ -366,6 +375,13 @@ class Reading:
     ) -> list[TopicPartition]:
         self._kafka.answers("committed")
         group = self._made_of["group.id"]
+        if self._kafka.committed_errors:
+            error = self._kafka.committed_errors.pop()
+            unknown: list[Any] = [
+                SimpleNamespace(topic=one.topic, partition=one.partition, offset=-1001, error=error)
+                for one in partitions
+            ]
+            return unknown
         with self._kafka.changed:
             return [
                 TopicPartition(

@@ -247,7 +247,8 @@ class Consumer:
         asked = [(topic, number) for number in (range(count) if partition is None else [partition])]
         starts = engine.cluster.committed(self._group, asked)
         if self._start == "latest":
-            starts = engine.cluster.ends([each for each in asked if each not in starts]) | starts
+            unset = [each for each in asked if each not in starts]
+            starts = engine.cluster.all_ends(unset) | starts
         only = None if partition is None else [partition]
         numbered = {number: offset for (_, number), offset in starts.items()}
         engine.call(lambda: engine.add_topic(topic, count, only, numbered))

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 from attrs import frozen
 from confluent_kafka import (
@@ -30,7 +30,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # public, not
 
 from kafka_marshal.runtime.errors import BrokerFailed
 from kafka_marshal.runtime.hearing import Hearing, code_of
-from kafka_marshal.runtime.reader import CONNECT_S, Extent
+from kafka_marshal.runtime.reader import CONNECT_S, Extent, patiently
 from kafka_marshal.runtime.settings import Settings
 
 T = TypeVar("T")
@@ -80,6 +80,7 @@ class ClusterClient:
             BrokerFailed: a setting is not one of librdkafka's.
         """
         self.settings = settings
+        self._monotonic = settings.environment.monotonic
         self._hearing = Hearing(settings)
         with self._plainly(""):
             self._admin = settings.environment.admin(
@@ -107,13 +108,7 @@ class ClusterClient:
             NotAllowed: the user of these settings may not see it.
         """
         try:
-            found = self._answer(
-                lambda: self._admin.describe_topics(
-                    TopicCollection([name]),
-                    include_authorized_operations=True,
-                    request_timeout=CONNECT_S,
-                )[name]
-            )
+            found = patiently(partial(self._answer, partial(self._describe, name)), self._monotonic)
         except KafkaException as error:
             if code_of(error) in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC):
                 return None
@@ -138,6 +133,12 @@ class ClusterClient:
             found.topic_id.get_least_significant_bits(),
         )
         return TopicSeen(name, partitions, allowed, str(found.topic_id) if any(bits) else None)
+
+    def _describe(self, name: str) -> Future[Any]:
+        asked = self._admin.describe_topics(
+            TopicCollection([name]), include_authorized_operations=True, request_timeout=CONNECT_S
+        )
+        return cast("Future[Any]", asked[name])
 
     def topic_settings(self, name: str) -> dict[str, str]:
         """The topic's settings as they hold, also the brokers' defaults."""
@@ -191,21 +192,29 @@ class ClusterClient:
         return {place: offset for place, offset in found.items() if offset >= 0}
 
     def _offsets(
-        self, places: Sequence[tuple[str, int]], spec: OffsetSpec
+        self,
+        places: Sequence[tuple[str, int]],
+        spec: OffsetSpec,
+        failed: Callable[[KafkaException], None] = lambda _: None,
     ) -> dict[tuple[str, int], int]:
+        """What is answered; `failed` takes each error, and what it is of is left out."""
         if not places:
             return {}
         found = {}
-        with suppress(KafkaException):
+        try:
             asked = self._asked(
                 lambda: self._admin.list_offsets(
                     {TopicPartition(*place): spec for place in places}, request_timeout=CONNECT_S
                 )
             )
-            for place, answer in asked.items():
-                with suppress(KafkaException):
-                    offset = self._answer(partial(_itself, answer)).offset
-                    found[place.topic, place.partition] = offset
+        except KafkaException as error:
+            failed(error)
+            return {}
+        for place, answer in asked.items():
+            try:
+                found[place.topic, place.partition] = self._answer(partial(_itself, answer)).offset
+            except KafkaException as error:
+                failed(error)
         return found
 
     def allowed_of_group(self, group: str) -> frozenset[str] | None:
