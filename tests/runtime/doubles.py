@@ -114,6 +114,12 @@ class Kafka:
         """Says what becomes of each record that a consumer sends."""
         self.fetching: Callable[[list[Message]], None] = lambda _: None
         """Called with what a fetch brings, before the consumer has it; no lock is held."""
+        self.reading_log: Callable[[], object] = lambda: None
+        """Called whenever somebody reads the log; no lock is held."""
+        self.delivers_purged = True
+        """Whether an append that its sender gives up is heard of."""
+        self.readings: list[Reading] = []
+        """Every client that fetches or reads."""
         self.log_flows = True
         self.answers: Callable[[str], None] = lambda _: None
         """Called with the name of each question to the cluster; may raise its answer."""
@@ -211,6 +217,19 @@ class Kafka:
         if self.broken is not None and name.startswith(self.broken):
             raise Broken("a wire is loose")
 
+    def metadata(self) -> Any:
+        """What a broker says of all topics."""
+        topics = {
+            name: SimpleNamespace(
+                partitions=dict(enumerate(partitions)),
+                error=next(iter(self.topic_errors.get(name, [])), None),
+            )
+            for name, partitions in self.topics.items()
+        }
+        for each in self.topic_errors.values():
+            del each[:1]
+        return SimpleNamespace(cluster_id="in-memory", topics=topics, brokers={1: None})
+
     @property
     def environment(self) -> Environment:
         """What a consumer of this cluster is made of."""
@@ -233,11 +252,15 @@ class Kafka:
     def settings(self) -> Settings:
         return Settings({"bootstrap.servers": "in-memory:9092"}, environment=self.environment)
 
+    def new_consumer(self, client_id: str = "c1", **options: Any) -> Consumer:
+        """A consumer of group g; its test closes it."""
+        given: dict[str, Any] = {"heartbeat_interval_s": 60.0, **options}
+        return Consumer(settings=self.settings(), group="g", client_id=client_id, **given)
+
     @contextmanager
     def consumer(self, client_id: str = "c1", **options: Any) -> Iterator[Consumer]:
         """A consumer of group g."""
-        given: dict[str, Any] = {"heartbeat_interval_s": 60.0, **options}
-        consumer = Consumer(settings=self.settings(), group="g", client_id=client_id, **given)
+        consumer = self.new_consumer(client_id, **options)
         try:
             yield consumer
         finally:
@@ -259,7 +282,8 @@ class Reading:
         self._next: dict[tuple[str, int], int] = {}
         self._paused: set[tuple[str, int]] = set()
         self._told_end: dict[tuple[str, int], int] = {}
-        self._closed = False
+        self.closed = False
+        kafka.readings.append(self)
 
     # --- what is read -------------------------------------------------------------------------
 
@@ -302,6 +326,9 @@ class Reading:
 
     def consume(self, num_messages: int = 1, timeout: float = -1) -> list[Message]:
         self._kafka.called()
+        assert not self.closed, "closed under a poll"
+        if self._of_log:
+            self._kafka.reading_log()
         deadline = time.monotonic() + timeout
         with self._kafka.changed:
             while not (found := self._there(num_messages)):
@@ -342,19 +369,7 @@ class Reading:
 
     def list_topics(self, topic: str = "", timeout: float = -1) -> Any:
         self._kafka.answers("list_topics")
-        return self._kafka_metadata()
-
-    def _kafka_metadata(self) -> Any:
-        topics = {
-            name: SimpleNamespace(
-                partitions=dict(enumerate(partitions)),
-                error=next(iter(self._kafka.topic_errors.get(name, [])), None),
-            )
-            for name, partitions in self._kafka.topics.items()
-        }
-        for each in self._kafka.topic_errors.values():
-            del each[:1]
-        return SimpleNamespace(cluster_id="in-memory", topics=topics, brokers={1: None})
+        return self._kafka.metadata()
 
     def get_watermark_offsets(
         self, partition: TopicPartition, timeout: float = -1, cached: bool = False
@@ -401,7 +416,7 @@ class Reading:
             self._kafka.changed.notify_all()
 
     def close(self) -> None:
-        self._closed = True
+        self.closed = True
         self.unassign()
 
 
@@ -458,7 +473,8 @@ class Producing:
         return self._open
 
     def purge(self) -> None:
-        self._kafka.deliver()
+        if self._kafka.delivers_purged:
+            self._kafka.deliver()
 
 
 class Asking:
@@ -473,7 +489,8 @@ class Asking:
     def list_topics(self, topic: str = "", timeout: float = -1) -> Any:
         self._kafka.called()
         self._kafka.asked("list_topics")
-        return Reading(self._kafka, False, {}).list_topics(topic, timeout)
+        self._kafka.answers("list_topics")
+        return self._kafka.metadata()
 
     def describe_topics(self, topics: Any, **_: Any) -> dict[str, Future[Any]]:
         return {

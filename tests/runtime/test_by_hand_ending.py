@@ -8,13 +8,14 @@ from collections.abc import Callable
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from kafka_marshal.core.messages import NO_HEADERS, Heartbeat, Partition
+from kafka_marshal.core.messages import NO_HEADERS, ClaimingPartition, Heartbeat, Partition
 from kafka_marshal.runtime.cluster import Cluster
 from kafka_marshal.runtime.consumer import Consumer
 from kafka_marshal.runtime.controls import ClusterClient
 from kafka_marshal.runtime.errors import BrokerFailed, MarshalError
 from kafka_marshal.runtime.log import Log, OutcomeUnknown
 from tests.runtime.doubles import (
+    LANDS,
     LANDS_SOMEWHERE,
     LANDS_UNHEARD,
     LOG,
@@ -219,3 +220,68 @@ def test_a_question_without_an_answer_does_not_end_the_consumer(kafka: Kafka) ->
         kafka.answers = lambda _: None
         kafka.create("orders", partitions=2, messages=10)
         until(lambda: len(consumer.claims) == 2)
+
+
+# --- stop, commit and close -----------------------------------------------------------------------
+
+
+def test_what_was_done_before_a_stop_may_be_committed_after_it(kafka: Kafka) -> None:
+    with kafka.consumer() as consumer:
+        consumer.add_topic("orders")
+        message = consumer.poll(timeout_s=WITHIN_S)
+        consumer.commit(message)
+        consumer.stop()
+        until(lambda: not consumer.claims)
+        assert consumer.poll(timeout_s=0.01) is None
+        consumer.commit(message)
+        consumer.commit()
+    assert kafka.committed["g", "orders", 0] == 1
+
+
+def closes_within_30s_of_its_clock(kafka: Kafka, consumer: Consumer) -> None:
+    closing = threading.Thread(target=lambda: consumer.close(timeout_s=30))
+    closing.start()
+    until(lambda: consumer.taking.closed)
+    kafka.clock.ahead_s += 30
+    closing.join(WITHIN_S)
+    assert not closing.is_alive()
+
+
+def test_closing_has_one_deadline_however_much_does_not_answer(kafka: Kafka) -> None:
+    stuck, released = threading.Event(), threading.Event()
+
+    def answers(question: str) -> None:
+        if question == "describe_topics":
+            stuck.set()
+            released.wait(2 * WITHIN_S)
+
+    def fetching(_: object) -> None:
+        released.wait(2 * WITHIN_S)
+
+    def on_claimed(_: object) -> None:
+        released.wait(2 * WITHIN_S)
+
+    consumer = kafka.new_consumer(look_for_partitions_every_s=0.01, on_claimed=on_claimed)
+    try:
+        consumer.add_topic("orders")
+        kafka.appends = lambda said: LANDS if isinstance(said, ClaimingPartition) else LANDS_UNHEARD
+        kafka.fetching, kafka.answers, kafka.delivers_purged = fetching, answers, False
+        until(lambda: consumer.claims and stuck.is_set())
+        closes_within_30s_of_its_clock(kafka, consumer)
+    finally:
+        released.set()
+    until(lambda: not any(thread.is_alive() for thread in kafka.threads))
+    assert all(each.closed for each in kafka.readings)
+
+
+def test_a_reader_that_stands_still_does_not_hold_up_the_end(kafka: Kafka) -> None:
+    released = threading.Event()
+    consumer = kafka.new_consumer()
+    try:
+        consumer.add_topic("orders")
+        until(lambda: consumer.claims)
+        kafka.reading_log = lambda: released.wait(2 * WITHIN_S)
+        closes_within_30s_of_its_clock(kafka, consumer)
+    finally:
+        released.set()
+    until(lambda: all(each.closed for each in kafka.readings))

@@ -34,7 +34,7 @@ from kafka_marshal.runtime.callbacks import Callbacks
 from kafka_marshal.runtime.data import Data
 from kafka_marshal.runtime.engine import Engine
 from kafka_marshal.runtime.environment import REAL
-from kafka_marshal.runtime.errors import InvalidOption
+from kafka_marshal.runtime.errors import ConsumerClosed, InvalidOption
 from kafka_marshal.runtime.handling import (
     Counted,
     DeadLetters,
@@ -66,6 +66,8 @@ __all__ = [
 AT_LEAST_ONCE: Final = "at_least_once"
 AT_MOST_ONCE: Final = "at_most_once"
 CLOSE_S: Final = 30.0
+LET_GO_S: Final = 2.0
+"""How much of the time for closing is kept for letting go of the cluster, in seconds."""
 FEED_S: Final = 0.1
 """So long `run` waits for messages before it looks whether it is over."""
 
@@ -295,8 +297,16 @@ class Consumer:
 
         Without a message: everything that `poll` and `consume` gave. It is told with the next
         heartbeat, and when half of the window is done.
+
+        Raises:
+            ConsumerClosed: the consumer was closed, which gave back what was not done.
         """
-        self._engine.call(lambda: self._engine.held.committed(message))
+        try:
+            self._engine.call(lambda: self._engine.held.committed(message))
+        except ConsumerClosed:
+            if self.taking.closed:
+                raise
+            # After `stop` it ends when all that was given out is done.
 
     def consume(self, num_messages: int = CHUNK, timeout_s: float = 1.0) -> Messages:
         """The next messages of one claim as a list: what is there, at most so many.
@@ -419,7 +429,10 @@ class Consumer:
 
         A message that was given out and not finished is not done. Without `release` the claims
         stay ours until they are stale: a restart under the same client id comes back at once.
+        It returns after `timeout_s` also where nobody answers: what could not be given up becomes
+        stale then.
         """
+        deadline = self._settings.environment.deadline(timeout_s)
         with self._closing:
             if self.taking.closed:
                 return
@@ -431,10 +444,10 @@ class Consumer:
             if hand is not None:
                 engine.post(lambda: engine.held.abandon(hand))
             engine.post(engine.held.abandon_rest)
-            engine.ended.wait(timeout_s)
+            deadline.earlier(min(LET_GO_S, timeout_s / 4)).wait(engine.ended.wait)
         engine.leave()
-        engine.close()
-        self._callbacks.close()
+        engine.close(deadline)
+        self._callbacks.close(deadline)
 
     # --- within -----------------------------------------------------------------------------------
 

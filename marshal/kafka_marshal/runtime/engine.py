@@ -30,7 +30,7 @@ from kafka_marshal.core.messages import Heartbeat
 from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.runtime.cluster import Cluster
 from kafka_marshal.runtime.data import Data
-from kafka_marshal.runtime.environment import Thread
+from kafka_marshal.runtime.environment import Deadline, Thread
 from kafka_marshal.runtime.errors import BrokerFailed, ConsumerClosed, MarshalError, ThreadFailed
 from kafka_marshal.runtime.growth import Growth
 from kafka_marshal.runtime.holding import Holding
@@ -210,18 +210,18 @@ class Engine:
         """End at once; what is owned becomes stale by itself."""
         self.post(self.ended.set)
 
-    def close(self) -> None:
+    def close(self, deadline: Deadline) -> None:
         """Let go of the cluster. `stop` or `leave` comes before."""
         self.ended.set()
         self.post(lambda: None)
         # The engine says last how far the group is, so the data consumer outlives it.
-        self._growth.close()
-        if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join(10)
+        self._growth.close(deadline)
+        if self._thread is not threading.current_thread():
+            deadline.join(self._thread)
         self._vigil.ended()
-        self.data.close()
-        self._session.end()
-        self.log.close()
+        self.data.close(deadline)
+        self._session.end(deadline)
+        self.log.close(deadline.left_s)
 
     # --- the thread -------------------------------------------------------------------------------
 
@@ -360,7 +360,11 @@ class Engine:
     def _begin_anew(self) -> None:
         self._anew_at = None
         self._session.end()
-        self._session = self._new_session()
+        session = self._new_session()
+        if self.ended.is_set():  # closed meanwhile, and nobody waits for us
+            session.end()
+            return
+        self._session = session
         self.held.begin_anew(self._session)
         for topic, known in self._topics.items():
             with suppress(BrokerFailed):  # where nobody set a position, Kafka's is the best we have

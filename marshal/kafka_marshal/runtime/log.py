@@ -21,12 +21,15 @@ from confluent_kafka import KafkaError, KafkaException, Message
 from kafka_marshal.codec import UnsendableMessage, encode, encode_headers
 from kafka_marshal.core.messages import Headers
 from kafka_marshal.core.messages import Message as Said
+from kafka_marshal.runtime.environment import Deadline
 from kafka_marshal.runtime.errors import BrokerFailed
 from kafka_marshal.runtime.reader import Silent
 from kafka_marshal.runtime.settings import Settings
 
 CLOSE_S: Final = 10.0
 """So long closing waits for what is under way."""
+PURGE_S: Final = 1.0
+"""How long closing waits to hear of what it gave up, in seconds."""
 _POLL_S: Final = 0.1
 _FULL_S: Final = 0.05
 _LOOK_S: Final = 0.01
@@ -181,29 +184,28 @@ class Log:
 
     def flush(self, timeout_s: float) -> bool:
         """Wait until everything is appended or failed; False if that takes longer."""
-        return self._left_after(timeout_s) == 0
+        return self._left_after(self.settings.environment.deadline(timeout_s)) == 0
 
-    def _left_after(self, timeout_s: float) -> int:
+    def _left_after(self, deadline: Deadline) -> int:
         """How many are still under way then.
 
         Our own thread polls. The client's `flush` would call back with the exception of a fatal
         error pending, and the callback would break (confluent-kafka 2.16).
         """
-        monotonic = self.settings.environment.monotonic
-        deadline = monotonic() + timeout_s
-        while (left := len(self._producer)) and monotonic() < deadline:
+        while (left := len(self._producer)) and deadline.left_s:
             time.sleep(_LOOK_S)
         return left
 
     def close(self, timeout_s: float = CLOSE_S) -> None:
-        """Wait for what is under way, so long; the outcome of the rest is unknown."""
+        """Wait for what is under way, so many seconds; the outcome of the rest is unknown."""
         if self._closing.is_set():
             return
-        if self._left_after(timeout_s):
+        environment = self.settings.environment
+        if self._left_after(environment.deadline(timeout_s)):
             self._producer.purge()
-            self._left_after(1)
+            self._left_after(environment.deadline(PURGE_S))
         self._closing.set()
-        self._thread.join()
+        environment.deadline(PURGE_S).join(self._thread)
         self._no_more_outcomes(f"topic {self.topic}: it is closed")
 
     def _serve(self) -> None:
@@ -230,6 +232,8 @@ class Log:
             future.set_exception(OutcomeUnknown(why))
 
     def _delivered(self, future: Future[Appended], error: KafkaError | None, it: Message) -> None:
+        if future.done():
+            return  # it was given up
         if error is not None:
             future.set_exception(self._outcome(error))
             return
