@@ -118,6 +118,8 @@ class Kafka:
         """Called whenever somebody reads the log; no lock is held."""
         self.delivers_purged = True
         """Whether an append that its sender gives up is heard of."""
+        self.more_settings: dict[str, str] = {}
+        """Settings of librdkafka that an application gives."""
         self.readings: list[Reading] = []
         """Every client that fetches or reads."""
         self.log_flows = True
@@ -250,7 +252,8 @@ class Kafka:
         return thread
 
     def settings(self) -> Settings:
-        return Settings({"bootstrap.servers": "in-memory:9092"}, environment=self.environment)
+        values = {"bootstrap.servers": "in-memory:9092", **self.more_settings}
+        return Settings(values, environment=self.environment)
 
     def new_consumer(self, client_id: str = "c1", **options: Any) -> Consumer:
         """A consumer of group g; its test closes it."""
