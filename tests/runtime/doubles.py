@@ -118,6 +118,7 @@ class Kafka:
         """Called whenever somebody reads the log; no lock is held."""
         self.delivers_purged = True
         """Whether an append that its sender gives up is heard of."""
+        self.told_aside: list[Callable[[KafkaError], None]] = []
         self.more_settings: dict[str, str] = {}
         """Settings of librdkafka that an application gives."""
         self.readings: list[Reading] = []
@@ -205,6 +206,11 @@ class Kafka:
             for each in unheard:
                 each()
             self.changed.notify_all()
+
+    def says_aside(self, error: KafkaError) -> None:
+        """Every client tells this error in its callback."""
+        for told in self.told_aside:
+            told(error)
 
     def ends_thread(self, name: str) -> None:
         """The thread whose name begins so dies of a `Broken` as soon as it asks for something."""
@@ -428,6 +434,7 @@ class Producing:
 
     def __init__(self, kafka: Kafka, made_of: dict[str, Any], **_: Any) -> None:
         self._kafka = kafka
+        kafka.told_aside += [made_of["error_cb"]] if "error_cb" in made_of else []
         self._heard: deque[Callable[[], None]] = deque()
         self._open = 0
 

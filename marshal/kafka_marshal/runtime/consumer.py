@@ -27,7 +27,7 @@ from kafka_marshal.client.buffers import Bounds
 from kafka_marshal.client.claiming import Claiming
 from kafka_marshal.client.consumer import Me, Mode
 from kafka_marshal.client.driver import Timing
-from kafka_marshal.client.effects import Lost
+from kafka_marshal.client.effects import Lost, Released
 from kafka_marshal.client.lanes import Order
 from kafka_marshal.client.symptoms import Symptoms
 from kafka_marshal.core.state import FENCED, milliseconds
@@ -62,6 +62,7 @@ __all__ = [
     "Message",
     "Messages",
     "Observer",
+    "Released",
 ]
 
 AT_LEAST_ONCE: Final = "at_least_once"

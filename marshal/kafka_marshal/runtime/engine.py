@@ -106,7 +106,9 @@ class Engine:
         self._look_at = self._commit_at = 0.0
         self._anew_at: float | None = None
         self._session = self._new_session()
-        self._vigil = Vigil(self._who, observers, symptoms, int(me.rules.stale_after_ms))
+        self._vigil = Vigil(
+            self._who, observers, symptoms, int(me.rules.stale_after_ms), self._monotonic
+        )
         self.observers = self._vigil.observers
         """What happens is told to them."""
         self.cluster = Cluster(settings)

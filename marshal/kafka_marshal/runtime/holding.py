@@ -204,9 +204,11 @@ class Holding:
         """A claim is not ours any more."""
         claim = tenure.claim
         if claim.lost is None:
+            driver = self.session.member.driver(claim.key)
+            if reason is Lost.RELEASED:
+                claim.released = driver.released
             claim.lost = reason
-            known = self.session.member.driver(claim.key).consumer.known
-            self._vigil.lost(claim, reason, tenure.next, known, now_ms())
+            self._vigil.lost(claim, reason, tenure.next, driver.consumer.known, now_ms())
         granted = self._me.mode is Mode.AT_MOST_ONCE and tenure.next < tenure.allowed_end
         if not granted or reason is Lost.LOG_LOST_RECORDS:
             dropped = self._data.drop(claim)
