@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 import time
 import uuid
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
@@ -54,6 +54,10 @@ LANDS_UNHEARD: Final = Append(heard=False)
 LANDS_SOMEWHERE: Final = Append(offset_known=False)
 LOST: Final = Append(lands=False, error=KafkaError(KafkaError._MSG_TIMED_OUT))
 LANDS_UNKNOWN: Final = Append(error=KafkaError(KafkaError._MSG_TIMED_OUT))
+
+
+class Broken(Exception):
+    """Nothing that a client of Kafka raises."""
 
 
 @frozen
@@ -110,10 +114,27 @@ class Kafka:
         """Says what becomes of each record that a consumer sends."""
         self.fetching: Callable[[list[Message]], None] = lambda _: None
         """Called with what a fetch brings, before the consumer has it; no lock is held."""
+        self.reading_log: Callable[[], object] = lambda: None
+        """Called whenever somebody reads the log; no lock is held."""
+        self.delivers_purged = True
+        """Whether an append that its sender gives up is heard of."""
+        self.told_aside: list[Callable[[KafkaError], None]] = []
+        self.more_settings: dict[str, str] = {}
+        """Settings of librdkafka that an application gives."""
+        self.readings: list[Reading] = []
+        """Every client that fetches or reads."""
         self.log_flows = True
         self.answers: Callable[[str], None] = lambda _: None
-        """Called with the name of each question to the admin client; may raise its answer."""
+        """Called with the name of each question to the cluster; may raise its answer."""
+        self.topic_errors: dict[str, list[KafkaError]] = {}
+        """With what the next descriptions of a topic come."""
+        self.committed_errors: list[KafkaError] = []
+        """With what the next committed offsets come."""
+        self.asked: Callable[[str], None] = lambda _: None
+        """Called before a question to the admin client is taken; may refuse it."""
         self.threads: list[threading.Thread] = []
+        self.broken: str | None = None
+        """The thread of this name fails at its next word to the cluster; see `ends_thread`."""
         self._unheard: list[Callable[[], None]] = []
         self.create(LOG, log_partitions)
 
@@ -186,6 +207,37 @@ class Kafka:
                 each()
             self.changed.notify_all()
 
+    def says_aside(self, error: KafkaError) -> None:
+        """Every client tells this error in its callback."""
+        for told in self.told_aside:
+            told(error)
+
+    def ends_thread(self, name: str) -> None:
+        """The thread whose name begins so dies of a `Broken` as soon as it asks for something."""
+        self.broken = name
+        until(lambda: any(one.name.startswith(name) for one in self.threads))
+        until(lambda: not any(t.is_alive() for t in self.threads if t.name.startswith(name)))
+        self.broken = None
+
+    def called(self) -> None:
+        """Somebody speaks to the cluster."""
+        name = threading.current_thread().name
+        if self.broken is not None and name.startswith(self.broken):
+            raise Broken("a wire is loose")
+
+    def metadata(self) -> Any:
+        """What a broker says of all topics."""
+        topics = {
+            name: SimpleNamespace(
+                partitions=dict(enumerate(partitions)),
+                error=next(iter(self.topic_errors.get(name, [])), None),
+            )
+            for name, partitions in self.topics.items()
+        }
+        for each in self.topic_errors.values():
+            del each[:1]
+        return SimpleNamespace(cluster_id="in-memory", topics=topics, brokers={1: None})
+
     @property
     def environment(self) -> Environment:
         """What a consumer of this cluster is made of."""
@@ -206,13 +258,18 @@ class Kafka:
         return thread
 
     def settings(self) -> Settings:
-        return Settings({"bootstrap.servers": "in-memory:9092"}, environment=self.environment)
+        values = {"bootstrap.servers": "in-memory:9092", **self.more_settings}
+        return Settings(values, environment=self.environment)
+
+    def new_consumer(self, client_id: str = "c1", **options: Any) -> Consumer:
+        """A consumer of group g; its test closes it."""
+        given: dict[str, Any] = {"heartbeat_interval_s": 60.0, **options}
+        return Consumer(settings=self.settings(), group="g", client_id=client_id, **given)
 
     @contextmanager
     def consumer(self, client_id: str = "c1", **options: Any) -> Iterator[Consumer]:
         """A consumer of group g."""
-        given: dict[str, Any] = {"heartbeat_interval_s": 60.0, **options}
-        consumer = Consumer(settings=self.settings(), group="g", client_id=client_id, **given)
+        consumer = self.new_consumer(client_id, **options)
         try:
             yield consumer
         finally:
@@ -234,7 +291,8 @@ class Reading:
         self._next: dict[tuple[str, int], int] = {}
         self._paused: set[tuple[str, int]] = set()
         self._told_end: dict[tuple[str, int], int] = {}
-        self._closed = False
+        self.closed = False
+        kafka.readings.append(self)
 
     # --- what is read -------------------------------------------------------------------------
 
@@ -276,6 +334,10 @@ class Reading:
         return next(iter(self.consume(1, timeout)), None)
 
     def consume(self, num_messages: int = 1, timeout: float = -1) -> list[Message]:
+        self._kafka.called()
+        assert not self.closed, "closed under a poll"
+        if self._of_log:
+            self._kafka.reading_log()
         deadline = time.monotonic() + timeout
         with self._kafka.changed:
             while not (found := self._there(num_messages)):
@@ -317,14 +379,7 @@ class Reading:
 
     def list_topics(self, topic: str = "", timeout: float = -1) -> Any:
         self._kafka.answers("list_topics")
-        return self._kafka_metadata()
-
-    def _kafka_metadata(self) -> Any:
-        topics = {
-            name: SimpleNamespace(partitions=dict(enumerate(partitions)), error=None)
-            for name, partitions in self._kafka.topics.items()
-        }
-        return SimpleNamespace(cluster_id="in-memory", topics=topics, brokers={1: None})
+        return self._kafka.metadata()
 
     def get_watermark_offsets(
         self, partition: TopicPartition, timeout: float = -1, cached: bool = False
@@ -345,6 +400,13 @@ class Reading:
     ) -> list[TopicPartition]:
         self._kafka.answers("committed")
         group = self._made_of["group.id"]
+        if self._kafka.committed_errors:
+            error = self._kafka.committed_errors.pop()
+            unknown: list[Any] = [
+                SimpleNamespace(topic=one.topic, partition=one.partition, offset=-1001, error=error)
+                for one in partitions
+            ]
+            return unknown
         with self._kafka.changed:
             return [
                 TopicPartition(
@@ -364,7 +426,7 @@ class Reading:
             self._kafka.changed.notify_all()
 
     def close(self) -> None:
-        self._closed = True
+        self.closed = True
         self.unassign()
 
 
@@ -373,6 +435,7 @@ class Producing:
 
     def __init__(self, kafka: Kafka, made_of: dict[str, Any], **_: Any) -> None:
         self._kafka = kafka
+        kafka.told_aside += [made_of["error_cb"]] if "error_cb" in made_of else []
         self._heard: deque[Callable[[], None]] = deque()
         self._open = 0
 
@@ -387,6 +450,7 @@ class Producing:
         on_delivery: Callable[[KafkaError | None, Message], None] = lambda *_: None,
         **_: Any,
     ) -> None:
+        self._kafka.called()
         became = self._kafka.appends(decode(value)) if topic == LOG else LANDS
         offset = (
             self._kafka.append(topic, partition, value, tuple(headers)) if became.lands else None
@@ -404,6 +468,7 @@ class Producing:
             self._kafka.changed.notify_all()
 
     def poll(self, timeout: float = -1) -> int:
+        self._kafka.called()
         with self._kafka.changed:
             if not self._heard:
                 self._kafka.changed.wait(timeout)
@@ -419,7 +484,8 @@ class Producing:
         return self._open
 
     def purge(self) -> None:
-        self._kafka.deliver()
+        if self._kafka.delivers_purged:
+            self._kafka.deliver()
 
 
 class Asking:
@@ -432,7 +498,10 @@ class Asking:
         return 0
 
     def list_topics(self, topic: str = "", timeout: float = -1) -> Any:
-        return Reading(self._kafka, False, {}).list_topics(topic, timeout)
+        self._kafka.called()
+        self._kafka.asked("list_topics")
+        self._kafka.answers("list_topics")
+        return self._kafka.metadata()
 
     def describe_topics(self, topics: Any, **_: Any) -> dict[str, Future[Any]]:
         return {
@@ -470,7 +539,17 @@ class Asking:
         earliest = "Earliest" in type(spec).__name__ or getattr(spec, "_value", None) == -2
         return SimpleNamespace(offset=one.low if earliest else one.high)
 
+    def __getattr__(self, question: str) -> Callable[..., dict[Any, Future[Any]]]:
+        """Any other question is refused, unless `answers` says otherwise."""
+
+        def refused() -> Any:
+            raise KafkaException(KafkaError(KafkaError.INVALID_REQUEST))
+
+        return lambda *_, **__: defaultdict(lambda: self._promised(question, refused))
+
     def _promised(self, question: str, answer: Callable[[], Any]) -> Future[Any]:
+        self._kafka.called()
+        self._kafka.asked(question)
         future: Future[Any] = Future()
         try:
             self._kafka.answers(question)

@@ -12,6 +12,7 @@ from kafka_marshal.client.driver import Driver
 from kafka_marshal.client.member import For, Member
 from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.runtime.data import Data, _Open
+from kafka_marshal.runtime.errors import MarshalError
 from kafka_marshal.runtime.tenure import Tenure
 from tests.runtime import doubles
 from tests.runtime import test_by_hand_receipts as receipts
@@ -117,5 +118,5 @@ def test_a_story_notices(
 
 def test_two_threads_on_one_deque_are_noticed(monkeypatch: Patch) -> None:
     shares_what_is_in_hand(monkeypatch)
-    with pytest.raises(RuntimeError, match="deque mutated during iteration"):
+    with pytest.raises(MarshalError, match="deque mutated during iteration"):
         tenures.test_what_is_taken_while_the_engine_looks_ends_nothing(monkeypatch)

@@ -49,8 +49,9 @@ def reaches_outside(text: str) -> list[str]:
 
 @pytest.mark.parametrize("path", sorted(ROOM.rglob("*.py")), ids=lambda path: path.name)
 def test_threads_and_clients_of_kafka_come_from_the_environment(path: Path) -> None:
-    # The doctor's probe measures this machine's own clock; no consumer calls it.
-    if path not in (ROOM / "environment.py", ROOM / "clocks.py"):
+    # No consumer calls the doctor's probe, which measures this machine's own clock, nor what makes
+    # a topic to try with.
+    if path not in (ROOM / "environment.py", ROOM / "clocks.py", ROOM / "trial.py"):
         assert reaches_outside(path.read_text(encoding="utf-8")) == []
 
 

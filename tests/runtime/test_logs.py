@@ -68,20 +68,25 @@ def test_what_lasts_is_said_more_and_more_rarely(
     assert said == ["3", "6", "12", "24", "48", "96"]
 
 
-def test_what_a_client_says_many_times_a_second_is_written_once_in_a_while(
-    logs: Logs, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+def test_what_a_client_says_many_times_is_written_when_it_begins_and_when_it_is_over(
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     now_s = 100.0
-    monkeypatch.setattr("kafka_marshal.runtime.logs.time.monotonic", lambda: now_s)
+    logs = Logs(lambda: Who("g", "c1", "i1"), lambda: now_s)
     for number in range(50):
         logs.said(f"broker/1: Connection refused (after {number} ms)")
+        logs.said(f"broker/{number}: Disconnected")
+        now_s += 1
+        logs.look()
     logs.said("there is something else")
-    assert [record.getMessage() for record in caplog.records] == [
-        "broker/1: Connection refused (after 0 ms)",
-        "there is something else",
+    now_s += 28.5
+    logs.look()
+    begun = ["broker/1: Connection refused (after 0 ms)", "there is something else"]
+    assert [record.getMessage() for record in caplog.records] == begun
+    now_s += 2
+    logs.look()
+    assert [record.getMessage() for record in caplog.records[2:]] == [
+        "over, said 100 times within 49.0 s: broker/1: Connection refused (after 0 ms)"
     ]
-    now_s += 10
     logs.said("broker/1: Connection refused (after 7 ms)")
-    assert caplog.records[-1].getMessage() == (
-        "broker/1: Connection refused (after 7 ms) (and 49 times since it was last written)"
-    )
+    assert len(caplog.records) == 4

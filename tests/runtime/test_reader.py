@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from time import monotonic
 from typing import Any
 
@@ -68,6 +68,7 @@ class MockTail(Tail):
     _consumer: Any = field(factory=MockClient)
     _looked_up: dict[int, Extent] = field(factory=dict)
     _looked_up_at: float = 0.0
+    _monotonic: Callable[[], float] = monotonic
 
     def _messages(self, maximum: int = 0) -> list[Any]:
         return self.batches.popleft()

@@ -27,7 +27,7 @@ from attrs import field, frozen
 
 from kafka_marshal.client import consumer as moves
 from kafka_marshal.client.consumer import Consumer, Me, Mode
-from kafka_marshal.client.effects import Effect, Lost, Process, Send, Won
+from kafka_marshal.client.effects import Effect, Lost, Process, Released, Send, Won
 from kafka_marshal.client.log_clock import AT_ONCE, LogClock
 from kafka_marshal.core.knowledge import Field
 from kafka_marshal.core.messages import ClaimingMessages, ClaimingPartition, Record
@@ -86,6 +86,8 @@ class Driver:
         """Whether it wants the claim; False after `stop`, until `want`."""
         self.eager = True
         """Whether it asks by itself as soon as the claim looks claimable; or only when `ask`ed."""
+        self.released: Released | None = None
+        """Why it was given back last, or is about to be; None where it never was."""
         self._reads_live = False
         self._end = 0
         self._gone_below = 0
@@ -220,8 +222,10 @@ class Driver:
             self.consumer = attrs.evolve(self.consumer, next=max(self.consumer.next, end))
         return self._go_on(now_ms)
 
-    def stop(self, now_ms: int) -> list[Effect]:
+    def stop(self, now_ms: int, why: Released = Released.STOPPED) -> list[Effect]:
         """Give the claim up as soon as everything that was handed over is finished."""
+        if self.wants:
+            self.released = why
         self.wants = False
         return self._go_on(now_ms)
 
@@ -293,6 +297,7 @@ class Driver:
         known = self.consumer.known
         if known.owned:
             return [Lost.TAKEN]
+        self.released = Released.BY_OTHERS
         return [Lost.PAUSED if known.paused_until_ms is not None else Lost.RELEASED]
 
     def _heartbeat(self, now_ms: int) -> list[Effect]:

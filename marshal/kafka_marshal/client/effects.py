@@ -58,7 +58,7 @@ class Lost(enum.Enum):
     PAUSED = "paused"
     """An administrator released the group."""
     RELEASED = "released"
-    """We released it."""
+    """It was released, by us or in our name; `Released` says why."""
     ID_USED_TWICE = "id_used_twice"
     """Another instance of our own client id has it. We stop; the operator must look."""
     LOG_LOST_RECORDS = "log_lost_records"
@@ -66,6 +66,23 @@ class Lost(enum.Enum):
     that are still in the log would be taken for new."""
     UNCERTAIN = "uncertain"
     """A reader that began in the middle can no longer tell who owns the claim."""
+
+
+class Released(enum.Enum):
+    """Why a claim was released that nobody took from us."""
+
+    STOPPED = "stopped"
+    """This consumer stops, or was closed."""
+    SHARED = "shared"
+    """Another consumer of the group had less."""
+    BEHIND = "behind"
+    """It fell behind its topic (`Claiming.release_when_behind`)."""
+    WITH_ITS_TOPIC = "with_its_topic"
+    """Partition 0 of its topic is another's (`Claiming.whole_topics`)."""
+    ASKED = "asked"
+    """The application asked for it."""
+    BY_OTHERS = "by_others"
+    """An administrator released the group, or somebody this claim in our name."""
 
 
 Effect: TypeAlias = Send | Process | Won | Lost

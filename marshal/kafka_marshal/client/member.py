@@ -31,7 +31,7 @@ from kafka_marshal.client import consumer as moves
 from kafka_marshal.client.claiming import Claiming, Velocity
 from kafka_marshal.client.consumer import Consumer, Me, Mode
 from kafka_marshal.client.driver import Driver, Timing
-from kafka_marshal.client.effects import Effect, Lost, Send, Won
+from kafka_marshal.client.effects import Effect, Lost, Released, Send, Won
 from kafka_marshal.client.fairness import Sharer
 from kafka_marshal.client.log_clock import AT_ONCE, LogClock
 from kafka_marshal.client.memory import Memory, without_self
@@ -303,8 +303,11 @@ class Member:
 
     def release(self, key: ClaimKey, now_ms: int) -> list[For]:
         """Give one claim up, and do not ask for it again for a while."""
+        return self._give_back(key, now_ms, Released.ASKED)
+
+    def _give_back(self, key: ClaimKey, now_ms: int, why: Released) -> list[For]:
         self._held[key].not_before_ms = now_ms + self.claiming.not_again_ms
-        return self._did(key, self.driver(key).stop(now_ms), now_ms)
+        return self._did(key, self.driver(key).stop(now_ms, why), now_ms)
 
     def hand_back(self, key: ClaimKey, offset_next: int, now_ms: int) -> list[For]:
         """Of a claim that is given up nothing from `offset_next` on was begun, or will be."""
@@ -440,7 +443,7 @@ class Member:
         held.beat_at_ms = now_ms
         behind = held.velocity.beat(position, held.high)
         if behind and self.claiming.release_when_behind and not held.fixed:
-            return self.release(key, now_ms)
+            return self._give_back(key, now_ms, Released.BEHIND)
         return []
 
     # --- which claims to ask for ------------------------------------------------------------------
@@ -495,7 +498,7 @@ class Member:
                 effects += self._did(key, driver.want(now_ms), now_ms)
             elif not leads and driver.eager:
                 driver.eager = False
-                effects += self._did(key, driver.stop(now_ms), now_ms)
+                effects += self._did(key, driver.stop(now_ms, Released.WITH_ITS_TOPIC), now_ms)
         return effects
 
     def _to_ask(self, now_ms: int) -> list[ClaimKey]:
@@ -552,7 +555,8 @@ class Member:
                 self._not_yet(decision.look_again_ms, now_ms)
             if decision.give is None:
                 break
-            effects += self._did(decision.give, self.driver(decision.give).stop(now_ms), now_ms)
+            giving = self.driver(decision.give).stop(now_ms, Released.SHARED)
+            effects += self._did(decision.give, giving, now_ms)
         return effects
 
     def _said(self) -> Said:

@@ -97,6 +97,7 @@ class AsyncConsumer:
 
     async def __aiter__(self) -> AsyncIterator[Message]:
         """Messages, until `stop` or `close`. Asking for the next says that the last one is done."""
+        self._consumer.taking.raise_if_closed()
         while (hand := await self._hand()) is not None:
             for message in hand.taking:
                 yield message
@@ -104,6 +105,7 @@ class AsyncConsumer:
 
     async def batches(self, timeout_s: float | None = None) -> AsyncIterator[Batch]:
         """Batches of messages of one claim each; asking for the next says that the last is done."""
+        self._consumer.taking.raise_if_closed()
         while (hand := await self._hand(timeout_s, by_commit=True)) is not None:
             taken = hand.take(hand.total)
             if taken:
@@ -115,10 +117,12 @@ class AsyncConsumer:
 
         Asking for the next list says that the last one is done, and so does `commit`.
         """
+        self._consumer.taking.raise_if_closed()
         return await self._in_thread(partial(self._consumer.consume, num_messages, timeout_s))
 
     async def poll(self, timeout_s: float = 1.0) -> Message | None:
         """The next message, or None if none came in time; only `commit` says that it is done."""
+        self._consumer.taking.raise_if_closed()
         return await self._in_thread(partial(self._consumer.poll, timeout_s))
 
     async def commit(self, message: Message | None = None) -> None:
@@ -157,8 +161,10 @@ class AsyncConsumer:
         Raises:
             HandlerFailed: a message failed for good, and there is no dead-letter topic.
             InvalidOption: an option makes no sense.
+            ConsumerClosed: the consumer was closed before.
         """
         consumer = self._consumer
+        consumer.taking.raise_if_closed()
         handling = consumer.handling(order, retries, backoff_s, dead_letter_topic)
         tasks = _Tasks(handler, max(1, concurrency), handling)
         try:
@@ -215,11 +221,13 @@ class AsyncConsumer:
         """The next chunk; None when it is over, or nothing came in time."""
         taking = self._consumer.taking
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
-        while True:
+        while not taking.closed:
             left_s = _LOOK_S if deadline is None else min(_LOOK_S, deadline - time.monotonic())
             hand = await self._in_thread(partial(taking.take, max(0.0, left_s), by_commit))
             if hand is not None or taking.ended or (deadline and time.monotonic() >= deadline):
                 return hand
+        taking.raise_failure()
+        return None
 
 
 class _Tasks:

@@ -15,13 +15,11 @@ from functools import partial
 from typing import Final
 
 from kafka_marshal.client.effects import Lost
-from kafka_marshal.runtime.environment import Environment, Thread
+from kafka_marshal.runtime.environment import Deadline, Environment, Thread
 from kafka_marshal.runtime.message import Claim
 from kafka_marshal.runtime.observing import Observer
 
 logger: Final = logging.getLogger("kafka_marshal")
-
-JOIN_S: Final = 10.0
 
 
 class Callbacks(Observer):
@@ -43,11 +41,11 @@ class Callbacks(Observer):
         """Begin; `failed` takes what ended the thread."""
         self._thread = self._environment.start("marshal-callbacks", self._run, failed)
 
-    def close(self) -> None:
+    def close(self, deadline: Deadline) -> None:
         """End when everything was called."""
         self._calls.put(None)
-        if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join(JOIN_S)
+        if self._thread is not threading.current_thread():
+            deadline.join(self._thread)
 
     def claimed(self, claim: Claim) -> None:
         if self._on_claimed is not None:

@@ -6,13 +6,15 @@ waits until no poll runs, and the next poll begins at once.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from functools import partial
 from typing import Final
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # public, not listed in __all__
+    OffsetSpec,
+)
 
 from kafka_marshal.runtime.controls import ClusterClient
 from kafka_marshal.runtime.environment import Fetcher
@@ -38,6 +40,24 @@ class Cluster(ClusterClient):
             raise BrokerFailed(f"{self.settings.bootstrap}: there is no topic {topic}")
         return len(seen.partitions)
 
+    def all_ends(self, places: Sequence[tuple[str, int]]) -> dict[tuple[str, int], int]:
+        """Where these partitions of topics end now, all of them.
+
+        Raises:
+            BrokerFailed: of one of them nobody can tell.
+        """
+
+        def ask() -> dict[tuple[str, int], int]:
+            failed: list[KafkaException] = []
+            latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+            found = self._offsets(places, latest, failed.append)
+            if failed:
+                raise failed[0]
+            return found
+
+        with self._plainly("where partitions end"):
+            return patiently(ask, self._monotonic)
+
     def committed(
         self, group: str, places: Sequence[tuple[str, int]]
     ) -> dict[tuple[str, int], int]:
@@ -57,20 +77,24 @@ class Cluster(ClusterClient):
                 self._hearing.for_client(**decided), logger=self._hearing
             )
             with closing(asking):
-                answered = patiently(partial(_committed, asking, wanted))
+                answered = patiently(
+                    partial(_committed, asking, wanted, self._monotonic), self._monotonic
+                )
         except KafkaException as error:
             raise self._failed(error, f"committed offsets of group {group}") from None
         return {(one.topic, one.partition): one.offset for one in answered if one.offset >= 0}
 
 
-def _committed(asking: Fetcher, wanted: list[TopicPartition]) -> list[TopicPartition]:
+def _committed(
+    asking: Fetcher, wanted: list[TopicPartition], monotonic: Callable[[], float]
+) -> list[TopicPartition]:
     """The answer, or that the group is not ours to ask for: that is told only to whoever polls."""
-    deadline = time.monotonic() + 2 * CONNECT_S
+    deadline = monotonic() + 2 * CONNECT_S
     slice_s = _SLICE_S
     while True:
-        left_s = deadline - time.monotonic()
+        left_s = deadline - monotonic()
         try:
-            return asking.committed(wanted, timeout=max(0.0, min(slice_s, left_s)))
+            return _known(asking.committed(wanted, timeout=max(0.0, min(slice_s, left_s))))
         except KafkaException as exception:
             if code_of(exception) != KafkaError._TIMED_OUT or left_s <= slice_s:
                 raise
@@ -79,3 +103,11 @@ def _committed(asking: Fetcher, wanted: list[TopicPartition]) -> list[TopicParti
         if error is not None and error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
             raise KafkaException(error)
         slice_s *= 2
+
+
+def _known(answered: list[TopicPartition]) -> list[TopicPartition]:
+    """The answer where it is one of every partition: an error says nothing about the offset."""
+    for one in answered:
+        if one.error is not None:
+            raise KafkaException(one.error)
+    return answered

@@ -12,6 +12,7 @@ fetched, told and given up is the business of `engine` and `data`.
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -26,7 +27,7 @@ from kafka_marshal.client.buffers import Bounds
 from kafka_marshal.client.claiming import Claiming
 from kafka_marshal.client.consumer import Me, Mode
 from kafka_marshal.client.driver import Timing
-from kafka_marshal.client.effects import Lost
+from kafka_marshal.client.effects import Lost, Released
 from kafka_marshal.client.lanes import Order
 from kafka_marshal.client.symptoms import Symptoms
 from kafka_marshal.core.state import FENCED, milliseconds
@@ -34,7 +35,7 @@ from kafka_marshal.runtime.callbacks import Callbacks
 from kafka_marshal.runtime.data import Data
 from kafka_marshal.runtime.engine import Engine
 from kafka_marshal.runtime.environment import REAL
-from kafka_marshal.runtime.errors import COORDINATION_TOPIC, InvalidOption
+from kafka_marshal.runtime.errors import COORDINATION_TOPIC, ConsumerClosed, InvalidOption
 from kafka_marshal.runtime.handling import (
     Counted,
     DeadLetters,
@@ -62,11 +63,16 @@ __all__ = [
     "Message",
     "Messages",
     "Observer",
+    "Released",
 ]
 
 AT_LEAST_ONCE: Final = "at_least_once"
 AT_MOST_ONCE: Final = "at_most_once"
 CLOSE_S: Final = 30.0
+HEARTBEAT_INTERVAL_MIN_S: Final = 0.1
+"""The shortest `heartbeat_interval_s`: below it, a pause of the garbage collector loses claims."""
+LET_GO_S: Final = 2.0
+"""How much of the time for closing is kept for letting go of the cluster, in seconds."""
 FEED_S: Final = 0.1
 """So long `run` waits for messages before it looks whether it is over."""
 
@@ -159,6 +165,18 @@ class Consumer:
             BrokerFailed: the cluster cannot be reached.
             NoCoordinationTopic: it has no coordination topic.
         """
+        _refuse_what_makes_no_sense(
+            heartbeat_interval_s,
+            heartbeat_every_s,
+            window=window,
+            batch=batch,
+            coordination_read_max=coordination_read_max,
+            wedged_after_beats=wedged_after_beats,
+        )
+        if not look_for_partitions_every_s > 0:
+            raise InvalidOption(
+                f"look_for_partitions_every_s is more than 0, not {look_for_partitions_every_s!r}"
+            )
         if semantics not in (AT_LEAST_ONCE, AT_MOST_ONCE):
             raise InvalidOption(f"semantics is at_least_once or at_most_once, not {semantics!r}")
         if start not in ("earliest", "latest"):
@@ -169,7 +187,7 @@ class Consumer:
         every_s = heartbeat_interval_s / 2 if heartbeat_every_s is None else heartbeat_every_s
         self._mode = Mode.AT_LEAST_ONCE if semantics == AT_LEAST_ONCE else Mode.AT_MOST_ONCE
         self._start = start
-        self._group = group
+        self._group, self._coordination_topic = group, coordination_topic
         self._settings = _settings(bootstrap, settings, oauth_cb)
         self._monotonic = self._settings.environment.monotonic
         self._bounds = bounds or Bounds()
@@ -227,6 +245,15 @@ class Consumer:
         self.taking: Final = Taking(self._engine, self._data)
         """What is in hand. Not for applications."""
         self._closing = threading.Lock()
+        if overridden := self._settings.overridden:
+            of_log = {"isolation.level": ", of the coordination topic"}
+            instead = ", ".join(
+                f"{name} (it is {value}{of_log.get(name, '')})"
+                for name, value in overridden.items()
+            )
+            self._engine.said(
+                f"these settings do not hold, since a consumer decides them itself: {instead}"
+            )
         self._callbacks.start(self._engine.failed)
         self._engine.start()
 
@@ -252,10 +279,14 @@ class Consumer:
 
         Raises:
             BrokerFailed: there is no such topic, or nobody answered.
-            InvalidOption: it has no such partition.
+            InvalidOption: it has no such partition, or is the coordination topic.
+            ConsumerClosed: the consumer was closed before.
         """
         if not topic or "/" in topic:
             raise InvalidOption(f"a topic is a name without '/', not {topic!r}")
+        if topic == self._coordination_topic:
+            raise InvalidOption(f"{topic} is the coordination topic, which nobody consumes")
+        self.taking.raise_if_closed()
         engine = self._engine
         count = engine.cluster.partitions_of(topic)
         if partition is not None and not 0 <= partition < count:
@@ -263,7 +294,8 @@ class Consumer:
         asked = [(topic, number) for number in (range(count) if partition is None else [partition])]
         starts = engine.cluster.committed(self._group, asked)
         if self._start == "latest":
-            starts = engine.cluster.ends([each for each in asked if each not in starts]) | starts
+            unset = [each for each in asked if each not in starts]
+            starts = engine.cluster.all_ends(unset) | starts
         only = None if partition is None else [partition]
         numbered = {number: offset for (_, number), offset in starts.items()}
         engine.call(lambda: engine.add_topic(topic, count, only, numbered))
@@ -284,15 +316,24 @@ class Consumer:
         """Messages, until `stop` or `close`. Asking for the next says that the last one is done.
 
         Leaving the loop leaves the message in hand: the next loop goes on after it.
+
+        Raises:
+            ConsumerClosed: the consumer was closed before; a loop that is under way ends.
         """
+        self.taking.raise_if_closed()
         while (hand := self.taking.take(None)) is not None:
             yield from hand.taking
             self.taking.finish()
 
     def poll(self, timeout_s: float = 1.0) -> Message | None:
-        """The next message, or None if none came in time; only `commit` says that it is done."""
+        """The next message, or None if none came in time; only `commit` says that it is done.
+
+        Raises:
+            ConsumerClosed: the consumer was closed before.
+        """
+        self.taking.raise_if_closed()
         deadline = self._monotonic() + timeout_s
-        while True:
+        while not self.taking.closed:
             hand = self.taking.take(max(0.0, deadline - self._monotonic()), True)
             if hand is None:
                 return None
@@ -304,14 +345,23 @@ class Consumer:
                 self.taking.finish()
             else:
                 self.taking.pop()
+        return None
 
     def commit(self, message: Message | None = None) -> None:
         """Everything that `poll` or `consume` gave of the message's partition, up to it, is done.
 
         Without a message: everything that `poll` and `consume` gave. It is told with the next
         heartbeat, and when half of the window is done.
+
+        Raises:
+            ConsumerClosed: the consumer was closed, which gave back what was not done.
         """
-        self._engine.call(lambda: self._engine.held.committed(message))
+        try:
+            self._engine.call(lambda: self._engine.held.committed(message))
+        except ConsumerClosed:
+            if self.taking.closed:
+                raise
+            # After `stop` it ends when all that was given out is done.
 
     def consume(self, num_messages: int = CHUNK, timeout_s: float = 1.0) -> Messages:
         """The next messages of one claim as a list: what is there, at most so many.
@@ -321,11 +371,13 @@ class Consumer:
 
         Raises:
             InvalidOption: no message is asked for.
+            ConsumerClosed: the consumer was closed before.
         """
+        self.taking.raise_if_closed()
         if num_messages < 1:
             raise InvalidOption(f"num_messages is 1 or more, not {num_messages}")
         deadline = self._monotonic() + timeout_s
-        while True:
+        while not self.taking.closed:
             left_s = max(0.0, deadline - self._monotonic())
             hand = self.taking.take(left_s, True, num_messages)
             if hand is None:
@@ -334,6 +386,7 @@ class Consumer:
             if taken:
                 return Messages(taken, hand.claim)
             self.taking.finish()
+        return Messages((), None)
 
     def batches(self, timeout_s: float | None = None) -> Iterator[Batch]:
         """Batches of messages of one claim each, until `stop` or `close`.
@@ -341,7 +394,11 @@ class Consumer:
         At most once: it is given only after its grant was read back, so nobody else has it or will
         have it. Asking for the next one says that the last is done. With a timeout it ends when no
         batch came for so long.
+
+        Raises:
+            ConsumerClosed: the consumer was closed before; a loop that is under way ends.
         """
+        self.taking.raise_if_closed()
         while (hand := self.taking.take(timeout_s, True)) is not None:
             taken = hand.take(hand.total)
             if taken:
@@ -376,7 +433,9 @@ class Consumer:
         Raises:
             HandlerFailed: a message failed for good, and there is no dead-letter topic.
             InvalidOption: an option makes no sense.
+            ConsumerClosed: the consumer was closed before.
         """
+        self.taking.raise_if_closed()
         handling = self.handling(order, retries, backoff_s, dead_letter_topic)
         pool = Pool(self._settings.environment, handler, max(1, workers), handling)
         try:
@@ -425,8 +484,12 @@ class Consumer:
     def stop(self) -> None:
         """Take no more. The loop ends when what was given out, or granted, is done.
 
-        Any thread may call it, and a signal handler.
+        At least once: nothing more is given out, also not of the chunk that a loop is in. At most
+        once: what was granted is given out to its end, since nobody else will get it. Any thread
+        may call it, and a signal handler.
         """
+        if self._mode is Mode.AT_LEAST_ONCE:
+            self.taking.stop()
         self._engine.stop()
 
     def close(self, release: bool = True, timeout_s: float = CLOSE_S) -> None:
@@ -436,7 +499,10 @@ class Consumer:
         processes it again; at most once nobody does, a WARNING names it, and `marshal receipts`
         lists it. Without `release` the claims stay ours until they are stale: a restart under the
         same client id comes back at once.
+        It returns after `timeout_s` also where nobody answers: what could not be given up becomes
+        stale then.
         """
+        deadline = self._settings.environment.deadline(timeout_s)
         with self._closing:
             if self.taking.closed:
                 return
@@ -448,13 +514,13 @@ class Consumer:
             if hand is not None:
                 engine.post(lambda: engine.held.abandon(hand))
             engine.post(engine.held.abandon_rest)
-            engine.ended.wait(timeout_s)
+            deadline.earlier(min(LET_GO_S, timeout_s / 4)).wait(engine.ended.wait)
         elif not engine.ended.is_set():
             self.taking.pop()
             engine.post(partial(engine.held.abandon_rest, release=False))
         engine.leave()
-        engine.close()
-        self._callbacks.close()
+        engine.close(deadline)
+        self._callbacks.close(deadline)
 
     # --- within -----------------------------------------------------------------------------------
 
@@ -488,6 +554,25 @@ class Consumer:
             raise InvalidOption(f"nothing of topic {topic} is claimed")
         for claim in found:
             self._engine.call(partial(do, claim))
+
+
+def _refuse_what_makes_no_sense(interval_s: float, every_s: float | None, **counts: int) -> None:
+    for name, count in counts.items():
+        if count < 1:
+            raise InvalidOption(f"{name} is 1 or more, not {count!r}")
+    if not (math.isfinite(interval_s) and interval_s >= HEARTBEAT_INTERVAL_MIN_S):
+        raise InvalidOption(
+            f"heartbeat_interval_s is {HEARTBEAT_INTERVAL_MIN_S} or more, not {interval_s!r}"
+        )
+    if not milliseconds(interval_s).is_integer():
+        raise InvalidOption(
+            f"heartbeat_interval_s is a whole number of milliseconds, not {interval_s!r} s"
+        )
+    if every_s is not None and not 0.001 <= every_s <= interval_s:
+        raise InvalidOption(
+            f"heartbeat_every_s is more than 0 and at most heartbeat_interval_s ({interval_s!r}), "
+            f"not {every_s!r}"
+        )
 
 
 def _settings(

@@ -6,10 +6,11 @@ it is good for.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, TypeVar, cast
 
 from attrs import frozen
 from confluent_kafka import (
@@ -29,8 +30,10 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # public, not
 
 from kafka_marshal.runtime.errors import BrokerFailed
 from kafka_marshal.runtime.hearing import Hearing, code_of
-from kafka_marshal.runtime.reader import CONNECT_S, Extent
+from kafka_marshal.runtime.reader import CONNECT_S, Extent, patiently
 from kafka_marshal.runtime.settings import Settings
+
+T = TypeVar("T")
 
 ALL_OPERATIONS: Final = frozenset({"READ", "WRITE", "DESCRIBE", "DESCRIBE_CONFIGS"})
 """What a user of the coordination topic may need; Kafka's words."""
@@ -86,6 +89,7 @@ class ClusterClient:
             BrokerFailed: a setting is not one of librdkafka's.
         """
         self.settings = settings
+        self._monotonic = settings.environment.monotonic
         self._hearing = Hearing(settings)
         with self._plainly(""):
             self._admin = settings.environment.admin(
@@ -112,11 +116,8 @@ class ClusterClient:
         Raises:
             NotAllowed: the user of these settings may not see it.
         """
-        asked = self._admin.describe_topics(
-            TopicCollection([name]), include_authorized_operations=True, request_timeout=CONNECT_S
-        )
         try:
-            found = self._answer(asked[name])
+            found = patiently(partial(self._answer, partial(self._describe, name)), self._monotonic)
         except KafkaException as error:
             if code_of(error) in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC):
                 return None
@@ -142,12 +143,21 @@ class ClusterClient:
         )
         return TopicSeen(name, partitions, allowed, str(found.topic_id) if any(bits) else None)
 
+    def _describe(self, name: str) -> Future[Any]:
+        asked = self._admin.describe_topics(
+            TopicCollection([name]), include_authorized_operations=True, request_timeout=CONNECT_S
+        )
+        return cast("Future[Any]", asked[name])
+
     def topic_settings(self, name: str) -> dict[str, str]:
         """The topic's settings as they hold, also the brokers' defaults."""
         resource = ConfigResource(ResourceType.TOPIC, name)
-        asked = self._admin.describe_configs([resource], request_timeout=CONNECT_S)
         with self._plainly(f"settings of topic {name}"):
-            found = self._answer(asked[resource])
+            found = self._answer(
+                lambda: self._admin.describe_configs([resource], request_timeout=CONNECT_S)[
+                    resource
+                ]
+            )
         return {one.name: one.value or "" for one in found.values()}
 
     def create_topic(
@@ -167,10 +177,11 @@ class ClusterClient:
         if brokers:
             placed = {"replica_assignment": [[number] for number in brokers]}
         new = NewTopic(name, partitions, config=dict(settings), **placed)
-        asked = self._admin.create_topics([new], request_timeout=CONNECT_S)
         with self._plainly(f"creating {name}"):
             try:
-                self._answer(asked[name])
+                self._answer(
+                    lambda: self._admin.create_topics([new], request_timeout=CONNECT_S)[name]
+                )
             except KafkaException as error:
                 if code_of(error) == KafkaError.TOPIC_ALREADY_EXISTS:
                     raise TopicExists(str(self._failed(error, f"creating {name}"))) from None
@@ -179,7 +190,7 @@ class ClusterClient:
     def delete_topic(self, name: str) -> None:
         """Delete it."""
         with self._plainly(f"deleting {name}"):
-            self._answer(self._admin.delete_topics([name], request_timeout=CONNECT_S)[name])
+            self._answer(lambda: self._admin.delete_topics([name], request_timeout=CONNECT_S)[name])
 
     # --- offsets ----------------------------------------------------------------------------------
 
@@ -201,17 +212,29 @@ class ClusterClient:
         return {place: offset for place, offset in found.items() if offset >= 0}
 
     def _offsets(
-        self, places: Sequence[tuple[str, int]], spec: OffsetSpec
+        self,
+        places: Sequence[tuple[str, int]],
+        spec: OffsetSpec,
+        failed: Callable[[KafkaException], None] = lambda _: None,
     ) -> dict[tuple[str, int], int]:
+        """What is answered; `failed` takes each error, and what it is of is left out."""
         if not places:
             return {}
-        asked = self._admin.list_offsets(
-            {TopicPartition(*place): spec for place in places}, request_timeout=CONNECT_S
-        )
         found = {}
+        try:
+            asked = self._asked(
+                lambda: self._admin.list_offsets(
+                    {TopicPartition(*place): spec for place in places}, request_timeout=CONNECT_S
+                )
+            )
+        except KafkaException as error:
+            failed(error)
+            return {}
         for place, answer in asked.items():
-            with suppress(KafkaException):
-                found[place.topic, place.partition] = self._answer(answer).offset
+            try:
+                found[place.topic, place.partition] = self._answer(partial(_itself, answer)).offset
+            except KafkaException as error:
+                failed(error)
         return found
 
     def allowed_of_group(self, group: str) -> frozenset[str] | None:
@@ -219,16 +242,15 @@ class ClusterClient:
 
         None if it is not said.
         """
-        asked = self._admin.describe_consumer_groups(
-            [group], include_authorized_operations=True, request_timeout=CONNECT_S
-        )
         try:
-            found = self._answer(asked[group])
+            found = self._answer(
+                lambda: self._admin.describe_consumer_groups(
+                    [group], include_authorized_operations=True, request_timeout=CONNECT_S
+                )[group]
+            )
         except KafkaException as error:
             refused = code_of(error) == KafkaError.GROUP_AUTHORIZATION_FAILED
             return frozenset() if refused else None
-        except TimeoutError:
-            return None
         operations = found.authorized_operations
         if not operations:
             return None
@@ -238,11 +260,12 @@ class ClusterClient:
     def commit(self, group: str, offsets: Mapping[tuple[str, int], int]) -> None:
         """Set the group's committed offsets, which Kafka's own tools show."""
         wanted = [TopicPartition(*place, offset) for place, offset in sorted(offsets.items())]
-        asked = self._admin.alter_consumer_group_offsets(
-            [ConsumerGroupTopicPartitions(group, wanted)], request_timeout=CONNECT_S
-        )
         with self._plainly(f"committing offsets of group {group}"):
-            answered = self._answer(asked[group])
+            answered = self._answer(
+                lambda: self._admin.alter_consumer_group_offsets(
+                    [ConsumerGroupTopicPartitions(group, wanted)], request_timeout=CONNECT_S
+                )[group]
+            )
             for one in answered.topic_partitions or ():
                 if one.error is not None:
                     raise KafkaException(one.error)
@@ -251,14 +274,35 @@ class ClusterClient:
 
     def _metadata(self) -> Any:
         with self._plainly(""):
-            return self._hearing.ask(
-                lambda within_s: self._admin.list_topics(timeout=within_s),
-                lambda: self._admin.poll(0),
-                CONNECT_S,
+            return self._asked(
+                lambda: self._hearing.ask(
+                    lambda within_s: self._admin.list_topics(timeout=within_s),
+                    lambda: self._admin.poll(0),
+                    CONNECT_S,
+                )
             )
 
-    def _answer(self, promised: Future[Any]) -> Any:
-        return self._hearing.wait(promised, lambda: self._admin.poll(0), 2 * CONNECT_S)
+    def _answer(self, question: Callable[[], Future[T]]) -> T:
+        """The answer to a question.
+
+        Raises:
+            NotLetIn: there will be none.
+            KafkaException: there is none, for whatever reason.
+        """
+        poll = partial(self._admin.poll, 0)
+        return self._asked(lambda: self._hearing.wait(question(), poll, 2 * CONNECT_S))
+
+    def _asked(self, ask: Callable[[], T]) -> T:
+        """What it returns; every error but our own is one of Kafka's, so nobody expects others."""
+        try:
+            return ask()
+        except (KafkaException, BrokerFailed):
+            raise
+        except TimeoutError:
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "no answer")) from None
+        except Exception as error:
+            words = f"{type(error).__name__}: {error}"
+            raise KafkaException(KafkaError(KafkaError._FAIL, words)) from error
 
     @contextmanager
     def _plainly(self, about: str) -> Iterator[None]:
@@ -266,10 +310,12 @@ class ClusterClient:
             yield
         except KafkaException as error:
             raise self._failed(error, about) from None
-        except TimeoutError:
-            raise BrokerFailed(f"{self.settings.bootstrap}: {about}: no answer") from None
 
     def _failed(self, exception: KafkaException, about: str) -> BrokerFailed:
         with suppress(AttributeError, KafkaException):
             self._admin.poll(0)  # lets the client say what it has on its mind
         return self._hearing.failed(exception, about)
+
+
+def _itself(promised: Future[T]) -> Future[T]:
+    return promised

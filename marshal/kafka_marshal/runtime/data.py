@@ -29,7 +29,7 @@ from confluent_kafka import Message as Fetched
 from kafka_marshal.client.buffers import Bounds, Buffers, Chunk
 from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.runtime.cluster import Cluster
-from kafka_marshal.runtime.environment import Thread
+from kafka_marshal.runtime.environment import Deadline, Thread
 from kafka_marshal.runtime.errors import BrokerFailed
 from kafka_marshal.runtime.message import Claim
 from kafka_marshal.runtime.reader import Extent, Silent
@@ -158,7 +158,7 @@ class Data:
         """All that were ever fetched."""
         self._commands: deque[Callable[[], None]] = deque()
         self._full_since: dict[Claim, float] = {}
-        self._ended = False
+        self._ended = self._closed = False
         self._woken = False
         self._polling = threading.Lock()
         """Held by the thread that polls."""
@@ -344,18 +344,22 @@ class Data:
             of = self._buffers
             return {each: (of.waiting(each), of.waiting_bytes(each)) for each in self._open}
 
-    def close(self) -> None:
-        """Fetch no more and let go of the cluster."""
+    def close(self, deadline: Deadline) -> None:
+        """Fetch no more and let go of the cluster; a thread that stands still does that later."""
         with self._lock:
             if self._ended:
                 return
             self._ended = True
             self._arrived.notify_all()
             self._emptied.notify_all()
-        if self._thread is not None:
-            self._thread.join()
+        if deadline.join(self._thread):
+            self._let_go()
+
+    def _let_go(self) -> None:
         with self._polling:  # closed under a poll it would take the process with it
-            self._consumer.close()
+            if not self._closed:
+                self._closed = True
+                self._consumer.close()
 
     def _said(self, error: KafkaError) -> None:
         self._on_error(self._settings.without_secrets(error.str()))
@@ -382,6 +386,7 @@ class Data:
                 self._fetch(POLL_S)
         with self._polling:
             self._obey()  # what was committed last
+        self._let_go()
 
     def _failed(self, error: BaseException) -> None:
         if isinstance(error, KafkaException):

@@ -12,7 +12,7 @@ import queue
 import threading
 import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -30,8 +30,8 @@ from kafka_marshal.core.messages import Heartbeat
 from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.runtime.cluster import Cluster
 from kafka_marshal.runtime.data import Data
-from kafka_marshal.runtime.environment import Thread
-from kafka_marshal.runtime.errors import BrokerFailed, MarshalError
+from kafka_marshal.runtime.environment import Deadline, Thread
+from kafka_marshal.runtime.errors import BrokerFailed, ConsumerClosed, MarshalError, ThreadFailed
 from kafka_marshal.runtime.growth import Growth
 from kafka_marshal.runtime.holding import Holding
 from kafka_marshal.runtime.log import Log
@@ -51,6 +51,8 @@ stand."""
 LOOK_EVERY_S: Final = 0.25
 """So often it is looked how far the application got within what it has in hand."""
 ANEW_AFTER_S: Final = 1.0
+CALL_S: Final = 0.2
+"""How often a call to the engine's thread looks whether that thread has ended, in seconds."""
 
 
 class LogLost(MarshalError):
@@ -97,14 +99,17 @@ class Engine:
         self._record_to, self._snapshot = record_to, snapshot
         self._read_max, self._to_kafka = read_max, commit_to_kafka
         self._inbox: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
-        self.failure: BaseException | None = None
+        self.failure: MarshalError | None = None
         """Why it stopped by itself; None while all is well."""
         self.ended = threading.Event()
+        self._failing = threading.Lock()
         self._topics: dict[str, _Topic] = {}
         self._look_at = self._commit_at = 0.0
         self._anew_at: float | None = None
         self._session = self._new_session()
-        self._vigil = Vigil(self._who, observers, symptoms, int(me.rules.stale_after_ms))
+        self._vigil = Vigil(
+            self._who, observers, symptoms, int(me.rules.stale_after_ms), self._monotonic
+        )
         self.observers = self._vigil.observers
         """What happens is told to them."""
         self.cluster = Cluster(settings)
@@ -126,7 +131,7 @@ class Engine:
         self._begin_reading(self._session)
         self.data.start()
         environment = self._settings.environment
-        self._thread = environment.start("marshal-engine", self._run, self._fail)
+        self._thread = environment.start("marshal-engine", self._run, self._died)
         self._growth.start()
 
     # --- what the application's threads say -------------------------------------------------------
@@ -145,8 +150,11 @@ class Engine:
         """Do this in the engine's thread, and wait until it is done.
 
         Raises:
-            BrokerFailed: the engine has ended.
+            ConsumerClosed: the engine has ended.
+            MarshalError: what ended it.
         """
+        if self.failure is not None:
+            raise self.failure
         future: Future[T] = Future()
 
         def called() -> None:
@@ -156,14 +164,10 @@ class Engine:
                 future.set_exception(error)
 
         self.post(called)
-        while True:
-            try:
-                return future.result(0.2)
-            except TimeoutError:
-                if future.done():
-                    raise
-                if self.ended.is_set():
-                    raise self.failure or BrokerFailed("the consumer is closed") from None
+        while not wait([future], CALL_S).done:
+            if self.ended.is_set():
+                raise self.failure or ConsumerClosed("the consumer is closed")
+        return future.result()
 
     def post(self, event: Callable[[], None]) -> None:
         """Something has happened."""
@@ -212,18 +216,18 @@ class Engine:
         """End at once; what is owned becomes stale by itself."""
         self.post(self.ended.set)
 
-    def close(self) -> None:
+    def close(self, deadline: Deadline) -> None:
         """Let go of the cluster. `stop` or `leave` comes before."""
         self.ended.set()
         self.post(lambda: None)
         # The engine says last how far the group is, so the data consumer outlives it.
-        self._growth.close()
-        if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join(10)
+        self._growth.close(deadline)
+        if self._thread is not threading.current_thread():
+            deadline.join(self._thread)
         self._vigil.ended()
-        self.data.close()
-        self._session.end()
-        self.log.close()
+        self.data.close(deadline)
+        self._session.end(deadline)
+        self.log.close(deadline.left_s)
 
     # --- the thread -------------------------------------------------------------------------------
 
@@ -231,6 +235,8 @@ class Engine:
         while not self.ended.is_set():
             self._wait()
             self._on_time()
+        if self.failure is not None:
+            self.held.drop()
         self._commit_positions()
         self._session.put_aside(at_once=True)
         self.data.wake()
@@ -275,17 +281,30 @@ class Engine:
         if self.stopping and session.member.drained and not self.held.under_way:
             self.ended.set()
 
-    def _fail(self, error: BaseException) -> None:
-        if self.failure is None:
-            self.failure = error
-        self._vigil.stopped(error)
-        self.ended.set()
-        self.held.drop()
-        self.data.wake()
-
     def failed(self, error: BaseException) -> None:
-        """Another of the consumer's threads ended by this."""
-        self.post(partial(self._fail, error))
+        """The calling thread ends by this, and so does the consumer. Any thread may say so."""
+        with self._failing:
+            if self.failure is not None:
+                return
+            self.failure = self._plainly(error)
+        self.ended.set()
+        self.data.wake()
+        self.post(lambda: None)  # the engine's thread looks up, and ends
+        self._vigil.stopped(self.failure)
+
+    def _plainly(self, error: BaseException) -> MarshalError:
+        if isinstance(error, MarshalError):
+            return error
+        failed = ThreadFailed(
+            f"the consumer of group {self._group} ended, since its thread "
+            f"{threading.current_thread().name} met {type(error).__name__}: {error}"
+        )
+        failed.__cause__ = error
+        return failed
+
+    def _died(self, error: BaseException) -> None:
+        self.failed(error)
+        self.held.drop()
 
     # --- the coordination topic -------------------------------------------------------------------
 
@@ -347,7 +366,11 @@ class Engine:
     def _begin_anew(self) -> None:
         self._anew_at = None
         self._session.end()
-        self._session = self._new_session()
+        session = self._new_session()
+        if self.ended.is_set():  # closed meanwhile, and nobody waits for us
+            session.end()
+            return
+        self._session = session
         self.held.begin_anew(self._session)
         for topic, known in self._topics.items():
             with suppress(BrokerFailed):  # where nobody set a position, Kafka's is the best we have

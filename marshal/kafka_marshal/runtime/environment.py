@@ -13,9 +13,12 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 from attrs import field, frozen
+
+LOOK_S: Final = 0.05
+"""How often whoever waits for a deadline looks at the clock, in seconds."""
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Message, TopicPartition
@@ -120,6 +123,40 @@ def _thread(run: Callable[[], None], name: str) -> Thread:
 
 
 @frozen
+class Deadline:
+    """Until when several things are waited for together."""
+
+    monotonic: Callable[[], float]
+    at_s: float
+
+    @property
+    def left_s(self) -> float:
+        """How many seconds are left; 0 when it is over."""
+        return max(0.0, self.at_s - self.monotonic())
+
+    def earlier(self, seconds: float) -> Deadline:
+        """One that leaves so much for what comes after it."""
+        return Deadline(self.monotonic, self.at_s - seconds)
+
+    def wait(self, done: Callable[[float], bool]) -> bool:
+        """Whether it is done in time; `done` waits for at most so many seconds, and looks."""
+        while not done(min(LOOK_S, self.left_s)):
+            if not self.left_s:
+                return False
+        return True
+
+    def join(self, thread: Thread | None) -> bool:
+        """Whether the thread has ended in time, or there is none."""
+
+        def ended(seconds: float) -> bool:
+            assert thread is not None
+            thread.join(seconds)
+            return not thread.is_alive()
+
+        return thread is None or self.wait(ended)
+
+
+@frozen
 class Environment:
     """The real one, unless a field says otherwise."""
 
@@ -139,6 +176,10 @@ class Environment:
     def steady_ms(self) -> int:
         """`monotonic` in whole milliseconds: what the machines get as `now_ms`."""
         return int(self.monotonic() * 1000)
+
+    def deadline(self, timeout_s: float) -> Deadline:
+        """In so many seconds from now."""
+        return Deadline(self.monotonic, self.monotonic() + timeout_s)
 
     def start(
         self, name: str, run: Callable[[], None], failed: Callable[[BaseException], None]

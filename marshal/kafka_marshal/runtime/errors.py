@@ -19,6 +19,18 @@ class InvalidOption(MarshalError):
     """An option's value makes no sense; the message names it."""
 
 
+class ConsumerClosed(MarshalError):
+    """The consumer was closed before it was asked for this; make another one."""
+
+
+class ThreadFailed(MarshalError):
+    """A thread of the consumer met an error that nothing here expects, and so the consumer ended.
+
+    The message names the thread and the error, which is its `__cause__`. It is a mistake of this
+    library, or of what it runs on: report it.
+    """
+
+
 class BrokerFailed(MarshalError):
     """The cluster cannot be reached, or refused; the message says which and why."""
 

@@ -8,13 +8,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Final
 
 from kafka_marshal.runtime.cluster import Cluster
-from kafka_marshal.runtime.environment import Thread
+from kafka_marshal.runtime.environment import Deadline, Thread
 from kafka_marshal.runtime.errors import BrokerFailed
-
-JOIN_S: Final = 10.0
 
 
 class Growth:
@@ -42,11 +39,10 @@ class Growth:
         environment = self._cluster.settings.environment
         self._thread = environment.start("marshal-metadata", self._run, self._failed)
 
-    def close(self) -> None:
-        """End."""
+    def close(self, deadline: Deadline) -> None:
+        """End; a question that is under way is not waited for any longer."""
         self._closed.set()
-        if self._thread is not None:
-            self._thread.join(JOIN_S)
+        deadline.join(self._thread)
 
     def _run(self) -> None:
         while not self._closed.wait(self._every_s):

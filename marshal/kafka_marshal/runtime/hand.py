@@ -99,9 +99,15 @@ class Hand:
             if done == given and (self._count == self._total or self._cut_at is not None):
                 self._finish()
 
-    def cut(self) -> int:
-        """Give out no more of it. Returns where it ends now: after the last that was given out."""
-        with self._lock:
+    def cut(self, within_s: float = -1) -> int:
+        """Give out no more of it. Returns where it ends now: after the last that was given out.
+
+        It waits for others to be done with the hand, for so many seconds if not below 0; then
+        nothing is cut.
+        """
+        if not self._lock.acquire(timeout=within_s):
+            return self.end
+        try:
             if self._cut_at is not None or self.finished:
                 return self.end
             kept = list(self._messages)
@@ -112,6 +118,8 @@ class Hand:
             if not given:
                 self.finished = True
             return self.end
+        finally:
+            self._lock.release()
 
     def finish(self) -> None:
         """The application is done with all of it."""

@@ -9,9 +9,8 @@ the words of librdkafka and of TLS. It does not know what is asked.
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from typing import Any, Final, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
@@ -49,6 +48,7 @@ class Hearing:
                 "callback that gets the token (oauth_cb)"
             )
         self.settings = settings
+        self._monotonic = settings.environment.monotonic
         self.let_in = False
         """Somebody has answered: our password and our certificate are good."""
         self._refused: str | None = None
@@ -118,10 +118,10 @@ class Hearing:
             NotLetIn: that will not happen.
             KafkaException: nobody answered in time, or the answer is an error.
         """
-        deadline = time.monotonic() + timeout_s
+        deadline = self._monotonic() + timeout_s
         taken = False
         while True:
-            left_s = max(0.0, deadline - time.monotonic())
+            left_s = max(0.0, deadline - self._monotonic())
             whole = self.let_in or taken or left_s <= SLICE_S
             try:
                 answer = question(left_s if whole else SLICE_S)
@@ -146,24 +146,24 @@ class Hearing:
             KafkaException: the answer is an error.
             TimeoutError: there was none in time.
         """
-        deadline = time.monotonic() + timeout_s
+        deadline = self._monotonic() + timeout_s
         while True:
-            left_s = max(0.0, deadline - time.monotonic())
-            try:
-                answer = future.result(left_s if self.let_in else min(left_s, SLICE_S))
-            except KafkaException as exception:
-                self.let_in = self.let_in or code_of(exception) > 0
-                poll()
-                raise
-            except TimeoutError:
-                poll()
-                if (refused := self.refusal) is not None:
-                    raise refused from None
-                if self.let_in or left_s <= SLICE_S:
-                    raise
-            else:
-                self._answered()
-                return answer
+            left_s = max(0.0, deadline - self._monotonic())
+            if wait([future], left_s if self.let_in else min(left_s, SLICE_S)).done:
+                break
+            poll()
+            if (refused := self.refusal) is not None:
+                raise refused
+            if self.let_in or left_s <= SLICE_S:
+                raise TimeoutError
+        try:
+            answer = future.result()
+        except KafkaException as exception:
+            self.let_in = self.let_in or code_of(exception) > 0
+            poll()
+            raise
+        self._answered()
+        return answer
 
     def _answered(self) -> None:
         self.let_in = True

@@ -216,8 +216,11 @@ class Holding:
         """A claim is not ours any more."""
         claim = tenure.claim
         if claim.lost is None:
+            driver = self.session.member.driver(claim.key)
+            if reason is Lost.RELEASED:
+                claim.released = driver.released
             claim.lost = reason
-            known = self.session.member.driver(claim.key).consumer.known
+            known = driver.consumer.known
             self._vigil.lost(claim, reason, tenure.next, known, self._steady_ms())
         granted = self._me.mode is Mode.AT_MOST_ONCE and tenure.next < tenure.allowed_end
         if granted and reason is not Lost.LOG_LOST_RECORDS:

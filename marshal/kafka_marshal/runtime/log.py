@@ -22,12 +22,15 @@ from confluent_kafka import KafkaError, KafkaException, Message
 from kafka_marshal.codec import UnsendableMessage, encode, encode_headers
 from kafka_marshal.core.messages import Headers
 from kafka_marshal.core.messages import Message as Said
+from kafka_marshal.runtime.environment import Deadline
 from kafka_marshal.runtime.errors import BrokerFailed
 from kafka_marshal.runtime.reader import Silent
 from kafka_marshal.runtime.settings import Settings
 
 CLOSE_S: Final = 10.0
 """So long closing waits for what is under way."""
+PURGE_S: Final = 1.0
+"""How long closing waits to hear of what it gave up, in seconds."""
 _POLL_S: Final = 0.1
 _FULL_S: Final = 0.05
 _LOOK_S: Final = 0.01
@@ -126,6 +129,11 @@ class Log:
             reason = settings.without_secrets(str(error.args[0]))
             raise BrokerFailed(f"{settings.values.get('bootstrap.servers')}: {reason}") from None
         self._closing = threading.Event()
+        self._lock = threading.Lock()
+        self._open: set[Future[Appended]] = set()
+        """Appends without an outcome so far."""
+        self._silent: str | None = None
+        """Why nobody reports outcomes any more; None while the thread does."""
         self._on_failure = on_failure
         self._thread = settings.environment.start(f"marshal-log-{topic}", self._serve, self._ended)
 
@@ -155,6 +163,12 @@ class Log:
         except UnsendableMessage as error:
             future.set_exception(NotAppended(str(error)))
             return future
+        with self._lock:
+            if self._silent is not None:
+                future.set_exception(NotAppended(self._silent))
+                return future
+            self._open.add(future)
+        future.add_done_callback(self._open.discard)
         while True:
             try:
                 self._producer.produce(
@@ -174,29 +188,29 @@ class Log:
 
     def flush(self, timeout_s: float) -> bool:
         """Wait until everything is appended or failed; False if that takes longer."""
-        return self._left_after(timeout_s) == 0
+        return self._left_after(self.settings.environment.deadline(timeout_s)) == 0
 
-    def _left_after(self, timeout_s: float) -> int:
+    def _left_after(self, deadline: Deadline) -> int:
         """How many are still under way then.
 
         Our own thread polls. The client's `flush` would call back with the exception of a fatal
         error pending, and the callback would break (confluent-kafka 2.16).
         """
-        monotonic = self.settings.environment.monotonic
-        deadline = monotonic() + timeout_s
-        while (left := len(self._producer)) and monotonic() < deadline:
+        while (left := len(self._producer)) and deadline.left_s:
             time.sleep(_LOOK_S)
         return left
 
     def close(self, timeout_s: float = CLOSE_S) -> None:
-        """Wait for what is under way, so long; the outcome of the rest is unknown."""
+        """Wait for what is under way, so many seconds; the outcome of the rest is unknown."""
         if self._closing.is_set():
             return
-        if self._left_after(timeout_s):
+        environment = self.settings.environment
+        if self._left_after(environment.deadline(timeout_s)):
             self._producer.purge()
-            self._left_after(1)
+            self._left_after(environment.deadline(PURGE_S))
         self._closing.set()
-        self._thread.join()
+        environment.deadline(PURGE_S).join(self._thread)
+        self._no_more_outcomes(f"topic {self.topic}: it is closed")
 
     def _serve(self) -> None:
         while not self._closing.is_set():
@@ -209,10 +223,21 @@ class Log:
         """Nobody reports outcomes any more, so nothing that is appended has one."""
         self.failed = f"topic {self.topic}: {type(error).__name__}: {error}"
         self._closing.set()
+        self._no_more_outcomes(self.failed)
         if self._on_failure is not None:
             self._on_failure(error)
 
+    def _no_more_outcomes(self, why: str) -> None:
+        """The thread has ended: what it did not report stays unknown, and no append begins."""
+        with self._lock:
+            self._silent = why
+            left = list(self._open)
+        for future in left:
+            future.set_exception(OutcomeUnknown(why))
+
     def _delivered(self, future: Future[Appended], error: KafkaError | None, it: Message) -> None:
+        if future.done():
+            return  # it was given up
         if error is not None:
             future.set_exception(self._outcome(error))
             return

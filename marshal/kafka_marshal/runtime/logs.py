@@ -11,16 +11,15 @@ from __future__ import annotations
 
 import json
 import logging
-import math
 import re
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from attrs import frozen
+from attrs import define, frozen
 
-from kafka_marshal.client.effects import Lost
+from kafka_marshal.client.effects import Lost, Released
 from kafka_marshal.client.symptoms import Late, LateCause, Wedged, WedgedCause
 from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.runtime.message import Claim, Message
@@ -39,14 +38,41 @@ FIELDS: Final = (
     "position",
     "offset",
     "reason",
+    "cause",
 )
 """The fields of a record. `event` is the name of what an `Observer` hears, or `cluster`: something
 about the cluster that passes, or `snapshot`, or `stopped`."""
 
 
-AGAIN_S: Final = 10.0
-"""What is said of the cluster again and again is written this often."""
+OVER_S: Final = 30.0
+"""What was not said again for so many seconds is over. A client that cannot connect says so every
+10 s or more often (`reconnect.backoff.max.ms`)."""
 _NUMBER: Final = re.compile(r"\d+")
+_AWAY: Final = re.compile(
+    r"(?i)connection refused|connect to \S+ failed|disconnect|transport failure|timed out|reset by|"
+    r"brokers? (is|are) down|unexpected eof|failed to resolve|no route|unreachable"
+)
+"""One broker that is away says any of this, through every client and about every connection."""
+
+
+@define
+class _Lasting:
+    """Something that is said again and again."""
+
+    sentence: str
+    since_s: float
+    last_s: float
+    times: int = 1
+
+    @classmethod
+    def begins(cls, of: dict[str, _Lasting], alike: str, sentence: str, now_s: float) -> bool:
+        """Whether it is said for the first time."""
+        one = of.get(alike)
+        if one is None:
+            of[alike] = cls(sentence, now_s, now_s)
+            return True
+        one.last_s, one.times = now_s, one.times + 1
+        return False
 
 
 @frozen
@@ -72,6 +98,14 @@ _STUCK: Final = {
         "and whether the position is within it"
     ),
 }
+_RELEASED: Final = {
+    Released.STOPPED: "lost: released, since this consumer stops",
+    Released.SHARED: "lost: released, since another consumer of the group has less",
+    Released.BEHIND: "lost: released, since it fell behind its topic",
+    Released.WITH_ITS_TOPIC: "lost: released, since partition 0 of its topic is another's",
+    Released.ASKED: "lost: released, as the application asked",
+    Released.BY_OTHERS: "lost: released by an administrator, or by somebody in our name",
+}
 _LATE: Final = {
     LateCause.NOT_SENT: (
         "this process stood still or was too busy to send one; look for suspension, a debugger, "
@@ -87,10 +121,15 @@ _LATE: Final = {
 class Logs(Observer):
     """Writes what happens to one consumer."""
 
-    def __init__(self, who: Callable[[], Who]) -> None:
+    def __init__(
+        self, who: Callable[[], Who], monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
         self._who = who
-        self._told: dict[str, tuple[float, int]] = {}
-        """What was said of the cluster: when it was written last, and how often since."""
+        self._monotonic = monotonic
+        self._lasting: dict[str, _Lasting] = {}
+        """What was said of the cluster, and is not over."""
+        self._unknown: dict[str, _Lasting] = {}
+        """Topics whose last append had an outcome that nobody knows."""
 
     def claimed(self, claim: Claim) -> None:
         self._of(logging.INFO, "claimed", claim, "claimed", position=claim.position)
@@ -98,7 +137,10 @@ class Logs(Observer):
     def lost(self, claim: Claim, reason: Lost) -> None:
         if reason not in (Lost.TAKEN, Lost.ID_USED_TWICE):
             level = logging.WARNING if reason is Lost.LOG_LOST_RECORDS else logging.INFO
-            self._of(level, "lost", claim, f"lost: {reason.value}", reason=reason.value)
+            what, fields = f"lost: {reason.value}", {"reason": reason.value}
+            if claim.released is not None:
+                what, fields["cause"] = _RELEASED[claim.released], claim.released.value
+            self._of(level, "lost", claim, what, **fields)
 
     def fenced(self, claim: Claim, reason: Lost, seen: Taken) -> None:
         silent = "" if seen.silent_ms is None else f" {seen.silent_ms / 1000:.1f} s ago"
@@ -124,12 +166,24 @@ class Logs(Observer):
     def left(self, claim: Claim) -> None:
         self._of(logging.INFO, "left", claim, "left without being given back; it becomes stale")
 
+    def appended(self, key: ClaimKey, kind: str, seconds: float) -> None:
+        over = self._unknown.pop(key.topic, None)
+        if over is not None:
+            what = (
+                f"what is appended about topic {key.topic} arrives again, after "
+                f"{self._monotonic() - over.since_s:.1f} s; of {over.times} messages nobody knew it"
+            )
+            self._write(logging.WARNING, "known_again", what, topic=key.topic)
+
     def unknown(self, key: ClaimKey, kind: str, error: str) -> None:
+        now_s = self._monotonic()
+        if not _Lasting.begins(self._unknown, key.topic, error, now_s):
+            return
         self._write(
             logging.WARNING,
             "unknown",
             f"{kind} of {key.topic}/{key.topic_partition}: nobody knows whether it was "
-            f"appended: {error}",
+            f"appended: {error} (written once, until something of this topic arrives)",
             topic=key.topic,
             partition=key.topic_partition,
             reason=kind,
@@ -197,17 +251,25 @@ class Logs(Observer):
     def said(self, sentence: str) -> None:
         """Something about the cluster that passes, or that somebody else must mend.
 
-        A client that cannot connect says so many times a second; what is the same but for its
-        numbers is written once in `AGAIN_S`.
+        Written when it begins, and when it is over, with how long it was said. What is the same
+        but for its numbers is the same; so are all the words for brokers that are away.
         """
-        alike, now_s = _NUMBER.sub("", sentence), time.monotonic()
-        at_s, more = self._told.get(alike, (-math.inf, 0))
-        if now_s - at_s < AGAIN_S:
-            self._told[alike] = at_s, more + 1
-            return
-        self._told[alike] = now_s, 0
-        again = f" (and {more} times since it was last written)" if more else ""
-        self._write(logging.WARNING, "cluster", sentence + again)
+        alike = "away" if _AWAY.search(sentence) else _NUMBER.sub("", sentence)
+        if _Lasting.begins(self._lasting, alike, sentence, self._monotonic()):
+            self._write(logging.WARNING, "cluster", sentence)
+
+    def look(self) -> None:
+        """Time has passed."""
+        now_s = self._monotonic()
+        for alike, one in list(self._lasting.items()):
+            if now_s - one.last_s >= OVER_S:
+                self._lasting.pop(alike, None)
+                if one.times > 1:
+                    what = (
+                        f"over, said {one.times} times within {one.last_s - one.since_s:.1f} s: "
+                        f"{one.sentence}"
+                    )
+                    self._write(logging.WARNING, "cluster", what)
 
     def stopped(self, error: BaseException) -> None:
         """The consumer stops by itself."""

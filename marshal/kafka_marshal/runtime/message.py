@@ -13,7 +13,7 @@ from typing import Final, cast, overload
 from attrs import define, field, frozen
 from confluent_kafka import Message as Fetched
 
-from kafka_marshal.client.effects import Lost
+from kafka_marshal.client.effects import Lost, Released
 from kafka_marshal.core.state import ClaimKey
 
 HeaderPairs = list[tuple[str, bytes | None]]
@@ -33,6 +33,9 @@ class Claim:
     """Where this tenure began: the next message to consume, when the claim was won."""
     lost: Lost | None = None
     """Why it is no longer ours; None while it is, as far as was read."""
+
+    released: Released | None = None
+    """Why it was released, where `lost` is RELEASED."""
 
     @property
     def owned(self) -> bool:

@@ -49,7 +49,9 @@ class PrometheusObserver(Observer):
         self._held = gauge("claims_held", "Claims that are ours.", of_topic)
         self._won = counter("claims_won", "Claims won.", of_topic)
         self._lost = counter(
-            "claims_lost", "Claims lost; taken and id_used_twice: fenced.", [*of_topic, "reason"]
+            "claims_lost",
+            "Claims lost; taken and id_used_twice: fenced. The cause says why one was released.",
+            [*of_topic, "reason", "cause"],
         )
         self._append = Histogram(
             "marshal_consumer_append_seconds",
@@ -110,7 +112,8 @@ class PrometheusObserver(Observer):
         self._show(claim, Standing(claim.position, claim.position))
 
     def lost(self, claim: Claim, reason: Lost) -> None:
-        self._lost.labels(*_topic(claim), reason.value).inc()
+        cause = "" if claim.released is None else claim.released.value
+        self._lost.labels(*_topic(claim), reason.value, cause).inc()
         self._hide(claim)
 
     def left(self, claim: Claim) -> None:

@@ -17,7 +17,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
 from kafka_marshal.capture import RawRecord, TimestampType
 from kafka_marshal.runtime.errors import BrokerFailed, InvalidOption, NoCoordinationTopic
-from kafka_marshal.runtime.hearing import Hearing
+from kafka_marshal.runtime.hearing import Hearing, code_of
 from kafka_marshal.runtime.settings import Settings
 from kafka_marshal.runtime.thinning import Thinning
 
@@ -49,16 +49,36 @@ _PASSING: Final = frozenset(
         KafkaError.GROUP_AUTHORIZATION_FAILED,
     }
 )
-_SOON: Final = frozenset(
+_FINAL: Final = frozenset(
     {
-        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-        KafkaError.COORDINATOR_NOT_AVAILABLE,
-        KafkaError.NOT_COORDINATOR,
-        KafkaError.NOT_LEADER_FOR_PARTITION,
-        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.GROUP_AUTHORIZATION_FAILED,
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+        KafkaError.SASL_AUTHENTICATION_FAILED,
+        KafkaError.UNSUPPORTED_SASL_MECHANISM,
+        KafkaError.SECURITY_DISABLED,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError.TOPIC_EXCEPTION,
+        KafkaError.INVALID_PARTITIONS,
+        KafkaError.INVALID_GROUP_ID,
+        KafkaError.INVALID_REQUEST,
+        KafkaError.UNSUPPORTED_VERSION,
+        KafkaError._AUTHENTICATION,
+        KafkaError._SSL,
+        KafkaError._UNKNOWN_TOPIC,
+        KafkaError._UNKNOWN_PARTITION,
+        KafkaError._UNKNOWN_GROUP,
+        KafkaError._INVALID_ARG,
+        KafkaError._UNSUPPORTED_FEATURE,
+        KafkaError._NOT_IMPLEMENTED,
+        KafkaError._CONFLICT,
+        KafkaError._STATE,
+        KafkaError._FATAL,
+        KafkaError._FAIL,
     }
 )
-"""What brokers say while a leader is only just being made, or moves."""
+"""What asking again does not change. Everything else passes: brokers restart, leaders and
+coordinators move, connections break."""
 _AGAIN_S: Final = 0.1
 _UNKNOWN: Final = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC})
 _GONE: Final = frozenset(
@@ -70,16 +90,18 @@ class OffsetsGone(BrokerFailed):
     """What comes next is not in the log any more: it lost its end, or its beginning overtook us."""
 
 
-def patiently(ask: Callable[[], T]) -> T:
-    """The answer; asked again while brokers say that somebody else will know it soon."""
-    deadline = time.monotonic() + CONNECT_S
+def patiently(ask: Callable[[], T], monotonic: Callable[[], float]) -> T:
+    """The answer; asked again for `CONNECT_S` unless what is answered is final.
+
+    Raises:
+        KafkaException: the answer is final, or there was no other one in time.
+    """
+    deadline = monotonic() + CONNECT_S
     while True:
         try:
             return ask()
         except KafkaException as exception:
-            error: Any = exception.args[0]
-            soon = isinstance(error, KafkaError) and error.code() in _SOON
-            if not soon or time.monotonic() > deadline:
+            if code_of(exception) in _FINAL or monotonic() > deadline:
                 raise
             time.sleep(_AGAIN_S)
 
@@ -146,21 +168,28 @@ class Tail:
         self._consumer.close()
 
     def _described(self) -> tuple[str, tuple[int, ...]]:
-        deadline = time.monotonic() + SPREADS_S
+        def ask() -> Any:
+            metadata = self._hearing.ask(
+                lambda within_s: self._consumer.list_topics(self.topic, timeout=within_s),
+                lambda: self._consumer.poll(0),
+                CONNECT_S,
+            )
+            found = metadata.topics.get(self.topic)
+            if found is not None and found.error is not None and found.error.code() not in _FINAL:
+                raise KafkaException(found.error)
+            return metadata
+
+        deadline = self._monotonic() + SPREADS_S
         while True:
             with self._plainly():
-                metadata = self._hearing.ask(
-                    lambda within_s: self._consumer.list_topics(self.topic, timeout=within_s),
-                    lambda: self._consumer.poll(0),
-                    CONNECT_S,
-                )
+                metadata = patiently(ask, self._monotonic)
             found = metadata.topics.get(self.topic)
             error: KafkaError | None = None if found is None else found.error
             if error is not None and error.code() not in _UNKNOWN:
                 raise BrokerFailed(f"{self.settings.bootstrap}: topic {self.topic}: {error.str()}")
             if found is not None and found.partitions:
                 return str(metadata.cluster_id), tuple(sorted(found.partitions))
-            if time.monotonic() > deadline:
+            if self._monotonic() > deadline:
                 raise NoCoordinationTopic(self.settings.bootstrap, self.topic)
             time.sleep(_AGAIN_S)
 
@@ -175,7 +204,8 @@ class Tail:
             place = TopicPartition(self.topic, partition)
             with self._plainly():
                 low, high = patiently(
-                    partial(self._consumer.get_watermark_offsets, place, timeout=CONNECT_S)
+                    partial(self._consumer.get_watermark_offsets, place, timeout=CONNECT_S),
+                    self._monotonic,
                 )
             found[partition] = Extent(low, high)
         self._looked_up, self._looked_up_at = found, self._monotonic()

@@ -20,7 +20,7 @@ from kafka_marshal.client.consumer import Me
 from kafka_marshal.client.driver import Timing
 from kafka_marshal.client.member import Member
 from kafka_marshal.runtime.controls import ClusterClient
-from kafka_marshal.runtime.environment import Thread
+from kafka_marshal.runtime.environment import Deadline, Thread
 from kafka_marshal.runtime.errors import BrokerFailed, InvalidOption
 from kafka_marshal.runtime.logs import logger
 from kafka_marshal.runtime.reader import Heard, OffsetsGone, Tail
@@ -112,6 +112,8 @@ class Session:
         self._wanted: dict[int, int] = {}
         self._room = threading.Semaphore(READ_AHEAD)
         self._stopped = False
+        self._open = threading.Lock()
+        """Taken once, by who lets go."""
         self._thread: Thread | None = None
 
     def want(self, places: Iterable[int]) -> None:
@@ -135,6 +137,13 @@ class Session:
             thinning = Thinning(group, whole, member.fetched)
 
         def run() -> None:
+            try:
+                read()
+            finally:
+                if self._stopped:
+                    self._let_go()
+
+        def read() -> None:
             try:
                 for each in self._tail.follow(
                     lambda: self._wanted, lambda: self._stopped, thinning
@@ -167,12 +176,15 @@ class Session:
             self._aside.drop()
             self._aside = None
 
-    def end(self) -> None:
-        """Read no more, and let go of the cluster."""
+    def end(self, deadline: Deadline | None = None) -> None:
+        """Read no more, and let go of the cluster; a reader that stands still does that later."""
         self._stopped = True
         self._room.release()
-        if self._thread is not None:
-            self._thread.join(JOIN_S)
-        self._tail.close()
+        if (deadline or self._tail.settings.environment.deadline(JOIN_S)).join(self._thread):
+            self._let_go()
         if isinstance(self.member, RecordedMember):
             self.member.end()
+
+    def _let_go(self) -> None:
+        if self._open.acquire(blocking=False):
+            self._tail.close()

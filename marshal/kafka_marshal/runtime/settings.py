@@ -26,6 +26,16 @@ _PLAIN: Final = re.compile(
 _HARMLESS: Final = re.compile(r"\d+|true|false|")
 
 
+_ALIASES: Final = {"request.required.acks": "acks", "auto.commit.enable": "enable.auto.commit"}
+"""Names of librdkafka for the same setting."""
+
+
+def _plain(value: str) -> str:
+    """The same for values that mean the same."""
+    value = value.strip().lower()
+    return "all" if value == "-1" else value
+
+
 def may_be_secret(name: str, value: str) -> bool:
     """Whether the value must not be shown: also that of a setting whose name nobody knows."""
     if _SECRET.fullmatch(name):
@@ -49,6 +59,13 @@ class Settings:
     environment: Environment = field(default=REAL, repr=False, eq=False)
     """What the client is made of beneath the settings; another one in tests."""
 
+    _overridden: dict[str, str] = field(factory=dict, repr=False, eq=False, init=False)
+
+    @property
+    def overridden(self) -> dict[str, str]:
+        """Settings that a client was not made with as they are here, and what it has instead."""
+        return dict(sorted(self._overridden.items()))
+
     @property
     def bootstrap(self) -> str:
         """Where the cluster is."""
@@ -60,7 +77,13 @@ class Settings:
         Raises:
             BrokerFailed: there is no token for it.
         """
-        made_of = {**self.values, **{name.replace("_", "."): v for name, v in decided.items()}}
+        wins = {name.replace("_", "."): value for name, value in decided.items()}
+        self._overridden.update(
+            (name, wins[_ALIASES.get(name, name)])
+            for name, value in self.values.items()
+            if _plain(wins.get(_ALIASES.get(name, name), value)) != _plain(value)
+        )
+        made_of = {**self.values, **wins}
         return made_of if self.oauth_cb is None else {**made_of, "oauth_cb": self._tokens()}
 
     def _tokens(self) -> TokenCallback:

@@ -10,10 +10,13 @@ from typing import Final
 
 from kafka_marshal.runtime.data import Data
 from kafka_marshal.runtime.engine import Engine
+from kafka_marshal.runtime.errors import ConsumerClosed
 from kafka_marshal.runtime.hand import Hand
 
 CHUNK: Final = 1_000
 """So many messages of one claim are given out before it is the next one's turn."""
+CUT_S: Final = 0.1
+"""How long `stop` waits for somebody who looks at what is in hand, in seconds."""
 _LOOK_S: Final = 1.0
 
 
@@ -27,11 +30,13 @@ class Taking:
         """What is being given out."""
         self.closed = False
         """Nothing more is given out, since the consumer is closed."""
+        self.stopped = False
+        """At least once: nothing more is given out, since the application said stop."""
 
     @property
     def over(self) -> bool:
         """Whether it is closed, or about to end."""
-        return self.ended or self._engine.stopping
+        return self.ended or self.stopped or self._engine.stopping
 
     @property
     def ended(self) -> bool:
@@ -43,6 +48,14 @@ class Taking:
     ) -> Hand | None:
         """What is in hand, or the next chunk; None when it is over, or nothing came in time."""
         return self.hand or self._next(timeout_s, by_commit, maximum)
+
+    def stop(self) -> None:
+        """Give out nothing more, also not of what is in hand. A signal handler may call it."""
+        self.stopped = True
+        hand = self.hand
+        if hand is not None:
+            # A handler may have interrupted the very thread that holds it; the engine cuts it then.
+            hand.cut(within_s=CUT_S)
 
     def pop(self) -> Hand | None:
         """What was in hand; somebody else looks after it."""
@@ -61,20 +74,33 @@ class Taking:
         if self._engine.failure is not None:
             raise self._engine.failure
 
+    def raise_if_closed(self) -> None:
+        """Raise what ended the consumer, or that it was closed."""
+        self.raise_failure()
+        if self.closed:
+            raise ConsumerClosed("the consumer is closed; make another one to go on")
+
     def _next(self, timeout_s: float | None, by_commit: bool, maximum: int) -> Hand | None:
         deadline = None if timeout_s is None else self._monotonic() + timeout_s
         while True:
+            self.raise_failure()
             if self.closed:
-                self.raise_failure()
                 return None
             left = _LOOK_S if deadline is None else min(_LOOK_S, deadline - self._monotonic())
-            taken = self._data.take(maximum, max(0.0, left))
+            if self.stopped:
+                taken = None
+                self._engine.ended.wait(max(0.0, left))
+            else:
+                taken = self._data.take(maximum, max(0.0, left))
             if taken is not None:
                 hand = Hand(taken, by_commit=by_commit)
                 self._engine.held.in_hand(hand)
+                self.hand = hand
+                if self.stopped:
+                    hand.cut()
                 if not hand.finished:
-                    self.hand = hand
                     return hand
+                self.hand = None
                 self._engine.held.progressed(hand)
                 continue
             if self._engine.ended.is_set():

@@ -30,9 +30,10 @@ class Vigil:
         observers: Sequence[Observer],
         symptoms: Symptoms,
         stale_after_ms: int,
+        monotonic: Callable[[], float],
     ) -> None:
         self.who = who
-        self._logs = Logs(who)
+        self._logs = Logs(who, monotonic)
         self.observers = Observers([self._logs, *observers])
         self._symptoms, self._stale_after_ms = symptoms, stale_after_ms
         self._claims: dict[ClaimKey, Claim] = {}
@@ -94,6 +95,7 @@ class Vigil:
 
     def look(self, now_ms: int) -> None:
         """Time has passed."""
+        self._logs.look()
         for key, late in self._symptoms.look(now_ms):
             self.observers.late(self._claims[key], late)
 

@@ -1,0 +1,99 @@
+"""Marshal promises that a start waits for a broker that is away, and for nothing that is final."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from kafka_marshal.runtime.errors import BrokerFailed
+from tests.runtime.doubles import LOG, Kafka
+
+PASSING = [
+    KafkaError._TIMED_OUT,
+    KafkaError._TRANSPORT,
+    KafkaError._ALL_BROKERS_DOWN,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.NOT_ENOUGH_REPLICAS,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.BROKER_NOT_AVAILABLE,
+    KafkaError.NETWORK_EXCEPTION,
+]
+FINAL = [
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError._AUTHENTICATION,
+]
+QUESTIONS = ["list_topics", "get_watermark_offsets", "describe_topics", "committed", "list_offsets"]
+"""Whatever a start asks for: the coordination topic, its ends, the topic, where the group is."""
+
+
+@pytest.fixture
+def kafka() -> Kafka:
+    kafka = Kafka()
+    kafka.create("orders", partitions=1, messages=10)
+    return kafka
+
+
+def refusing(kafka: Kafka, question: str, codes: Sequence[int]) -> Counter[str]:
+    """The question is refused with these, one after the other; returns how often each was asked."""
+    asked: Counter[str] = Counter()
+
+    def answers(name: str) -> None:
+        asked[name] += 1
+        if name == question and asked[name] <= len(codes):
+            kafka.clock.ahead_s += 1
+            raise KafkaException(KafkaError(codes[asked[name] - 1]))
+
+    kafka.answers = answers
+    return asked
+
+
+def starts(kafka: Kafka) -> None:
+    with kafka.consumer(start="latest") as consumer:
+        consumer.add_topic("orders")
+        kafka.produce("orders", 1)
+        message = consumer.poll(timeout_s=20)
+        assert message is not None
+        assert message.offset == 10
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_a_start_asks_again_while_a_broker_is_away(kafka: Kafka, question: str) -> None:
+    asked = refusing(kafka, question, PASSING)
+    starts(kafka)
+    assert asked[question] > len(PASSING)
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_a_start_gives_up_in_the_end(kafka: Kafka, question: str) -> None:
+    refusing(kafka, question, [KafkaError._TRANSPORT] * 1000)
+    with pytest.raises(BrokerFailed, match="in-memory:9092"):
+        starts(kafka)
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+@pytest.mark.parametrize("code", FINAL, ids=lambda code: KafkaError(code).name())
+def test_a_start_asks_once_for_what_is_final(kafka: Kafka, question: str, code: int) -> None:
+    asked = refusing(kafka, question, [code] * 1000)
+    with pytest.raises(BrokerFailed, match="in-memory:9092"):
+        starts(kafka)
+    assert asked[question] == 1
+
+
+def test_a_topic_whose_leader_is_being_chosen_is_waited_for(kafka: Kafka) -> None:
+    kafka.topic_errors[LOG] = [KafkaError(KafkaError.LEADER_NOT_AVAILABLE)] * 3
+    starts(kafka)
+    assert kafka.topic_errors[LOG] == []
+
+
+def test_a_committed_offset_that_cannot_be_told_is_not_taken_for_none(kafka: Kafka) -> None:
+    kafka.committed["g", "orders", 0] = 7
+    kafka.committed_errors = [KafkaError(KafkaError.UNSTABLE_OFFSET_COMMIT)] * 3
+    with kafka.consumer() as consumer:
+        consumer.add_topic("orders")
+        message = consumer.poll(timeout_s=20)
+        assert message is not None
+        assert message.offset == 7
