@@ -22,8 +22,8 @@ from kafka_marshal import (
     encode,
     encode_headers,
 )
-from kafka_marshal.codec import PARTITION_MAX
-from kafka_marshal.core.messages import NOT_DECIMAL
+from kafka_marshal.codec import HEADER_FIELDS, PARTITION_MAX, malformed_amendments
+from kafka_marshal.core.messages import AMENDMENTS, NOT_DECIMAL
 
 VECTORS = Path(__file__).parent / "data" / "vectors"
 GO_FIELDS = {
@@ -206,12 +206,11 @@ def test_headers_of_others_are_not_ours() -> None:
 OFFSETS = st.none() | st.integers(0, 2**63 - 1)
 
 
-@given(OFFSETS, OFFSETS, OFFSETS, OFFSETS)
-def test_headers_survive_a_round_trip(
-    epoch: int | None, seen: int | None, supersedes: int | None, position: int | None
-) -> None:
-    present = any(n is not None for n in (epoch, seen, supersedes, position))
-    headers = Headers(present, epoch, seen, supersedes, position)
+@given(st.lists(OFFSETS, min_size=len(HEADER_FIELDS), max_size=len(HEADER_FIELDS)))
+def test_headers_survive_a_round_trip(numbers: list[int | None]) -> None:
+    given = dict(zip(HEADER_FIELDS.values(), numbers, strict=True))
+    given["interval_ms"] = given["interval_ms"] or None  # an interval of nothing is none
+    headers = Headers(any(number is not None for number in given.values()), **given)
     assert decode_headers(encode_headers(headers)) == headers
 
 
@@ -219,6 +218,31 @@ def test_headers_survive_a_round_trip(
 def test_any_headers_decode(pairs: list[tuple[str, bytes | str | None]]) -> None:
     decode_headers(pairs)
     decode_headers([("marshal-" + name, value) for name, value in pairs])
+
+
+@pytest.mark.parametrize(
+    ("value", "number"),
+    [(b"1", 1), (b"007", 7), (b"4000", 4000), (str(2**63 - 1).encode(), 2**63 - 1)]
+    + [(odd, None) for odd in (b"x", b"", None, b"-1", b"+1", b"1.5", "٣".encode(), b"9" * 19)],
+)
+def test_an_amendment_that_cannot_be_read_is_absent_and_named(
+    value: bytes | None, number: int | None
+) -> None:
+    for name, field in HEADER_FIELDS.items():
+        if field in AMENDMENTS:
+            pairs = [("marshal-epoch", b"3"), (name, value)]
+            read = Headers(True, epoch=3, **{field: number})
+            assert decode_headers(pairs) == read
+            assert malformed_amendments(pairs) == ((name,) if number is None else ())
+            # Of a header given twice the last counts, also where it cannot be read.
+            assert decode_headers([(name, b"5"), *pairs]) == read
+            assert malformed_amendments([(name, b"x"), (name, b"5")]) == ()
+
+
+def test_no_interval_is_no_interval() -> None:
+    pairs = [("marshal-interval", b"0"), ("marshal-start", b"0"), ("marshal-done", b"0")]
+    assert decode_headers(pairs) == Headers(True, start=0, done=0)
+    assert malformed_amendments(pairs) == ("marshal-interval",)
 
 
 def test_a_header_that_is_no_offset_is_not_sent() -> None:

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from kafka_marshal.core.messages import (
+    AMENDMENTS,
     NO_HEADERS,
     NOT_DECIMAL,
     ClaimingMessages,
@@ -43,7 +44,13 @@ HEADER_FIELDS: Final = {
     "marshal-clock": "clock",
     "marshal-supersedes": "supersedes",
     "marshal-set-position": "set_position",
+    "marshal-interval": "interval_ms",
+    "marshal-start": "start",
+    "marshal-done": "done",
 }
+_AMENDMENTS: Final = frozenset(AMENDMENTS)
+LEAST_INTERVAL_MS: Final = 1
+"""An interval below this is malformed: an owner would be stale at once."""
 
 
 class MalformedRecord(ValueError):
@@ -186,16 +193,19 @@ def encode(message: Message) -> bytes:
 def decode_headers(pairs: Iterable[tuple[str, bytes | str | None]]) -> Headers:
     """The `marshal-*` headers among a record's headers; of one given twice the last counts.
 
-    A value that is not ASCII decimal becomes `NOT_DECIMAL`, which never matches. Never raises.
+    A value that is not ASCII decimal becomes `NOT_DECIMAL`, which never matches; of an amendment
+    it becomes nothing, because older versions do not look at it and must come to the same verdict
+    (`malformed_amendments` names it). Never raises.
     """
     present = False
-    found: dict[str, int] = {}
+    found: dict[str, int | None] = {}
     for name, value in pairs:
         if name.startswith(HEADER_PREFIX):
             present = True
             field = HEADER_FIELDS.get(name)
             if field is not None:
-                found[field] = _decimal(value)
+                number = _decimal(value)
+                found[field] = number if field not in _AMENDMENTS else _amendment(field, number)
     if not present:
         return NO_HEADERS
     return Headers(
@@ -205,7 +215,29 @@ def decode_headers(pairs: Iterable[tuple[str, bytes | str | None]]) -> Headers:
         found.get("clock"),
         found.get("supersedes"),
         found.get("set_position"),
+        found.get("interval_ms"),
+        found.get("start"),
+        found.get("done"),
     )
+
+
+def malformed_amendments(pairs: Iterable[tuple[str, bytes | str | None]]) -> tuple[str, ...]:
+    """The names of a record's amendments that `decode_headers` counts as absent, sorted.
+
+    >>> malformed_amendments([("marshal-epoch", b"x"), ("marshal-interval", b"0")])
+    ('marshal-interval',)
+    """
+    last = {name: value for name, value in pairs if HEADER_FIELDS.get(name) in _AMENDMENTS}
+    return tuple(
+        name
+        for name, value in sorted(last.items())
+        if _amendment(HEADER_FIELDS[name], _decimal(value)) is None
+    )
+
+
+def _amendment(field: str, number: int) -> int | None:
+    least = LEAST_INTERVAL_MS if field == "interval_ms" else 0
+    return number if least <= number <= _INT64_MAX else None
 
 
 def _decimal(value: bytes | str | None) -> int:

@@ -135,11 +135,10 @@ def _about_record(happened: Happened, record: Record) -> Iterator[str]:
 
 def _headers(record: Record) -> Iterator[tuple[str, str]]:
     """As `codec.encode_headers`, also of strangers that cannot write a number."""
-    fields = ("epoch", "seen", "clock", "supersedes", "set_position")
-    values = {name: getattr(record.headers, name) for name in fields}
+    values = {name: getattr(record.headers, field) for name, field in codec.HEADER_FIELDS.items()}
     said = {name: value for name, value in values.items() if value is not None}
     for name, value in said.items():
-        yield f"marshal-{name.replace('_', '-')}", "no" if value == NOT_DECIMAL else str(value)
+        yield name, "no" if value == NOT_DECIMAL else str(value)
     if record.headers.present and not said:
         yield "marshal-version", "1"
 

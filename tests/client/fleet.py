@@ -5,6 +5,7 @@ from __future__ import annotations
 from attrs import define, field
 
 from kafka_marshal import ClaimKey, Record, World
+from kafka_marshal.client.consumer import Mode
 from kafka_marshal.client.driver import Driver
 from kafka_marshal.client.effects import Effect, Lost, Process, Send, Won
 
@@ -19,6 +20,8 @@ class Fleet:
     world: World = field(factory=World)
     drivers: dict[str, Driver] = field(factory=dict)
     held: dict[str, list[Send]] = field(factory=dict)
+    slow: set[str] = field(factory=set)
+    """At most once: those whose batch stays in hand. The others are done with it at once."""
     views: dict[str, int] = field(factory=dict)
     told: dict[str, list[Effect]] = field(factory=dict)
     processed: dict[str, list[int]] = field(factory=dict)
@@ -45,6 +48,10 @@ class Fleet:
                     self.processed[name] += offsets
                 case Won() | Lost():
                     self.told[name].append(effect)
+        driver = self.drivers[name]
+        if driver.me.mode is Mode.AT_MOST_ONCE and name not in self.slow:
+            for batch in [each.offsets for each in effects if isinstance(each, Process)]:
+                self.carry_out(name, driver.done(batch.stop, self.now_ms))
 
     def append(self, sent: Send) -> None:
         record = Record(0, len(self.log), self.now_ms, sent.message, sent.headers)

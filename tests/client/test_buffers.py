@@ -12,12 +12,12 @@ from kafka_marshal.client.buffers import Bounds, Buffers
 ONE, TWO = ClaimKey("g", "t", 1), ClaimKey("g", "t", 2)
 
 
-def buffers(messages: int = 100, size: int = 1000, in_all: int = 1000) -> Buffers[int]:
+def buffers(messages: int = 100, size: int = 1000, in_all: int = 1000) -> Buffers[ClaimKey, int]:
     """Messages that are their offsets, of one byte each."""
     return Buffers(lambda offset: offset, len, Bounds(messages, size, bytes_in_all=in_all))
 
 
-def taken(of: Buffers[int], maximum: int = 100) -> list[tuple[int, Sequence[int], int]]:
+def taken(of: Buffers[ClaimKey, int], maximum: int = 100) -> list[tuple[int, Sequence[int], int]]:
     found: list[tuple[int, Sequence[int], int]] = []
     while (chunk := of.take(maximum)) is not None:
         found.append((chunk.key.topic_partition, list(chunk.messages), chunk.end))

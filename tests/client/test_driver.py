@@ -468,6 +468,57 @@ def test_at_most_once_a_release_waits_for_the_answer_to_a_request() -> None:
     assert kinds(fleet)[-1] == "ReleasingPartition"
 
 
+def released(fleet: Fleet) -> Record:
+    [release] = [each for each in fleet.log if isinstance(each.message, ReleasingPartition)]
+    return release
+
+
+def test_at_most_once_the_next_batch_is_asked_for_when_this_one_is_done() -> None:
+    """What came between a request and its grant was asked for beside the batch in hand."""
+    fleet = Fleet(slow={"a1"})
+    driver = fleet.start(amo("a1"))
+    fleet.held["a1"] = []
+    fleet.do("a1", driver.available(1, 0))
+    [asked] = fleet.held.pop("a1")
+    fleet.do("a1", driver.available(3, 0))
+    fleet.append(asked)
+    fleet.settle()
+    assert fleet.processed["a1"] == [0]
+    assert driver.busy
+    fleet.do("a1", driver.done(1, 0))
+    assert fleet.processed["a1"] == [0, 1, 2]
+
+
+def test_at_most_once_a_release_waits_for_the_batch_and_says_that_all_is_done() -> None:
+    fleet = Fleet(slow={"a1"})
+    driver = fleet.start(amo("a1"))
+    fleet.do("a1", driver.available(2, 0))
+    fleet.do("a1", driver.stop(0))
+    assert driver.acts
+    fleet.do("a1", driver.done(2, 0))
+    assert (released(fleet).message.offset, released(fleet).headers.done) == (2, 2)
+
+
+def test_at_most_once_a_release_says_from_where_on_a_batch_was_abandoned() -> None:
+    """The claim is free at once, whatever is asked for and not granted yet."""
+    fleet = Fleet(slow={"a1"})
+    driver = fleet.start(amo("a1"))
+    fleet.do("a1", driver.available(2, 0))
+    fleet.do("a1", driver.stop(0))
+    fleet.do("a1", driver.hand_back(1, 0))
+    assert released(fleet).headers.done == 1
+    assert fleet.owner() is None
+
+    waits = Fleet(slow={"a1"})
+    driver = waits.start(amo("a1"))
+    waits.held["a1"] = []
+    waits.do("a1", driver.available(2, 0))
+    [asked] = waits.held.pop("a1")
+    waits.append(asked)
+    waits.do("a1", driver.stop(0) + driver.hand_back(0, 0))
+    assert (released(waits).headers.done, waits.world.claim(KEY).position) == (0, 2)
+
+
 def test_one_request_for_messages_at_a_time() -> None:
     fleet = Fleet()
     driver = fleet.start(amo("a1"))

@@ -20,10 +20,10 @@ from kafka_marshal import (
     step,
 )
 from kafka_marshal.core.fenced import has_bad_headers
-from kafka_marshal.core.messages import NOT_DECIMAL
+from kafka_marshal.core.messages import AMENDMENTS, NOT_DECIMAL
 from tests import triples
 
-NUMBERS = [each.name for each in attrs.fields(Headers) if each.name != "present"]
+NUMBERS = [each.name for each in attrs.fields(Headers) if each.name not in {"present", *AMENDMENTS}]
 OWNER = (1, 1, "i1", "c1", "g", "t", 0)
 OWNED = Claim("i1", "c1", 3, 5, 1000, 1000, won_with_headers=True)
 OF_THE_OWNER: list[Message] = [

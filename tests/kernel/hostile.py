@@ -56,7 +56,15 @@ def headers(chance: random.Random, offset: int) -> tuple[tuple[str, bytes | None
     if dice > 0.96:
         odd = chance.choice((b"x", b"", None, b"-1", b"007", b"9" * 30, b"\xff"))
         chosen.append((chance.choice(pairs)[0], odd))
-    return tuple(chosen)
+    return (*chosen, *amendments(offset))
+
+
+def amendments(offset: int) -> Iterator[tuple[str, bytes | None]]:
+    """Headers that came later, by a chance of their own: the rest of a log stays what it was."""
+    chance = random.Random(offset)
+    for name in ("marshal-interval", "marshal-start", "marshal-done"):
+        if chance.random() < 0.25:
+            yield name, chance.choice((b"0", b"0", b"1", b"4000", b"9" * 19, b"x", None))
 
 
 def log(

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from kafka_marshal import Claim, ClaimKey
 from kafka_marshal.capture import HeaderPairs, RawRecord
-from kafka_marshal.codec import encode
+from kafka_marshal.codec import HEADER_FIELDS, encode
 from kafka_marshal.core.messages import NOT_DECIMAL, Headers
 from kafka_marshal.core.verdicts import Verdict
 from kafka_marshal.kernel import Fold, Names, steps
@@ -28,12 +28,11 @@ def pairs_of(headers: Headers) -> HeaderPairs:
     """Headers written, also those that `encode_headers` would not write."""
     if not headers.present:
         return ()
-    fields = ("epoch", "seen", "clock", "supersedes", "set_position")
-    numbers = ((name, getattr(headers, name)) for name in fields)
+    numbers = ((name, getattr(headers, field)) for name, field in HEADER_FIELDS.items())
     return (
         ("marshal-version", b"1"),
         *(
-            (f"marshal-{name.replace('_', '-')}", b"x" if n == NOT_DECIMAL else str(n).encode())
+            (name, b"x" if n == NOT_DECIMAL else str(n).encode())
             for name, n in numbers
             if n is not None
         ),

@@ -46,6 +46,9 @@ def expected(raw: RawRecord) -> dict[str, object]:
         "has_headers": headers.present,
         "header_epoch": headers.epoch,
         "header_supersedes": headers.supersedes,
+        "header_interval_ms": headers.interval_ms,
+        "header_start": headers.start,
+        "header_done": headers.done,
     }
 
 

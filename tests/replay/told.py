@@ -4,7 +4,8 @@
 "1.5 HB a1/A 10"            its heartbeat at position 10; CM and RP likewise
 "2.0 RG x1/X 20"            a ReleaseGroup that expires at second 20
 "... p=3 late=5 at=17"      partition 3, written 5 s before it landed, at offset 17
-"... epoch=4 seen=3"        headers; also clock=, supersedes=, set-position=
+"... epoch=4 seen=3"        headers; also clock=, supersedes=, set-position=,
+                             interval=, start=, done=
 "... v=7 topic=logs stamp=create"
 "3.0 garbage"               no message
 """
@@ -15,6 +16,7 @@ from collections.abc import Iterable
 
 from kafka_marshal import RuleSet
 from kafka_marshal.capture import RawRecord, TimestampType
+from kafka_marshal.codec import HEADER_FIELDS
 from kafka_marshal.replay.account import Account, Judging
 from kafka_marshal.replay.events import Place
 from kafka_marshal.replay.rows import Row
@@ -29,7 +31,7 @@ _TYPES = {
     "CM": "ClaimingMessages",
     "RG": "ReleaseGroup",
 }
-_HEADERS = ("epoch", "seen", "clock", "supersedes", "set-position")
+_HEADERS = tuple(name.removeprefix("marshal-") for name in HEADER_FIELDS)
 
 
 def records(lines: Iterable[str]) -> list[RawRecord]:

@@ -75,13 +75,22 @@ class Hands:
         """Where it lies; in its topic's partition unless said otherwise."""
         if place < 0:
             place = coordinating_partition(message.topic, self.partitions)
-        return self._log.append(place, message, headers).result(30).offset
+        offset = self._log.append(place, message, headers).result(30).offset
+        assert offset is not None
+        return offset
 
-    def wins(self, group: str, topic: str, partition: int, who: str = "c1") -> int:
+    def wins(
+        self,
+        group: str,
+        topic: str,
+        partition: int,
+        who: str = "c1",
+        interval_ms: int | None = None,
+    ) -> int:
         """An instance `<who>i` asks for the claim; the offset, which is the epoch if it wins."""
         return self.append(
             ClaimingPartition(1, _now_s(), f"{who}i", who, group, topic, Partition(partition)),
-            Headers(present=True),
+            Headers(present=True, interval_ms=interval_ms),
         )
 
     def beats(
@@ -103,13 +112,20 @@ class Hands:
         return self.append(message, Headers(present=True, epoch=epoch))
 
     def frees(
-        self, group: str, topic: str, partition: int, epoch: int, at: int, who: str = "c1"
+        self,
+        group: str,
+        topic: str,
+        partition: int,
+        epoch: int,
+        at: int,
+        who: str = "c1",
+        done: int | None = None,
     ) -> int:
         """It releases the claim at this offset."""
         message = ReleasingPartition(
             1, _now_s(), f"{who}i", who, group, topic, Partition(partition), Offset(at)
         )
-        return self.append(message, Headers(present=True, epoch=epoch))
+        return self.append(message, Headers(present=True, epoch=epoch, done=done))
 
     def pauses(self, group: str, topic: str, seconds: int, who: str = "admin") -> int:
         """It pauses the group where the topic is coordinated."""

@@ -13,12 +13,12 @@ import confluent_kafka
 import pytest
 
 import kafka_marshal
-from kafka_marshal.runtime import reader
 from kafka_marshal.runtime.consumer import Consumer
 from kafka_marshal.runtime.controls import ClusterClient
+from kafka_marshal.runtime.environment import Environment
 from kafka_marshal.runtime.errors import InvalidOption, NoCoordinationTopic
 from kafka_marshal.runtime.reader import Tail
-from kafka_marshal.runtime.settings import settings_of
+from kafka_marshal.runtime.settings import Settings, settings_of
 from kafka_marshal.runtime.topic import Wanted, ensure
 from kafka_marshal.testing import Broker
 from tests.cli.run import marshal
@@ -120,18 +120,16 @@ class Behind(confluent_kafka.Consumer):
 
     asked = 0
 
-    def list_topics(self, topic: str, timeout: float) -> Any:  # type: ignore[override]
+    def list_topics(self, topic: str = "", timeout: float = -1) -> Any:  # type: ignore[override]
         self.asked += 1
         return super().list_topics("nowhere" if self.asked < 3 else topic, timeout=timeout)
 
 
-def test_a_broker_that_has_not_heard_of_a_new_topic_is_asked_again(
-    kafka_broker: Broker, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_broker_that_has_not_heard_of_a_new_topic_is_asked_again(kafka_broker: Broker) -> None:
     name = new_name("marshal")
     kafka_marshal.create_coordination_topic(kafka_broker.bootstrap, name, partitions=2)
-    monkeypatch.setattr(reader, "Consumer", Behind)
-    tail = Tail(settings_of(kafka_broker.bootstrap), name)
+    behind = Environment(log_reader=Behind)
+    tail = Tail(Settings({"bootstrap.servers": kafka_broker.bootstrap}, environment=behind), name)
     assert tail.partitions == (0, 1)
     tail.close()
 

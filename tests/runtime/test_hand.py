@@ -18,7 +18,7 @@ CLAIM = Claim(KEY, "t", 0, epoch=7, position=3)
 def hand_of(*offsets: int, by_commit: bool = False) -> Hand:
     """A chunk from 3 on, that ends two beyond its last message."""
     messages = [Fetched(topic="t", partition=0, offset=offset) for offset in offsets]
-    return Hand(CLAIM, Chunk(KEY, messages, 3, offsets[-1] + 2), by_commit=by_commit)
+    return Hand(Chunk(CLAIM, messages, 3, offsets[-1] + 2), by_commit=by_commit)
 
 
 def listed(hand: Hand, maximum: int = 100) -> list[int]:

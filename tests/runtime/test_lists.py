@@ -13,11 +13,12 @@ from confluent_kafka import TopicPartition
 
 from kafka_marshal.client.buffers import Bounds
 from kafka_marshal.client.effects import Lost
-from kafka_marshal.runtime import data
 from kafka_marshal.runtime.aio import AsyncConsumer
 from kafka_marshal.runtime.cluster import Cluster
 from kafka_marshal.runtime.consumer import Consumer, Message, Messages
+from kafka_marshal.runtime.environment import Environment
 from kafka_marshal.runtime.errors import InvalidOption
+from kafka_marshal.runtime.settings import Settings
 from kafka_marshal.testing import Broker
 from tests.runtime.crew import INTERVAL_S, Stage, until
 from tests.runtime.notes import Notes
@@ -217,7 +218,7 @@ def test_no_list_of_nothing_is_asked_for(stage: Stage) -> None:
 
 
 def test_a_full_buffer_alone_is_not_fetched_anew_while_its_batches_are_granted(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
+    stage: Stage,
 ) -> None:
     """To pause a partition drops what was fetched of it; it comes again up to a second later."""
     paused: list[int] = []
@@ -227,11 +228,11 @@ def test_a_full_buffer_alone_is_not_fetched_anew_while_its_batches_are_granted(
             paused.append(len(partitions))
             super().pause(partitions)
 
-    monkeypatch.setattr(data, "Consumer", Watched)
+    watched = Settings({}, environment=Environment(fetcher=Watched))
     topic = stage.topic(partitions=1, messages=4_000)
-    bounds = Bounds(messages=1_000)
+    options = {"batch": 100, "bounds": Bounds(messages=1_000), "settings": watched}
     seen = 0
-    with stage.consumer("w1", semantics="at_most_once", batch=100, bounds=bounds) as consumer:
+    with stage.consumer("w1", semantics="at_most_once", **options) as consumer:
         consumer.add_topic(topic)
         for batch in consumer.batches():
             seen += len(batch.messages)

@@ -20,18 +20,26 @@ RULES = attrs.evolve(FENCED, heartbeat_interval_ms=10_000)
 class Log:
     """Records of a claim of (g, t, 0), a second apart; offset and epoch are the record's number."""
 
-    def __init__(self, first: int = 0) -> None:
+    def __init__(self, first: int = 0, interval_ms: int | None = 10_000) -> None:
+        self._interval_ms = interval_ms
         self.receipts = Receipts("g", "t")
         self._fold, self._next, self.now_ms = Fold(first, RULES), first, 0
 
     def say(
-        self, kind: str, who: str, tail: str = "", epoch: int | None = None, wait: int = 1
+        self,
+        kind: str,
+        who: str,
+        tail: str = "",
+        epoch: int | None = None,
+        wait: int = 1,
+        done: int | None = None,
     ) -> int:
         offset, self._next = self._next, self._next + 1
         self.now_ms += wait * 1000
         place = "g//0" if kind == "ReleaseGroup" else "g/t/0"
         message = decode(f"{kind}/1/0/{who}i/{who}/{place}{tail}".encode())
-        headers = Headers(present=True, epoch=epoch)
+        interval_ms = self._interval_ms if kind == "ClaimingPartition" else None
+        headers = Headers(present=True, epoch=epoch, interval_ms=interval_ms, done=done)
         record = Record(0, offset, self.now_ms, message, headers)
         self.receipts.read(record, self._fold.apply(record))
         return offset
@@ -59,14 +67,54 @@ def test_a_consumer_that_died_leaves_a_receipt_for_its_last_range() -> None:
     assert receipt.heard_later
 
 
-def test_a_release_in_order_leaves_none() -> None:
+def test_a_release_that_says_that_all_is_processed_leaves_none() -> None:
     log = Log()
     epoch = log.say("ClaimingPartition", "c1")
     log.say("ClaimingMessages", "c1", "/10", epoch)
-    log.say("ReleasingPartition", "c1", "/10", epoch)
+    log.say("ReleasingPartition", "c1", "/10", epoch, done=10)
     log.say("ClaimingPartition", "c2")
     assert log.found(later_ms=1_000_000) == []
-    assert log.receipts.grants == 1
+    assert (log.receipts.grants, log.receipts.in_hand) == (1, 0)
+
+
+def test_a_release_says_from_where_on_a_range_was_not_processed() -> None:
+    log = Log()
+    epoch = log.say("ClaimingPartition", "c1")
+    log.say("ClaimingMessages", "c1", "/10", epoch)
+    log.say("ClaimingMessages", "c1", "/25", epoch)
+    log.say("ReleasingPartition", "c1", "/25", epoch, done=12)
+    [receipt] = log.found()
+    assert (receipt.start, receipt.end, receipt.ended_by) == (12, 25, "released")
+    log.say("ClaimingPartition", "c1")
+    [receipt] = log.found()
+    assert not receipt.heard_later, "it said itself what it did not process"
+
+
+def test_a_release_of_an_older_version_does_not_say_what_was_processed() -> None:
+    log = Log(interval_ms=None)
+    epoch = log.say("ClaimingPartition", "c1")
+    log.say("ClaimingMessages", "c1", "/10", epoch)
+    log.say("ReleasingPartition", "c1", "/10", epoch)
+    [receipt] = log.found()
+    assert (receipt.start, receipt.end, receipt.ended_by) == (0, 10, "released_unsaid")
+
+
+def test_of_an_older_version_the_last_two_ranges_may_be_in_hand() -> None:
+    log = Log(interval_ms=None)
+    epoch = log.say("ClaimingPartition", "c1")
+    for end in (10, 25, 30):
+        log.say("ClaimingMessages", "c1", f"/{end}", epoch)
+    log.say("ReleaseGroup", "x", "/0")
+    [receipt] = log.found()
+    assert (receipt.start, receipt.end) == (10, 30)
+
+
+def test_what_a_living_owner_has_in_hand_is_counted_apart() -> None:
+    log = Log()
+    epoch = log.say("ClaimingPartition", "c1")
+    log.say("ClaimingMessages", "c1", "/10", epoch)
+    assert log.found() == []
+    assert log.receipts.in_hand == 1
 
 
 def test_a_tenure_without_a_grant_leaves_none() -> None:
@@ -126,11 +174,11 @@ def test_the_command_prints_receipts_from_the_log(hands: Hands) -> None:
     topic = hands.data(partitions=2, messages=10)
     whole = hands.wins("g", topic, 1)
     hands.asks("g", topic, 1, whole, 3)
-    hands.frees("g", topic, 1, whole, 3)
+    hands.frees("g", topic, 1, whole, 3, done=3)
     nothing = marshal("receipts", "g", topic, *hands.options)
     assert nothing.returncode == 0
-    assert nothing.stdout.startswith("nothing may have been lost: 1 grants")
-    epoch = hands.wins("g", topic, 0)
+    assert nothing.stdout == "nothing may have been lost of 1 grants\n"
+    epoch = hands.wins("g", topic, 0, interval_ms=60_000)
     hands.asks("g", topic, 0, epoch, 3)
     hands.asks("g", topic, 0, epoch, 7)
     hands.pauses("g", topic, 600)

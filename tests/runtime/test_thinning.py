@@ -152,9 +152,28 @@ def pairs(*values: bytes | None, first: str = "epoch") -> tuple[tuple[str, bytes
     return tuple((f"marshal-{name}", value) for name, value in zip(names, values, strict=False))
 
 
-PLAIN: Final = ((), pairs(b"0"), pairs(b"0", b"1", b"5"))
+AMENDED: Final = (("marshal-interval", b"4000"), ("marshal-start", b"0"))
+PLAIN: Final = (
+    (),
+    pairs(b"0"),
+    pairs(b"0", b"1", b"5"),
+    (*pairs(b"0"), AMENDED[0]),
+    (*pairs(b"0", b"1", b"5"), *AMENDED),
+)
 """Headers of heartbeats that make a run."""
 AGE = b"9" * 25
+
+
+@pytest.mark.parametrize("headers", PLAIN)
+def test_heartbeats_of_plain_headers_make_a_run(headers: HeaderPairs) -> None:
+    records = [evolve(beat(n, n), headers=headers) for n in range(3, 10)]
+    assert numbers(thin(records, "g")) == [3, 9]
+
+
+def test_a_heartbeat_that_begins_to_say_where_its_sender_began_is_kept() -> None:
+    records = [evolve(beat(n, n), headers=pairs(b"0")) for n in range(3, 10)]
+    records[3] = evolve(records[3], headers=(*pairs(b"0"), AMENDED[1]))
+    assert numbers(thin(records, "g")) == [3, 5, 6, 7, 9]
 
 
 @pytest.mark.parametrize("headers", PLAIN)
@@ -178,6 +197,8 @@ AGE = b"9" * 25
         {"headers": pairs(b"0", first="supersedes")},
         {"headers": pairs(b"0", b"1", b"5", first="supersedes")},
         {"headers": (*pairs(b"0"), ("marshal-set-position", b"1"))},
+        {"headers": (*pairs(b"0", b"1", b"5"), ("marshal-start", b"x"))},
+        {"headers": AMENDED},
         {"value": b"Heartbeat/1/4/j/c/g/t/0/6"},
         {"value": b"Heartbeat/1/4/i/d/g/t/0/6"},
         {"value": b"Heartbeat/0/4/i/c/g/t/0/6"},

@@ -36,6 +36,8 @@ _ENDED = {
     "fast_reclaimed": "its client restarted",
     "reclaimed": "it claimed anew",
     "group_released": "an administrator released the group",
+    "released": "it released the claim and had not processed this",
+    "released_unsaid": "it released the claim and does not say what it processed (version 0.1.0)",
     "silent": "still its own, but silent",
 }
 
@@ -53,9 +55,10 @@ def receipts(
 ) -> None:
     """List messages that may have been lost, consumed at most once.
 
-    A range is granted before it is processed. The last range of each tenure is listed that did not
-    end by a release of its owner: whoever was granted it may have died before it was done. The log
-    knows no more. An instance that was heard of later lives, and has probably processed it.
+    A range is granted before it is processed. The last range of each tenure is listed, unless its
+    owner said in its release that it was processed, or still lives: the owner may have died before
+    that. The log knows no more. An instance that was heard of later lives, and has probably
+    processed it.
 
     Exits 1 if there are any, 0 if not, 2 if it could not run.
     """
@@ -81,18 +84,21 @@ def receipts(
         for one in found:
             sys.stdout.write(json_text.dumps(attrs.asdict(one)) + "\n")
     else:
-        _print(found, watched.grants)
+        _print(found, watched.grants, watched.in_hand)
     raise typer.Exit(FOUND_SOMETHING if found else FINE)
 
 
-def _print(found: list[Receipt], grants: int) -> None:
+def _print(found: list[Receipt], grants: int, in_hand: int) -> None:
     shown = for_tables()
     messages = sum(one.end - one.start for one in found if one.start is not None)
     shown.print(
         f"{len(found)} of {grants:,} grants may have been lost, {messages:,} messages"
         if found
-        else f"nothing may have been lost: {grants:,} grants, all followed by more or a release"
+        else f"nothing may have been lost of {grants:,} grants"
     )
+    if in_hand:
+        owners = "an owner that lives" if in_hand == 1 else f"{in_hand:,} owners that live"
+        shown.print(f"not counted: the last grants of {owners}, which may still be in hand")
     if not found:
         return
     table = Table(box=None, pad_edge=False, header_style="bold", show_edge=False)

@@ -1,27 +1,28 @@
-"""What was fetched and not handed over yet: one bounded buffer per claim, emptied in turn.
+"""What was fetched and not handed over yet: one bounded buffer per tenure, emptied in turn.
 
 Messages come in as they were fetched, chunk by chunk; they go out claim after claim, so that none
 starves, and none before the machine has allowed it (`Process`). When a claim is lost its buffer is
 dropped at once, whatever is in it. Each buffer is bounded by messages and by bytes: while it is
 full its partition must not be fetched any further, until half of it is free again.
 
-The room does not know what a message is, but for its offset. It has no lock: whoever shares it
-among threads holds one.
+A buffer belongs to one tenure of a claim, and its key says to which: what was fetched for a tenure
+that is over finds no buffer any more, whoever owns the claim by then. The room knows neither what a
+key is nor what a message is, but for its offset. It has no lock: threads that share it hold one.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from itertools import chain
 from typing import Generic, TypeVar
 
 from attrs import define, field, frozen
 
 from kafka_marshal.core.numbers import positive
-from kafka_marshal.core.state import ClaimKey
 
+K = TypeVar("K", bound=Hashable)
 M = TypeVar("M")
 
 
@@ -37,14 +38,15 @@ class Bounds:
 
 
 @frozen
-class Chunk(Generic[M]):
-    """Messages of one claim, handed over together. May be empty: then there were none below `end`.
+class Chunk(Generic[K, M]):
+    """Messages of one tenure, handed over together. May be empty: then there were none below `end`.
 
     Between two messages there may be offsets without any (aborted transactions, control records,
     compaction).
     """
 
-    key: ClaimKey
+    key: K
+    """The tenure that they were fetched for."""
     messages: Sequence[M]
     start: int
     end: int
@@ -73,8 +75,8 @@ class _Buffer(Generic[M]):
     bytes: int = 0
 
 
-class Buffers(Generic[M]):
-    """The buffers of all claims of an instance."""
+class Buffers(Generic[K, M]):
+    """The buffers of all tenures of an instance."""
 
     def __init__(
         self,
@@ -85,25 +87,25 @@ class Buffers(Generic[M]):
         """`size_of` gives the bytes of several messages."""
         self.bounds = bounds or Bounds()
         self._offset_of, self._size_of = offset_of, size_of
-        self._new: list[tuple[ClaimKey, _Buffer[M], _Fetched[M]]] = []
+        self._new: list[tuple[K, _Buffer[M], _Fetched[M]]] = []
         """What came since anybody asked how much there is."""
-        self._full: set[ClaimKey] = set()
+        self._full: set[K] = set()
         self._messages = 0
-        self._buffers: dict[ClaimKey, _Buffer[M]] = {}
+        self._buffers: dict[K, _Buffer[M]] = {}
         self._bytes = 0
-        self._turns: deque[ClaimKey] = deque()
-        self._ready: set[ClaimKey] = set()
+        self._turns: deque[K] = deque()
+        self._ready: set[K] = set()
         """Those in `_turns`: of each, something may be handed over."""
 
     # --- claims come and go -----------------------------------------------------------------------
 
-    def open(self, key: ClaimKey, position: int) -> None:
-        """The claim was won; its messages come from `position` on. What was there is dropped."""
+    def open(self, key: K, position: int) -> None:
+        """The tenure's messages come from `position` on. What was there is dropped."""
         self.drop(key)
         self._buffers[key] = _Buffer(position, position)
 
-    def drop(self, key: ClaimKey) -> int:
-        """The claim was lost: forget what was fetched of it. Returns how many messages."""
+    def drop(self, key: K) -> int:
+        """The tenure is over: forget what was fetched for it. Returns how many messages."""
         self._measure()
         buffer = self._buffers.pop(key, None)
         if key in self._ready:
@@ -118,12 +120,12 @@ class Buffers(Generic[M]):
 
     # --- messages come in -------------------------------------------------------------------------
 
-    def add(self, key: ClaimKey, messages: Sequence[M]) -> int | None:
-        """Messages of one claim in the order of their offsets.
+    def add(self, key: K, messages: Sequence[M]) -> int | None:
+        """Messages fetched for one tenure, in the order of their offsets.
 
         Returns up to where it was fetched, which is what the machine wants to hear; None if the
-        claim is not ours, or they come from another place than the one that is expected (a fetch
-        from before a seek): then they are dropped.
+        tenure is over, or they come from another place than the one that is expected (a fetch from
+        before a seek): then they are dropped.
         """
         buffer = self._buffers.get(key)
         if buffer is None or not messages:
@@ -139,7 +141,7 @@ class Buffers(Generic[M]):
         self._look(key, buffer)
         return buffer.end
 
-    def nothing_below(self, key: ClaimKey, end: int) -> int | None:
+    def nothing_below(self, key: K, end: int) -> int | None:
         """The log holds no more messages of it below `end`. Returns what `add` returns."""
         buffer = self._buffers.get(key)
         if buffer is None or end <= buffer.end:
@@ -150,7 +152,7 @@ class Buffers(Generic[M]):
         self._look(key, buffer)
         return end
 
-    def allow(self, key: ClaimKey, offsets: range) -> None:
+    def allow(self, key: K, offsets: range) -> None:
         """The machine says that these may be handed over (`Process`)."""
         buffer = self._buffers.get(key)
         if buffer is None or not offsets:
@@ -163,7 +165,7 @@ class Buffers(Generic[M]):
 
     # --- and go out -------------------------------------------------------------------------------
 
-    def take(self, maximum: int) -> Chunk[M] | None:
+    def take(self, maximum: int) -> Chunk[K, M] | None:
         """The next messages of the claim whose turn it is, at most so many, or None.
 
         What was fetched in pieces is handed over in one.
@@ -178,12 +180,12 @@ class Buffers(Generic[M]):
                 return chunk
         return None
 
-    def waiting(self, key: ClaimKey) -> int:
+    def waiting(self, key: K) -> int:
         """How many messages of it were fetched and not handed over."""
         buffer = self._buffers.get(key)
         return 0 if buffer is None else buffer.messages
 
-    def waiting_bytes(self, key: ClaimKey) -> int:
+    def waiting_bytes(self, key: K) -> int:
         """How large those are."""
         self._measure()
         buffer = self._buffers.get(key)
@@ -200,7 +202,7 @@ class Buffers(Generic[M]):
         return bool(self._messages)
 
     @property
-    def full(self) -> frozenset[ClaimKey]:
+    def full(self) -> frozenset[K]:
         """Those whose partition must not be fetched any further now."""
         self._measure()
         return frozenset(self._full)
@@ -222,7 +224,7 @@ class Buffers(Generic[M]):
             ):
                 self._full.add(key)
 
-    def _look(self, key: ClaimKey, buffer: _Buffer[M]) -> None:
+    def _look(self, key: K, buffer: _Buffer[M]) -> None:
         """Give it a turn if something of it may be handed over."""
         while buffer.allowed and buffer.allowed[0].stop <= buffer.position:
             buffer.allowed.popleft()
@@ -232,7 +234,7 @@ class Buffers(Generic[M]):
             self._turns.append(key)
             self._ready.add(key)
 
-    def _take_of(self, key: ClaimKey, buffer: _Buffer[M], maximum: int) -> Chunk[M] | None:
+    def _take_of(self, key: K, buffer: _Buffer[M], maximum: int) -> Chunk[K, M] | None:
         allowed = buffer.allowed[0]
         self._skip(key, buffer, allowed.start)
         start = buffer.position
@@ -255,7 +257,7 @@ class Buffers(Generic[M]):
         messages = parts[0] if len(parts) == 1 else [*chain.from_iterable(parts)]
         return Chunk(key, messages, start, buffer.position)
 
-    def _skip(self, key: ClaimKey, buffer: _Buffer[M], start: int) -> None:
+    def _skip(self, key: K, buffer: _Buffer[M], start: int) -> None:
         """Forget what lies before the range that may be handed over."""
         while buffer.position < start and buffer.fetched:
             first = buffer.fetched[0]
@@ -271,7 +273,7 @@ class Buffers(Generic[M]):
             return len(messages)
         return bisect_left(messages, stop, key=self._offset_of)
 
-    def _cut(self, key: ClaimKey, buffer: _Buffer[M], count: int) -> Sequence[M]:
+    def _cut(self, key: K, buffer: _Buffer[M], count: int) -> Sequence[M]:
         """Take so many messages off its first chunk."""
         first = buffer.fetched[0]
         total = len(first.messages)

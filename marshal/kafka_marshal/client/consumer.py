@@ -288,7 +288,9 @@ def can_certify(me: Me, consumer: Consumer) -> bool:
     return me.certifies and needed in consumer.reader.certain
 
 
-def _owner_headers(me: Me, consumer: Consumer, set_position: int | None = None) -> Headers:
+def _owner_headers(
+    me: Me, consumer: Consumer, set_position: int | None = None, done: int | None = None
+) -> Headers:
     """Spec: OwnerHeaders."""
     certifies = can_certify(me, consumer)
     return Headers(
@@ -297,6 +299,7 @@ def _owner_headers(me: Me, consumer: Consumer, set_position: int | None = None) 
         seen=consumer.view - 1 if certifies else None,
         clock=consumer.known.clock_ms if certifies else None,
         set_position=set_position,
+        done=done,
     )
 
 
@@ -327,10 +330,16 @@ def heartbeat_sent(me: Me, consumer: Consumer, key: ClaimKey, unix_s: int = 0) -
     return Send(message, _owner_headers(me, consumer))
 
 
-def releasing_partition_sent(me: Me, consumer: Consumer, key: ClaimKey, unix_s: int = 0) -> Send:
-    """Spec: ReleasingPartitionSent."""
+def releasing_partition_sent(
+    me: Me, consumer: Consumer, key: ClaimKey, unix_s: int = 0, done: int | None = None
+) -> Send:
+    """Spec: ReleasingPartitionSent.
+
+    At most once `done` says how far what was granted was processed. Nothing is decided by it, so
+    the specification does not know it; receipts are read off it.
+    """
     message = ReleasingPartition(*_address(me, key, unix_s), offset_to_send(me, consumer))
-    return Send(message, _owner_headers(me, consumer))
+    return Send(message, _owner_headers(me, consumer, done=done))
 
 
 def position_sent(me: Me, consumer: Consumer, key: ClaimKey, target: int, unix_s: int = 0) -> Send:

@@ -78,6 +78,10 @@ class Driver:
         self._reads_live = False
         self._end = 0
         self._handed_over = 0
+        self._finished = 0
+        """At most once: everything below is done, or never will be and the release says so."""
+        self._abandoned = False
+        """At most once: nothing from `_finished` on was begun, or will be."""
         self._told_offset = 0
         self._heartbeat_at_ms: int | None = None
         self._patient_until_ms = 0
@@ -117,8 +121,13 @@ class Driver:
     def drained(self) -> bool:
         """Everything that was handed over is finished, and nothing granted is left."""
         if self.me.mode is Mode.AT_MOST_ONCE:
-            return not self.consumer.granted and self._request is None
+            return self._abandoned or not self.busy
         return self.consumer.next >= self._handed_over
+
+    @property
+    def busy(self) -> bool:
+        """At most once: a batch was asked for or handed over in this tenure, and is not done."""
+        return self._request is not None or self._finished < self._handed_over
 
     # --- what happens -----------------------------------------------------------------------------
 
@@ -178,10 +187,14 @@ class Driver:
         return self._go_on(now_ms)
 
     def done(self, offset_next: int, now_ms: int) -> list[Effect]:
-        """At least once: everything that was handed over below `offset_next` is finished.
+        """Everything that was handed over below `offset_next` is finished.
 
-        What is finished after the claim was lost does not count: the next owner repeats it.
+        At least once, what is finished after the claim was lost does not count: the next owner
+        repeats it. At most once, the next batch is asked for when all of this one is finished.
         """
+        if self.me.mode is Mode.AT_MOST_ONCE:
+            self._finished = max(self._finished, offset_next)
+            return self._go_on(now_ms)
         # `after_process` for each of them. Of the guards only the window looks at which it is, and
         # nothing beyond it was handed over.
         if moves.may_process(self.me, self.consumer, self.consumer.next) is None:
@@ -197,9 +210,13 @@ class Driver:
     def hand_back(self, offset_next: int, now_ms: int) -> list[Effect]:
         """After `stop`: of what was handed over nothing from `offset_next` on was or will be begun.
 
-        The claim is given up without waiting for it.
+        The claim is given up without waiting for it. At most once nobody else will process it
+        either, and the release says so (`marshal-done`), also of what is asked for and not granted
+        yet.
         """
-        if not self.wants:
+        if not self.wants and self.me.mode is Mode.AT_MOST_ONCE:
+            self._finished, self._abandoned = offset_next, True
+        elif not self.wants:
             self._handed_over = max(self.consumer.next, min(self._handed_over, offset_next))
         return self._go_on(now_ms)
 
@@ -246,6 +263,7 @@ class Driver:
     def _begin(self, now_ms: int) -> list[Effect]:
         consumer = self.consumer
         self._handed_over = self._told_offset = consumer.next
+        self._finished, self._abandoned = consumer.next, False
         self._request = None
         assert consumer.known.epoch is not None
         known = Field.POSITION in consumer.reader.certain
@@ -336,9 +354,12 @@ class Driver:
         return max(head_over_ms + 1, reader.claim.paused_until_ms or reader.head_ms)
 
     def _claim_messages(self, now_ms: int) -> list[Effect]:
-        """At most once: ask for what there is, one request at a time."""
+        """At most once: ask for what there is, when nothing is asked for or in hand.
+
+        So a crash loses one batch, which is the last that the log granted to this tenure.
+        """
         offset = min(self._end, self.consumer.known.position + self.me.batch)
-        if not self.wants or self._request is not None:
+        if not self.wants or self.busy:
             return []
         if moves.may_claim_messages(self.me, self.consumer, offset) is not None:
             return []
@@ -355,6 +376,7 @@ class Driver:
             return []
         granted = self.consumer.granted
         self.consumer = moves.after_process_grant(self.me, self.consumer)
+        self._handed_over = granted[-1].stop
         # The original's readers see the position only in a heartbeat.
         return [*map(Process, granted), *self._heartbeat(now_ms)]
 
@@ -389,7 +411,13 @@ class Driver:
             return []
         if moves.may_release(self.me, self.consumer) is not None:
             return []
-        sent = moves.releasing_partition_sent(self.me, self.consumer, self.key, now_ms // 1000)
+        done = None
+        if self.me.mode is Mode.AT_MOST_ONCE:
+            position = moves.offset_to_send(self.me, self.consumer)
+            done = self._finished if self._abandoned else position
+        sent = moves.releasing_partition_sent(
+            self.me, self.consumer, self.key, now_ms // 1000, done
+        )
         self.consumer = moves.after_release(self.me, self.consumer)
         self._heartbeat_at_ms = None
         return [sent, Lost.RELEASED]

@@ -28,7 +28,7 @@ from kafka_marshal.client import consumer as moves
 from kafka_marshal.client.claiming import Claiming, Velocity
 from kafka_marshal.client.consumer import Consumer, Me, Mode
 from kafka_marshal.client.driver import Driver, Timing
-from kafka_marshal.client.effects import Effect, Lost, Process, Send, Won
+from kafka_marshal.client.effects import Effect, Lost, Send, Won
 from kafka_marshal.client.fairness import Sharer
 from kafka_marshal.client.memory import Memory, without_self
 from kafka_marshal.client.share import FairShare, Owner, Patience, Request, Said, requests_after
@@ -67,8 +67,6 @@ class _Held:
     """The data topic's messages below this were fetched."""
     high: int = 0
     """The end of the data topic's partition."""
-    in_hand: bool = False
-    """At most once: a batch was handed over, and the application has not taken it."""
     request_at_ms: int = 0
     """At most once: it makes no request before this."""
     not_before_ms: int = 0
@@ -286,11 +284,7 @@ class Member:
         return self._did(key, self.driver(key).gone(low, now_ms), now_ms)
 
     def done(self, key: ClaimKey, offset_next: int, now_ms: int) -> list[For]:
-        """Everything that was handed over below `offset_next` is finished.
-
-        At most once: the application has taken the batch, and may be given the next one.
-        """
-        self._held[key].in_hand = False
+        """Everything that was handed over below `offset_next` is finished."""
         effects = self._did(key, self.driver(key).done(offset_next, now_ms), now_ms)
         return effects + self._tell_available(key, now_ms)
 
@@ -363,8 +357,6 @@ class Member:
             if held is None:
                 continue
             match effect:
-                case Process():
-                    held.in_hand = True
                 case Won():
                     self._won(key, held, now_ms)
                 case Lost():
@@ -378,7 +370,6 @@ class Member:
     def _won(self, key: ClaimKey, held: _Held, now_ms: int) -> None:
         self._stale_choice = True
         held.end = held.request_at_ms = 0
-        held.in_hand = False
         held.velocity, held.beat_at_ms = Velocity(), now_ms
 
     def _schedule(self, key: ClaimKey) -> None:
@@ -405,7 +396,7 @@ class Member:
         if now_ms < held.request_at_ms:
             return []
         held.request_at_ms = 0
-        if held.in_hand:
+        if driver.busy:
             return []
         asked = driver.available(
             min(held.end, driver.consumer.known.position + driver.me.batch), now_ms

@@ -91,7 +91,8 @@ Message: TypeAlias = (
 class Headers:
     """The `marshal-*` headers of a record, which the original neither writes nor reads.
 
-    Every field is a non-negative integer, `None` where the header is absent, or `NOT_DECIMAL`.
+    Every field is a non-negative integer, `None` where the header is absent, or `NOT_DECIMAL`. The
+    fields of `AMENDMENTS` are never `NOT_DECIMAL`: what cannot be read of them is absent.
     """
 
     present: bool = False
@@ -106,7 +107,20 @@ class Headers:
     """The epoch of the sender's predecessor that this ClaimingPartition takes over (R1b)."""
     set_position: int | None = None
     """On ReleasingPartition: the admin sets the position, so it may fall (R8)."""
+    interval_ms: int | None = None
+    """On ClaimingPartition and Heartbeat: the sender's heartbeat interval, in milliseconds, > 0."""
+    start: int | None = None
+    """On Heartbeat and ReleasingPartition: the start that the sender resolved, an offset."""
+    done: int | None = None
+    """On ReleasingPartition, at most once: the first offset of a grant that was not processed."""
 
+
+AMENDMENTS: Final = ("interval_ms", "start", "done")
+"""The fields of `Headers` that came later than the first version that wrote headers.
+
+Older versions stay in the fleet for a while, so no verdict depends on these fields, nor does any
+field of a claim that an older version computes.
+"""
 
 NO_HEADERS: Final = Headers()
 """What the original sends."""

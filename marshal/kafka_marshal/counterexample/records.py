@@ -14,7 +14,7 @@ from typing import Any, Final
 import attrs
 
 from kafka_marshal.core.invariants import broken_by
-from kafka_marshal.core.messages import Record
+from kafka_marshal.core.messages import AMENDMENTS, Record
 from kafka_marshal.core.reducer import step
 from kafka_marshal.core.state import FENCED, Claim, Rules
 from kafka_marshal.core.verdicts import Verdict
@@ -205,7 +205,9 @@ def record_expression(record: Record) -> Expression:
         "timestamp_ms": integer(record.timestamp_ms),
         "partition": integer(record.partition),
         "headers": {
-            name: _nothing_is(NONE, value) for name, value in attrs.asdict(record.headers).items()
+            name: _nothing_is(NONE, value)
+            for name, value in attrs.asdict(record.headers).items()
+            if name not in AMENDMENTS
         },
         "message": {
             "type": type(record.message).__name__,

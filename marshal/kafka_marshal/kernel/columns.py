@@ -19,12 +19,14 @@ from attrs import astuple, frozen
 from kafka_marshal.codec import (
     HEADER_FIELDS,
     HEADER_PREFIX,
+    LEAST_INTERVAL_MS,
     PARTITION_MAX,
     MalformedRecord,
     decode,
     decode_headers,
 )
 from kafka_marshal.core.messages import (
+    AMENDMENTS,
     ClaimingMessages,
     ClaimingPartition,
     Headers,
@@ -69,6 +71,14 @@ ABSENT: Final = -1
 """A header that is not there."""
 NOT_DECIMAL: Final = -2
 INT64_MAX: Final = 2**63 - 1
+HEADER_COLUMNS: Final = tuple(HEADER_FIELDS.values())
+"""The columns of `Columns.headers`, by their names in `Headers`; the first `STRICT` may be
+NOT_DECIMAL, which refuses the record, and the others are amendments, which decide nothing."""
+STRICT: Final = HEADER_COLUMNS.index(AMENDMENTS[0])
+_LEAST: Final = np.array(
+    [LEAST_INTERVAL_MS if field == "interval_ms" else 0 for field in HEADER_COLUMNS]
+)
+"""A number below this is not ordinary."""
 
 
 @frozen(eq=False)
@@ -86,7 +96,7 @@ class Columns:
     present: Flags
     """Any `marshal-` header was there."""
     headers: Ints
-    """Columns epoch, seen, clock, supersedes, set_position: the number, ABSENT or NOT_DECIMAL."""
+    """Columns as in `HEADER_COLUMNS`: the number, ABSENT or NOT_DECIMAL."""
 
     def __len__(self) -> int:
         return len(self.kind)
@@ -149,7 +159,7 @@ class Names:
             np.zeros(count, np.int64),
             np.zeros(count, np.int32),
             np.zeros(count, np.bool_),
-            np.full((count, 5), ABSENT, np.int64),
+            np.full((count, len(HEADER_COLUMNS)), ABSENT, np.int64),
         )
         row = 0
         while row < count:
@@ -298,6 +308,7 @@ def _decode_headers(columns: Columns, headers: pa.Array | None) -> None:
         headers.offsets.to_numpy(),
         keys.indices.cast(pa.int32()).fill_null(len(names)).to_numpy(),
         fields,
+        _LEAST,
         *_buffers(values),
         _validity(values),
         columns.present,
@@ -327,6 +338,9 @@ def header_row(headers: Headers) -> list[int]:
         headers.clock,
         headers.supersedes,
         headers.set_position,
+        headers.interval_ms,
+        headers.start,
+        headers.done,
     )
     return [ABSENT if each is None else min(each, INT64_MAX) for each in fields]
 

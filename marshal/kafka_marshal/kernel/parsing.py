@@ -226,11 +226,12 @@ def decode_values(  # type: ignore[no-untyped-def]
 
 @_compiled
 def read_headers(  # type: ignore[no-untyped-def]
-    lists, keys, fields, value_data, value_offsets, value_valid, present, found, odd
+    lists, keys, fields, least, value_data, value_offsets, value_valid, present, found, odd
 ):
     """The `marshal-` headers of every row, and which rows have one that is odd.
 
-    `fields` says of every key what it is: its column in `found`, OTHER or NO_MARSHAL.
+    `fields` says of every key what it is: its column in `found`, OTHER or NO_MARSHAL; `least` of
+    every column which numbers are not ordinary.
     """
     for row in range(len(present)):
         for place in range(lists[row], lists[row + 1]):
@@ -243,7 +244,7 @@ def read_headers(  # type: ignore[no-untyped-def]
             number = np.int64(-1)
             if value_valid[place]:
                 number = _digits(value_data, _u(value_offsets[place]), _u(value_offsets[place + 1]))
-            if number < 0:
+            if number < least[field]:
                 odd[row] = True
             else:
                 found[row, field] = number

@@ -24,6 +24,7 @@ from kafka_marshal.kernel.columns import (
     MALFORMED,
     NOT_DECIMAL,
     RELEASE_GROUP,
+    STRICT,
     Codes,
     Columns,
     Flags,
@@ -184,7 +185,7 @@ def _find(  # type: ignore[no-untyped-def]
         ):
             continue
         decimal = True
-        for field in range(5):
+        for field in range(STRICT):
             if headers[row, field] == NOT_DECIMAL or headers[before, field] == NOT_DECIMAL:
                 decimal = False
         if not decimal:

@@ -19,6 +19,7 @@ from kafka_marshal.kernel.columns import (
     NOT_DECIMAL,
     RELEASE_GROUP,
     RELEASING_PARTITION,
+    STRICT,
 )
 from kafka_marshal.kernel.parsing import CLAIMING_PARTITION
 
@@ -48,7 +49,7 @@ NONE: Final = -(2**63)
 ) = range(11)
 NEW_CLAIM: Final = (NONE, NONE, NONE, 0, NONE, -1, 0, NONE, NONE, NONE)
 
-_EPOCH_HEADER, _SEEN, _CLOCK_HEADER, _SUPERSEDES, _SET_POSITION = range(5)
+_EPOCH_HEADER, _SEEN, _CLOCK_HEADER, _SUPERSEDES, _SET_POSITION = range(STRICT)
 _CLAIMED: Final = _NUMBER[Accepted.CLAIMED]
 _RECLAIMED: Final = _NUMBER[Accepted.RECLAIMED]
 _RESTARTED: Final = _NUMBER[Accepted.RESTARTED]
@@ -83,7 +84,7 @@ _compiled = numba.njit(cache=True, nogil=True)
 @_compiled
 def _bad_headers(headers, row, offset):  # type: ignore[no-untyped-def]
     """The guards of `fenced.has_bad_headers`, or _FINE."""
-    for field in range(5):
+    for field in range(STRICT):
         if headers[row, field] == NOT_DECIMAL:
             return _HEADER_NOT_DECIMAL
     if headers[row, _EPOCH_HEADER] >= offset or headers[row, _SEEN] >= offset:

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from kafka_marshal.codec import MalformedRecord, decode
 from kafka_marshal.kernel.columns import (
+    HEADER_COLUMNS,
     KINDS,
     MALFORMED,
     RELEASE_GROUP,
@@ -23,7 +24,6 @@ from kafka_marshal.kernel.columns import (
 from kafka_marshal.kernel.parsing import CLAIMING_PARTITION
 from kafka_marshal.replay.rows import readable
 
-_HEADERS: Final = ("epoch", "seen", "clock", "supersedes", "set_position")
 SCHEMA: Final = pa.schema(
     [
         ("log", pa.string()),
@@ -41,7 +41,7 @@ SCHEMA: Final = pa.schema(
         ("topic_partition", pa.int64()),
         ("position", pa.int64()),
         ("expires_unix_s", pa.int64()),
-        *((f"header_{name}", pa.int64()) for name in _HEADERS),
+        *((f"header_{name}", pa.int64()) for name in HEADER_COLUMNS),
         ("has_headers", pa.bool_()),
         ("malformed", pa.string()),
         ("value", pa.binary()),
@@ -53,8 +53,8 @@ SPARK_SCHEMA: Final = (
     "timestamp_type string, type string, version bigint, unix_s bigint, instance string, "
     "client string, `group` string, topic string, topic_partition bigint, position bigint, "
     "expires_unix_s bigint, header_epoch bigint, header_seen bigint, header_clock bigint, "
-    "header_supersedes bigint, header_set_position bigint, has_headers boolean, malformed string, "
-    "value binary"
+    "header_supersedes bigint, header_set_position bigint, header_interval_ms bigint, "
+    "header_start bigint, header_done bigint, has_headers boolean, malformed string, value binary"
 )
 
 
@@ -108,7 +108,7 @@ def _said(
         f"header_{name}": pa.array(
             columns.headers[:, column], mask=columns.headers[:, column] == -1
         )
-        for column, name in enumerate(("epoch", "seen", "clock", "supersedes", "set_position"))
+        for column, name in enumerate(HEADER_COLUMNS)
     }
     return {
         "type": pa.array([each.__name__ for each in KINDS]).take(pa.array(kind, mask=malformed)),

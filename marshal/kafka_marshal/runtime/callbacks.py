@@ -15,6 +15,7 @@ from functools import partial
 from typing import Final
 
 from kafka_marshal.client.effects import Lost
+from kafka_marshal.runtime.environment import Environment, Thread
 from kafka_marshal.runtime.message import Claim
 from kafka_marshal.runtime.observing import Observer
 
@@ -28,22 +29,24 @@ class Callbacks(Observer):
 
     def __init__(
         self,
+        environment: Environment,
         on_claimed: Callable[[Claim], None] | None,
         on_lost: Callable[[Claim, Lost], None] | None,
         on_drained: Callable[[Claim], None] | None,
     ) -> None:
         self._on_claimed, self._on_lost, self._on_drained = on_claimed, on_lost, on_drained
         self._calls: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._run, name="marshal-callbacks", daemon=True)
+        self._environment = environment
+        self._thread: Thread | None = None
 
-    def start(self) -> None:
-        """Begin."""
-        self._thread.start()
+    def start(self, failed: Callable[[BaseException], None]) -> None:
+        """Begin; `failed` takes what ended the thread."""
+        self._thread = self._environment.start("marshal-callbacks", self._run, failed)
 
     def close(self) -> None:
         """End when everything was called."""
         self._calls.put(None)
-        if self._thread.is_alive() and self._thread is not threading.current_thread():
+        if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(JOIN_S)
 
     def claimed(self, claim: Claim) -> None:

@@ -12,9 +12,10 @@ from contextlib import closing
 from functools import partial
 from typing import Final
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from kafka_marshal.runtime.controls import ClusterClient
+from kafka_marshal.runtime.environment import Fetcher
 from kafka_marshal.runtime.errors import BrokerFailed
 from kafka_marshal.runtime.hearing import code_of
 from kafka_marshal.runtime.reader import CONNECT_S, patiently
@@ -52,7 +53,9 @@ class Cluster(ClusterClient):
         wanted = [TopicPartition(*place) for place in places]
         decided = {"group_id": group, "enable_auto_commit": "false"}
         try:
-            asking = Consumer(self._hearing.for_client(**decided), logger=self._hearing)
+            asking = self.settings.environment.fetcher(
+                self._hearing.for_client(**decided), logger=self._hearing
+            )
             with closing(asking):
                 answered = patiently(partial(_committed, asking, wanted))
         except KafkaException as error:
@@ -60,7 +63,7 @@ class Cluster(ClusterClient):
         return {(one.topic, one.partition): one.offset for one in answered if one.offset >= 0}
 
 
-def _committed(asking: Consumer, wanted: list[TopicPartition]) -> list[TopicPartition]:
+def _committed(asking: Fetcher, wanted: list[TopicPartition]) -> list[TopicPartition]:
     """The answer, or that the group is not ours to ask for: that is told only to whoever polls."""
     deadline = time.monotonic() + 2 * CONNECT_S
     slice_s = _SLICE_S

@@ -13,7 +13,6 @@ fetched, told and given up is the business of `engine` and `data`.
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
@@ -34,6 +33,7 @@ from kafka_marshal.core.state import FENCED, milliseconds
 from kafka_marshal.runtime.callbacks import Callbacks
 from kafka_marshal.runtime.data import Data
 from kafka_marshal.runtime.engine import Engine
+from kafka_marshal.runtime.environment import REAL
 from kafka_marshal.runtime.errors import COORDINATION_TOPIC, InvalidOption
 from kafka_marshal.runtime.handling import (
     Counted,
@@ -170,8 +170,9 @@ class Consumer:
         self._start = start
         self._group = group
         self._settings = _settings(bootstrap, settings, oauth_cb)
+        self._monotonic = self._settings.environment.monotonic
         self._bounds = bounds or Bounds()
-        self._callbacks = Callbacks(on_claimed, on_lost, on_drained)
+        self._callbacks = Callbacks(self._settings.environment, on_claimed, on_lost, on_drained)
         try:
             rules = attrs.evolve(FENCED, heartbeat_interval_ms=milliseconds(heartbeat_interval_s))
             me = Me("", client_id, self._mode, window=window, batch=batch, rules=rules)
@@ -217,7 +218,7 @@ class Consumer:
         self.taking: Final = Taking(self._engine, self._data)
         """What is in hand. Not for applications."""
         self._closing = threading.Lock()
-        self._callbacks.start()
+        self._callbacks.start(self._engine.failed)
         self._engine.start()
 
     def __enter__(self) -> Self:
@@ -281,9 +282,9 @@ class Consumer:
 
     def poll(self, timeout_s: float = 1.0) -> Message | None:
         """The next message, or None if none came in time; only `commit` says that it is done."""
-        deadline = time.monotonic() + timeout_s
+        deadline = self._monotonic() + timeout_s
         while True:
-            hand = self.taking.take(max(0.0, deadline - time.monotonic()), True)
+            hand = self.taking.take(max(0.0, deadline - self._monotonic()), True)
             if hand is None:
                 return None
             message = next(hand.taking, None)
@@ -314,9 +315,9 @@ class Consumer:
         """
         if num_messages < 1:
             raise InvalidOption(f"num_messages is 1 or more, not {num_messages}")
-        deadline = time.monotonic() + timeout_s
+        deadline = self._monotonic() + timeout_s
         while True:
-            left_s = max(0.0, deadline - time.monotonic())
+            left_s = max(0.0, deadline - self._monotonic())
             hand = self.taking.take(left_s, True, num_messages)
             if hand is None:
                 return Messages((), None)
@@ -368,7 +369,7 @@ class Consumer:
             InvalidOption: an option makes no sense.
         """
         handling = self.handling(order, retries, backoff_s, dead_letter_topic)
-        pool = Pool(handler, max(1, workers), handling)
+        pool = Pool(self._settings.environment, handler, max(1, workers), handling)
         try:
             while pool.failure is None and not self.taking.over:
                 handling.forget_lost()
@@ -422,8 +423,10 @@ class Consumer:
     def close(self, release: bool = True, timeout_s: float = CLOSE_S) -> None:
         """Give the claims up, so that others may have them at once, and let go of the cluster.
 
-        A message that was given out and not finished is not done. Without `release` the claims
-        stay ours until they are stale: a restart under the same client id comes back at once.
+        A message that was given out and not finished is not done: at least once, another consumer
+        processes it again; at most once nobody does, a WARNING names it, and `marshal receipts`
+        lists it. Without `release` the claims stay ours until they are stale: a restart under the
+        same client id comes back at once.
         """
         with self._closing:
             if self.taking.closed:
@@ -437,6 +440,9 @@ class Consumer:
                 engine.post(lambda: engine.held.abandon(hand))
             engine.post(engine.held.abandon_rest)
             engine.ended.wait(timeout_s)
+        elif not engine.ended.is_set():
+            self.taking.pop()
+            engine.post(partial(engine.held.abandon_rest, release=False))
         engine.leave()
         engine.close()
         self._callbacks.close()
@@ -466,7 +472,7 @@ class Consumer:
     def _each(self, topic: str, partition: int | None, do: Callable[[Claim], None]) -> None:
         found = [
             claim
-            for claim in self.claims
+            for claim in self._engine.held.undrained
             if claim.topic == topic and partition in (None, claim.partition)
         ]
         if not found:
@@ -481,10 +487,11 @@ def _settings(
     oauth_cb: TokenCallback | None,
 ) -> Settings:
     values = dict(settings.values) if isinstance(settings, Settings) else dict(settings or {})
+    environment = REAL
     if isinstance(settings, Settings):
-        oauth_cb = oauth_cb or settings.oauth_cb
+        oauth_cb, environment = oauth_cb or settings.oauth_cb, settings.environment
     if bootstrap is not None:
         values["bootstrap.servers"] = addresses(bootstrap)
     if not values.get("bootstrap.servers"):
         raise InvalidOption("where the cluster is must be said: Consumer('host:9092', ...)")
-    return Settings(values, oauth_cb)
+    return Settings(values, oauth_cb, environment)

@@ -21,7 +21,6 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # public, not listed in __all__
     AclOperation,
-    AdminClient,
     ConfigResource,
     NewTopic,
     OffsetSpec,
@@ -89,7 +88,9 @@ class ClusterClient:
         self.settings = settings
         self._hearing = Hearing(settings)
         with self._plainly(""):
-            self._admin = AdminClient(self._hearing.for_client(), logger=self._hearing)
+            self._admin = settings.environment.admin(
+                self._hearing.for_client(), logger=self._hearing
+            )
 
     # --- brokers and topics -----------------------------------------------------------------------
 

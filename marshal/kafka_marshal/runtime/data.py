@@ -4,26 +4,32 @@ Kafka's client fetches ahead by itself, and is polled by one thread at a time: b
 when it has nothing in hand, since every hand-over between threads costs more than a message; by one
 of our own while the application is busy. Whatever else is asked of that client is done by the
 thread that polls, between two polls: so nothing that was fetched under an old assignment is ever
-taken for the new one, and nobody waits for a lock that a poll holds. It does not know the protocol:
-which claims are ours, from where on, and what may be handed over, others say (`engine`).
+taken for the new one, and nobody waits for a lock that a poll holds.
+
+Everything fetched, asked or answered carries the tenure that it is for, a `Claim`: a partition may
+be lost and won again between any two lines. Where a tenure that is over still has granted messages
+to fetch, the next one of the partition is fetched after it: Kafka's client fetches a partition from
+one position at a time. The room does not know the protocol: which claims are ours, from where on,
+and what may be handed over, others say (`engine`).
 """
 
 from __future__ import annotations
 
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Final, cast
 
 from attrs import define, field
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka import Message as Fetched
 
 from kafka_marshal.client.buffers import Bounds, Buffers, Chunk
 from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.runtime.cluster import Cluster
+from kafka_marshal.runtime.environment import Thread
 from kafka_marshal.runtime.errors import BrokerFailed
 from kafka_marshal.runtime.message import Claim
 from kafka_marshal.runtime.reader import Silent
@@ -50,7 +56,7 @@ _error: Final = cast("Callable[[Fetched], KafkaError | None]", Fetched.error)
 
 @define(eq=False)
 class _Open:
-    """A claim that is fetched."""
+    """A tenure that is fetched."""
 
     claim: Claim
     allowed: list[range] = field(factory=list)
@@ -66,7 +72,19 @@ class _Open:
     """The application wants nothing of it for now."""
     held: bool = False
     """Kafka's client is told to fetch no more of it, since its buffer is full."""
+    until: int | None = None
+    """The claim is lost: only what was granted is fetched, below this."""
     retry_at: float | None = None
+
+    @property
+    def place(self) -> tuple[str, int]:
+        """Topic and partition."""
+        return self.claim.topic, self.claim.partition
+
+    @property
+    def wanted(self) -> bool:
+        """Whether more of it is to be fetched."""
+        return not self.paused and (self.until is None or self.fetched < self.until)
 
 
 class Data:
@@ -115,7 +133,7 @@ class Data:
             "enable_partition_eof": "true",
         }
         try:
-            self._consumer = Consumer(
+            self._consumer = settings.environment.fetcher(
                 {
                     **settings.for_client(**decided),
                     **settings.telling(on_statistics),
@@ -126,38 +144,52 @@ class Data:
             )
         except KafkaException as error:
             raise _failed(settings, error) from None
+        self._monotonic = settings.environment.monotonic
         self._lock = threading.Lock()
         self._arrived = threading.Condition(self._lock)
         self._emptied = threading.Condition(self._lock)
-        self._buffers: Buffers[Fetched] = Buffers(offset_of, _size_of, bounds)
-        self._open: dict[ClaimKey, _Open] = {}
+        self._buffers: Buffers[Claim, Fetched] = Buffers(offset_of, _size_of, bounds)
+        self._open: dict[Claim, _Open] = {}
+        self._of_place: dict[tuple[str, int], list[_Open]] = {}
+        """The same by partition, in the order in which they were opened."""
         self._by_place: dict[tuple[str, int], _Open] = {}
+        """What Kafka's client fetches. Touched by the thread that polls alone."""
         self._topics: set[str] = set()
         """All that were ever fetched."""
         self._commands: deque[Callable[[], None]] = deque()
-        self._full_since: dict[ClaimKey, float] = {}
+        self._full_since: dict[Claim, float] = {}
         self._ended = False
         self._woken = False
         self._polling = threading.Lock()
         """Held by the thread that polls."""
         self._asked_at = 0.0
         """When the application last polled for itself."""
-        self._thread = threading.Thread(target=self._run, name="marshal-data", daemon=True)
+        self._thread: Thread | None = None
 
     def start(self) -> None:
         """Begin to fetch."""
-        self._thread.start()
+        environment = self._settings.environment
+        self._thread = environment.start("marshal-data", self._run, self._failed)
 
     # --- what others say --------------------------------------------------------------------------
 
     def open(self, claim: Claim, position: int) -> None:
         """The claim is ours: fetch it from there."""
-        one = _Open(claim, position=position)
+        one = _Open(claim, position=position, fetched=position)
         with self._lock:
-            one.fetched = position
-            self._buffers.open(claim.key, position)
-            self._open[claim.key] = one
-        self._command(lambda: self._assign(one, position))
+            self._buffers.open(claim, position)
+            self._open[claim] = one
+            self._of_place.setdefault(one.place, []).append(one)
+        self._command(partial(self._settle, one.place))
+
+    def drain(self, claim: Claim, end: int) -> None:
+        """The claim is no longer ours, but its messages below `end` are."""
+        with self._lock:
+            one = self._open.get(claim)
+            if one is None:
+                return
+            one.until = end
+        self._command(partial(self._settle, one.place))
 
     def drop(self, claim: Claim) -> int:
         """The claim is no longer ours: forget at once what was fetched, and fetch no more.
@@ -165,26 +197,26 @@ class Data:
         Returns how many messages were fetched in vain.
         """
         with self._lock:
-            one = self._open.get(claim.key)
-            if one is None or one.claim is not claim:
+            one = self._open.pop(claim, None)
+            if one is None:
                 return 0
-            dropped = self._buffers.drop(claim.key)
-            del self._open[claim.key]
-        self._command(lambda: self._unassign(one))
+            self._of_place[one.place].remove(one)
+            dropped = self._buffers.drop(claim)
+        self._command(partial(self._settle, one.place))
         return dropped
 
     def allow(self, claim: Claim, offsets: range) -> None:
         """These may be handed over."""
         with self._lock:
-            one = self._open.get(claim.key)
-            if one is None or one.claim is not claim:
+            one = self._open.get(claim)
+            if one is None:
                 return
             begin = offsets.start
             if one.allowed and one.allowed[-1].stop == begin:
                 begin = max(one.allowed.pop().start, min(one.position, begin))
             one.allowed.append(range(begin, offsets.stop))
             if not one.paused:
-                self._buffers.allow(claim.key, offsets)
+                self._buffers.allow(claim, offsets)
                 self._arrived.notify_all()
 
     def seek(self, claim: Claim, position: int) -> None:
@@ -203,27 +235,23 @@ class Data:
         self, claim: Claim, position: int | None = None, *, paused: bool | None = None
     ) -> None:
         with self._lock:
-            one = self._open.get(claim.key)
-            if one is None or one.claim is not claim or one.paused == paused:
+            one = self._open.get(claim)
+            if one is None or one.paused == paused:
                 return
             one.paused = one.paused if paused is None else paused
             one.position = one.position if position is None else position
-            self._buffers.drop(claim.key)
+            self._buffers.drop(claim)
 
         def anew() -> None:
             with self._lock:
-                if self._open.get(claim.key) is not one or one.paused:
-                    begin = None
-                else:
-                    begin = one.position
-                    self._buffers.open(claim.key, begin)
-                    one.fetched = begin
+                if claim in self._open and not one.paused:
+                    begin = one.fetched = one.position
+                    self._buffers.open(claim, begin)
                     one.allowed = [each for each in one.allowed if each.stop > begin]
                     for each in one.allowed:
-                        self._buffers.allow(claim.key, range(max(begin, each.start), each.stop))
+                        self._buffers.allow(claim, range(max(begin, each.start), each.stop))
             self._unassign(one)
-            if begin is not None:
-                self._assign(one, begin)
+            self._settle(one.place)
 
         self._command(anew)
 
@@ -242,12 +270,12 @@ class Data:
 
         self._command(tell)
 
-    def take(self, maximum: int, timeout_s: float | None) -> tuple[Claim, Chunk[Fetched]] | None:
+    def take(self, maximum: int, timeout_s: float | None) -> Chunk[Claim, Fetched] | None:
         """The next messages that may be handed over; None if none came in time, or by `wake`.
 
         A chunk may be without messages; it says then that there is nothing below its end.
         """
-        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        deadline = None if timeout_s is None else self._monotonic() + timeout_s
         while True:
             with self._lock:
                 chunk = self._buffers.take(maximum)
@@ -256,23 +284,23 @@ class Data:
                     one.position = chunk.end
                     if self._full_since:
                         self._emptied.notify()
-                    return one.claim, chunk
+                    return chunk
                 # That messages may be handed over is waited for, that there are any polled for.
                 waits = self._buffers.waits
-            left = POLL_S if deadline is None else min(POLL_S, deadline - time.monotonic())
+            left = POLL_S if deadline is None else min(POLL_S, deadline - self._monotonic())
             if self._ended or self._woken or (left <= 0 and deadline is not None):
                 self._woken = False
                 return None
             came = False
             # Our own thread leaves the polling to us when it has done with its own.
-            self._asked_at = time.monotonic()
+            self._asked_at = self._monotonic()
             if self._polling.acquire(timeout=0.0 if waits else max(0.0, left)):
                 try:
                     if self._buffers.ready:
                         continue
                     if not self._ended:
                         came = self._fetch(0.0 if waits else max(0.0, left))
-                    self._asked_at = time.monotonic()
+                    self._asked_at = self._monotonic()
                 except KafkaException as error:
                     failed = _failed(self._settings, error)
                     self._on_failure(failed)
@@ -301,7 +329,7 @@ class Data:
         def ask() -> None:
             found = {}
             for one in self._by_place.values():
-                place = TopicPartition(one.claim.topic, one.claim.partition)
+                place = TopicPartition(*one.place)
                 with suppress(KafkaException):
                     _, high = self._consumer.get_watermark_offsets(place, cached=True)
                     if high >= 0:
@@ -310,11 +338,11 @@ class Data:
 
         self._command(ask)
 
-    def buffered(self) -> dict[ClaimKey, tuple[int, int]]:
-        """Of each partition of ours, the messages that wait, and their bytes."""
+    def buffered(self) -> dict[Claim, tuple[int, int]]:
+        """Of each tenure, the messages that wait, and their bytes."""
         with self._lock:
             of = self._buffers
-            return {key: (of.waiting(key), of.waiting_bytes(key)) for key in self._open}
+            return {each: (of.waiting(each), of.waiting_bytes(each)) for each in self._open}
 
     def close(self) -> None:
         """Fetch no more and let go of the cluster."""
@@ -324,7 +352,7 @@ class Data:
             self._ended = True
             self._arrived.notify_all()
             self._emptied.notify_all()
-        if self._thread.is_alive():
+        if self._thread is not None:
             self._thread.join()
         with self._polling:  # closed under a poll it would take the process with it
             self._consumer.close()
@@ -345,20 +373,20 @@ class Data:
             self._emptied.notify()
 
     def _run(self) -> None:
-        try:
-            while not self._ended:
-                if time.monotonic() - self._asked_at < BUSY_S:
-                    with self._lock:
-                        self._emptied.wait(BUSY_S)
-                    continue
-                with self._polling:
-                    self._fetch(POLL_S)
+        while not self._ended:
+            if self._monotonic() - self._asked_at < BUSY_S:
+                with self._lock:
+                    self._emptied.wait(BUSY_S)
+                continue
             with self._polling:
-                self._obey()  # what was committed last
-        except KafkaException as error:
-            self._on_failure(_failed(self._settings, error))
-        except BaseException as error:
-            self._on_failure(error)
+                self._fetch(POLL_S)
+        with self._polling:
+            self._obey()  # what was committed last
+
+    def _failed(self, error: BaseException) -> None:
+        if isinstance(error, KafkaException):
+            error = _failed(self._settings, error)
+        self._on_failure(error)
 
     def _fetch(self, timeout_s: float) -> bool:
         """Do what was asked for, and take in what came; whether anything did."""
@@ -377,24 +405,28 @@ class Data:
         while self._commands:
             self._commands.popleft()()
 
-    def _assign(self, one: _Open, position: int) -> None:
-        key = one.claim.key
-        if self._open.get(key) is not one or one.assigned:
+    def _settle(self, place: tuple[str, int]) -> None:
+        """Fetch of this partition what was opened first and is wanted."""
+        with self._lock:
+            wanted = next((one for one in self._of_place[place] if one.wanted), None)
+        fetched = self._by_place.get(place)
+        if fetched is wanted:
             return
-        place = TopicPartition(key.topic, key.topic_partition, position)
-        self._topics.add(key.topic)
-        self._consumer.incremental_assign([place])
-        one.assigned = True
-        self._by_place[key.topic, key.topic_partition] = one
+        if fetched is not None:
+            self._unassign(fetched)
+        if wanted is not None:
+            self._topics.add(place[0])
+            self._consumer.incremental_assign([TopicPartition(*place, wanted.fetched)])
+            wanted.assigned = True
+            self._by_place[place] = wanted
 
     def _unassign(self, one: _Open) -> None:
         if not one.assigned:
             return
-        key = one.claim.key
-        self._consumer.incremental_unassign([TopicPartition(key.topic, key.topic_partition)])
+        self._consumer.incremental_unassign([TopicPartition(*one.place)])
         one.assigned = one.held = False
         one.retry_at = None
-        del self._by_place[key.topic, key.topic_partition]
+        del self._by_place[one.place]
 
     def _has_room(self) -> bool:
         """Whether to fetch now. Waits a little while buffers are full and about to be emptied."""
@@ -402,9 +434,9 @@ class Data:
             full = self._buffers.full
             if not full and not self._full_since:
                 return True
-            now = time.monotonic()
+            now = self._monotonic()
             self._full_since = {key: self._full_since.get(key, now) for key in full}
-            others = any(k not in full and not o.paused for k, o in self._open.items())
+            others = any(k not in full and o.wanted for k, o in self._open.items())
             patience_s = FULL_S if others else ALONE_S
             waits = any(now - since < patience_s for since in self._full_since.values())
             if waits and (self._buffers.ready or not others):
@@ -416,8 +448,7 @@ class Data:
                 one.held = not one.held
         for ones, tell in ((hold, self._consumer.pause), (free, self._consumer.resume)):
             if ones:
-                keys = [one.claim.key for one in ones]
-                tell([TopicPartition(key.topic, key.topic_partition) for key in keys])
+                tell([TopicPartition(*one.place) for one in ones])
         return True
 
     def _take_in(self, batch: list[Fetched]) -> None:
@@ -434,7 +465,7 @@ class Data:
         if one is None:
             return
         with self._lock:
-            end = self._buffers.add(one.claim.key, run)
+            end = self._buffers.add(one.claim, run)
             if end is not None:
                 one.fetched = end
                 self._arrived.notify()
@@ -443,12 +474,15 @@ class Data:
 
     def _say_fetched(self, one: _Open, end: int) -> None:
         if self._ahead and end > one.told:
-            place = TopicPartition(one.claim.topic, one.claim.partition)
+            place = TopicPartition(*one.place)
             with suppress(KafkaException):
                 end = max(end, self._consumer.get_watermark_offsets(place, cached=True)[1])
         if end > one.told:
             one.told = end
             self._on_fetched(one.claim, end)
+        if not one.wanted:
+            # Not before the next poll: what this one brought is of this tenure.
+            self._commands.append(partial(self._settle, one.place))
 
     def _without_errors(self, batch: list[Fetched]) -> list[Fetched]:
         """Take in what lies before each error, then what the error says; return the rest."""
@@ -467,7 +501,7 @@ class Data:
         if error.code() == KafkaError._PARTITION_EOF:
             if one is not None:
                 with self._lock:
-                    end = self._buffers.nothing_below(one.claim.key, cast("int", message.offset()))
+                    end = self._buffers.nothing_below(one.claim, cast("int", message.offset()))
                     one.fetched = one.fetched if end is None else end
                     self._arrived.notify()
                 if end is not None:
@@ -481,35 +515,34 @@ class Data:
             raise KafkaException(error)
 
     def _out_of_range(self, one: _Open) -> None:
-        key = one.claim.key
-        place = (key.topic, key.topic_partition)
+        key, place = one.claim.key, one.place
         extent = self._cluster.extents([place]).get(place)
         if extent is None:
-            one.retry_at = time.monotonic() + RETRY_S
+            one.retry_at = self._monotonic() + RETRY_S
             return
         low, high = extent.low, extent.high
         position = one.fetched
         if position < low:
             self._on_gone(one.claim, low, high)
         elif position <= high:
-            self._again(one, position)
+            self._again(one)
         else:
             self._on_error(
                 f"{key.topic}/{key.topic_partition}: the position of group {key.group} is "
                 f"{position}, but the partition ends at {high}: it lost its end, or is another "
                 f"topic by the same name; set the position, or wait until it gets there"
             )
-            one.retry_at = time.monotonic() + RETRY_S
+            one.retry_at = self._monotonic() + RETRY_S
 
-    def _again(self, one: _Open, position: int) -> None:
+    def _again(self, one: _Open) -> None:
         self._unassign(one)
-        self._assign(one, position)
+        self._settle(one.place)
 
     def _retry(self) -> None:
-        now = time.monotonic()
+        now = self._monotonic()
         for one in list(self._by_place.values()):
             if one.retry_at is not None and now >= one.retry_at:
-                self._again(one, one.fetched)
+                self._again(one)
 
 
 def _size_of(messages: Sequence[Fetched]) -> int:

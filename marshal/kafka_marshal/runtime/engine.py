@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import queue
 import threading
-import time
 import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
@@ -31,6 +30,7 @@ from kafka_marshal.core.messages import Heartbeat
 from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.runtime.cluster import Cluster
 from kafka_marshal.runtime.data import Data
+from kafka_marshal.runtime.environment import Thread
 from kafka_marshal.runtime.errors import BrokerFailed, MarshalError
 from kafka_marshal.runtime.growth import Growth
 from kafka_marshal.runtime.holding import Holding
@@ -91,6 +91,7 @@ class Engine:
             BrokerFailed: the cluster cannot be reached, or has no such coordination topic.
         """
         self._settings, self._topic, self._group = settings, topic, group
+        self._monotonic = settings.environment.monotonic
         self._me, self._claiming, self._timing = me, claiming, timing
         self._record_to, self._snapshot = record_to, snapshot
         self._read_max, self._to_kafka = read_max, commit_to_kafka
@@ -107,19 +108,24 @@ class Engine:
         """What happens is told to them."""
         self.cluster = Cluster(settings)
         self.data = data(self)
-        self.log = Log(settings, topic, self.said, self.statistics_of("log"))
+        self.log = Log(settings, topic, self.said, self.statistics_of("log"), self.failed)
         self.held = Holding(me, group, self._session, self.data, self.log, self._vigil, self.post)
         """What is ours."""
         self._growth = Growth(
-            self.cluster, look_for_partitions_every_s, self._partitions, self._has_grown
+            self.cluster,
+            look_for_partitions_every_s,
+            self._partitions,
+            self._has_grown,
+            self.failed,
         )
-        self._thread = threading.Thread(target=self._run, name="marshal-engine", daemon=True)
+        self._thread: Thread | None = None
 
     def start(self) -> None:
         """Begin."""
         self._begin_reading(self._session)
         self.data.start()
-        self._thread.start()
+        environment = self._settings.environment
+        self._thread = environment.start("marshal-engine", self._run, self._fail)
         self._growth.start()
 
     # --- what the application's threads say -------------------------------------------------------
@@ -211,7 +217,7 @@ class Engine:
         self.post(lambda: None)
         # The engine says last how far the group is, so the data consumer outlives it.
         self._growth.close()
-        if self._thread.is_alive() and self._thread is not threading.current_thread():
+        if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(10)
         self._vigil.ended()
         self.data.close()
@@ -221,14 +227,11 @@ class Engine:
     # --- the thread -------------------------------------------------------------------------------
 
     def _run(self) -> None:
-        try:
-            while not self.ended.is_set():
-                self._wait()
-                self._on_time()
-            self._commit_positions()
-            self._session.put_aside(at_once=True)
-        except BaseException as error:
-            self._fail(error)
+        while not self.ended.is_set():
+            self._wait()
+            self._on_time()
+        self._commit_positions()
+        self._session.put_aside(at_once=True)
         self.data.wake()
 
     def _wait(self) -> None:
@@ -243,13 +246,13 @@ class Engine:
 
     def _timeout_s(self) -> float:
         due_ms = self._session.member.next_timer_ms
-        look_s = max(0.0, min(self._look_at, self._commit_at) - time.monotonic())
+        look_s = max(0.0, min(self._look_at, self._commit_at) - self._monotonic())
         if due_ms is None:
             return min(look_s, LOOK_EVERY_S)
         return max(0.0, min(look_s, LOOK_EVERY_S, (due_ms - now_ms()) / 1000))
 
     def _on_time(self) -> None:
-        session, now = self._session, time.monotonic()
+        session, now = self._session, self._monotonic()
         if now >= self._look_at:
             self._look_at = now + LOOK_EVERY_S
             self._vigil.look(now_ms())
@@ -338,7 +341,7 @@ class Engine:
         self.said(f"{reason}; beginning anew as a new instance")
         self.held.truncated()
         self._commit_positions()
-        self._anew_at = time.monotonic() + ANEW_AFTER_S
+        self._anew_at = self._monotonic() + ANEW_AFTER_S
 
     def _begin_anew(self) -> None:
         self._anew_at = None

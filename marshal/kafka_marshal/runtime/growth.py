@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import Final
 
 from kafka_marshal.runtime.cluster import Cluster
+from kafka_marshal.runtime.environment import Thread
 from kafka_marshal.runtime.errors import BrokerFailed
 
 JOIN_S: Final = 10.0
@@ -25,21 +26,26 @@ class Growth:
         every_s: float,
         known: Callable[[], Mapping[str, int]],
         grown: Callable[[str, int], None],
+        failed: Callable[[BaseException], None],
     ) -> None:
-        """`known` says how many there were; `grown` hears of each topic that has another number."""
+        """`known` says how many there were; `grown` hears of each topic that has another number.
+
+        `failed` takes what ended the thread.
+        """
         self._cluster, self._every_s = cluster, every_s
-        self._known, self._grown = known, grown
+        self._known, self._grown, self._failed = known, grown, failed
         self._closed = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="marshal-metadata", daemon=True)
+        self._thread: Thread | None = None
 
     def start(self) -> None:
         """Begin."""
-        self._thread.start()
+        environment = self._cluster.settings.environment
+        self._thread = environment.start("marshal-metadata", self._run, self._failed)
 
     def close(self) -> None:
         """End."""
         self._closed.set()
-        if self._thread.is_alive():
+        if self._thread is not None:
             self._thread.join(JOIN_S)
 
     def _run(self) -> None:

@@ -22,8 +22,8 @@ from kafka_marshal.runtime.message import Claim, Message
 class Hand:
     """A chunk that is being given out. One thread takes; any may ask or cut."""
 
-    def __init__(self, claim: Claim, chunk: Chunk[Fetched], *, by_commit: bool = False) -> None:
-        self.claim = claim
+    def __init__(self, chunk: Chunk[Claim, Fetched], *, by_commit: bool = False) -> None:
+        self.claim = claim = chunk.key
         self.start = chunk.start
         self.end = chunk.end
         self._messages = list(chunk.messages)

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Final
 
 from attrs import define, field, frozen, validators
-from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException
 
 from kafka_marshal.client.lanes import Begun, Lanes, Order
 from kafka_marshal.client.offsets import Offsets
@@ -76,7 +76,8 @@ class DeadLetters:
         self._settings, self._topic = settings, topic
         decided = {"enable_idempotence": "true", "acks": "all"}
         try:
-            self._producer = Producer(settings.for_client(**decided), logger=Silent())
+            made_of = settings.for_client(**decided)
+            self._producer = settings.environment.appender(made_of, logger=Silent())
         except KafkaException as error:
             raise BrokerFailed(settings.without_secrets(f"{topic}: {error.args[0]}")) from None
 

@@ -61,27 +61,37 @@ class Holding:
         """Whose machine is asked."""
         self.log_lost = False
         """What this session has sent says no more how far it is."""
-        self.tenures: dict[ClaimKey, Tenure] = {}
+        self._tenures: dict[Claim, Tenure] = {}
+        """All of which something may still be in hand. Any thread may look one up."""
+        self._newest: dict[ClaimKey, Tenure] = {}
+        """Of each claim, the last that began and has not been forgotten."""
         self.to_commit: dict[ClaimKey, int] = {}
         """Positions that the log has, and Kafka's group offsets have not."""
         self.under_way = 0
         """Records that were sent, and nobody knows yet what became of them."""
         self.stopping = False
+        self._abandons = False
+        """At most once: nothing that is or will be granted will be processed."""
         self.high: Mapping[ClaimKey, int] = {}
         """Where partitions end, when it was last looked."""
-        self.buffered: Mapping[ClaimKey, tuple[int, int]] = {}
+        self.buffered: Mapping[Claim, tuple[int, int]] = {}
 
     @property
     def claims(self) -> list[Claim]:
         """What is ours now, as far as was read. Any thread may ask."""
-        return [tenure.claim for tenure in list(self.tenures.values()) if tenure.claim.owned]
+        return [claim for claim in self._tenures.copy() if claim.owned]
+
+    @property
+    def undrained(self) -> list[Claim]:
+        """What is ours, and what was and is not handed over to the end. Any thread may ask."""
+        return [*self._tenures.copy()]
 
     # --- the log loses records --------------------------------------------------------------------
 
     def truncated(self) -> None:
         """At least once: what this session was told does not hold any more."""
         # Whoever owns it next, if nobody set a position, goes on from Kafka's.
-        for tenure in list(self.tenures.values()):
+        for tenure in list(self._tenures.values()):
             if tenure.claim.lost is None:
                 self._progressed(tenure)
                 self.to_commit[tenure.claim.key] = tenure.next
@@ -90,7 +100,7 @@ class Holding:
 
     def begin_anew(self, session: Session) -> None:
         """Another instance goes on."""
-        for tenure in list(self.tenures.values()):
+        for tenure in list(self._tenures.values()):
             self.lost(tenure, Lost.LOG_LOST_RECORDS)
         self.session, self.log_lost = session, False
         self._places.clear()  # the topic may have another number of partitions
@@ -102,9 +112,9 @@ class Holding:
 
         Any thread may say so.
         """
-        tenure = self.tenures.get(hand.claim.key)
-        if tenure is not None and tenure.claim is hand.claim:
-            tenure.hands.append(hand)
+        tenure = self._tenures.get(hand.claim)
+        if tenure is not None:
+            tenure.take(hand)
             if tenure.withdrawn:
                 hand.cut()
                 self._post(partial(self._progressed, tenure))
@@ -119,8 +129,8 @@ class Holding:
         As long as nobody waits for it the engine finds out when it looks: it is woken when that
         much of the window is done.
         """
-        tenure = self.tenures.get(hand.claim.key)
-        if tenure is None or tenure.claim is not hand.claim or tenure.told:
+        tenure = self._tenures.get(hand.claim)
+        if tenure is None or tenure.told:
             return
         waits = hand.claim.lost is not None or tenure.withdrawn or self.stopping
         much = hand.end - tenure.next >= self._wake_after
@@ -141,7 +151,7 @@ class Holding:
                 case Won() as won:
                     self._won(each.key, won)
                 case Lost() as reason:
-                    tenure = self.tenures.get(each.key)
+                    tenure = self._newest.get(each.key)
                     if tenure is not None:
                         self.lost(tenure, reason)
 
@@ -151,7 +161,7 @@ class Holding:
             place = coordinating_partition(key.topic, self.session.member.partitions)
             self._places[key.topic] = place
         self.under_way += 1
-        tenure = self.tenures.get(key)
+        tenure = self._newest.get(key)
         if tenure is not None:
             self._vigil.sent(key, send, tenure.standing(self.high, self.buffered), now_ms())
         began = time.monotonic()
@@ -181,21 +191,20 @@ class Holding:
             self.carry_out(session.member.unknown(send, now_ms()))
 
     def _won(self, key: ClaimKey, won: Won) -> None:
-        old = self.tenures.get(key)
-        if old is not None:
+        old = self._newest.get(key)
+        if old is not None and old.claim.owned:
             self.lost(old, Lost.UNCERTAIN)
         claim = Claim(key, key.topic, key.topic_partition, won.epoch, won.position)
-        self.tenures[key] = Tenure(claim, next=won.position, allowed_end=won.position)
+        tenure = Tenure(claim, next=won.position, allowed_end=won.position)
+        self._tenures[claim] = self._newest[key] = tenure
         self._data.open(claim, won.position)
         self._vigil.won(claim, now_ms())
 
     def _process(self, key: ClaimKey, offsets: range) -> None:
-        tenure = self.tenures.get(key)
-        if tenure is None:
-            self._vigil.said(
-                f"{key.topic}/{key.topic_partition}: {len(offsets)} messages were granted after "
-                f"the claim was lost, and are not processed"
-            )
+        tenure = self._newest.get(key)
+        assert tenure is not None, "what was granted was granted to a tenure"
+        if tenure.abandoned:
+            self._observers.abandoned(tenure.claim, offsets)
             return
         tenure.allowed_end = offsets.stop
         self._data.allow(tenure.claim, offsets)
@@ -208,12 +217,13 @@ class Holding:
             known = self.session.member.driver(claim.key).consumer.known
             self._vigil.lost(claim, reason, tenure.next, known, now_ms())
         granted = self._me.mode is Mode.AT_MOST_ONCE and tenure.next < tenure.allowed_end
-        if not granted or reason is Lost.LOG_LOST_RECORDS:
+        if granted and reason is not Lost.LOG_LOST_RECORDS:
+            self._data.drain(claim, tenure.allowed_end)
+        else:
             dropped = self._data.drop(claim)
             if dropped:
                 self._observers.dropped(claim, dropped)
-            for hand in list(tenure.hands):
-                hand.cut()
+            tenure.cut()
         self._forget_if_drained(tenure)
         if reason is Lost.ID_USED_TWICE:
             raise IdUsedTwice(
@@ -229,9 +239,11 @@ class Holding:
         if self._me.mode is Mode.AT_MOST_ONCE and tenure.next < tenure.allowed_end:
             return
         self._data.drop(claim)
-        if self.tenures.get(claim.key) is tenure:
-            del self.tenures[claim.key]
-        self._observers.drained(claim)
+        if self._tenures.pop(claim, None) is not None:
+            # What an abandoned one asked for may still be granted.
+            if self._newest.get(claim.key) is tenure and not tenure.abandoned:
+                del self._newest[claim.key]
+            self._observers.drained(claim)
 
     # --- what the application has done ------------------------------------------------------------
 
@@ -242,8 +254,8 @@ class Holding:
 
     def gone(self, claim: Claim, low: int, high: int) -> None:
         """A claim's next messages are gone from the topic: it holds those from `low` on."""
-        tenure = self.tenures.get(claim.key)
-        if claim.lost is not None or tenure is None or tenure.claim is not claim:
+        tenure = self._tenures.get(claim)
+        if claim.lost is not None or tenure is None:
             return
         if tenure.next < low:
             self._vigil.said(
@@ -265,7 +277,7 @@ class Holding:
             return
         further, tenure.next = offset - tenure.next, offset
         key = tenure.claim.key
-        if tenure.claim.lost is not None or self.tenures.get(key) is not tenure:
+        if tenure.claim.lost is not None:
             return
         self._observers.done(tenure.claim, offset, further)
         if self._me.mode is Mode.AT_MOST_ONCE and offset < tenure.allowed_end:
@@ -289,39 +301,62 @@ class Holding:
     def withdraw_unwanted(self) -> None:
         """At least once: what is given up and was not begun is not waited for."""
         if self._me.mode is Mode.AT_MOST_ONCE:
+            if self._abandons:
+                self._abandon_grants(release=True)
             return
         member = self.session.member
-        for tenure in list(self.tenures.values()):
+        for tenure in list(self._tenures.values()):
             key = tenure.claim.key
             if tenure.withdrawn or tenure.claim.lost is not None or member.driver(key).wants:
                 continue
             tenure.withdrawn = True
             self._data.drop(tenure.claim)
-            end = max([tenure.next, *(hand.cut() for hand in list(tenure.hands))])
+            end = max([tenure.next, *tenure.cut()])
             self._progressed(tenure)
             self.carry_out(member.hand_back(key, end, now_ms()))
 
     def abandon(self, hand: Hand) -> None:
         """The application will not finish what it has in hand."""
         hand.abandon()
-        tenure = self.tenures.get(hand.claim.key)
-        if tenure is None or tenure.claim is not hand.claim:
+        tenure = self._tenures.get(hand.claim)
+        if tenure is None:
             return
         self._progressed(tenure)
         if hand.claim.lost is None and tenure.withdrawn:
             member = self.session.member
             self.carry_out(member.hand_back(hand.claim.key, tenure.next, now_ms()))
 
-    def abandon_rest(self) -> None:
-        """The application will finish nothing of what it has in hand."""
-        for tenure in list(self.tenures.values()):
-            for hand in list(tenure.hands):
+    def abandon_rest(self, *, release: bool = True) -> None:
+        """The application will finish nothing of what it has in hand, and take nothing more."""
+        for tenure in list(self._tenures.values()):
+            for hand in tenure.hands:
                 if not hand.finished:
                     self.abandon(hand)
+        if self._me.mode is Mode.AT_MOST_ONCE:
+            self._abandons = release
+            self._abandon_grants(release=release)
+
+    def _abandon_grants(self, *, release: bool) -> None:
+        """At most once: report what was granted and not done, and free the claims if `release`.
+
+        The releases name the first offset that is not known to be processed.
+        """
+        for tenure in list(self._tenures.values()):
+            if tenure.abandoned:
+                continue
+            tenure.abandoned = True
+            key, owned, reached = tenure.claim.key, tenure.claim.owned, tenure.reached()
+            if reached < tenure.allowed_end:
+                self._observers.abandoned(tenure.claim, range(reached, tenure.allowed_end))
+            tenure.next = tenure.allowed_end = reached
+            self._data.drop(tenure.claim)
+            if owned and release:
+                self.carry_out(self.session.member.hand_back(key, reached, now_ms()))
+            self._forget_if_drained(tenure)
 
     def committed(self, upto: Message | None) -> None:
         """What was given out one by one is done, up to this message."""
-        for tenure in list(self.tenures.values()):
+        for tenure in list(self._tenures.values()):
             if upto is None or tenure.claim is upto.claim:
                 for hand in tenure.hands:
                     hand.commit(None if upto is None else upto.offset)
@@ -329,29 +364,29 @@ class Holding:
 
     def pause(self, claim: Claim) -> None:
         """Give out nothing more of it; what was given out stays in hand."""
-        tenure = self.tenures.get(claim.key)
-        if tenure is not None and tenure.claim is claim:
+        tenure = self._tenures.get(claim)
+        if tenure is not None:
             tenure.paused = True
-            ends = [hand.cut() for hand in list(tenure.hands) if not hand.finished]
+            ends = [hand.cut() for hand in tenure.hands if not hand.finished]
             self._data.pause(claim, max(ends, default=None))
 
     def resume(self, claim: Claim) -> None:
         """Go on with it."""
-        tenure = self.tenures.get(claim.key)
-        if tenure is not None and tenure.claim is claim:
+        tenure = self._tenures.get(claim)
+        if tenure is not None:
             tenure.paused = False
         self._data.resume(claim)
 
     def seek(self, topic: str, partition: int, offset: int) -> None:
         """Pass over what lies before this offset."""
-        tenure = self.tenures.get(ClaimKey(self._group, topic, partition))
+        tenure = self._newest.get(ClaimKey(self._group, topic, partition))
         if tenure is None or tenure.claim.lost is not None:
             raise InvalidOption(f"{topic}/{partition} is not claimed")
         if self._me.mode is Mode.AT_MOST_ONCE:
             raise InvalidOption("at most once a consumer takes what was granted to it")
-        for hand in list(tenure.hands):
+        for hand in tenure.hands:
             self.abandon(hand)
-        tenure.hands.clear()
+        tenure.forget_hands()
         if offset < tenure.next:
             raise InvalidOption(
                 f"{topic}/{partition}: everything below {tenure.next} is done; marshal "
@@ -366,19 +401,21 @@ class Holding:
 
     def look(self) -> None:
         """See how far the application got with everything."""
-        for tenure in list(self.tenures.values()):
+        for tenure in list(self._tenures.values()):
             self._progressed(tenure)
         self.withdraw_unwanted()
 
     def drop(self) -> None:
         """It ends by a failure: give out nothing more."""
-        for tenure in list(self.tenures.values()):
+        if self._me.mode is Mode.AT_MOST_ONCE:
+            self._abandon_grants(release=False)
+        for tenure in list(self._tenures.values()):
             self._data.drop(tenure.claim)
             tenure.cut()
 
     def stand(self, ends: Mapping[ClaimKey, int]) -> None:
         """Tell how all claims stand, given where partitions end."""
         self.high, self.buffered = ends, self._data.buffered()
-        for tenure in self.tenures.values():
+        for tenure in self._tenures.values():
             if tenure.claim.lost is None:
                 self._observers.standing(tenure.claim, tenure.standing(self.high, self.buffered))

@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from attrs import frozen
-from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from confluent_kafka import KafkaError, KafkaException, Message
 
 from kafka_marshal.codec import UnsendableMessage, encode, encode_headers
 from kafka_marshal.core.messages import Headers
@@ -53,10 +53,14 @@ REFUSED: Final = frozenset(
 
 @frozen
 class Appended:
-    """Where a record lies."""
+    """Where a record lies, as far as the broker said: it is in the log in any case.
 
-    partition: int
-    offset: int
+    A record that the client sent again after a lost answer was appended the first time; the broker
+    then confirms it without an offset.
+    """
+
+    partition: int | None
+    offset: int | None
 
 
 class NotAppended(BrokerFailed):
@@ -83,10 +87,12 @@ class Log:
         topic: str,
         on_error: Callable[[str], None] = lambda _: None,
         on_statistics: Callable[[str], None] | None = None,
+        on_failure: Callable[[BaseException], None] | None = None,
     ) -> None:
         """Connect; `on_error` takes sentences about the cluster, never secrets.
 
-        `on_statistics` takes what librdkafka says of itself.
+        `on_statistics` takes what librdkafka says of itself, `on_failure` what ended the thread
+        that reports outcomes: from then on `failed` says why, and nothing can be appended.
 
         Raises:
             BrokerFailed: the settings are refused.
@@ -107,7 +113,7 @@ class Log:
             ),
         }
         try:
-            self._producer = Producer(
+            self._producer = settings.environment.appender(
                 {
                     **settings.for_client(**decided),
                     **settings.telling(on_statistics),
@@ -119,10 +125,8 @@ class Log:
             reason = settings.without_secrets(str(error.args[0]))
             raise BrokerFailed(f"{settings.values.get('bootstrap.servers')}: {reason}") from None
         self._closing = threading.Event()
-        self._thread = threading.Thread(
-            target=self._serve, name=f"marshal-log-{topic}", daemon=True
-        )
-        self._thread.start()
+        self._on_failure = on_failure
+        self._thread = settings.environment.start(f"marshal-log-{topic}", self._serve, self._ended)
 
     def __enter__(self) -> Self:
         return self
@@ -174,8 +178,9 @@ class Log:
         Our own thread polls. The client's `flush` would call back with the exception of a fatal
         error pending, and the callback would break (confluent-kafka 2.16).
         """
-        deadline = time.monotonic() + timeout_s
-        while (left := len(self._producer)) and time.monotonic() < deadline:
+        monotonic = self.settings.environment.monotonic
+        deadline = monotonic() + timeout_s
+        while (left := len(self._producer)) and monotonic() < deadline:
             time.sleep(_LOOK_S)
         return left
 
@@ -196,14 +201,18 @@ class Log:
             except KafkaException as error:  # what is fatal is raised, and not told to `error_cb`
                 self._error(error.args[0])
 
+    def _ended(self, error: BaseException) -> None:
+        """Nobody reports outcomes any more, so nothing that is appended has one."""
+        self.failed = f"topic {self.topic}: {type(error).__name__}: {error}"
+        self._closing.set()
+        if self._on_failure is not None:
+            self._on_failure(error)
+
     def _delivered(self, future: Future[Appended], error: KafkaError | None, it: Message) -> None:
         if error is not None:
             future.set_exception(self._outcome(error))
             return
-        partition, offset = it.partition(), it.offset()
-        assert partition is not None
-        assert offset is not None
-        future.set_result(Appended(partition, offset))
+        future.set_result(Appended(it.partition(), it.offset()))
 
     def _outcome(self, error: KafkaError) -> BrokerFailed:
         words = (self.failed or self.settings.bootstrap, f"topic {self.topic}", error.str())

@@ -139,6 +139,14 @@ class Logs(Observer):
         what = f"dropped {messages} messages that were fetched or in hand"
         self._of(logging.DEBUG, "dropped", claim, what)
 
+    def abandoned(self, claim: Claim, offsets: range) -> None:
+        what = (
+            f"messages {offsets.start} to {offsets.stop - 1} were granted and are not known to be "
+            f"processed; no consumer will process them (marshal receipts {claim.key.group} "
+            f"{claim.topic})"
+        )
+        self._of(logging.WARNING, "abandoned", claim, what, offset=offsets.start)
+
     def wedged(self, claim: Claim, wedged: Wedged) -> None:
         # After so many heartbeats, then twice, four times as many: it may last for days.
         times, odd = divmod(wedged.beats, wedged.first)

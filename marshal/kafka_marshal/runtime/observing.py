@@ -87,6 +87,9 @@ class Observer:
     def dropped(self, claim: Claim, messages: int) -> None:
         """So many messages were fetched, or in hand, and do not count: their claim was lost."""
 
+    def abandoned(self, claim: Claim, offsets: range) -> None:
+        """At most once: what was granted, is not known to be processed, and never will be."""
+
     def standing(self, claim: Claim, standing: Standing) -> None:
         """How a claim stands; told about once a second."""
 
@@ -161,6 +164,9 @@ class Observers(Observer):
 
     def dropped(self, claim: Claim, messages: int) -> None:
         self._tell(lambda one: one.dropped(claim, messages))
+
+    def abandoned(self, claim: Claim, offsets: range) -> None:
+        self._tell(lambda one: one.abandoned(claim, offsets))
 
     def standing(self, claim: Claim, standing: Standing) -> None:
         self._tell(lambda one: one.standing(claim, standing))

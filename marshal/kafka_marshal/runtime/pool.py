@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Final
 
 from kafka_marshal.client.lanes import Begun
+from kafka_marshal.runtime.environment import Environment
 from kafka_marshal.runtime.hand import Hand
 from kafka_marshal.runtime.handling import AHEAD, Handling, not_ours
 from kafka_marshal.runtime.message import Message
@@ -23,7 +24,11 @@ class Pool:
     """Workers that take what one feeder gets."""
 
     def __init__(
-        self, handler: Callable[[Message], object], workers: int, handling: Handling
+        self,
+        environment: Environment,
+        handler: Callable[[Message], object],
+        workers: int,
+        handling: Handling,
     ) -> None:
         self._handler, self._handling = handler, handling
         self._lock = handling.lock
@@ -32,12 +37,11 @@ class Pool:
         self._ending = False
         self._ahead = AHEAD * workers
         self.failure: BaseException | None = None
+        self._monotonic = environment.monotonic
         self._threads = [
-            threading.Thread(target=self._work, name=f"marshal-worker-{number}", daemon=True)
+            environment.start(f"marshal-worker-{number}", self._work, self._failed)
             for number in range(workers)
         ]
-        for thread in self._threads:
-            thread.start()
 
     @property
     def waiting(self) -> bool:
@@ -57,24 +61,24 @@ class Pool:
         with self._lock:
             self._ending = True
             self._more.notify_all()
-        deadline = time.monotonic() + timeout_s
+        deadline = self._monotonic() + timeout_s
         for thread in self._threads:
-            thread.join(max(0.0, deadline - time.monotonic()))
+            thread.join(max(0.0, deadline - self._monotonic()))
 
     def _work(self) -> None:
-        try:
-            while (begun := self._begin()) is not None:
-                done = False
-                try:
-                    done = self._handle(begun)
-                finally:
-                    self._finish(begun)
-                if done:
-                    self._handling.done(begun)
-        except BaseException as error:
-            with self._lock:
-                self.failure = self.failure or error
-                self._less.notify_all()
+        while (begun := self._begin()) is not None:
+            done = False
+            try:
+                done = self._handle(begun)
+            finally:
+                self._finish(begun)
+            if done:
+                self._handling.done(begun)
+
+    def _failed(self, error: BaseException) -> None:
+        with self._lock:
+            self.failure = self.failure or error
+            self._less.notify_all()
 
     def _begin(self) -> Begun[Message] | None:
         with self._lock:

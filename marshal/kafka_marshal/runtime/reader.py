@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, Final, TypeVar, cast
 
 from attrs import field, frozen
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
 from kafka_marshal.capture import RawRecord, TimestampType
 from kafka_marshal.runtime.errors import BrokerFailed, InvalidOption, NoCoordinationTopic
@@ -131,7 +131,8 @@ class Tail:
         self._hearing = Hearing(settings)
         with self._plainly():
             made_of = self._hearing.for_client(**decided)
-            self._consumer = Consumer(made_of, logger=self._hearing)
+            self._consumer = settings.environment.log_reader(made_of, logger=self._hearing)
+        self._monotonic = settings.environment.monotonic
         self._looked_up: dict[int, Extent] = {}
         self._looked_up_at = 0.0
         try:
@@ -177,7 +178,7 @@ class Tail:
                     partial(self._consumer.get_watermark_offsets, place, timeout=CONNECT_S)
                 )
             found[partition] = Extent(low, high)
-        self._looked_up, self._looked_up_at = found, time.monotonic()
+        self._looked_up, self._looked_up_at = found, self._monotonic()
         return found
 
     def offsets_at(self, place: str, option: str, extents: Mapping[int, Extent]) -> dict[int, int]:
@@ -272,7 +273,7 @@ class Tail:
         """
         following: set[int] = set()
         latest: dict[int | None, Message] = {}
-        gave_at = time.monotonic()
+        gave_at = self._monotonic()
         with self._plainly():
             self._consumer.unassign()
         while not stopped():
@@ -298,8 +299,8 @@ class Tail:
             ended.update(n for n in left if left[n] <= 0)
             thinning.add(data)
             near = {n for n in left if left[n] <= FAR or thinning.held(n) > HELD_MAX} | ended
-            if not messages or time.monotonic() > gave_at + HELD_S:
-                near, gave_at = following, time.monotonic()
+            if not messages or self._monotonic() > gave_at + HELD_S:
+                near, gave_at = following, self._monotonic()
             given = thinning.given(near)
             if given or ended:
                 lasts = {n: raw_record(latest[n]) for n in near if n in latest}
@@ -310,7 +311,7 @@ class Tail:
 
         The client says so only half a second later, and would not answer before that either.
         """
-        extent, age_s = self._looked_up.get(number), time.monotonic() - self._looked_up_at
+        extent, age_s = self._looked_up.get(number), self._monotonic() - self._looked_up_at
         return extent is not None and extent.high <= first and age_s < FRESH_S
 
     def _ended(self, messages: list[Message], reached: Mapping[int, int]) -> set[int]:

@@ -20,6 +20,7 @@ from kafka_marshal.client.consumer import Me
 from kafka_marshal.client.driver import Timing
 from kafka_marshal.client.member import Member
 from kafka_marshal.runtime.controls import ClusterClient
+from kafka_marshal.runtime.environment import Thread
 from kafka_marshal.runtime.errors import BrokerFailed, InvalidOption
 from kafka_marshal.runtime.logs import logger
 from kafka_marshal.runtime.reader import Heard, OffsetsGone, Tail
@@ -111,7 +112,7 @@ class Session:
         self._wanted: dict[int, int] = {}
         self._room = threading.Semaphore(READ_AHEAD)
         self._stopped = False
-        self._thread: threading.Thread | None = None
+        self._thread: Thread | None = None
 
     def want(self, places: Iterable[int]) -> None:
         """Read these coordinating partitions."""
@@ -142,12 +143,12 @@ class Session:
                     heard(each)
             except OffsetsGone as error:
                 truncated(str(error))
-            except BaseException as error:
-                if not self._stopped:
-                    failed(error)
 
-        self._thread = threading.Thread(target=run, name="marshal-reader", daemon=True)
-        self._thread.start()
+        def ended(error: BaseException) -> None:
+            if not self._stopped:
+                failed(error)
+
+        self._thread = self._tail.settings.environment.start("marshal-reader", run, ended)
 
     def folded(self, heard: Heard) -> None:
         """What was given on is dealt with, before anything is put aside."""

@@ -14,6 +14,7 @@ from typing import Any, Final, TypeAlias
 
 from attrs import field, frozen
 
+from kafka_marshal.runtime.environment import REAL, Environment
 from kafka_marshal.runtime.errors import BrokerFailed, InvalidOption
 
 _LINE: Final = re.compile(r"\s*([A-Za-z][\w.\-]*)\s*=\s*(.*?)\s*")
@@ -45,6 +46,8 @@ class Settings:
     values: Mapping[str, str] = field(repr=lambda values: ", ".join(sorted(values)))
     oauth_cb: TokenCallback | None = None
     """Gets a token for SASL/OAUTHBEARER; confluent-kafka's `oauth_cb`."""
+    environment: Environment = field(default=REAL, repr=False, eq=False)
+    """What the client is made of beneath the settings; another one in tests."""
 
     @property
     def bootstrap(self) -> str:

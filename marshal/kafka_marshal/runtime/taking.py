@@ -6,7 +6,6 @@ own; only one takes at a time. What a chunk is, and when it is done, `hand` know
 
 from __future__ import annotations
 
-import time
 from typing import Final
 
 from kafka_marshal.runtime.data import Data
@@ -23,6 +22,7 @@ class Taking:
 
     def __init__(self, engine: Engine, data: Data) -> None:
         self._engine, self._data = engine, data
+        self._monotonic = engine.cluster.settings.environment.monotonic
         self.hand: Hand | None = None
         """What is being given out."""
         self.closed = False
@@ -62,15 +62,15 @@ class Taking:
             raise self._engine.failure
 
     def _next(self, timeout_s: float | None, by_commit: bool, maximum: int) -> Hand | None:
-        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        deadline = None if timeout_s is None else self._monotonic() + timeout_s
         while True:
             if self.closed:
                 self.raise_failure()
                 return None
-            left = _LOOK_S if deadline is None else min(_LOOK_S, deadline - time.monotonic())
+            left = _LOOK_S if deadline is None else min(_LOOK_S, deadline - self._monotonic())
             taken = self._data.take(maximum, max(0.0, left))
             if taken is not None:
-                hand = Hand(*taken, by_commit=by_commit)
+                hand = Hand(taken, by_commit=by_commit)
                 self._engine.held.in_hand(hand)
                 if not hand.finished:
                     self.hand = hand
@@ -80,5 +80,5 @@ class Taking:
             if self._engine.ended.is_set():
                 self.raise_failure()
                 return None
-            if deadline is not None and time.monotonic() >= deadline:
+            if deadline is not None and self._monotonic() >= deadline:
                 return None

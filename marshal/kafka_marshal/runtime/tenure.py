@@ -1,7 +1,11 @@
-"""A claim of ours from the time it was won, and what the application has of it in hand."""
+"""A claim of ours from the time it was won, and what the application has of it in hand.
+
+Two threads meet here: the application's takes chunks, the engine's looks how far it got.
+"""
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from collections.abc import Mapping
 
@@ -18,7 +22,6 @@ class Tenure:
     """What is known of it beside the machine."""
 
     claim: Claim
-    hands: deque[Hand] = field(factory=deque)
     next: int = 0
     """Everything below is done."""
     allowed_end: int = 0
@@ -26,15 +29,33 @@ class Tenure:
     """The application wants nothing of it for now."""
     withdrawn: bool = False
     """What was fetched of it and not begun was given back."""
+    abandoned: bool = False
+    """At most once: nothing more of it will be processed, whatever is granted."""
     told: bool = False
     """The engine was told that the application got further, and has not looked yet."""
+    _lock: threading.Lock = field(factory=threading.Lock, init=False)
+    """Held while hands come and go."""
+    _hands: deque[Hand] = field(factory=deque, init=False)
+
+    @property
+    def hands(self) -> list[Hand]:
+        """What is in hand now, in the order in which it was taken."""
+        with self._lock:
+            return list(self._hands)
+
+    def take(self, hand: Hand) -> None:
+        """The application has taken this. Any thread may say so."""
+        with self._lock:
+            self._hands.append(hand)
 
     def reached(self) -> int:
         """Up to where the application is done now. Forgets the hands that are finished."""
-        hands, offset = self.hands, self.next
-        while hands and hands[0].finished and not hands[0].abandoned:
-            offset = max(offset, hands.popleft().end)
-        return max(offset, hands[0].next) if hands else offset
+        with self._lock:
+            offset = self.next
+            while self._hands and self._hands[0].finished and not self._hands[0].abandoned:
+                offset = max(offset, self._hands.popleft().end)
+            first = self._hands[0] if self._hands else None
+        return offset if first is None else max(offset, first.next)
 
     @property
     def in_hand(self) -> bool:
@@ -43,17 +64,21 @@ class Tenure:
 
     def cut(self) -> list[int]:
         """Give out no more of what is in hand. Returns where each hand ends now."""
-        return [hand.cut() for hand in list(self.hands)]
+        return [hand.cut() for hand in self.hands]
+
+    def forget_hands(self) -> None:
+        """Nothing of it is in hand any more."""
+        with self._lock:
+            self._hands.clear()
 
     def standing(
-        self, ends: Mapping[ClaimKey, int], buffered: Mapping[ClaimKey, tuple[int, int]]
+        self, ends: Mapping[ClaimKey, int], buffered: Mapping[Claim, tuple[int, int]]
     ) -> Standing:
         """How far it is, given where partitions end and what waits in buffers."""
-        key = self.claim.key
         return Standing(
             self.next,
-            max(ends.get(key, 0), self.allowed_end),
+            max(ends.get(self.claim.key, 0), self.allowed_end),
             sum(max(0, hand.end - hand.next) for hand in self.hands if not hand.finished),
-            *buffered.get(key, (0, 0)),
+            *buffered.get(self.claim, (0, 0)),
             paused=self.paused,
         )

@@ -20,6 +20,8 @@ from attrs import define, field
 
 _WITH_OFFSET: Final = frozenset({b"Heartbeat", b"ReleasingPartition", b"ClaimingMessages"})
 _OWNERS_HEADERS: Final = ("marshal-epoch", "marshal-seen", "marshal-clock")
+_AMENDMENTS: Final = frozenset({"marshal-interval", "marshal-start", "marshal-done"})
+_START: Final = "marshal-start"
 _NO_HEADERS: Final = b""
 """Stands for the epoch where there are no headers."""
 _DIGITS_MAX: Final = 18
@@ -219,10 +221,19 @@ def _is_plain(number: bytes) -> bool:
 
 
 def _epoch(message: Fetched) -> bytes | None:
-    """Under which epoch a heartbeat was sent; None where its headers are not ordinary."""
+    """Under which epoch a heartbeat was sent, and whether it says where its sender began.
+
+    None where its headers are not ordinary.
+    """
     headers = message.headers()
     if not headers:
         return _NO_HEADERS
+    begun = b""
+    while headers[-1][0] in _AMENDMENTS:
+        *headers, (name, value) = headers
+        if not headers or (name == _START and not (value and _is_plain(value))):
+            return None
+        begun = b" begun" if name == _START else begun
     epoch: bytes | None
     if len(headers) == 3:
         (first, epoch), (second, seen), (third, clock) = headers
@@ -240,4 +251,4 @@ def _epoch(message: Fetched) -> bytes | None:
             return None
     else:
         return None
-    return epoch if epoch and epoch.isdigit() and len(epoch) <= _DIGITS_MAX else None
+    return epoch + begun if epoch and _is_plain(epoch) else None

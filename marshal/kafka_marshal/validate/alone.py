@@ -272,8 +272,8 @@ def _says_otherwise(expected: str, guard: Guard = Impossible.NOT_WHAT_IT_SENDS) 
 
 def _view_of_claim(history: _History, sender: _Sender, headers: Headers) -> object:
     """The least view at which it would claim, and name just this tenure as the one it ends."""
-    if attrs.evolve(headers, supersedes=None) != Headers(present=True):
-        return _says_otherwise("no header but supersedes")
+    if attrs.evolve(headers, supersedes=None, interval_ms=None) != Headers(present=True):
+        return _says_otherwise("no header but supersedes and its interval")
     view, ended = sender.view, headers.supersedes
     if ended is not None:
         won = history.offsets.get(ended)

@@ -154,16 +154,19 @@ class Instance:
             return Against(Impossible.NOT_WHAT_IT_SENDS, f"to partition {home}")
         place = self.places[partition]
         before = place.consumer(key)
-        guard, would, after = self._would(before, key, message)
+        guard, would, after = self._would(before, key, message, headers.done)
         against = self._judged(guard, would, Send(message, headers))
         if against is None and after is not before:
             place.consumers[key] = after
         return against
 
     def _would(
-        self, consumer: Consumer, key: ClaimKey, message: Message
+        self, consumer: Consumer, key: ClaimKey, message: Message, done: int | None
     ) -> tuple[Forbidden | None, Send, Consumer]:
-        """Whether it may send a message of this kind, what it would say, and what it remembers."""
+        """Whether it may send a message of this kind, what it would say, and what it remembers.
+
+        How far the application is `done` with what was granted, only the release itself says.
+        """
         me, unix_s = self.me, message.unix_s
         match message:
             case Heartbeat():
@@ -181,7 +184,7 @@ class Instance:
             case ReleasingPartition() if me.admin:
                 sent = machine.position_sent(me, consumer, key, message.offset, unix_s)
             case _:
-                sent = machine.releasing_partition_sent(me, consumer, key, unix_s)
+                sent = machine.releasing_partition_sent(me, consumer, key, unix_s, done)
         after = machine.after_release(me, consumer)
         return machine.may_release(me, consumer), sent, after
 

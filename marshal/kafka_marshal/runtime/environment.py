@@ -1,0 +1,157 @@
+"""Everything that the client takes from outside: Kafka's clients, clocks and threads.
+
+A consumer reaches the world through one `Environment`, which travels with its settings, and through
+nothing else. So a test puts doubles in its place and decides, call by call, what the cluster
+answers and when; what ships runs unchanged. The room knows what is called. It does not know what
+for.
+"""
+
+# ruff: noqa: D102  # each method is Kafka's, and described there
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from attrs import field, frozen
+
+if TYPE_CHECKING:
+    from confluent_kafka import KafkaError, Message, TopicPartition
+
+
+class Fetcher(Protocol):
+    """The part of Kafka's consumer that fetches the messages of claimed partitions."""
+
+    def incremental_assign(self, partitions: list[TopicPartition], /) -> None: ...
+    def incremental_unassign(self, partitions: list[TopicPartition], /) -> None: ...
+    def poll(self, timeout: float = ..., /) -> Message | None: ...
+    def consume(self, num_messages: int = ..., timeout: float = ...) -> list[Message]: ...
+    def pause(self, partitions: list[TopicPartition], /) -> None: ...
+    def resume(self, partitions: list[TopicPartition], /) -> None: ...
+    def commit(self, *, offsets: list[TopicPartition], asynchronous: Literal[True]) -> None: ...
+    def committed(
+        self, partitions: list[TopicPartition], timeout: float = ...
+    ) -> list[TopicPartition]: ...
+    def get_watermark_offsets(
+        self, partition: TopicPartition, timeout: float = ..., cached: bool = ...
+    ) -> tuple[int, int]: ...
+    def close(self) -> None: ...
+
+
+class LogReader(Protocol):
+    """The part of Kafka's consumer that reads the coordination topic."""
+
+    def list_topics(self, topic: str = ..., timeout: float = ...) -> Any: ...
+    def offsets_for_times(
+        self, partitions: list[TopicPartition], timeout: float = ...
+    ) -> list[TopicPartition]: ...
+    def assign(self, partitions: list[TopicPartition], /) -> None: ...
+    def unassign(self) -> None: ...
+    def incremental_assign(self, partitions: list[TopicPartition], /) -> None: ...
+    def poll(self, timeout: float = ..., /) -> Message | None: ...
+    def consume(self, num_messages: int = ..., timeout: float = ...) -> list[Message]: ...
+    def pause(self, partitions: list[TopicPartition], /) -> None: ...
+    def resume(self, partitions: list[TopicPartition], /) -> None: ...
+    def get_watermark_offsets(
+        self, partition: TopicPartition, timeout: float = ..., cached: bool = ...
+    ) -> tuple[int, int]: ...
+    def close(self) -> None: ...
+
+
+class Appender(Protocol):
+    """The part of Kafka's producer that appends to a topic."""
+
+    def produce(
+        self,
+        topic: str,
+        value: bytes | None = ...,
+        key: bytes | None = ...,
+        *,
+        partition: int = ...,
+        headers: list[tuple[str, str | bytes | None]] = ...,
+        on_delivery: Callable[[KafkaError | None, Message], None] = ...,
+    ) -> None: ...
+    def poll(self, timeout: float = ..., /) -> int: ...
+    def purge(self) -> None: ...
+    def __len__(self) -> int: ...
+
+
+class Thread(Protocol):
+    """A thread that runs, or has ended."""
+
+    def is_alive(self) -> bool: ...
+    def join(self, timeout: float | None = None) -> None: ...
+
+
+def _fetcher(made_of: dict[str, Any], **more: Any) -> Fetcher:
+    from confluent_kafka import Consumer
+
+    return Consumer(made_of, **more)
+
+
+def _log_reader(made_of: dict[str, Any], **more: Any) -> LogReader:
+    from confluent_kafka import Consumer
+
+    return Consumer(made_of, **more)
+
+
+def _appender(made_of: dict[str, Any], **more: Any) -> Appender:
+    from confluent_kafka import Producer
+
+    return Producer(made_of, **more)
+
+
+def _admin(made_of: dict[str, Any], **more: Any) -> Any:
+    from confluent_kafka.admin import AdminClient
+
+    return AdminClient(made_of, **more)
+
+
+def _unix_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _thread(run: Callable[[], None], name: str) -> Thread:
+    thread = threading.Thread(target=run, name=name, daemon=True)
+    thread.start()
+    return thread
+
+
+@frozen
+class Environment:
+    """The real one, unless a field says otherwise."""
+
+    fetcher: Callable[..., Fetcher] = field(default=_fetcher)
+    """Makes a client that fetches messages, or asks where a group stands."""
+    log_reader: Callable[..., LogReader] = field(default=_log_reader)
+    appender: Callable[..., Appender] = field(default=_appender)
+    admin: Callable[..., Any] = field(default=_admin)
+    """Makes Kafka's admin client."""
+    monotonic: Callable[[], float] = field(default=time.monotonic)
+    """Seconds, from wherever; never steps back. Everything that waits goes by it."""
+    unix_ms: Callable[[], int] = field(default=_unix_ms)
+    """The machine's clock, which an operator may set. Only what others read carries it."""
+    thread: Callable[[Callable[[], None], str], Thread] = field(default=_thread)
+    """Starts a daemon thread under a name."""
+
+    def start(
+        self, name: str, run: Callable[[], None], failed: Callable[[BaseException], None]
+    ) -> Thread:
+        """Start a thread; what ends it, if it is an exception, goes to `failed`.
+
+        No thread is started in another way, so none dies in silence.
+        """
+
+        def guarded() -> None:
+            try:
+                run()
+            except BaseException as error:
+                failed(error)
+
+        return self.thread(guarded, name)
+
+
+REAL = Environment()
+"""Kafka, this machine's clocks, threads of the operating system."""

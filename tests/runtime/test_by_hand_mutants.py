@@ -1,0 +1,121 @@
+"""The mistakes that were made once, each kept, and the story that notices it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import pytest
+
+from kafka_marshal.client import consumer as moves
+from kafka_marshal.client.driver import Driver
+from kafka_marshal.client.member import For, Member
+from kafka_marshal.core.state import ClaimKey
+from kafka_marshal.runtime.data import Data, _Open
+from kafka_marshal.runtime.tenure import Tenure
+from tests.runtime import doubles
+from tests.runtime import test_by_hand_receipts as receipts
+from tests.runtime import test_by_hand_tenures as tenures
+
+Patch = pytest.MonkeyPatch
+
+
+def adds_to_the_newest_tenure(patch: Patch) -> None:
+    """What was fetched goes to the tenure that owns the partition now."""
+    add = Data._add
+
+    def newest(data: Data, run: list[Any]) -> None:
+        place = (run[0].topic(), run[0].partition())
+        fetched, opened = data._by_place.get(place), data._of_place.get(place)
+        if fetched is not None and opened:
+            data._by_place[place] = opened[-1]
+        add(data, run)
+        if fetched is not None:
+            data._by_place[place] = fetched
+
+    patch.setattr(Data, "_add", newest)
+
+
+def fetches_tenures_side_by_side(patch: Patch) -> None:
+    """The next tenure of a partition does not wait for the one before."""
+    settle = Data._settle
+
+    def newest(data: Data, place: tuple[str, int]) -> None:
+        opened = data._of_place[place]
+        older, data._of_place[place] = opened[:-1], opened[-1:]
+        fetched = data._by_place.get(place)
+        if fetched in older:
+            del data._by_place[place]
+        settle(data, place)
+        data._of_place[place] = opened
+
+    patch.setattr(Data, "_settle", newest)
+
+
+def forgets_what_was_granted(patch: Patch) -> None:
+    """A tenure that is over is fetched no more, whatever was granted to it."""
+    patch.setattr(_Open, "wanted", property(lambda one: not one.paused and one.until is None))
+
+
+def shares_what_is_in_hand(patch: Patch) -> None:
+    """Two threads go over one deque."""
+    patch.setattr(Tenure, "hands", property(lambda tenure: tenure._hands))
+
+
+def asks_with_a_batch_in_hand(patch: Patch) -> None:
+    """What was fetched meanwhile is asked for as soon as a batch was granted."""
+    available = Member.available
+
+    def told_at_once(member: Member, key: ClaimKey, end: int, now_ms: int) -> list[For]:
+        effects = available(member, key, end, now_ms)
+        return effects + member._did(key, member.driver(key).available(end, now_ms), now_ms)
+
+    patch.setattr(Member, "available", told_at_once)
+    patch.setattr(Driver, "busy", property(lambda driver: driver._request is not None))
+
+
+def releases_without_a_word(patch: Patch) -> None:
+    """Its release does not say how far it got."""
+    sent = moves.releasing_partition_sent
+
+    def silent(*args: Any) -> Any:
+        return sent(*args[:4])
+
+    patch.setattr(moves, "releasing_partition_sent", silent)
+
+
+MUTANTS: Final[list[tuple[Callable[[Patch], None], Callable[[], None]]]] = [
+    (
+        adds_to_the_newest_tenure,
+        lambda: tenures.test_a_fetch_for_a_lost_tenure_never_enters_the_next_one(tenures.ALO),
+    ),
+    (
+        fetches_tenures_side_by_side,
+        tenures.test_at_most_once_a_batch_in_hand_outlives_its_tenure,
+    ),
+    (
+        forgets_what_was_granted,
+        tenures.test_at_most_once_what_was_granted_to_a_paused_partition_is_handed_over_later,
+    ),
+    (
+        asks_with_a_batch_in_hand,
+        receipts.test_one_batch_of_a_partition_is_outstanding_whatever_is_fetched_meanwhile,
+    ),
+    (releases_without_a_word, receipts.test_what_was_committed_is_not_reported),
+]
+
+
+@pytest.mark.parametrize(("mutant", "story"), MUTANTS, ids=lambda each: each.__name__)
+def test_a_story_notices(
+    mutant: Callable[[Patch], None], story: Callable[[], None], monkeypatch: Patch
+) -> None:
+    mutant(monkeypatch)
+    monkeypatch.setattr(doubles, "WITHIN_S", 3.0)
+    with pytest.raises(Exception):  # noqa: B017, PT011  # however it ends, it does not go well
+        story()
+
+
+def test_two_threads_on_one_deque_are_noticed(monkeypatch: Patch) -> None:
+    shares_what_is_in_hand(monkeypatch)
+    with pytest.raises(RuntimeError, match="deque mutated during iteration"):
+        tenures.test_what_is_taken_while_the_engine_looks_ends_nothing(monkeypatch)

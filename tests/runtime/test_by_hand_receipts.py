@@ -1,0 +1,161 @@
+"""At most once: what was granted is processed, or reported; one batch of a tenure at a time."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from kafka_marshal.codec import decode, decode_headers
+from kafka_marshal.core.messages import ClaimingMessages, Message, Record, ReleasingPartition
+from kafka_marshal.runtime.consumer import Claiming
+from kafka_marshal.runtime.fold import Fold
+from kafka_marshal.runtime.receipts import Receipt, Receipts
+from tests.runtime.doubles import LANDS, Append, Kafka, until
+
+AMO = "at_most_once"
+STALE_MS = 120_000
+Range = tuple[int, int, str]
+
+
+def receipts(
+    kafka: Kafka, records: int | None = None, partition: int | None = None
+) -> list[Receipt]:
+    """What the log says, or its beginning, when every owner has been silent for long."""
+    fold, found = Fold(0), Receipts("g", "events")
+    stored = kafka.records()[:records]
+    for offset, one in enumerate(stored):
+        headers = decode_headers(one.headers)
+        record = Record(0, offset, one.timestamp_ms, decode(one.value), headers)
+        found.read(record, fold.apply(record))
+    later = stored[-1].timestamp_ms + 10 * STALE_MS if stored else 0
+    return found.receipts(later, STALE_MS)
+
+
+def ranges(found: list[Receipt]) -> list[Range]:
+    return [(one.start or 0, one.end, one.ended_by) for one in found]
+
+
+def abandoned(log: pytest.LogCaptureFixture) -> list[str]:
+    return [each.getMessage() for each in log.records if getattr(each, "event", "") == "abandoned"]
+
+
+class Broken(Exception):
+    pass
+
+
+@pytest.mark.parametrize("way", ["exception", "break", "close"])
+def test_the_rest_of_a_batch_is_reported_by_a_warning_and_a_receipt(
+    way: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It was lost in silence, and receipts said that nothing may have been lost."""
+    kafka = Kafka()
+    kafka.create("events", messages=4)
+    processed = []
+    try:
+        with kafka.consumer(semantics=AMO) as consumer:
+            consumer.add_topic("events")
+            for message in consumer:
+                if message.offset == 2:
+                    if way == "exception":
+                        raise Broken
+                    if way == "break":
+                        break
+                    consumer.close()
+                    break
+                processed.append(message.offset)
+    except Broken:
+        pass
+    assert processed == [0, 1]
+    assert ranges(receipts(kafka)) == [(2, 4, "released")]
+    [warning] = abandoned(caplog)
+    assert "messages 2 to 3 were granted and are not known to be processed" in warning
+
+
+def test_what_was_committed_is_not_reported() -> None:
+    kafka = Kafka()
+    kafka.create("events", messages=4)
+    with kafka.consumer(semantics=AMO) as consumer:
+        consumer.add_topic("events")
+        for _ in consumer.batches():
+            consumer.commit()
+            break
+    assert receipts(kafka) == []
+    [release] = kafka.said(ReleasingPartition)
+    assert release.offset == 4
+
+
+def test_what_was_granted_and_never_taken_is_reported(caplog: pytest.LogCaptureFixture) -> None:
+    kafka = Kafka()
+    kafka.create("events", partitions=3, messages=4)
+    with kafka.consumer(semantics=AMO) as consumer:
+        consumer.add_topic("events")
+        until(lambda: len(kafka.said(ClaimingMessages)) == 3)
+        assert consumer.poll(10.0) is not None
+    assert ranges(receipts(kafka)) == [(0, 4, "released")] * 3
+    assert len(abandoned(caplog)) == 3
+
+
+def test_what_is_granted_after_the_consumer_was_closed_is_reported() -> None:
+    """The claim is freed at once, and the grant is still on its way."""
+    kafka = Kafka()
+    kafka.create("events", messages=4)
+    with kafka.consumer(semantics=AMO) as consumer:
+
+        def appends(message: Message) -> Append:
+            if isinstance(message, ClaimingMessages):
+                kafka.hold_log()
+            return LANDS
+
+        kafka.appends = appends
+        consumer.add_topic("events")
+        until(lambda: kafka.said(ClaimingMessages))
+        closing = threading.Thread(target=consumer.close)
+        closing.start()
+        until(lambda: kafka.said(ReleasingPartition))
+        kafka.flow()
+        closing.join(20)
+        assert not closing.is_alive()
+    assert ranges(receipts(kafka)) == [(0, 4, "released")]
+
+
+def test_a_failure_of_the_consumer_reports_what_it_had(caplog: pytest.LogCaptureFixture) -> None:
+    kafka = Kafka()
+    kafka.create("events", messages=4)
+    with kafka.consumer(semantics=AMO) as consumer:
+        consumer.add_topic("events")
+        assert consumer.poll(10.0) is not None
+        consumer._engine.failed(Broken("the disk is full"))
+        until(lambda: abandoned(caplog))
+    assert ranges(receipts(kafka)) == [(0, 4, "silent")]
+
+
+def test_one_batch_of_a_partition_is_outstanding_whatever_is_fetched_meanwhile() -> None:
+    """What was fetched between a request and its grant was asked for at once, beside the first."""
+    kafka = Kafka()
+    kafka.create("events", messages=2)
+    with kafka.consumer(semantics=AMO, claiming=Claiming(transactions_per_s=2_000)) as consumer:
+
+        def appends(message: Message) -> Append:
+            if isinstance(message, ClaimingMessages):
+                kafka.hold_log()
+            return LANDS
+
+        kafka.appends = appends
+        consumer.add_topic("events")
+        until(lambda: kafka.said(ClaimingMessages))
+        kafka.appends = lambda _: LANDS
+        fetched = threading.Event()
+        kafka.fetching = lambda _: fetched.set()
+        kafka.produce("events", 2)
+        assert fetched.wait(20)
+        # The claim of another partition is told after what was fetched.
+        kafka.create("others")
+        consumer.add_topic("others")
+        kafka.flow()
+        until(lambda: len(consumer.claims) == 2)
+        assert [each.offset for each in kafka.said(ClaimingMessages)] == [2]
+        batches = consumer.batches()
+        assert len(next(batches).messages) == 2
+        assert len(next(batches).messages) == 2
+        assert [each.offset for each in kafka.said(ClaimingMessages)] == [2, 4]

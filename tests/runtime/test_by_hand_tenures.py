@@ -1,0 +1,169 @@
+"""What belongs to one tenure of a claim never reaches another: fetches, grants, what is in hand."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+
+import pytest
+from confluent_kafka import Message as Fetched
+
+from kafka_marshal.client.symptoms import Standing
+from kafka_marshal.core.messages import ClaimingMessages, Partition, ReleaseGroup
+from kafka_marshal.runtime.consumer import Claim, Consumer, Observer
+from kafka_marshal.runtime.hand import Hand
+from tests.runtime.doubles import Kafka, until
+
+ALO, AMO = "at_least_once", "at_most_once"
+
+
+def release_group(kafka: Kafka) -> None:
+    """An administrator ends every claim of the group, and pauses nothing."""
+    kafka.says(ReleaseGroup(0, 0, "admin", "admin", "g", "", Partition(0), 1))
+
+
+def won_again(consumer: Consumer, before: Claim) -> bool:
+    return any(claim.epoch > before.epoch for claim in consumer.claims)
+
+
+def offsets_of(consumer: Consumer, number: int) -> list[int]:
+    """The next messages, each done before the next is asked for."""
+    found: list[int] = []
+    while len(found) < number and (message := consumer.poll(5.0)) is not None:
+        found.append(message.offset)
+        consumer.commit(message)
+    return found
+
+
+@pytest.mark.parametrize("semantics", [ALO, AMO])
+def test_a_fetch_for_a_lost_tenure_never_enters_the_next_one(semantics: str) -> None:
+    """It came between `lost` and the next fetch, and all messages below it were passed over."""
+    kafka = Kafka()
+    kafka.create("events", messages=10)
+    with kafka.consumer(semantics=semantics) as consumer:
+        consumer.add_topic("events")
+        first = consumer.poll(10.0)
+        assert first is not None
+        assert first.offset == 0
+
+        on_its_way, arrives = threading.Event(), threading.Event()
+
+        def fetching(batch: list[Fetched]) -> None:
+            if any(message.error() is None and (message.offset() or 0) >= 10 for message in batch):
+                kafka.fetching = lambda _: None
+                on_its_way.set()
+                assert arrives.wait(20)
+
+        kafka.fetching = fetching
+        kafka.produce("events", 10)
+        assert on_its_way.wait(20)
+        release_group(kafka)
+        until(lambda: won_again(consumer, first.claim))
+        arrives.set()
+        # At least once nothing was committed. At most once the ten were granted, and are ours.
+        begin = 0 if semantics == ALO else 1
+        assert offsets_of(consumer, 20 - begin) == list(range(begin, 20))
+
+
+def test_at_most_once_a_batch_in_hand_outlives_its_tenure() -> None:
+    """To win again with a batch in hand ended the consumer, and lost what all its partitions held.
+
+    It was fetched for the new tenure while it still was for the old one.
+    """
+    kafka = Kafka()
+    kafka.create("events", partitions=2, messages=8)
+    with kafka.consumer(semantics=AMO, batch=4) as consumer:
+        consumer.add_topic("events")
+        until(lambda: len(kafka.said(ClaimingMessages)) == 2)
+        got: dict[int, list[int]] = {0: [], 1: []}
+        batches = consumer.batches()
+        first = next(batches)
+        release_group(kafka)
+        until(lambda: sum(claim.epoch > first.claim.epoch for claim in consumer.claims) == 2)
+        batch = first
+        while True:
+            got[batch.claim.partition] += [message.offset for message in batch.messages]
+            if sum(map(len, got.values())) == 16:
+                break
+            batch = next(batches)
+    assert got == {0: [*range(8)], 1: [*range(8)]}
+
+
+def test_at_most_once_what_was_granted_to_a_paused_partition_is_handed_over_later() -> None:
+    kafka = Kafka()
+    kafka.create("events", messages=8)
+    with kafka.consumer(semantics=AMO, batch=4) as consumer:
+        consumer.add_topic("events")
+        first = consumer.poll(10.0)
+        assert first is not None
+        consumer.pause("events")
+        release_group(kafka)
+        until(lambda: won_again(consumer, first.claim))
+        consumer.resume("events")
+        assert offsets_of(consumer, 7) == list(range(1, 8))
+
+
+def test_a_lost_tenure_is_drained_also_where_the_claim_was_won_again_meanwhile() -> None:
+    kafka = Kafka()
+    kafka.create("events", messages=4)
+    drained: deque[Claim] = deque()
+    with kafka.consumer(on_drained=drained.append) as consumer:
+        consumer.add_topic("events")
+        first = consumer.poll(10.0)
+        assert first is not None
+        release_group(kafka)
+        until(lambda: won_again(consumer, first.claim))
+        assert not drained
+        consumer.commit(first)
+        until(lambda: list(drained) == [first.claim])
+
+
+def test_what_is_taken_while_the_engine_looks_ends_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """`deque mutated during iteration` ended consumers: two threads share what is in hand.
+
+    Here the application takes its third chunk exactly while the engine looks at the second.
+    """
+    armed, looks, taken = threading.Event(), threading.Event(), threading.Event()
+
+    class Looked(Hand):
+        @property
+        def finished(self) -> bool:
+            engine = threading.current_thread().name == "marshal-engine"
+            if engine and self.start == 10 and armed.is_set() and not looks.is_set():
+                looks.set()
+                assert taken.wait(20)
+            return self._finished
+
+        @finished.setter
+        def finished(self, value: bool) -> None:
+            self._finished = value
+
+    class Waiting(Observer):
+        """Ten messages wait: once that was said twice they may be taken, too."""
+
+        said = 0
+
+        def standing(self, claim: Claim, standing: Standing) -> None:
+            self.said += standing.buffered == 10
+            if self.said == 2:
+                armed.set()
+
+    monkeypatch.setattr("kafka_marshal.runtime.taking.Hand", Looked)
+    kafka = Kafka()
+    kafka.create("events")
+    with kafka.consumer(observers=[Waiting()]) as consumer:
+        consumer.add_topic("events")
+        for chunk in range(2):
+            kafka.produce("events", 10)
+            for number in range(10):
+                message = consumer.poll(10.0)
+                assert message is not None
+                assert message.offset == 10 * chunk + number
+        kafka.produce("events", 10)
+        assert looks.wait(20)
+        assert consumer.poll(10.0) is not None
+        taken.set()
+        consumer.commit()
+        assert consumer.poll(10.0) is not None
