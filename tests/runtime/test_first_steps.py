@@ -14,9 +14,9 @@ import pytest
 
 import kafka_marshal
 from kafka_marshal.runtime.consumer import Consumer
-from kafka_marshal.runtime.controls import ClusterClient
+from kafka_marshal.runtime.controls import ClusterClient, TopicSeen
 from kafka_marshal.runtime.environment import Environment
-from kafka_marshal.runtime.errors import InvalidOption, NoCoordinationTopic
+from kafka_marshal.runtime.errors import BrokerFailed, InvalidOption, NoCoordinationTopic
 from kafka_marshal.runtime.reader import Tail
 from kafka_marshal.runtime.settings import Settings, settings_of
 from kafka_marshal.runtime.topic import Wanted, ensure
@@ -113,6 +113,24 @@ class Slower(ClusterClient):
 def test_of_two_that_create_it_at_once_both_have_it(kafka_broker: Broker) -> None:
     seen, created = ensure(Slower(settings_of(kafka_broker.bootstrap)), Wanted(new_name("marshal")))
     assert (len(seen.partitions), created) == (3, False)
+
+
+class Electing(ClusterClient):
+    """While leaders of a new topic are made, a broker answers with an error."""
+
+    asked = 0
+
+    def topic(self, name: str) -> TopicSeen | None:
+        self.asked += 1
+        if self.asked == 2:
+            raise BrokerFailed("Broker: Leader not available")
+        return super().topic(name)
+
+
+def test_a_new_topic_without_leaders_is_waited_for(kafka_broker: Broker) -> None:
+    cluster = Electing(settings_of(kafka_broker.bootstrap))
+    assert ensure(cluster, Wanted(new_name("marshal")))[1]
+    assert cluster.asked >= 3
 
 
 class Behind(confluent_kafka.Consumer):
