@@ -521,7 +521,7 @@ def test_the_command_sets_positions_and_a_dry_run_does_not(hands: Hands) -> None
     assert done.returncode == 0
     line = json.loads(done.stdout)
     assert (line["state"], line["target"], line["committed"]) == ("set", 5, True)
-    wrong = marshal("set-position", "nobody", f"{topic}=5", *hands.options)
+    wrong = marshal("set-position", "g", f"{topic}=11", *hands.options)
     assert (wrong.returncode, wrong.stdout) == (2, "")
 
 

@@ -13,12 +13,12 @@ import confluent_kafka
 import pytest
 
 import kafka_marshal
-from kafka_marshal.runtime import reader
 from kafka_marshal.runtime.consumer import Consumer
-from kafka_marshal.runtime.controls import ClusterClient
-from kafka_marshal.runtime.errors import InvalidOption, NoCoordinationTopic
+from kafka_marshal.runtime.controls import ClusterClient, TopicSeen
+from kafka_marshal.runtime.environment import Environment
+from kafka_marshal.runtime.errors import BrokerFailed, InvalidOption, NoCoordinationTopic
 from kafka_marshal.runtime.reader import Tail
-from kafka_marshal.runtime.settings import settings_of
+from kafka_marshal.runtime.settings import Settings, settings_of
 from kafka_marshal.runtime.topic import Wanted, ensure
 from kafka_marshal.testing import Broker
 from tests.cli.run import marshal
@@ -115,23 +115,39 @@ def test_of_two_that_create_it_at_once_both_have_it(kafka_broker: Broker) -> Non
     assert (len(seen.partitions), created) == (3, False)
 
 
+class Electing(ClusterClient):
+    """While leaders of a new topic are made, a broker answers with an error."""
+
+    asked = 0
+
+    def topic(self, name: str) -> TopicSeen | None:
+        self.asked += 1
+        if self.asked == 2:
+            raise BrokerFailed("Broker: Leader not available")
+        return super().topic(name)
+
+
+def test_a_new_topic_without_leaders_is_waited_for(kafka_broker: Broker) -> None:
+    cluster = Electing(settings_of(kafka_broker.bootstrap))
+    assert ensure(cluster, Wanted(new_name("marshal")))[1]
+    assert cluster.asked >= 3
+
+
 class Behind(confluent_kafka.Consumer):
     """The broker that is asked hears of new topics late."""
 
     asked = 0
 
-    def list_topics(self, topic: str, timeout: float) -> Any:  # type: ignore[override]
+    def list_topics(self, topic: str = "", timeout: float = -1) -> Any:  # type: ignore[override]
         self.asked += 1
         return super().list_topics("nowhere" if self.asked < 3 else topic, timeout=timeout)
 
 
-def test_a_broker_that_has_not_heard_of_a_new_topic_is_asked_again(
-    kafka_broker: Broker, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_broker_that_has_not_heard_of_a_new_topic_is_asked_again(kafka_broker: Broker) -> None:
     name = new_name("marshal")
     kafka_marshal.create_coordination_topic(kafka_broker.bootstrap, name, partitions=2)
-    monkeypatch.setattr(reader, "Consumer", Behind)
-    tail = Tail(settings_of(kafka_broker.bootstrap), name)
+    behind = Environment(log_reader=Behind)
+    tail = Tail(Settings({"bootstrap.servers": kafka_broker.bootstrap}, environment=behind), name)
     assert tail.partitions == (0, 1)
     tail.close()
 

@@ -13,7 +13,7 @@ from typing import Final
 from attrs import field, frozen
 
 from kafka_marshal.core.state import FENCED, Rules
-from kafka_marshal.runtime.controls import ClusterClient, TopicExists, TopicSeen
+from kafka_marshal.runtime.controls import ClusterClient, NotAllowed, TopicExists, TopicSeen
 from kafka_marshal.runtime.errors import COORDINATION_TOPIC, BrokerFailed, InvalidOption
 from kafka_marshal.runtime.reader import CONNECT_S
 from kafka_marshal.runtime.settings import Settings, settings_from
@@ -175,7 +175,7 @@ def ensure(cluster: ClusterClient, wanted: Wanted) -> tuple[TopicSeen, bool]:
     except TopicExists:
         created = False
     deadline = time.monotonic() + CONNECT_S
-    while (found := cluster.topic(wanted.name)) is None or not found.led:
+    while (found := _begun(cluster, wanted.name)) is None or not found.led:
         if time.monotonic() > deadline:
             raise BrokerFailed(
                 f"{cluster.settings.bootstrap}: topic {wanted.name} was created, and after "
@@ -183,6 +183,16 @@ def ensure(cluster: ClusterClient, wanted: Wanted) -> tuple[TopicSeen, bool]:
             )
         time.sleep(_AGAIN_S)
     return found, created
+
+
+def _begun(cluster: ClusterClient, name: str) -> TopicSeen | None:
+    """The new topic; None while a broker has not heard of it, or answers that it has no leader."""
+    try:
+        return cluster.topic(name)
+    except NotAllowed:
+        raise
+    except BrokerFailed:
+        return None
 
 
 def _copies(cluster: ClusterClient, wanted: Wanted) -> int:

@@ -1,25 +1,27 @@
 """A topic to try with: numbered messages, spread over its partitions.
 
-It knows a producer of Kafka, and nothing of claims.
+It appends to a data topic, and knows nothing of claims.
 """
 
 from __future__ import annotations
 
 import re
+import time
 from typing import Final
 
 from attrs import frozen
-from confluent_kafka import KafkaError, Message, Producer
+from confluent_kafka import KafkaError, Message
 
 from kafka_marshal.runtime.controls import ClusterClient
+from kafka_marshal.runtime.environment import Appender
 from kafka_marshal.runtime.errors import BrokerFailed, InvalidOption
 from kafka_marshal.runtime.reader import Silent
 
 _NAMED: Final = re.compile(r"([\w.\-]{1,249})(?::([1-9]\d{0,4}))?")
 _KEYS: Final = 100
-_FLUSH_EVERY: Final = 50_000
-"""The queue of a producer holds 100,000."""
-_FLUSH_S: Final = 60.0
+_QUEUED_MAX: Final = 50_000
+"""Of a producer: its queue holds 100,000."""
+_DELIVER_S: Final = 60.0
 
 
 @frozen
@@ -61,14 +63,23 @@ def create(cluster: ClusterClient, wanted: Trial, messages: int) -> None:
         if error is not None:
             failed.append(error)
 
-    producer = Producer(cluster.settings.for_client(acks="all"), logger=Silent())
+    made_of = cluster.settings.for_client(acks="all")
+    producer = cluster.settings.environment.appender(made_of, logger=Silent())
     for number in range(messages):
         place = number % wanted.partitions
         key, value = b"key-%d" % (number % _KEYS), b"%d" % number
-        producer.produce(wanted.topic, value, key, place, delivered)
-        if number % _FLUSH_EVERY == 0:
-            producer.flush(_FLUSH_S)
-    left = producer.flush(_FLUSH_S)
+        producer.produce(wanted.topic, value, key, partition=place, on_delivery=delivered)
+        if number % _QUEUED_MAX == _QUEUED_MAX - 1:
+            _deliver(producer)
+    left = _deliver(producer)
     if failed or left:
         reason = failed[0].str() if failed else f"{left} of {messages} messages were not written"
         raise BrokerFailed(f"{cluster.settings.bootstrap}: topic {wanted.topic}: {reason}")
+
+
+def _deliver(producer: Appender) -> int:
+    """Wait until everything is written; how many messages are not, after a minute."""
+    deadline = time.monotonic() + _DELIVER_S
+    while len(producer) and time.monotonic() < deadline:
+        producer.poll(0.1)
+    return len(producer)
