@@ -85,8 +85,6 @@ def test_what_a_worker_wrote_is_read_while_it_writes(tmp_path: Path) -> None:
 STARTER = """
 import os, signal, subprocess, sys, time
 from pathlib import Path
-from tests.broker.test_broker import alive
-from tools.night import ROOT
 from tools.soak import Worker
 start = subprocess.Popen
 def started(command, **options):
