@@ -45,6 +45,7 @@ from kafka_marshal.core.messages import ReleaseGroup
 from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.core.world import World
 from kafka_marshal.runtime.recording import write_log
+from kafka_marshal.sweeper import Sweeper
 from kafka_marshal.testing import QUICK, Cluster
 from kafka_marshal.validate import read_folder, validate
 
@@ -146,7 +147,10 @@ class Worker:
         asked = {**asked, "way": way, "notes": str(self._notes)}
         command = [sys.executable, "-u", "-m", "tools.soak_worker", json.dumps(asked)]
         with self.errors.open("w", encoding="utf-8") as errors:
-            self._process = subprocess.Popen(command, stdout=errors, stderr=errors)
+            self._process = subprocess.Popen(command, stdout=errors, stderr=errors, process_group=0)
+        # One for each: whatever ends this process, the worker ends too, also one that sleeps.
+        self._sweeper: Sweeper | None = Sweeper(None)
+        self._sweeper.watch(self._process.pid)
 
     def read(self) -> Noted:
         """All that it has written so far."""
@@ -166,13 +170,21 @@ class Worker:
         """End it at once, also if it sleeps."""
         self._process.kill()
         self._process.wait()
+        self._leave()
 
     def ended(self, within_s: float) -> bool:
         """It ends in that time."""
         try:
-            return self._process.wait(within_s) is not None
+            self._process.wait(within_s)
         except subprocess.TimeoutExpired:
             return False
+        self._leave()
+        return True
+
+    def _leave(self) -> None:
+        if self._sweeper is not None:
+            self._sweeper.leave()
+            self._sweeper = None
 
     def last_words(self) -> str:
         """Why it ended, as far as it said."""

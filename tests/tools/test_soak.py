@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import time
 from collections import Counter
 from pathlib import Path
 
 import pytest
+from tools.night import ROOT
 from tools.soak import WINDOW, Noted, Written, compare
 from tools.soak_worker import WAYS, Notes
+
+from tests.broker.test_broker import alive
 
 ALL = {(1, offset) for offset in range(10)}
 
@@ -74,6 +80,34 @@ def test_what_a_worker_wrote_is_read_while_it_writes(tmp_path: Path) -> None:
         file.write("6\n")
     noted.read(path)
     assert noted.handed[2, 6] == 1
+
+
+STARTER = """
+import os, signal, subprocess, sys, time
+from pathlib import Path
+from tools.soak import Worker
+start = subprocess.Popen
+def started(command, **options):
+    return start(["sleep", "600"] if "tools.soak_worker" in command else command, **options)
+subprocess.Popen = started
+worker = Worker("w", "poll", {}, Path(sys.argv[1]))
+worker.send(signal.SIGSTOP)
+print(worker._process.pid, flush=True)
+time.sleep(600)
+"""
+
+
+def test_a_soak_that_is_killed_leaves_no_worker(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", STARTER, str(tmp_path)], stdout=subprocess.PIPE, text=True, cwd=ROOT
+    ) as soak:
+        assert soak.stdout is not None
+        pid = int(soak.stdout.readline())
+        soak.kill()
+    deadline = time.monotonic() + 30
+    while alive(pid):
+        assert time.monotonic() < deadline, f"{pid} still runs"
+        time.sleep(0.02)
 
 
 @pytest.mark.parametrize("semantics", WAYS)
