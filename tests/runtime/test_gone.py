@@ -40,7 +40,8 @@ def offsets(consumer: Consumer, count: int) -> list[int]:
 
 def told(kafka: Kafka) -> int:
     """How far the log knows the claim to be."""
-    return max(beat.offset for beat in kafka.said(Heartbeat))
+    offsets: list[int] = [beat.offset for beat in kafka.said(Heartbeat)]
+    return max(offsets)
 
 
 def test_at_least_once_it_goes_on_behind_what_is_gone_and_tells_the_log(kafka: Kafka) -> None:
