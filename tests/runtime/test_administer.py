@@ -453,11 +453,31 @@ def test_a_pause_reaches_every_partition_and_a_resume_ends_it_everywhere(hands: 
             hands.wins("g", each, 0, "c2")
             assert not claim(hands, ClaimKey("g", each, 0)).claim.owned
         with View(hands.settings, hands.topic, RULES) as view:
-            assert len(pausing.resume(view.read(), log, "g")) == hands.partitions
+            known = {coordinating_partition(each, hands.partitions) for each in (topic, later)}
+            assert {one.place for one in pausing.resume(view.read(), log, "g")} == known
         with View(hands.settings, hands.topic, RULES) as view:
             assert pausing.resume(view.read(), log, "g") == [], "there is nothing to end"
     hands.wins("g", topic, 0, "c2")
     assert claim(hands, ClaimKey("g", topic, 0)).claim.owner_client == "c2"
+
+
+def test_a_resume_from_an_old_view_frees_nobody_who_has_won_since(hands: Hands) -> None:
+    topic = hands.data(partitions=3)
+    epoch = hands.wins("g", topic, 0)
+    hands.beats("g", topic, 0, epoch, 40)
+    hands.wins("g", topic, 1)
+    hands.pauses("g", topic, 600, "x")
+    at = (hands.settings, hands.topic)
+    with Log(*at) as log, View(*at, RULES) as view:
+        view.read()
+        # It is over before what was decided is sent, and others win.
+        hands.pauses("g", topic, -1, "x")
+        won = hands.wins("g", topic, 1, "c2")
+        pausing.resume(view, log, "g")
+    owned = claim(hands, ClaimKey("g", topic, 1)).claim
+    assert (owned.owner_client, owned.epoch) == ("c2", won)
+    free = claim(hands, ClaimKey("g", topic, 0)).claim
+    assert (free.owned, free.position, free.paused_until_ms) == (False, 40, None)
 
 
 def test_a_release_frees_what_was_named_and_says_what_lies_beside_it(hands: Hands) -> None:
@@ -532,8 +552,12 @@ def test_the_commands_pause_and_resume(hands: Hands) -> None:
     assert paused.returncode == 0
     assert "g is paused until" in paused.stdout
     assert f"{topic}:0 was owned by east (easti)" in paused.stdout
-    assert marshal("resume", "g", *hands.options).stdout == "g is not paused any more\n"
-    assert marshal("resume", "g", *hands.options).stdout == "g is not paused\n"
+    new = "\n  but for topics and partitions that are new to it: until "
+    assert marshal("resume", "g", *hands.options).stdout.startswith(
+        f"g is not paused any more{new}"
+    )
+    assert not claim(hands, ClaimKey("g", topic, 0)).claim.paused_until_ms
+    assert marshal("resume", "g", *hands.options).stdout.startswith(f"g is not paused{new}")
     long = marshal("pause", "g", "--for", "30h", *hands.options)
     assert long.returncode == 2
     assert "--for 30h: the longest pause is 1d" in long.stderr

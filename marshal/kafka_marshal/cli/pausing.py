@@ -88,9 +88,8 @@ def resume(
 ) -> None:
     """End the pause of a group, whoever paused it.
 
-    A ReleaseGroup that has expired replaces the one that paused, where the log says that one is in
-    force. An administrator that is setting positions meanwhile is told that the pause is no longer
-    its own, and stops.
+    Claim by claim, so nobody who has won one since loses it. Claims that nobody ever asked for
+    stay paused: topics and partitions that the group comes to later.
 
     Exits 0 if it is not paused any more, or was not, 1 if it is in part, 2 if it could not run.
     """
@@ -100,13 +99,16 @@ def resume(
         view.check_group(group)
         with open_log() as log:
             done = _done(lambda: pausing.resume(view, log, group), json)
+        left = [pausing.paused_until_ms(fold, group) for fold in view.folds.values()]
     if json:
         return
-    if not done:
-        console.print(f"{group} is not paused", markup=False)
-        return
-    console.print(f"{group} is not paused any more", markup=False)
-    _print_freed(done)
+    console.print(f"{group} is not paused{' any more' if done else ''}", markup=False)
+    until_ms = max((each for each in left if each is not None), default=None)
+    if until_ms is not None:
+        console.print(
+            f"  but for topics and partitions that are new to it: until {at(until_ms)} UTC",
+            markup=False,
+        )
 
 
 def release(

@@ -1,9 +1,9 @@
 """Pausing a group, ending a pause, and ending ownership: ReleaseGroups, sent and read back.
 
 A ReleaseGroup ends every claim of its group on one coordinating partition, and pauses those claims
-until it expires; a second one replaces the first. So a pause is ended by one that has expired
-before it was sent, and a claim is freed by one, together with all others of the group on the same
-coordinating partition: the protocol has nothing smaller that needs no consent of the owner.
+until it expires; a second one replaces the first. So a claim is freed by one, together with all
+others of the group on the same coordinating partition: the protocol has nothing smaller that needs
+no consent of the owner. A pause is ended claim by claim, which frees nobody.
 """
 
 from __future__ import annotations
@@ -16,9 +16,17 @@ from typing import Final
 
 from attrs import frozen
 
-from kafka_marshal.client.consumer import Me, Mode, release_group_sent
+from kafka_marshal.client.consumer import (
+    Consumer,
+    Me,
+    Mode,
+    claiming_partition_sent,
+    release_group_sent,
+    releasing_partition_sent,
+)
 from kafka_marshal.codec import coordinating_partition
-from kafka_marshal.core.messages import ReleaseGroup
+from kafka_marshal.core.knowledge import Field, Reader
+from kafka_marshal.core.messages import ClaimingPartition, ReleaseGroup
 from kafka_marshal.core.state import ClaimKey, Rules
 from kafka_marshal.runtime.errors import BrokerFailed, InvalidOption
 from kafka_marshal.runtime.fold import Change, Fold
@@ -99,12 +107,77 @@ def pause(view: View, log: Log, group: str, for_ms: int) -> list[Released]:
 
 
 def resume(view: View, log: Log, group: str) -> list[Released]:
-    """End the pause wherever the log says that there is one; an empty list if nowhere.
+    """End the pause of every claim that the log knows and says to be paused; an empty list if none.
 
-    Where it says so, only the pauser can own anything, so nobody else loses a claim by it.
+    Nobody who has won since loses a claim by it, however old the view is. Only the pauser's own win
+    ends the pause of one claim (R8a), so each is claimed under its instance id and given back where
+    it was found; where somebody else owns it by then, that request is refused. A ReleaseGroup would
+    end their ownership. `paused_until_ms` says until when claims stay paused that nobody knows yet.
+
+    Raises:
+        Half: not all were read back.
+        BrokerFailed: none was.
     """
-    paused = [n for n, fold in view.folds.items() if paused_until_ms(fold, group) is not None]
-    return release_group(view, log, group, dict.fromkeys(paused, EXPIRED)) if paused else []
+    name = new_administrator(view.rules).client_id
+    under_way: dict[ClaimKey, Future[Appended]] = {}
+    for place, fold in view.folds.items():
+        for key, reader in fold.claims(group).items():
+            if paused_until_ms(fold, group) is not None and _may_end_pause(reader):
+                me = _pauser(reader, name)
+                sent = claiming_partition_sent(me, Consumer(reader, view.next[place]), key)
+                under_way[key] = log.append(place, sent.message, sent.headers)
+    asked = {key: coordinating_partition(key.topic, view.partitions) for key in under_way}
+    failed: dict[ClaimKey, str] = {}
+    deadline = time.monotonic() + READ_BACK_S
+
+    def over() -> bool:
+        for key, future in under_way.items():
+            if future.done() and (error := future.exception()):
+                failed[key] = str(error)
+        return failed.keys() >= under_way.keys() or time.monotonic() > deadline
+
+    for batch in view.changes(None, over) if under_way else ():
+        for record, changes in batch:
+            if record.message.client_id != name:
+                continue
+            [change] = changes
+            reader, won = change.after, change.after.claim.epoch == record.offset
+            if isinstance(record.message, ClaimingPartition) and won and reader.known:
+                me, consumer = _pauser(reader, name), Consumer(reader, record.offset + 1)
+                sent = releasing_partition_sent(me, consumer, change.key)
+                future = log.append(record.partition, sent.message, sent.headers)
+                under_way[change.key] = future
+            else:
+                under_way.pop(change.key, None)
+    missing = {asked[key] for key in under_way}
+    done = tuple(
+        _ended(view, place, group) for place in sorted(set(asked.values())) if place not in missing
+    )
+    if missing:
+        reason = next(iter(failed.values()), "it was not read back in time")
+        raise Half(done, tuple(sorted(missing)), reason) if done else BrokerFailed(reason)
+    return list(done)
+
+
+def _may_end_pause(reader: Reader) -> bool:
+    """It is paused, and it is known by whom and where it is: a pauser's release sets the position.
+
+    One that its pauser owns is not paused any more, and is the pauser's to give back.
+    """
+    needed = Field.OWNER | Field.PAUSER | Field.POSITION
+    return reader.claim.paused_until_ms is not None and needed in reader.certain
+
+
+def _pauser(reader: Reader, name: str) -> Me:
+    """Who may end the pause, under our name."""
+    pauser = reader.claim.pauser
+    assert pauser is not None
+    return Me(pauser, name, Mode.AT_MOST_ONCE, admin=True, certifies=False)
+
+
+def _ended(view: View, place: int, group: str) -> Released:
+    fold = view.folds[place]
+    return Released(place, (), paused_until_ms(fold, group), fold.last_ms(group) or 0)
 
 
 def release(
