@@ -7,9 +7,11 @@ import os
 import random
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+import attrs
+import pyarrow as pa
 import pytest
 from benchmarks import logs
 from benchmarks.written import written
@@ -25,9 +27,15 @@ from kafka_marshal.replay import (
     present,
     run,
     scaled,
+    tables,
 )
 from kafka_marshal.replay.engines import LOCAL_RECORDS_MAX, EngineName, choose
+from kafka_marshal.replay.fold import CLAIM, Spans
+from kafka_marshal.replay.jobs import row_batches
+from kafka_marshal.replay.local_fold import Gathered, LocalFold
+from kafka_marshal.replay.rows import Row
 from kafka_marshal.replay.sources import Chunk, find
+from kafka_marshal.replay.spark_fold import SparkFold
 from kafka_marshal.replay.tables import PUBLISHED
 from tests.replay import dumps
 from tests.replay.fleets import fleet
@@ -107,6 +115,100 @@ def test_of_a_log_that_collapses_both_engines_tell_the_same(
     logs.write(tmp_path / "log.parquet", 100_000)
     told = same(spark, tmp_path, tmp_path / "log.parquet", rules="fenced", interval_s=60)
     assert json.loads(told["summary.json"])["records"] == 100_000
+
+
+def rows_by_chance(seed: int) -> dict[str, list[Row]]:
+    """Rows of which no account would make many: nulls, ties, claims that nobody owns."""
+    chance = random.Random(seed)
+    few: dict[str, list[object]] = {
+        "string": ["a", "b", "ç", None],
+        "bigint": [*range(5), None],
+        "boolean": [True, None],
+    }
+    rows: dict[str, list[Row]] = {}
+    for table in tables.FOLDED:
+        rows[table.name] = [
+            {column.name: chance.choice(few.get(column.type, [[]])) for column in table.columns}
+            for _ in range(60)
+        ]
+        names = {column.name for column in table.columns}
+        for row in rows[table.name]:
+            needed = {"log": "a", "coordinating_partition": 0, "from_offset": 0}
+            if table is not tables.FINDINGS:
+                needed |= {"group": "a", "topic": "a", "topic_partition": 0}
+            if table is tables.LANES:
+                counted = ("records", "tenures", "takeovers", "marks", "unowned_ms")
+                needed |= dict.fromkeys(counted, 0)
+            row.update({n: row[n] or value for n, value in needed.items() if n in names})
+            if "rules" in names:
+                row["rules"] = chance.choice(["fenced", "original"])
+            if "severity" in names:
+                row["severity"] = chance.choice(["error", "warning", "info"])
+    # Of a claim, under one rule set, is one last state; and here one tenure, so that one lasts.
+    for name in ("tenures", "claims"):
+        once = {tuple(row[key] for key in (*CLAIM, "rules")): row for row in rows[name]}
+        rows[name] = list(once.values())
+    return rows
+
+
+def lines_of(rows: Iterable[Row]) -> list[str]:
+    return sorted(json.dumps(row, sort_keys=True) for row in rows)
+
+
+@pytest.mark.spark
+def test_whatever_is_asked_of_a_fold_both_engines_answer_alike(spark: SparkSession) -> None:
+    folds: list[tuple[LocalFold, SparkFold]] = []
+    for seed in (1, 2):
+        rows = rows_by_chance(seed)
+        gathered = Gathered()
+        gathered.add(rows)
+        frame = spark.createDataFrame(pa.Table.from_batches(row_batches(rows)))
+        counts = {name: len(of_table) for name, of_table in rows.items()}
+        folds.append((LocalFold.of(gathered), SparkFold.of(frame, counts)))
+    (here, there), (here_after, there_after) = folds
+    assert here.counts == there.counts
+    assert here.findings_counted == there.findings_counted
+    assert lines_of(here.divergences_of_logs()) == lines_of(there.divergences_of_logs())
+    spans = Spans(3, [("a", 1, 1), ("b", 0, 2)])
+    for mine, other in zip(
+        here.findings_over_time(spans), there.findings_over_time(spans), strict=True
+    ):
+        assert lines_of(mine) == lines_of(other)
+    for limit in (None, 4):
+        ends_ms = dict.fromkeys("abç", 3)
+        mine, other = (fold.claims_counted(ends_ms, limit) for fold in (here, there))
+        assert lines_of(mine) == lines_of(other)
+    names = sorted({tuple(row[name] for name in CLAIM) for row in here.each(tables.LANES)})[::2]
+    for table in tables.FOLDED:
+        for mine, other in (
+            (list(here.each(table)), list(there.each(table))),
+            (here.collect(table)[table.name], there.collect(table)[table.name]),
+            (here.first(table, 1_000), there.first(table, 1_000)),
+        ):
+            assert lines_of(mine) == lines_of(other)
+            ours, theirs = (
+                [[row[name] for name in table.order] for row in of] for of in (mine, other)
+            )
+            assert ours == theirs
+    drawn = (tables.TENURES, tables.FINDINGS)
+    for table in drawn:
+        mine, other = (fold.collect_claims(drawn, names)[table.name] for fold in (here, there))
+        assert lines_of(mine) == lines_of(other)
+        mine, other = (fold.first_of_claims(table, names, 99) for fold in (here, there))
+        assert lines_of(mine) == lines_of(other)
+    mine, other = (fold.first(tables.FINDINGS, 30, worst=True) for fold in (here, there))
+    order = ("severity", *tables.FINDINGS.order)
+    assert [[row[name] for name in order] for row in mine] == [
+        [row[name] for name in order] for row in other
+    ]
+    ours_parted = here.parted_from(here_after, 1_000, same_rules=True)
+    parted = there.parted_from(there_after, 1_000, same_rules=True)
+    assert attrs.evolve(ours_parted, first=()) == attrs.evolve(parted, first=())
+    assert len(parted.first) > 10
+    for (claim, *tenures), (named, *lasting) in zip(ours_parted.first, parted.first, strict=True):
+        assert claim == named
+        for tenure, last in zip(tenures, lasting, strict=True):
+            assert (tenure or {}).get("owner_client") == (last or {}).get("owner_client")
 
 
 @pytest.mark.spark

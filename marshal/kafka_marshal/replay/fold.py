@@ -63,7 +63,10 @@ class Fold(Protocol):
 
     @property
     def findings_counted(self) -> list[Row]:
-        """How many findings there are of each log, rule set, code and severity, as `count`."""
+        """How many findings there are of each log, rule set, code and severity, as `count`.
+
+        In this order, or what is equally frequent would be told in another order by each engine.
+        """
 
     def collect(self, *wanted: Table) -> dict[str, list[Row]]:
         """Whole tables, by name: for summaries."""
@@ -110,6 +113,15 @@ class Fold(Protocol):
         With other rules, rows of the one are compared with rows of the other whatever `rules` says.
         `limit`: of how many claims to tell where they part.
         """
+
+
+COUNTED: Final = ("log", "rules", "code", "severity")
+"""By what findings are counted."""
+
+
+def in_order(counted: list[Row]) -> list[Row]:
+    """Of findings that were counted."""
+    return sorted(counted, key=lambda row: tuple(str(row[name] or "") for name in COUNTED))
 
 
 def write_nothing(table: Table, folder: Path) -> None:

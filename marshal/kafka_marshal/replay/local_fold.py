@@ -16,12 +16,14 @@ from attrs import frozen
 from kafka_marshal.replay.findings.catalogue import ERROR, WARNING
 from kafka_marshal.replay.fold import (
     CLAIM,
+    COUNTED,
     MEASURES,
     PROOF_COLUMN,
     ROWS_PER_FILE,
     ClaimName,
     Parted,
     Spans,
+    in_order,
     order_in_claim,
     write_nothing,
 )
@@ -115,7 +117,7 @@ class LocalFold:
     @property
     def findings_counted(self) -> list[Row]:
         """As `Fold`."""
-        return _counted(self._rows(FINDINGS, "log", "rules", "code", "severity"), "count")
+        return in_order(_counted(self._rows(FINDINGS, *COUNTED), "count"))
 
     def collect(self, *wanted: Table) -> dict[str, list[Row]]:
         """As `Fold`."""

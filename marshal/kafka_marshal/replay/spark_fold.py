@@ -17,12 +17,14 @@ from pyspark.sql import functions as sf
 from kafka_marshal.replay.findings.catalogue import ERROR, WARNING
 from kafka_marshal.replay.fold import (
     CLAIM,
+    COUNTED,
     MEASURES,
     PROOF_COLUMN,
     ROWS_PER_FILE,
     ClaimName,
     Parted,
     Spans,
+    in_order,
     order_in_claim,
     write_nothing,
 )
@@ -59,8 +61,7 @@ class SparkFold:
         """As `Fold`."""
         if not self.counts[FINDINGS.name]:
             return []
-        columns = ("log", "rules", "code", "severity")
-        return _collected(self.table(FINDINGS).groupBy(*columns).count())
+        return in_order(_collected(self.table(FINDINGS).groupBy(*COUNTED).count()))
 
     def table(self, table: Table) -> DataFrame:
         """One table."""
@@ -127,8 +128,9 @@ class SparkFold:
             self._of_claims(self.table(table), names)
             .withColumn("_place", sf.row_number().over(place))
             .where(sf.col("_place") <= limit)
-            .drop(PROOF_COLUMN)
         )
+        if table is FINDINGS:
+            rows = rows.drop(PROOF_COLUMN)
         found = sorted(rows.toArrow().to_pylist(), key=operator.itemgetter("_place"))
         for row in found:
             del row["_place"]
