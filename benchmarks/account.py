@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kafka_marshal.core.verdicts import Accepted
-from kafka_marshal.kernel import Fold, Names
-from kafka_marshal.kernel.columns import Columns, Ints, Small
+from kafka_marshal.kernel.columns import Columns, Ints, Names, Small
+from kafka_marshal.kernel.fold import Fold
 from kafka_marshal.kernel.steps import VERDICTS
 from kafka_marshal.replay.reading import read_lean
 from kafka_marshal.replay.sources import find

@@ -13,6 +13,9 @@ line is the best of `--passes`, wall clock, after one small warm run. Peers get 
 - kernel: read, decode and fold with `kernel`, one process, one core: every verdict, every claim.
 - account: the peers' two tables, but under the rules, with `kernel` in one process (`account.py`).
 - replay: all of it on Spark: every table, summary and report written.
+- replay here: the same in this process, `--engine local`.
+
+Of a million records both engines are checked to write the same.
 
 `--scale` measures the replay alone, at several sizes, each in processes of its own after one small
 warm run: time and CPU a record, and the most memory that the driver (Python), its Java, and the
@@ -36,6 +39,7 @@ import pyarrow.parquet as pq
 from benchmarks import logs
 from benchmarks.account import Kernel
 from benchmarks.meter import DRIVER, JVM, WORKER, WORKERS, Meter
+from benchmarks.written import written
 
 from kafka_marshal import World
 from kafka_marshal.replay import run
@@ -50,6 +54,7 @@ if TYPE_CHECKING:
 INTERVAL_S = 60.0
 WARM = 200_000
 """Records of the warm run."""
+ENGINES_CHECKED = 1_000_000
 SCALES = (1_000_000, 10_000_000, 30_000_000)
 FIELDS = ("type", "version", "unix_s", "instance", "client", "grp", "topic", "part", "number")
 
@@ -178,6 +183,11 @@ def replay(spark: SparkSession, path: Path, out: Path) -> None:
     run([str(path)], out=out, heartbeat_interval_s=INTERVAL_S, spark=spark)
 
 
+def replay_here(path: Path, out: Path) -> None:
+    """The whole of it, without Spark."""
+    run([str(path)], out=out, heartbeat_interval_s=INTERVAL_S, engine="local")
+
+
 def measured(work: Callable[[Path, Path], None], path: Path, desk: Path, passes: int) -> float:
     """Seconds of the best pass."""
     best = float("inf")
@@ -203,6 +213,21 @@ def check_accounts(path: Path, desk: Path) -> None:
     if not all(other == first for other in others):
         counted = {name: len(rows) for name, rows in told.items()}
         sys.exit(f"bench-replay: the accounts differ; tenures: {counted}")
+
+
+def check_engines(spark: SparkSession, desk: Path) -> None:
+    """Both engines write the same of a million records, every file of it."""
+    path, here, on_spark = desk / "million.parquet", desk / "here", desk / "on_spark"
+    logs.write(path, ENGINES_CHECKED)
+    replay_here(path, here)
+    replay(spark, path, on_spark)
+    told, other = written(here), written(on_spark)
+    if told != other:
+        differ = sorted(name for name in {*told, *other} if told.get(name) != other.get(name))
+        sys.exit(f"bench-replay: the engines differ: {', '.join(differ)}")
+    for one in (here, on_spark):
+        shutil.rmtree(one)
+    path.unlink()
 
 
 def scaled(count: int) -> tuple[float, float, dict[str, int]]:
@@ -265,11 +290,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
             "kernel": kernel_fold,
             "account": kernel_account,
             "replay": lambda path, out: replay(spark(), path, out),
+            "replay here": replay_here,
         }
         chosen = {name: work for name, work in lines.items() if name in (asked.only or lines)}
         for work in chosen.values():
             measured(work, warm, desk, 1)
         check_accounts(warm, desk)
+        if {"replay", "replay here"} <= chosen.keys():
+            check_engines(spark(), desk)
         for kind in ("uniform", "skewed"):
             path = desk / f"{kind}.parquet"
             logs.write(path, asked.records, skewed=kind == "skewed")

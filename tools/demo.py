@@ -53,7 +53,8 @@ def main() -> None:
         if ".trace" not in path.name and not path.name.startswith("b60_")
     )
     replay = OUT / "replay"
-    options = ["--heartbeat-interval", "4", "--rules", "both", "--out", str(replay)]
+    options = ["--heartbeat-interval", "4", "--rules", "both", "--engine", "spark"]
+    options += ["--out", str(replay)]
     marshal("replay", *map(str, at_4_s), *options, expect=FOUND_SOMETHING)
 
     print(

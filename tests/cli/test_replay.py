@@ -1,4 +1,4 @@
-"""`marshal replay` as a user has it. Each run that gets as far as Spark takes seconds: few do."""
+"""`marshal replay` as a user has it. A run on Spark takes seconds, so few are."""
 
 import json
 import os
@@ -27,9 +27,11 @@ def test_both_thefts_are_found_under_the_original_rules_and_none_under_the_fence
 ) -> None:
     out = tmp_path / "out"
     files = ("--sarif", tmp_path / "f.sarif", "--junit", tmp_path / "f.xml")
-    code, printed, complaint = replay(THEFT, "--rules", "both", "--out", out, *files)
+    on_spark = ("--rules", "both", "--engine", "spark")
+    code, printed, complaint = replay(THEFT, *on_spark, "--out", out, *files)
     assert code == 1, complaint
     assert complaint.strip() == ""
+    assert printed.startswith("Folded on Spark: --engine spark.")
     assert f"{out}/report.html" in printed
     assert "late_heartbeat_stole" in printed
     assert "\nThe worst, of " in printed
@@ -49,7 +51,6 @@ def test_both_thefts_are_found_under_the_original_rules_and_none_under_the_fence
     assert json.loads((out / "summary.json").read_text())["rules"] == ["fenced", "original"]
 
 
-@pytest.mark.spark
 def test_as_json_it_prints_the_summary_and_nothing_else(tmp_path: Path) -> None:
     out, checkpoint = tmp_path / "out", tmp_path / "checkpoint"
     code, printed, complaint = replay(THEFT, "--json", "--checkpoint", checkpoint, "--out", out)
@@ -115,13 +116,13 @@ def test_what_cannot_run_says_why_and_leaves_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.spark
-def test_an_unreadable_line_is_named_and_nothing_is_left(tmp_path: Path) -> None:
+@pytest.mark.parametrize("engine", ["local", pytest.param("spark", marks=pytest.mark.spark)])
+def test_an_unreadable_line_is_named_and_nothing_is_left(tmp_path: Path, engine: str) -> None:
     lines = THEFT.read_text(encoding="utf-8").splitlines()
     capture = tmp_path / "c.jsonl"
     capture.write_text("\n".join([*lines[:3], "{", *lines[3:]]), encoding="utf-8")
     out = tmp_path / "out"
-    code, _, complaint = replay(capture, "--out", out)
+    code, _, complaint = replay(capture, "--engine", engine, "--out", out)
     assert code == 2
     assert f"{capture}:4: not a JSON object" in complaint
     assert sorted(path.name for path in tmp_path.iterdir()) == ["c.jsonl"]
@@ -131,7 +132,15 @@ def test_an_unreadable_line_is_named_and_nothing_is_left(tmp_path: Path) -> None
 def test_an_interrupt_leaves_nothing_and_exits_2(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "kafka_marshal.cli", "replay", str(THEFT)]
     with subprocess.Popen(
-        [*command, "--heartbeat-interval", "4", "--out", str(tmp_path / "out")],
+        [
+            *command,
+            "--engine",
+            "spark",
+            "--heartbeat-interval",
+            "4",
+            "--out",
+            str(tmp_path / "out"),
+        ],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

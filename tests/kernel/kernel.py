@@ -12,7 +12,9 @@ from kafka_marshal.capture import HeaderPairs, RawRecord
 from kafka_marshal.codec import HEADER_FIELDS, encode
 from kafka_marshal.core.messages import NOT_DECIMAL, Headers
 from kafka_marshal.core.verdicts import Verdict
-from kafka_marshal.kernel import Fold, Names, steps
+from kafka_marshal.kernel import steps
+from kafka_marshal.kernel.columns import Names
+from kafka_marshal.kernel.fold import Fold
 from kafka_marshal.replay.sources.columns import HEADERS
 from tests.triples import Triple
 

@@ -16,7 +16,8 @@ from kafka_marshal.codec import MalformedRecord
 from kafka_marshal.core.state import Claim, ClaimKey
 from kafka_marshal.core.verdicts import ReadTwice, Refused, Verdict
 from kafka_marshal.core.world import OutOfOrder
-from kafka_marshal.kernel import BeyondKernel, Fold, columns, parsing, steps
+from kafka_marshal.kernel import columns, parsing, steps
+from kafka_marshal.kernel.fold import BeyondKernel, Fold
 from tests import triples
 from tests.kernel import hostile
 from tests.kernel.kernel import arrays, stepped

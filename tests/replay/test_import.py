@@ -6,7 +6,10 @@ import sys
 import kafka_marshal.replay
 import kafka_marshal.replay.replaying  # a module may not take the place of `run`
 
-WITHOUT_SPARK = ("sources", "shrinking", "slices", "live.dump", "live.watch", "errors", "options")
+WITHOUT_SPARK = (
+    *("sources", "shrinking", "slices", "live.dump", "live.watch", "errors", "options"),
+    *("replaying", "local"),
+)
 
 
 def test_whoever_needs_no_spark_does_not_wait_for_it() -> None:

@@ -22,8 +22,9 @@ from kafka_marshal.replay import (
     tables,
 )
 from kafka_marshal.replay.account import Judging
+from kafka_marshal.replay.engines import run_fold
 from kafka_marshal.replay.output import placed
-from kafka_marshal.replay.pipeline import run_fold
+from kafka_marshal.replay.pipeline import OnSpark
 from kafka_marshal.replay.rows import arrow_rows
 from kafka_marshal.replay.sources import find
 from kafka_marshal.trace import trace
@@ -232,7 +233,7 @@ def test_records_that_conflict_keep_their_input_order(spark: SparkSession, tmp_p
     found = find([str(tmp_path / "dump")])
     judging = Judging(BOTH, 4000)
     for chunks, owner in ((found.chunks, "a1"), (found.chunks[::-1], "b1")):
-        with run_fold(spark, chunks, judging, lambda _: None) as fold:
+        with run_fold(OnSpark(spark), chunks, judging) as fold:
             claims = fold.collect(tables.CLAIMS)["claims"]
             assert {row["owner_instance"] for row in claims} == {owner}
 
@@ -252,7 +253,7 @@ def test_spark_reads_what_spark_wrote(spark: SparkSession, tmp_path: Path) -> No
     spark.conf.unset("spark.sql.parquet.outputTimestampType")
     found = find([str(tmp_path)])
     assert set(found.logs) == {"INT96", "TIMESTAMP_MICROS", "TIMESTAMP_MILLIS"}
-    with run_fold(spark, found.chunks, Judging(BOTH, 4000), lambda _: None) as fold:
+    with run_fold(OnSpark(spark), found.chunks, Judging(BOTH, 4000)) as fold:
         tenures = fold.collect(tables.TENURES)["tenures"]
     assert {(row["log"], row["rules"], row["to_ms"], row["ended"]) for row in tenures} == {
         (log, rules, given[-1].timestamp_ms, "released")

@@ -13,9 +13,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from kafka_marshal.replay import Exports, present, run, scaled
+from kafka_marshal.replay.fold import CLAIM
 from kafka_marshal.replay.report import ReportData, render
 from kafka_marshal.replay.report.scale import COLUMNS
-from kafka_marshal.replay.values import KEY
 from tests.replay import dumps
 from tests.replay.fleets import fleet
 
@@ -52,7 +52,7 @@ def told(
 
 
 def _name(row: Mapping[Any, Any]) -> tuple[object, ...]:
-    return tuple(row[column] for column in KEY)
+    return tuple(row[column] for column in CLAIM)
 
 
 def test_a_big_replays_page_counts_what_the_tables_hold(

@@ -13,8 +13,9 @@ from kafka_marshal.cli.replay import show_difference
 from kafka_marshal.core.state import RuleSet
 from kafka_marshal.replay import Change, Exports, InvalidOption, WhatIf, run
 from kafka_marshal.replay.account import Judging
+from kafka_marshal.replay.engines import run_fold
 from kafka_marshal.replay.findings.catalogue import CATALOGUE
-from kafka_marshal.replay.pipeline import run_fold
+from kafka_marshal.replay.pipeline import OnSpark
 from kafka_marshal.replay.sources import find
 from kafka_marshal.replay.whatif import compared
 from tests.replay.test_exports import check_sarif
@@ -95,8 +96,8 @@ def difference(spark: SparkSession, rules: tuple[RuleSet, ...], text: str) -> Wh
     otherwise = Change.parsed([text]).of(judging)
     chunks = find([str(D3)]).chunks
     with (
-        run_fold(spark, chunks, judging, lambda _: None) as before,
-        run_fold(spark, chunks, otherwise, lambda _: None) as after,
+        run_fold(OnSpark(spark), chunks, judging) as before,
+        run_fold(OnSpark(spark), chunks, otherwise) as after,
     ):
         return compared((before, judging, []), (after, otherwise, []))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -36,9 +37,18 @@ from kafka_marshal.scratch import Scratch
 
 if TYPE_CHECKING:
     from kafka_marshal.replay import Summary, WhatIf
+    from kafka_marshal.replay.engines import Choice
 
 SEVERITIES = ("error", "warning", "info")
 COLOURS = {"error": "red", "warning": "yellow", "info": "dim"}
+
+
+class Engine(StrEnum):
+    """What folds."""
+
+    auto = "auto"
+    local = "local"
+    spark = "spark"
 
 
 def replay(
@@ -138,6 +148,13 @@ def replay(
             "the sources are one log then.",
         ),
     ] = None,
+    engine: Annotated[
+        Engine,
+        typer.Option(
+            help="What folds: this process, or Spark; the tables are the same. auto: Spark, if "
+            "there are millions of records."
+        ),
+    ] = Engine.auto,
     quiet: Annotated[
         bool, typer.Option("--quiet", help="Print nothing but errors; the exit code says enough.")
     ] = False,
@@ -145,7 +162,7 @@ def replay(
         bool, typer.Option("--json", help="Print summary.json, and nothing else.")
     ] = False,
 ) -> None:
-    """Replay recorded logs on Spark: who owned what, and what went wrong.
+    """Replay recorded logs: who owned what, and what went wrong.
 
     Writes Parquet tables, summary.json and report.html. Exits 1 if there is an error or a warning
     among the findings.
@@ -177,6 +194,7 @@ def replay(
         def tasks(done: int, of: int) -> None:
             bar.update(task, completed=done, total=of)
 
+        chosen: list[Choice] = []
         change = Change.parsed(what_if) if what_if else None
         if bootstrap is not None:
             sources = [*(sources or ()), f"kafka://{bootstrap}/{topic or '__marshal'}"]
@@ -211,12 +229,15 @@ def replay(
             exports=Exports(sarif, junit, perfetto),
             what_if=change,
             checkpoint=checkpoint,
+            engine=engine.value,
+            on_engine=chosen.append,
             on_progress=next_step,
             on_tasks=tasks if bar.live.is_started else None,
         )
     if as_json:
         typer.echo(summary.json(), nl=False)
     elif not quiet:
+        console.print(*map(str, chosen), markup=False, soft_wrap=True)
         _show(summary)
         if summary.what_if is not None:
             show_difference(summary.what_if)

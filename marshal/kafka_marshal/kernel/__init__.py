@@ -7,9 +7,5 @@ written the ordinary way is decoded by `codec` itself.
 
 Compiled by numba, for it compiles plain Python loops over arrays at the first call and keeps the
 result: no build step, no wheel of our own, and the code reads like the reducer that it mirrors.
+Loading numba takes longer than a small log, so nothing is imported here, and `silences` needs none.
 """
-
-from kafka_marshal.kernel.columns import Columns, Names
-from kafka_marshal.kernel.fold import BeyondKernel, Fold
-
-__all__ = ["BeyondKernel", "Columns", "Fold", "Names"]

@@ -6,27 +6,13 @@ from typing import Final
 
 import numba
 import numpy as np
-from attrs import frozen
 
 from kafka_marshal.kernel.columns import Ints
+from kafka_marshal.kernel.silences import DIGITS, Gaps
 
-DIGITS: Final = 3
-"""Silences are told apart by so many digits: enough for what is usual, and few enough to count."""
 _MANTISSAS: Final = 10**DIGITS
 _COUNTS: Final = np.zeros(20 * _MANTISSAS, np.int64)
 """All zero, but while something is counted."""
-
-
-@frozen
-class Gaps:
-    """The silences between the heartbeats of a run."""
-
-    shortest_ms: int
-    longest_ms: int
-    over: int
-    """How many are longer than the interval."""
-    counts: dict[int, int]
-    """How many there are, by their first digits."""
 
 
 def gaps_of(clocks_ms: Ints, interval_ms: float) -> Gaps:

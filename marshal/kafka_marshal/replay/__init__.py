@@ -1,11 +1,13 @@
-"""Production logs through the reducer: the only room that imports pyspark.
+"""Production logs through the reducer: the only package that imports pyspark.
 
-`run` reads recorded logs of a coordination topic, folds them on Spark, and writes tables, a
-summary and a page.
+`run` reads recorded logs of a coordination topic, folds them in this process or on Spark, and
+writes tables, a summary and a page.
 
 From the inside out: `account` folds one coordinating partition and knows no Spark; `book`,
 `tenures`, `divergences`, `lanes` and `findings` watch; `tables` says what a row holds; `sources`
-and `reading` say what a record is; `pipeline` is the Spark job; `output` moves things into place.
+and `reading` say what a record is. `jobs` says what is done to them, and `engines` chooses what
+runs it: `local`, or `pipeline` on Spark. What either holds then answers the questions in `fold`,
+from which `summary` and `present` are made; `output` moves things into place.
 
 Names that need Spark are imported when they are asked for, so whoever needs no Spark (`sources`,
 `marshal shrink`, `marshal watch`) does not wait for it.

@@ -20,7 +20,6 @@ from kafka_marshal.codec import MalformedRecord
 from kafka_marshal.core.messages import Heartbeat, Record, ReleaseGroup
 from kafka_marshal.core.state import FENCED, ORIGINAL, ClaimKey, Rules, RuleSet
 from kafka_marshal.core.verdicts import ReadTwice
-from kafka_marshal.kernel.gaps import gaps_of
 from kafka_marshal.replay.book import Book
 from kafka_marshal.replay.divergences import Divergences
 from kafka_marshal.replay.events import Place, Sighting
@@ -173,6 +172,8 @@ class Account:
                 return False
         if not all(book.may_go_on(key, record, run) for book in self._books):
             return False
+        from kafka_marshal.kernel.gaps import gaps_of  # only here: numba takes its time to load
+
         gaps = gaps_of(run.clocks_ms, self._interval_ms)
         for book in self._books:
             book.run_goes_on(key, record, run, gaps)

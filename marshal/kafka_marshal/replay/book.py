@@ -19,7 +19,7 @@ from kafka_marshal.core.reducer import step
 from kafka_marshal.core.state import Claim, ClaimKey, Rules, RuleSet
 from kafka_marshal.core.verdicts import Accepted, ReadTwice, Refused
 from kafka_marshal.core.world import Transition, World
-from kafka_marshal.kernel.gaps import Gaps
+from kafka_marshal.kernel.silences import Gaps
 from kafka_marshal.replay.claims import ClaimCount, claim_row, uncertain_row
 from kafka_marshal.replay.events import Event, Judgement, Sighting, Unknowable
 from kafka_marshal.replay.findings.failovers import Failovers

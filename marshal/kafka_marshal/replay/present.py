@@ -14,10 +14,10 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from kafka_marshal.replay import tables
-from kafka_marshal.replay.pipeline import ClaimName, Fold
+from kafka_marshal.replay.fold import ClaimName, Fold
 from kafka_marshal.replay.report import data as page
 from kafka_marshal.replay.rows import Row
-from kafka_marshal.replay.scaled import scale, worst_first
+from kafka_marshal.replay.scaled import scale
 from kafka_marshal.replay.summary import Summary
 from kafka_marshal.replay.values import (
     claim_id,
@@ -116,7 +116,7 @@ def _live(source: str) -> str:
 
 def _worst_findings(fold: Fold, log_findings: Iterable[Row]) -> list[Row]:
     """Some hundreds, every severity's first before the next."""
-    return [*log_findings, *fold.first(tables.FINDINGS, FINDINGS_MAX, worst_first())]
+    return [*log_findings, *fold.first(tables.FINDINGS, FINDINGS_MAX, worst=True)]
 
 
 def _timelines(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,19 +12,18 @@ import attrs
 
 from kafka_marshal.core.state import FENCED
 from kafka_marshal.replay.account import Judging
+from kafka_marshal.replay.engines import Choice, Engine, EngineName, choose, run_fold, started
 from kafka_marshal.replay.errors import InvalidOption
 from kafka_marshal.replay.exports import NO_EXPORTS, Exports
 from kafka_marshal.replay.findings.inputs import log_findings
 from kafka_marshal.replay.findings.senders import SenderClock, clock_findings, merged
+from kafka_marshal.replay.fold import Fold
 from kafka_marshal.replay.options import judging_of
 from kafka_marshal.replay.output import placed, refuse_existing
-from kafka_marshal.replay.pipeline import Fold, run_fold, told_plainly
 from kafka_marshal.replay.present import report_data
-from kafka_marshal.replay.progress import tasks_told
 from kafka_marshal.replay.report import render
 from kafka_marshal.replay.resume import OpenLog, Went, open_log, run_resumed
 from kafka_marshal.replay.rows import Row
-from kafka_marshal.replay.session import local_session
 from kafka_marshal.replay.sources import Chunk, Found, find
 from kafka_marshal.replay.summary import Summary, count_findings
 from kafka_marshal.replay.tables import FINDINGS, GROUPS, PARTITIONS, PUBLISHED, SENDERS, TENURES
@@ -51,7 +50,9 @@ def run(
     exports: Exports = NO_EXPORTS,
     what_if: Change | None = None,
     checkpoint: Path | None = None,
+    engine: str = EngineName.auto,
     spark: SparkSession | None = None,
+    on_engine: Callable[[Choice], None] | None = None,
     on_progress: Callable[[str], None] | None = None,
     on_tasks: Callable[[int, int], None] | None = None,
 ) -> Summary:
@@ -74,17 +75,20 @@ def run(
         what_if: another setting to replay the same log under, and to compare with.
         checkpoint: the folder of one open log: what earlier runs folded is not read again, and
             `out` tells of all of them. The sources are one log then. All executors see the folder.
-        spark: a session to use; None: a local one, stopped at the end.
+        engine: `local` folds in this process, `spark` on Spark; the tables are the same. `auto`:
+            on Spark if the input is large (`engines.LOCAL_RECORDS_MAX`) or a session is given.
+        spark: a session to use; None: a local one, stopped at the end, if Spark is the engine.
+        on_engine: is told which engine was chosen, and why.
         on_progress: is told in a few words what happens next.
-        on_tasks: is told now and then how many tasks of Spark's present stages are done, of how
-            many; from another thread.
+        on_tasks: is told now and then how many tasks are done, of how many (of Spark's present
+            stages, then from another thread).
 
     Raises:
         UnreadableSource: a source is missing, empty or damaged; names the file and the place.
         OutputExists: `out` is there already; it is left whole.
         InvalidOption: an option's value makes no sense.
         CheckpointRefused: `checkpoint` cannot be gone on with.
-        JavaNotFoundError: there is no Java for Spark.
+        JavaNotFoundError: there is no Java for Spark, if that is the engine.
         ReplayError: anything else that kept it from running. In every case `out` is not made. The
             checkpoint is as it was, unless only the last step failed, the move of what is written
             to `out`: then the same run again makes the same `out`.
@@ -107,20 +111,20 @@ def run(
         source_format=source_format,
         topic=topic,
     )
-    progress("starting Spark")
+    choice = choose(engine, found.chunks, session=spark is not None)
+    if on_engine is not None:
+        on_engine(choice)
     with (
         _taken(checkpoint, judging, topic) as log,
         placed(out) as folder,
-        local_session() if spark is None else nullcontext(spark) as session,
-        tasks_told(session, on_tasks),
-        _folded(session, found.chunks, judging, log, progress) as (fold, went, commit),
-        told_plainly(),
+        started(choice, spark, progress, on_tasks) as running,
+        _folded(running, found.chunks, judging, log, progress) as (fold, went, commit),
     ):
         counted = fold.collect(PARTITIONS, SENDERS, GROUPS)
         clocks, of_logs = _of_logs(counted, judging)
         progress("writing tables")
         for table in PUBLISHED:
-            fold.write(table, folder, of_logs if table is FINDINGS else None)
+            fold.write(table, folder, of_logs if table is FINDINGS else ())
         summary = _summary(
             fold,
             found,
@@ -135,7 +139,7 @@ def run(
         )
         if otherwise is not None:
             progress("replaying once more, under the other setting")
-            with run_fold(session, found.chunks, otherwise, progress) as other:
+            with run_fold(running, found.chunks, otherwise, progress) as other:
                 _, also_of_logs = _of_logs(other.collect(PARTITIONS, SENDERS), otherwise)
                 told = compared((fold, judging, of_logs), (other, otherwise, also_of_logs))
             summary = attrs.evolve(summary, what_if=told)
@@ -165,7 +169,7 @@ def _taken(folder: Path | None, judging: Judging, topic: str | None) -> Iterator
 
 @contextmanager
 def _folded(
-    spark: SparkSession,
+    engine: Engine,
     chunks: tuple[Chunk, ...],
     judging: Judging,
     log: OpenLog | None,
@@ -173,10 +177,10 @@ def _folded(
 ) -> Iterator[tuple[Fold, Went | None, Callable[[], None]]]:
     """The whole account, and what puts it aside."""
     if log is None:
-        with run_fold(spark, chunks, judging, on_progress) as fold:
+        with run_fold(engine, chunks, judging, on_progress) as fold:
             yield fold, None, lambda: None
     else:
-        with run_resumed(spark, chunks, judging, log, on_progress) as resumed:
+        with run_resumed(engine, chunks, judging, log, on_progress) as resumed:
             yield resumed
 
 

@@ -3,8 +3,9 @@
 The folder holds, of every run, the rows that nothing can change any more, and of the latest run
 that met it, the state of every coordinating partition. What a replay shows is both: the rows of all
 runs, and what each state says if the log ends now. `Checkpoint`'s one file says which belong
-together, and replacing it is the commit. Executors write only into the folder of their run, whose
-name no other run has, so a task that outlived its driver harms nobody.
+together, and replacing it is the commit. A run writes only into its own folder, whose name no
+other run has, so a task of Spark that outlived its driver harms nobody. Which engine folded a run
+is not written down: the next may be folded by another.
 """
 
 from __future__ import annotations
@@ -20,34 +21,19 @@ import attrs
 import numpy as np
 import pyarrow as pa
 from attrs import frozen
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.storagelevel import StorageLevel
 
 from kafka_marshal.capture import TimestampType
 from kafka_marshal.replay.account import Judging
 from kafka_marshal.replay.checkpoint import Checkpoint
-from kafka_marshal.replay.collapse import (
-    COLLAPSED_SCHEMA,
-    COLLAPSED_SPARK_SCHEMA,
-    Expander,
-    items_of,
-    rows_of,
-)
+from kafka_marshal.replay.engines import Engine
 from kafka_marshal.replay.errors import ReplayError, SourcesOverlap
-from kafka_marshal.replay.pipeline import (
-    FOLDED_SCHEMA,
-    Fold,
-    by_place,
-    row_batches,
-    rows_counted,
-    told_plainly,
-)
-from kafka_marshal.replay.reading import ARROW_SCHEMA, SPARK_SCHEMA, read_chunk, records_of
+from kafka_marshal.replay.fold import Fold
+from kafka_marshal.replay.jobs import Drained, placed_records, row_schema
+from kafka_marshal.replay.reading import ARROW_SCHEMA, read_chunk
 from kafka_marshal.replay.sources import Chunk
 from kafka_marshal.replay.sources.columns import padded
 from kafka_marshal.replay.standing import SUFFIX, Head, Standing, read_head, take_up
 from kafka_marshal.replay.stretch import Single
-from kafka_marshal.replay.workers import mapped
 
 ROWS: Final = "rows"
 STATES: Final = "states"
@@ -145,9 +131,6 @@ def open_log(folder: Path, options: Mapping[str, Any]) -> Iterator[OpenLog]:
             raise ReplayError(f"{place}: cannot write there: {error.strerror or error}") from None
 
 
-# --- on executors ---------------------------------------------------------------------------------
-
-
 class _Reader:
     """Reads chunks from where earlier runs ended."""
 
@@ -208,8 +191,8 @@ def _counts(log: str, skipped: Mapping[int, int]) -> pa.RecordBatch:
 
 
 @frozen
-class _Folding:
-    """What every task of one run is given."""
+class _NewRecords:
+    """What one run folds, onto the states of earlier ones: a `Job`."""
 
     chunks: tuple[Chunk, ...]
     judging: Judging
@@ -219,33 +202,31 @@ class _Folding:
     """Where to put states."""
     collapsing: bool
 
-    def read(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Numbers of chunks become what they hold."""
-        reader = _Reader(self.chunks, self.next_offsets)
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                new, rest = reader.chunk(number)
-                if not self.collapsing:
-                    yield from rest
-                    yield from new
-                    continue
-                for each in rest:
-                    yield padded(each, COLLAPSED_SCHEMA)
-                if new:
-                    yield from rows_of(number, new, self.judging.heartbeat_interval_ms)
+    def read(self, number: int) -> Iterator[pa.RecordBatch]:
+        """As `Job`."""
+        new, rest = _Reader(self.chunks, self.next_offsets).chunk(number)
+        if not self.collapsing:
+            yield from rest
+            yield from new
+            return
+        from kafka_marshal.replay.collapse import rows_of
 
-    def fold(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """What they hold, in order, becomes rows; states are put aside."""
-        expander = Expander(self.chunks, _Reader(self.chunks, self.next_offsets).new)
+        for each in rest:
+            yield padded(each, row_schema(self))
+        if new:
+            yield from rows_of(number, new, self.judging.heartbeat_interval_ms)
+
+    def fold(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Drained]:
+        """As `Job`; states are put aside."""
+        items_of, expand = self._taking()
         standing: Standing | None = None
         begins_at = 0
         for batch in batches:
             orders = batch.column("input_order").to_pylist()
-            taken = items_of(batch) if self.collapsing else _records(batch)
-            for (log, partition, item), order in zip(taken, orders, strict=True):
+            for (log, partition, item), order in zip(items_of(batch), orders, strict=True):
                 if standing is None or standing.partition != partition:
                     if standing is not None:
-                        yield from row_batches(standing.put_aside(self.folder))
+                        yield standing.put_aside(self.folder)
                     standing = self._standing(log, partition)
                     begins_at = standing.next_offset
                 if order == _SKIPPED:
@@ -253,30 +234,36 @@ class _Folding:
                 elif isinstance(item, Single) and item.raw.offset < begins_at:
                     standing.again(item.raw)
                 elif self.collapsing:
-                    standing.take(item, expander.records)
+                    standing.take(item, expand)
                 else:
                     standing.feed(item.raw)
             if standing is not None:
-                yield from row_batches(standing.account.drain())
+                yield standing.account.drain()
         if standing is not None:
-            yield from row_batches(standing.put_aside(self.folder))
+            yield standing.put_aside(self.folder)
+
+    def _taking(self) -> tuple[Callable[[pa.RecordBatch], Iterator[tuple[str, int, Any]]], Any]:
+        """What a row is, and what gives the records of a run."""
+        if not self.collapsing:
+            return _singles, None
+        from kafka_marshal.replay.collapse import Expander, items_of
+
+        reader = _Reader(self.chunks, self.next_offsets)
+        return items_of, Expander(self.chunks, reader.new).records
 
     def _standing(self, log: str, partition: int) -> Standing:
         path = self.states.get(partition)
         return Standing.of(log, partition, self.judging) if path is None else take_up(path)
 
 
-def _records(batch: pa.RecordBatch) -> Iterator[tuple[str, int, Any]]:
-    for log, raw in records_of(batch):
-        yield log, raw.partition, Single(raw, raw.timestamp_ms)
-
-
-# --- on the driver --------------------------------------------------------------------------------
+def _singles(batch: pa.RecordBatch) -> Iterator[tuple[str, int, Any]]:
+    for log, partition, raw in placed_records(batch):
+        yield log, partition, Single(raw, raw.timestamp_ms)
 
 
 @contextmanager
 def run_resumed(
-    spark: SparkSession,
+    engine: Engine,
     chunks: tuple[Chunk, ...],
     judging: Judging,
     log: OpenLog,
@@ -286,55 +273,29 @@ def run_resumed(
 
     Raises:
         UnreadableSource: a line or a row is no record.
-        SparkFailed: a task broke for another reason.
+        ReplayError: the engine could not go on for another reason.
         CheckpointRefused: a state is damaged.
     """
     next_offsets = {partition: head.next_offset for partition, head in log.heads.items()}
     run = log.begun()
-    folding = _Folding(chunks, judging, log.states, next_offsets, run / STATES, collapsing=True)
+    job = _NewRecords(
+        chunks, judging, log.states, next_offsets, run / STATES, engine.collapses(chunks)
+    )
     on_progress(f"reading {len(chunks)} chunks, folding what is new")
     try:
         try:
-            _fold(spark, folding, run / ROWS)
+            engine.fold_into(job, run / ROWS)
         except SourcesOverlap:
             on_progress("the sources overlap: reading them again, record by record")
             shutil.rmtree(run, ignore_errors=True)
             run = log.begun()
-            _fold(spark, attrs.evolve(folding, folder=run / STATES, collapsing=False), run / ROWS)
+            job = attrs.evolve(job, folder=run / STATES, collapsing=False)
+            engine.fold_into(job, run / ROWS)
         states = {int(path.stem): path for path in (run / STATES).glob(f"*{SUFFIX}")}
         heads = tuple(read_head(path) for _, path in sorted(states.items()))
         on_progress("telling how everything stands")
-        ends = _ends(spark, {**log.states, **states}).persist(StorageLevel.MEMORY_AND_DISK)
-        try:
-            folders = [str(log.folder / name / ROWS) for name in (*log.runs, run.name)]
-            rows = spark.read.schema(ends.schema).parquet(*folders).unionByName(ends)
-            counts = rows_counted(rows)
-            went = Went(len(log.runs) + 1, heads)
-            yield Fold.of(rows, counts), went, lambda: log.commit(run)
-        finally:
-            ends.unpersist()
+        folders = [log.folder / name / ROWS for name in (*log.runs, run.name)]
+        with engine.fold_of(folders, [*{**log.states, **states}.values()]) as fold:
+            yield fold, Went(len(log.runs) + 1, heads), lambda: log.commit(run)
     finally:
         log.sweep()
-
-
-def _fold(spark: SparkSession, folding: _Folding, rows: Path) -> None:
-    """Fold, into Parquet: every row of every table, each in the column of its table."""
-    schema = COLLAPSED_SPARK_SCHEMA if folding.collapsing else SPARK_SCHEMA
-    count = len(folding.chunks)
-    found = mapped(spark.range(count, numPartitions=count), folding.read, schema)
-    folded = mapped(by_place(found), folding.fold, FOLDED_SCHEMA)
-    with told_plainly():
-        folded.write.parquet(str(rows))
-
-
-def _ends(spark: SparkSession, states: Mapping[int, Path]) -> DataFrame:
-    """What every state says if the log ends there."""
-    paths = list(states.values())
-
-    def end(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                yield from row_batches(take_up(paths[number]).ended())
-
-    tasks = max(1, min(len(paths), 4 * spark.sparkContext.defaultParallelism))
-    return mapped(spark.range(len(paths), numPartitions=tasks), end, FOLDED_SCHEMA)

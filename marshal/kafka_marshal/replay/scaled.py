@@ -1,29 +1,25 @@
 """Of a replay too big to draw: what is counted, and of which claims details are fetched.
 
-Counting is Spark's; the driver gets some thousands of claims in numbers, and the rows of those
-that stand out. How many of them a page then holds, `report.details` knows.
+Counting is the engine's (`fold`); here are some thousands of claims in numbers, and the rows of
+those that stand out. How many of them a page then holds, `report.details` knows.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from operator import itemgetter
-from typing import Final
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
 
 from attrs import frozen
-from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as sf
 
 from kafka_marshal.replay import tables
-from kafka_marshal.replay.findings.catalogue import CATALOGUE, ERROR, WARNING
-from kafka_marshal.replay.pipeline import PROOF_COLUMN, ClaimName, Fold
+from kafka_marshal.replay.findings.catalogue import CATALOGUE
+from kafka_marshal.replay.fold import MEASURES, ClaimName, Fold, Spans
 from kafka_marshal.replay.report import scale as page
 from kafka_marshal.replay.report.data import ClaimTimeline, Severity
 from kafka_marshal.replay.rows import Row, Table
 from kafka_marshal.replay.summary import Summary
 from kafka_marshal.replay.values import (
-    KEY,
     LANE_MAX,
     claim_id,
     integer,
@@ -46,12 +42,6 @@ FINDINGS_MAX: Final = 50
 HEATS_MAX: Final = 6
 HEAT_GROUPS_MAX: Final = 20
 SEVERITIES: Final = tuple(Severity)
-
-
-def worst_first() -> Column:
-    """The severity as a number to sort findings by."""
-    severity = sf.col("severity")
-    return sf.when(severity == ERROR, 0).when(severity == WARNING, 1).otherwise(2)
 
 
 def scale(fold: Fold, summary: Summary, log_findings: Sequence[Row]) -> page.Scale:
@@ -84,15 +74,10 @@ def _logs(fold: Fold, summary: Summary) -> dict[str, page.LogCounts]:
     claims: dict[str, int] = defaultdict(int)
     for group in summary.groups:
         claims[text_of(group["log"])] += integer(group["claims"])
-    parting: dict[str, tuple[int, int]] = {}
-    if fold.counts["divergences"]:
-        parting = {
-            row["log"]: (row["divergences"], row["parting"])
-            for row in fold.table(tables.DIVERGENCES)
-            .groupBy("log")
-            .agg(sf.count("*").alias("divergences"), sf.countDistinct(*KEY).alias("parting"))
-            .collect()
-        }
+    parting = {
+        text_of(row["log"]): (integer(row["divergences"]), integer(row["parting"]))
+        for row in fold.divergences_of_logs()
+    }
     return {
         log: page.LogCounts(count // len(summary.rules), *parting.get(log, (0, 0)))
         for log, count in claims.items()
@@ -115,8 +100,15 @@ def _heats(fold: Fold, summary: Summary, log_findings: Sequence[Row]) -> Iterato
         return
     by_code: dict[str, _Rows] = defaultdict(_Rows)
     by_group: dict[str, _Rows] = defaultdict(_Rows)
-    if fold.counts["findings"]:
-        _count_heats(fold, [(log, spans[log][0], steps[log]) for log in chosen], by_code, by_group)
+    cut = Spans(page.COLUMNS, [(log, spans[log][0], steps[log]) for log in chosen])
+    for rows, name, counted in zip(
+        (by_code, by_group), ("code", "group"), fold.findings_over_time(cut), strict=True
+    ):
+        for row in counted:
+            rows[text_of(row["log"])].add(
+                text_of(row[name]), text_of(row["severity"]), integer(row["at"]),
+                integer(row["count"]),
+            )  # fmt: skip
     for told in log_findings:
         log, at_ms = text_of(told["log"]), optional(told.get("timestamp_ms"))
         if log in steps and at_ms is not None:
@@ -134,28 +126,6 @@ def _heats(fold: Fold, summary: Summary, log_findings: Sequence[Row]) -> Iterato
         )
 
 
-def _count_heats(
-    fold: Fold,
-    lines: Sequence[tuple[str, int, int]],
-    by_code: Mapping[str, _Rows],
-    by_group: Mapping[str, _Rows],
-) -> None:
-    """Findings of these logs, each with where its time begins and how long a column of it is."""
-    scales = fold.spark.createDataFrame(lines, "log: string, begin_ms: bigint, step_ms: bigint")
-    column = sf.floor((sf.col("timestamp_ms") - sf.col("begin_ms")) / sf.col("step_ms"))
-    findings = (
-        fold.table(tables.FINDINGS)
-        .where(sf.col("timestamp_ms").isNotNull())
-        .join(sf.broadcast(scales), "log")
-        .withColumn("at", sf.least(sf.greatest(column, sf.lit(0)), sf.lit(page.COLUMNS - 1)))
-    )
-    for found in findings.groupBy("log", "code", "severity", "at").count().collect():
-        by_code[found["log"]].add(found["code"], found["severity"], found["at"], found["count"])
-    serious = findings.where(sf.col("group").isNotNull() & sf.col("severity").isin(ERROR, WARNING))
-    for found in serious.groupBy("log", "group", "severity", "at").count().collect():
-        by_group[found["log"]].add(found["group"], found["severity"], found["at"], found["count"])
-
-
 class _Rows:
     """The rows of a heat, as they are counted."""
 
@@ -170,7 +140,7 @@ class _Rows:
 
     def _rows(self) -> list[page.HeatRow]:
         return [
-            page.HeatRow(name, SEVERITIES[self._worst[name]], dict(counts))
+            page.HeatRow(name, SEVERITIES[self._worst[name]], dict(sorted(counts.items())))
             for name, counts in self._counts.items()
         ]
 
@@ -184,67 +154,23 @@ class _Rows:
         return tuple(sorted(self._rows(), key=lambda row: (-row.total, row.name)))
 
 
-def _counted(fold: Fold, summary: Summary) -> DataFrame:
-    """One row per claim."""
-    ends: dict[str, int] = {}
-    for row in summary.partitions:
-        log, end = text_of(row["log"]), integer(row["to_ms"])
-        ends[log] = max(end, ends.get(log, end))
-    end_ms = sf.create_map(*(sf.lit(value) for end in ends.items() for value in end))[sf.col("log")]
-    free_ms = sf.greatest(end_ms - sf.col("free_since_ms"), sf.lit(0).cast("bigint"))
-    claims = (
-        fold.table(tables.LANES)
-        .withColumn("unowned_ms", sf.col("unowned_ms") + free_ms)
-        .groupBy(*KEY)
-        .agg(
-            *(
-                sf.max(each).alias(each)
-                for each in ("records", "tenures", "takeovers", "unowned_ms")
-            ),
-            sf.sum("marks").alias("marks"),
-        )
-    )
-    if not fold.counts["findings"]:
-        nothing = sf.lit(0).cast("bigint")
-        return claims.withColumns(dict.fromkeys(("errors", "warnings", "findings"), nothing))
-    severity = sf.col("severity")
-    findings = (
-        fold.table(tables.FINDINGS)
-        .where(sf.col("topic").isNotNull() & sf.col("topic_partition").isNotNull())
-        .groupBy(*KEY)
-        .agg(
-            sf.sum((severity == ERROR).cast("bigint")).alias("errors"),
-            sf.sum((severity == WARNING).cast("bigint")).alias("warnings"),
-            sf.count("*").alias("findings"),
-        )
-    )
-    return claims.join(findings, list(KEY), "left").na.fill(0)
-
-
 _Counted = tuple[ClaimName, page.ClaimCounts, int]
 """A claim's name, its numbers, and how many rows its lanes have."""
 
 
 def _counts(fold: Fold, summary: Summary) -> list[_Counted]:
     """The claims that stand out, at most `INDEX_MAX`, by whichever measure ranks one highest."""
-    counted = _counted(fold, summary)
-    measures = ("errors", "takeovers", "unowned_ms")
-    orders = [[sf.desc(name), sf.desc("warnings"), *map(sf.col, KEY)] for name in measures]
-    if fold.counts["claims"] // len(summary.rules) <= INDEX_MAX:
-        found = [row.asDict() for row in counted.collect()]
-    else:
-        counted = counted.persist()
-        each = {
-            name_of(row.asDict()): row.asDict()
-            for order in orders
-            for row in counted.orderBy(*order).limit(INDEX_MAX // len(orders)).collect()
-        }
-        counted.unpersist()
-        found = list(each.values())
+    ends_ms: dict[str, int] = {}
+    for row in summary.partitions:
+        log, end = text_of(row["log"]), integer(row["to_ms"])
+        ends_ms[log] = max(end, ends_ms.get(log, end))
+    some = fold.counts["claims"] // len(summary.rules) > INDEX_MAX
+    limit = INDEX_MAX // len(MEASURES) if some else None
+    found: list[dict[str, Any]] = fold.claims_counted(ends_ms, limit)
     found.sort(key=lambda row: tuple(map(str, name_of(row))))
     best = [len(found)] * len(found)
     by_errors = [0] * len(found)
-    for measure in measures:
+    for measure in MEASURES:
         order = sorted(
             range(len(found)), key=lambda n: (-found[n][measure], -found[n]["warnings"], n)
         )
@@ -342,30 +268,13 @@ def _rows_of_claims(
     found = fold.collect_claims(whole, names)
     for each in wanted:
         if each.most > each.limit:
-            found[each.table.name] = _first_of_claims(fold, names, each)
+            found[each.table.name] = fold.first_of_claims(each.table, names, each.limit)
     grouped: dict[str, dict[ClaimName, list[Row]]] = {}
     for table, rows in found.items():
         of_table = grouped[table] = defaultdict(list)
         for row in rows:
             of_table[name_of(row)].append(row)
     return grouped
-
-
-def _first_of_claims(fold: Fold, names: Sequence[ClaimName], wanted: _Wanted) -> list[Row]:
-    orders = {
-        tables.FINDINGS: (worst_first(), sf.col("offset")),
-        tables.TENURES: (sf.col("from_offset"),),
-    }
-    place = Window.partitionBy(*KEY, "rules").orderBy(
-        *orders.get(wanted.table, (sf.col("offset"),))
-    )
-    rows = (
-        fold.of_claims(fold.table(wanted.table), names)
-        .withColumn("_place", sf.row_number().over(place))
-        .where(sf.col("_place") <= wanted.limit)
-        .drop(PROOF_COLUMN)
-    )
-    return sorted(rows.toArrow().to_pylist(), key=itemgetter("_place"))
 
 
 def _worst_finding_first(finding: page.ClaimFinding) -> tuple[int, int]:

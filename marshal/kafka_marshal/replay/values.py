@@ -10,12 +10,10 @@ from typing import Final, cast
 
 from kafka_marshal.replay.findings.catalogue import CATALOGUE
 from kafka_marshal.replay.findings.senders import SenderClock
-from kafka_marshal.replay.pipeline import ClaimName
+from kafka_marshal.replay.fold import CLAIM, ClaimName
 from kafka_marshal.replay.report import data as page
 from kafka_marshal.replay.rows import Row
 
-KEY: Final = ("log", "coordinating_partition", "group", "topic", "topic_partition")
-"""Columns that name a claim."""
 LANE_MAX: Final = 2000
 """So many tenures or marks of one lane are drawn, the first ones."""
 
@@ -37,7 +35,7 @@ def text_of(value: object) -> str:
 
 def name_of(row: Row) -> ClaimName:
     """Which claim a row is about."""
-    return tuple(row[column] for column in KEY)
+    return tuple(row[column] for column in CLAIM)
 
 
 def claim_id(name: ClaimName) -> page.ClaimId:

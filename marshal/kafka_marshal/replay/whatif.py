@@ -9,29 +9,24 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from typing import Final, cast
+from typing import Final
 
 import attrs
 from attrs import frozen
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as sf
 
 from kafka_marshal.core.state import RuleSet, milliseconds
 from kafka_marshal.replay.account import Judging
 from kafka_marshal.replay.errors import InvalidOption
 from kafka_marshal.replay.findings.catalogue import CATALOGUE
-from kafka_marshal.replay.pipeline import Fold, told_plainly
+from kafka_marshal.replay.fold import CLAIM, Fold
 from kafka_marshal.replay.rows import Row
-from kafka_marshal.replay.tables import CLAIMS, FINDINGS, TENURES
+from kafka_marshal.replay.tables import TENURES
 
 DIVERGENCES_MAX: Final = 20
 """So many claims are told with the record that parted them."""
 KEYS: Final = ("heartbeat_interval", "rules", "pause_max")
 _SECONDS: Final = {"ms": 0.001, "s": 1, "m": 60, "min": 60, "h": 3600, "": 1}
 _DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|min|m|h)?")
-_CLAIM: Final = ("log", "coordinating_partition", "group", "topic", "topic_partition")
-_LABEL: Final = "under"
-"""The column that says under which rules; a dash where the rules are what is changed."""
 
 
 @frozen
@@ -156,96 +151,24 @@ def compared(
 ) -> WhatIf:
     """Compare two folds of one log; each with its judging, and the findings about whole logs."""
     same_rules = set(before[1].rule_sets) == set(after[1].rule_sets)
-    label = sf.col("rules") if same_rules else sf.lit("-")
     folds = before[0], after[0]
-    with told_plainly():
-        edges = [_edges(fold, label) for fold in folds]
-        name = [*_CLAIM, _LABEL]
-        parted = (
-            edges[0]
-            .withColumn("side", sf.lit(1))
-            .unionByName(edges[1].withColumn("side", sf.lit(2)))
-            .groupBy(*name, "offset", "owner", "began")
-            .agg(sf.sum("side").alias("side"))
-            .where("side != 3")
-        )
-        of_claims = parted.groupBy(*name).agg(
-            sf.min("offset").alias("offset"),
-            sf.sum(sf.expr("int(began and side = 1)")).alias("gone"),
-            sf.sum(sf.expr("int(began and side = 2)")).alias("new"),
-        )
-        of_claims = of_claims.cache()
-        try:
-            total = of_claims.agg(
-                sf.count("*").alias("claims"), sf.sum("gone").alias("g"), sf.sum("new").alias("n")
-            ).collect()[0]
-            first = of_claims.orderBy("log", "offset", *name).limit(DIVERGENCES_MAX).collect()
-            divergences = _divergences(folds, [row.asDict() for row in first], label)
-        finally:
-            of_claims.unpersist()
-        owners_differ = _owners_differ(folds, label)
-        findings = _counts([(fold, logs) for fold, _, logs in (before, after)], label)
+    parted = folds[0].parted_from(folds[1], DIVERGENCES_MAX, same_rules=same_rules)
     return WhatIf(
         before=settings(before[1]),
         after=settings(after[1]),
-        findings=findings,
+        findings=_counts([(fold, logs) for fold, _, logs in (before, after)], same_rules),
         tenures_before=folds[0].counts[TENURES.name],
         tenures_after=folds[1].counts[TENURES.name],
-        tenures_gone=total["g"] or 0,
-        tenures_new=total["n"] or 0,
-        claims_differ=total["claims"],
-        owners_differ=owners_differ,
-        divergences=tuple(divergences),
+        tenures_gone=parted.gone,
+        tenures_new=parted.new,
+        claims_differ=parted.claims,
+        owners_differ=parted.owners_differ,
+        divergences=tuple(_divergence(*told) for told in parted.first),
     )
 
 
-def _edges(fold: Fold, label: Column) -> DataFrame:
-    """Where ownership changes: a line for every beginning and every end of a tenure."""
-    tenures = fold.table(TENURES)
-    name = [*(sf.col(column) for column in _CLAIM), label.alias(_LABEL)]
-    owner = sf.col("owner_instance").alias("owner")
-    begins = tenures.select(
-        *name, sf.col("from_offset").alias("offset"), owner, sf.lit(True).alias("began")
-    )
-    ends = tenures.where("to_offset is not null").select(
-        *name, sf.col("to_offset").alias("offset"), owner, sf.lit(False).alias("began")
-    )
-    return begins.unionByName(ends)
-
-
-def _divergences(folds: tuple[Fold, Fold], first: list[Row], label: Column) -> list[Row]:
-    """Who owns after the record that parted each of these claims, before and after."""
-    if not first:
-        return []
-    owners: list[dict[tuple[object, ...], Row]] = []
-    name = [*_CLAIM, _LABEL]
-    chosen = folds[0].spark.createDataFrame(
-        [tuple(row[column] for column in (*name, "offset")) for row in first],
-        "log string, coordinating_partition bigint, group string, topic string, "
-        f"topic_partition bigint, {_LABEL} string, offset bigint",
-    )
-    for fold in folds:
-        held = (
-            fold.table(TENURES)
-            .withColumn(_LABEL, label)
-            .join(sf.broadcast(chosen), name)
-            .where("from_offset <= offset and (to_offset is null or to_offset > offset)")
-            .select(*name, "owner_instance", "owner_client", "began", "from_offset")
-        )
-        owners.append(
-            {
-                tuple(row[column] for column in name): cast("Row", row.asDict())
-                for row in held.collect()
-            }
-        )
-    return [
-        _divergence(row, *(of.get(tuple(row[c] for c in name)) for of in owners)) for row in first
-    ]
-
-
-def _divergence(row: Row, before: Row | None, after: Row | None) -> Row:
-    told = {column: row[column] for column in (*_CLAIM, "offset")}
-    told["rules"] = None if row[_LABEL] == "-" else row[_LABEL]
+def _divergence(claim: Row, before: Row | None, after: Row | None) -> Row:
+    told = {column: claim[column] for column in (*CLAIM, "offset", "rules")}
     for when, tenure in (("before", before), ("after", after)):
         for column in ("owner_instance", "owner_client"):
             told[f"{when}_{column}"] = tenure[column] if tenure else None
@@ -253,30 +176,15 @@ def _divergence(row: Row, before: Row | None, after: Row | None) -> Row:
     return told
 
 
-def _owners_differ(folds: tuple[Fold, Fold], label: Column) -> int:
-    name = [*_CLAIM, _LABEL]
-    before, after = (
-        fold.table(CLAIMS)
-        .withColumn(_LABEL, label)
-        .select(*name, sf.col("owner_instance").alias(o))
-        for fold, o in zip(folds, ("old", "new"), strict=True)
-    )
-    return before.join(after, name).where("not (old <=> new)").count()
-
-
-def _counts(folds: Sequence[tuple[Fold, Sequence[Row]]], label: Column) -> tuple[Count, ...]:
+def _counts(folds: Sequence[tuple[Fold, Sequence[Row]]], same_rules: bool) -> tuple[Count, ...]:
     counted: dict[tuple[str, str | None], list[int]] = {}
     for side, (fold, of_logs) in enumerate(folds):
-        rows = fold.table(FINDINGS).select(
-            "code", sf.when(sf.col("rules").isNotNull(), label).alias(_LABEL)
-        )
-        found = [
-            (row["code"], row[_LABEL], row["count"])
-            for row in rows.groupBy("code", _LABEL).count().collect()
-        ]
-        for code, under, count in (*found, *((row["code"], None, 1) for row in of_logs)):
-            rules = None if under == "-" else under
-            counted.setdefault((code, rules), [0, 0])[side] += count
+        for row in (*fold.findings_counted, *({**row, "count": 1} for row in of_logs)):
+            rules = row.get("rules") if same_rules else None
+            name = str(row["code"]), None if rules is None else str(rules)
+            count = row["count"]
+            assert isinstance(count, int)
+            counted.setdefault(name, [0, 0])[side] += count
     order = list(CATALOGUE)
     return tuple(
         Count(code, rules, *counts)

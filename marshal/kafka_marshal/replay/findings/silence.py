@@ -16,7 +16,7 @@ from attrs import define
 
 from kafka_marshal.core.state import ClaimKey, Rules
 from kafka_marshal.core.verdicts import Accepted
-from kafka_marshal.kernel.gaps import DIGITS, Gaps
+from kafka_marshal.kernel.silences import DIGITS, Gaps
 from kafka_marshal.replay.events import Event, Sighting
 from kafka_marshal.replay.findings.cases import Case
 from kafka_marshal.replay.findings.catalogue import INFO

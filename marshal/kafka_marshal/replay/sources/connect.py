@@ -32,6 +32,7 @@ from kafka_marshal.replay.sources.shapes import (
     Head,
     SinkObject,
     Survey,
+    about_records,
 )
 
 NAME: Final = re.compile(
@@ -69,10 +70,12 @@ def _survey(file: File, asked: Asked) -> Survey:
         raise UnreadableSource(f"{file.path}: its name says no partition or offset of Kafka")
     if asked.topic is not None and named["topic"] != asked.topic:
         return Survey((), CANNOT_PROVE, (), topics)
+    packed = file.compression is not None or named["kind"] in ("avro", "parquet")
     chunk = SinkObject(
         format=file.format,
         path=str(file.path),
         log=asked.log,
+        records=about_records(text.size_of(file.path), packed=packed),
         kind=named["kind"],
         compression=file.compression,
         partition=partition,

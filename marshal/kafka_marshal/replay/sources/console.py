@@ -38,6 +38,7 @@ from kafka_marshal.replay.sources.shapes import (
     Layout,
     Survey,
     TextRange,
+    about_records,
 )
 
 _LABELS: Final = {
@@ -138,6 +139,7 @@ def _survey(file: File, asked: Asked) -> Survey:
             format=file.format,
             path=str(path),
             log=asked.log,
+            records=about_records(end - begin, packed=file.compression is not None),
             begin=begin,
             end=end,
             compression=file.compression,

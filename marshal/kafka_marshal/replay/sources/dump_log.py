@@ -39,6 +39,7 @@ from kafka_marshal.replay.sources.shapes import (
     Head,
     Survey,
     TextRange,
+    about_records,
 )
 
 FOLDER: Final = re.compile(r"^(?P<topic>[\w.-]+)-(?P<partition>\d+)$")
@@ -147,6 +148,7 @@ def _chunks(
                 format=file.format,
                 path=str(file.path),
                 log=asked.log,
+                records=about_records(last - first, packed=file.compression is not None),
                 begin=first,
                 end=last,
                 compression=file.compression,

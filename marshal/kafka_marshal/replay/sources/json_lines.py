@@ -46,6 +46,7 @@ from kafka_marshal.replay.sources.shapes import (
     Head,
     Survey,
     TextRange,
+    about_records,
 )
 
 Fields = dict[str, Any]
@@ -117,6 +118,7 @@ def _survey_of(names: _Names, cannot_prove: CannotProve) -> Callable[[File, Aske
                 format=file.format,
                 path=str(path),
                 log=asked.log,
+                records=about_records(end - begin, packed=file.compression is not None),
                 begin=begin,
                 end=end,
                 compression=file.compression,

@@ -82,6 +82,7 @@ def _survey(file: File, asked: Asked) -> Survey:
             format=file.format,
             path=path,
             log=asked.log,
+            records=sum(metadata.row_group(number).num_rows for number in row_groups),
             row_groups=row_groups,
             partition=partition,
             topic=filtering,

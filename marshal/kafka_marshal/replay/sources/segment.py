@@ -56,7 +56,8 @@ CANNOT_PROVE: Final = CannotProve(committed=ABORTED)
 class _Walked:
     """What the headers of a segment's batches say."""
 
-    pieces: tuple[tuple[int, int], ...]
+    pieces: tuple[tuple[int, int, int], ...]
+    """Where they begin and end, and how many records they hold, or held before compaction."""
     transactional: bool
     cut_at: int | None
     """Where the last batch begins that is not there whole."""
@@ -82,14 +83,14 @@ def _walk(path: Path) -> _Walked:
         text.opened(path, None) as file,
         mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data,
     ):
-        at = begin = 0
-        pieces: list[tuple[int, int]] = []
+        at = begin = records = 0
+        pieces: list[tuple[int, int, int]] = []
         transactional, cut_at = False, None
         while at < len(data):
             if len(data) - at < _LEAST:
                 cut_at = at
                 break
-            _, length, _, magic, _, attributes, _ = _HEADER.unpack_from(data, at)
+            _, length, _, magic, _, attributes, delta = _HEADER.unpack_from(data, at)
             if length == 0 and not any(data[at : at + (1 << 20)]):
                 break  # preallocated, not yet written
             if magic in (0, 1):
@@ -104,11 +105,12 @@ def _walk(path: Path) -> _Walked:
                 break
             transactional |= attributes & (_TRANSACTIONAL | _CONTROL) == _TRANSACTIONAL
             at += _BEFORE_LENGTH_COUNTS + length
+            records += delta + 1
             if at - begin >= text.CHUNK_BYTES:
-                pieces.append((begin, at))
-                begin = at
+                pieces.append((begin, at, records))
+                begin, records = at, 0
         if at > begin:
-            pieces.append((begin, at))
+            pieces.append((begin, at, records))
         return _Walked(tuple(pieces), transactional, cut_at)
 
 
@@ -139,11 +141,12 @@ def _survey(file: File, asked: Asked) -> Survey:
             format=file.format,
             path=str(path),
             log=asked.log,
+            records=records,
             begin=begin,
             end=end,
             partition=partition,
         )
-        for begin, end in walked.pieces
+        for begin, end, records in walked.pieces
     )
     cannot = CANNOT_PROVE if walked.transactional else CannotProve()
     return Survey(chunks, cannot, tuple(notes), frozenset({topic}))

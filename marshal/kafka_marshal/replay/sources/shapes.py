@@ -17,6 +17,10 @@ from attrs import field, frozen
 Layout: TypeAlias = tuple[str, ...]
 """Columns of a text, left to right."""
 
+RECORD_BYTES: Final = 150
+"""About how many bytes a record takes in a text, for an estimate."""
+PACKED: Final = 10
+"""About how many times smaller a compressed text is."""
 GZIP: Final = "gzip"
 ZSTD: Final = "zstd"
 NAMES_NO_TOPICS: Final = "it does not name topics, so --topic chose nothing here."
@@ -65,6 +69,8 @@ class Chunk:
     format: str
     path: str
     log: str
+    records: int
+    """How many it holds; where a format does not count them, about how many."""
 
 
 @frozen(kw_only=True)
@@ -160,3 +166,8 @@ class Format:
     survey: Callable[[File, Asked], Survey]
     read: Callable[[int, Chunk], Iterator[pa.RecordBatch]]
     """Batches in `ARROW_SCHEMA`, or in `LEAN_SCHEMA`; the number is where `input_order` begins."""
+
+
+def about_records(size: int, *, packed: bool) -> int:
+    """About how many records so many bytes are, at least 1."""
+    return max(1, size * (PACKED if packed else 1) // RECORD_BYTES)

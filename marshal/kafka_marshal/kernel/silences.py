@@ -1,0 +1,22 @@
+"""The silences of a sender, as `gaps` counts them; this room is not compiled."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from attrs import frozen
+
+DIGITS: Final = 3
+"""Silences are told apart by so many digits: enough for what is usual, and few enough to count."""
+
+
+@frozen
+class Gaps:
+    """The silences between the heartbeats of a run."""
+
+    shortest_ms: int
+    longest_ms: int
+    over: int
+    """How many are longer than the interval."""
+    counts: dict[int, int]
+    """How many there are, by their first digits."""

@@ -1,0 +1,53 @@
+"""What Spark says of a task that broke, as the exception that broke it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+
+from kafka_marshal.capture import UnreadableSource
+from kafka_marshal.replay.errors import SourcesOverlap, SparkFailed
+
+_UNREADABLE: Final = re.compile(r"UnreadableSource: (.+)")
+_OVERLAP: Final = re.compile(r"SourcesOverlap: (.+)")
+
+
+@contextmanager
+def told_plainly() -> Iterator[None]:
+    """An executor's trouble with a source, as the exception it was there."""
+    try:
+        yield
+    except PySparkException as error:
+        text = str(error)
+        if overlap := _OVERLAP.search(text):
+            raise SourcesOverlap(overlap[1].strip()) from None
+        told = _UNREADABLE.findall(text)
+        if told:
+            raise UnreadableSource(told[-1].strip()) from None
+        raise SparkFailed(f"a Spark task failed: {_last_line(text)}") from error
+    except Py4JJavaError as error:
+        raise SparkFailed(f"Spark failed: {_root_cause(error)}") from error
+
+
+def _root_cause(error: Py4JJavaError) -> str:
+    """What the innermost Java exception says, for example that the disk is full."""
+    try:
+        cause = error.java_exception
+        while cause.getCause() is not None:
+            cause = cause.getCause()
+        return str(cause.toString())
+    except Exception:  # the JVM is gone, and its words with it
+        return "the Java process ended"
+
+
+def _last_line(text: str) -> str:
+    """The line of a Python traceback that says what went wrong."""
+    lines = [
+        line for line in text.splitlines() if re.match(r"^[\w.]+(Error|Exception|Order)\b", line)
+    ]
+    return lines[-1] if lines else text.splitlines()[0] if text else "unknown"
