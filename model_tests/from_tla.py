@@ -170,8 +170,8 @@ def ranges(messages: Iterable[int]) -> tuple[range, ...]:
     return tuple(apart)
 
 
-ONLY_IN_THE_SPECIFICATION = {"headerless", "now_ms"}
-"""Fields of `me` that only the original's instances have any use for."""
+ONLY_IN_THE_SPECIFICATION = {"headerless", "now_ms", "log_ms"}
+"""Fields of `me` that no machine knows: of the original's instances, and what a driver measures."""
 
 
 def me(value: Value, rules: Rules) -> Me:
