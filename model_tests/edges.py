@@ -69,7 +69,7 @@ def of_marshal(model: Model) -> bool:
         not model.must_fail
         and model.kind is not Kind.REACHABILITY
         and "World" in configuration.read(model.cfg).substituted
-        and model.module.stem not in ("MCOriginal", "MCSetPosition", "MCLogClock")
+        and model.module.stem not in ("MCOriginal", "MCSetPosition", "MCLogClock", "MCResume")
     )
 
 

@@ -94,6 +94,8 @@ class Property(enum.Enum):
     """An administrator that has read another's later pause has ended and told its operator."""
     NEXT_IS_WARNED = "NextIsWarned"
     """The administrator that pauses next tells what was left undone before it."""
+    RESUME_FREES_NOBODY = "ResumeFreesNobody"
+    """Ending a pause, from however old a view, takes a claim from nobody who is alive."""
     FEW_MOVES = "FewMoves"
     """Fair share: since the members last changed no more claims were given back than it takes."""
     GIVES_TO_THE_POORER = "GivesToThePoorer"
