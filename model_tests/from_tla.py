@@ -171,8 +171,8 @@ def ranges(messages: Iterable[int]) -> tuple[range, ...]:
     return tuple(apart)
 
 
-ONLY_IN_THE_SPECIFICATION = {"headerless", "now_ms"}
-"""Fields of `me` that only the original's instances have any use for."""
+ONLY_IN_THE_SPECIFICATION = {"headerless", "now_ms", "log_ms"}
+"""Fields of `me` that no machine knows: of the original's instances, and what a driver measures."""
 ONLY_IN_PYTHON = {"says_interval"}
 """Fields of `Me` by which nothing is decided about one claim."""
 

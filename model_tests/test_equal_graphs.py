@@ -124,7 +124,8 @@ def test_an_administrator_with_a_slip_gives_another_graph(name: str) -> None:
 
 
 def test_every_model_of_a_world_that_must_hold_can_be_explored() -> None:
-    cfgs = [configuration.read(model.cfg) for model in models.read() if not model.must_fail]
+    held = [model for model in models.read() if not model.must_fail]
+    cfgs = [configuration.read(model.cfg) for model in held if compare.is_compared(model)]
     for cfg in cfgs:
         if "World" in cfg.substituted:
             substitutions.of(cfg)  # raises UnknownName

@@ -18,6 +18,7 @@
 (*   start         ALO: where its start policy begins                      *)
 (*   rules         "fenced" or "original"                                  *)
 (*   now_ms        its own clock; only the original looks at it            *)
+(*   log_ms        what the log's clock shows, as far as it can tell       *)
 (***************************************************************************)
 EXTENDS Reader, Lists
 
@@ -267,7 +268,7 @@ LooksClaimable(me, c) ==
     IF me.rules = "original" THEN ~ClaimedAt(Known(c), Seconds(me.now_ms))
     ELSE \/ ~IsOwned(Known(c))
          \/ Known(c).owner_client = me.client_id
-         \/ me.now_ms - Known(c).last_heartbeat_ms > 2 * HeartbeatIntervalMs
+         \/ me.log_ms - Known(c).last_heartbeat_ms > 2 * HeartbeatIntervalMs
 
 \* R9: the original's restart finds a claim of its client id and heartbeats it at once.
 FastReclaims(me, c) ==

@@ -121,10 +121,24 @@ Paused ==
 
 LooksClaimableAndOpen(me, c) ==
     /\ \/ Known(c).paused_until_ms = NONE
-       \/ me.now_ms >= Known(c).paused_until_ms
+       \/ me.log_ms >= Known(c).paused_until_ms
        \/ Known(c).pauser = me.instance_id
     /\ \/ ~IsOwned(Known(c))
        \/ Known(c).owner_client = me.client_id
-       \/ me.now_ms - Known(c).last_heartbeat_ms > 2 * HeartbeatIntervalMs
+       \/ me.log_ms - Known(c).last_heartbeat_ms > 2 * HeartbeatIntervalMs
+
+(***************************************************************************)
+(* A survivor whose own clock is set wrong; nobody else writes.            *)
+(***************************************************************************)
+
+\* a1 claims and may die; b1 stays up and may be refused once.
+Skewed(seconds) ==
+    [Liveness EXCEPT
+        !.skew_s = [a1 |-> 0, b1 |-> seconds],
+        !.sends_max = [a1 |-> Sends(1, 0, 0, 0, 0), b1 |-> Sends(2, 0, 0, 0, 0)],
+        !.stalls_max = 0,
+        !.log_max = 3]
+Behind == Skewed(-5)
+Ahead  == Skewed(5)
 
 =============================================================================

@@ -93,6 +93,11 @@ Latest == history[Length(log) + 1]
 
 OwnClock(i) == now + SkewS[i] * 1000
 
+\* What an instance takes the log's clock for.  It knows the time of the last record that it
+\* read, and how long ago that was by its own clock: MCLogClock has an instance that knows no
+\* more, here it is right.
+LogClock(i) == now
+
 Me(i) ==
     [instance_id |-> i,
      client_id   |-> ClientOf[i],
@@ -104,7 +109,8 @@ Me(i) ==
      batch       |-> Batch,
      start       |-> 0,
      rules       |-> Rules,
-     now_ms      |-> OwnClock(i)]
+     now_ms      |-> OwnClock(i),
+     log_ms      |-> LogClock(i)]
 
 View(i)      == consumers[i].view
 KnownBy(i)   == Known(consumers[i])

@@ -143,6 +143,10 @@ class Property(enum.StrEnum):
         "NextIsWarned",
         "The administrator that pauses next tells what was left undone before it.",
     )
+    RESUME_FREES_NOBODY = (
+        "ResumeFreesNobody",
+        "Ending a pause, from however old a view, takes a claim from nobody who is alive.",
+    )
     FEW_MOVES = (
         "FewMoves",
         "Fair share: since the members last changed no more claims were given back than it takes.",

@@ -211,6 +211,8 @@ TOLD: Mapping[str, Callable[[Variables, Variables], str]] = {
     "SendClaimingMessages": _send,
     "SendReleaseGroup": _send,
     "SendAnything": _send,
+    "ResumeForAll": _send,
+    "ResumeClaim": _send,
     "GiveUp": lambda before, after: (
         f"{_who('consumers', before, after)} gives up waiting for its ClaimingPartition"
     ),
