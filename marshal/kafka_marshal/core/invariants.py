@@ -100,6 +100,8 @@ class Property(enum.Enum):
     """Fair share: what is given back makes the difference smaller, as its owner read it."""
     NO_PING_PONG = "NoPingPong"
     """Fair share: while the members stay the same, nobody gives the same claim back twice."""
+    ONE_INTERVAL_PROCESSES = "OneIntervalProcesses"
+    """No message is processed by two consumers, also where their heartbeat intervals differ."""
     ORIGINAL_KEPT = "OriginalKept"
     """In measured time: while an original heartbeats, no other client displaces it (R9)."""
     DEAD_OWNER_REPLACED = "DeadOwnerReplaced"

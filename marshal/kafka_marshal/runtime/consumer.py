@@ -34,7 +34,7 @@ from kafka_marshal.runtime.callbacks import Callbacks
 from kafka_marshal.runtime.data import Data
 from kafka_marshal.runtime.engine import Engine
 from kafka_marshal.runtime.environment import REAL
-from kafka_marshal.runtime.errors import InvalidOption
+from kafka_marshal.runtime.errors import IntervalMismatch, InvalidOption
 from kafka_marshal.runtime.handling import (
     Counted,
     DeadLetters,
@@ -57,6 +57,7 @@ __all__ = [
     "Counted",
     "HandlerFailed",
     "IdUsedTwice",
+    "IntervalMismatch",
     "Lost",
     "Message",
     "Messages",
