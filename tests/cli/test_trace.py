@@ -57,7 +57,10 @@ def test_exactly_twice_the_interval_is_not_stale_however_it_is_written(tmp_path:
         (["nowhere.jsonl", "--heartbeat-interval", "4"], "nowhere.jsonl: No such file"),
         ([CAPTURES, "--heartbeat-interval", "4"], "Is a directory"),
         ([CAPTURES / "a_clean.jsonl"], "--heartbeat-interval"),
-        ([CAPTURES / "a_clean.jsonl", "--heartbeat-interval", "0"], "like 90s, 10m or 1h30m, not '0'"),
+        (
+            [CAPTURES / "a_clean.jsonl", "--heartbeat-interval", "0"],
+            "like 90s, 10m or 1h30m, not '0'",
+        ),
         ([CAPTURES / "a_clean.jsonl", "--heartbeat-interval", "nan"], "not 'nan'"),
         ([CAPTURES / "a_clean.jsonl", "--heartbeat-interval", "4", "--rules", "x"], "--rules"),
         ([CAPTURES / "a_clean.events.json", "--heartbeat-interval", "4"], "events.json:1: not a"),

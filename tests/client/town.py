@@ -38,10 +38,15 @@ class Town:
         claiming: Claiming | None = None,
         mode: Mode = Mode.AT_LEAST_ONCE,
         batch: int = 10,
+        interval_ms: int | None = None,
     ) -> Member:
-        """Instance a1 is of client a."""
-        me = Me(name, name[0], mode, window=10, batch=batch)
-        member = Member(me, "g", PLACES, claiming, TIMING)
+        """Instance a1 is of client a. With an interval it says it, and beats twice in it."""
+        me, timing = Me(name, name[0], mode, window=10, batch=batch), TIMING
+        if interval_ms is not None:
+            rules = attrs.evolve(me.rules, heartbeat_interval_ms=interval_ms)
+            me = attrs.evolve(me, rules=rules, says_interval=True)
+            timing = Timing(heartbeat_every_ms=interval_ms // 2, ask_again_after_ms=1_000)
+        member = Member(me, "g", PLACES, claiming, timing)
         self.members[name], self.views[name] = member, [0] * PLACES
         self.told[name], self.processed[name] = [], []
         return member

@@ -1,14 +1,18 @@
-"""The heartbeat interval of each consumer is in the log."""
+"""Two heartbeat intervals in one group: the newcomer stops and says why, the holders go on."""
 
 from __future__ import annotations
+
+from collections import Counter
 
 import pytest
 
 from kafka_marshal.codec import decode, decode_headers
 from kafka_marshal.core.messages import ClaimingPartition, Heartbeat
-from kafka_marshal.runtime.consumer import Consumer
+from kafka_marshal.runtime.consumer import Consumer, IntervalMismatch
 from kafka_marshal.runtime.errors import MarshalError
-from tests.runtime.doubles import Kafka, until
+from tests.runtime.doubles import Clock, Kafka, until
+
+ALO, AMO = "at_least_once", "at_most_once"
 
 
 def intervals_in(kafka: Kafka) -> set[tuple[type[object], int | None]]:
@@ -19,6 +23,14 @@ def intervals_in(kafka: Kafka) -> set[tuple[type[object], int | None]]:
         for message, headers in decoded
         if isinstance(message, ClaimingPartition | Heartbeat)
     }
+
+
+def later(kafka: Kafka, seconds: float) -> None:
+    """Time passes for everybody."""
+    broker = kafka.broker_ms.__self__  # type: ignore[attr-defined]
+    assert isinstance(broker, Clock)
+    broker.ahead_s += seconds
+    kafka.clock.ahead_s += seconds
 
 
 def take(consumer: Consumer, number: int) -> list[int]:
@@ -44,3 +56,29 @@ def test_an_interval_that_is_not_whole_milliseconds_is_refused() -> None:
     says = r"heartbeat_interval_s is a whole number of milliseconds, not 4\.0005"
     with pytest.raises(MarshalError, match=says), Kafka().consumer(heartbeat_interval_s=4.0005):
         pass
+
+
+@pytest.mark.parametrize("semantics", [ALO, AMO])
+def test_a_newcomer_with_another_interval_processes_nothing_and_says_who_differs(
+    semantics: str,
+) -> None:
+    """After 25 s of silence an owner was dead to the one, and alive to the other: both had it."""
+    kafka = Kafka()
+    kafka.create("events", messages=8)
+    done: Counter[int] = Counter()
+    options = {"semantics": semantics, "window": 4, "batch": 4}
+    with kafka.consumer("holder", heartbeat_interval_s=60.0, **options) as holder:
+        holder.add_topic("events")
+        done.update(take(holder, 4))
+        kafka.hold_log()
+        later(kafka, 25.0)
+        kafka.flow()
+        with kafka.consumer("newcomer", heartbeat_interval_s=10.0, **options) as newcomer:
+            newcomer.add_topic("events")
+            assert newcomer.poll(0.5) is None
+            later(kafka, 30.0)
+            with pytest.raises(IntervalMismatch, match=r"client holder .* 60 s.* 10 s"):
+                done.update(take(newcomer, 8))
+        kafka.produce("events", 8)
+        done.update(take(holder, 12))
+    assert done == Counter(range(16))

@@ -106,7 +106,7 @@ class Me:
     """Its records say what it saw (`seen`, `clock`), for readers that begin in the middle."""
     rules: Rules = FENCED
     says_interval: bool = False
-    """Its claims and heartbeats say its heartbeat interval, for those who run with another one."""
+    """Its claims and heartbeats say its heartbeat interval, and it yields to owners of another."""
 
 
 @frozen

@@ -82,6 +82,8 @@ class Driver:
         self.consumer = Consumer.beginning_at(first)
         self.clock = LogClock()
         """The log's; drivers of one coordinating partition may share it."""
+        self.held_back_until_ms: Callable[[], int] = lambda: AT_ONCE
+        """Before this it does not ask, by the steady clock: others live under another interval."""
         self.wants = True
         """Whether it wants the claim; False after `stop`, until `want`."""
         self.eager = True
@@ -131,7 +133,7 @@ class Driver:
             return None
         if moves.may_claim(self.me, self.consumer) is not None:
             return None
-        return max(self._patient_until_ms, self._claimable_at_ms)
+        return max(self._patient_until_ms, self._claimable_at_ms, self.held_back_until_ms())
 
     @property
     def drained(self) -> bool:
@@ -253,7 +255,7 @@ class Driver:
         The request is then refused, and everybody has read that it was made. Nothing happens where
         asking is not allowed, or not from so old a view.
         """
-        if self.claimable_at_ms is None:
+        if self.claimable_at_ms is None or now_ms < self.held_back_until_ms():
             return []
         return self._request_claim(now_ms)
 

@@ -33,11 +33,13 @@ from kafka_marshal.client.consumer import Consumer, Me, Mode
 from kafka_marshal.client.driver import Driver, Timing
 from kafka_marshal.client.effects import Effect, Lost, Released, Send, Won
 from kafka_marshal.client.fairness import Sharer
+from kafka_marshal.client.intervals import Intervals
+from kafka_marshal.client.intervals import Said as Alive
 from kafka_marshal.client.log_clock import AT_ONCE, LogClock
 from kafka_marshal.client.memory import Memory, without_self
 from kafka_marshal.client.share import FairShare, Owner, Patience, Request, Said, requests_after
 from kafka_marshal.codec import coordinating_partition
-from kafka_marshal.core.messages import Heartbeat, Record, ReleaseGroup
+from kafka_marshal.core.messages import ClaimingPartition, Heartbeat, Record, ReleaseGroup
 from kafka_marshal.core.state import ClaimKey
 
 
@@ -60,6 +62,8 @@ class _Place:
 
     newborn: Consumer
     """What a claim begins as that had no record of its own yet."""
+    intervals: Intervals
+    """Who of the group lives under which interval."""
     clock: LogClock = field(factory=LogClock)
     """Its drivers share it."""
     drivers: dict[ClaimKey, Driver] = field(factory=dict)
@@ -125,6 +129,8 @@ class Member:
         self._share = FairShare(self._sharer(), _patience(self.timing, me))
         self._requests: Mapping[str, Request] = {}
         """Who in the group asked for what, in vain."""
+        self.differs: Alive | None = None
+        """Who lives under another heartbeat interval and came first; then this member has ended."""
         self._stopping = False
         self._stale_choice = True
         """Something has changed since it last chose what to ask for."""
@@ -238,6 +244,8 @@ class Member:
             if self._home(message.topic) != record.partition:
                 return []  # a claim of that name on another partition than ours
             keys = [ClaimKey(self.group, message.topic, message.partition)]
+        if self._yields(place, record):
+            return []
         effects = []
         for key in keys:
             driver = self._driver_of(key)
@@ -248,10 +256,43 @@ class Member:
             place.behind.add(key)
             after = driver.consumer.known.owner_instance
             self._stale_choice |= before != after
+            wins = isinstance(message, ClaimingPartition) and message.instance_id == after
+            if wins and self.me.says_interval:
+                place.intervals.won(record)
             requests = requests_after(self._requests, message, record.timestamp_ms, after)
             self._stale_choice |= requests is not self._requests
             self._requests = requests
         return effects
+
+    def _yields(self, place: _Place, record: Record) -> bool:
+        """Whether others live under another interval, and came first. Spec: Yields.
+
+        Then not even this record is looked at: it may be a win that nobody else sees. What was read
+        from the past says who may live; what came after the log was read to its end, who does.
+        """
+        if not self.me.says_interval:
+            return False
+        place.intervals.read(record)
+        if self.differs is None and place.clock.current:
+            self.differs = place.intervals.differs(record.timestamp_ms)
+            self._stopping |= self.differs is not None
+        return self.differs is not None
+
+    def waits_for(self, now_ms: int) -> Alive | None:
+        """Who may live under another heartbeat interval; while that is so it asks for nothing."""
+        for place in self._places.values():
+            until_ms = place.intervals.until_ms
+            if until_ms is not None and now_ms < place.clock.own_ms(until_ms):
+                return place.intervals.alive[0]
+        return None
+
+    def _held_back_until_ms(self) -> int:
+        found = AT_ONCE
+        for place in self._places.values():
+            until_ms = place.intervals.until_ms
+            if until_ms is not None:
+                found = max(found, place.clock.own_ms(until_ms))
+        return found
 
     def caught_up(self, place: int, now_ms: int) -> list[For]:
         """The place was read to its end; call this whenever that is so."""
@@ -341,6 +382,7 @@ class Member:
         if driver is None:
             driver = place.drivers[key] = Driver(self.me, key, self.timing)
             driver.consumer, driver.clock = place.newborn, place.clock
+            driver.held_back_until_ms = self._held_back_until_ms
             driver.wants = driver.eager = False
             if place.caught_up:
                 # It had no record, so it is as far as its place; and it does nothing yet.
@@ -348,7 +390,10 @@ class Member:
         return driver
 
     def _new_place(self, number: int, now_ms: int) -> None:
-        place = self._places[number] = _Place(Consumer.beginning_at(self._firsts.get(number, 0)))
+        place = self._places[number] = _Place(
+            Consumer.beginning_at(self._firsts.get(number, 0)),
+            Intervals(self.me.rules.heartbeat_interval_ms),
+        )
         memory = self._memory.pop(number, None)
         if memory is not None:
             place.newborn = memory.newborn
@@ -454,6 +499,8 @@ class Member:
         if not self._chooses or not (self._stale_choice or due):
             return []
         self._stale_choice, self._choose_at_ms = False, None
+        if self._not_yet(self._held_back_until_ms(), now_ms):
+            return []
         effects = []
         for key, driver in self._drivers(self._held):
             if not driver.wants and not driver.acts and not driver.consumer.stopped:

@@ -143,6 +143,10 @@ class Property(enum.StrEnum):
         "NextIsWarned",
         "The administrator that pauses next tells what was left undone before it.",
     )
+    ONE_INTERVAL_PROCESSES = (
+        "OneIntervalProcesses",
+        "No message is processed by two consumers, also where their heartbeat intervals differ.",
+    )
     RESUME_FREES_NOBODY = (
         "ResumeFreesNobody",
         "Ending a pause, from however old a view, takes a claim from nobody who is alive.",

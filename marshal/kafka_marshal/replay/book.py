@@ -25,6 +25,7 @@ from kafka_marshal.replay.events import Event, Judgement, Sighting, Unknowable
 from kafka_marshal.replay.findings.failovers import Failovers
 from kafka_marshal.replay.findings.grants import GrantedTwice
 from kafka_marshal.replay.findings.half_set import HalfSet
+from kafka_marshal.replay.findings.intervals import IntervalMismatches, RefusedClaims
 from kafka_marshal.replay.findings.movement import LagMovement, Wedged
 from kafka_marshal.replay.findings.observer import End, Observer
 from kafka_marshal.replay.findings.overrun import PauseRanOut
@@ -76,10 +77,11 @@ class Book:
         self._silences = Silences()
         self._lanes = Lanes(rules, self._positions, self._pauses)
         self._acts, self._half_set = ActsWithoutOwning(), HalfSet()
+        refused = RefusedClaims()
         owning: tuple[Observer, ...] = (
             (Thefts(), UnownedReleases())
             if rules.rule_set is RuleSet.ORIGINAL
-            else (self._acts, UnownedReleases(), OddRecords())
+            else (self._acts, UnownedReleases(), OddRecords(refused), IntervalMismatches(refused))
         )
         self._observers: tuple[Observer, ...] = (
             *owning,

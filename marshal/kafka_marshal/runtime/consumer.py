@@ -35,7 +35,12 @@ from kafka_marshal.runtime.callbacks import Callbacks
 from kafka_marshal.runtime.data import Data
 from kafka_marshal.runtime.engine import Engine
 from kafka_marshal.runtime.environment import REAL
-from kafka_marshal.runtime.errors import COORDINATION_TOPIC, ConsumerClosed, InvalidOption
+from kafka_marshal.runtime.errors import (
+    COORDINATION_TOPIC,
+    ConsumerClosed,
+    IntervalMismatch,
+    InvalidOption,
+)
 from kafka_marshal.runtime.handling import (
     Counted,
     DeadLetters,
@@ -59,6 +64,7 @@ __all__ = [
     "Counted",
     "HandlerFailed",
     "IdUsedTwice",
+    "IntervalMismatch",
     "Lost",
     "Message",
     "Messages",

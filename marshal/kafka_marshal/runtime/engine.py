@@ -24,6 +24,7 @@ from attrs import define
 from kafka_marshal.client.claiming import Claiming
 from kafka_marshal.client.consumer import Me, Mode
 from kafka_marshal.client.driver import Timing
+from kafka_marshal.client.intervals import Said
 from kafka_marshal.client.symptoms import Symptoms
 from kafka_marshal.codec import MalformedRecord
 from kafka_marshal.core.messages import Heartbeat
@@ -31,7 +32,13 @@ from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.runtime.cluster import Cluster
 from kafka_marshal.runtime.data import Data
 from kafka_marshal.runtime.environment import Deadline, Thread
-from kafka_marshal.runtime.errors import BrokerFailed, ConsumerClosed, MarshalError, ThreadFailed
+from kafka_marshal.runtime.errors import (
+    BrokerFailed,
+    ConsumerClosed,
+    IntervalMismatch,
+    MarshalError,
+    ThreadFailed,
+)
 from kafka_marshal.runtime.growth import Growth
 from kafka_marshal.runtime.holding import Holding
 from kafka_marshal.runtime.log import Log
@@ -106,6 +113,7 @@ class Engine:
         self._topics: dict[str, _Topic] = {}
         self._look_at = self._commit_at = 0.0
         self._anew_at: float | None = None
+        self._told_waiting = False
         self._session = self._new_session()
         self._vigil = Vigil(
             self._who, observers, symptoms, int(me.rules.stale_after_ms), self._monotonic
@@ -345,12 +353,35 @@ class Engine:
             except MalformedRecord:
                 continue
             self.held.carry_out(member.record(record, self._steady_ms()))
+            if member.differs is not None:
+                raise self._mismatch(member.differs)
             message = record.message
             if isinstance(message, Heartbeat) and message.instance_id == member.me.instance_id:
                 key = ClaimKey(message.group_id, message.topic, message.partition)
                 self._vigil.heard(key, self._steady_ms())
         for place in heard.ended:
             self.held.carry_out(member.caught_up(place, self._steady_ms()))
+        waits_for = member.waits_for(self._steady_ms()) if heard.ended else None
+        if waits_for is not None and not self._told_waiting:
+            self._told_waiting = True
+            self.said(
+                f"{self._differ(waits_for)}; nothing is claimed before it is certain that "
+                f"nobody lives under that one"
+            )
+
+    def _differ(self, alive: Said) -> str:
+        own_s = self._me.rules.heartbeat_interval_ms / 1000
+        return (
+            f"group {self._group}: client {alive.client_id} has a heartbeat interval of "
+            f"{alive.interval_ms / 1000:g} s, and this consumer one of {own_s:g} s"
+        )
+
+    def _mismatch(self, alive: Said) -> IntervalMismatch:
+        return IntervalMismatch(
+            f"{self._differ(alive)}: both would process every message; start this one with "
+            f"heartbeat_interval_s={alive.interval_ms / 1000:g}, or change the interval of the "
+            f"whole group as docs/client.md says"
+        )
 
     def _truncated(self, session: Session, reason: str) -> None:
         if session is not self._session:

@@ -59,3 +59,11 @@ class NotLetIn(BrokerFailed):
     Only whoever was never let in gets it: for a consumer that runs such a refusal passes, as
     everything does that a broker says while it restarts.
     """
+
+
+class IntervalMismatch(MarshalError):
+    """Two heartbeat intervals in one group: both would process everything. The message says which.
+
+    A consumer raises it that comes to a group whose owners live under another interval; a command
+    does whose option contradicts what the log says.
+    """

@@ -209,8 +209,10 @@ _KINDS: Final = (
         WARNING,
         None,
         "each",
-        "Most heartbeats come further apart than the interval given: it is probably not the one "
-        "that the consumers ran with. Silences are then not told one by one.",
+        "The interval given is not the one that the consumers ran with: their records say another "
+        "one, or act under a claim that these rules refused, or most heartbeats come further "
+        "apart. Silences are then not told one by one. An error where a group says two intervals: "
+        "it processes everything twice.",
         "Replay with the interval that the consumers run with; see --heartbeat-interval and "
         "--what-if.",
     ),

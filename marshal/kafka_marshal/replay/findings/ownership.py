@@ -23,6 +23,7 @@ from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.core.verdicts import Accepted, Refused
 from kafka_marshal.replay.events import Event, Sighting, Tenure
 from kafka_marshal.replay.findings.cases import Case, Cases
+from kafka_marshal.replay.findings.intervals import RefusedClaims
 from kafka_marshal.replay.findings.observer import End
 from kafka_marshal.replay.rows import Row
 from kafka_marshal.replay.tenures import WINS, sightings
@@ -312,13 +313,17 @@ def _released(key: ClaimKey, now: str, done: str, case: Case) -> str:
 class OddRecords:
     """Guards that no ordinary race explains: forged, lost, from the future, not decimal."""
 
-    def __init__(self) -> None:
-        self._cases = Cases()
+    def __init__(self, claims: RefusedClaims) -> None:
+        """`claims` observes with it: what other rules granted is not lost."""
+        self._cases, self._claims = Cases(), claims
 
     def observe(self, event: Event) -> None:
         """One case per claim, instance and guard."""
         guard = event.verdict
+        self._claims.observe(event)
         if not isinstance(guard, Refused) or guard not in ODD:
+            return
+        if self._claims.granted_elsewhere(event):
             return
         code = guard.value
         sender = event.message.instance_id, event.message.client_id

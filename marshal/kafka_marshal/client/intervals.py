@@ -1,0 +1,165 @@
+"""Under which heartbeat intervals a group lives, as one coordinating partition says.
+
+Two consumers that judge by different intervals fold different protocols: an owner that is dead to
+the one is alive to the other, and both process everything. So the one that comes later has to stop.
+What is asked here must not depend on an interval itself. Therefore it goes by what owners say: a
+heartbeat names the tenure under which its sender acts, and of two tenures of one claim and one
+interval the later one stands. Only of a claim its reader says whether it won. Records that say no
+interval prove nothing. Spec: Lineages.
+
+It does not know what a member does about it. All times are the log's.
+
+>>> intervals = Intervals(own_ms=10_000)
+>>> key = ClaimKey("g", "events", 0)
+>>> intervals.lives(key, Said("i1", "holder", 60_000, at_ms=0), epoch=7)
+>>> intervals.differs(at_ms=120_000).client_id, intervals.differs(at_ms=120_001)
+('holder', None)
+"""
+
+from __future__ import annotations
+
+from attrs import define, field, frozen
+
+from kafka_marshal.core.messages import Heartbeat, Record, ReleaseGroup, ReleasingPartition
+from kafka_marshal.core.state import ClaimKey
+
+
+@frozen
+class Said:
+    """What an owner has said last."""
+
+    instance_id: str
+    client_id: str
+    interval_ms: float
+    """Its heartbeat interval."""
+    at_ms: int
+    """When, by the log's clock."""
+
+
+@define
+class _Tenure:
+    epoch: int
+    said: Said
+
+
+@define(eq=False)
+class _Lineage:
+    """Owners of one interval, of which there was always one alive since it began."""
+
+    since: int
+    """The offset at which it began."""
+    last: Said
+    """What was said last by any of them."""
+    tenures: dict[ClaimKey, _Tenure] = field(factory=dict)
+
+
+class Intervals:
+    """Who of one group lives under which interval. Give it every record of the group."""
+
+    def __init__(self, own_ms: float) -> None:
+        """`own_ms`: the heartbeat interval of whoever asks, in milliseconds."""
+        self.own_ms = own_ms
+        self.until_ms: int | None = None
+        """Before this nobody with our interval may ask for a claim; None: at any time. It is later
+        by twice the larger interval than the last word of those who differ."""
+        self._lineages: dict[float, _Lineage] = {}
+
+    @property
+    def alive(self) -> list[Said]:
+        """The last word of each interval's owners, the earliest interval first. Old ones too."""
+        found = sorted(self._lineages.values(), key=lambda lineage: lineage.since)
+        return [lineage.last for lineage in found]
+
+    def read(self, record: Record) -> None:
+        """The next record of the group.
+
+        A ReleaseGroup changes nothing: those whose claims it ends live on, and claim again.
+        """
+        message, headers = record.message, record.headers
+        epoch = headers.epoch
+        if isinstance(message, ReleaseGroup) or epoch is None or not 0 <= epoch < record.offset:
+            return
+        key = ClaimKey(message.group_id, message.topic, message.partition)
+        if isinstance(message, ReleasingPartition):
+            self._ends(key, message.instance_id, epoch)
+        elif isinstance(message, Heartbeat) and headers.interval_ms is not None:
+            said = Said(
+                message.instance_id, message.client_id, headers.interval_ms, record.timestamp_ms
+            )
+            self.lives(key, said, epoch, record.offset)
+
+    def won(self, claiming: Record) -> None:
+        """This ClaimingPartition has won, as its reader judges: its sender lives, and may act.
+
+        Its first heartbeat may be long on its way.
+        """
+        message, interval_ms = claiming.message, claiming.headers.interval_ms
+        if interval_ms is not None:
+            key = ClaimKey(message.group_id, message.topic, message.partition)
+            said = Said(message.instance_id, message.client_id, interval_ms, claiming.timestamp_ms)
+            self.lives(key, said, claiming.offset)
+
+    def lives(self, key: ClaimKey, said: Said, epoch: int, offset: int | None = None) -> None:
+        """An owner says that it lives; at `offset`, or at its very win."""
+        lineage = self._lineages.get(said.interval_ms)
+        if lineage is None:
+            lineage = self._lineages[said.interval_ms] = _Lineage(epoch, said)
+        elif not self._lived(lineage, said.at_ms):
+            # All of them were dead to everybody in between, so they come anew.
+            since = epoch if offset is None else offset
+            lineage = self._lineages[said.interval_ms] = _Lineage(since, said)
+        before = lineage.tenures.get(key)
+        if before is None or before.epoch <= epoch:
+            lineage.tenures[key] = _Tenure(epoch, said)
+            if said.at_ms >= lineage.last.at_ms:
+                lineage.last = said
+        self._look()
+
+    def _ends(self, key: ClaimKey, instance_id: str, epoch: int) -> None:
+        """A tenure is given back by its owner."""
+        for interval_ms, lineage in list(self._lineages.items()):
+            tenure = lineage.tenures.get(key)
+            if tenure is None or tenure.epoch != epoch or tenure.said.instance_id != instance_id:
+                continue
+            del lineage.tenures[key]
+            if not lineage.tenures:
+                del self._lineages[interval_ms]
+            elif lineage.last is tenure.said:
+                alive = (each.said for each in lineage.tenures.values())
+                lineage.last = max(alive, key=lambda said: said.at_ms)
+            self._look()
+
+    def _lived(self, lineage: _Lineage, at_ms: int) -> bool:
+        """One of them has said something not longer ago than twice the larger interval.
+
+        Of our own the larger one is that of whoever else there is.
+        """
+        last = lineage.last
+        larger_ms = max(last.interval_ms, self.own_ms)
+        if last.interval_ms == self.own_ms:
+            larger_ms = max(larger_ms, *self._lineages)
+        return at_ms - last.at_ms <= 2 * larger_ms
+
+    def _those_before_us(self, at_ms: int) -> list[_Lineage]:
+        ours = self._lineages.get(self.own_ms)
+        since = None if ours is None or not self._lived(ours, at_ms) else ours.since
+        return [
+            lineage
+            for interval_ms, lineage in self._lineages.items()
+            if interval_ms != self.own_ms and (since is None or lineage.since < since)
+        ]
+
+    def _look(self) -> None:
+        self.until_ms = None
+        if len(self._lineages) == 1 and self.own_ms in self._lineages:
+            return  # nearly always
+        for interval_ms, lineage in self._lineages.items():
+            last_ms = lineage.last.at_ms
+            if lineage in self._those_before_us(last_ms):
+                until_ms = last_ms + int(2 * max(interval_ms, self.own_ms)) + 1
+                self.until_ms = max(until_ms, self.until_ms or until_ms)
+
+    def differs(self, at_ms: int) -> Said | None:
+        """Whoever lives under another interval, and came before all who live under ours."""
+        found = [each for each in self._those_before_us(at_ms) if self._lived(each, at_ms)]
+        return min(found, key=lambda lineage: lineage.since).last if found else None
