@@ -121,6 +121,7 @@ class Engine:
             look_for_partitions_every_s,
             self._partitions,
             self._has_grown,
+            self._is_gone,
             self.failed,
         )
         self._thread: Thread | None = None
@@ -340,6 +341,7 @@ class Engine:
             if isinstance(message, Heartbeat) and message.instance_id == member.me.instance_id:
                 key = ClaimKey(message.group_id, message.topic, message.partition)
                 self._vigil.heard(key, now_ms())
+                self.held.heard(key)
         for place in heard.ended:
             self.held.carry_out(member.caught_up(place, now_ms()))
 
@@ -424,6 +426,16 @@ class Engine:
                     f"{self._settings.bootstrap}: topic {topic} had {before} partitions and has "
                     f"{partitions} now: claims lie elsewhere from now on, so consumers would not "
                     f"see each other's; stop all of them, and start them again"
+                )
+            )
+
+    def _is_gone(self, topic: str) -> None:
+        if topic == self._topic:
+            self.failed(
+                BrokerFailed(
+                    f"{self._settings.bootstrap}: the coordination topic {topic} is gone, and "
+                    f"without it nobody keeps a claim; make it again (marshal init), and start "
+                    f"the consumers of group {self._group} again"
                 )
             )
 
