@@ -101,7 +101,7 @@ def test_what_ends_a_thread_ends_the_consumer_in_plain_words(
             ) as ended:
                 take(consumer)
             assert isinstance(ended.value.__cause__, Broken | SystemExit)
-    assert not any(thread.is_alive() for thread in kafka.threads)
+    until(lambda: not any(thread.is_alive() for thread in kafka.threads))
 
 
 def test_a_loop_that_waits_hears_at_once_what_ended_the_consumer(kafka: Kafka) -> None:
@@ -285,3 +285,16 @@ def test_a_reader_that_stands_still_does_not_hold_up_the_end(kafka: Kafka) -> No
     finally:
         released.set()
     until(lambda: all(each.closed for each in kafka.readings))
+
+
+def test_a_consumer_that_failed_waits_for_no_append(kafka: Kafka) -> None:
+    consumer = kafka.new_consumer()
+    consumer.add_topic("orders")
+    kafka.appends = lambda said: LANDS if isinstance(said, ClaimingPartition) else LANDS_UNHEARD
+    until(lambda: kafka.said(Heartbeat))
+    kafka.ends_thread("marshal-reader")
+    closing = threading.Thread(target=lambda: consumer.close(timeout_s=10 * WITHIN_S))
+    closing.start()
+    closing.join(WITHIN_S)
+    assert not closing.is_alive()
+    until(lambda: not any(thread.is_alive() for thread in kafka.threads))

@@ -497,6 +497,8 @@ class Consumer:
                 engine.post(lambda: engine.held.abandon(hand))
             engine.post(engine.held.abandon_rest)
             deadline.earlier(min(LET_GO_S, timeout_s / 4)).wait(engine.ended.wait)
+        if engine.failure is not None:  # nothing that is under way counts any more
+            deadline = self._settings.environment.deadline(min(LET_GO_S, timeout_s))
         engine.leave()
         engine.close(deadline)
         self._callbacks.close(deadline)
