@@ -69,12 +69,14 @@ ENDS: dict[str, Callable[[Kafka, str], None]] = {
 def test_what_ends_a_thread_ends_the_consumer_in_plain_words(
     kafka: Kafka, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    added = threading.Event()
+
     def on_claimed(_: object) -> None:
         if name == "marshal-callbacks":
             raise SystemExit("a callback that leaves")
 
     def partitions_of(*_: object) -> int:
-        if threading.current_thread().name == "marshal-metadata":
+        if added.is_set() and threading.current_thread().name == "marshal-metadata":
             raise Broken("a wire is loose")
         return 1
 
@@ -92,6 +94,7 @@ def test_what_ends_a_thread_ends_the_consumer_in_plain_words(
         heartbeat_interval_s=0.2, look_for_partitions_every_s=0.01, on_claimed=on_claimed
     ) as consumer:
         consumer.add_topic("orders")
+        added.set()
         if ENDS[name] is Kafka.ends_thread:
             until(lambda: consumer.claims)
         ENDS[name](kafka, name)
