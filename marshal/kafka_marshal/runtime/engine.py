@@ -160,6 +160,8 @@ class Engine:
             except BaseException as error:
                 future.set_exception(error)
 
+        if self.failure is not None:
+            raise self.failure
         self.post(called)
         while not wait([future], CALL_S).done:
             if self.ended.is_set():
