@@ -160,13 +160,18 @@ class Engine:
             except BaseException as error:
                 future.set_exception(error)
 
-        if self.failure is not None:
-            raise self.failure
+        self.raise_failure()
         self.post(called)
         while not wait([future], CALL_S).done:
             if self.ended.is_set():
-                raise self.failure or ConsumerClosed("the consumer is closed")
+                self.raise_failure()
+                raise ConsumerClosed("the consumer is closed")
         return future.result()
+
+    def raise_failure(self) -> None:
+        """Raise what ended the consumer, if something did."""
+        if self.failure is not None:
+            raise self.failure
 
     def post(self, event: Callable[[], None]) -> None:
         """Something has happened."""

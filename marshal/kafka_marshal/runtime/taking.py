@@ -71,8 +71,7 @@ class Taking:
 
     def raise_failure(self) -> None:
         """Raise what ended the consumer, if something did."""
-        if self._engine.failure is not None:
-            raise self._engine.failure
+        self._engine.raise_failure()
 
     def raise_if_closed(self) -> None:
         """Raise what ended the consumer, or that it was closed."""
