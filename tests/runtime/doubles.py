@@ -118,6 +118,8 @@ class Kafka:
         """Called whenever somebody reads the log; no lock is held."""
         self.delivers_purged = True
         """Whether an append that its sender gives up is heard of."""
+        self.missing: Callable[[str], object] = lambda _: False
+        """Whether the next description of a topic is that there is none."""
         self.told_aside: list[Callable[[KafkaError], None]] = []
         self.more_settings: dict[str, str] = {}
         """Settings of librdkafka that an application gives."""
@@ -511,7 +513,7 @@ class Asking:
 
     def _described(self, name: str) -> Any:
         partitions = self._kafka.topics.get(name)
-        if partitions is None:
+        if partitions is None or self._kafka.missing(name):
             raise KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART))
         node = SimpleNamespace(id=1)
         bits = self._kafka.topic_ids[name].int

@@ -69,12 +69,14 @@ ENDS: dict[str, Callable[[Kafka, str], None]] = {
 def test_what_ends_a_thread_ends_the_consumer_in_plain_words(
     kafka: Kafka, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    added = threading.Event()
+
     def on_claimed(_: object) -> None:
         if name == "marshal-callbacks":
             raise SystemExit("a callback that leaves")
 
     def partitions_of(*_: object) -> int:
-        if threading.current_thread().name == "marshal-metadata":
+        if added.is_set() and threading.current_thread().name == "marshal-metadata":
             raise Broken("a wire is loose")
         return 1
 
@@ -92,6 +94,7 @@ def test_what_ends_a_thread_ends_the_consumer_in_plain_words(
         heartbeat_interval_s=0.2, look_for_partitions_every_s=0.01, on_claimed=on_claimed
     ) as consumer:
         consumer.add_topic("orders")
+        added.set()
         if ENDS[name] is Kafka.ends_thread:
             until(lambda: consumer.claims)
         ENDS[name](kafka, name)
@@ -101,7 +104,7 @@ def test_what_ends_a_thread_ends_the_consumer_in_plain_words(
             ) as ended:
                 take(consumer)
             assert isinstance(ended.value.__cause__, Broken | SystemExit)
-    assert not any(thread.is_alive() for thread in kafka.threads)
+    until(lambda: not any(thread.is_alive() for thread in kafka.threads))
 
 
 def test_a_loop_that_waits_hears_at_once_what_ended_the_consumer(kafka: Kafka) -> None:
@@ -285,3 +288,16 @@ def test_a_reader_that_stands_still_does_not_hold_up_the_end(kafka: Kafka) -> No
     finally:
         released.set()
     until(lambda: all(each.closed for each in kafka.readings))
+
+
+def test_a_consumer_that_failed_waits_for_no_append(kafka: Kafka) -> None:
+    consumer = kafka.new_consumer()
+    consumer.add_topic("orders")
+    kafka.appends = lambda said: LANDS if isinstance(said, ClaimingPartition) else LANDS_UNHEARD
+    until(lambda: kafka.said(Heartbeat))
+    kafka.ends_thread("marshal-reader")
+    closing = threading.Thread(target=lambda: consumer.close(timeout_s=10 * WITHIN_S))
+    closing.start()
+    closing.join(WITHIN_S)
+    assert not closing.is_alive()
+    until(lambda: not any(thread.is_alive() for thread in kafka.threads))

@@ -98,9 +98,16 @@ class Lanes(Generic[M]):
         if idle and claim.ready:
             self._turns.append(key)
 
-    def begin(self) -> Begun[M] | None:
-        """The next message that may be begun, of the claim whose turn it is; None: all wait."""
-        if not self._turns:
+    def begin(self, waits: Callable[[ClaimKey], bool] = lambda _: False) -> Begun[M] | None:
+        """The next message that may be begun, of the claim whose turn it is; None: all wait.
+
+        Of a claim that `waits` nothing is begun.
+        """
+        for _ in range(len(self._turns)):
+            if not waits(self._turns[0]):
+                break
+            self._turns.rotate(-1)
+        else:
             return None
         key = self._turns.popleft()
         claim = self._claims[key]

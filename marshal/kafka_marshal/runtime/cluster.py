@@ -26,6 +26,10 @@ _SLICE_S: Final = 0.25
 """The first question waits so long; each further one twice as long as the one before."""
 
 
+class NoSuchTopic(BrokerFailed):
+    """The cluster answered that there is no such topic."""
+
+
 class Cluster(ClusterClient):
     """A cluster, as a consumer sees it."""
 
@@ -33,11 +37,12 @@ class Cluster(ClusterClient):
         """How many partitions a topic has.
 
         Raises:
-            BrokerFailed: there is no such topic, or nobody answered.
+            NoSuchTopic: there is none.
+            BrokerFailed: nobody answered.
         """
         seen = self.topic(topic)
         if seen is None:
-            raise BrokerFailed(f"{self.settings.bootstrap}: there is no topic {topic}")
+            raise NoSuchTopic(f"{self.settings.bootstrap}: there is no topic {topic}")
         return len(seen.partitions)
 
     def all_ends(self, places: Sequence[tuple[str, int]]) -> dict[tuple[str, int], int]:

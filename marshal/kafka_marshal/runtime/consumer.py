@@ -524,6 +524,8 @@ class Consumer:
         elif not engine.ended.is_set():
             self.taking.pop()
             engine.post(partial(engine.held.abandon_rest, release=False))
+        if engine.failure is not None:  # nothing that is under way counts any more
+            deadline = self._settings.environment.deadline(min(LET_GO_S, timeout_s))
         engine.leave()
         engine.close(deadline)
         self._callbacks.close(deadline)

@@ -130,6 +130,7 @@ class Engine:
             look_for_partitions_every_s,
             self._partitions,
             self._has_grown,
+            self._is_gone,
             self.failed,
         )
         self._thread: Thread | None = None
@@ -170,6 +171,7 @@ class Engine:
             except BaseException as error:
                 future.set_exception(error)
 
+        self.raise_failure()
         self.post(called)
         while not wait([future], CALL_S).done:
             if self.ended.is_set():
@@ -359,6 +361,7 @@ class Engine:
             if isinstance(message, Heartbeat) and message.instance_id == member.me.instance_id:
                 key = ClaimKey(message.group_id, message.topic, message.partition)
                 self._vigil.heard(key, self._steady_ms())
+                self.held.heard(key)
         for place in heard.ended:
             self.held.carry_out(member.caught_up(place, self._steady_ms()))
         waits_for = member.waits_for(self._steady_ms()) if heard.ended else None
@@ -464,6 +467,16 @@ class Engine:
                     f"{self._settings.bootstrap}: topic {topic} had {before} partitions and has "
                     f"{partitions} now: claims lie elsewhere from now on, so consumers would not "
                     f"see each other's; stop all of them, and start them again"
+                )
+            )
+
+    def _is_gone(self, topic: str) -> None:
+        if topic == self._topic:
+            self.failed(
+                BrokerFailed(
+                    f"{self._settings.bootstrap}: the coordination topic {topic} is gone, and "
+                    f"without it nobody keeps a claim; make it again (marshal init), and start "
+                    f"the consumers of group {self._group} again"
                 )
             )
 

@@ -8,10 +8,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from typing import Final
 
-from kafka_marshal.runtime.cluster import Cluster
+from kafka_marshal.runtime.cluster import Cluster, NoSuchTopic
 from kafka_marshal.runtime.environment import Deadline, Thread
 from kafka_marshal.runtime.errors import BrokerFailed
+
+AGAIN_S: Final = 1.0
+"""How soon it looks again for a topic that is missing, in seconds."""
 
 
 class Growth:
@@ -23,14 +27,17 @@ class Growth:
         every_s: float,
         known: Callable[[], Mapping[str, int]],
         grown: Callable[[str, int], None],
+        gone: Callable[[str], None],
         failed: Callable[[BaseException], None],
     ) -> None:
         """`known` says how many there were; `grown` hears of each topic that has another number.
 
+        `gone` hears, again and again, of each that was missing twice in a row.
         `failed` takes what ended the thread.
         """
         self._cluster, self._every_s = cluster, every_s
-        self._known, self._grown, self._failed = known, grown, failed
+        self._known, self._grown, self._gone = known, grown, gone
+        self._failed = failed
         self._closed = threading.Event()
         self._thread: Thread | None = None
 
@@ -45,9 +52,18 @@ class Growth:
         deadline.join(self._thread)
 
     def _run(self) -> None:
-        while not self._closed.wait(self._every_s):
+        missed: set[str] = set()
+        while not self._closed.wait(min(AGAIN_S, self._every_s) if missed else self._every_s):
             with suppress(BrokerFailed):  # it may be away for a while
                 for topic, before in self._known().items():
-                    partitions = self._cluster.partitions_of(topic)
+                    try:
+                        partitions = self._cluster.partitions_of(topic)
+                    except NoSuchTopic:
+                        # A broker that has only just started may not know of it yet.
+                        if topic in missed:
+                            self._gone(topic)
+                        missed.add(topic)
+                        continue
+                    missed.discard(topic)
                     if partitions != before:
                         self._grown(topic, partitions)

@@ -179,7 +179,7 @@ class Handling:
     def begin(self) -> Begun[Message] | None:
         """The next message that may be handled; None: all wait for others, or there is none."""
         with self.lock:
-            return self._lanes.begin()
+            return self._lanes.begin(lambda key: self._claimed[key].hands[0].claim.silent)
 
     def finish(self, begun: Begun[Message]) -> None:
         """Nobody handles it any more, whatever became of it; the next of its lane may begin."""

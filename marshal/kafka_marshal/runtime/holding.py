@@ -54,6 +54,7 @@ class Holding:
         """What is posted is called later by the one thread."""
         self._me, self._group = me, group
         self._data, self._log, self._vigil, self._post = data, log, vigil, post
+        self._monotonic = log.settings.environment.monotonic
         self._observers = vigil.observers
         self._steady_ms = log.settings.environment.steady_ms
         self._wake_after = max(1, me.window // WAKE_PARTS)
@@ -198,7 +199,8 @@ class Holding:
         if old is not None and old.claim.owned:
             self.lost(old, Lost.UNCERTAIN)
         claim = Claim(key, key.topic, key.topic_partition, won.epoch, won.position)
-        tenure = Tenure(claim, next=won.position, allowed_end=won.position)
+        heard_s = self._monotonic()
+        tenure = Tenure(claim, next=won.position, allowed_end=won.position, heard_s=heard_s)
         self._tenures[claim] = self._newest[key] = tenure
         self._data.open(claim, won.position)
         self._vigil.won(claim, self._steady_ms())
@@ -384,7 +386,8 @@ class Holding:
         tenure = self._tenures.get(claim)
         if tenure is not None:
             tenure.paused = False
-        self._data.resume(claim)
+        if not claim.silent:
+            self._data.resume(claim)
 
     def seek(self, topic: str, partition: int, offset: int) -> None:
         """Pass over what lies before this offset."""
@@ -414,7 +417,38 @@ class Holding:
         """See how far the application got with everything."""
         for tenure in list(self._tenures.values()):
             self._progressed(tenure)
+        self._hold_back_what_is_silent()
         self.withdraw_unwanted()
+
+    def _hold_back_what_is_silent(self) -> None:
+        """At least once: begin nothing of what others may take, and would process again.
+
+        At most once nobody else is granted the same, so nothing is held back.
+        """
+        stale_s, now_s = self._me.rules.stale_after_ms / 1000, self._monotonic()
+        if self._me.mode is Mode.AT_MOST_ONCE:
+            return
+        found = []
+        for tenure in list(self._tenures.values()):
+            claim = tenure.claim
+            if claim.owned and not claim.silent and now_s - tenure.heard_s > stale_s:
+                ends = [hand.cut() for hand in tenure.hands if not hand.finished]
+                self._data.pause(claim, max(ends, default=None))
+                claim.silent = True
+                found.append(claim)
+        self._vigil.silent(found, stale_s)
+
+    def heard(self, key: ClaimKey) -> None:
+        """A heartbeat of ours was read back, and the claim is still ours."""
+        tenure = self._newest.get(key)
+        if tenure is None or not tenure.claim.owned:
+            return
+        tenure.heard_s = self._monotonic()
+        if tenure.claim.silent:
+            tenure.claim.silent = False
+            self._vigil.heard_again(tenure.claim)
+            if not tenure.paused:
+                self._data.resume(tenure.claim)
 
     def drop(self) -> None:
         """It ends by a failure: give out nothing more."""

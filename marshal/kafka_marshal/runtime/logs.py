@@ -13,7 +13,7 @@ import json
 import logging
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -47,6 +47,8 @@ about the cluster that passes, or `snapshot`, or `stopped`."""
 OVER_S: Final = 30.0
 """What was not said again for so many seconds is over. A client that cannot connect says so every
 10 s or more often (`reconnect.backoff.max.ms`)."""
+NAMED_MAX: Final = 10
+"""At most so many claims are named in one line."""
 _NUMBER: Final = re.compile(r"\d+")
 _AWAY: Final = re.compile(
     r"(?i)connection refused|connect to \S+ failed|disconnect|transport failure|timed out|reset by|"
@@ -188,6 +190,21 @@ class Logs(Observer):
             partition=key.topic_partition,
             reason=kind,
         )
+
+    def silent(self, claims: Sequence[Claim], stale_s: float) -> None:
+        """Nothing more of these is given out, since others may take them."""
+        names = ", ".join(f"{claim.topic}/{claim.partition}" for claim in claims[:NAMED_MAX])
+        more = f" and {len(claims) - NAMED_MAX} more" if len(claims) > NAMED_MAX else ""
+        what = (
+            f"silent: no heartbeat of {names}{more} was read back for {stale_s:g} s, so others may "
+            f"take over; nothing more of it is given out until one is"
+        )
+        self._write(logging.WARNING, "silent", what)
+
+    def heard_again(self, claim: Claim) -> None:
+        """It goes on after `silent`."""
+        what = "a heartbeat was read back, so its messages are given out again"
+        self._of(logging.INFO, "heard_again", claim, what)
 
     def dropped(self, claim: Claim, messages: int) -> None:
         what = f"dropped {messages} messages that were fetched or in hand"

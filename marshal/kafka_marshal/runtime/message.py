@@ -34,6 +34,9 @@ class Claim:
     lost: Lost | None = None
     """Why it is no longer ours; None while it is, as far as was read."""
 
+    silent: bool = False
+    """At least once: no heartbeat of it was read back for so long that others may take it; nothing
+    more of it is given out until one is."""
     released: Released | None = None
     """Why it was released, where `lost` is RELEASED."""
 

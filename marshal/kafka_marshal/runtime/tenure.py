@@ -25,6 +25,8 @@ class Tenure:
     next: int = 0
     """Everything below is done."""
     allowed_end: int = 0
+    heard_s: float = 0.0
+    """When a heartbeat of it was last read back, or it was won, by the steady clock."""
     paused: bool = False
     """The application wants nothing of it for now."""
     withdrawn: bool = False
@@ -80,5 +82,5 @@ class Tenure:
             max(ends.get(self.claim.key, 0), self.allowed_end),
             sum(max(0, hand.end - hand.next) for hand in self.hands if not hand.finished),
             *buffered.get(self.claim, (0, 0)),
-            paused=self.paused,
+            paused=self.paused or self.claim.silent,
         )

@@ -76,6 +76,15 @@ class Vigil:
             _, claim = self._claims.popitem()
             self.observers.left(claim)
 
+    def silent(self, claims: Sequence[Claim], stale_s: float) -> None:
+        """Nothing of these was heard for so long that others may take them."""
+        if claims:
+            self._logs.silent(claims, stale_s)
+
+    def heard_again(self, claim: Claim) -> None:
+        """It goes on."""
+        self._logs.heard_again(claim)
+
     # --- heartbeats -------------------------------------------------------------------------------
 
     def sent(self, key: ClaimKey, send: Send, standing: Standing, now_ms: int) -> None:
