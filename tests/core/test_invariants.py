@@ -28,7 +28,7 @@ from kafka_marshal.core.invariants import (
     odd_records_refused,
     restart_takes_over,
 )
-from kafka_marshal.core.messages import NO_HEADERS, NOT_DECIMAL
+from kafka_marshal.core.messages import AMENDMENTS, NO_HEADERS, NOT_DECIMAL
 
 OFFSET = 9
 BARE = Claim("a1", "a", 3, 5, 1000, 1000)
@@ -126,7 +126,9 @@ def test_a_restart_that_says_so_wins_at_once(
     assert restart_takes_over(claim, sent, won, Accepted.RESTARTED)
 
 
-NUMBERS = [field.name for field in attrs.fields(Headers) if field.name != "present"]
+NUMBERS = [
+    field.name for field in attrs.fields(Headers) if field.name not in ("present", *AMENDMENTS)
+]
 ODD = [
     *(attrs.evolve(PRESENT, **{name: NOT_DECIMAL}) for name in NUMBERS),  # type: ignore[arg-type]
     *(attrs.evolve(PRESENT, **{name: OFFSET}) for name in ("epoch", "seen")),  # type: ignore[arg-type]

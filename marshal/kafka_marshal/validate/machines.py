@@ -164,7 +164,7 @@ class Instance:
         self, consumer: Consumer, key: ClaimKey, message: Message
     ) -> tuple[Forbidden | None, Send, Consumer]:
         """Whether it may send a message of this kind, what it would say, and what it remembers."""
-        me, unix_s = self.me, message.unix_s
+        me, unix_s = self.me_of(key), message.unix_s
         match message:
             case Heartbeat():
                 sent = machine.heartbeat_sent(me, consumer, key, unix_s)
@@ -189,7 +189,7 @@ class Instance:
     def _judged(guard: Forbidden | None, would: Send, did: Send) -> Against | None:
         if guard is not None:
             return Against(guard)
-        if would != did:
+        if would != did and _as_older(would) != did:
             return Against(Impossible.NOT_WHAT_IT_SENDS, said(would.message, would.headers))
         return None
 
@@ -269,6 +269,11 @@ class Instance:
             return Against(guard)
         place.consumers[key] = machine.after_giving_up(self.me, consumer)
         return None
+
+
+def _as_older(send: Send) -> Send:
+    """The same by a version that does not say where it began."""
+    return Send(send.message, attrs.evolve(send.headers, start=None))
 
 
 def said(message: Message | None, headers: Headers) -> str:
