@@ -32,7 +32,7 @@ from kafka_marshal import (
 from kafka_marshal.client.consumer import Consumer, Forbidden, Me, Mode
 from kafka_marshal.client.effects import Send
 from kafka_marshal.core.knowledge import NOTHING, Field, Reader
-from kafka_marshal.core.messages import AMENDMENTS
+from kafka_marshal.core.messages import UNSPECIFIED
 from kafka_marshal.modelcheck.values import Value
 
 NONE = -1
@@ -95,7 +95,7 @@ def record(value: Value) -> Record:
 def headers(value: Value) -> Headers:
     """Headers; fails if one is missing or new."""
     given = fields(value)
-    assert set(given) == {field.name for field in attrs.fields(Headers)} - set(AMENDMENTS)
+    assert set(given) == {field.name for field in attrs.fields(Headers)} - set(UNSPECIFIED)
     return Headers(**{name: _nothing(field) for name, field in given.items()})
 
 

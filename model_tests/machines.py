@@ -88,6 +88,7 @@ def _of_claim(claim: Claim) -> tuple[Hashable, ...]:
     return (
         claim.owned,
         claim.won_with_headers,
+        claim.position_set,
         claim.epoch is None,
         claim.pauser is None,
         claim.paused_until_ms is None,

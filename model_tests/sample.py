@@ -62,7 +62,7 @@ def answers(triple: Triple) -> tuple[Hashable, ...]:
         (message.instance_id == claim.owner_instance, message.client_id == claim.owner_client),
         (message.instance_id == claim.pauser, claim.owner_instance == claim.pauser),
         # The claim.
-        (claim.owned, claim.won_with_headers, claim.pauser is None),
+        (claim.owned, claim.won_with_headers, claim.pauser is None, claim.position_set),
         # Headers.
         headers.present,
         tuple(kind(value) for value in attrs.astuple(headers)),

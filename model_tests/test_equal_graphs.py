@@ -69,6 +69,7 @@ def test_the_properties_that_machines_can_break_have_been_seen_to_fail() -> None
         *(Property.AT_MOST_ONCE.value, Property.MUTEX.value, Property.NONE_SKIPPED.value),
         *(Property.REPROCESSING_BOUND.value, Property.RELEASE_REPEATS_NOTHING.value),
         *(Property.MONOTONE_POSITION.value, Property.MONOTONE_EPOCH.value, "SuffixExact"),
+        Property.BEGINS_WHERE_THE_LOG_SAYS.value,
         *(Property.WRITES_ALL_OR_NONE.value, Property.NEVER_HALF_SET_SILENTLY.value),
         *(Property.LATER_PAUSE_WINS.value, Property.LOSER_IS_TOLD.value),
         *(Property.NEXT_IS_WARNED.value, Property.PAUSE_HOLDS.value),

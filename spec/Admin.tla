@@ -45,10 +45,6 @@ LeftUndone(work) ==
 \* half set, and nothing else looks like it.
 HalfSetInLog(work) == LeftUndone(work) # {}
 
-\* A release in the pauser's tenure sets the position, unless the sender writes headers and
-\* does not say so: it then releases at the position that it found.
-SaysItSets(record) == ~record.headers.present \/ record.headers.set_position # NONE
-
 \* Another pause of the same instance goes on with what it left.
 WorkPaused(work, by) ==
     IF work.by = by /\ HalfSetInLog(work) THEN work ELSE [NoWork EXCEPT !.by = by]

@@ -46,7 +46,7 @@ Refused ==
 
 PASSES == "Passes"        \* no guard refused
 
-\* Before the first record.  Kafka writes -1 where it has no timestamp.  Position 0 also means "never set" to a client's start policy.
+\* Before the first record.  Kafka writes -1 where it has no timestamp.
 NewClaim ==
     [owner_instance    |-> NOBODY,
      owner_client      |-> NOBODY,
@@ -57,11 +57,12 @@ NewClaim ==
      won_with_headers  |-> FALSE,
      pauser            |-> NOBODY,
      paused_until_ms   |-> NONE,
-     last_release_ms   |-> NONE]
+     last_release_ms   |-> NONE,
+     position_set      |-> FALSE]  \* somebody said where to go on: 0 is an answer, too
 
 NoHeaders ==
     [present |-> FALSE, epoch |-> NONE, seen |-> NONE, clock |-> NONE,
-     supersedes |-> NONE, set_position |-> NONE]
+     supersedes |-> NONE, set_position |-> NONE, start |-> NONE]
 
 Max(a, b) == IF a > b THEN a ELSE b
 Min(a, b) == IF a < b THEN a ELSE b
@@ -178,6 +179,10 @@ NotAhead(claim, record) == record.message.offset <= claim.position
 SetsPosition(claim, record) ==
     FromPauser(claim, record) \/ record.headers.set_position # NONE
 
+\* The pauser's release sets the position, unless it writes headers and does not say so: it
+\* then releases at the position that it found, and says nothing about it.
+SaysItSets(record) == ~record.headers.present \/ record.headers.set_position # NONE
+
 NegativePosition(claim, record) ==
     SetsPosition(claim, record) /\ record.message.offset < 0
 
@@ -212,6 +217,14 @@ OwnerGuard(claim, record) ==
 
 \* R3: a heartbeat built from an old view never moves the position back.
 Moved(claim, record) == Max(claim.position, record.message.offset)
+
+\* A position above 0 was said by somebody.  0 may be what nobody ever changed, so a record
+\* at 0 sets it only if it also says where its sender began.
+SaysPosition(claim, record) ==
+    \/ record.message.offset > 0
+    \/ record.message.offset = 0 /\ record.headers.start # NONE
+
+IsSetAfter(claim, record) == claim.position_set \/ SaysPosition(claim, record)
 
 \* A win.  The epoch is the log's own offset, so it only grows, and whoever holds an
 \* older one can be told apart for ever.  The position stays.  R8a: the pauser's own
@@ -249,11 +262,13 @@ IsFastReclaim(claim, record) ==
 FastReclaimed(claim, record) ==
     [Won(claim, record) EXCEPT
         !.position        = Moved(claim, record),
+        !.position_set    = IsSetAfter(claim, record),
         !.paused_until_ms = claim.paused_until_ms]
 
 Refreshed(claim, record) ==
     [claim EXCEPT
         !.position          = Moved(claim, record),
+        !.position_set      = IsSetAfter(claim, record),
         !.last_heartbeat_ms = claim.clock_ms]
 
 Heartbeat(claim, record) ==
@@ -274,6 +289,7 @@ ClaimingMessages(claim, record) ==
         ELSE Outcome(
             [claim EXCEPT
                 !.position          = record.message.offset,
+                !.position_set      = TRUE,
                 !.last_heartbeat_ms = claim.clock_ms],
             "Granted")
 
@@ -292,9 +308,13 @@ ReleasingPartition(claim, record) ==
         ELSE IF NegativePosition(claim, record)
         THEN Outcome(claim, "NegativePosition")
         ELSE IF SetsPosition(claim, record)
-        THEN Outcome([Freed(claim) EXCEPT !.position = record.message.offset],
+        THEN Outcome([Freed(claim) EXCEPT
+                          !.position     = record.message.offset,
+                          !.position_set = IsSetAfter(claim, record) \/ SaysItSets(record)],
                      "PositionSet")
-        ELSE Outcome([Freed(claim) EXCEPT !.position = Moved(claim, record)],
+        ELSE Outcome([Freed(claim) EXCEPT
+                          !.position     = Moved(claim, record),
+                          !.position_set = IsSetAfter(claim, record)],
                      "Released")
 
 \* R8: ends ownership and pauses the claim for the sender.  An expiry that has passed

@@ -15,7 +15,7 @@
 (*   mode          "AMO" (at most once) or "ALO" (at least once)           *)
 (*   window        R5: how far ALO runs ahead of the log                   *)
 (*   batch         the most that one ClaimingMessages asks for             *)
-(*   start         ALO: where its start policy begins                      *)
+(*   start         where its start policy begins                           *)
 (*   rules         "fenced" or "original"                                  *)
 (*   now_ms        its own clock; only the original looks at it            *)
 (*   log_ms        what the log's clock shows, as far as it can tell       *)
@@ -65,9 +65,13 @@ Acts(me, c) == ~c.stopped /\ ActsOn(me, c, c.reader)
 GrantedEnd(c) == IF c.granted = {} THEN 0
                  ELSE 1 + CHOOSE m \in c.granted : \A n \in c.granted : n <= m
 
+\* Nobody ever said where to go on, for certain: only then the start policy decides.
+NeverSet(reader) == "position_set" \in reader.certain /\ ~reader.claim.position_set
+
 \* How far the owner has got: what it processed (ALO), or what was granted (AMO).
 OffsetToSend(me, c) ==
-    IF me.mode = "ALO" THEN c.next ELSE Max(Known(c).position, GrantedEnd(c))
+    IF me.mode = "ALO" THEN c.next
+    ELSE Max(IF NeverSet(c.reader) THEN me.start ELSE Known(c).position, GrantedEnd(c))
 
 (***************************************************************************)
 (* The guards.  Each gives the first reason against, or Passes.            *)
@@ -109,10 +113,10 @@ MayClaimMessages(me, c, offset) ==
 
 MayReleaseGroup(me, c) == IF ~me.admin THEN "NotAdmin" ELSE PASSES
 
-\* ALO: position 0 says that nobody ever set it, and one that is not certain nobody can know
-\* any more.  Then the start policy counts.
+\* ALO: where the log says, also at 0.  The start policy counts where nobody ever said it, and
+\* where the position is not certain: that one nobody can know any more.
 Floor(me, reader) ==
-    IF reader.claim.position = 0 \/ "position" \notin reader.certain
+    IF NeverSet(reader) \/ "position" \notin reader.certain
     THEN Max(reader.claim.position, me.start)
     ELSE reader.claim.position
 
@@ -152,11 +156,11 @@ Message(me, type, offset) ==
 
 WritesHeaders(me) == me.rules = "fenced" /\ ~me.headerless
 
-Headers(me, epoch, seen, clock, supersedes, set_position) ==
+Headers(me, epoch, seen, clock, supersedes, set_position, start) ==
     IF ~WritesHeaders(me)
     THEN NoHeaders
     ELSE [present |-> TRUE, epoch |-> epoch, seen |-> seen, clock |-> clock,
-          supersedes |-> supersedes, set_position |-> set_position]
+          supersedes |-> supersedes, set_position |-> set_position, start |-> start]
 
 \* What it saw, if all of it is certain: an owner without the position must not make
 \* others certain of it.
@@ -166,8 +170,13 @@ SeenToSend(me, c) == IF CanCertify(me, c) THEN c.view - 1 ELSE NONE
 
 ClockToSend(me, c) == IF CanCertify(me, c) THEN Known(c).clock_ms ELSE NONE
 
-OwnerHeaders(me, c, set_position) ==
-    Headers(me, Known(c).epoch, SeenToSend(me, c), ClockToSend(me, c), NONE, set_position)
+OwnerHeaders(me, c, set_position, start) ==
+    Headers(me, Known(c).epoch, SeenToSend(me, c), ClockToSend(me, c), NONE, set_position, start)
+
+\* Where it began, if it is there or beyond: an offset below its start says nothing about where
+\* to begin.  An administrator begins nowhere.
+StartToSend(me, c) ==
+    IF me.admin \/ OffsetToSend(me, c) < me.start THEN NONE ELSE me.start
 
 \* R1b: the tenure that a restarted consumer means to end.
 SupersedesOf(me, c) ==
@@ -177,20 +186,22 @@ Sent(message, headers) == [message |-> message, headers |-> headers]
 
 ClaimingPartitionSent(me, c) ==
     Sent(Message(me, "ClaimingPartition", NONE),
-         Headers(me, NONE, NONE, NONE, SupersedesOf(me, c), NONE))
+         Headers(me, NONE, NONE, NONE, SupersedesOf(me, c), NONE, NONE))
 
 HeartbeatSent(me, c) ==
-    Sent(Message(me, "Heartbeat", OffsetToSend(me, c)), OwnerHeaders(me, c, NONE))
+    Sent(Message(me, "Heartbeat", OffsetToSend(me, c)),
+         OwnerHeaders(me, c, NONE, StartToSend(me, c)))
 
 ReleasingPartitionSent(me, c) ==
-    Sent(Message(me, "ReleasingPartition", OffsetToSend(me, c)), OwnerHeaders(me, c, NONE))
+    Sent(Message(me, "ReleasingPartition", OffsetToSend(me, c)),
+         OwnerHeaders(me, c, NONE, StartToSend(me, c)))
 
 \* An administrator's release says that it sets the position.
 PositionSent(me, c, target) ==
-    Sent(Message(me, "ReleasingPartition", target), OwnerHeaders(me, c, target))
+    Sent(Message(me, "ReleasingPartition", target), OwnerHeaders(me, c, target, NONE))
 
 ClaimingMessagesSent(me, c, offset) ==
-    Sent(Message(me, "ClaimingMessages", offset), OwnerHeaders(me, c, NONE))
+    Sent(Message(me, "ClaimingMessages", offset), OwnerHeaders(me, c, NONE, NONE))
 
 ReleaseGroupSent(me, c, expires_unix_s) ==
     Sent([Message(me, "ReleaseGroup", NONE) EXCEPT !.expires_unix_s = expires_unix_s],

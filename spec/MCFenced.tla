@@ -31,6 +31,7 @@ Base ==
      certifies           |-> FALSE,
      joins_late          |-> {},
      skew_s              |-> [i \in {"a1", "a2", "b1", "admin"} |-> 0],
+     start_of            |-> [i \in {} |-> 0],
      sends_max           |-> [i \in {"a1", "a2", "b1", "admin"} |-> Sends(2, 1, 1, 2, 0)],
      window              |-> 1,
      batch               |-> 1,
@@ -101,6 +102,24 @@ AmoAdmin ==
         !.sends_max = [a1 |-> Sends(2, 1, 0, 2, 0), admin |-> Sends(1, 1, 1, 0, 1)],
         !.log_max = 6]
 AloAdmin == [AmoAdmin EXCEPT !.mode = "ALO", !.set_targets = {0, 2}, !.log_max = 7]
+
+\* Start policies that differ, as Kafka's committed offset differs from one start to the next.
+\* An administrator sets the position to 0, which is not the same as never having set it.
+AloStart ==
+    [AloAdmin EXCEPT
+        !.client_of = [a1 |-> "a", b1 |-> "b", admin |-> "admin"],
+        !.starts_up = {"a1", "b1", "admin"},
+        !.start_of = [a1 |-> 2],
+        !.set_targets = {0},
+        !.sends_max = [a1 |-> Sends(1, 1, 0, 0, 0), b1 |-> Sends(1, 1, 0, 0, 0),
+                       admin |-> Sends(1, 0, 1, 0, 1)],
+        !.log_max = 5]
+AmoStart ==
+    [AloStart EXCEPT
+        !.mode = "AMO",
+        !.sends_max = [a1 |-> Sends(1, 1, 0, 1, 0), b1 |-> Sends(1, 0, 0, 1, 0),
+                       admin |-> Sends(1, 0, 1, 0, 1)]]
+PromptOnes == InFlight <= 1
 
 \* A fleet half moved: the original's instances beside ours, here under one client id.
 AmoMixed ==
@@ -220,6 +239,9 @@ GrantsWhatWasAsked(me, before, record, owns) ==
 InAnyWindow(me, c) == TRUE
 NeverOutstanding(c) == FALSE
 NeverResigned(me, c, claim) == FALSE
+
+\* Position 0 means that nobody ever set it.
+NeverSetAtZero(reader) == reader.claim.position = 0
 
 \* ALO that commits before it processed.
 CommitsAhead(me, c) == Min(c.next + 1, MessageCount)

@@ -144,6 +144,7 @@ WithEpoch(epoch)     == [Present EXCEPT !.epoch = epoch]
 WithSupersedes(old)  == [Present EXCEPT !.supersedes = old]
 Saw(epoch, seen, clock) == [WithEpoch(epoch) EXCEPT !.seen = seen, !.clock = clock]
 Sets(headers)        == [headers EXCEPT !.set_position = 0]
+Began(headers)       == [headers EXCEPT !.start = 0]
 
 OwnerTypes == {"Heartbeat", "ClaimingMessages", "ReleasingPartition"}
 
@@ -182,7 +183,7 @@ HeadersOfOwners ==
     {NoHeaders, Present, WithEpoch(0), WithEpoch(1),
      Saw(0, 0, 1000), Saw(0, 1, 1000), Saw(1, 1, 3000), Saw(1, 2, 5500), Saw(2, 2, 1000),
      [Saw(1, 1, NONE) EXCEPT !.present = TRUE], Saw(1, NONE, 3000), Sets(Saw(1, 1, 3000)),
-     Sets(Present)}
+     Sets(Present), Began(Saw(1, 1, 3000))}
 
 \* Every kind of record, in logs of two that begin at offset 2.
 Wide(n) ==

@@ -108,6 +108,12 @@ SetPositionsAt(n, senders, offsets) ==
             Plain("ReleasingPartition", sender, offset)) :
         epoch \in {NONE, 0, 1}, sender \in senders, offset \in offsets}
 
+\* At 0, by senders that say where they began, and by older ones.
+AtZero(n) ==
+    {Record(n, 3000, headers, Plain(type, "a1", 0)) :
+        type \in OwnerTypes,
+        headers \in {NoHeaders} \cup {[WithEpoch(0) EXCEPT !.start = start] : start \in {NONE, 0}}}
+
 OddHeaders(n) ==
     {WithEpoch(NOT_DECIMAL), WithSeen(NOT_DECIMAL), WithSupersedes(NOT_DECIMAL),
      WithSetPosition(0, NOT_DECIMAL), [WithEpoch(0) EXCEPT !.supersedes = NOT_DECIMAL],
@@ -131,6 +137,7 @@ FencedWide(n) ==
     \cup OwnerRecordsAt(n, Consumers, Times, {-1, 2})
     \cup PausesAt(n, {"a1", "admin"}, Times, {0, 2, 4, 9})
     \cup SetPositionsAt(n, {"a1", "b1"}, {-1, 0, 1})
+    \cup AtZero(n)
     \cup OddRecordsAt(n)
     \cup UnknownVersionsAt(n)
 
@@ -258,6 +265,17 @@ PauseBeginsStepwise ==
 WinKeepsPositionStepwise ==
     IsWin /\ last'.verdict # "FastReclaimed" => claim'.position = claim.position
 
+\* A position that was set stays set, and one above 0 was set.  At 0 a record sets it only if
+\* its sender says where it began, or that it sets it.
+SetStaysSetStepwise ==
+    /\ claim.position_set => claim'.position_set
+    /\ claim'.position > 0 => claim'.position_set
+    /\ claim'.position_set /\ ~claim.position_set =>
+           /\ Sent.type \in OwnerTypes
+           /\ \/ claim'.position > 0
+              \/ last'.record.headers.start # NONE
+              \/ last'.verdict = "PositionSet" /\ SaysItSets(last'.record)
+
 \* R1b, R1c, R9: a client that restarts is not kept waiting for its predecessor to be stale.
 HeadersAreOdd ==
     LET headers == last'.record.headers
@@ -306,6 +324,7 @@ ClockIsMaximum        == [][ClockIsMaximumStepwise]_vars
 OriginalLiveOwnerKept == [][OriginalLiveOwnerKeptStepwise]_vars
 FreshOwnerKept        == [][FreshOwnerKeptStepwise]_vars
 WinKeepsPosition      == [][WinKeepsPositionStepwise]_vars
+SetStaysSet           == [][SetStaysSetStepwise]_vars
 MonotonePosition      == [][MonotonePositionStepwise]_vars
 MonotoneEpoch         == [][MonotoneEpochStepwise]_vars
 PauseHolds            == [][PauseHoldsStepwise /\ PauseBeginsStepwise]_vars
@@ -315,6 +334,9 @@ RefusedChangesNothing == [][RefusalsChangeNothing]_vars
 Waived(someClaim, record) == FALSE
 MovedBlindly(someClaim, record) == record.message.offset
 KeepsOwner(someClaim) == someClaim
+
+\* In the place of SaysPosition.
+AnyPosition(someClaim, record) == record.message.offset >= 0
 
 \* In the place of Outcome: a request that finds a live owner refreshes it.
 RefusalRefreshes(next, verdict) ==

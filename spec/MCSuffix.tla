@@ -141,6 +141,25 @@ SuffixPauseOver ==
                        admin |-> Sends(0, 0, 0, 0, 1)],
         !.log_max = 4]
 
+\* c1 begins late, after an administrator set the position to 0, and its start policy says 2.
+\* Of a1's heartbeat at 0 it learns the position, and not that somebody set it.
+AloStartLate ==
+    [SuffixJoinsAlo EXCEPT
+        !.client_of = [a1 |-> "a", c1 |-> "c", admin |-> "admin"],
+        !.starts_up = {"a1", "admin"},
+        !.admins = {"admin"},
+        !.start_of = [a1 |-> 1, c1 |-> 2],
+        !.skew_s = [i \in {"a1", "c1", "admin"} |-> 0],
+        !.sends_max = [a1 |-> Sends(1, 1, 0, 0, 0), c1 |-> Sends(1, 0, 0, 0, 0),
+                       admin |-> Sends(1, 0, 1, 0, 1)],
+        !.log_max = 6]
+\* To keep it small nobody dawdles but c1, who joins when the others are done.
+OneUnderWay ==
+    /\ InFlight <= 1
+    /\ status["c1"] = "up" => Length(log) >= 5
+    /\ View("a1") + 1 >= Length(log) \/ status["c1"] = "up"
+    /\ View("admin") + 1 >= Length(log) \/ Length(log) >= 3
+
 \* What the others read would change nothing.  One record is under way at a time.
 OnlyC1Reads == View("a1") = 0 /\ View("admin") = 0 /\ InFlight <= 1
 
@@ -184,6 +203,7 @@ ExactAfter(reader, k) ==
                /\ says.won_with_headers = truth.won_with_headers
         /\ "epoch" \in reader.certain => says.epoch = truth.epoch
         /\ "position" \in reader.certain => says.position = truth.position
+        /\ "position_set" \in reader.certain => says.position_set = truth.position_set
         /\ "pauser" \in reader.certain => says.pauser = truth.pauser
         /\ "clock" \in reader.certain =>
                /\ says.clock_ms = truth.clock_ms
@@ -220,7 +240,7 @@ KnownAfter(reader, k) ==
     /\ verdicts[k] = "Refreshed"
     /\ log[k].headers.seen # NONE
     /\ log[k].headers.seen >= reader.undecided
-    => reader.certain \cup {"pauser"} = Fields
+    => reader.certain \cup Lasting = Fields
 
 SuffixBecomesKnown == ForEveryReader(KnownAfter)
 
@@ -308,6 +328,12 @@ KeepsGuess(reader, claim, record) ==
         !.undecided = NONE,
         !.reached   = NONE,
         !.alive_ms  = NONE]
+
+\* Who does not know the head of the log takes what it has not read of for never set.
+NeverSetAsFarAsKnown(reader) == ~reader.claim.position_set
+
+\* Who knows the owner takes a position for never set until it reads otherwise.
+SetOrNot(claim) == {"position_set"}
 
 \* Nobody guesses.
 NoGuess(reader, claim, record) == [reader EXCEPT !.claim = claim]

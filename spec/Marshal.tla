@@ -39,6 +39,7 @@ SendsMax   == World.sends_max             \* instance, type: how many it ever se
 Window       == World.window              \* R5: how far ALO runs ahead of the log
 Batch        == World.batch               \* the most that one ClaimingMessages asks for
 MessageCount == World.message_count       \* messages 0 .. MessageCount - 1 are consumed
+StartOf      == World.start_of            \* by instance: where its start policy begins, or at 0
 SetTargets   == World.set_targets         \* positions that an administrator may set
 PauseS       == World.pause_s             \* how long a pause is asked for, in seconds
 TickS        == World.tick_s              \* how far time moves at once
@@ -98,6 +99,8 @@ OwnClock(i) == now + SkewS[i] * 1000
 \* more, here it is right.
 LogClock(i) == now
 
+StartAt(i) == IF i \in DOMAIN StartOf THEN StartOf[i] ELSE 0
+
 Me(i) ==
     [instance_id |-> i,
      client_id   |-> ClientOf[i],
@@ -107,7 +110,7 @@ Me(i) ==
      mode        |-> Mode,
      window      |-> Window,
      batch       |-> Batch,
-     start       |-> 0,
+     start       |-> StartAt(i),
      rules       |-> Rules,
      now_ms      |-> OwnClock(i),
      log_ms      |-> LogClock(i)]

@@ -94,12 +94,18 @@ SetBackOver(m) ==
 
 AtMostOnce == Mode = "AMO" => \A m \in Messages : processed[m] <= 1 + SetBackOver(m)
 
+\* Where nobody ever said where to go on, an owner passes by what its start policy leaves out.
+LeftOut(k, m) == ~Before(k).position_set /\ m < log[k].headers.start
+
 \* ALO: whenever the position passed a message, the message was processed, or an
 \* administrator jumped it.  Asked for again by a position that was set back, it is
 \* processed again before it is passed again.
 TimesPassed(m) ==
     Cardinality({k \in Records :
-        Before(k).position <= m /\ m < After(k).position /\ ~SetByAdmin(k)})
+        /\ Before(k).position <= m
+        /\ m < After(k).position
+        /\ ~SetByAdmin(k)
+        /\ ~LeftOut(k, m)})
 
 NoneSkipped == Mode = "ALO" => \A m \in Messages : processed[m] >= TimesPassed(m)
 
@@ -163,6 +169,22 @@ PausedAt(pause, k) ==
            /\ ~log[l].pause_over
            /\ ~(IsWin(l) /\ SenderOf(l) = SenderOf(pause))
     /\ TimeIsFree \/ ClockAfter(k) < PauseEnd(pause)
+
+\* ALO: a tenure begins where the log says, also at 0, whatever the start policy of its owner;
+\* only where nobody ever said where to go on does that policy decide.  Seen until it reads on:
+\* so far it has processed no more than a window.
+BeginsAt(i) ==
+    LET claim == history[View(i) + 1]
+    IN  IF claim.position_set THEN claim.position ELSE StartAt(i)
+
+BeginsWhereTheLogSays ==
+    Mode = "ALO" /\ Rules = "fenced" =>
+        \A i \in Instances \ Admins :
+            /\ WouldAct(i)
+            /\ View(i) = TenureOf(i)
+            /\ "position" \in consumers[i].reader.certain
+            /\ history[View(i) + 1].position_set \/ "position_set" \in consumers[i].reader.certain
+            => consumers[i].next \in BeginsAt(i) .. BeginsAt(i) + Window
 
 \* In a pause nobody but the pauser is obeyed.
 PauseHoldsAt(k) ==

@@ -24,8 +24,9 @@ ClockRewindMaxMs == 0
 \* What can be certain.  "owner": both ids of the owner, or that nobody owns, and whether
 \* it won with headers.  "position": where it is not certain, the claim holds a lower
 \* bound once the owner is certain, and a guess before.  "clock": the clock, the owner's last sign of life and whether a
-\* pause is in force.
-Fields == {"owner", "epoch", "position", "clock", "pauser"}
+\* pause is in force.  "position_set": whether anybody ever said where to go on.  Who does not
+\* know the head of the log can know that somebody did, and never that nobody did.
+Fields == {"owner", "epoch", "position", "clock", "pauser", "position_set"}
 
 (***************************************************************************)
 (* A reader.  Where the owner is not certain its claim is the best guess,  *)
@@ -48,6 +49,10 @@ Knowledge(reader) ==
     ELSE "Unknown"
 
 CertainIf(condition, field) == IF condition THEN {field} ELSE {}
+
+\* What no later record can make uncertain: of the pauser all ReleaseGroups are read, and a
+\* position that was set once stays set.
+Lasting == {"pauser", "position_set"}
 
 (***************************************************************************)
 (* A certificate: the sender knew what it says, and nothing after it can   *)
@@ -133,6 +138,11 @@ CertainAfter(reader, record, verdict, certified) ==
                             \/ alive /\ ~vague /\ PassedHead(reader, clock_ms),
                             "clock")
              \cup CertainIf("pauser" \in had \/ verdict = "GroupReleased", "pauser")
+             \cup (had \cap {"position_set"})
+
+\* Where the owner is certain a claim that says that its position was set is right: what it
+\* rests on was accepted, or refused as not ahead of a position above 0.
+CertainIfSet(claim) == CertainIf(claim.position_set, "position_set")
 
 \* Whoever reads all of it stands here: everything is certain and stays so.
 ReadKnown(reader, record) ==
@@ -152,10 +162,11 @@ ReadKnown(reader, record) ==
         ELSE IF Decided(reader, claim, record)
         THEN [reader EXCEPT
                  !.claim   = told,
-                 !.certain = CertainAfter(reader, record, outcome.verdict, certified)]
+                 !.certain = CertainAfter(reader, record, outcome.verdict, certified)
+                             \cup CertainIfSet(told)]
         ELSE [reader EXCEPT
                  !.claim     = claim,
-                 !.certain   = @ \cap {"pauser"},
+                 !.certain   = @ \cap Lasting,
                  !.undecided = record.offset,
                  !.alive_ms  = claim.clock_ms]
 
@@ -177,7 +188,7 @@ ReadUnknownClaimingPartition(reader, claim, record) ==
     IF DefiniteWin(reader, claim, record)
     THEN [reader EXCEPT
              !.claim     = [Won(claim, record) EXCEPT !.position = 0],
-             !.certain   = (@ \cap {"pauser"}) \cup {"owner", "epoch", "clock"},
+             !.certain   = (@ \cap Lasting) \cup {"owner", "epoch", "clock"},
              !.undecided = NONE,
              !.reached   = NONE,
              !.alive_ms  = NONE]
@@ -190,7 +201,7 @@ ReadUnknownClaimingPartition(reader, claim, record) ==
 ReadUnknownReleaseGroup(reader, claim, record) ==
     [reader EXCEPT
         !.claim     = [ReleaseGroup(claim, record).claim EXCEPT !.position = 0],
-        !.certain   = {"owner", "pauser"},
+        !.certain   = (@ \cap Lasting) \cup {"owner", "pauser"},
         !.undecided = NONE,
         !.reached   = NONE,
         !.alive_ms  = NONE]
@@ -200,23 +211,28 @@ Certified(reader, claim, record) ==
     LET reached  == IF record.headers.epoch = claim.epoch THEN reader.reached ELSE NONE
         offset   == record.message.offset
         clock_ms == Max(claim.clock_ms, record.headers.clock)
+        isRelease == record.message.type = "ReleasingPartition"
+        isGrant   == record.message.type = "ClaimingMessages"
         owned    == [claim EXCEPT
                         !.owner_instance    = record.message.instance_id,
                         !.owner_client      = record.message.client_id,
                         !.epoch             = record.headers.epoch,
                         !.position          = Max(reached, offset),
+                        !.position_set      = \/ @
+                                              \/ Max(reached, offset) > 0
+                                              \/ ~isGrant /\ SaysPosition(claim, record)
+                                              \/ isRelease /\ SaysItSets(record),
                         !.clock_ms          = clock_ms,
                         !.last_heartbeat_ms = clock_ms,
                         !.won_with_headers  = TRUE,
                         !.paused_until_ms   = NONE]
-        isRelease == record.message.type = "ReleasingPartition"
         sets      == SetsPosition(owned, record)
         \* An older request for messages changes nothing, so it is no sign of life.
-        granted   == record.message.type = "ClaimingMessages" => offset > reached
+        granted   == isGrant => offset > reached
     IN  [reader EXCEPT
             !.claim     = IF ~isRelease THEN owned
                           ELSE [Freed(owned) EXCEPT !.position = IF sets THEN offset ELSE @],
-            !.certain   = (@ \cap {"pauser"}) \cup {"owner", "epoch"}
+            !.certain   = (@ \cap Lasting) \cup {"owner", "epoch"} \cup CertainIfSet(owned)
                           \cup CertainIf(granted, "clock")
                           \cup CertainIf(\/ ~isRelease
                                          \/ offset >= reached

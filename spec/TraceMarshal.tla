@@ -59,7 +59,7 @@ MessageIn(m) ==
 HeadersIn(h) ==
     IF h = <<>> THEN NoHeaders
     ELSE [present |-> TRUE, epoch |-> h[1], seen |-> h[2], clock |-> h[3],
-          supersedes |-> h[4], set_position |-> h[5]]
+          supersedes |-> h[4], set_position |-> h[5], start |-> h[6]]
 
 \* <<"appended", partition, offset, timestamp_ms, claims, sender, message, headers>>: the
 \* claims that it reaches, and its sender if that one was recorded.  A value that is no
@@ -95,6 +95,9 @@ WouldSend(me, c, message) ==
                 IF me.admin THEN PositionSent(me, c, message.offset)
                 ELSE ReleasingPartitionSent(me, c)
 
+\* Older versions do not say where they began.
+IsSaidBy(sent, would) == sent = would \/ sent = [would EXCEPT !.headers.start = NONE]
+
 AfterSending(me, c, message) ==
     LET type == message.type
     IN  CASE type = "Heartbeat"          -> c
@@ -116,7 +119,7 @@ AgainstSent(e) ==
              ELSE PASSES
         ELSE IF MaySendNow(Me(i), consumers[i][key], sent.message) # PASSES
         THEN MaySendNow(Me(i), consumers[i][key], sent.message)
-        ELSE IF sent # WouldSend(Me(i), consumers[i][key], sent.message)
+        ELSE IF ~IsSaidBy(sent, WouldSend(Me(i), consumers[i][key], sent.message))
         THEN "NotWhatItSends"
         ELSE PASSES
 

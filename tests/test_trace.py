@@ -11,8 +11,8 @@ KEYS = [
     *("group", "topic", "topic_partition", "state"),
 ]
 FENCED_KEYS = [
-    *("owner_instance", "owner_client", "epoch", "position", "last_heartbeat_ms"),
-    *("paused_by", "paused_until_ms"),
+    *("owner_instance", "owner_client", "epoch", "position", "position_set"),
+    *("last_heartbeat_ms", "paused_by", "paused_until_ms"),
 ]
 
 

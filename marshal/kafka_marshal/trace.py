@@ -82,6 +82,7 @@ def fenced_state(claim: Claim) -> Row:
         "owner_client": claim.owner_client,
         "epoch": claim.epoch,
         "position": claim.position,
+        "position_set": claim.position_set,
         "last_heartbeat_ms": claim.last_heartbeat_ms,
         "paused_by": claim.pauser if claim.paused else None,
         "paused_until_ms": claim.paused_until_ms if claim.paused else None,

@@ -34,7 +34,36 @@ def commits_ahead(me: Me, consumer: Consumer) -> Offset:
     return Offset(min(consumer.next + 1, 2))
 
 
+def never_set_at_zero(reader: Reader) -> bool:
+    """Spec: NeverSetAtZero."""
+    return reader.claim.position == 0
+
+
+def never_set_as_far_as_known(reader: Reader) -> bool:
+    """Spec: NeverSetAsFarAsKnown."""
+    return not reader.claim.position_set
+
+
+def set_or_not(claim: Claim) -> Field:
+    """Spec: SetOrNot."""
+    return Field.POSITION_SET
+
+
 AS_SPECIFIED: tuple[HandMade, ...] = (
+    HandMade(
+        "NeverSetAtZero",
+        "position 0 is taken for never set",
+        machine,
+        "never_set",
+        never_set_at_zero,
+    ),
+    HandMade(
+        "NeverSetAsFarAsKnown",
+        "what a late reader has not read of is taken for never set",
+        machine,
+        "never_set",
+        never_set_as_far_as_known,
+    ),
     HandMade(
         "GrantsItself",
         "R4: asking is taken for being granted",
@@ -219,6 +248,13 @@ CERTIFIES = knowledge, "_certifies"
 DEFINITE_WIN = knowledge, "_definite_win"
 
 READERS: tuple[HandMade, ...] = (
+    HandMade(
+        "SetOrNot",
+        "who knows the owner knows that nobody set the position",
+        knowledge,
+        "_certain_if_set",
+        set_or_not,
+    ),
     HandMade("EpochOnly", "the epoch certifies", *CERTIFIES, epoch_certifies),
     HandMade("EpochAndAWhile", "the epoch certifies, twice", *CERTIFIES, epoch_and_a_while),
     HandMade(

@@ -59,11 +59,20 @@ def none_skipped(environment: Environment, log: Log, rest: Rest) -> bool:
 
     def times_passed(message: int) -> int:
         return sum(
-            _before(each).claim.position <= message < each.claim.position and not set_by_admin(each)
+            _before(each).claim.position <= message < each.claim.position
+            and not set_by_admin(each)
+            and not _left_out(each, message)
             for each in _prefixes(log)
         )
 
     return all(n >= times_passed(m) for m, n in enumerate(rest.processed))
+
+
+def _left_out(log: Log, message: int) -> bool:
+    """Spec: LeftOut."""
+    assert log.stored is not None
+    start = log.stored.record.headers.start
+    return not _before(log).claim.position_set and start is not None and message < start
 
 
 def _repeats(rest: Rest) -> int:
@@ -159,6 +168,7 @@ def _exact(reader: Reader, log: Log, environment: Environment) -> bool:
         Field.OWNER: ("owner_instance", "owner_client", "won_with_headers"),
         Field.EPOCH: ("epoch",),
         Field.POSITION: ("position",),
+        Field.POSITION_SET: ("position_set",),
         Field.PAUSER: ("pauser",),
         Field.CLOCK: ("clock_ms", "last_heartbeat_ms"),
     }
@@ -202,10 +212,30 @@ def readers_agree(environment: Environment, state: State) -> bool:
     )
 
 
+def begins_where_the_log_says(environment: Environment, state: State) -> bool:
+    """Spec: BeginsWhereTheLogSays."""
+    log, world = state[0], environment.world
+    if world.mode is not Mode.AT_LEAST_ONCE:
+        return True
+    for local in state[2:]:
+        name, consumer = world.instances[local.instance], local.consumer
+        if name in world.admins or local.instance in state[1].unaware:
+            continue
+        if not acts(environment, local) or log.path[consumer.view].tenure != consumer.view:
+            continue
+        truth, certain = log.path[consumer.view].claim, consumer.reader.certain
+        begins = truth.position if truth.position_set else world.start_of.get(name, 0)
+        judged = Field.POSITION in certain and (truth.position_set or Field.POSITION_SET in certain)
+        if judged and not begins <= consumer.next <= begins + world.window:
+            return False
+    return True
+
+
 P = Property
 OF_STATE: Sequence[tuple[str, Callable[[Environment, State], bool]]] = (
     (P.MUTEX.value, mutex),
     (P.READERS_AGREE.value, readers_agree),
+    (P.BEGINS_WHERE_THE_LOG_SAYS.value, begins_where_the_log_says),
 )
 OF_LOG_AND_COUNTS: Sequence[tuple[str, Callable[[Environment, Log, Rest], bool]]] = (
     (P.AT_MOST_ONCE.value, at_most_once),

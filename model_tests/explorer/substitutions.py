@@ -57,7 +57,7 @@ def in_place(
     """R9 repaired. Spec: FastReclaimedInPlace."""
     after, verdict = _heartbeat(claim, record, message, rules)
     if verdict is Accepted.FAST_RECLAIMED:
-        after = attrs.evolve(after, position=claim.position)
+        after = attrs.evolve(after, position=claim.position, position_set=claim.position_set)
     return after, verdict
 
 
@@ -88,7 +88,9 @@ def granted_anyway(
     after, verdict = _claiming_messages(claim, record, message, rules)
     if verdict is Refused.NOT_AHEAD:
         alive_ms, position = after.clock_ms, message.offset
-        granted = attrs.evolve(after, position=position, last_heartbeat_ms=alive_ms)
+        granted = attrs.evolve(
+            after, position=position, position_set=True, last_heartbeat_ms=alive_ms
+        )
         return granted, Accepted.GRANTED
     return after, verdict
 
@@ -156,6 +158,9 @@ MACHINES: Mapping[tuple[str, str], tuple[HandMade, ...]] = {
     ("LooksClaimable", "LooksClaimableAndOpen"): (
         HandMade("AndOpen", "patience", environment, "looks_claimable", looks_claimable_and_open),
     ),
+    ("NeverSet", "NeverSetAtZero"): _mutant("NeverSetAtZero"),
+    ("NeverSet", "NeverSetAsFarAsKnown"): _mutant("NeverSetAsFarAsKnown"),
+    ("CertainIfSet", "SetOrNot"): _mutant("SetOrNot"),
     ("GrantedWhenAsked", "GrantsItself"): _mutant("GrantsItself"),
     ("GrantRead", "GrantsWhatWasAsked"): _mutant("GrantsWhatWasAsked"),
     ("Believes", "BelievesByClient"): _mutant("ByClientId"),
@@ -213,6 +218,24 @@ def only_c1_reads(world: Environment, state: State) -> bool:
     return bool(views["a1"] == views["admin"] == 0) and in_flight <= 1
 
 
+def prompt_ones(world: Environment, state: State) -> bool:
+    """Spec: PromptOnes."""
+    return sum(len(each.outbox) for each in state[2:]) <= 1
+
+
+def one_under_way(world: Environment, state: State) -> bool:
+    """Spec: OneUnderWay."""
+    length: int = state[0].length
+    of = {world.names[each.instance]: each for each in state[2:]}
+    joined = of["c1"].status == environment.UP
+    return (
+        prompt_ones(world, state)
+        and (not joined or length >= 5)
+        and (joined or of["a1"].consumer.view + 1 >= length)
+        and (length >= 3 or of["admin"].consumer.view + 1 >= length)
+    )
+
+
 def everybody_is_prompt(world: Environment, state: State) -> bool:
     """Spec: EverybodyIsPrompt."""
     length: int = state[0].length
@@ -247,7 +270,9 @@ CONSTRAINTS: Mapping[str, Callable[[Any, State], bool]] = {
     "AdminReadsNothing": admin_reads_nothing,
     "EverybodyIsPrompt": everybody_is_prompt,
     "OnlyA2IsLate": only_a2_is_late,
+    "OneUnderWay": one_under_way,
     "OnlyC1Reads": only_c1_reads,
+    "PromptOnes": prompt_ones,
     "StrangersRememberNothing": strangers_remember_nothing,
     "XPausesFirst": x_pauses_first,
 }

@@ -42,6 +42,7 @@ class World:
     certifies: bool
     joins_late: frozenset[str]
     skew_s: Mapping[str, int]
+    start_of: Mapping[str, int]
     sends_max: Mapping[str, Mapping[str, int]]
     window: int
     batch: int
@@ -82,6 +83,7 @@ class Bounds:
             mode=world.mode,
             window=world.window,
             batch=world.batch,
+            start=world.start_of.get(name, 0),
             admin=name in world.admins,
             certifies=world.certifies,
             rules=self.fold.rules,
@@ -154,4 +156,6 @@ def _world(given: Mapping[str, Any]) -> World:
         }
         for name in ("skew_s", "sends_max")
     }
+    starts = given["start_of"]
+    per_instance["start_of"] = dict(starts) if isinstance(starts, Mapping) else {}  # <<>>
     return World(**{**given, **per_instance, "mode": mode, "client_of": dict(given["client_of"])})

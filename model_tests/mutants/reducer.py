@@ -265,6 +265,25 @@ MUTANTS: tuple[HandMade, ...] = (
         step(P.MONOTONE_POSITION),
     ),
     HandMade(
+        "NeverSets",
+        "a heartbeat moves the position and does not set it",
+        *HEARTBEAT,
+        changed(fenced_heartbeat, position_set=lambda c, r: c.position_set),
+        step(P.SET_STAYS_SET),
+    ),
+    HandMade(
+        "AnyPositionSets",
+        "a heartbeat at 0 sets the position though its sender does not say where it began",
+        *(fenced, "says_position", lambda headers, offset: offset >= 0),
+        step(P.SET_STAYS_SET),
+    ),
+    HandMade(
+        "GivingBackSets",
+        "a claim that its administrator gives back at 0 was set",
+        *(fenced, "says_it_sets", always),
+        step(P.SET_STAYS_SET),
+    ),
+    HandMade(
         "ReleaseForgetsEpoch",
         "a release clears the epoch",
         *RELEASE,

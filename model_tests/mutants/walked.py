@@ -85,18 +85,24 @@ def certifies_always(me: Me, consumer: Consumer) -> bool:
     return me.certifies
 
 
-def sees_too_much(me: Me, consumer: Consumer, set_position: int | None = None) -> Headers:
-    headers = _owner_headers(me, consumer, set_position)
+def sees_too_much(
+    me: Me, consumer: Consumer, set_position: int | None = None, start: int | None = None
+) -> Headers:
+    headers = _owner_headers(me, consumer, set_position, start)
     return attrs.evolve(headers, seen=None if headers.seen is None else headers.seen + 1)
 
 
-def another_clock(me: Me, consumer: Consumer, set_position: int | None = None) -> Headers:
-    headers = _owner_headers(me, consumer, set_position)
+def another_clock(
+    me: Me, consumer: Consumer, set_position: int | None = None, start: int | None = None
+) -> Headers:
+    headers = _owner_headers(me, consumer, set_position, start)
     return attrs.evolve(headers, clock=None if headers.clock is None else headers.clock + 1)
 
 
-def no_epoch(me: Me, consumer: Consumer, set_position: int | None = None) -> Headers:
-    return attrs.evolve(_owner_headers(me, consumer, set_position), epoch=None)
+def no_epoch(
+    me: Me, consumer: Consumer, set_position: int | None = None, start: int | None = None
+) -> Headers:
+    return attrs.evolve(_owner_headers(me, consumer, set_position, start), epoch=None)
 
 
 def forgets_that_it_asked(me: Me, consumer: Consumer) -> Consumer:

@@ -18,7 +18,7 @@ from kafka_marshal import Accepted, Claim, Record
 from kafka_marshal.client import consumer as machine
 from kafka_marshal.core import knowledge
 from kafka_marshal.core.invariants import WINS, Property
-from kafka_marshal.core.knowledge import EVERYTHING, Field, Reader
+from kafka_marshal.core.knowledge import EVERYTHING, LASTING, Field, Reader
 from kafka_marshal.core.messages import ReleaseGroup
 from kafka_marshal.counterexample.records import Judged
 from model_tests.mutants import judges
@@ -346,7 +346,7 @@ class Watch:
             self._must(P.SUFFIX_GUESS_RIGHT, claim, right, f"{at} guesses {says.owner_instance}")
         honest = headers.seen is not None and headers.seen >= _or_none(reader.undecided)
         if judged.verdict is Accepted.REFRESHED and honest:
-            knows = certain | Field.PAUSER == EVERYTHING
+            knows = certain | LASTING == EVERYTHING
             self._must(P.SUFFIX_BECOMES_KNOWN, claim, knows, f"{at} knows {certain}")
 
 
@@ -370,6 +370,8 @@ def inexact(reader: Reader, truth: Claim) -> list[str]:
         fields.append("epoch")
     if Field.POSITION in certain:
         fields.append("position")
+    if Field.POSITION_SET in certain:
+        fields.append("position_set")
     if Field.PAUSER in certain:
         fields.append("pauser")
     if Field.CLOCK in certain:

@@ -215,18 +215,53 @@ def test_a_tenure_begins_where_the_log_is() -> None:
 
 
 def test_where_nobody_set_a_position_the_start_policy_counts() -> None:
-    for start, position, certain, begins in [
-        (9, 0, True, 9),
-        (9, 4, True, 4),
-        (9, 4, False, 9),
-        (2, 4, False, 4),
+    both = Field.POSITION | Field.POSITION_SET
+    for start, position, is_set, certain, begins in [
+        (9, 0, False, both, 9),
+        (9, 0, True, both, 0),
+        (9, 4, True, both, 4),
+        (9, 4, True, Field.POSITION_SET, 9),
+        (2, 4, True, Field.POSITION_SET, 4),
+        (9, 0, False, Field.POSITION, 0),
+        (9, 0, False, Field.OWNER, 9),
     ]:
         me = attrs.evolve(ALO, start=start)
-        reader = attrs.evolve(
-            Reader(certain=Field.POSITION if certain else Field.OWNER),
-            claim=attrs.evolve(Reader().claim, position=position),
-        )
-        assert machine.floor(me, reader) == begins
+        claim = attrs.evolve(Reader().claim, position=position, position_set=is_set)
+        assert machine.floor(me, Reader(claim, certain)) == begins
+
+
+@pytest.mark.parametrize("mode", Mode)
+def test_a_position_of_0_that_was_set_is_where_everybody_begins(mode: Mode) -> None:
+    """Kafka's committed offset was 50; the operator set the position to 0."""
+    me = attrs.evolve(ALO, mode=mode, start=50)
+    log = Log(me).paused().won_by(ADMIN)
+    log.append(machine.position_sent(ADMIN, log.consumer, KEY, 0))
+    assert log.consumer.known.position_set
+    log.won()
+    sent = machine.heartbeat_sent(me, log.consumer, KEY)
+    assert getattr(sent.message, "offset", None) == 0
+    assert sent.headers.start is None, "an offset below its start says nothing about where to begin"
+    if mode is Mode.AT_LEAST_ONCE:
+        assert log.consumer.next == 0
+
+
+@pytest.mark.parametrize("mode", Mode)
+@pytest.mark.parametrize("start", [0, 50])
+def test_the_first_heartbeat_says_where_its_sender_began(mode: Mode, start: int) -> None:
+    me = attrs.evolve(ALO, mode=mode, start=start)
+    log = Log(me).won()
+    released = machine.releasing_partition_sent(me, log.consumer, KEY)
+    beat = machine.heartbeat_sent(me, log.consumer, KEY)
+    for sent in (released, beat):
+        assert getattr(sent.message, "offset", None) == start
+        assert sent.headers.start == start
+    log.append(sent)
+    assert (log.consumer.known.position, log.consumer.known.position_set) == (start, True)
+
+
+def test_an_administrator_does_not_say_where_it_began() -> None:
+    sent = machine.heartbeat_sent(ADMIN, Log(ALO).won().consumer, KEY)
+    assert sent.headers.start is None
 
 
 def test_only_at_least_once_processes_one_by_one_and_only_at_most_once_asks() -> None:
@@ -319,13 +354,14 @@ def test_an_owner_says_under_which_epoch_and_what_it_saw() -> None:
     log.granted(2)
     headers = Headers(present=True, epoch=0, seen=1, clock=1500)
     address = (1, 9, "a1", "a", "group", "topic", 3)
+    began = attrs.evolve(headers, start=0)
     assert machine.heartbeat_sent(AMO, log.consumer, KEY, unix_s=9) == Send(
         Heartbeat(*address, 2),  # type: ignore[arg-type]
-        headers,
+        began,
     )
     assert machine.releasing_partition_sent(AMO, log.consumer, KEY, unix_s=9) == Send(
         ReleasingPartition(*address, 2),  # type: ignore[arg-type]
-        headers,
+        began,
     )
     assert machine.claiming_messages_sent(AMO, log.consumer, KEY, 4, unix_s=9) == Send(
         ClaimingMessages(*address, 4),  # type: ignore[arg-type]
@@ -344,7 +380,8 @@ def test_who_does_not_know_position_and_clock_does_not_make_others_certain(
     consumer = Log(ALO).won().consumer
     assert machine.can_certify(ALO, consumer)
     unsure = knowing(consumer, consumer.reader.certain & ~uncertain)
-    assert machine.heartbeat_sent(ALO, unsure, KEY).headers == Headers(present=True, epoch=0)
+    expected = Headers(present=True, epoch=0, start=0)
+    assert machine.heartbeat_sent(ALO, unsure, KEY).headers == expected
     assert not machine.can_certify(attrs.evolve(ALO, certifies=False), consumer)
 
 

@@ -95,7 +95,7 @@ class Reading:
         return self.reader
 
 
-KNOWN_BUT_PAUSER = Field.OWNER | Field.EPOCH | Field.POSITION | Field.CLOCK
+KNOWN_BUT_PAUSER = EVERYTHING & ~Field.PAUSER
 
 
 def certified(epoch: int = MISSED_EPOCH, position: int = 5) -> Reading:
@@ -135,7 +135,8 @@ def test_whoever_begins_later_knows_nothing_and_says_so() -> None:
 
 
 def test_fields_are_called_as_in_the_specification() -> None:
-    assert EVERYTHING.names == {"owner", "epoch", "position", "clock", "pauser"}
+    names = {"owner", "epoch", "position", "clock", "pauser", "position_set"}
+    assert EVERYTHING.names == names
     assert NOTHING.names == frozenset()
 
 
@@ -147,7 +148,9 @@ def test_an_owner_that_saw_all_that_is_missing_makes_its_claim_known() -> None:
     reader = log.read(beats("a1", 5), saw(FIRST - 1, clock=T0 + 7))
     assert reader.knowledge is Knowledge.KNOWN
     assert reader.certain == KNOWN_BUT_PAUSER
-    assert reader.claim == Claim("a1", "a", MISSED_EPOCH, 5, T0 + 7, T0 + 7, won_with_headers=True)
+    assert reader.claim == Claim(
+        *("a1", "a", MISSED_EPOCH, 5, T0 + 7, T0 + 7), won_with_headers=True, position_set=True
+    )
     assert (reader.undecided, reader.reached, reader.alive_ms) == (None, None, None)
 
 
@@ -207,7 +210,7 @@ def test_a_request_for_messages_that_is_not_ahead_is_no_sign_of_life() -> None:
 def test_a_certified_release_frees_the_claim() -> None:
     reader = Reading().read(frees("a1", 6), saw(FIRST - 1))
     assert reader.knowledge is Knowledge.KNOWN
-    assert reader.claim == Claim(None, None, MISSED_EPOCH, 6, None, T0)
+    assert reader.claim == Claim(None, None, MISSED_EPOCH, 6, None, T0, position_set=True)
     assert reader.certain == KNOWN_BUT_PAUSER
 
 
@@ -223,6 +226,46 @@ def test_a_certified_release_behind_what_was_reached_leaves_the_position_open() 
         reader = log.read(frees("a1", offset), headers)
         assert (Field.POSITION in reader.certain) is is_certain
         assert reader.claim.position == position
+
+
+# --- whether the position was ever set ------------------------------------------------------------
+
+
+BEGAN = attrs.evolve(saw(FIRST - 1), start=0)
+
+
+@pytest.mark.parametrize(
+    ("message", "headers", "is_set"),
+    [
+        (beats("a1", 0), saw(FIRST - 1), False),
+        (beats("a1", 0), BEGAN, True),
+        (beats("a1", 1), saw(FIRST - 1), True),
+        (wants("a1", 0), BEGAN, False),
+        (wants("a1", 1), saw(FIRST - 1), True),
+        (frees("a1", 0), saw(FIRST - 1), False),
+        (frees("a1", 0), BEGAN, True),
+        (frees("a1", 0), attrs.evolve(saw(FIRST - 1), set_position=0), True),
+    ],
+)
+def test_who_began_late_knows_that_the_position_was_set_and_never_that_it_was_not(
+    message: Message, headers: Headers, is_set: bool
+) -> None:
+    log = Reading()
+    assert Field.POSITION_SET not in log.reader.certain
+    reader = log.read(message, headers)
+    assert reader.known
+    assert reader.claim.position_set is is_set
+    assert (Field.POSITION_SET in reader.certain) is is_set
+    for later in (pauses(), asks("b1")):
+        lasting = log.read(later, PRESENT, T0 + 9)
+        assert (Field.POSITION_SET in lasting.certain) is is_set
+
+
+def test_a_guess_sets_no_position() -> None:
+    log = Reading()
+    for message, headers in [(beats("a1", 7), under(2)), (beats("a1", 7), NO_HEADERS)]:
+        assert not log.read(message, headers).claim.position_set
+    assert log.reader.certain == NOTHING
 
 
 # --- guesses --------------------------------------------------------------------------------------

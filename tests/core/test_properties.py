@@ -85,6 +85,7 @@ SUCCESSOR = ClaimingPartition(1, 1, "i1b", "c1", "g", "t", 0)  # type: ignore[ar
 BY_THE_ORIGINAL: dict[Property, tuple[Claim, Message]] = {
     Property.FENCED: (OWNED, HB_AHEAD),
     Property.MONOTONE_POSITION: (OWNED, HB_BEHIND),
+    Property.SET_STAYS_SET: (OWNED, HB_AHEAD),
     Property.MONOTONE_EPOCH: (OWNED, HB_AHEAD),
     Property.SET_POSITION_STICKS: (PAUSED, HB_AHEAD),
     Property.PAUSE_HOLDS: (PAUSED, HB_AHEAD),

@@ -26,9 +26,10 @@ def test_a_counterexample_reads_like_a_story() -> None:
 
 CLAIM = """[owner_instance |-> "a1", owner_client |-> "a", epoch |-> 4, position |-> 2,
     last_heartbeat_ms |-> 1000, clock_ms |-> 1000, won_with_headers |-> TRUE,
-    pauser |-> "none", paused_until_ms |-> -1, last_release_ms |-> -1]"""
+    pauser |-> "none", paused_until_ms |-> -1, last_release_ms |-> -1,
+    position_set |-> FALSE]"""
 HEADERS = """[present |-> TRUE, epoch |-> 3, seen |-> -1, clock |-> -1, supersedes |-> -1,
-    set_position |-> -1]"""
+    set_position |-> -1, start |-> -1]"""
 CONSUMER = f"""[reader |-> [claim |-> {CLAIM}, certain |-> {{"owner", "epoch"}}], view |-> 0,
     asked |-> FALSE, stopped |-> FALSE, next |-> 0, granted |-> {{}}]"""
 

@@ -118,8 +118,8 @@ def set_position(
             errors.print(f"Warning: {administer.work_left(work)}.")
         if any(one.target == 0 for one in planned):
             errors.print(
-                "Note: position 0 is also that of a claim which nobody has set: a consumer at "
-                "least once with start=latest begins at the end."
+                "Note: consumers of version 0.1.0 take position 0 for one that nobody has set: "
+                "they begin at Kafka's committed offset, or where start= says."
             )
         if dry_run:
             if json:

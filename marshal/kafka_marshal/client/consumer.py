@@ -99,7 +99,7 @@ class Me:
     batch: int = 1
     """The most messages that one ClaimingMessages asks for."""
     start: int = 0
-    """ALO: where the start policy begins, where nobody ever set a position or none is known."""
+    """Where the start policy begins, where nobody ever set a position or none is known."""
     admin: bool = False
     """It pauses the group and sets positions; it does not consume."""
     certifies: bool = True
@@ -162,12 +162,18 @@ def acts(me: Me, consumer: Consumer) -> bool:
     return not consumer.stopped and acts_on(me, consumer, consumer.reader)
 
 
+def never_set(reader: Reader) -> bool:
+    """Nobody ever said where to go on, for certain. Spec: NeverSet."""
+    return not reader.claim.position_set and Field.POSITION_SET in reader.certain
+
+
 def offset_to_send(me: Me, consumer: Consumer) -> Offset:
     """How far it got: what it processed (ALO), or what was granted (AMO). Spec: OffsetToSend."""
     if me.mode is Mode.AT_LEAST_ONCE:
         return Offset(consumer.next)
     granted_end = consumer.granted[-1].stop if consumer.granted else 0
-    return Offset(max(consumer.known.position, granted_end))
+    begun = me.start if never_set(consumer.reader) else consumer.known.position
+    return Offset(max(begun, granted_end))
 
 
 # --- the guards -----------------------------------------------------------------------------------
@@ -234,13 +240,13 @@ def may_release_group(me: Me, consumer: Consumer) -> Forbidden | None:
 
 
 def floor(me: Me, reader: Reader) -> int:
-    """Where ALO counts from. Spec: Floor.
+    """Where ALO counts from: where the log says, also at 0. Spec: Floor.
 
-    Position 0 says that nobody ever set it, and one that is not certain nobody can know any more.
-    Then the start policy counts.
+    The start policy counts where nobody ever said it, and where the position is not certain: that
+    one nobody can know any more.
     """
     position = reader.claim.position
-    if position == 0 or Field.POSITION not in reader.certain:
+    if never_set(reader) or Field.POSITION not in reader.certain:
         return max(position, me.start)
     return position
 
@@ -304,6 +310,7 @@ def _owner_headers(
     set_position: int | None = None,
     interval_ms: int | None = None,
     done: int | None = None,
+    start: int | None = None,
 ) -> Headers:
     """Spec: OwnerHeaders."""
     certifies = can_certify(me, consumer)
@@ -315,7 +322,16 @@ def _owner_headers(
         set_position=set_position,
         interval_ms=interval_ms,
         done=done,
+        start=start,
     )
+
+
+def start_to_send(me: Me, consumer: Consumer) -> int | None:
+    """Where it began, if it is there or beyond. Spec: StartToSend.
+
+    An offset below its start says nothing about where to begin; an administrator begins nowhere.
+    """
+    return None if me.admin or offset_to_send(me, consumer) < me.start else me.start
 
 
 def supersedes_of(me: Me, consumer: Consumer) -> int | None:
@@ -342,7 +358,10 @@ def claiming_partition_sent(me: Me, consumer: Consumer, key: ClaimKey, unix_s: i
 def heartbeat_sent(me: Me, consumer: Consumer, key: ClaimKey, unix_s: int = 0) -> Send:
     """Spec: HeartbeatSent."""
     message = Heartbeat(*_address(me, key, unix_s), offset_to_send(me, consumer))
-    return Send(message, _owner_headers(me, consumer, interval_ms=interval_to_say(me)))
+    headers = _owner_headers(
+        me, consumer, interval_ms=interval_to_say(me), start=start_to_send(me, consumer)
+    )
+    return Send(message, headers)
 
 
 def releasing_partition_sent(
@@ -354,7 +373,8 @@ def releasing_partition_sent(
     the specification does not know it; receipts are read off it.
     """
     message = ReleasingPartition(*_address(me, key, unix_s), offset_to_send(me, consumer))
-    return Send(message, _owner_headers(me, consumer, done=done))
+    headers = _owner_headers(me, consumer, done=done, start=start_to_send(me, consumer))
+    return Send(message, headers)
 
 
 def position_sent(me: Me, consumer: Consumer, key: ClaimKey, target: int, unix_s: int = 0) -> Send:

@@ -133,6 +133,8 @@ def heartbeat(
                 claim.won_with_headers,
                 claim.pauser,
                 claim.paused_until_ms,
+                None,
+                claim.position_set or says_position(record.headers, message.offset),
             ),
             Accepted.REFRESHED,
         )
@@ -143,12 +145,31 @@ def heartbeat(
                 owner_instance=message.instance_id,
                 epoch=record.offset,
                 position=max(claim.position, message.offset),
+                position_set=claim.position_set or says_position(record.headers, message.offset),
                 last_heartbeat_ms=clock_ms,
                 clock_ms=clock_ms,
             ),
             Accepted.FAST_RECLAIMED,
         )
     return _refuse(claim, clock_ms, refusal)
+
+
+def says_position(headers: Headers, offset: int) -> bool:
+    """A heartbeat or release at this offset says where to go on. Spec: SaysPosition.
+
+    0 may be what nobody ever changed, so there the sender has to say where it began, too.
+    """
+    return offset > 0 or (offset == 0 and headers.start is not None)
+
+
+def says_it_sets(record: Record) -> bool:
+    """The sender of a pauser's release, which sets the position in any case, means it to.
+
+    Spec: SaysItSets. One that writes headers and does not say so gives the claim back at the
+    position that it found. The original's administrator has no way to say anything.
+    """
+    headers = record.headers
+    return not headers.present or headers.set_position is not None
 
 
 def _is_fast_reclaim(claim: Claim, record: Record) -> bool:
@@ -173,7 +194,11 @@ def claiming_messages(
     if message.offset <= claim.position:
         return _refuse(claim, clock_ms, Refused.NOT_AHEAD)
     granted = attrs.evolve(
-        claim, position=message.offset, last_heartbeat_ms=clock_ms, clock_ms=clock_ms
+        claim,
+        position=message.offset,
+        position_set=True,
+        last_heartbeat_ms=clock_ms,
+        clock_ms=clock_ms,
     )
     return granted, Accepted.GRANTED
 
@@ -200,6 +225,9 @@ def releasing_partition(
         owner_instance=None,
         owner_client=None,
         position=message.offset if sets else max(claim.position, message.offset),
+        position_set=claim.position_set
+        or says_position(record.headers, message.offset)
+        or (sets and says_it_sets(record)),
         last_heartbeat_ms=None,
         clock_ms=clock_ms,
         won_with_headers=False,

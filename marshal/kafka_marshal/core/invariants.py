@@ -45,6 +45,14 @@ class Property(enum.StrEnum):
         "MonotonePosition",
         "The position never falls, except when the admin sets it.",
     )
+    SET_STAYS_SET = (
+        "SetStaysSet",
+        "A position that was set stays set, and one above 0 was set.",
+    )
+    BEGINS_WHERE_THE_LOG_SAYS = (
+        "BeginsWhereTheLogSays",
+        "At least once: a start policy decides only where nobody ever said where to go on.",
+    )
     MONOTONE_EPOCH = "MonotoneEpoch", "The epoch never falls, and grows at every win."
     AT_MOST_ONCE = "AtMostOnce", "At most once: no message is processed twice."
     NONE_SKIPPED = (
@@ -240,6 +248,18 @@ def monotone_position(before: Claim, record: Record, after: Claim, verdict: Verd
     return after.position >= before.position or verdict is Accepted.POSITION_SET
 
 
+def set_stays_set(before: Claim, record: Record, after: Claim, verdict: Verdict) -> bool:
+    """At 0 a record sets it only if it says where its sender began, or that it sets it.
+
+    Spec: SetStaysSet.
+    """
+    if before.position_set or after.position > 0 or not after.position_set:
+        return after.position_set or not (before.position_set or after.position > 0)
+    headers = record.headers
+    says_it_sets = not headers.present or headers.set_position is not None
+    return headers.start is not None or (verdict is Accepted.POSITION_SET and says_it_sets)
+
+
 def monotone_epoch(before: Claim, record: Record, after: Claim, verdict: Verdict) -> bool:
     """The epoch is the log offset of the last win. Spec: MonotoneEpoch."""
     if verdict in WINS:
@@ -330,6 +350,7 @@ def clock_is_maximum(before: Claim, record: Record, after: Claim, verdict: Verdi
 STEP_CHECKS: Final[dict[Property, StepCheck]] = {
     Property.FENCED: fenced,
     Property.MONOTONE_POSITION: monotone_position,
+    Property.SET_STAYS_SET: set_stays_set,
     Property.MONOTONE_EPOCH: monotone_epoch,
     Property.SET_POSITION_STICKS: set_position_sticks,
     Property.PAUSE_HOLDS: pause_holds,

@@ -55,6 +55,9 @@ class Field(enum.Flag):
     CLOCK = enum.auto()
     """The clock, the owner's last sign of life, and whether a pause is in force."""
     PAUSER = enum.auto()
+    POSITION_SET = enum.auto()
+    """Whether anybody ever said where to go on. Who does not know the head of the log can know that
+    somebody did, and never that nobody did."""
 
     @property
     def names(self) -> frozenset[str]:
@@ -63,6 +66,8 @@ class Field(enum.Flag):
 
 
 NOTHING: Final = Field(0)
+LASTING: Final = Field.PAUSER | Field.POSITION_SET
+"""What no later record makes uncertain. Spec: Lasting."""
 EVERYTHING: Final = ~NOTHING
 """There is one value of each flag, so `is` says as much as `==`, and sooner."""
 
@@ -180,7 +185,7 @@ def _read_known(reader: Reader, record: Record, rules: Rules) -> tuple[Reader, V
             doubtful = attrs.evolve(
                 reader,
                 claim=advanced,
-                certain=reader.certain & Field.PAUSER,
+                certain=reader.certain & LASTING,
                 undecided=record.offset,
                 alive_ms=advanced.clock_ms,
             )
@@ -193,7 +198,18 @@ def _read_known(reader: Reader, record: Record, rules: Rules) -> tuple[Reader, V
         assert isinstance(record.message, ReleasingPartition)
         claim = attrs.evolve(claim, position=record.message.offset)
     certain = _certain_after(reader, record, verdict, certified)
+    if Field.POSITION_SET not in certain:
+        certain |= _certain_if_set(claim)
     return Reader(claim, certain, None, None, None, reader.head_ms), verdict
+
+
+def _certain_if_set(claim: Claim) -> Field:
+    """Where the owner is certain a claim that says that its position was set is right.
+
+    What it rests on was accepted, or refused as not ahead of a position above 0.
+    Spec: CertainIfSet.
+    """
+    return Field.POSITION_SET if claim.position_set else NOTHING
 
 
 def _not_before(claim: Claim, clock_ms: int) -> Claim:
@@ -259,7 +275,7 @@ def _certain_after(reader: Reader, record: Record, verdict: Verdict, certified: 
     vague = Field.POSITION not in had and (
         verdict is Refused.NOT_AHEAD or verdict is Accepted.GRANTED
     )
-    certain = Field.OWNER | (had & (Field.EPOCH | Field.PAUSER))
+    certain = Field.OWNER | (had & (Field.EPOCH | LASTING))
     if alive and verdict not in LIVES_ON:
         certain |= Field.EPOCH
     if not _position_lost(reader, record, verdict):
@@ -306,7 +322,7 @@ def _known(reader: Reader, claim: Claim, certain: Field) -> Reader:
     return attrs.evolve(
         reader,
         claim=claim,
-        certain=certain | (reader.certain & Field.PAUSER),
+        certain=certain | (reader.certain & LASTING),
         undecided=None,
         reached=None,
         alive_ms=None,
@@ -361,8 +377,10 @@ def _certified(
 ) -> Reader:
     """The claim as the owner saw it, with everything since. Spec: Certified."""
     reached = _highest(reader.reached) if epoch == claim.epoch else -1
-    offset = message.offset
-    clock_ms = _highest(claim.clock_ms, record.headers.clock)
+    headers, offset = record.headers, message.offset
+    clock_ms = _highest(claim.clock_ms, headers.clock)
+    release = isinstance(message, ReleasingPartition)
+    granted = isinstance(message, ClaimingMessages)
     owned = attrs.evolve(
         claim,
         owner_instance=message.instance_id,
@@ -373,16 +391,20 @@ def _certified(
         clock_ms=clock_ms,
         won_with_headers=True,
         paused_until_ms=None,
+        position_set=claim.position_set
+        or max(reached, offset) > 0
+        or (not granted and fenced.says_position(headers, offset))
+        or (release and fenced.says_it_sets(record)),
     )
-    certain = Field.OWNER | Field.EPOCH
+    certain = Field.OWNER | Field.EPOCH | _certain_if_set(owned)
     # An older request for messages changes nothing, so it is no sign of life.
-    if not isinstance(message, ClaimingMessages) or offset > reached:
+    if not granted or offset > reached:
         certain |= Field.CLOCK
-    if not isinstance(message, ReleasingPartition):
+    if not release:
         return _known(reader, owned, certain | Field.POSITION)
     if offset >= reached or _setting_decided(reader, record):
         certain |= Field.POSITION
-    sets = owned.pauser == message.instance_id or record.headers.set_position is not None
+    sets = owned.pauser == message.instance_id or headers.set_position is not None
     return _known(reader, _freed(owned, offset if sets else owned.position), certain)
 
 

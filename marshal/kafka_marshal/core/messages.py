@@ -122,6 +122,9 @@ Older versions stay in the fleet for a while, so no verdict depends on these fie
 field of a claim that an older version computes.
 """
 
+UNSPECIFIED: Final = ("interval_ms", "done")
+"""Those of them that decide nothing about a claim, so that `Claim.tla` does not have them."""
+
 NO_HEADERS: Final = Headers()
 """What the original sends."""
 

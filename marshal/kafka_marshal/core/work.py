@@ -13,6 +13,7 @@ from typing import Final
 import attrs
 from attrs import frozen
 
+from kafka_marshal.core.fenced import says_it_sets
 from kafka_marshal.core.messages import Record, ReleasingPartition
 from kafka_marshal.core.state import Claim, ClaimKey
 
@@ -50,16 +51,6 @@ def half_set_in_log(work: Work) -> bool:
     While its administrator is still at it, this is nothing to worry about.
     """
     return bool(left_undone(work))
-
-
-def says_it_sets(record: Record) -> bool:
-    """The sender of a pauser's release, which sets the position in any case, means it to.
-
-    Spec: SaysItSets. One that writes headers and does not say so gives the claim back at the
-    position that it found. The original's administrator has no way to say anything.
-    """
-    headers = record.headers
-    return not headers.present or headers.set_position is not None
 
 
 def work_paused(work: Work, by: str) -> Work:

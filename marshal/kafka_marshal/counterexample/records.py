@@ -14,7 +14,7 @@ from typing import Any, Final
 import attrs
 
 from kafka_marshal.core.invariants import broken_by
-from kafka_marshal.core.messages import AMENDMENTS, Record
+from kafka_marshal.core.messages import UNSPECIFIED, Record
 from kafka_marshal.core.reducer import step
 from kafka_marshal.core.state import FENCED, Claim, Rules
 from kafka_marshal.core.verdicts import Verdict
@@ -207,7 +207,7 @@ def record_expression(record: Record) -> Expression:
         "headers": {
             name: _nothing_is(NONE, value)
             for name, value in attrs.asdict(record.headers).items()
-            if name not in AMENDMENTS
+            if name not in UNSPECIFIED
         },
         "message": {
             "type": type(record.message).__name__,

@@ -137,6 +137,8 @@ def _effects(before: Claim, after: Claim) -> list[str]:
         found.append(f"; epoch {after.epoch}")
     if after.position != before.position:
         found.append(f"; position {before.position} → {after.position}")
+    elif after.position_set and not before.position_set:
+        found.append(f"; position {after.position} is set")
     until = after.paused_until_ms
     if until is None and before.paused_until_ms is not None:
         found.append("; the pause ends")

@@ -28,6 +28,7 @@ from kafka_marshal.kernel.steps import (
     PAUSED_UNTIL,
     PAUSER,
     POSITION,
+    SET,
     WITH_HEADERS,
     first_wrong,
     fold,
@@ -122,6 +123,7 @@ class Fold:
             _code(claim.pauser, names.instances),
             _number(claim.paused_until_ms),
             _number(claim.last_release_ms),
+            int(claim.position_set),
         ]
         if not self._born[code]:
             self._born[code] = True
@@ -200,4 +202,5 @@ def _claim(row: npt.NDArray[np.int64], instances: list[str], clients: list[str])
         pauser=name(PAUSER, instances),
         paused_until_ms=numbers[PAUSED_UNTIL],
         last_release_ms=numbers[LAST_RELEASE],
+        position_set=bool(row[SET]),
     )

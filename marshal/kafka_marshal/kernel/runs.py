@@ -20,6 +20,7 @@ import numpy as np
 from attrs import frozen
 
 from kafka_marshal.kernel.columns import (
+    HEADER_COLUMNS,
     HEARTBEAT,
     MALFORMED,
     NOT_DECIMAL,
@@ -33,6 +34,7 @@ from kafka_marshal.kernel.columns import (
 )
 
 NO_RUN: Final = -1
+_START: Final = HEADER_COLUMNS.index("start")
 _NEVER: Final = -(2**63)
 _SPAN_MAX: Final = 2**31 - 1
 """Offsets and milliseconds in a run are told as distances of 32 bits."""
@@ -179,6 +181,7 @@ def _find(  # type: ignore[no-untyped-def]
             or clock_ms[row] - clock_ms[before] > silence_ms
             or present[before] != present[row]
             or headers[before, 0] != headers[row, 0]
+            or (headers[before, _START] < 0) != (headers[row, _START] < 0)
             or headers[before, 1] >= offsets[before]
             or headers[row, 0] >= offsets[row]
             or headers[row, 1] >= offsets[row]

@@ -14,6 +14,7 @@ import numpy as np
 from kafka_marshal.core.verdicts import Accepted, Refused, Verdict
 from kafka_marshal.kernel.columns import (
     CLAIMING_MESSAGES,
+    HEADER_COLUMNS,
     HEARTBEAT,
     MALFORMED,
     NOT_DECIMAL,
@@ -45,11 +46,13 @@ NONE: Final = -(2**63)
     PAUSER,
     PAUSED_UNTIL,
     LAST_RELEASE,
+    SET,
     FIELDS,
-) = range(11)
-NEW_CLAIM: Final = (NONE, NONE, NONE, 0, NONE, -1, 0, NONE, NONE, NONE)
+) = range(12)
+NEW_CLAIM: Final = (NONE, NONE, NONE, 0, NONE, -1, 0, NONE, NONE, NONE, 0)
 
 _EPOCH_HEADER, _SEEN, _CLOCK_HEADER, _SUPERSEDES, _SET_POSITION = range(STRICT)
+_START: Final = HEADER_COLUMNS.index("start")
 _CLAIMED: Final = _NUMBER[Accepted.CLAIMED]
 _RECLAIMED: Final = _NUMBER[Accepted.RECLAIMED]
 _RESTARTED: Final = _NUMBER[Accepted.RESTARTED]
@@ -158,6 +161,12 @@ def _fenced_claiming(  # type: ignore[no-untyped-def]
 
 
 @_compiled
+def _says_position(headers, row, number):  # type: ignore[no-untyped-def]
+    """`fenced.says_position`."""
+    return number > 0 or (number == 0 and headers[row, _START] >= 0)
+
+
+@_compiled
 def _fenced_step(  # type: ignore[no-untyped-def]
     claims, at, kind, version, number, present, headers, row, offset, timestamp_ms,
     instance, client, stale_ms, pause_max_ms,
@@ -182,12 +191,14 @@ def _fenced_step(  # type: ignore[no-untyped-def]
     if kind == HEARTBEAT:
         if refusal == _FINE:
             claims[at, POSITION] = max(claims[at, POSITION], number)
+            claims[at, SET] |= _says_position(headers, row, number)
             claims[at, LAST_HEARTBEAT] = clock_ms
             return _REFRESHED
         if refusal == _NOT_OWNER and not present and client == claims[at, OWNER_CLIENT]:
             claims[at, OWNER_INSTANCE] = instance
             claims[at, EPOCH] = offset
             claims[at, POSITION] = max(claims[at, POSITION], number)
+            claims[at, SET] |= _says_position(headers, row, number)
             claims[at, LAST_HEARTBEAT] = clock_ms
             return _FAST_RECLAIMED
         return refusal
@@ -197,12 +208,15 @@ def _fenced_step(  # type: ignore[no-untyped-def]
         if number <= claims[at, POSITION]:
             return _NOT_AHEAD
         claims[at, POSITION] = number
+        claims[at, SET] = 1
         claims[at, LAST_HEARTBEAT] = clock_ms
         return _GRANTED
     sets = claims[at, OWNER_INSTANCE] == claims[at, PAUSER] or headers[row, _SET_POSITION] >= 0
     if sets and number < 0:
         return _NEGATIVE_POSITION
     claims[at, POSITION] = number if sets else max(claims[at, POSITION], number)
+    says_it_sets = not present or headers[row, _SET_POSITION] >= 0
+    claims[at, SET] |= _says_position(headers, row, number) or (sets and says_it_sets)
     claims[at, OWNER_INSTANCE] = claims[at, OWNER_CLIENT] = claims[at, LAST_HEARTBEAT] = NONE
     claims[at, WITH_HEADERS] = 0
     return _POSITION_SET if sets else _RELEASED
@@ -350,6 +364,7 @@ def fold(  # type: ignore[no-untyped-def]
         ):
             claims[claim, CLOCK] = max(claims[claim, CLOCK], timestamp_ms)
             claims[claim, POSITION] = max(claims[claim, POSITION], numbers[row])
+            claims[claim, SET] |= _says_position(headers, row, numbers[row])
             claims[claim, LAST_HEARTBEAT] = claims[claim, CLOCK]
             verdicts[place] = _REFRESHED
             continue

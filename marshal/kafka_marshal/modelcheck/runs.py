@@ -284,7 +284,10 @@ class _Data:
         clock = headers.clock
         if clock is not None and clock >= 0:
             clock = max(0, clock - self._base_ms)
-        numbers = (headers.epoch, headers.seen, clock, headers.supersedes, headers.set_position)
+        numbers = (
+            *(headers.epoch, headers.seen, clock),
+            *(headers.supersedes, headers.set_position, headers.start),
+        )
         return _sequence([self._integer(-1 if n is None else n) for n in numbers])
 
     # --- names and numbers ----------------------------------------------------------------------

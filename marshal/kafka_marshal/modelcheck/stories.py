@@ -248,7 +248,7 @@ def _described(record: Any) -> str:
             words.append(f"until {message['expires_unix_s'] - START_MS // 1000} s")
     carried = [
         f"{name.replace('_', '-')} {headers[name]}"
-        for name in ("epoch", "seen", "clock", "supersedes", "set_position")
+        for name in ("epoch", "seen", "clock", "supersedes", "set_position", "start")
         if headers[name] != NONE
     ]
     return " ".join(words) + (f" ({', '.join(carried)})" if carried else "")
@@ -264,6 +264,8 @@ def _effects(before: Any, after: Any) -> str:
         found.append(f"epoch {after['epoch']}")
     if after["position"] != before["position"]:
         found.append(f"position {before['position']} → {after['position']}")
+    elif after["position_set"] and not before["position_set"]:
+        found.append(f"position {after['position']} is set")
     until, was_until = after["paused_until_ms"], before["paused_until_ms"]
     if until != was_until:
         paused = f"paused for {after['pauser']} until {(until - START_MS) // 1000} s"

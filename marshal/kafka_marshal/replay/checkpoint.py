@@ -33,7 +33,7 @@ from kafka_marshal.replay.account import Account
 from kafka_marshal.replay.errors import ReplayError
 from kafka_marshal.version import package_version
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 """Of the folder. What is in a pickle is bound to the package's version instead."""
 MANIFEST: Final = "checkpoint.json"
 

@@ -11,7 +11,7 @@ from typing import Final
 from attrs import define
 
 from kafka_marshal.core import original
-from kafka_marshal.core.knowledge import EVERYTHING, Field, Reader
+from kafka_marshal.core.knowledge import EVERYTHING, LASTING, Field, Reader
 from kafka_marshal.core.state import Claim, ClaimKey, Rules, RuleSet
 from kafka_marshal.replay.events import key_columns
 from kafka_marshal.replay.rows import Row
@@ -21,6 +21,7 @@ _NEEDED: Final = {
     "owner_client": Field.OWNER,
     "epoch": Field.EPOCH,
     "position": Field.POSITION,
+    "position_set": Field.POSITION_SET,
     "last_heartbeat_ms": Field.OWNER | Field.CLOCK,
     "paused_by": Field.CLOCK | Field.PAUSER,
     "paused_until_ms": Field.CLOCK,
@@ -58,6 +59,7 @@ def claim_row(
         "owner_client": claim.owner_client if owned else None,
         "epoch": claim.epoch,
         "position": claim.position,
+        "position_set": _position_set(rules, claim, known_from),
         "last_heartbeat_ms": claim.last_heartbeat_ms,
         "paused_by": claim.pauser if claim.paused else None,
         "paused_until_ms": claim.paused_until_ms if claim.paused else None,
@@ -71,6 +73,13 @@ def claim_row(
     }
 
 
+def _position_set(rules: Rules, claim: Claim, known_from: int | None) -> bool | None:
+    if rules.rule_set is RuleSet.ORIGINAL:
+        return None
+    # Who has not read the head of a log can know that it was set, and never that it was not.
+    return claim.position_set or (False if known_from is None else None)
+
+
 def uncertain_row(
     rules: Rules, key: ClaimKey, reader: Reader, count: ClaimCount, clock_ms: int
 ) -> Row:
@@ -80,5 +89,5 @@ def uncertain_row(
     stale = alive_ms is not None and clock_ms - alive_ms > rules.stale_after_ms
     row = claim_row(rules, key, claim, count, stale=stale)
     unknown = {name: None for name, needed in _NEEDED.items() if needed not in certain}
-    missing = (EVERYTHING & ~Field.PAUSER) & ~certain
+    missing = (EVERYTHING & ~LASTING) & ~certain
     return {**row, **unknown, "uncertain": ", ".join(sorted(missing.names))}

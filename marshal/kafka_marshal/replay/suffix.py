@@ -17,7 +17,7 @@ from typing import Final
 
 from attrs import define, field, frozen
 
-from kafka_marshal.core.knowledge import EVERYTHING, Field, Reader, read_record
+from kafka_marshal.core.knowledge import EVERYTHING, LASTING, Field, Reader, read_record
 from kafka_marshal.core.messages import Record, ReleaseGroup, ReleasingPartition
 from kafka_marshal.core.state import Claim, ClaimKey, Rules
 from kafka_marshal.core.verdicts import Verdict
@@ -98,7 +98,8 @@ class Suffix:
         return Reading(key, before, after, verdict, seeded=True)
 
     def _doubted(self, key: ClaimKey, claim: Claim, record: Record) -> Reading | None:
-        before = Reader(claim, EVERYTHING & ~Field.PAUSER)
+        unsure = Field.PAUSER if claim.position_set else LASTING
+        before = Reader(claim, EVERYTHING & ~unsure)
         after, verdict = read_record(before, record, self.rules)
         if NEEDED in after.certain:
             return None

@@ -51,6 +51,12 @@ CLAIMS: Final = Table(
             "first win and under `original`",
         ),
         _integer("position", "next offset to consume; 0 before anybody said otherwise"),
+        Column(
+            "position_set",
+            BOOLEAN,
+            "somebody said where to go on, so that a position of 0 is an answer, too; null under "
+            "`original`, and where the log's head that may say so is gone",
+        ),
         _integer(
             "last_heartbeat_ms",
             "`fenced`: clock at the owner's last accepted record, null "

@@ -28,10 +28,11 @@ from kafka_marshal.client.consumer import release_group_sent
 from kafka_marshal.client.effects import Send
 from kafka_marshal.client.operation import AllSet, NoneSet, PartlySet, Reason, Result
 from kafka_marshal.codec import coordinating_partition
+from kafka_marshal.core.fenced import says_it_sets
 from kafka_marshal.core.messages import Record, ReleaseGroup
 from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.core.verdicts import Accepted
-from kafka_marshal.core.work import Work, left_undone, says_it_sets
+from kafka_marshal.core.work import Work, left_undone
 from kafka_marshal.runtime.controls import ClusterClient
 from kafka_marshal.runtime.errors import BrokerFailed
 from kafka_marshal.runtime.fold import Change, Fold

@@ -32,7 +32,7 @@ from kafka_marshal.runtime.logs import logger
 from kafka_marshal.runtime.reader import CONNECT_S, Extent, OffsetsGone, Tail
 from kafka_marshal.version import package_version
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 EVERY_S: Final = 60.0
 """So often it is written, where there is something new."""
 

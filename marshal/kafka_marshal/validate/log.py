@@ -30,7 +30,7 @@ class Fold:
     verdict: Verdict | None
 
 
-_NO_MORE_TO_LEARN: Final = Field.OWNER | Field.EPOCH | Field.POSITION | Field.CLOCK
+_NO_MORE_TO_LEARN: Final = EVERYTHING & ~Field.PAUSER
 """What an owner's records make certain; the pauser they never do."""
 
 

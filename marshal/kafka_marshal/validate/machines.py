@@ -155,7 +155,7 @@ class Instance:
         place = self.places[partition]
         before = place.consumer(key)
         # Versions before 0.2.0 do not say their interval.
-        me = attrs.evolve(self.me, says_interval=headers.interval_ms is not None)
+        me = attrs.evolve(self.me_of(key), says_interval=headers.interval_ms is not None)
         guard, would, after = self._would(me, before, key, message, headers.done)
         against = self._judged(guard, would, Send(message, headers))
         if against is None and after is not before:
@@ -195,7 +195,7 @@ class Instance:
     def _judged(guard: Forbidden | None, would: Send, did: Send) -> Against | None:
         if guard is not None:
             return Against(guard)
-        if would != did:
+        if would != did and _as_older(would) != did:
             return Against(Impossible.NOT_WHAT_IT_SENDS, said(would.message, would.headers))
         return None
 
@@ -275,6 +275,11 @@ class Instance:
             return Against(guard)
         place.consumers[key] = machine.after_giving_up(self.me, consumer)
         return None
+
+
+def _as_older(send: Send) -> Send:
+    """The same by a version that does not say where it began."""
+    return Send(send.message, attrs.evolve(send.headers, start=None))
 
 
 def said(message: Message | None, headers: Headers) -> str:
