@@ -101,6 +101,8 @@ def set_position(
         operators = administer.Operators(view, group, {one.topic for one in wishes}, pause_ms)
         read_to_end(view, operators.read, stop)
         _check_called_off(stop)
+        for sentence in view.interval_mismatches():
+            errors.print(f"Warning: {sentence}", markup=False)
         if not anyway:
             view.check_group(group)
         planned = plan(wishes, group, cluster, view)
