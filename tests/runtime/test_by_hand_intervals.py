@@ -125,3 +125,17 @@ def test_a_view_names_a_group_that_lives_under_two_intervals() -> None:
     assert told.startswith(
         "group g has 2 heartbeat intervals (client a says 10 s, client b says 60 s)"
     )
+
+
+@pytest.mark.parametrize("semantics", [ALO, AMO])
+def test_a_group_that_was_closed_goes_on_at_once_under_another_interval(semantics: str) -> None:
+    """How the interval of a running group is changed (docs/client.md)."""
+    kafka = Kafka()
+    kafka.create("events", messages=8)
+    options = {"semantics": semantics, "window": 4, "batch": 4}
+    with kafka.consumer("a", heartbeat_interval_s=60.0, **options) as before:
+        before.add_topic("events")
+        assert take(before, 4) == [0, 1, 2, 3]
+    with kafka.consumer("b", heartbeat_interval_s=10.0, **options) as after:
+        after.add_topic("events")
+        assert take(after, 4) == [4, 5, 6, 7]
