@@ -4,13 +4,22 @@ from __future__ import annotations
 
 from collections import Counter
 
+import attrs
 import pytest
 
 from kafka_marshal.codec import decode, decode_headers
-from kafka_marshal.core.messages import ClaimingPartition, Heartbeat
+from kafka_marshal.core.messages import (
+    ClaimingPartition,
+    Headers,
+    Heartbeat,
+    Offset,
+    Partition,
+)
+from kafka_marshal.core.state import FENCED
 from kafka_marshal.runtime.consumer import Consumer, IntervalMismatch
 from kafka_marshal.runtime.errors import MarshalError
-from tests.runtime.doubles import Clock, Kafka, until
+from kafka_marshal.runtime.view import View
+from tests.runtime.doubles import LOG, Clock, Kafka, until
 
 ALO, AMO = "at_least_once", "at_most_once"
 
@@ -82,3 +91,51 @@ def test_a_newcomer_with_another_interval_processes_nothing_and_says_who_differs
         kafka.produce("events", 8)
         done.update(take(holder, 12))
     assert done == Counter(range(16))
+
+
+def sentences(kafka: Kafka, interval_ms: int) -> list[str]:
+    rules = attrs.evolve(FENCED, heartbeat_interval_ms=interval_ms)
+    with View(kafka.settings(), LOG, rules) as view:
+        return view.read().interval_mismatches()
+
+
+def test_a_view_names_a_group_that_lives_under_another_interval() -> None:
+    kafka = Kafka()
+    kafka.create("events", messages=1)
+    with kafka.consumer("holder", heartbeat_interval_s=10.0) as holder:
+        holder.add_topic("events")
+        assert take(holder, 1) == [0]
+        until(lambda: kafka.said(Heartbeat))
+        assert sentences(kafka, 10_000) == []
+        [told] = sentences(kafka, 60_000)
+    assert told == (
+        "group g: client holder says 10 s, and this judges by 60 s: give --heartbeat-interval 10"
+    )
+
+
+def test_a_view_names_a_group_that_lives_under_two_intervals() -> None:
+    """They were let in by versions before 0.2.0, or came at once on different partitions."""
+    kafka = Kafka()
+    for partition, (client, interval_ms) in enumerate((("a", 10_000), ("b", 60_000))):
+        about = (1, 0, f"{client}1", client, "g", "events", Partition(partition))
+        said = Headers(True, interval_ms=interval_ms)
+        epoch = kafka.says(ClaimingPartition(*about), said)
+        kafka.says(Heartbeat(*about, Offset(0)), attrs.evolve(said, epoch=epoch))
+    [told] = sentences(kafka, 10_000)
+    assert told.startswith(
+        "group g has 2 heartbeat intervals (client a says 10 s, client b says 60 s)"
+    )
+
+
+@pytest.mark.parametrize("semantics", [ALO, AMO])
+def test_a_group_that_was_closed_goes_on_at_once_under_another_interval(semantics: str) -> None:
+    """How the interval of a running group is changed (docs/client.md)."""
+    kafka = Kafka()
+    kafka.create("events", messages=8)
+    options = {"semantics": semantics, "window": 4, "batch": 4}
+    with kafka.consumer("a", heartbeat_interval_s=60.0, **options) as before:
+        before.add_topic("events")
+        assert take(before, 4) == [0, 1, 2, 3]
+    with kafka.consumer("b", heartbeat_interval_s=10.0, **options) as after:
+        after.add_topic("events")
+        assert take(after, 4) == [4, 5, 6, 7]

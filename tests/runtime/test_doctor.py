@@ -157,6 +157,26 @@ def test_foreign_records_producers_stamps_and_missing_headers_are_found() -> Non
     ]
 
 
+def beating(offset: int, client: str, interval_s: int, at_ms: int) -> RawRecord:
+    value = f"Heartbeat/1/0/{client}1/{client}/g/t/{offset}/5"
+    said = (("marshal-epoch", b"0"), ("marshal-interval", b"%d" % (1000 * interval_s)))
+    return attrs.evolve(raw(offset, value, at_ms=at_ms), headers=said)
+
+
+def test_a_group_that_lives_under_two_intervals_is_found_and_who_says_which() -> None:
+    sample = Sample(1)
+    sample.add(beating(1, "a", 60, 0))
+    sample.add(beating(2, "b", 10, 60_000))
+    [finding] = records.records(sample)
+    assert said(finding) == [("error", "intervals")]
+    assert finding.found == (
+        "group g lives under 2 heartbeat intervals: client b says 10 s, client a says 60 s"
+    )
+    # The others are gone.
+    sample.add(beating(3, "b", 10, 130_000))
+    assert list(records.records(sample)) == []
+
+
 def test_time_that_steps_back_is_found_and_how_far_is_what_matters() -> None:
     for back_ms, expected in ((0, []), (500, ["note"]), (60_001, ["error"])):
         sample = Sample(1)

@@ -147,6 +147,8 @@ def _viewed(
         from kafka_marshal.runtime.controls import ClusterClient
 
         read_to_end(view)
+        for sentence in view.interval_mismatches():
+            errors.print(f"Warning: {sentence}", markup=False)
         if view.malformed:
             errors.print(f"Note: {view.malformed} records hold no message; see marshal replay")
         yield view, ClusterClient(view.settings)

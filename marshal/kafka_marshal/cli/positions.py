@@ -104,6 +104,8 @@ def set_position(
         operators = administer.Operators(view, group, {one.topic for one in wishes}, pause_ms)
         read_to_end(view, operators.read, stop)
         _check_called_off(stop)
+        for sentence in view.interval_mismatches():
+            errors.print(f"Warning: {sentence}", markup=False)
         if group not in view.groups:
             errors.print(
                 f"Note: no record of {topic} is of group {group} yet; its consumers will begin "

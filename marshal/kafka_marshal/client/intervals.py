@@ -70,6 +70,10 @@ class Intervals:
         found = sorted(self._lineages.values(), key=lambda lineage: lineage.since)
         return [lineage.last for lineage in found]
 
+    def lived_at(self, at_ms: int) -> list[Said]:
+        """Those of them who lived at this time of the log."""
+        return [said for said in self.alive if self._lived(self._lineages[said.interval_ms], at_ms)]
+
     def read(self, record: Record) -> None:
         """The next record of the group.
 

@@ -10,7 +10,8 @@ from typing import Final
 from attrs import define, field, frozen
 
 from kafka_marshal.capture import RawRecord, TimestampType
-from kafka_marshal.codec import MalformedRecord, coordinating_partition
+from kafka_marshal.client.intervals import Intervals
+from kafka_marshal.codec import LEAST_INTERVAL_MS, MalformedRecord, coordinating_partition
 from kafka_marshal.core.messages import ReleaseGroup
 from kafka_marshal.runtime.reader import Tail
 from kafka_marshal.runtime.settings import Settings
@@ -53,6 +54,8 @@ class Sample:
     """The highest stamp of a broker."""
     highest_ms: int = -1
     """The highest stamp, a producer's too: by the highest of its claim an owner is stale."""
+    _intervals: dict[tuple[int, str], Intervals] = field(factory=dict)
+    _group_last: dict[tuple[int, str], int] = field(factory=dict)
     _latest: dict[int, int] = field(factory=dict)
     _first: dict[tuple[str, int], int] = field(factory=dict)
     _last: dict[tuple[str, int], int] = field(factory=dict)
@@ -76,6 +79,9 @@ class Sample:
             return
         message = record.message
         self.groups.add(message.group_id)
+        place = raw.partition, message.group_id
+        self._group_last[place] = raw.timestamp_ms
+        self._intervals.setdefault(place, Intervals(LEAST_INTERVAL_MS)).read(record)
         if isinstance(message, ReleaseGroup):
             return
         self.owners_records += 1
@@ -86,6 +92,18 @@ class Sample:
         self._first.setdefault(where, raw.timestamp_ms)
 
         self._last[where] = raw.timestamp_ms
+
+    @property
+    def intervals(self) -> dict[str, dict[float, str]]:
+        """By group: the heartbeat intervals that its live owners say, each with one who says it.
+
+        An owner lives as long as its own interval says. Versions before 0.2.0 say none.
+        """
+        found: dict[str, dict[float, str]] = {}
+        for place, intervals in sorted(self._intervals.items()):
+            for said in intervals.lived_at(self._group_last[place]):
+                found.setdefault(place[1], {})[said.interval_ms] = said.client_id
+        return found
 
     @property
     def misplaced(self) -> list[Misplaced]:

@@ -14,9 +14,10 @@ from attrs import frozen
 from confluent_kafka import Message
 
 from kafka_marshal.capture import RawRecord
+from kafka_marshal.client.intervals import Intervals, Said
 from kafka_marshal.codec import MalformedRecord
 from kafka_marshal.core.knowledge import Field, Knowledge, Reader
-from kafka_marshal.core.messages import Record
+from kafka_marshal.core.messages import ClaimingPartition, Record
 from kafka_marshal.core.state import FENCED, ClaimKey, Rules
 from kafka_marshal.core.work import left_undone
 from kafka_marshal.runtime.controls import ClusterClient
@@ -128,6 +129,7 @@ class View:
         self.ends = {number: extents[number].high for number in self.next}
         """Where each ended when this was made."""
         self.folds = {number: Fold(start, rules) for number, start in self.next.items()}
+        self._intervals: dict[tuple[int, str], Intervals] = {}
         self.records = 0
         """How many were read."""
         self.malformed = 0
@@ -218,7 +220,23 @@ class View:
             return
         if self._group not in (None, record.message.group_id):
             return
-        yield record, self.folds[raw.partition].apply(record)
+        changes = self.folds[raw.partition].apply(record)
+        self._hear_interval(record, changes)
+        yield record, changes
+
+    def _hear_interval(self, record: Record, changes: list[Change]) -> None:
+        place = record.partition, record.message.group_id
+        intervals = self._intervals.get(place)
+        if intervals is None:
+            if record.headers.interval_ms is None:
+                return
+            intervals = self._intervals[place] = Intervals(self.rules.heartbeat_interval_ms)
+        intervals.read(record)
+        sender = record.message.instance_id
+        if isinstance(record.message, ClaimingPartition) and any(
+            change.after.claim.owner_instance == sender for change in changes
+        ):
+            intervals.won(record)
 
     # --- what there is ----------------------------------------------------------------------------
 
@@ -226,6 +244,38 @@ class View:
     def groups(self) -> tuple[str, ...]:
         """Every group that had a record."""
         return tuple(sorted({group for fold in self.folds.values() for group in fold.groups}))
+
+    def intervals_of(self, group: str) -> list[Said]:
+        """The heartbeat intervals that live owners of a group say, each by its last sender."""
+        found: dict[float, Said] = {}
+        for (number, name), intervals in self._intervals.items():
+            last_ms = self.folds[number].last_ms(group)
+            if name == group and last_ms is not None:
+                for said in intervals.lived_at(last_ms):
+                    other = found.get(said.interval_ms)
+                    if other is None or other.at_ms < said.at_ms:
+                        found[said.interval_ms] = said
+        return [found[interval_ms] for interval_ms in sorted(found)]
+
+    def interval_mismatches(self) -> list[str]:
+        """A sentence for each group whose live owners say another interval than ours, or two."""
+        own_ms, told = self.rules.heartbeat_interval_ms, []
+        for group in self.groups:
+            said = self.intervals_of(group)
+            named = ", ".join(
+                f"client {one.client_id} says {one.interval_ms / 1000:g} s" for one in said
+            )
+            if len(said) > 1:
+                told.append(
+                    f"group {group} has {len(said)} heartbeat intervals ({named}): its consumers "
+                    f"process messages twice; stop those that differ"
+                )
+            elif said and said[0].interval_ms != own_ms:
+                told.append(
+                    f"group {group}: {named}, and this judges by {own_ms / 1000:g} s: give "
+                    f"--heartbeat-interval {said[0].interval_ms / 1000:g}"
+                )
+        return told
 
     def check_group(self, group: str) -> None:
         """Stop unless the log has a record of this group.

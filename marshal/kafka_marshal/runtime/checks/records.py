@@ -12,6 +12,7 @@ from kafka_marshal.runtime.topic import BECAUSE
 def records(sample: Sample) -> Iterator[Finding]:
     """What the newest records say."""
     yield from _places(sample)
+    yield from _intervals(sample)
     if sample.create_time:
         yield Finding(
             Severity.ERROR,
@@ -60,3 +61,19 @@ def _places(sample: Sample) -> Iterator[Finding]:
         else "claims have moved away from their history: owners and positions are forgotten",
         "never change the partition count; stop all consumers, and set positions anew",
     )
+
+
+def _intervals(sample: Sample) -> Iterator[Finding]:
+    for group, clients in sample.intervals.items():
+        if len(clients) > 1:
+            said = ", ".join(
+                f"client {clients[interval_ms]} says {interval_ms / 1000:g} s"
+                for interval_ms in sorted(clients)
+            )
+            yield Finding(
+                Severity.ERROR,
+                "intervals",
+                f"group {group} lives under {len(clients)} heartbeat intervals: {said}",
+                "an owner that is dead to one is alive to another, and both process its messages",
+                "stop the consumers that differ; to change the interval, stop all and start anew",
+            )
