@@ -83,6 +83,14 @@ class AsyncConsumer:
         """Consume a topic: a share of its partitions, or this one."""
         await asyncio.to_thread(self._consumer.add_topic, topic, partition)
 
+    async def remove_topic(self, topic: str) -> None:
+        """Take no part in consuming a topic any more, static partitions included."""
+        await asyncio.to_thread(self._consumer.remove_topic, topic)
+
+    async def release(self, topic: str, partition: int) -> None:
+        """Give one claim up, so that another consumer may have it."""
+        await asyncio.to_thread(self._consumer.release, topic, partition)
+
     @property
     def claims(self) -> list[Claim]:
         """What is ours now, as far as was read."""
@@ -165,7 +173,8 @@ class AsyncConsumer:
             while tasks.failure is None and not consumer.taking.over:
                 handling.forget_lost()
                 if await tasks.hungry(FEED_S):
-                    hand = await self._in_thread(partial(consumer.taking.take, FEED_S, True))
+                    share = consumer.taking.share_of(AHEAD + tasks.concurrency)
+                    hand = await self._in_thread(partial(consumer.taking.take, FEED_S, True, share))
                     consumer.taking.pop()
                     if hand is not None:
                         tasks.feed(hand)
@@ -232,7 +241,8 @@ class _Tasks:
         handling: Handling,
     ) -> None:
         self.failure: BaseException | None = None
-        self._handler, self._concurrency, self._handling = handler, concurrency, handling
+        self.concurrency = concurrency
+        self._handler, self._handling = handler, handling
         self._tasks: set[asyncio.Task[bool]] = set()
         self._hungry = asyncio.Event()
         self._hungry.set()
@@ -264,14 +274,14 @@ class _Tasks:
 
     def _go_on(self) -> None:
         handling = self._handling
-        while len(self._tasks) < self._concurrency and not self._ending:
+        while len(self._tasks) < self.concurrency and not self._ending:
             begun = handling.begin()
             if begun is None:
                 break
             task = asyncio.get_running_loop().create_task(self._handle(begun))
             self._tasks.add(task)
             task.add_done_callback(partial(self._ended, begun))
-        if handling.waiting < AHEAD + self._concurrency or self.failure is not None:
+        if handling.waiting < AHEAD + self.concurrency or self.failure is not None:
             self._hungry.set()
         else:
             self._hungry.clear()

@@ -36,6 +36,7 @@ from kafka_marshal.runtime.engine import Engine
 from kafka_marshal.runtime.environment import REAL
 from kafka_marshal.runtime.errors import COORDINATION_TOPIC, InvalidOption
 from kafka_marshal.runtime.handling import (
+    AHEAD,
     Counted,
     DeadLetters,
     HandlerFailed,
@@ -259,6 +260,29 @@ class Consumer:
         numbered = {number: offset for (_, number), offset in starts.items()}
         engine.call(lambda: engine.add_topic(topic, count, only, numbered))
 
+    def remove_topic(self, topic: str) -> None:
+        """Take no part in consuming a topic any more, static partitions included.
+
+        Its claims are given up as by `release`, and none of them is asked for before the next
+        `add_topic`.
+
+        Raises:
+            InvalidOption: the topic was not added.
+        """
+        self._engine.call(lambda: self._engine.remove_topic(topic))
+
+    def release(self, topic: str, partition: int) -> None:
+        """Give one claim up, so that another consumer may have it.
+
+        At least once, the message in hand is finished and the next one is another consumer's. At
+        most once, the batch that was granted is finished first. This consumer asks for the claim
+        again after `Claiming.not_again_ms`, also where it is static.
+
+        Raises:
+            InvalidOption: the partition is not claimed.
+        """
+        self._engine.call(lambda: self._engine.held.release(topic, partition))
+
     @property
     def claims(self) -> list[Claim]:
         """What is ours now, as far as was read; each with its epoch, a fencing token."""
@@ -369,12 +393,14 @@ class Consumer:
             InvalidOption: an option makes no sense.
         """
         handling = self.handling(order, retries, backoff_s, dead_letter_topic)
-        pool = Pool(self._settings.environment, handler, max(1, workers), handling)
+        workers = max(1, workers)
+        ahead = AHEAD * workers
+        pool = Pool(self._settings.environment, handler, workers, handling)
         try:
             while pool.failure is None and not self.taking.over:
                 handling.forget_lost()
                 if not pool.waiting:
-                    hand = self.taking.take(FEED_S, True)
+                    hand = self.taking.take(FEED_S, True, self.taking.share_of(ahead))
                     self.taking.pop()
                     if hand is not None:
                         pool.feed(hand)

@@ -117,6 +117,15 @@ class _Claimed:
 
     hands: list[Hand]
     offsets: Offsets
+    begun: int = 0
+    """How many messages workers have in hand."""
+
+    def begins(self, more: int) -> None:
+        """So many more messages are in workers' hands, or fewer."""
+        self.begun += more
+        if self.begun == max(0, more):
+            for hand in self.hands:
+                hand.idle = not self.begun
 
 
 class Handling:
@@ -157,6 +166,7 @@ class Handling:
                 claimed = None
             if claimed is None:
                 claimed = self._claimed[key] = _Claimed([], Offsets(hand.start))
+            hand.idle = not claimed.begun
             claimed.hands.append(hand)
             claimed.offsets.begun((message.offset for message in messages), hand.end)
             self._lanes.add(key, messages)
@@ -179,12 +189,17 @@ class Handling:
     def begin(self) -> Begun[Message] | None:
         """The next message that may be handled; None: all wait for others, or there is none."""
         with self.lock:
-            return self._lanes.begin()
+            begun = self._lanes.begin()
+            if begun is not None:
+                self._claimed[begun.key].begins(1)
+            return begun
 
     def finish(self, begun: Begun[Message]) -> None:
         """Nobody handles it any more, whatever became of it; the next of its lane may begin."""
         with self.lock:
             self._lanes.finished(begun)
+            if not begun.dropped:
+                self._claimed[begun.key].begins(-1)
 
     def again_after_s(self, begun: Begun[Message], error: Exception, tried: int) -> float | None:
         """How long to wait until the next try; None: it was tried often enough."""

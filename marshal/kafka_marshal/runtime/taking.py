@@ -13,7 +13,8 @@ from kafka_marshal.runtime.engine import Engine
 from kafka_marshal.runtime.hand import Hand
 
 CHUNK: Final = 1_000
-"""So many messages of one claim are given out before it is the next one's turn."""
+"""The most messages of one claim that are given out before it is another one's turn; `TURN_MS` in
+`holding` ends a turn by time."""
 _LOOK_S: Final = 1.0
 
 
@@ -22,7 +23,8 @@ class Taking:
 
     def __init__(self, engine: Engine, data: Data) -> None:
         self._engine, self._data = engine, data
-        self._monotonic = engine.cluster.settings.environment.monotonic
+        environment = engine.cluster.settings.environment
+        self._monotonic, self._steady_ms = environment.monotonic, environment.steady_ms
         self.hand: Hand | None = None
         """What is being given out."""
         self.closed = False
@@ -43,6 +45,10 @@ class Taking:
     ) -> Hand | None:
         """What is in hand, or the next chunk; None when it is over, or nothing came in time."""
         return self.hand or self._next(timeout_s, by_commit, maximum)
+
+    def share_of(self, messages: int) -> int:
+        """How many of these messages are one claim's, if every claim is to have some of them."""
+        return max(1, messages // max(1, self._engine.held.count))
 
     def pop(self) -> Hand | None:
         """What was in hand; somebody else looks after it."""
@@ -70,7 +76,7 @@ class Taking:
             left = _LOOK_S if deadline is None else min(_LOOK_S, deadline - self._monotonic())
             taken = self._data.take(maximum, max(0.0, left))
             if taken is not None:
-                hand = Hand(taken, by_commit=by_commit)
+                hand = Hand(taken, by_commit=by_commit, since_ms=self._steady_ms())
                 self._engine.held.in_hand(hand)
                 if not hand.finished:
                     self.hand = hand
