@@ -26,7 +26,7 @@ from kafka_marshal.client.lanes import Begun
 from kafka_marshal.runtime.consumer import CLOSE_S, FEED_S, Consumer
 from kafka_marshal.runtime.errors import InvalidOption
 from kafka_marshal.runtime.hand import Hand
-from kafka_marshal.runtime.handling import AHEAD, Counted, Handling, not_ours
+from kafka_marshal.runtime.handling import AHEAD, Counted, Handling, Pace, not_ours
 from kafka_marshal.runtime.message import Batch, Claim, Message, Messages
 from kafka_marshal.runtime.taking import CHUNK
 
@@ -169,11 +169,13 @@ class AsyncConsumer:
         consumer = self._consumer
         handling = consumer.handling(order, retries, backoff_s, dead_letter_topic)
         tasks = _Tasks(handler, max(1, concurrency), handling)
+        pace = Pace(time.monotonic)
         try:
             while tasks.failure is None and not consumer.taking.over:
                 handling.forget_lost()
                 if await tasks.hungry(FEED_S):
-                    share = consumer.taking.share_of(AHEAD + tasks.concurrency)
+                    pace_per_s = pace.per_s(handling.counted.handled)
+                    share = consumer.taking.share_of(max(AHEAD + tasks.concurrency, pace_per_s))
                     hand = await self._in_thread(partial(consumer.taking.take, FEED_S, True, share))
                     consumer.taking.pop()
                     if hand is not None:

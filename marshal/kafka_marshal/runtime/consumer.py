@@ -41,6 +41,7 @@ from kafka_marshal.runtime.handling import (
     DeadLetters,
     HandlerFailed,
     Handling,
+    Pace,
     Retrying,
 )
 from kafka_marshal.runtime.holding import IdUsedTwice
@@ -394,13 +395,15 @@ class Consumer:
         """
         handling = self.handling(order, retries, backoff_s, dead_letter_topic)
         workers = max(1, workers)
-        ahead = AHEAD * workers
+        ahead, pace = AHEAD * workers, Pace(self._monotonic)
         pool = Pool(self._settings.environment, handler, workers, handling)
         try:
             while pool.failure is None and not self.taking.over:
                 handling.forget_lost()
                 if not pool.waiting:
-                    hand = self.taking.take(FEED_S, True, self.taking.share_of(ahead))
+                    # Of every claim something, and no more than is handled in a second.
+                    wanted = max(ahead, pace.per_s(handling.counted.handled))
+                    hand = self.taking.take(FEED_S, True, self.taking.share_of(wanted))
                     self.taking.pop()
                     if hand is not None:
                         pool.feed(hand)

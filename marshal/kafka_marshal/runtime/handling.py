@@ -31,6 +31,8 @@ from kafka_marshal.runtime.settings import Settings
 AHEAD: Final = 64
 """So many messages a worker may wait for it, that others need not wait for the feeder."""
 DEAD_S: Final = 30.0
+PACE_S: Final = 0.25
+"""How often it is measured how fast workers are."""
 
 
 @frozen
@@ -58,6 +60,29 @@ class Counted:
     """Appended to the dead-letter topic."""
     dropped: int = 0
     """Their claim was lost before they were begun, or while they were in hand."""
+
+
+class Pace:
+    """How many messages workers handle in a second.
+
+    >>> now_s = iter([0.0, 0.1, 0.5, 0.6])
+    >>> pace = Pace(lambda: next(now_s))
+    >>> pace.per_s(10), pace.per_s(100), pace.per_s(110)
+    (0, 200, 200)
+    """
+
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        self._monotonic = monotonic
+        self._since_s, self._handled, self._per_s = monotonic(), 0, 0
+
+    def per_s(self, handled: int) -> int:
+        """The pace of late, given how many were handled until now; 0 before it was measured."""
+        now_s = self._monotonic()
+        past_s = now_s - self._since_s
+        if past_s >= PACE_S:
+            self._per_s = int((handled - self._handled) / past_s)
+            self._since_s, self._handled = now_s, handled
+        return self._per_s
 
 
 class HandlerFailed(Exception):

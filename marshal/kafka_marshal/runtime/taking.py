@@ -48,7 +48,7 @@ class Taking:
 
     def share_of(self, messages: int) -> int:
         """How many of these messages are one claim's, if every claim is to have some of them."""
-        return max(1, messages // max(1, self._engine.held.count))
+        return min(CHUNK, max(1, messages // max(1, self._engine.held.count)))
 
     def pop(self) -> Hand | None:
         """What was in hand; somebody else looks after it."""
