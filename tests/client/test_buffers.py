@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_marshal import ClaimKey
-from kafka_marshal.client.buffers import Bounds, Buffers
+from kafka_marshal.client.buffers import Bounds, Buffers, Chunk
 
 ONE, TWO = ClaimKey("g", "t", 1), ClaimKey("g", "t", 2)
 
@@ -45,6 +45,38 @@ def test_claims_take_turns() -> None:
         of.allow(key, range(0, 10))
         of.add(key, [0, 1, 2, 3])
     assert [key for key, *_ in taken(of, 2)] == [1, 2, 1, 2]
+
+
+def test_what_is_put_back_comes_next_of_its_claim_after_the_others() -> None:
+    of = buffers()
+    of.open(ONE, 0)
+    of.allow(ONE, range(0, 5))
+    of.add(ONE, [0, 1, 2, 3, 4, 5])
+    chunk = of.take(4)
+    assert chunk is not None
+    of.open(TWO, 0)
+    of.allow(TWO, range(0, 1))
+    assert not of.ready_beside(ONE)
+    of.add(TWO, [0])
+    assert of.ready_beside(ONE)
+    of.put_back(Chunk(ONE, chunk.messages[1:], 1, chunk.end))
+    assert of.waiting(ONE) == of.waiting_bytes(ONE) == 5
+    assert taken(of) == [(2, [0], 1), (1, [1, 2, 3, 4], 5)]
+    of.allow(ONE, range(5, 6))
+    assert taken(of) == [(1, [5], 6)]
+
+
+def test_what_is_put_back_after_a_seek_is_dropped() -> None:
+    of = buffers()
+    of.open(ONE, 0)
+    of.allow(ONE, range(0, 9))
+    of.add(ONE, [0, 1, 2])
+    assert taken(of) == [(1, [0, 1, 2], 3)]
+    of.open(ONE, 7)
+    of.put_back(Chunk(ONE, [1, 2], 1, 3))
+    of.allow(ONE, range(0, 9))
+    of.add(ONE, [7, 8])
+    assert taken(of) == [(1, [7, 8], 9)]
 
 
 def test_what_was_fetched_in_pieces_is_handed_over_in_one() -> None:
@@ -176,6 +208,12 @@ def test_everything_allowed_is_handed_over_once_and_in_order(offsets: list[int],
                     assert all(chunk.start <= offset < chunk.end for offset in chunk.messages)
                     assert chunk.end <= allowed
                     given_out += chunk.messages
+                    if chunk.messages and chance.randrange(2):
+                        kept = chance.randrange(len(chunk.messages))
+                        rest = chunk.messages[kept:]
+                        end = given_out[-len(rest) - 1] + 1 if kept else chunk.start
+                        del given_out[-len(rest) :]
+                        of.put_back(Chunk(ONE, rest, end, chunk.end))
     while (chunk := of.take(7)) is not None:
         given_out += chunk.messages
     assert given_out == offsets

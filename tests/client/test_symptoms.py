@@ -31,7 +31,14 @@ def test_a_position_that_does_not_move_is_wedged_for_as_long_as_that_lasts(
 
 
 @pytest.mark.parametrize(
-    "fine", [evolve(STUCK, end=7), evolve(STUCK, paused=True)], ids=["no lag", "paused"]
+    "fine",
+    [
+        evolve(STUCK, end=7),
+        evolve(STUCK, paused=True),
+        evolve(STUCK, awaits_turn=True),
+        evolve(STUCK, in_hand=0, buffered=3, awaits_turn=True),
+    ],
+    ids=["no lag", "paused", "waits for workers", "waits for its turn"],
 )
 def test_who_has_nothing_to_do_is_not_wedged(symptoms: Symptoms, fine: Standing) -> None:
     assert not any(wedged(symptoms, *[fine] * 9))
@@ -44,6 +51,7 @@ def test_who_has_nothing_to_do_is_not_wedged(symptoms: Symptoms, fine: Standing)
         (evolve(STUCK, buffered=3), WedgedCause.IN_HAND),
         (evolve(STUCK, in_hand=0, buffered=3), WedgedCause.NOT_TAKEN),
         (evolve(STUCK, in_hand=0), WedgedCause.NOT_FETCHED),
+        (evolve(STUCK, in_hand=0, awaits_turn=True), WedgedCause.NOT_FETCHED),
     ],
 )
 def test_it_is_said_where_a_claim_is_stuck(

@@ -8,15 +8,18 @@ from typing import Any, Final
 import pytest
 
 from kafka_marshal.client import consumer as moves
+from kafka_marshal.client.buffers import Buffers
 from kafka_marshal.client.driver import Driver
 from kafka_marshal.client.member import For, Member
 from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.runtime.data import Data, _Open
 from kafka_marshal.runtime.errors import MarshalError
+from kafka_marshal.runtime.holding import Holding
 from kafka_marshal.runtime.tenure import Tenure
 from tests.runtime import doubles
 from tests.runtime import test_by_hand_receipts as receipts
 from tests.runtime import test_by_hand_tenures as tenures
+from tests.runtime import test_by_hand_turns as turns
 
 Patch = pytest.MonkeyPatch
 
@@ -85,6 +88,33 @@ def releases_without_a_word(patch: Patch) -> None:
     patch.setattr(moves, "releasing_partition_sent", silent)
 
 
+def gives_out_whole_chunks(patch: Patch) -> None:
+    """A turn lasts for a chunk, however long that takes."""
+    patch.setattr(Holding, "_end_turns", lambda *_: None)
+
+
+def forgets_what_is_given_back(patch: Patch) -> None:
+    """A turn ends, and what was not given out is nowhere."""
+    patch.setattr(Buffers, "put_back", lambda *_: None)
+
+
+def counts_waiting_for_a_turn(patch: Patch) -> None:
+    """A claim does not move while it waits for its turn, and is called wedged."""
+    standing = Tenure.standing
+
+    def alone(tenure: Tenure, ends: Any, buffered: Any, busy: Any) -> Any:
+        return standing(tenure, ends, buffered)
+
+    patch.setattr(Tenure, "standing", alone)
+
+
+def polled() -> None:
+    """The story of what is polled: nothing that is missing is waited for without end."""
+    turns.test_partitions_take_turns_within_a_second_and_nothing_is_passed_over(
+        turns.polling, turns.AMO
+    )
+
+
 MUTANTS: Final[list[tuple[Callable[[Patch], None], Callable[[], None]]]] = [
     (
         adds_to_the_newest_tenure,
@@ -103,6 +133,12 @@ MUTANTS: Final[list[tuple[Callable[[Patch], None], Callable[[], None]]]] = [
         receipts.test_one_batch_of_a_partition_is_outstanding_whatever_is_fetched_meanwhile,
     ),
     (releases_without_a_word, receipts.test_what_was_committed_is_not_reported),
+    (gives_out_whole_chunks, polled),
+    (forgets_what_is_given_back, polled),
+    (
+        counts_waiting_for_a_turn,
+        turns.test_a_claim_that_waits_for_its_turn_is_not_wedged_and_one_that_is_stuck_is,
+    ),
 ]
 
 

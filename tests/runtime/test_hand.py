@@ -93,6 +93,36 @@ def test_what_is_abandoned_ends_where_it_is_done() -> None:
     assert (hand.finished, hand.end) == (True, 4)
 
 
+def test_what_was_not_given_out_is_given_back() -> None:
+    hand = hand_of(3, 4, 6, 7)
+    assert [next(hand.taking).offset for _ in range(2)] == [3, 4]
+    rest = hand.give_back()
+    assert rest is not None
+    assert [offset_of(message) for message in rest.messages] == [6, 7]
+    assert (rest.start, rest.end) == (5, 9)
+    assert next(hand.taking, None) is None
+    assert (hand.next, hand.end, hand.finished) == (4, 5, False)
+    assert hand.give_back() is None
+
+
+def test_of_what_was_all_given_out_nothing_is_given_back() -> None:
+    """What lies behind the last message stays with it."""
+    hand = hand_of(3, 4)
+    hand.take(2)
+    assert hand.give_back() is None
+    assert hand.end == 6
+
+
+def test_what_was_committed_before_it_is_cut_is_finished() -> None:
+    """Else nothing that comes after it would count before the next commit."""
+    hand = hand_of(3, 4, 6, by_commit=True)
+    next(hand.taking)
+    hand.commit(None)
+    assert not hand.finished
+    hand.give_back()
+    assert (hand.finished, hand.end) == (True, 4)
+
+
 def test_messages_are_read_as_a_list() -> None:
     messages = Messages(hand_of(3, 4, 6).take(9), CLAIM)
     assert [message.offset for message in messages] == [3, 4, 6]

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from itertools import chain
 from typing import Generic, TypeVar
 
@@ -51,6 +51,21 @@ class Chunk(Generic[K, M]):
     start: int
     end: int
     """The next offset after them: with these, everything below is in hand."""
+
+
+def joined(ranges: Iterable[range], more: range) -> list[range]:
+    """These ranges and one more, in order; ranges that touch become one.
+
+    >>> joined([range(0, 3), range(8, 9)], range(3, 5))
+    [range(0, 5), range(8, 9)]
+    """
+    found: list[range] = []
+    for each in sorted([*ranges, more], key=lambda one: one.start):
+        if found and each.start <= found[-1].stop:
+            found[-1] = range(found[-1].start, max(found[-1].stop, each.stop))
+        else:
+            found.append(each)
+    return found
 
 
 @define
@@ -180,6 +195,28 @@ class Buffers(Generic[K, M]):
                 return chunk
         return None
 
+    def put_back(self, chunk: Chunk[K, M]) -> None:
+        """The end of the chunk that was taken last of its tenure was not given out after all.
+
+        It is the next to be taken of that tenure, when all others that are ready had their turn.
+        """
+        key = chunk.key
+        buffer = self._buffers.get(key)
+        if buffer is None or buffer.position != chunk.end:
+            return
+        buffer.position = chunk.start
+        buffer.allowed = deque(joined(buffer.allowed, range(chunk.start, chunk.end)))
+        if chunk.messages:
+            fetched = _Fetched(chunk.messages, chunk.end)
+            buffer.fetched.appendleft(fetched)
+            buffer.messages += len(chunk.messages)
+            self._messages += len(chunk.messages)
+            self._new.append((key, buffer, fetched))
+        if key in self._ready:
+            self._ready.remove(key)
+            self._turns.remove(key)
+        self._look(key, buffer)
+
     def waiting(self, key: K) -> int:
         """How many messages of it were fetched and not handed over."""
         buffer = self._buffers.get(key)
@@ -195,6 +232,10 @@ class Buffers(Generic[K, M]):
     def ready(self) -> bool:
         """Whether `take` would give anything."""
         return bool(self._turns)
+
+    def ready_beside(self, key: K) -> bool:
+        """Whether something of another tenure may be handed over."""
+        return len(self._ready) > (key in self._ready)
 
     @property
     def waits(self) -> bool:

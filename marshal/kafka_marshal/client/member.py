@@ -78,6 +78,8 @@ class _Held:
 
     fixed: bool = False
     """It was asked for by its number."""
+    removed: bool = False
+    """Its topic was removed: it is given up, and not asked for."""
     end: int = 0
     """The data topic's messages below this were fetched."""
     low: int = 0
@@ -215,14 +217,26 @@ class Member:
         effects = []
         for number in range(partitions) if only is None else only:
             key = ClaimKey(self.group, topic, number)
-            if key in self._held:
+            if key in self._held and not self._held[key].removed:
                 continue
             if self._home(topic) not in self._places:
                 self._new_place(self._home(topic), now_ms)
             self._held[key] = _Held(fixed=only is not None)
             driver = self._driver_of(key)
             driver.me = attrs.evolve(driver.me, start=start(number))
-            effects += self._did(key, driver.want(now_ms, eager=only is not None), now_ms)
+            if not driver.acts:  # else it is being given up, and wanted again after that
+                effects += self._did(key, driver.want(now_ms, eager=only is not None), now_ms)
+        self._share.me = self._sharer()
+        self._stale_choice = True
+        return effects + self._choose(now_ms)
+
+    def remove_topic(self, topic: str, now_ms: int) -> list[For]:
+        """Give up what it owns of a topic, and ask for none of it before it is added again."""
+        effects = []
+        for key, held in self._held.items():
+            if key.topic == topic:
+                held.removed = True
+                effects += self._did(key, self.driver(key).stop(now_ms), now_ms)
         self._share.me = self._sharer()
         self._stale_choice = True
         return effects + self._choose(now_ms)
@@ -503,6 +517,8 @@ class Member:
             return []
         effects = []
         for key, driver in self._drivers(self._held):
+            if self._held[key].removed:
+                continue
             if not driver.wants and not driver.acts and not driver.consumer.stopped:
                 if self._not_yet(self._held[key].not_before_ms, now_ms):
                     continue
@@ -530,14 +546,14 @@ class Member:
         return [
             key
             for key, held in self._held.items()
-            if not held.fixed and not (whole and key.topic_partition)
+            if not held.fixed and not held.removed and not (whole and key.topic_partition)
         ]
 
     def _follow(self, now_ms: int) -> list[For]:
         """Whoever owns partition 0 wants the others of its topic, and nobody else does."""
         effects = []
         for key, held in self._held.items():
-            if held.fixed or not key.topic_partition:
+            if held.fixed or held.removed or not key.topic_partition:
                 continue
             first, driver = key._replace(topic_partition=0), self.driver(key)
             leads = first in self._held and self.driver(first).acts
@@ -576,7 +592,8 @@ class Member:
     # --- fair share -------------------------------------------------------------------------------
 
     def _sharer(self) -> Sharer:
-        fixed = frozenset(key for key, held in self._held.items() if held.fixed)
+        wanted = ((key, held) for key, held in self._held.items() if not held.removed)
+        fixed = frozenset(key for key, held in wanted if held.fixed)
         most = self.claiming.claims_max
         return Sharer(
             self.me.instance_id,

@@ -40,6 +40,8 @@ class Standing:
     buffered_bytes: int = 0
     paused: bool = False
     """The application wants nothing of it for now."""
+    awaits_turn: bool = False
+    """The application has begun nothing of it, and something of another claim of ours."""
 
     @property
     def lag(self) -> int:
@@ -130,7 +132,8 @@ class Symptoms:
         if held is None:
             return None
         held.sent_ms = now_ms
-        stuck = standing.position == held.position and standing.lag and not standing.paused
+        idle = standing.paused or (standing.awaits_turn and (standing.buffered or standing.in_hand))
+        stuck = standing.position == held.position and standing.lag and not idle
         held.position = standing.position
         held.same = held.same + 1 if stuck else 0
         if held.same < self.wedged_after:

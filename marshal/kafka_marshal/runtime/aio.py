@@ -26,7 +26,7 @@ from kafka_marshal.client.lanes import Begun
 from kafka_marshal.runtime.consumer import CLOSE_S, FEED_S, Consumer
 from kafka_marshal.runtime.errors import InvalidOption
 from kafka_marshal.runtime.hand import Hand
-from kafka_marshal.runtime.handling import AHEAD, Counted, Handling, not_ours
+from kafka_marshal.runtime.handling import AHEAD, Counted, Handling, Pace, not_ours
 from kafka_marshal.runtime.message import Batch, Claim, Message, Messages
 from kafka_marshal.runtime.taking import CHUNK
 
@@ -82,6 +82,14 @@ class AsyncConsumer:
     async def add_topic(self, topic: str, partition: int | None = None) -> None:
         """Consume a topic: a share of its partitions, or this one."""
         await asyncio.to_thread(self._consumer.add_topic, topic, partition)
+
+    async def remove_topic(self, topic: str) -> None:
+        """Take no part in consuming a topic any more, static partitions included."""
+        await asyncio.to_thread(self._consumer.remove_topic, topic)
+
+    async def release(self, topic: str, partition: int) -> None:
+        """Give one claim up, so that another consumer may have it."""
+        await asyncio.to_thread(self._consumer.release, topic, partition)
 
     @property
     def claims(self) -> list[Claim]:
@@ -167,11 +175,14 @@ class AsyncConsumer:
         consumer.taking.raise_if_closed()
         handling = consumer.handling(order, retries, backoff_s, dead_letter_topic)
         tasks = _Tasks(handler, max(1, concurrency), handling)
+        pace = Pace(time.monotonic)
         try:
             while tasks.failure is None and not consumer.taking.over:
                 handling.forget_lost()
                 if await tasks.hungry(FEED_S):
-                    hand = await self._in_thread(partial(consumer.taking.take, FEED_S, True))
+                    pace_per_s = pace.per_s(handling.counted.handled)
+                    share = consumer.taking.share_of(max(AHEAD + tasks.concurrency, pace_per_s))
+                    hand = await self._in_thread(partial(consumer.taking.take, FEED_S, True, share))
                     consumer.taking.pop()
                     if hand is not None:
                         tasks.feed(hand)
@@ -240,7 +251,8 @@ class _Tasks:
         handling: Handling,
     ) -> None:
         self.failure: BaseException | None = None
-        self._handler, self._concurrency, self._handling = handler, concurrency, handling
+        self.concurrency = concurrency
+        self._handler, self._handling = handler, handling
         self._tasks: set[asyncio.Task[bool]] = set()
         self._hungry = asyncio.Event()
         self._hungry.set()
@@ -272,14 +284,14 @@ class _Tasks:
 
     def _go_on(self) -> None:
         handling = self._handling
-        while len(self._tasks) < self._concurrency and not self._ending:
+        while len(self._tasks) < self.concurrency and not self._ending:
             begun = handling.begin()
             if begun is None:
                 break
             task = asyncio.get_running_loop().create_task(self._handle(begun))
             self._tasks.add(task)
             task.add_done_callback(partial(self._ended, begun))
-        if handling.waiting < AHEAD + self._concurrency or self.failure is not None:
+        if handling.waiting < AHEAD + self.concurrency or self.failure is not None:
             self._hungry.set()
         else:
             self._hungry.clear()

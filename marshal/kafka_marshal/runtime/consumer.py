@@ -42,10 +42,12 @@ from kafka_marshal.runtime.errors import (
     InvalidOption,
 )
 from kafka_marshal.runtime.handling import (
+    AHEAD,
     Counted,
     DeadLetters,
     HandlerFailed,
     Handling,
+    Pace,
     Retrying,
 )
 from kafka_marshal.runtime.holding import IdUsedTwice
@@ -306,6 +308,29 @@ class Consumer:
         numbered = {number: offset for (_, number), offset in starts.items()}
         engine.call(lambda: engine.add_topic(topic, count, only, numbered))
 
+    def remove_topic(self, topic: str) -> None:
+        """Take no part in consuming a topic any more, static partitions included.
+
+        Its claims are given up as by `release`, and none of them is asked for before the next
+        `add_topic`.
+
+        Raises:
+            InvalidOption: the topic was not added.
+        """
+        self._engine.call(lambda: self._engine.remove_topic(topic))
+
+    def release(self, topic: str, partition: int) -> None:
+        """Give one claim up, so that another consumer may have it.
+
+        At least once, the message in hand is finished and the next one is another consumer's. At
+        most once, the batch that was granted is finished first. This consumer asks for the claim
+        again after `Claiming.not_again_ms`, also where it is static.
+
+        Raises:
+            InvalidOption: the partition is not claimed.
+        """
+        self._engine.call(lambda: self._engine.held.release(topic, partition))
+
     @property
     def claims(self) -> list[Claim]:
         """What is ours now, as far as was read; each with its epoch, a fencing token."""
@@ -443,12 +468,16 @@ class Consumer:
         """
         self.taking.raise_if_closed()
         handling = self.handling(order, retries, backoff_s, dead_letter_topic)
-        pool = Pool(self._settings.environment, handler, max(1, workers), handling)
+        workers = max(1, workers)
+        ahead, pace = AHEAD * workers, Pace(self._monotonic)
+        pool = Pool(self._settings.environment, handler, workers, handling)
         try:
             while pool.failure is None and not self.taking.over:
                 handling.forget_lost()
                 if not pool.waiting:
-                    hand = self.taking.take(FEED_S, True)
+                    # Of every claim something, and no more than is handled in a second.
+                    wanted = max(ahead, pace.per_s(handling.counted.handled))
+                    hand = self.taking.take(FEED_S, True, self.taking.share_of(wanted))
                     self.taking.pop()
                     if hand is not None:
                         pool.feed(hand)

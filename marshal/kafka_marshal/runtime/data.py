@@ -26,11 +26,12 @@ from attrs import define, field
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka import Message as Fetched
 
-from kafka_marshal.client.buffers import Bounds, Buffers, Chunk
+from kafka_marshal.client.buffers import Bounds, Buffers, Chunk, joined
 from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.runtime.cluster import Cluster
 from kafka_marshal.runtime.environment import Deadline, Thread
 from kafka_marshal.runtime.errors import BrokerFailed
+from kafka_marshal.runtime.hand import Hand
 from kafka_marshal.runtime.message import Claim
 from kafka_marshal.runtime.reader import Extent, Silent
 from kafka_marshal.runtime.runs import offset_of, place_of, runs_of
@@ -316,6 +317,26 @@ class Data:
                     self._emptied.notify_all()
                     if not self._buffers.ready:
                         self._arrived.wait(left)
+
+    def give_back(self, hand: Hand) -> None:
+        """End its turn, where another claim waits for one: what is not given out is taken later.
+
+        The application cannot take anything in between, so messages stay in order.
+        """
+        with self._lock:
+            one = self._open.get(hand.claim)
+            if one is None or one.paused or one.position != hand.end:
+                return
+            if not self._buffers.ready_beside(hand.claim):
+                return
+            rest = hand.give_back()
+            if rest is None:
+                return
+            # Where its buffer is being opened anew, it is opened there.
+            one.position = rest.start
+            one.allowed = joined(one.allowed, range(rest.start, rest.end))
+            self._buffers.put_back(rest)
+            self._arrived.notify_all()
 
     def wake(self) -> None:
         """Let everybody who waits in `take` look up."""

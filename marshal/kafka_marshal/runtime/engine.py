@@ -36,6 +36,7 @@ from kafka_marshal.runtime.errors import (
     BrokerFailed,
     ConsumerClosed,
     IntervalMismatch,
+    InvalidOption,
     MarshalError,
     ThreadFailed,
 )
@@ -214,6 +215,16 @@ class Engine:
             known.only = None if only is None or known.only is None else known.only | set(only)
             known.starts.update(starts)
         self._tell_topic(topic, known)
+
+    def remove_topic(self, topic: str) -> None:
+        """Take no part in consuming a topic any more.
+
+        Raises:
+            InvalidOption: it was not added.
+        """
+        if self._topics.pop(topic, None) is None:
+            raise InvalidOption(f"topic {topic} was not added")
+        self.held.remove_topic(topic)
 
     def fetched(self, claim: Claim, end: int) -> None:
         """A claim's messages below this were fetched."""
@@ -481,8 +492,8 @@ class Engine:
             )
 
     def _grown(self, topic: str, partitions: int) -> None:
-        known = self._topics[topic]
-        if partitions <= known.partitions:
+        known = self._topics.get(topic)
+        if known is None or partitions <= known.partitions:
             return
         known.partitions = partitions
         if known.only is None:

@@ -22,8 +22,12 @@ from kafka_marshal.runtime.message import Claim, Message
 class Hand:
     """A chunk that is being given out. One thread takes; any may ask or cut."""
 
-    def __init__(self, chunk: Chunk[Claim, Fetched], *, by_commit: bool = False) -> None:
+    def __init__(
+        self, chunk: Chunk[Claim, Fetched], *, by_commit: bool = False, since_ms: int = 0
+    ) -> None:
         self.claim = claim = chunk.key
+        self.since_ms = since_ms
+        """When it was taken, by the steady clock."""
         self.start = chunk.start
         self.end = chunk.end
         self._messages = list(chunk.messages)
@@ -33,6 +37,8 @@ class Hand:
         self._left = iter(self._messages)
         self._as_lists = 0
         """So many were taken in lists, which `_given` does not count."""
+        self._counted = 0
+        """How many of those that were given out `newly_given` has counted."""
         self._lock = threading.Lock()
         """Held for all but to give out one by one: that happens between two steps of the others."""
         self.taking: Iterator[Message] = map(Message, self._left, self._given)
@@ -42,6 +48,8 @@ class Hand:
         it commits, or takes all of it at once."""
         self.finished = not self._total
         """All that was in hand is done, or what is left of it never will be."""
+        self.idle = False
+        """It waits for workers, and none of them has begun anything of its claim."""
         self.abandoned = False
         """What was given out of it will not be finished: nothing beyond `end` is done."""
         self._cut_at: int | None = None
@@ -99,6 +107,11 @@ class Hand:
             if done == given and (self._count == self._total or self._cut_at is not None):
                 self._finish()
 
+    def newly_given(self) -> int:
+        """How many more messages were given out since this was last asked. One thread asks."""
+        counted, self._counted = self._counted, self._count
+        return self._counted - counted
+
     def cut(self, within_s: float = -1) -> int:
         """Give out no more of it. Returns where it ends now: after the last that was given out.
 
@@ -108,18 +121,30 @@ class Hand:
         if not self._lock.acquire(timeout=within_s):
             return self.end
         try:
-            if self._cut_at is not None or self.finished:
-                return self.end
-            kept = list(self._messages)
-            self._messages.clear()
-            given = self._count
-            self._cut_at = cast("int", kept[given - 1].offset()) if given else self.start
-            self.end = self._cut_at + 1 if given else self.start
-            if not given:
-                self.finished = True
+            if self._cut_at is None and not self.finished:
+                self._cut()
             return self.end
         finally:
             self._lock.release()
+
+    def give_back(self) -> Chunk[Claim, Fetched] | None:
+        """Give out no more of it. Returns what was not given out; None where nothing is left."""
+        with self._lock:
+            if self._cut_at is not None or self.finished or self._count == self._total:
+                return None
+            end = self.end
+            rest = self._cut()
+            return Chunk(self.claim, rest, self.end, end)
+
+    def _cut(self) -> list[Fetched]:
+        kept = list(self._messages)
+        self._messages.clear()
+        given = self._count
+        self._cut_at = cast("int", kept[given - 1].offset()) if given else self.start
+        self.end = self._cut_at + 1 if given else self.start
+        if not given or (self.committed is not None and self.committed >= self.end):
+            self.finished = True
+        return kept[given:]
 
     def finish(self) -> None:
         """The application is done with all of it."""

@@ -31,6 +31,8 @@ from kafka_marshal.runtime.settings import Settings
 AHEAD: Final = 64
 """So many messages a worker may wait for it, that others need not wait for the feeder."""
 DEAD_S: Final = 30.0
+PACE_S: Final = 0.25
+"""How often it is measured how fast workers are."""
 
 
 @frozen
@@ -58,6 +60,29 @@ class Counted:
     """Appended to the dead-letter topic."""
     dropped: int = 0
     """Their claim was lost before they were begun, or while they were in hand."""
+
+
+class Pace:
+    """How many messages workers handle in a second.
+
+    >>> now_s = iter([0.0, 0.1, 0.5, 0.6])
+    >>> pace = Pace(lambda: next(now_s))
+    >>> pace.per_s(10), pace.per_s(100), pace.per_s(110)
+    (0, 200, 200)
+    """
+
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        self._monotonic = monotonic
+        self._since_s, self._handled, self._per_s = monotonic(), 0, 0
+
+    def per_s(self, handled: int) -> int:
+        """The pace of late, given how many were handled until now; 0 before it was measured."""
+        now_s = self._monotonic()
+        past_s = now_s - self._since_s
+        if past_s >= PACE_S:
+            self._per_s = int((handled - self._handled) / past_s)
+            self._since_s, self._handled = now_s, handled
+        return self._per_s
 
 
 class HandlerFailed(Exception):
@@ -117,6 +142,15 @@ class _Claimed:
 
     hands: list[Hand]
     offsets: Offsets
+    begun: int = 0
+    """How many messages workers have in hand."""
+
+    def begins(self, more: int) -> None:
+        """So many more messages are in workers' hands, or fewer."""
+        self.begun += more
+        if self.begun == max(0, more):
+            for hand in self.hands:
+                hand.idle = not self.begun
 
 
 class Handling:
@@ -157,6 +191,7 @@ class Handling:
                 claimed = None
             if claimed is None:
                 claimed = self._claimed[key] = _Claimed([], Offsets(hand.start))
+            hand.idle = not claimed.begun
             claimed.hands.append(hand)
             claimed.offsets.begun((message.offset for message in messages), hand.end)
             self._lanes.add(key, messages)
@@ -179,12 +214,17 @@ class Handling:
     def begin(self) -> Begun[Message] | None:
         """The next message that may be handled; None: all wait for others, or there is none."""
         with self.lock:
-            return self._lanes.begin(lambda key: self._claimed[key].hands[0].claim.silent)
+            begun = self._lanes.begin(lambda key: self._claimed[key].hands[0].claim.silent)
+            if begun is not None:
+                self._claimed[begun.key].begins(1)
+            return begun
 
     def finish(self, begun: Begun[Message]) -> None:
         """Nobody handles it any more, whatever became of it; the next of its lane may begin."""
         with self.lock:
             self._lanes.finished(begun)
+            if not begun.dropped:
+                self._claimed[begun.key].begins(-1)
 
     def again_after_s(self, begun: Begun[Message], error: Exception, tried: int) -> float | None:
         """How long to wait until the next try; None: it was tried often enough."""

@@ -9,7 +9,7 @@ said only one thread calls (`engine`).
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from functools import partial
 from typing import Final
@@ -17,6 +17,7 @@ from typing import Final
 from kafka_marshal.client.consumer import Me, Mode
 from kafka_marshal.client.effects import Lost, Process, Send, Won
 from kafka_marshal.client.member import For
+from kafka_marshal.client.symptoms import Standing
 from kafka_marshal.codec import coordinating_partition
 from kafka_marshal.core.messages import Heartbeat, ReleasingPartition
 from kafka_marshal.core.state import ClaimKey
@@ -32,6 +33,11 @@ from kafka_marshal.runtime.vigil import Vigil
 
 WAKE_PARTS: Final = 16
 """When so small a part of the window is done, the engine is told before it looks by itself."""
+
+
+TURN_MS: Final = 700
+"""How long a claim's messages are given out one by one while another claim waits for its turn. The
+engine looks every 0.25 s, so a turn ends within a second, or with the message in hand."""
 
 
 class IdUsedTwice(MarshalError):
@@ -77,11 +83,18 @@ class Holding:
         self.high: Mapping[ClaimKey, int] = {}
         """Where partitions end, when it was last looked."""
         self.buffered: Mapping[Claim, tuple[int, int]] = {}
+        self._busy: frozenset[Claim] = frozenset()
+        """Claims of ours of which something was in work when it was last looked."""
 
     @property
     def claims(self) -> list[Claim]:
         """What is ours now, as far as was read. Any thread may ask."""
         return [claim for claim in self._tenures.copy() if claim.owned]
+
+    @property
+    def count(self) -> int:
+        """How many are ours, or were and are not handed over to the end. Any thread may ask."""
+        return len(self._tenures)
 
     @property
     def undrained(self) -> list[Claim]:
@@ -122,8 +135,6 @@ class Holding:
                 self._post(partial(self._progressed, tenure))
         if hand.claim.lost is not None and self._me.mode is Mode.AT_LEAST_ONCE:
             hand.cut()
-        if not hand.finished:
-            self._observers.handed_over(hand.claim, hand.total)
 
     def progressed(self, hand: Hand) -> None:
         """The application got further with this. Any thread may say so.
@@ -165,9 +176,7 @@ class Holding:
         self.under_way += 1
         tenure = self._newest.get(key)
         if tenure is not None:
-            self._vigil.sent(
-                key, send, tenure.standing(self.high, self.buffered), self._steady_ms()
-            )
+            self._vigil.sent(key, send, self._standing(tenure), self._steady_ms())
         began = time.monotonic()
         future = self._log.append(place, send.message, send.headers)
         session = self.session
@@ -248,6 +257,7 @@ class Holding:
             return
         self._data.drop(claim)
         if self._tenures.pop(claim, None) is not None:
+            self._tell_given(tenure)
             # What an abandoned one asked for may still be granted.
             if self._newest.get(claim.key) is tenure and not tenure.abandoned:
                 del self._newest[claim.key]
@@ -279,9 +289,16 @@ class Holding:
 
     def _progressed(self, tenure: Tenure) -> None:
         tenure.told = False  # before it is looked at, so nothing that comes later is missed
-        self._done(tenure, tenure.reached())
+        reached = tenure.reached()
+        self._tell_given(tenure)
+        self._done(tenure, reached)
         if tenure.claim.lost is not None:
             self._forget_if_drained(tenure)
+
+    def _tell_given(self, tenure: Tenure) -> None:
+        given = tenure.newly_given()
+        if given:
+            self._observers.handed_over(tenure.claim, given)
 
     def _done(self, tenure: Tenure, offset: int) -> None:
         if offset <= tenure.next:
@@ -325,6 +342,20 @@ class Holding:
             end = max([tenure.next, *tenure.cut()])
             self._progressed(tenure)
             self.carry_out(member.hand_back(key, end, self._steady_ms()))
+
+    def release(self, topic: str, partition: int) -> None:
+        """Give one claim up, and leave it to others for a while."""
+        key = ClaimKey(self._group, topic, partition)
+        tenure = self._newest.get(key)
+        if tenure is None or tenure.claim.lost is not None:
+            raise InvalidOption(f"{topic}/{partition} is not claimed")
+        self.carry_out(self.session.member.release(key, self._steady_ms()))
+        self.withdraw_unwanted()
+
+    def remove_topic(self, topic: str) -> None:
+        """Give up what is claimed of a topic, and ask for none of it any more."""
+        self.carry_out(self.session.member.remove_topic(topic, self._steady_ms()))
+        self.withdraw_unwanted()
 
     def abandon(self, hand: Hand) -> None:
         """The application will not finish what it has in hand."""
@@ -415,10 +446,27 @@ class Holding:
 
     def look(self) -> None:
         """See how far the application got with everything."""
-        for tenure in list(self._tenures.values()):
+        tenures = list(self._tenures.values())
+        for tenure in tenures:
             self._progressed(tenure)
         self._hold_back_what_is_silent()
+        # Where one of these is stuck that is reported. Nobody reports what is paused or lost, so
+        # others that wait behind it are.
+        self._busy = frozenset(
+            tenure.claim
+            for tenure in tenures
+            if tenure.in_work and not tenure.paused and tenure.claim.lost is None
+        )
+        self._end_turns(tenures)
         self.withdraw_unwanted()
+
+    def _end_turns(self, tenures: Iterable[Tenure]) -> None:
+        """Whose messages were given out one by one for long enough, waits for its next turn."""
+        since_ms = self._steady_ms() - TURN_MS
+        for tenure in tenures:
+            for hand in tenure.hands:
+                if hand.since_ms <= since_ms:
+                    self._data.give_back(hand)
 
     def _hold_back_what_is_silent(self) -> None:
         """At least once: begin nothing of what others may take, and would process again.
@@ -463,4 +511,7 @@ class Holding:
         self.high, self.buffered = ends, self._data.buffered()
         for tenure in self._tenures.values():
             if tenure.claim.lost is None:
-                self._observers.standing(tenure.claim, tenure.standing(self.high, self.buffered))
+                self._observers.standing(tenure.claim, self._standing(tenure))
+
+    def _standing(self, tenure: Tenure) -> Standing:
+        return tenure.standing(self.high, self.buffered, self._busy)

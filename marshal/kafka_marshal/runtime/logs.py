@@ -89,11 +89,12 @@ class Who:
 _STUCK: Final = {
     WedgedCause.IN_HAND: (
         "the application has messages in hand and does not finish the one at {position}; look at "
-        "its handler, or set the position beyond that message (marshal set-position)"
+        "its handler (a list is done as a whole: ask for shorter ones), or set the position "
+        "beyond that message (marshal set-position)"
     ),
     WedgedCause.NOT_TAKEN: (
         "messages were fetched and the application does not ask for them; see where its threads "
-        "stand, or let it pause or release what it does not want"
+        "stand, or let it call pause, release or remove_topic for what it does not want"
     ),
     WedgedCause.NOT_FETCHED: (
         "there are messages and nothing comes of them; see whether the brokers of the topic answer "

@@ -79,7 +79,7 @@ class Observer:
         """Nobody knows whether this message of the protocol was appended."""
 
     def handed_over(self, claim: Claim, messages: int) -> None:
-        """The application has taken so many messages."""
+        """The application was given so many more messages."""
 
     def done(self, claim: Claim, position: int, offsets: int) -> None:
         """Everything below the position is done; that is so many offsets further than before."""

@@ -186,6 +186,11 @@ class RecordedMember(Member):
         add = super().add_topic
         return self._told(lambda: add(topic, partitions, now_ms, only=only, start=start))
 
+    def remove_topic(self, topic: str, now_ms: int) -> list[For]:
+        """As `Member` has it."""
+        tell = super().remove_topic
+        return self._told(lambda: tell(topic, now_ms))
+
     def record(self, record: Record, now_ms: int) -> list[For]:
         """What was fetched before it, and not kept, was read too."""
         if record.partition in self.places:

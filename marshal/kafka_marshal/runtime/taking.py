@@ -14,7 +14,8 @@ from kafka_marshal.runtime.errors import ConsumerClosed
 from kafka_marshal.runtime.hand import Hand
 
 CHUNK: Final = 1_000
-"""So many messages of one claim are given out before it is the next one's turn."""
+"""The most messages of one claim that are given out before it is another one's turn; `TURN_MS` in
+`holding` ends a turn by time."""
 CUT_S: Final = 0.1
 """How long `stop` waits for somebody who looks at what is in hand, in seconds."""
 _LOOK_S: Final = 1.0
@@ -25,7 +26,8 @@ class Taking:
 
     def __init__(self, engine: Engine, data: Data) -> None:
         self._engine, self._data = engine, data
-        self._monotonic = engine.cluster.settings.environment.monotonic
+        environment = engine.cluster.settings.environment
+        self._monotonic, self._steady_ms = environment.monotonic, environment.steady_ms
         self.hand: Hand | None = None
         """What is being given out."""
         self.closed = False
@@ -56,6 +58,10 @@ class Taking:
         if hand is not None:
             # A handler may have interrupted the very thread that holds it; the engine cuts it then.
             hand.cut(within_s=CUT_S)
+
+    def share_of(self, messages: int) -> int:
+        """How many of these messages are one claim's, if every claim is to have some of them."""
+        return min(CHUNK, max(1, messages // max(1, self._engine.held.count)))
 
     def pop(self) -> Hand | None:
         """What was in hand; somebody else looks after it."""
@@ -92,7 +98,7 @@ class Taking:
             else:
                 taken = self._data.take(maximum, max(0.0, left))
             if taken is not None:
-                hand = Hand(taken, by_commit=by_commit)
+                hand = Hand(taken, by_commit=by_commit, since_ms=self._steady_ms())
                 self._engine.held.in_hand(hand)
                 self.hand = hand
                 if self.stopped:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from attrs import define, field
 
@@ -35,6 +35,8 @@ class Tenure:
     """At most once: nothing more of it will be processed, whatever is granted."""
     told: bool = False
     """The engine was told that the application got further, and has not looked yet."""
+    _given: int = field(default=0, init=False)
+    """How many messages of hands that are gone `newly_given` has not counted."""
     _lock: threading.Lock = field(factory=threading.Lock, init=False)
     """Held while hands come and go."""
     _hands: deque[Hand] = field(factory=deque, init=False)
@@ -55,14 +57,27 @@ class Tenure:
         with self._lock:
             offset = self.next
             while self._hands and self._hands[0].finished and not self._hands[0].abandoned:
-                offset = max(offset, self._hands.popleft().end)
+                done = self._hands.popleft()
+                self._given += done.newly_given()
+                offset = max(offset, done.end)
             first = self._hands[0] if self._hands else None
         return offset if first is None else max(offset, first.next)
+
+    def newly_given(self) -> int:
+        """How many more messages the application was given since this was last asked."""
+        with self._lock:
+            before, self._given = self._given, 0
+            return before + sum(hand.newly_given() for hand in self._hands)
 
     @property
     def in_hand(self) -> bool:
         """Whether the application is not done with something of it."""
         return any(not hand.finished for hand in self.hands)
+
+    @property
+    def in_work(self) -> bool:
+        """Whether the application, or a worker, has begun something of it and is not done."""
+        return any(not hand.finished and not hand.idle for hand in self.hands)
 
     def cut(self) -> list[int]:
         """Give out no more of what is in hand. Returns where each hand ends now."""
@@ -74,13 +89,17 @@ class Tenure:
             self._hands.clear()
 
     def standing(
-        self, ends: Mapping[ClaimKey, int], buffered: Mapping[Claim, tuple[int, int]]
+        self,
+        ends: Mapping[ClaimKey, int],
+        buffered: Mapping[Claim, tuple[int, int]],
+        busy: Collection[Claim] = (),
     ) -> Standing:
-        """How far it is, given where partitions end and what waits in buffers."""
+        """How far it is, given where partitions end, what waits in buffers, and what is in hand."""
         return Standing(
             self.next,
             max(ends.get(self.claim.key, 0), self.allowed_end),
             sum(max(0, hand.end - hand.next) for hand in self.hands if not hand.finished),
             *buffered.get(self.claim, (0, 0)),
             paused=self.paused or self.claim.silent,
+            awaits_turn=bool(busy) and self.claim not in busy,
         )
