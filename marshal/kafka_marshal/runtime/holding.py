@@ -116,6 +116,8 @@ class Holding:
         tenure = self._tenures.get(hand.claim)
         if tenure is not None:
             tenure.take(hand)
+            if hand.start < tenure.sought:
+                hand.cut()
             if tenure.withdrawn:
                 hand.cut()
                 self._post(partial(self._progressed, tenure))
@@ -376,8 +378,12 @@ class Holding:
         tenure = self._tenures.get(claim)
         if tenure is not None:
             tenure.paused = True
-            ends = [hand.cut() for hand in tenure.hands if not hand.finished]
-            self._data.pause(claim, max(ends, default=None))
+            # Nothing more is taken, then nothing more is given out of what was taken before.
+            self._data.pause(claim)
+            for hand in tenure.hands:
+                before, end = hand.end, hand.cut()
+                if end < before and hand.left:
+                    self._data.seek(claim, end)
 
     def resume(self, claim: Claim) -> None:
         """Go on with it."""
@@ -393,14 +399,17 @@ class Holding:
             raise InvalidOption(f"{topic}/{partition} is not claimed")
         if self._me.mode is Mode.AT_MOST_ONCE:
             raise InvalidOption("at most once a consumer takes what was granted to it")
-        for hand in tenure.hands:
-            self.abandon(hand)
-        tenure.forget_hands()
+        self._progressed(tenure)
         if offset < tenure.next:
             raise InvalidOption(
                 f"{topic}/{partition}: everything below {tenure.next} is done; marshal "
                 f"set-position goes back"
             )
+        tenure.sought = offset
+        for hand in tenure.hands:
+            self.abandon(hand)
+        tenure.forget_hands()
+        offset = max(offset, tenure.next)
         key = tenure.claim.key
         self.carry_out(
             self.session.member.extent(

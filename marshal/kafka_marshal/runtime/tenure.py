@@ -27,6 +27,8 @@ class Tenure:
     allowed_end: int = 0
     paused: bool = False
     """The application wants nothing of it for now."""
+    sought: int = 0
+    """Where the last seek went: a chunk from below it was taken before, and nobody gets it."""
     withdrawn: bool = False
     """What was fetched of it and not begun was given back."""
     abandoned: bool = False
