@@ -189,3 +189,22 @@ def test_after_a_kill_at_any_point_receipts_list_all_that_was_not_processed() ->
             assert end - begin <= 4
         unprocessed = set(range(processed, position))
         assert unprocessed <= {n for begin, end, _ in listed for n in range(begin, end)}
+
+
+def test_what_is_in_hand_when_the_topics_head_overtakes_it_is_still_in_hand(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The claim went on to what is left as if the batch were done, and receipts listed that."""
+    kafka = Kafka()
+    kafka.create("events", messages=4)
+    with kafka.consumer(semantics=AMO, batch=4) as consumer:
+        consumer.add_topic("events")
+        assert consumer.poll(10.0) is not None
+        with kafka.changed:
+            kafka.produce("events", 20)
+            kafka.topics["events"][0].low = 20
+        until(lambda: "4 to 19 are gone" in caplog.text)
+        consumer._engine.call(lambda: None)
+        assert [each.offset for each in kafka.said(ClaimingMessages)] == [4]
+        consumer.stop()
+    assert ranges(receipts(kafka)) == [(0, 4, "released")]

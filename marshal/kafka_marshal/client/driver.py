@@ -143,9 +143,7 @@ class Driver:
     @property
     def busy(self) -> bool:
         """At most once: a batch was asked for or handed over in this tenure, and is not done."""
-        return self._request is not None or self._handed_over > max(
-            self._finished, self._gone_below
-        )
+        return self._request is not None or self._handed_over > self._finished
 
     # --- what happens -----------------------------------------------------------------------------
 
