@@ -208,7 +208,7 @@ class Holding:
     def _process(self, key: ClaimKey, offsets: range) -> None:
         tenure = self._newest.get(key)
         assert tenure is not None, "what was granted was granted to a tenure"
-        if tenure.abandoned:
+        if tenure.abandoned or tenure.claim not in self._tenures:
             self._observers.abandoned(tenure.claim, offsets)
             return
         tenure.allowed_end = offsets.stop
@@ -248,8 +248,9 @@ class Holding:
             return
         self._data.drop(claim)
         if self._tenures.pop(claim, None) is not None:
-            # What an abandoned one asked for may still be granted.
-            if self._newest.get(claim.key) is tenure and not tenure.abandoned:
+            # What it asked for may still be granted, if it gave the claim up before it knew.
+            unread = tenure.abandoned or claim.lost is Lost.RELEASED
+            if self._newest.get(claim.key) is tenure and not unread:
                 del self._newest[claim.key]
             self._observers.drained(claim)
 
