@@ -87,6 +87,12 @@ class Holding:
         """What is ours, and what was and is not handed over to the end. Any thread may ask."""
         return [*self._tenures.copy()]
 
+    @property
+    def drained(self) -> bool:
+        """No append is under way; at most once, all that was granted is done or abandoned."""
+        granted = self._me.mode is Mode.AT_MOST_ONCE and self._tenures
+        return not self.under_way and not granted
+
     # --- the log loses records --------------------------------------------------------------------
 
     def truncated(self) -> None:
