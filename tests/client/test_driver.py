@@ -869,3 +869,31 @@ def test_what_is_handed_back_is_not_waited_for() -> None:
     fleet.do("a1", driver.done(2, 0))
     assert fleet.owner() is None
     assert fleet.world.claim(KEY).position == 2
+
+
+def test_only_the_answer_to_the_last_request_ends_the_wait_for_it() -> None:
+    """A copy of an older request that landed late did, and two batches were granted at once."""
+    fleet = Fleet(slow={"a1"})
+    driver = fleet.start(amo("a1"))
+    fleet.held["a1"] = []
+
+    def asked() -> list[Send]:
+        return [one for one in fleet.held["a1"] if isinstance(one.message, ClaimingMessages)]
+
+    fleet.do("a1", driver.available(2, 0))
+    fleet.do("a1", driver.unknown(asked()[0], 0))
+    first, copy = asked()
+    fleet.append(first)
+    fleet.settle()
+    assert fleet.processed["a1"] == [0, 1]
+    fleet.do("a1", driver.done(2, 0))
+    fleet.do("a1", driver.available(3, 0))
+    assert len(asked()) == 3
+    fleet.append(copy)
+    fleet.settle()
+    fleet.do("a1", driver.unknown(copy, 0))
+    fleet.do("a1", driver.available(4, 0))
+    assert len(asked()) == 3
+    fleet.append(asked()[2])
+    fleet.settle()
+    assert fleet.processed["a1"] == [0, 1, 2]

@@ -8,7 +8,13 @@ from collections.abc import Callable
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from kafka_marshal.core.messages import NO_HEADERS, ClaimingPartition, Heartbeat, Partition
+from kafka_marshal.core.messages import (
+    NO_HEADERS,
+    ClaimingPartition,
+    Heartbeat,
+    Partition,
+    ReleaseGroup,
+)
 from kafka_marshal.runtime.cluster import Cluster
 from kafka_marshal.runtime.consumer import Consumer
 from kafka_marshal.runtime.controls import ClusterClient
@@ -301,3 +307,28 @@ def test_a_consumer_that_failed_waits_for_no_append(kafka: Kafka) -> None:
     closing.join(WITHIN_S)
     assert not closing.is_alive()
     until(lambda: not any(thread.is_alive() for thread in kafka.threads))
+
+
+# --- at most once, what was granted to a claim that is lost is ours to the end --------------------
+
+
+def test_a_consumer_does_not_end_before_what_it_was_granted_is_done(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """It ended when no claim was left, and `close` named nothing of what was in hand."""
+    kafka = Kafka()
+    kafka.create("events", messages=4)
+    with kafka.consumer(semantics="at_most_once") as consumer:
+        consumer.add_topic("events")
+        message = consumer.poll(10.0)
+        assert message is not None
+        consumer.commit(message)
+        kafka.says(ReleaseGroup(0, 0, "admin", "admin", "g", "", Partition(0), 2_000_000_000))
+        until(lambda: message.claim.lost)
+        consumer.stop()
+        consumer._engine.call(lambda: None)
+        consumer.pause("events")
+        consumer.resume("events")
+        assert [consumer.poll(5.0).offset for _ in range(2)] == [1, 2]  # type: ignore[union-attr]
+        consumer.commit()
+    assert "messages 3 to 3 were granted and are not known to be processed" in caplog.text

@@ -11,7 +11,7 @@ from kafka_marshal.core.messages import ClaimingMessages, Message, Record, Relea
 from kafka_marshal.runtime.consumer import Claiming
 from kafka_marshal.runtime.fold import Fold
 from kafka_marshal.runtime.receipts import Receipt, Receipts
-from tests.runtime.doubles import LANDS, Append, Kafka, until
+from tests.runtime.doubles import LANDS, LANDS_UNKNOWN, LOST, Append, Kafka, until
 
 AMO = "at_most_once"
 STALE_MS = 120_000
@@ -189,3 +189,56 @@ def test_after_a_kill_at_any_point_receipts_list_all_that_was_not_processed() ->
             assert end - begin <= 4
         unprocessed = set(range(processed, position))
         assert unprocessed <= {n for begin, end, _ in listed for n in range(begin, end)}
+
+
+def test_what_is_in_hand_when_the_topics_head_overtakes_it_is_still_in_hand(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The claim went on to what is left as if the batch were done, and receipts listed that."""
+    kafka = Kafka()
+    kafka.create("events", messages=4)
+    with kafka.consumer(semantics=AMO, batch=4) as consumer:
+        consumer.add_topic("events")
+        assert consumer.poll(10.0) is not None
+        with kafka.changed:
+            kafka.produce("events", 20)
+            kafka.topics["events"][0].low = 20
+        until(lambda: "4 to 19 are gone" in caplog.text)
+        consumer._engine.call(lambda: None)
+        assert [each.offset for each in kafka.said(ClaimingMessages)] == [4]
+        consumer.stop()
+    assert ranges(receipts(kafka)) == [(0, 4, "released")]
+
+
+def test_a_grant_that_is_read_after_its_claim_was_given_back_is_reported(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Nobody knew whether its request had landed; it ended the consumer."""
+    kafka = Kafka()
+    kafka.create("events", messages=4)
+    with kafka.consumer(semantics=AMO) as consumer:
+
+        def appends(message: Message) -> Append:
+            if not isinstance(message, ClaimingMessages):
+                return LANDS
+            kafka.hold_log()
+            return LOST if kafka.said(ClaimingMessages) else LANDS_UNKNOWN
+
+        kafka.appends = appends
+        consumer.add_topic("events")
+        until(lambda: kafka.said(ClaimingMessages))
+        [key] = [claim.key for claim in consumer.claims]
+        engine = consumer._engine
+        now_ms = engine._steady_ms()
+        until(
+            lambda: (
+                engine.call(
+                    lambda: engine.held.carry_out(engine._session.member.release(key, now_ms))
+                )
+                or kafka.said(ReleasingPartition)
+            )
+        )
+        kafka.flow()
+        until(lambda: abandoned(caplog))
+        engine.raise_failure()
+    assert ranges(receipts(kafka))[0] == (0, 4, "released")

@@ -30,7 +30,13 @@ from kafka_marshal.client.consumer import Consumer, Me, Mode
 from kafka_marshal.client.effects import Effect, Lost, Process, Released, Send, Won
 from kafka_marshal.client.log_clock import AT_ONCE, LogClock
 from kafka_marshal.core.knowledge import Field
-from kafka_marshal.core.messages import ClaimingMessages, ClaimingPartition, Record
+from kafka_marshal.core.messages import (
+    ClaimingMessages,
+    ClaimingPartition,
+    Headers,
+    Message,
+    Record,
+)
 from kafka_marshal.core.numbers import positive
 from kafka_marshal.core.state import ClaimKey
 
@@ -145,9 +151,7 @@ class Driver:
     @property
     def busy(self) -> bool:
         """At most once: a batch was asked for or handed over in this tenure, and is not done."""
-        return self._request is not None or self._handed_over > max(
-            self._finished, self._gone_below
-        )
+        return self._request is not None or self._handed_over > self._finished
 
     # --- what happens -----------------------------------------------------------------------------
 
@@ -169,7 +173,7 @@ class Driver:
         self.consumer = moves.after_read(self.me, before, record)
         acting = moves.acts(self.me, self.consumer)
         own = record.message.instance_id == self.me.instance_id
-        if own and isinstance(record.message, ClaimingMessages):
+        if own and self._is_last_request(record.message, record.headers):
             self._request = None
         if own and isinstance(record.message, ClaimingPartition) and not acting:
             # Where an owner lives it is asked again when that one is stale, and not a moment later.
@@ -193,7 +197,7 @@ class Driver:
             if moves.may_give_up(self.me, self.consumer) is None:
                 self.consumer = moves.after_giving_up(self.me, self.consumer)
                 self._patient_until_ms = now_ms + self.timing.ask_again_after_ms
-        elif isinstance(sent.message, ClaimingMessages):
+        elif self._is_last_request(sent.message, sent.headers):
             self._request = None
         return self._go_on(now_ms)
 
@@ -376,6 +380,14 @@ class Driver:
             reader.head_ms + rules.pause_max_ms, alive_ms + int(rules.stale_after_ms)
         )
         return max(head_over_ms + 1, reader.claim.paused_until_ms or reader.head_ms)
+
+    def _is_last_request(self, message: Message, headers: Headers) -> bool:
+        """Whether it is what is waited for, and not a copy of an older one that landed late."""
+        return (
+            isinstance(message, ClaimingMessages)
+            and message.offset == self._request
+            and headers.epoch == self.consumer.known.epoch
+        )
 
     def _claim_messages(self, now_ms: int) -> list[Effect]:
         """At most once: ask for what there is, when nothing is asked for or in hand.

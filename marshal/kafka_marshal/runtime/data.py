@@ -224,9 +224,9 @@ class Data:
         """Go on from there; what was fetched is forgotten."""
         self._anew(claim, position=position)
 
-    def pause(self, claim: Claim, position: int | None) -> None:
-        """Hand nothing of it over, fetch no more; it goes on from `position`, if not None."""
-        self._anew(claim, position, paused=True)
+    def pause(self, claim: Claim) -> None:
+        """Hand nothing of it over, fetch no more; it goes on where it is, or from a `seek`."""
+        self._anew(claim, paused=True)
 
     def resume(self, claim: Claim) -> None:
         """Take that back."""
@@ -240,7 +240,10 @@ class Data:
             if one is None or one.paused == paused:
                 return
             one.paused = one.paused if paused is None else paused
-            one.position = one.position if position is None else position
+            if position is not None:
+                if position < one.position:  # taken back, and allowed as it was before
+                    one.allowed.insert(0, range(position, one.position))
+                one.position = position
             self._buffers.drop(claim)
 
         def anew() -> None:

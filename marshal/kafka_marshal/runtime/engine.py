@@ -304,7 +304,7 @@ class Engine:
             self._begin_anew()
         if self.log.failed is not None and self._anew_at is None:
             raise BrokerFailed(self.log.failed)
-        if self.stopping and session.member.drained and not self.held.under_way:
+        if self.stopping and session.member.drained and self.held.drained:
             self.ended.set()
 
     def failed(self, error: BaseException) -> None:

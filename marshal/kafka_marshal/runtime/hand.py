@@ -60,6 +60,11 @@ class Hand:
         return self._total
 
     @property
+    def left(self) -> int:
+        """So many were not given out. After `cut` it stays so."""
+        return self._total - self._count
+
+    @property
     def next(self) -> int:
         """Everything below is done."""
         with self._lock:

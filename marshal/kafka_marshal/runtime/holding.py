@@ -101,6 +101,12 @@ class Holding:
         """What is ours, and what was and is not handed over to the end. Any thread may ask."""
         return [*self._tenures.copy()]
 
+    @property
+    def drained(self) -> bool:
+        """No append is under way; at most once, all that was granted is done or abandoned."""
+        granted = self._me.mode is Mode.AT_MOST_ONCE and self._tenures
+        return not self.under_way and not granted
+
     # --- the log loses records --------------------------------------------------------------------
 
     def truncated(self) -> None:
@@ -130,6 +136,8 @@ class Holding:
         tenure = self._tenures.get(hand.claim)
         if tenure is not None:
             tenure.take(hand)
+            if hand.start < tenure.sought:
+                hand.cut()
             if tenure.withdrawn:
                 hand.cut()
                 self._post(partial(self._progressed, tenure))
@@ -217,7 +225,7 @@ class Holding:
     def _process(self, key: ClaimKey, offsets: range) -> None:
         tenure = self._newest.get(key)
         assert tenure is not None, "what was granted was granted to a tenure"
-        if tenure.abandoned:
+        if tenure.abandoned or tenure.claim not in self._tenures:
             self._observers.abandoned(tenure.claim, offsets)
             return
         tenure.allowed_end = offsets.stop
@@ -258,8 +266,9 @@ class Holding:
         self._data.drop(claim)
         if self._tenures.pop(claim, None) is not None:
             self._tell_given(tenure)
-            # What an abandoned one asked for may still be granted.
-            if self._newest.get(claim.key) is tenure and not tenure.abandoned:
+            # What it asked for may still be granted, if it gave the claim up before it knew.
+            unread = tenure.abandoned or claim.lost is Lost.RELEASED
+            if self._newest.get(claim.key) is tenure and not unread:
                 del self._newest[claim.key]
             self._observers.drained(claim)
 
@@ -409,8 +418,12 @@ class Holding:
         tenure = self._tenures.get(claim)
         if tenure is not None:
             tenure.paused = True
-            ends = [hand.cut() for hand in tenure.hands if not hand.finished]
-            self._data.pause(claim, max(ends, default=None))
+            # Nothing more is taken, then nothing more is given out of what was taken before.
+            self._data.pause(claim)
+            for hand in tenure.hands:
+                before, end = hand.end, hand.cut()
+                if end < before and hand.left:
+                    self._data.seek(claim, end)
 
     def resume(self, claim: Claim) -> None:
         """Go on with it."""
@@ -427,14 +440,17 @@ class Holding:
             raise InvalidOption(f"{topic}/{partition} is not claimed")
         if self._me.mode is Mode.AT_MOST_ONCE:
             raise InvalidOption("at most once a consumer takes what was granted to it")
-        for hand in tenure.hands:
-            self.abandon(hand)
-        tenure.forget_hands()
+        self._progressed(tenure)
         if offset < tenure.next:
             raise InvalidOption(
                 f"{topic}/{partition}: everything below {tenure.next} is done; marshal "
                 f"set-position goes back"
             )
+        tenure.sought = offset
+        for hand in tenure.hands:
+            self.abandon(hand)
+        tenure.forget_hands()
+        offset = max(offset, tenure.next)
         key = tenure.claim.key
         self.carry_out(
             self.session.member.extent(

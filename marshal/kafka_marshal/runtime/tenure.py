@@ -29,6 +29,8 @@ class Tenure:
     """When a heartbeat of it was last read back, or it was won, by the steady clock."""
     paused: bool = False
     """The application wants nothing of it for now."""
+    sought: int = 0
+    """Where the last seek went: a chunk from below it was taken before, and nobody gets it."""
     withdrawn: bool = False
     """What was fetched of it and not begun was given back."""
     abandoned: bool = False
