@@ -418,12 +418,15 @@ class Holding:
         tenure = self._tenures.get(claim)
         if tenure is not None:
             tenure.paused = True
-            # Nothing more is taken, then nothing more is given out of what was taken before.
-            self._data.pause(claim)
-            for hand in tenure.hands:
-                before, end = hand.end, hand.cut()
-                if end < before and hand.left:
-                    self._data.seek(claim, end)
+            self._withhold(tenure)
+
+    def _withhold(self, tenure: Tenure) -> None:
+        """Nothing more is taken, then nothing more is given out of what was taken before."""
+        self._data.pause(tenure.claim)
+        for hand in tenure.hands:
+            before, end = hand.end, hand.cut()
+            if end < before and hand.left:
+                self._data.seek(tenure.claim, end)
 
     def resume(self, claim: Claim) -> None:
         """Go on with it."""
@@ -471,7 +474,7 @@ class Holding:
         self._busy = frozenset(
             tenure.claim
             for tenure in tenures
-            if tenure.in_work and not tenure.paused and tenure.claim.lost is None
+            if tenure.in_work and not tenure.withheld and tenure.claim.lost is None
         )
         self._end_turns(tenures)
         self.withdraw_unwanted()
@@ -496,8 +499,7 @@ class Holding:
         for tenure in list(self._tenures.values()):
             claim = tenure.claim
             if claim.owned and not claim.silent and now_s - tenure.heard_s > stale_s:
-                ends = [hand.cut() for hand in tenure.hands if not hand.finished]
-                self._data.pause(claim, max(ends, default=None))
+                self._withhold(tenure)
                 claim.silent = True
                 found.append(claim)
         self._vigil.silent(found, stale_s)

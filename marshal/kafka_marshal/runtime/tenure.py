@@ -77,6 +77,11 @@ class Tenure:
         return any(not hand.finished for hand in self.hands)
 
     @property
+    def withheld(self) -> bool:
+        """Nothing of it is given out for now, for whichever reason."""
+        return self.paused or self.claim.silent
+
+    @property
     def in_work(self) -> bool:
         """Whether the application, or a worker, has begun something of it and is not done."""
         return any(not hand.finished and not hand.idle for hand in self.hands)
@@ -102,6 +107,6 @@ class Tenure:
             max(ends.get(self.claim.key, 0), self.allowed_end),
             sum(max(0, hand.end - hand.next) for hand in self.hands if not hand.finished),
             *buffered.get(self.claim, (0, 0)),
-            paused=self.paused or self.claim.silent,
+            paused=self.withheld,
             awaits_turn=bool(busy) and self.claim not in busy,
         )
