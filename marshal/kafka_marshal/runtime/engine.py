@@ -27,7 +27,6 @@ from kafka_marshal.client.driver import Timing
 from kafka_marshal.client.intervals import Said
 from kafka_marshal.client.symptoms import Symptoms
 from kafka_marshal.codec import MalformedRecord
-from kafka_marshal.core.messages import Heartbeat
 from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.runtime.cluster import Cluster
 from kafka_marshal.runtime.data import Data
@@ -368,11 +367,8 @@ class Engine:
             self.held.carry_out(member.record(record, self._steady_ms()))
             if member.differs is not None:
                 raise self._mismatch(member.differs)
-            message = record.message
-            if isinstance(message, Heartbeat) and message.instance_id == member.me.instance_id:
-                key = ClaimKey(message.group_id, message.topic, message.partition)
-                self._vigil.heard(key, self._steady_ms())
-                self.held.heard(key)
+            if record.message.instance_id == member.me.instance_id:
+                self.held.read_back(record)
         for place in heard.ended:
             self.held.carry_out(member.caught_up(place, self._steady_ms()))
         waits_for = member.waits_for(self._steady_ms()) if heard.ended else None

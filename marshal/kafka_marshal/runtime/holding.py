@@ -8,6 +8,7 @@ said only one thread calls (`engine`).
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
@@ -19,7 +20,7 @@ from kafka_marshal.client.effects import Lost, Process, Send, Won
 from kafka_marshal.client.member import For
 from kafka_marshal.client.symptoms import Standing
 from kafka_marshal.codec import coordinating_partition
-from kafka_marshal.core.messages import Heartbeat, ReleasingPartition
+from kafka_marshal.core.messages import Heartbeat, Record, ReleasingPartition
 from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.runtime.data import Data
 from kafka_marshal.runtime.errors import InvalidOption, MarshalError
@@ -31,6 +32,8 @@ from kafka_marshal.runtime.session import Session
 from kafka_marshal.runtime.tenure import Tenure
 from kafka_marshal.runtime.vigil import Vigil
 
+READ_BACK_S: Final = 2.0
+"""How long the end waits until a release is read back: only then Kafka hears of its position."""
 WAKE_PARTS: Final = 16
 """When so small a part of the window is done, the engine is told before it looks by itself."""
 
@@ -75,6 +78,8 @@ class Holding:
         """Of each claim, the last that began and has not been forgotten."""
         self.to_commit: dict[ClaimKey, int] = {}
         """Positions that the log has, and Kafka's group offsets have not."""
+        self._unread: dict[ClaimKey, float] = {}
+        """Releases that were sent and not read back, and until when that is waited for."""
         self.under_way = 0
         """Records that were sent, and nobody knows yet what became of them."""
         self.stopping = False
@@ -103,9 +108,13 @@ class Holding:
 
     @property
     def drained(self) -> bool:
-        """No append is under way; at most once, all that was granted is done or abandoned."""
+        """No append is under way, and every release was read back or waited for long enough.
+
+        At most once, all that was granted is done or abandoned.
+        """
         granted = self._me.mode is Mode.AT_MOST_ONCE and self._tenures
-        return not self.under_way and not granted
+        unread = any(until_s > self._monotonic() for until_s in self._unread.values())
+        return not self.under_way and not granted and not unread
 
     # --- the log loses records --------------------------------------------------------------------
 
@@ -124,6 +133,7 @@ class Holding:
         for tenure in list(self._tenures.values()):
             self.lost(tenure, Lost.LOG_LOST_RECORDS)
         self.session, self.log_lost = session, False
+        self._unread.clear()
         self._places.clear()  # the topic may have another number of partitions
 
     # --- what is handed over ----------------------------------------------------------------------
@@ -182,6 +192,8 @@ class Holding:
             place = coordinating_partition(key.topic, self.session.member.partitions)
             self._places[key.topic] = place
         self.under_way += 1
+        if isinstance(send.message, ReleasingPartition):
+            self._unread[key] = math.inf
         tenure = self._newest.get(key)
         if tenure is not None:
             self._vigil.sent(key, send, self._standing(tenure), self._steady_ms())
@@ -202,9 +214,10 @@ class Holding:
         message = send.message
         if error is None:
             self._observers.appended(key, type(message).__name__, seconds)
-            if isinstance(message, Heartbeat | ReleasingPartition) and not self.log_lost:
-                self.to_commit[key] = message.offset
+            if key in self._unread and isinstance(message, ReleasingPartition):
+                self._unread[key] = self._monotonic() + READ_BACK_S
             return
+        self._unread.pop(key, None)
         if isinstance(error, NotAppended):
             raise error
         self._observers.unknown(key, type(message).__name__, str(error))
@@ -239,6 +252,8 @@ class Holding:
             if reason is Lost.RELEASED:
                 claim.released = driver.released
             claim.lost = reason
+            if reason in (Lost.TAKEN, Lost.PAUSED, Lost.ID_USED_TWICE):
+                self.to_commit.pop(claim.key, None)  # others say now where the group is
             known = driver.consumer.known
             self._vigil.lost(claim, reason, tenure.next, known, self._steady_ms())
         granted = self._me.mode is Mode.AT_MOST_ONCE and tenure.next < tenure.allowed_end
@@ -504,8 +519,27 @@ class Holding:
                 found.append(claim)
         self._vigil.silent(found, stale_s)
 
-    def heard(self, key: ClaimKey) -> None:
-        """A heartbeat of ours was read back, and the claim is still ours."""
+    def read_back(self, record: Record) -> None:
+        """A record of ours was read, and the machine knows what it did.
+
+        Kafka's group offsets follow the positions in the log: what was refused moves neither, since
+        somebody may have set the position meanwhile.
+        """
+        message = record.message
+        if not isinstance(message, Heartbeat | ReleasingPartition):
+            return
+        key = ClaimKey(message.group_id, message.topic, message.partition)
+        known = self.session.member.driver(key).consumer.known
+        if record.headers.epoch == known.epoch and not self.log_lost:
+            self.to_commit[key] = known.position
+        if isinstance(message, ReleasingPartition):
+            self._unread.pop(key, None)
+        else:
+            self._vigil.heard(key, self._steady_ms())
+            self._heard(key)
+
+    def _heard(self, key: ClaimKey) -> None:
+        """A heartbeat of ours was read back: the claim is still ours."""
         tenure = self._newest.get(key)
         if tenure is None or not tenure.claim.owned:
             return
