@@ -164,6 +164,6 @@ class Intervals:
                 self.until_ms = max(until_ms, self.until_ms or until_ms)
 
     def differs(self, at_ms: int) -> Said | None:
-        """Whoever lives under another interval, and came before all who live under ours."""
+        """Somebody who lives under another interval, and came before all who live under ours."""
         found = [each for each in self._those_before_us(at_ms) if self._lived(each, at_ms)]
         return min(found, key=lambda lineage: lineage.since).last if found else None

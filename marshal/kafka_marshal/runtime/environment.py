@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 from attrs import field, frozen
 
 LOOK_S: Final = 0.05
-"""How often whoever waits for a deadline looks at the clock, in seconds."""
+"""How often a wait for a deadline looks at the clock, in seconds."""
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Message, TopicPartition
@@ -139,7 +139,7 @@ class Deadline:
         return Deadline(self.monotonic, self.at_s - seconds)
 
     def wait(self, done: Callable[[float], bool]) -> bool:
-        """Whether it is done in time; `done` waits for at most so many seconds, and looks."""
+        """Whether it is done in time; `done` waits for the seconds that it is given, and looks."""
         while not done(min(LOOK_S, self.left_s)):
             if not self.left_s:
                 return False
@@ -178,7 +178,7 @@ class Environment:
         return int(self.monotonic() * 1000)
 
     def deadline(self, timeout_s: float) -> Deadline:
-        """In so many seconds from now."""
+        """The deadline that lies `timeout_s` seconds from now."""
         return Deadline(self.monotonic, self.monotonic() + timeout_s)
 
     def start(

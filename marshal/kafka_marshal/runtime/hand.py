@@ -61,7 +61,7 @@ class Hand:
 
     @property
     def left(self) -> int:
-        """So many were not given out. After `cut` it stays so."""
+        """How many messages were not given out. After `cut` it does not change."""
         return self._total - self._count
 
     @property
@@ -120,8 +120,8 @@ class Hand:
     def cut(self, within_s: float = -1) -> int:
         """Give out no more of it. Returns where it ends now: after the last that was given out.
 
-        It waits for others to be done with the hand, for so many seconds if not below 0; then
-        nothing is cut.
+        It waits for other threads to be done with the hand, at most `within_s` seconds if that is
+        not below 0, and then cuts nothing.
         """
         if not self._lock.acquire(timeout=within_s):
             return self.end

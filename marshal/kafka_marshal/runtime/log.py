@@ -201,7 +201,7 @@ class Log:
         return left
 
     def close(self, timeout_s: float = CLOSE_S) -> None:
-        """Wait for what is under way, so many seconds; the outcome of the rest is unknown."""
+        """Wait at most `timeout_s` for what is under way; the outcome of the rest is unknown."""
         if self._closing.is_set():
             return
         environment = self.settings.environment
