@@ -230,12 +230,8 @@ def test_a_grant_that_is_read_after_its_claim_was_given_back_is_reported(
         [key] = [claim.key for claim in consumer.claims]
         engine = consumer._engine
         now_ms = engine._steady_ms()
-
-        def released() -> list[ReleasingPartition]:
-            engine.call(lambda: engine.held.carry_out(engine._session.member.release(key, now_ms)))
-            return kafka.said(ReleasingPartition)
-
-        until(released)
+        engine.call(lambda: engine.held.carry_out(engine._session.member.release(key, now_ms)))
+        until(lambda: kafka.said(ReleasingPartition))
         kafka.flow()
         until(lambda: abandoned(caplog))
         engine.raise_failure()

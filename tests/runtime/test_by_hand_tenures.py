@@ -10,7 +10,7 @@ from confluent_kafka import Message as Fetched
 
 from kafka_marshal.client.symptoms import Standing
 from kafka_marshal.core.messages import ClaimingMessages, Partition, ReleaseGroup
-from kafka_marshal.runtime.consumer import Claim, Consumer, Observer
+from kafka_marshal.runtime.consumer import Claim, Consumer, Message, Observer
 from kafka_marshal.runtime.hand import Hand
 from tests.runtime.doubles import Kafka, until
 
@@ -167,3 +167,33 @@ def test_what_is_taken_while_the_engine_looks_ends_nothing(
         taken.set()
         consumer.commit()
         assert consumer.poll(10.0) is not None
+
+
+def test_a_lost_tenure_is_drained_when_the_last_worker_is_done_with_it() -> None:
+    """`run` never told that it was: neither what it dropped nor what was in hand was let go."""
+    kafka = Kafka()
+    kafka.create("events", messages=10)
+    drained: deque[Claim] = deque()
+    begun, dropped, finished = threading.Event(), threading.Event(), threading.Event()
+
+    class Dropped(Observer):
+        def dropped(self, claim: Claim, messages: int) -> None:
+            dropped.set()
+
+    def handler(_: Message) -> None:
+        begun.set()
+        assert finished.wait(20)
+
+    with kafka.consumer(on_drained=drained.append, observers=[Dropped()]) as consumer:
+        consumer.add_topic("events")
+        running = threading.Thread(target=lambda: consumer.run(handler, workers=2))
+        running.start()
+        assert begun.wait(20)
+        [first] = consumer.claims
+        release_group(kafka)
+        assert dropped.wait(20)
+        assert not drained
+        finished.set()
+        until(lambda: list(drained) == [first])
+        consumer.stop()
+        running.join(20)

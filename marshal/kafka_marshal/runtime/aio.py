@@ -126,12 +126,15 @@ class AsyncConsumer:
         Asking for the next list says that the last one is done, and so does `commit`.
         """
         self._consumer.taking.raise_if_closed()
-        return await self._in_thread(partial(self._consumer.consume, num_messages, timeout_s))
+        if num_messages < 1:
+            raise InvalidOption(f"num_messages is 1 or more, not {num_messages}")
+        give = partial(self._consumer.consume, num_messages, 0.0)
+        return await self._given(give, timeout_s, num_messages) or Messages((), None)
 
     async def poll(self, timeout_s: float = 1.0) -> Message | None:
         """The next message, or None if none came in time; only `commit` says that it is done."""
         self._consumer.taking.raise_if_closed()
-        return await self._in_thread(partial(self._consumer.poll, timeout_s))
+        return await self._given(partial(self._consumer.poll, 0.0), timeout_s)
 
     async def commit(self, message: Message | None = None) -> None:
         """Everything that `poll` gave of the message's partition, up to it, is done; or all."""
@@ -226,15 +229,31 @@ class AsyncConsumer:
         """One after the other: what a cancelled one took is given to the next."""
         return await asyncio.get_running_loop().run_in_executor(self._taking, what)
 
+    async def _given(
+        self, give: Callable[[], T | None], timeout_s: float, maximum: int = CHUNK
+    ) -> T | None:
+        """What `give` gives, which does not wait; None if nothing came in time.
+
+        Messages are given out here, since what the thread gives is lost when the task is cancelled.
+        """
+        deadline = time.monotonic() + timeout_s
+        while True:
+            left_s = max(0.0, deadline - time.monotonic())
+            if await self._hand(left_s, by_commit=True, maximum=maximum) is None:
+                return None
+            if given := give():
+                return given
+
     async def _hand(
-        self, timeout_s: float | None = None, *, by_commit: bool = False
+        self, timeout_s: float | None = None, *, by_commit: bool = False, maximum: int = CHUNK
     ) -> Hand | None:
         """The next chunk; None when it is over, or nothing came in time."""
         taking = self._consumer.taking
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         while not taking.closed:
             left_s = _LOOK_S if deadline is None else min(_LOOK_S, deadline - time.monotonic())
-            hand = await self._in_thread(partial(taking.take, max(0.0, left_s), by_commit))
+            take = partial(taking.take, max(0.0, left_s), by_commit, maximum)
+            hand = await self._in_thread(take)
             if hand is not None or taking.ended or (deadline and time.monotonic() >= deadline):
                 return hand
         taking.raise_failure()

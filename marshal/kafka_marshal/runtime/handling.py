@@ -11,6 +11,7 @@ from __future__ import annotations
 import random
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from typing import Final
 
@@ -23,7 +24,7 @@ from kafka_marshal.core.numbers import positive
 from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.runtime.errors import BrokerFailed
 from kafka_marshal.runtime.hand import Hand
-from kafka_marshal.runtime.message import Message, Messages
+from kafka_marshal.runtime.message import Claim, Message, Messages
 from kafka_marshal.runtime.observing import Observers
 from kafka_marshal.runtime.reader import Silent
 from kafka_marshal.runtime.settings import Settings
@@ -170,6 +171,10 @@ class Handling:
         self._retrying, self._dead, self._progressed = retrying, dead, progressed
         self._lanes: Lanes[Message] = Lanes(order, lambda message: message.key)
         self._claimed: dict[ClaimKey, _Claimed] = {}
+        self._in_hand: Counter[Claim] = Counter()
+        """How many messages of each tenure were begun and are handled now."""
+        self._dropped: dict[Claim, list[Hand]] = {}
+        """What the workers have of claims that were lost, until nobody handles any of it."""
 
     @property
     def waiting(self) -> int:
@@ -207,9 +212,20 @@ class Handling:
     def _drop(self, key: ClaimKey) -> None:
         dropped = self._lanes.drop(key)
         claimed = self._claimed.pop(key)
+        claim = claimed.hands[0].claim
         if dropped:
             self.counted.dropped += dropped
-            self.observers.dropped(claimed.hands[0].claim, dropped)
+            self.observers.dropped(claim, dropped)
+        self._dropped[claim] = claimed.hands
+        self._let_go(claim)
+
+    def _let_go(self, claim: Claim) -> None:
+        """Nothing of a lost claim is in hand any more, once nobody handles any of it."""
+        if not self._in_hand[claim]:
+            del self._in_hand[claim]
+            for hand in self._dropped.pop(claim, ()):
+                hand.abandon()
+                self._progressed(hand)
 
     def begin(self) -> Begun[Message] | None:
         """The next message that may be handled; None: all wait for others, or there is none."""
@@ -217,6 +233,7 @@ class Handling:
             begun = self._lanes.begin(lambda key: self._claimed[key].hands[0].claim.silent)
             if begun is not None:
                 self._claimed[begun.key].begins(1)
+                self._in_hand[begun.message.claim] += 1
             return begun
 
     def finish(self, begun: Begun[Message]) -> None:
@@ -225,6 +242,8 @@ class Handling:
             self._lanes.finished(begun)
             if not begun.dropped:
                 self._claimed[begun.key].begins(-1)
+            self._in_hand[begun.message.claim] -= 1
+            self._let_go(begun.message.claim)
 
     def again_after_s(self, begun: Begun[Message], error: Exception, tried: int) -> float | None:
         """How long to wait until the next try; None: it was tried often enough."""
