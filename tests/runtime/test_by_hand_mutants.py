@@ -13,10 +13,13 @@ from kafka_marshal.client.member import For, Member
 from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.runtime.data import Data, _Open
 from kafka_marshal.runtime.errors import MarshalError
+from kafka_marshal.runtime.message import Claim
 from kafka_marshal.runtime.tenure import Tenure
 from tests.runtime import doubles
+from tests.runtime import test_by_hand_pausing as pausing
 from tests.runtime import test_by_hand_receipts as receipts
 from tests.runtime import test_by_hand_tenures as tenures
+from tests.runtime import test_by_hand_walks as walks
 
 Patch = pytest.MonkeyPatch
 
@@ -79,10 +82,23 @@ def releases_without_a_word(patch: Patch) -> None:
     """Its release does not say how far it got."""
     sent = moves.releasing_partition_sent
 
-    def silent(*args: Any) -> Any:
-        return sent(*args[:4])
+    def silent(*args: Any, **_: Any) -> Any:
+        return sent(*args)
 
     patch.setattr(moves, "releasing_partition_sent", silent)
+
+
+def forgets_what_a_pause_took_back(patch: Patch) -> None:
+    """Only what was allowed and not handed over before is handed over after it."""
+    anew = Data._anew
+
+    def without(data: Data, claim: Claim, position: int | None = None, **options: Any) -> None:
+        one = data._open[claim]
+        allowed, one.allowed = one.allowed, []
+        anew(data, claim, position, **options)
+        one.allowed = allowed
+
+    patch.setattr(Data, "_anew", without)
 
 
 MUTANTS: Final[list[tuple[Callable[[Patch], None], Callable[[], None]]]] = [
@@ -103,6 +119,13 @@ MUTANTS: Final[list[tuple[Callable[[Patch], None], Callable[[], None]]]] = [
         receipts.test_one_batch_of_a_partition_is_outstanding_whatever_is_fetched_meanwhile,
     ),
     (releases_without_a_word, receipts.test_what_was_committed_is_not_reported),
+    (
+        forgets_what_a_pause_took_back,
+        pausing.test_what_a_pause_took_back_is_given_out_after_it,
+    ),
+    (asks_with_a_batch_in_hand, lambda: walks.walk_for(walks.AMO, 15.0)),
+    (fetches_tenures_side_by_side, lambda: walks.walk_for(walks.AMO, 15.0)),
+    (forgets_what_a_pause_took_back, lambda: walks.walk_for(walks.ALO, 15.0)),
 ]
 
 
