@@ -15,11 +15,14 @@ from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.runtime.data import Data, _Open
 from kafka_marshal.runtime.errors import MarshalError
 from kafka_marshal.runtime.holding import Holding
+from kafka_marshal.runtime.message import Claim
 from kafka_marshal.runtime.tenure import Tenure
 from tests.runtime import doubles
+from tests.runtime import test_by_hand_pausing as pausing
 from tests.runtime import test_by_hand_receipts as receipts
 from tests.runtime import test_by_hand_tenures as tenures
 from tests.runtime import test_by_hand_turns as turns
+from tests.runtime import test_by_hand_walks as walks
 
 Patch = pytest.MonkeyPatch
 
@@ -82,8 +85,8 @@ def releases_without_a_word(patch: Patch) -> None:
     """Its release does not say how far it got."""
     sent = moves.releasing_partition_sent
 
-    def silent(*args: Any) -> Any:
-        return sent(*args[:4])
+    def silent(*args: Any, **_: Any) -> Any:
+        return sent(*args)
 
     patch.setattr(moves, "releasing_partition_sent", silent)
 
@@ -115,6 +118,19 @@ def polled() -> None:
     )
 
 
+def forgets_what_a_pause_took_back(patch: Patch) -> None:
+    """Only what was allowed and not handed over before is handed over after it."""
+    anew = Data._anew
+
+    def without(data: Data, claim: Claim, position: int | None = None, **options: Any) -> None:
+        one = data._open[claim]
+        allowed, one.allowed = one.allowed, []
+        anew(data, claim, position, **options)
+        one.allowed = allowed
+
+    patch.setattr(Data, "_anew", without)
+
+
 MUTANTS: Final[list[tuple[Callable[[Patch], None], Callable[[], None]]]] = [
     (
         adds_to_the_newest_tenure,
@@ -139,6 +155,13 @@ MUTANTS: Final[list[tuple[Callable[[Patch], None], Callable[[], None]]]] = [
         counts_waiting_for_a_turn,
         turns.test_a_claim_that_waits_for_its_turn_is_not_wedged_and_one_that_is_stuck_is,
     ),
+    (
+        forgets_what_a_pause_took_back,
+        pausing.test_what_a_pause_took_back_is_given_out_after_it,
+    ),
+    (asks_with_a_batch_in_hand, lambda: walks.walk_for(walks.AMO, 15.0)),
+    (fetches_tenures_side_by_side, lambda: walks.walk_for(walks.AMO, 15.0)),
+    (forgets_what_a_pause_took_back, lambda: walks.walk_for(walks.ALO, 15.0)),
 ]
 
 
