@@ -159,9 +159,9 @@ MUTANTS: Final[list[tuple[Callable[[Patch], None], Callable[[], None]]]] = [
         forgets_what_a_pause_took_back,
         pausing.test_what_a_pause_took_back_is_given_out_after_it,
     ),
-    (asks_with_a_batch_in_hand, lambda: walks.walk_for(walks.AMO, 15.0)),
-    (fetches_tenures_side_by_side, lambda: walks.walk_for(walks.AMO, 15.0)),
-    (forgets_what_a_pause_took_back, lambda: walks.walk_for(walks.ALO, 15.0)),
+    (asks_with_a_batch_in_hand, lambda: walks.walk_for(walks.AMO, 60.0)),
+    (fetches_tenures_side_by_side, lambda: walks.walk_for(walks.AMO, 60.0)),
+    (forgets_what_a_pause_took_back, lambda: walks.walk_for(walks.ALO, 60.0)),
 ]
 
 
