@@ -55,7 +55,7 @@ check: setup ## Format, lint, types, import contracts
 	$(BIN)/lint-imports
 
 test: setup ## All tests: is the code right, and is it the specified protocol
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 3
 
 model: setup ## The model tests alone: every transition that TLC exports, held against the reducer
 	$(BIN)/python -m pytest model_tests

@@ -1,4 +1,4 @@
-"""How the tests are spread over two processes: `make test` runs `pytest -n 2`.
+"""How the tests are spread over three processes: `make test` runs `pytest -n 3`, since many wait.
 
 What is dear to start (a Spark session, a broker, what TLC exported) is started in one process only:
 each file goes to one, and files that share such a thing go to the same. (`--dist loadgroup` would

@@ -77,8 +77,9 @@ def test_every_reason_against_is_given(deeds: list[Deeds]) -> None:
     assert driven.reasons(deeds) == set(Forbidden)
 
 
-ELSEWHERE = {"CertifiesAlways"}
-"""An owner without the position is in larger models; `test_equal_graphs` has this mistake."""
+ELSEWHERE = {"CertifiesAlways", "NeverSetAtZero", "NeverSetAsFarAsKnown"}
+"""An owner without the position is in larger models; `test_equal_graphs` has this mistake. A start
+policy is in `MCFenced_AloStart` and `MCSuffix_AloStartLate`, whose broken variants TLC runs."""
 
 
 @pytest.mark.tlc

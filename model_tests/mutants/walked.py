@@ -85,24 +85,18 @@ def certifies_always(me: Me, consumer: Consumer) -> bool:
     return me.certifies
 
 
-def sees_too_much(
-    me: Me, consumer: Consumer, set_position: int | None = None, start: int | None = None
-) -> Headers:
-    headers = _owner_headers(me, consumer, set_position, start)
+def sees_too_much(me: Me, consumer: Consumer, **said: int | None) -> Headers:
+    headers = _owner_headers(me, consumer, **said)
     return attrs.evolve(headers, seen=None if headers.seen is None else headers.seen + 1)
 
 
-def another_clock(
-    me: Me, consumer: Consumer, set_position: int | None = None, start: int | None = None
-) -> Headers:
-    headers = _owner_headers(me, consumer, set_position, start)
+def another_clock(me: Me, consumer: Consumer, **said: int | None) -> Headers:
+    headers = _owner_headers(me, consumer, **said)
     return attrs.evolve(headers, clock=None if headers.clock is None else headers.clock + 1)
 
 
-def no_epoch(
-    me: Me, consumer: Consumer, set_position: int | None = None, start: int | None = None
-) -> Headers:
-    return attrs.evolve(_owner_headers(me, consumer, set_position, start), epoch=None)
+def no_epoch(me: Me, consumer: Consumer, **said: int | None) -> Headers:
+    return attrs.evolve(_owner_headers(me, consumer, **said), epoch=None)
 
 
 def forgets_that_it_asked(me: Me, consumer: Consumer) -> Consumer:

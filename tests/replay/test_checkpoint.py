@@ -159,8 +159,10 @@ def test_a_checkpoint_that_does_not_fit_is_refused_with_a_sentence(
         patched.setattr(room, "package_version", lambda: "99.0")
         assert "was made by kafka-marshal" in refused(folder, OPTIONS)
     with monkeypatch.context() as patched:
-        patched.setattr(room, "FORMAT", 2)
-        assert "has the format 1, this is 2" in refused(folder, OPTIONS)
+        patched.setattr(room, "FORMAT", room.FORMAT + 1)
+        assert f"has the format {room.FORMAT - 1}, this is {room.FORMAT}" in refused(
+            folder, OPTIONS
+        )
     state = folder / "partition-2.1"
     whole = state.read_bytes()
     state.write_bytes(whole[:-1])

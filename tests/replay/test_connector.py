@@ -17,6 +17,7 @@ from tests.replay.live.feeding import append, make_topic
 
 CAPTURE = Path(__file__).parents[1] / "data/captures/original/d3_late_heartbeat_theft.jsonl"
 PARTITIONS = 4
+TOPIC = "marshal-by-connector"
 COLUMNS = ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType"]
 
 
@@ -52,22 +53,22 @@ def test_the_official_connectors_frame_is_replayed_as_the_file_is(
     ours = as_a_topic_keeps_it(fleet(7, 4_000))
     theirs = [attrs.evolve(raw, partition=2) for raw in read_capture(CAPTURE)]
     records = ours + as_a_topic_keeps_it(theirs)
-    make_topic(kafka_broker, "__marshal", PARTITIONS)
-    append(kafka_broker, "__marshal", records)
+    make_topic(kafka_broker, TOPIC, PARTITIONS)
+    append(kafka_broker, TOPIC, records)
     capture = tmp_path / "log.jsonl"
     capture.write_text("\n".join(map(capture_line, records)), encoding="utf-8")
 
     by_file = run(
         [str(capture)], out=tmp_path / "file", heartbeat_interval_s=4, rules="both", spark=spark
     )
-    frame = by_connector(spark, kafka_broker, "__marshal", headers=True)
+    frame = by_connector(spark, kafka_broker, TOPIC, headers=True)
     assert frame.columns == [*COLUMNS, "headers"]
     by_frame = run_frame(frame, out=tmp_path / "frame", heartbeat_interval_s=4, rules="both")
     assert told(by_frame) == told(by_file)
     assert len({finding.code for finding in by_file.findings}) > 5
 
     # Without headers it is another log: what the epochs proved is gone.
-    bare = by_connector(spark, kafka_broker, "__marshal", headers=False)
+    bare = by_connector(spark, kafka_broker, TOPIC, headers=False)
     assert bare.columns == COLUMNS
     by_bare = run_frame(bare, out=tmp_path / "bare", heartbeat_interval_s=4, rules="both")
     assert told(by_bare) != told(by_file)

@@ -43,7 +43,7 @@ def test_a_night_goes_on_after_a_failure_and_says_so(
     targets = [Target("fails", ""), Target("ok", "", "the last line")]
     assert night.night(targets, root) == 1
     first, second, summary = capsys.readouterr().out.splitlines()
-    assert re.fullmatch(r"fails +FAILED +\d+ s  make: .*fails.* Error 1", first)
+    assert re.fullmatch(r"fails +FAILED +\d+ s  make(\[\d+\])?: .*fails.* Error 1", first)
     assert re.fullmatch(r"ok +ok +\d+ s  the last line", second)
     assert summary == "night: 1 of 2 failed; what they printed is in build/night/"
     assert (root / "build" / "night" / "fails.txt").read_text().startswith("why it failed\n")
