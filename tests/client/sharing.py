@@ -29,6 +29,8 @@ PATIENCE = Patience(stale_after_ms=20_000, renew_ms=8_000, settle_ms=1_000, grac
 TICK_MS = 100
 READS_EVERY = 3
 """A member reads at every third tick, on average."""
+READS_WITHIN = 5
+"""Ticks: with what a request takes to land it is less than `settle_ms`."""
 LANDS_WITHIN = 4
 DRAINS_WITHIN = 12
 """Ticks until what was sent is in the log; until a claim that is given back is released."""
@@ -48,6 +50,8 @@ class Member:
     """Until which tick each request is on its way."""
     giving: dict[ClaimKey, int] = attrs.field(factory=dict)
     stopping: bool = False
+    read_at: int = 0
+    """The tick at which it read last."""
 
     @property
     def me(self) -> Sharer:
@@ -61,6 +65,8 @@ class Group:
     keys: frozenset[ClaimKey]
     chance: Random
     patience: Patience = PATIENCE
+    reads_within: int | None = None
+    """Ticks until a member reads again at the latest; None: whenever chance lets it."""
     now: int = 0
     owners: dict[ClaimKey, Owner] = attrs.field(factory=dict)
     requests: Mapping[str, Request] = attrs.field(factory=dict)
@@ -122,7 +128,9 @@ class Group:
             for key in [key for key, at in member.giving.items() if at <= self.now]:
                 del member.giving[key]
                 self._release(member.me, key)
-            if self.chance.randrange(READS_EVERY) == 0:
+            late = self.reads_within is not None and self.now - member.read_at >= self.reads_within
+            if self.chance.randrange(READS_EVERY) == 0 or late:
+                member.read_at = self.now
                 self._look(member)
 
     def _look(self, member: Member) -> None:

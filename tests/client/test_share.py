@@ -30,6 +30,7 @@ from kafka_marshal.core.state import ClaimKey
 from tests.client.sharing import (
     ENOUGH_S,
     PATIENCE,
+    READS_WITHIN,
     Group,
     claims,
     comes_to_rest,
@@ -263,7 +264,8 @@ def test_a_client_that_restarts_in_time_moves_nothing(group: Group, data: st.Dat
 @GROUPS
 @given(st.integers(1, 8), st.integers(1, 40), st.integers(0, 2**32))
 def test_members_that_start_together_move_nothing(members: int, keys: int, seed: int) -> None:
-    group = Group(claims(keys), Random(seed))
+    """They wait a second for each other, so all must have read what was asked by then."""
+    group = Group(claims(keys), Random(seed), reads_within=READS_WITHIN)
     for n in range(members):
         group.join(f"c{n}")
     comes_to_rest(group, 0)
