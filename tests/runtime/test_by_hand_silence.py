@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from typing import Any
 
 import pytest
 
 from kafka_marshal.core.messages import Heartbeat
+from kafka_marshal.runtime.aio import AsyncConsumer
 from kafka_marshal.runtime.consumer import Consumer
 from kafka_marshal.runtime.errors import BrokerFailed
 from kafka_marshal.runtime.message import Message
@@ -104,6 +106,42 @@ def test_workers_begin_nothing_of_it(kafka: Kafka) -> None:
         kafka.flow()
         running.join(WITHIN_S)
         assert begun == [*range(100)]
+
+
+def test_tasks_of_an_event_loop_go_on_when_it_is_heard_again(kafka: Kafka) -> None:
+    """More waits than tasks may have before them, and no task ends that could begin the next."""
+    kafka.produce("orders", 400)
+    begun: list[int] = []
+
+    async def main() -> None:
+        async with AsyncConsumer(
+            settings=kafka.settings(), group="g", client_id="c1", **FAST
+        ) as consumer:
+            await consumer.add_topic("orders")
+
+            async def handle(message: Message) -> None:
+                begun.append(message.offset)
+                if message.offset == 5:
+                    assert consumer._made is not None
+                    falls_silent(kafka, consumer._made)
+                elif message.offset == 499:
+                    consumer.stop()
+
+            async def flows() -> None:
+                while 5 not in begun:
+                    await asyncio.sleep(0.002)
+                beats = len(kafka.said(Heartbeat))
+                while len(kafka.said(Heartbeat)) <= beats + 5:
+                    await asyncio.sleep(0.002)
+                assert begun == [*range(6)]
+                kafka.flow()
+
+            flowing = asyncio.create_task(flows())
+            await asyncio.wait_for(consumer.run(handle, concurrency=2), WITHIN_S)
+            await flowing
+
+    asyncio.run(main())
+    assert begun == [*range(500)]
 
 
 def test_what_the_application_paused_stays_paused(kafka: Kafka) -> None:

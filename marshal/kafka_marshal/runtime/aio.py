@@ -278,7 +278,12 @@ class _Tasks:
         self._ending = False
 
     async def hungry(self, timeout_s: float) -> bool:
-        """Wait until more messages are needed; False if that takes longer."""
+        """Wait until more messages are needed; False if that takes longer.
+
+        Begins what may be begun by now: a claim that was silent is heard again, or was lost, while
+        no task was there whose end would have begun the next.
+        """
+        self._go_on()
         with suppress(TimeoutError):
             await asyncio.wait_for(self._hungry.wait(), timeout_s)
         return self._hungry.is_set()
