@@ -63,7 +63,7 @@ model: setup ## The model tests alone: every transition that TLC exports, held a
 model-full: setup ## Every model's graph and every edge of an instance, by the Python machines
 	$(BIN)/python -m model_tests.explorer $(ARGS)
 
-spec: setup ## Run every model of spec/models.toml and compare with what it must give
+spec: setup ## Run every model and compare with what it must give; ARGS=--update records it
 	$(BIN)/python -m kafka_marshal.modelcheck.spec $(ARGS)
 
 demo: setup ## Check two models, replay the bundled captures on Spark, show the findings
@@ -102,8 +102,7 @@ night: setup ## Every long target, a line for each; ARGS="spec walks" for some o
 soak: setup ## Consumers under random faults on real brokers; ARGS="--seconds 600 --brokers 3"
 	$(BIN)/python -m tools.soak $(ARGS)
 
-docs: setup ## Write what is generated: figures and stories of spec/, tables of docs/replay.md
-	$(BIN)/python -m kafka_marshal.modelcheck.spec --update $(ARGS)
+docs: setup ## Write the pages that are generated: spec/README.md, tables of docs/replay.md
 	$(BIN)/python -m kafka_marshal.modelcheck.readme
 	@mkdir -p build
 	$(BIN)/python -m kafka_marshal.replay.manual > build/replay.md

@@ -45,7 +45,7 @@ TARGETS: Final = (
     Target("mutants", "--named NoLiveOwner"),
     Target("walks", "--walks 5 --seed 1"),
     Target("triples", "--only MCRecords_FencedDeep --into {desk}", generates=True),
-    Target("docs", "MCFull_AloTwinsAgain", generates=True),
+    Target("docs", "", generates=True),
     Target("golden", "-k pause", generates=True),
     Target(
         "soak",

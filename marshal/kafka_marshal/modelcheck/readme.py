@@ -105,7 +105,7 @@ def _table(listed: list[Model]) -> str:
 
 def _told(model: Model, folder: Path) -> str:
     trace = traces.stored(folder, model)
-    text = tell(trace, model.violates) if trace else "Not recorded yet: make docs"
+    text = tell(trace, model.violates) if trace else "Not recorded yet: make spec ARGS=--update"
     if model.kind is Kind.FAULT:
         return f"### {model.name}\n\n{model.about}\n\n```text\n{text}\n```\n"
     summary = f"<summary><code>{model.name}</code>: {model.about}</summary>"

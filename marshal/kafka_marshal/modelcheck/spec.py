@@ -106,7 +106,9 @@ def _outcome(ended: Future[TlcResult]) -> TlcResult | ModelCheckError:
 def _compare(folder: Path, model: Model, result: TlcResult) -> list[str]:
     differences = model.differences(result)
     if not differences and traces.is_kept(model) and traces.stored(folder, model) != result.trace:
-        differences.append("another counterexample than the one in spec/traces: make docs")
+        differences.append(
+            "another counterexample than the one in spec/traces: make spec ARGS=--update"
+        )
     return differences
 
 
