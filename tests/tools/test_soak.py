@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 from tools.night import ROOT
-from tools.soak import WINDOW, Noted, Written, compare
-from tools.soak_worker import WAYS, Notes
+from tools.soak.compare import WINDOW, Written, compare
+from tools.soak.crew import Noted
+from tools.soak.worker import WAYS, Notes
 
 from tests.broker.test_broker import alive
 
@@ -85,10 +86,10 @@ def test_what_a_worker_wrote_is_read_while_it_writes(tmp_path: Path) -> None:
 STARTER = """
 import os, signal, subprocess, sys, time
 from pathlib import Path
-from tools.soak import Worker
+from tools.soak.crew import Worker
 start = subprocess.Popen
 def started(command, **options):
-    return start(["sleep", "600"] if "tools.soak_worker" in command else command, **options)
+    return start(["sleep", "600"] if "tools.soak.worker" in command else command, **options)
 subprocess.Popen = started
 worker = Worker("w", "poll", {}, Path(sys.argv[1]))
 worker.send(signal.SIGSTOP)

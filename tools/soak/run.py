@@ -1,21 +1,4 @@
-"""Chaos on real brokers, for a while: `make soak ARGS="--seconds 600 --brokers 3"`.
-
-Two groups consume one topic at once, one at least once and one at most once. Each consumer is a
-process; whenever one is started it takes the way of consuming that has done the least. Faults are
-drawn from a seed: consumers are killed with -9, put to sleep, ended in order and started again; a
-group is paused or released, a position is set, and with three brokers one is killed or all stand
-still.
-
-In the end it compares what consumers wrote down with what must be so:
-
-- at least once no message is lost, and no more than a window repeated for every new owner;
-- at most once no message is handed over twice, and every message that was not processed is in what
-  `marshal receipts` lists, which is at most one batch for a tenure and partition;
-- no consumer ended by itself, failed, or owns nothing at the end;
-- the specification explains the whole run as it was recorded.
-
-Exit code 1 if one of these is not so. The seed repeats the faults, not the machine's load.
-"""
+"""One chaos run: the load, the faults, and what is wrong in the end."""
 
 from __future__ import annotations
 
@@ -29,15 +12,16 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from attrs import define, field, frozen
+from attrs import frozen
 from confluent_kafka import Producer
-from tests.runtime.broken import MISTAKES
 from tests.runtime.crew import INTERVAL_S, RULES, Stage
-from tools.soak_worker import WAYS
+from tools.soak.compare import Compared, Written, compare
+from tools.soak.crew import BATCH, Crew, Worker
+from tools.soak.worker import WAYS
 
 from kafka_marshal.capture import read_capture
 from kafka_marshal.codec import MalformedRecord
@@ -45,16 +29,13 @@ from kafka_marshal.core.messages import ReleaseGroup
 from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.core.world import World
 from kafka_marshal.runtime.recording import write_log
-from kafka_marshal.sweeper import Sweeper
-from kafka_marshal.testing import QUICK, Cluster
+from kafka_marshal.testing import Cluster
 from kafka_marshal.validate import read_folder, validate
 
 PARTITIONS: Final = 6
 SET: Final = 0
 """Of this partition positions are set, so nothing is said of how often its messages come."""
 JUDGED: Final = [partition for partition in range(PARTITIONS) if partition != SET]
-WINDOW: Final = 100
-BATCH: Final = 50
 A_SECOND: Final = 200
 """Messages that are produced, at most."""
 KEYS: Final = 16
@@ -99,226 +80,6 @@ class Load(threading.Thread):
         self.join()
         if self._producer.flush(120):
             raise SystemExit("soak: the brokers did not take what was produced")
-
-
-@define
-class Noted:
-    """What one worker's file says; read on from where it was read to."""
-
-    handed: Counter[tuple[int, int]] = field(factory=Counter)
-    done: set[tuple[int, int]] = field(factory=set)
-    claims: set[int] = field(factory=set)
-    wins: int = 0
-    failures: list[str] = field(factory=list)
-    _read: int = 0
-
-    def read(self, path: Path) -> None:
-        """The lines that came since; a last one without its end is left for the next time."""
-        if not path.exists():
-            return
-        with path.open("rb") as file:
-            file.seek(self._read)
-            text, ended, _ = file.read().rpartition(b"\n")
-        self._read += len(text) + len(ended)
-        for line in text.decode().splitlines():
-            match line.split(" "):
-                case ["+", partition, offset]:
-                    self.handed[int(partition), int(offset)] += 1
-                case ["-", partition, offset]:
-                    self.done.add((int(partition), int(offset)))
-                case ["claimed", partition, _]:
-                    self.wins += 1
-                    self.claims.add(int(partition))
-                case ["lost", partition, _]:
-                    self.claims.discard(int(partition))
-                case ["failed", *words]:
-                    self.failures.append(" ".join(words))
-
-
-class Worker:
-    """A consumer in a process of its own."""
-
-    def __init__(self, name: str, way: str, asked: dict[str, object], folder: Path) -> None:
-        self.name, self.way = name, way
-        self.noted = Noted()
-        self.asleep = False
-        self._notes = folder / f"{name}.txt"
-        self.errors = folder / f"{name}.errors.txt"
-        asked = {**asked, "way": way, "notes": str(self._notes)}
-        command = [sys.executable, "-u", "-m", "tools.soak_worker", json.dumps(asked)]
-        with self.errors.open("w", encoding="utf-8") as errors:
-            self._process = subprocess.Popen(command, stdout=errors, stderr=errors, process_group=0)
-        # One for each: whatever ends this process, the worker ends too, also one that sleeps.
-        self._sweeper: Sweeper | None = Sweeper(None)
-        self._sweeper.watch(self._process.pid)
-
-    def read(self) -> Noted:
-        """All that it has written so far."""
-        self.noted.read(self._notes)
-        return self.noted
-
-    @property
-    def running(self) -> bool:
-        """It has not ended."""
-        return self._process.poll() is None
-
-    def send(self, number: signal.Signals) -> None:
-        """A signal, if it still runs."""
-        self._process.send_signal(number)
-
-    def kill(self) -> None:
-        """End it at once, also if it sleeps."""
-        self._process.kill()
-        self._process.wait()
-        self._leave()
-
-    def ended(self, within_s: float) -> bool:
-        """It ends in that time."""
-        try:
-            self._process.wait(within_s)
-        except subprocess.TimeoutExpired:
-            return False
-        self._leave()
-        return True
-
-    def _leave(self) -> None:
-        if self._sweeper is not None:
-            self._sweeper.leave()
-            self._sweeper = None
-
-    def last_words(self) -> str:
-        """Why it ended, as far as it said."""
-        if self.read().failures:
-            return self.noted.failures[-1]
-        lines = self.errors.read_text(encoding="utf-8", errors="replace").splitlines()
-        return f"exit code {self._process.returncode}, {lines[-1] if lines else 'no word'}"
-
-
-class Crew:
-    """The consumers of one group: those that run, and those that ran."""
-
-    def __init__(
-        self, semantics: str, stage: Stage, topic: str, options: argparse.Namespace, folder: Path
-    ) -> None:
-        self.semantics = semantics
-        self.group = f"{stage.group}-{semantics}"
-        self.folder = folder / semantics
-        self.folder.mkdir()
-        self.running: dict[str, Worker] = {}
-        self.former: list[Worker] = []
-        self.wrong: list[str] = []
-        self._mistake = options.mistake
-        self._asked: dict[str, object] = {
-            "bootstrap": stage.bootstrap,
-            "group": self.group,
-            "coordination_topic": stage.coordination,
-            "heartbeat_interval_s": INTERVAL_S,
-            "semantics": semantics,
-            "topic": topic,
-            "window": WINDOW,
-            "batch": BATCH,
-            "pause_s": 0.001,
-            "record_to": str(self.folder / "recorded"),
-            "settings": {"message.timeout.ms": str(options.outcome_ms)},
-        }
-        for number in range(options.consumers):
-            self.start(f"c{number}")
-
-    def start(self, client: str) -> None:
-        """A consumer, or one again under its client id, by the way that has done the least."""
-        running = {worker.way for worker in self.running.values()}
-        way = min(WAYS[self.semantics], key=lambda way: (way in running, self.processed_by(way)))
-        name = f"{client}-{len(self.former) + len(self.running)}-{way}"
-        asked = {**self._asked, "client_id": client}
-        if self._mistake and client == "c0":
-            asked["mistake"] = self._mistake
-        self.running[client] = Worker(name, way, asked, self.folder)
-
-    def gone(self, client: str) -> Worker:
-        """It does not run any more."""
-        worker = self.running.pop(client)
-        self.former.append(worker)
-        return worker
-
-    def all(self) -> Iterator[Worker]:
-        """Everybody who ever ran."""
-        yield from (*self.former, *self.running.values())
-
-    def done(self) -> set[tuple[int, int]]:
-        """Partition and offset of everything that was processed."""
-        return set().union(*(worker.read().done for worker in self.all()))
-
-    def handed(self) -> Counter[tuple[int, int]]:
-        """How often each message was handed over."""
-        found: Counter[tuple[int, int]] = Counter()
-        for worker in self.all():
-            found.update(worker.read().handed)
-        return found
-
-    def processed_by(self, way: str) -> int:
-        """How many messages were processed by this way of consuming."""
-        return sum(len(worker.read().done) for worker in self.all() if worker.way == way)
-
-    def bury(self) -> list[str]:
-        """Start those again that ended by themselves, which is wrong; a sentence about each."""
-        dead = [client for client, worker in self.running.items() if not worker.running]
-        found = []
-        for client in dead:
-            worker = self.gone(client)
-            found.append(f"{worker.name} ended by itself: {worker.last_words()}")
-            self.start(client)
-        self.wrong += found
-        return found
-
-
-@frozen
-class Written:
-    """What the consumers of a group wrote down, and what the log says; keys: partition, offset."""
-
-    ends: Mapping[int, int]
-    """How many messages each judged partition has."""
-    handed: Counter[tuple[int, int]]
-    done: Set[tuple[int, int]]
-    tenures: Counter[int]
-    listed: Set[tuple[int, int]] | None
-    """What `marshal receipts` lists; None at least once."""
-
-
-@frozen
-class Compared:
-    """What came of the messages of a group."""
-
-    lost: int
-    unlisted: int
-    repeated: int
-    wrong: list[str]
-
-
-def compare(written: Written) -> Compared:
-    """Compare what was written down with what must be so."""
-    lost_in_all = unlisted_in_all = repeated_in_all = 0
-    wrong: list[str] = []
-    for partition, end in written.ends.items():
-        offsets = range(end)
-        lost = [offset for offset in offsets if (partition, offset) not in written.done]
-        times = {offset: written.handed[partition, offset] for offset in offsets}
-        repeated = sum(number - 1 for number in times.values() if number)
-        lost_in_all, repeated_in_all = lost_in_all + len(lost), repeated_in_all + repeated
-        if written.listed is None:
-            if lost:
-                wrong.append(f"partition {partition}: lost {len(lost)}: {ranges(lost)}")
-            most = WINDOW * max(0, written.tenures[partition] - 1)
-            if repeated > most:
-                wrong.append(f"partition {partition}: {repeated} repeated, {most} allowed")
-            continue
-        if twice := [offset for offset, number in times.items() if number > 1]:
-            wrong.append(f"partition {partition}: twice {len(twice)}: {ranges(twice)}")
-        unlisted = [offset for offset in lost if (partition, offset) not in written.listed]
-        unlisted_in_all += len(unlisted)
-        if unlisted:
-            what = f"{len(unlisted)} of {len(lost)} lost are in no receipt"
-            wrong.append(f"partition {partition}: {what}: {ranges(unlisted)}")
-    return Compared(lost_in_all, unlisted_in_all, repeated_in_all, wrong)
 
 
 @frozen
@@ -405,15 +166,26 @@ class Soak:
         if not worker.running:
             return False
         crew.gone(client).send(signal.SIGTERM)
-        self._must_end(crew, worker)
+        self._must_end(crew, client, worker)
         self._again(crew, client, worker, "ends in order")
         return True
 
-    def _must_end(self, crew: Crew, worker: Worker) -> None:
+    def start_twin(self) -> bool:
+        """Another process with its client id, for some seconds."""
+        if (chosen := self._anybody()) is None:
+            return False
+        crew, client, _ = chosen
+        twin = crew.start_twin(client)
+        lives_s = self.dice.uniform(4, 12)
+        self.tell(f"{crew.semantics} {twin.name} is a second {client} for {lives_s:.1f} s")
+        self.after(lives_s, twin.kill)
+        return True
+
+    def _must_end(self, crew: Crew, client: str, worker: Worker) -> None:
         if not worker.ended(END_S):
             worker.kill()
             crew.wrong.append(f"{worker.name} did not end {END_S:.0f} s after SIGTERM")
-        elif worker.read().failures:
+        elif worker.read().failures and not crew.was_twin(client, worker):
             crew.wrong.append(f"{worker.name} failed at its end: {worker.last_words()}")
 
     def _again(self, crew: Crew, client: str, worker: Worker, how: str) -> None:
@@ -436,6 +208,17 @@ class Soak:
             worker.asleep = False
 
         self.after(asleep_s, awake)
+        return True
+
+    def set_clock(self) -> bool:
+        """Its machine's clock is an hour behind, right, or an hour ahead from now on."""
+        if (chosen := self._anybody()) is None:
+            return False
+        crew, _, worker = chosen
+        if not worker.read().wins or not worker.running:
+            return False  # it may not listen to the signal yet
+        self.tell(f"{crew.semantics} {worker.name}: its clock is set")
+        worker.send(signal.SIGUSR1)
         return True
 
     # --- administrators and brokers -------------------------------------------------------------
@@ -525,6 +308,8 @@ class Soak:
             (self.kill_consumer, 6),
             (self.stop_consumer, 5),
             (self.end_consumer, 3),
+            (self.set_clock, 2),
+            (self.start_twin, 1),
             (self.pause_group, 1),
             (self.release_claims, 1),
             (self.set_position, 1),
@@ -548,8 +333,8 @@ class Soak:
             for worker in crew.running.values():
                 worker.send(signal.SIGTERM)
         for crew in self.crews.values():
-            for worker in crew.running.values():
-                self._must_end(crew, worker)
+            for client, worker in crew.running.items():
+                self._must_end(crew, client, worker)
 
     def _what_is_due(self) -> None:
         """What was put off; and those that ended by themselves start again, but it is told."""
@@ -694,45 +479,3 @@ class Soak:
             )
             print(f"{way:28}" + "".join(f"{count:>16}" for count in counts))
         print(flush=True)
-
-
-def ranges(offsets: list[int]) -> str:
-    """The first few of them, as ranges.
-
-    >>> ranges([1, 2, 3, 7, 9, 10])
-    '1..3, 7, 9..10'
-    """
-    found: list[list[int]] = []
-    for offset in offsets:
-        if found and found[-1][1] == offset - 1:
-            found[-1][1] = offset
-        else:
-            found.append([offset, offset])
-    told = [f"{first}..{last}" if first != last else f"{first}" for first, last in found[:5]]
-    return ", ".join(told) + (" ..." if found[5:] else "")
-
-
-def main() -> None:
-    """Run it; exits 1 if something is wrong."""
-    parser = argparse.ArgumentParser(prog="make soak", description=__doc__)
-    parser.add_argument("--seconds", type=float, default=120, help="how long there are faults")
-    parser.add_argument("--faults", type=int, default=0, help="fewer than this are a failure")
-    parser.add_argument("--consumers", type=int, default=3, help="of each group")
-    parser.add_argument("--brokers", type=int, default=1, choices=(1, 3))
-    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
-    parser.add_argument("--outcome-ms", type=int, default=3_000, help="then it is unknown")
-    parser.add_argument("--mistake", choices=sorted(MISTAKES), help="c0 is broken, to see it fail")
-    parser.add_argument("--folder", type=Path, default=Path("build/soak"))
-    options = parser.parse_args()
-    folder = options.folder / str(options.seed)
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    print(f"soak: --seed {options.seed}, recorded in {folder}", flush=True)
-    with Cluster(brokers=options.brokers, java_options=QUICK) as cluster:
-        wrong = Soak(cluster, options, folder).run()
-    print(f"soak: --seed {options.seed}: {'all is well' if not wrong else f'{wrong} WRONG'}")
-    sys.exit(1 if wrong else 0)
-
-
-if __name__ == "__main__":
-    main()

@@ -8,6 +8,7 @@ does not know what happens to the worker, nor what is made of the file.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import os
 import signal
@@ -18,10 +19,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+import attrs
 from tests.runtime.broken import MISTAKES
 
 from kafka_marshal.runtime.aio import AsyncConsumer
 from kafka_marshal.runtime.consumer import Claim, Consumer, Lost, Message
+from kafka_marshal.runtime.environment import REAL
+from kafka_marshal.runtime.settings import Settings
 
 AT_ONCE: Final = 40
 """Messages of a list, at most."""
@@ -145,6 +149,21 @@ WAYS: Final[Mapping[str, tuple[str, ...]]] = {
 """By semantics: all ways that the client has."""
 
 
+def on_this_machine(asked: dict[str, Any]) -> Settings:
+    """How to connect, with a clock that SIGUSR1 sets; takes those options out."""
+    ahead = itertools.cycle((3_600_000, 0, -3_600_000))
+    ahead_ms = 0
+
+    def set_clock(*_: object) -> None:
+        nonlocal ahead_ms
+        ahead_ms = next(ahead)
+
+    signal.signal(signal.SIGUSR1, set_clock)
+    values = {"bootstrap.servers": asked.pop("bootstrap"), **asked.pop("settings")}
+    clock = attrs.evolve(REAL, unix_ms=lambda: REAL.unix_ms() + ahead_ms)
+    return Settings(values, environment=clock)
+
+
 def main(text: str) -> None:
     """Consume until SIGTERM; what it is asked to do is JSON."""
     asked: dict[str, Any] = json.loads(text)
@@ -161,7 +180,8 @@ def main(text: str) -> None:
     def lost(claim: Claim, reason: Lost) -> None:
         notes.write("lost", claim.partition, reason.value)
 
-    options = {**asked, "on_claimed": claimed, "on_lost": lost}
+    settings = on_this_machine(asked)
+    options = {**asked, "on_claimed": claimed, "on_lost": lost, "settings": settings}
     try:
         if way in IN_LOOPS:
             asyncio.run(_in_loop(way, topic, work, options))

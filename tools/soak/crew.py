@@ -1,0 +1,211 @@
+"""The consumers of one group: processes that run, processes that ran, and what they wrote down."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from attrs import define, field
+from tests.runtime.crew import INTERVAL_S, Stage
+from tools.soak.compare import WINDOW
+from tools.soak.worker import WAYS
+
+from kafka_marshal.sweeper import Sweeper
+
+BATCH: Final = 50
+
+
+@define
+class Noted:
+    """What one worker's file says; read on from where it was read to."""
+
+    handed: Counter[tuple[int, int]] = field(factory=Counter)
+    done: set[tuple[int, int]] = field(factory=set)
+    claims: set[int] = field(factory=set)
+    wins: int = 0
+    failures: list[str] = field(factory=list)
+    _read: int = 0
+
+    def read(self, path: Path) -> None:
+        """The lines that came since; a last one without its end is left for the next time."""
+        if not path.exists():
+            return
+        with path.open("rb") as file:
+            file.seek(self._read)
+            text, ended, _ = file.read().rpartition(b"\n")
+        self._read += len(text) + len(ended)
+        for line in text.decode().splitlines():
+            match line.split(" "):
+                case ["+", partition, offset]:
+                    self.handed[int(partition), int(offset)] += 1
+                case ["-", partition, offset]:
+                    self.done.add((int(partition), int(offset)))
+                case ["claimed", partition, _]:
+                    self.wins += 1
+                    self.claims.add(int(partition))
+                case ["lost", partition, _]:
+                    self.claims.discard(int(partition))
+                case ["failed", *words]:
+                    self.failures.append(" ".join(words))
+
+
+class Worker:
+    """A consumer in a process of its own."""
+
+    def __init__(self, name: str, way: str, asked: dict[str, object], folder: Path) -> None:
+        self.name, self.way = name, way
+        self.noted = Noted()
+        self.asleep = False
+        self._notes = folder / f"{name}.txt"
+        self.errors = folder / f"{name}.errors.txt"
+        asked = {**asked, "way": way, "notes": str(self._notes)}
+        command = [sys.executable, "-u", "-m", "tools.soak.worker", json.dumps(asked)]
+        with self.errors.open("w", encoding="utf-8") as errors:
+            self._process = subprocess.Popen(command, stdout=errors, stderr=errors, process_group=0)
+        # One for each: whatever ends this process, the worker ends too, also one that sleeps.
+        self._sweeper: Sweeper | None = Sweeper(None)
+        self._sweeper.watch(self._process.pid)
+
+    def read(self) -> Noted:
+        """All that it has written so far."""
+        self.noted.read(self._notes)
+        return self.noted
+
+    @property
+    def running(self) -> bool:
+        """It has not ended."""
+        return self._process.poll() is None
+
+    def send(self, number: signal.Signals) -> None:
+        """A signal, if it still runs."""
+        self._process.send_signal(number)
+
+    def kill(self) -> None:
+        """End it at once, also if it sleeps."""
+        self._process.kill()
+        self._process.wait()
+        self._leave()
+
+    def ended(self, within_s: float) -> bool:
+        """It ends in that time."""
+        try:
+            self._process.wait(within_s)
+        except subprocess.TimeoutExpired:
+            return False
+        self._leave()
+        return True
+
+    def _leave(self) -> None:
+        if self._sweeper is not None:
+            self._sweeper.leave()
+            self._sweeper = None
+
+    def last_words(self) -> str:
+        """Why it ended, as far as it said."""
+        if self.read().failures:
+            return self.noted.failures[-1]
+        lines = self.errors.read_text(encoding="utf-8", errors="replace").splitlines()
+        return f"exit code {self._process.returncode}, {lines[-1] if lines else 'no word'}"
+
+
+class Crew:
+    """The consumers of one group: those that run, and those that ran."""
+
+    def __init__(
+        self, semantics: str, stage: Stage, topic: str, options: argparse.Namespace, folder: Path
+    ) -> None:
+        self.semantics = semantics
+        self.group = f"{stage.group}-{semantics}"
+        self.folder = folder / semantics
+        self.folder.mkdir()
+        self.running: dict[str, Worker] = {}
+        self.former: list[Worker] = []
+        self.wrong: list[str] = []
+        self._twins: set[str] = set()
+        """Client ids that two processes had for a while."""
+        self._mistake = options.mistake
+        self._asked: dict[str, object] = {
+            "bootstrap": stage.bootstrap,
+            "group": self.group,
+            "coordination_topic": stage.coordination,
+            "heartbeat_interval_s": INTERVAL_S,
+            "semantics": semantics,
+            "topic": topic,
+            "window": WINDOW,
+            "batch": BATCH,
+            "pause_s": 0.001,
+            "record_to": str(self.folder / "recorded"),
+            "settings": {"message.timeout.ms": str(options.outcome_ms)},
+        }
+        for number in range(options.consumers):
+            self.start(f"c{number}")
+
+    def start(self, client: str) -> None:
+        """A consumer, or one again under its client id."""
+        self.running[client] = self._new(client)
+
+    def start_twin(self, client: str) -> Worker:
+        """One more under the same client id, by mistake: either of them may end, and says why."""
+        twin = self._new(client)
+        self._twins.add(client)
+        self.former.append(twin)
+        return twin
+
+    def was_twin(self, client: str, worker: Worker) -> bool:
+        """Whether it failed because another process had its client id, which was so."""
+        failures = worker.read().failures
+        return client in self._twins and bool(failures) and failures[-1].startswith("IdUsedTwice ")
+
+    def _new(self, client: str) -> Worker:
+        """A process, by the way of consuming that has done the least."""
+        running = {worker.way for worker in self.running.values()}
+        way = min(WAYS[self.semantics], key=lambda way: (way in running, self.processed_by(way)))
+        name = f"{client}-{len(self.former) + len(self.running)}-{way}"
+        asked = {**self._asked, "client_id": client}
+        if self._mistake and client == "c0":
+            asked["mistake"] = self._mistake
+        return Worker(name, way, asked, self.folder)
+
+    def gone(self, client: str) -> Worker:
+        """It does not run any more."""
+        worker = self.running.pop(client)
+        self.former.append(worker)
+        return worker
+
+    def all(self) -> Iterator[Worker]:
+        """Everybody who ever ran."""
+        yield from (*self.former, *self.running.values())
+
+    def done(self) -> set[tuple[int, int]]:
+        """Partition and offset of everything that was processed."""
+        return set().union(*(worker.read().done for worker in self.all()))
+
+    def handed(self) -> Counter[tuple[int, int]]:
+        """How often each message was handed over."""
+        found: Counter[tuple[int, int]] = Counter()
+        for worker in self.all():
+            found.update(worker.read().handed)
+        return found
+
+    def processed_by(self, way: str) -> int:
+        """How many messages were processed by this way of consuming."""
+        return sum(len(worker.read().done) for worker in self.all() if worker.way == way)
+
+    def bury(self) -> list[str]:
+        """Start those again that ended by themselves, which is wrong; a sentence about each."""
+        dead = [client for client, worker in self.running.items() if not worker.running]
+        found = []
+        for client in dead:
+            worker = self.gone(client)
+            if not self.was_twin(client, worker):
+                found.append(f"{worker.name} ended by itself: {worker.last_words()}")
+            self.start(client)
+        self.wrong += found
+        return found
