@@ -19,6 +19,7 @@ from kafka_marshal.runtime.message import Claim
 from kafka_marshal.runtime.tenure import Tenure
 from tests.runtime import doubles
 from tests.runtime import test_by_hand_pausing as pausing
+from tests.runtime import test_by_hand_positions as positions
 from tests.runtime import test_by_hand_receipts as receipts
 from tests.runtime import test_by_hand_tenures as tenures
 from tests.runtime import test_by_hand_turns as turns
@@ -131,6 +132,19 @@ def forgets_what_a_pause_took_back(patch: Patch) -> None:
     patch.setattr(Data, "_anew", without)
 
 
+def remembers_what_was_fetched_before(patch: Patch) -> None:
+    """A tenure asks for what the one before it had fetched."""
+    begin = Driver._begin
+
+    def remembering(driver: Driver, now_ms: int) -> Any:
+        end = driver._end
+        effects = begin(driver, now_ms)
+        driver._end = end
+        return effects
+
+    patch.setattr(Driver, "_begin", remembering)
+
+
 MUTANTS: Final[list[tuple[Callable[[Patch], None], Callable[[], None]]]] = [
     (
         adds_to_the_newest_tenure,
@@ -158,6 +172,10 @@ MUTANTS: Final[list[tuple[Callable[[Patch], None], Callable[[], None]]]] = [
     (
         forgets_what_a_pause_took_back,
         pausing.test_what_a_pause_took_back_is_given_out_after_it,
+    ),
+    (
+        remembers_what_was_fetched_before,
+        positions.test_at_most_once_a_remade_topic_is_asked_for_what_it_holds,
     ),
     (asks_with_a_batch_in_hand, lambda: walks.walk_for(walks.AMO, 60.0)),
     (fetches_tenures_side_by_side, lambda: walks.walk_for(walks.AMO, 60.0)),
