@@ -21,6 +21,7 @@ from tests.runtime import doubles
 from tests.runtime import test_by_hand_pausing as pausing
 from tests.runtime import test_by_hand_positions as positions
 from tests.runtime import test_by_hand_receipts as receipts
+from tests.runtime import test_by_hand_taking as taking
 from tests.runtime import test_by_hand_tenures as tenures
 from tests.runtime import test_by_hand_turns as turns
 from tests.runtime import test_by_hand_walks as walks
@@ -145,6 +146,19 @@ def remembers_what_was_fetched_before(patch: Patch) -> None:
     patch.setattr(Driver, "_begin", remembering)
 
 
+def keeps_whatever_was_taken(patch: Patch) -> None:
+    """What was decided while a chunk was taken does not hold for it."""
+    patch.setattr(Data, "keeps", lambda *_: True)
+
+
+def taken_when_paused() -> None:
+    """The story of a chunk that is taken while its claim is paused."""
+    with Patch.context() as patch:
+        taking.test_what_was_taken_when_its_claim_was_paused_is_given_out_after_that(
+            taking.AMO, patch
+        )
+
+
 MUTANTS: Final[list[tuple[Callable[[Patch], None], Callable[[], None]]]] = [
     (
         adds_to_the_newest_tenure,
@@ -177,6 +191,7 @@ MUTANTS: Final[list[tuple[Callable[[Patch], None], Callable[[], None]]]] = [
         remembers_what_was_fetched_before,
         positions.test_at_most_once_a_remade_topic_is_asked_for_what_it_holds,
     ),
+    (keeps_whatever_was_taken, taken_when_paused),
     (asks_with_a_batch_in_hand, lambda: walks.walk_for(walks.AMO, 60.0)),
     (fetches_tenures_side_by_side, lambda: walks.walk_for(walks.AMO, 60.0)),
     (forgets_what_a_pause_took_back, lambda: walks.walk_for(walks.ALO, 60.0)),

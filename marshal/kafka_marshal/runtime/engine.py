@@ -171,7 +171,6 @@ class Engine:
             except BaseException as error:
                 future.set_exception(error)
 
-        self.raise_failure()
         self.post(called)
         while not wait([future], CALL_S).done:
             if self.ended.is_set():

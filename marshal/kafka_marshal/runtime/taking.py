@@ -99,9 +99,10 @@ class Taking:
                 taken = self._data.take(maximum, max(0.0, left))
             if taken is not None:
                 hand = Hand(taken, by_commit=by_commit, since_ms=self._steady_ms())
-                self._engine.held.in_hand(hand)
+                if not self._engine.held.in_hand(hand):
+                    continue
                 self.hand = hand
-                if self.stopped:
+                if self.stopped or self.closed:
                     hand.cut()
                 if not hand.finished:
                     return hand
