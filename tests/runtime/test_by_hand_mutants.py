@@ -16,8 +16,10 @@ from kafka_marshal.runtime.data import Data, _Open
 from kafka_marshal.runtime.errors import MarshalError
 from kafka_marshal.runtime.holding import Holding
 from kafka_marshal.runtime.message import Claim
+from kafka_marshal.runtime.taking import Taking
 from kafka_marshal.runtime.tenure import Tenure
 from tests.runtime import doubles
+from tests.runtime import test_by_hand_mixed as mixed
 from tests.runtime import test_by_hand_pausing as pausing
 from tests.runtime import test_by_hand_positions as positions
 from tests.runtime import test_by_hand_receipts as receipts
@@ -159,6 +161,11 @@ def taken_when_paused() -> None:
         )
 
 
+def mixes_ways_in_one_chunk(patch: Patch) -> None:
+    """A chunk goes on in whichever way it is asked for."""
+    patch.setattr(Taking, "_split", lambda *_: None)
+
+
 MUTANTS: Final[list[tuple[Callable[[Patch], None], Callable[[], None]]]] = [
     (
         adds_to_the_newest_tenure,
@@ -192,6 +199,12 @@ MUTANTS: Final[list[tuple[Callable[[Patch], None], Callable[[], None]]]] = [
         positions.test_at_most_once_a_remade_topic_is_asked_for_what_it_holds,
     ),
     (keeps_whatever_was_taken, taken_when_paused),
+    (
+        mixes_ways_in_one_chunk,
+        lambda: mixed.test_a_message_is_done_when_the_way_it_was_given_out_says_so(
+            "poll poll list", mixed.ALO
+        ),
+    ),
     (asks_with_a_batch_in_hand, lambda: walks.walk_for(walks.AMO, 60.0)),
     (fetches_tenures_side_by_side, lambda: walks.walk_for(walks.AMO, 60.0)),
     (forgets_what_a_pause_took_back, lambda: walks.walk_for(walks.ALO, 60.0)),
