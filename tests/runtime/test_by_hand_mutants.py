@@ -19,6 +19,7 @@ from kafka_marshal.runtime.message import Claim
 from kafka_marshal.runtime.taking import Taking
 from kafka_marshal.runtime.tenure import Tenure
 from tests.runtime import doubles
+from tests.runtime import test_by_hand_cancelled as cancelled
 from tests.runtime import test_by_hand_mixed as mixed
 from tests.runtime import test_by_hand_pausing as pausing
 from tests.runtime import test_by_hand_positions as positions
@@ -166,6 +167,11 @@ def mixes_ways_in_one_chunk(patch: Patch) -> None:
     patch.setattr(Taking, "_split", lambda *_: None)
 
 
+def keeps_what_a_run_left(patch: Patch) -> None:
+    """What a run had not done when it ended is nobody's before the consumer is closed."""
+    patch.setattr(Holding, "give_again", lambda *_: None)
+
+
 MUTANTS: Final[list[tuple[Callable[[Patch], None], Callable[[], None]]]] = [
     (
         adds_to_the_newest_tenure,
@@ -204,6 +210,10 @@ MUTANTS: Final[list[tuple[Callable[[Patch], None], Callable[[], None]]]] = [
         lambda: mixed.test_a_message_is_done_when_the_way_it_was_given_out_says_so(
             "poll poll list", mixed.ALO
         ),
+    ),
+    (
+        keeps_what_a_run_left,
+        cancelled.test_what_a_run_that_failed_had_not_done_is_given_to_the_next,
     ),
     (asks_with_a_batch_in_hand, lambda: walks.walk_for(walks.AMO, 60.0)),
     (fetches_tenures_side_by_side, lambda: walks.walk_for(walks.AMO, 60.0)),

@@ -158,7 +158,7 @@ class AsyncConsumer:
         """At least once: await the handler for every message, many at a time, until `stop`.
 
         When it is cancelled, or fails, the handlers are cancelled, too; what they had in hand is
-        not done, and processed again by whoever owns it when this consumer is closed.
+        not done: it is given out again, by this consumer or the next owner.
 
         Args:
             handler: what it returns does not matter; what it raises is a failure.
@@ -194,6 +194,8 @@ class AsyncConsumer:
                 await tasks.end(timeout_s)
         finally:
             await tasks.cancel()
+            if not consumer.taking.ended:
+                await self._in_thread(partial(consumer.give_again, handling))
         consumer.taking.raise_failure()
         if tasks.failure is not None:
             raise tasks.failure

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -40,6 +40,7 @@ from kafka_marshal.runtime.errors import (
     ConsumerClosed,
     IntervalMismatch,
     InvalidOption,
+    MarshalError,
 )
 from kafka_marshal.runtime.handling import (
     AHEAD,
@@ -448,6 +449,9 @@ class Consumer:
     ) -> Counted:
         """At least once: call the handler for every message, from many threads, until `stop`.
 
+        What is in hand when it ends is not done: it is given out again, by this consumer or the
+        next owner.
+
         Args:
             handler: what it returns does not matter; what it raises is a failure.
             workers: so many messages are in hand at a time.
@@ -482,6 +486,7 @@ class Consumer:
                         pool.feed(hand)
         finally:
             pool.end(timeout_s)
+            self.give_again(handling)
         self.taking.raise_failure()
         if pool.failure is not None:
             raise pool.failure
@@ -579,6 +584,13 @@ class Consumer:
             self._engine.held.progressed,
             self._engine.observers,
         )
+
+    def give_again(self, handling: Handling) -> None:
+        """What a `run` that ends has not done is given out again. Not for applications."""
+        left = handling.end()
+        if left:
+            with suppress(MarshalError):  # it has ended, so nobody gets any more
+                self._engine.call(partial(self._engine.held.give_again, left))
 
     def _each(self, topic: str, partition: int | None, do: Callable[[Claim], None]) -> None:
         found = [

@@ -385,6 +385,22 @@ class Holding:
             member = self.session.member
             self.carry_out(member.hand_back(hand.claim.key, tenure.next, self._steady_ms()))
 
+    def give_again(self, firsts: Iterable[Hand]) -> None:
+        """At least once: give out again what is not done of these and of what was taken after.
+
+        Only where the claim is still ours; what was given up is handed back.
+        """
+        for first in firsts:
+            tenure = self._tenures.get(first.claim)
+            if tenure is None:
+                continue
+            self._data.seek(first.claim, first.next)
+            hands = tenure.hands_from(first)
+            for hand in hands:
+                self.abandon(hand)
+            tenure.forget(hands)
+            self._progressed(tenure)
+
     def abandon_rest(self, *, release: bool = True) -> None:
         """The application will finish nothing of what it has in hand, and take nothing more."""
         for tenure in list(self._tenures.values()):

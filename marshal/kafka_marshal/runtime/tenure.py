@@ -91,6 +91,11 @@ class Tenure:
         """Give out no more of what is in hand. Returns where each hand ends now."""
         return [hand.cut() for hand in self.hands]
 
+    def hands_from(self, first: Hand) -> list[Hand]:
+        """This one and those that were taken after it; none if it is not in hand any more."""
+        hands = self.hands
+        return hands[hands.index(first) :] if first in hands else []
+
     def forget(self, hands: Collection[Hand]) -> None:
         """These are not in hand any more, and never will be done."""
         with self._lock:
