@@ -161,12 +161,47 @@ def test_a_pause_that_came_after_the_log_was_read_is_in_force_afterwards(hands: 
     assert (known.paused_until_ms, known.position) == (paused, 5)
 
 
+class Gathering(Log):
+    """A log that appends no record of these kinds before it was given so many of them."""
+
+    def __init__(self, hands: Hands, number: int) -> None:
+        super().__init__(hands.settings, hands.topic)
+        self._number = number
+        self._waiting: dict[type[Message], list[Callable[[], None]]] = {
+            ClaimingPartition: [],
+            ReleasingPartition: [],
+        }
+
+    def append(self, partition: int, message: Message, headers: Headers) -> Future[Appended]:
+        waiting = self._waiting.get(type(message))
+        if waiting is None:
+            return super().append(partition, message, headers)
+        gathered: Future[Appended] = Future()
+        append = super().append
+
+        def appends() -> None:
+            append(partition, message, headers).add_done_callback(
+                lambda done: gathered.set_result(done.result())
+            )
+
+        waiting.append(appends)
+        if len(waiting) == self._number:
+            del self._waiting[type(message)]
+            for each in waiting:
+                each()
+        return gathered
+
+
 def test_many_positions_are_set_at_once(hands: Hands) -> None:
+    """All claims are asked for before the first answer, and all positions written likewise."""
     topic = hands.data(partitions=100, messages=1)
-    begun = time.monotonic()
-    [ended] = set_them(hands, "g", planned(hands, "g", f"{topic}=latest"))
-    assert len(ended.set) == 100
-    assert time.monotonic() - begun < 20
+    wanted, begun = planned(hands, "g", f"{topic}=latest"), time.monotonic()
+
+    def waits_in_vain() -> bool:
+        return time.monotonic() > begun + 60
+
+    [ended] = set_them(hands, "g", wanted, log=Gathering(hands, 100), called_off=waits_in_vain)
+    assert (len(ended.set), ended.reason) == (100, None)
 
 
 def test_topics_on_different_coordinating_partitions_are_told_apart(hands: Hands) -> None:

@@ -1,4 +1,4 @@
-"""What a call that was cancelled would have given is given by the next one."""
+"""What a call that ended early would have given, or had not done, is given by the next one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import Literal
 
 import pytest
 
+from kafka_marshal.core.messages import ReleasingPartition
 from kafka_marshal.runtime.aio import AsyncConsumer
+from kafka_marshal.runtime.consumer import Consumer, HandlerFailed, Message
 from tests.runtime.doubles import Kafka
 
 
@@ -49,3 +51,70 @@ def test_nothing_is_lost_by_a_call_that_was_cancelled(
             return found
 
     assert asyncio.run(main()) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("window", [3, 1000])
+def test_what_a_run_that_was_cancelled_had_not_done_is_given_to_the_next(window: int) -> None:
+    """It was given to nobody before the consumer was closed, and the position stood still."""
+    kafka = Kafka()
+    kafka.create("events", partitions=2, messages=10)
+    got: list[tuple[int, int]] = []
+    again: list[tuple[int, int]] = []
+
+    async def main() -> None:
+        async with AsyncConsumer(
+            settings=kafka.settings(), group="g", client_id="c1", window=window
+        ) as consumer:
+            await consumer.add_topic("events")
+            stuck = asyncio.Event()
+
+            async def gets_stuck(message: Message) -> None:
+                if (message.partition, message.offset) == (0, 2):
+                    stuck.set()
+                    await asyncio.sleep(100)
+                got.append((message.partition, message.offset))
+
+            async def handles(message: Message) -> None:
+                again.append((message.partition, message.offset))
+                if {*got, *again} == {(p, n) for p in range(2) for n in range(10)}:
+                    consumer.stop()
+
+            running = asyncio.create_task(consumer.run(gets_stuck))
+            await stuck.wait()
+            running.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await running
+            await asyncio.wait_for(consumer.run(handles), 10.0)
+
+    asyncio.run(main())
+    assert [offset for partition, offset in again if partition == 0] == [*range(2, 10)]
+    assert {each.offset for each in kafka.said(ReleasingPartition)} == {10}
+
+
+def test_what_a_run_that_failed_had_not_done_is_given_to_the_next() -> None:
+    kafka = Kafka()
+    kafka.create("events", messages=10)
+    with kafka.consumer() as consumer:
+        consumer.add_topic("events")
+        again = runs_and_fails_at(consumer, 4)
+        assert again == [0, 1, 2, 3]
+        message = consumer.poll(5.0)
+        assert message is not None
+        assert message.offset == 4
+        assert runs_and_fails_at(consumer, 6) == [5]
+        consumer.commit()
+        assert runs_and_fails_at(consumer, 9) == [6, 7, 8]
+    assert [each.offset for each in kafka.said(ReleasingPartition)] == [9]
+
+
+def runs_and_fails_at(consumer: Consumer, offset: int) -> list[int]:
+    found: list[int] = []
+
+    def handler(message: Message) -> None:
+        if message.offset == offset:
+            raise ValueError
+        found.append(message.offset)
+
+    with pytest.raises(HandlerFailed):
+        consumer.run(handler, workers=2, retries=0)
+    return found

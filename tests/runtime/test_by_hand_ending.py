@@ -18,6 +18,7 @@ from kafka_marshal.core.messages import (
 from kafka_marshal.runtime.cluster import Cluster
 from kafka_marshal.runtime.consumer import Consumer
 from kafka_marshal.runtime.controls import ClusterClient
+from kafka_marshal.runtime.engine import LogLost
 from kafka_marshal.runtime.errors import BrokerFailed, MarshalError
 from kafka_marshal.runtime.log import Log, OutcomeUnknown
 from tests.runtime.doubles import (
@@ -26,6 +27,7 @@ from tests.runtime.doubles import (
     LANDS_UNHEARD,
     LOG,
     WITHIN_S,
+    Append,
     Broken,
     Kafka,
     until,
@@ -332,3 +334,19 @@ def test_a_consumer_does_not_end_before_what_it_was_granted_is_done(
         assert [consumer.poll(5.0).offset for _ in range(2)] == [1, 2]  # type: ignore[union-attr]
         consumer.commit()
     assert "messages 3 to 3 were granted and are not known to be processed" in caplog.text
+
+
+# --- the coordination topic is another one --------------------------------------------------------
+
+
+@pytest.mark.parametrize("code", ["UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION"])
+def test_at_most_once_who_appends_to_a_topic_that_was_made_anew_says_what_to_do(
+    kafka: Kafka, code: str
+) -> None:
+    """It ended with "Local: Unknown partition", and a start without more processed things twice."""
+    missing = Append(lands=False, error=KafkaError(getattr(KafkaError, code)))
+    kafka.appends = lambda said: missing if isinstance(said, Heartbeat) else LANDS
+    with kafka.consumer(semantics="at_most_once") as consumer:
+        consumer.add_topic("orders")
+        with pytest.raises(LogLost, match=r"the topic is gone, or was made anew.*set-position"):
+            list(consumer)

@@ -16,10 +16,15 @@ from kafka_marshal.runtime.data import Data, _Open
 from kafka_marshal.runtime.errors import MarshalError
 from kafka_marshal.runtime.holding import Holding
 from kafka_marshal.runtime.message import Claim
+from kafka_marshal.runtime.taking import Taking
 from kafka_marshal.runtime.tenure import Tenure
 from tests.runtime import doubles
+from tests.runtime import test_by_hand_cancelled as cancelled
+from tests.runtime import test_by_hand_mixed as mixed
 from tests.runtime import test_by_hand_pausing as pausing
+from tests.runtime import test_by_hand_positions as positions
 from tests.runtime import test_by_hand_receipts as receipts
+from tests.runtime import test_by_hand_taking as taking
 from tests.runtime import test_by_hand_tenures as tenures
 from tests.runtime import test_by_hand_turns as turns
 from tests.runtime import test_by_hand_walks as walks
@@ -131,6 +136,42 @@ def forgets_what_a_pause_took_back(patch: Patch) -> None:
     patch.setattr(Data, "_anew", without)
 
 
+def remembers_what_was_fetched_before(patch: Patch) -> None:
+    """A tenure asks for what the one before it had fetched."""
+    begin = Driver._begin
+
+    def remembering(driver: Driver, now_ms: int) -> Any:
+        end = driver._end
+        effects = begin(driver, now_ms)
+        driver._end = end
+        return effects
+
+    patch.setattr(Driver, "_begin", remembering)
+
+
+def keeps_whatever_was_taken(patch: Patch) -> None:
+    """What was decided while a chunk was taken does not hold for it."""
+    patch.setattr(Data, "keeps", lambda *_: True)
+
+
+def taken_when_paused() -> None:
+    """The story of a chunk that is taken while its claim is paused."""
+    with Patch.context() as patch:
+        taking.test_what_was_taken_when_its_claim_was_paused_is_given_out_after_that(
+            taking.AMO, patch
+        )
+
+
+def mixes_ways_in_one_chunk(patch: Patch) -> None:
+    """A chunk goes on in whichever way it is asked for."""
+    patch.setattr(Taking, "_split", lambda *_: None)
+
+
+def keeps_what_a_run_left(patch: Patch) -> None:
+    """What a run had not done when it ended is nobody's before the consumer is closed."""
+    patch.setattr(Holding, "give_again", lambda *_: None)
+
+
 MUTANTS: Final[list[tuple[Callable[[Patch], None], Callable[[], None]]]] = [
     (
         adds_to_the_newest_tenure,
@@ -158,6 +199,21 @@ MUTANTS: Final[list[tuple[Callable[[Patch], None], Callable[[], None]]]] = [
     (
         forgets_what_a_pause_took_back,
         pausing.test_what_a_pause_took_back_is_given_out_after_it,
+    ),
+    (
+        remembers_what_was_fetched_before,
+        positions.test_at_most_once_a_remade_topic_is_asked_for_what_it_holds,
+    ),
+    (keeps_whatever_was_taken, taken_when_paused),
+    (
+        mixes_ways_in_one_chunk,
+        lambda: mixed.test_a_message_is_done_when_the_way_it_was_given_out_says_so(
+            "poll poll list", mixed.ALO
+        ),
+    ),
+    (
+        keeps_what_a_run_left,
+        cancelled.test_what_a_run_that_failed_had_not_done_is_given_to_the_next,
     ),
     (asks_with_a_batch_in_hand, lambda: walks.walk_for(walks.AMO, 60.0)),
     (fetches_tenures_side_by_side, lambda: walks.walk_for(walks.AMO, 60.0)),

@@ -93,11 +93,11 @@ def test_what_is_taken_at_that_very_moment_is_given_out_once(
     taken, noted = threading.Event(), threading.Event()
     note = Holding.in_hand
 
-    def in_hand(held: Holding, hand: Hand) -> None:
+    def in_hand(held: Holding, hand: Hand) -> bool:
         if hand.start == 1 and not taken.is_set():
             taken.set()
             assert noted.wait(20)
-        note(held, hand)
+        return note(held, hand)
 
     monkeypatch.setattr(Holding, "in_hand", in_hand)
     with kafka.consumer() as consumer:

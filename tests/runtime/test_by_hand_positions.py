@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kafka_marshal.client.symptoms import Standing
 from kafka_marshal.core.messages import (
+    ClaimingMessages,
     ClaimingPartition,
     Headers,
     Heartbeat,
@@ -90,3 +91,24 @@ def test_a_heartbeat_that_is_refused_moves_no_offset_of_the_group() -> None:
     assert ("events", 0, 5) not in kafka.commits
     committed = [offset for _, _, offset in kafka.commits]
     assert committed == sorted(committed)
+
+
+def remade(kafka: Kafka, messages: int) -> None:
+    """The data topic was deleted and created again: it holds fewer messages than before."""
+    with kafka.changed:
+        kafka.topics["events"][0].records.clear()
+    kafka.produce("events", messages)
+
+
+def test_at_most_once_a_remade_topic_is_asked_for_what_it_holds() -> None:
+    """The tenure after it asked for what the one before had fetched: 10 messages that were 3."""
+    kafka = Kafka()
+    kafka.create("events", messages=10)
+    with kafka.consumer(semantics="at_most_once") as consumer:
+        consumer.add_topic("events")
+        assert [message.offset for message in consumer.consume(10, 10.0)] == [*range(10)]
+        consumer.commit()
+        remade(kafka, 3)
+        set_position(kafka, 0)
+        assert [message.offset for message in consumer.consume(10, 10.0)] == [*range(3)]
+        assert [each.offset for each in kafka.said(ClaimingMessages)] == [10, 3]

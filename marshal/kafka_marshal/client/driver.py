@@ -98,6 +98,7 @@ class Driver:
         """Why it was given back last, or is about to be; None where it never was."""
         self._reads_live = False
         self._end = 0
+        """The data topic holds messages below this, as far as this tenure knows."""
         self._gone_below = 0
         """The data topic holds nothing below this, as far as this tenure knows."""
         self._handed_over = 0
@@ -208,7 +209,7 @@ class Driver:
         return self._go_on(now_ms)
 
     def available(self, end: int, now_ms: int) -> list[Effect]:
-        """The data topic's partition holds messages below `end`."""
+        """The data topic's partition holds messages below `end`. Each tenure is told anew."""
         self._end = max(self._end, end)
         return self._go_on(now_ms)
 
@@ -285,7 +286,8 @@ class Driver:
         consumer = self.consumer
         self._handed_over = self._told_offset = consumer.next
         self._finished, self._abandoned = consumer.next, False
-        self._gone_below = 0
+        # The position may have been set, or the topic made anew: what is there is fetched anew.
+        self._end = self._gone_below = 0
         self._request = None
         assert consumer.known.epoch is not None
         known = Field.POSITION in consumer.reader.certain

@@ -28,7 +28,7 @@ from kafka_marshal.runtime.errors import InvalidOption
 from kafka_marshal.runtime.hand import Hand
 from kafka_marshal.runtime.handling import AHEAD, Counted, Handling, Pace, not_ours
 from kafka_marshal.runtime.message import Batch, Claim, Message, Messages
-from kafka_marshal.runtime.taking import CHUNK
+from kafka_marshal.runtime.taking import CHUNK, Way
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -109,16 +109,16 @@ class AsyncConsumer:
         while (hand := await self._hand()) is not None:
             for message in hand.taking:
                 yield message
-            self._consumer.taking.finish()
+            self._consumer.taking.finish(hand)
 
     async def batches(self, timeout_s: float | None = None) -> AsyncIterator[Batch]:
         """Batches of messages of one claim each; asking for the next says that the last is done."""
         self._consumer.taking.raise_if_closed()
-        while (hand := await self._hand(timeout_s, by_commit=True)) is not None:
+        while (hand := await self._hand(timeout_s, Way.LIST)) is not None:
             taken = hand.take(hand.total)
             if taken:
                 yield Batch(hand.claim, Messages(taken, hand.claim), hand.start, hand.end)
-            self._consumer.taking.finish()
+            self._consumer.taking.finish(hand)
 
     async def consume(self, num_messages: int = CHUNK, timeout_s: float = 1.0) -> Messages:
         """The next messages of one claim as a list, none if none came in time.
@@ -129,12 +129,12 @@ class AsyncConsumer:
         if num_messages < 1:
             raise InvalidOption(f"num_messages is 1 or more, not {num_messages}")
         give = partial(self._consumer.consume, num_messages, 0.0)
-        return await self._given(give, timeout_s, num_messages) or Messages((), None)
+        return await self._given(give, Way.LIST, timeout_s, num_messages) or Messages((), None)
 
     async def poll(self, timeout_s: float = 1.0) -> Message | None:
         """The next message, or None if none came in time; only `commit` says that it is done."""
         self._consumer.taking.raise_if_closed()
-        return await self._given(partial(self._consumer.poll, 0.0), timeout_s)
+        return await self._given(partial(self._consumer.poll, 0.0), Way.POLL, timeout_s)
 
     async def commit(self, message: Message | None = None) -> None:
         """Everything that `poll` gave of the message's partition, up to it, is done; or all."""
@@ -158,7 +158,7 @@ class AsyncConsumer:
         """At least once: await the handler for every message, many at a time, until `stop`.
 
         When it is cancelled, or fails, the handlers are cancelled, too; what they had in hand is
-        not done, and processed again by whoever owns it when this consumer is closed.
+        not done: it is given out again, by this consumer or the next owner.
 
         Args:
             handler: what it returns does not matter; what it raises is a failure.
@@ -185,7 +185,8 @@ class AsyncConsumer:
                 if await tasks.hungry(FEED_S):
                     pace_per_s = pace.per_s(handling.counted.handled)
                     share = consumer.taking.share_of(max(AHEAD + tasks.concurrency, pace_per_s))
-                    hand = await self._in_thread(partial(consumer.taking.take, FEED_S, True, share))
+                    take = partial(consumer.taking.take, FEED_S, Way.LIST, share)
+                    hand = await self._in_thread(take)
                     consumer.taking.pop()
                     if hand is not None:
                         tasks.feed(hand)
@@ -193,6 +194,8 @@ class AsyncConsumer:
                 await tasks.end(timeout_s)
         finally:
             await tasks.cancel()
+            if not consumer.taking.ended:
+                await self._in_thread(partial(consumer.give_again, handling))
         consumer.taking.raise_failure()
         if tasks.failure is not None:
             raise tasks.failure
@@ -230,7 +233,7 @@ class AsyncConsumer:
         return await asyncio.get_running_loop().run_in_executor(self._taking, what)
 
     async def _given(
-        self, give: Callable[[], T | None], timeout_s: float, maximum: int = CHUNK
+        self, give: Callable[[], T | None], way: Way, timeout_s: float, maximum: int = CHUNK
     ) -> T | None:
         """What `give` gives, which does not wait; None if nothing came in time.
 
@@ -239,20 +242,20 @@ class AsyncConsumer:
         deadline = time.monotonic() + timeout_s
         while True:
             left_s = max(0.0, deadline - time.monotonic())
-            if await self._hand(left_s, by_commit=True, maximum=maximum) is None:
+            if await self._hand(left_s, way, maximum) is None:
                 return None
             if given := give():
                 return given
 
     async def _hand(
-        self, timeout_s: float | None = None, *, by_commit: bool = False, maximum: int = CHUNK
+        self, timeout_s: float | None = None, way: Way = Way.LOOP, maximum: int = CHUNK
     ) -> Hand | None:
         """The next chunk; None when it is over, or nothing came in time."""
         taking = self._consumer.taking
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         while not taking.closed:
             left_s = _LOOK_S if deadline is None else min(_LOOK_S, deadline - time.monotonic())
-            take = partial(taking.take, max(0.0, left_s), by_commit, maximum)
+            take = partial(taking.take, max(0.0, left_s), way, maximum)
             hand = await self._in_thread(take)
             if hand is not None or taking.ended or (deadline and time.monotonic() >= deadline):
                 return hand

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -40,6 +40,7 @@ from kafka_marshal.runtime.errors import (
     ConsumerClosed,
     IntervalMismatch,
     InvalidOption,
+    MarshalError,
 )
 from kafka_marshal.runtime.handling import (
     AHEAD,
@@ -55,7 +56,7 @@ from kafka_marshal.runtime.message import Batch, Claim, Message, Messages
 from kafka_marshal.runtime.observing import Observer
 from kafka_marshal.runtime.pool import Pool
 from kafka_marshal.runtime.settings import Settings, TokenCallback, addresses
-from kafka_marshal.runtime.taking import CHUNK, Taking
+from kafka_marshal.runtime.taking import CHUNK, Taking, Way
 from kafka_marshal.runtime.topic import create_coordination_topic as make_coordination_topic
 
 __all__ = [
@@ -346,7 +347,8 @@ class Consumer:
     def __iter__(self) -> Iterator[Message]:
         """Messages, until `stop` or `close`. Asking for the next says that the last one is done.
 
-        Leaving the loop leaves the message in hand: the next loop goes on after it.
+        Ways of taking messages may be mixed, and each message is done when the way it was given out
+        says so. Leaving the loop leaves the message in hand: the next loop goes on after it.
 
         Raises:
             ConsumerClosed: the consumer was closed before; a loop that is under way ends.
@@ -354,7 +356,7 @@ class Consumer:
         self.taking.raise_if_closed()
         while (hand := self.taking.take(None)) is not None:
             yield from hand.taking
-            self.taking.finish()
+            self.taking.finish(hand)
 
     def poll(self, timeout_s: float = 1.0) -> Message | None:
         """The next message, or None if none came in time; only `commit` says that it is done.
@@ -365,17 +367,14 @@ class Consumer:
         self.taking.raise_if_closed()
         deadline = self._monotonic() + timeout_s
         while not self.taking.closed:
-            hand = self.taking.take(max(0.0, deadline - self._monotonic()), True)
+            hand = self.taking.take(max(0.0, deadline - self._monotonic()), Way.POLL)
             if hand is None:
                 return None
             message = next(hand.taking, None)
             if message is not None:
                 return message
             # What was given out of it is done when it is committed, so only we forget it.
-            if hand.committed is None:
-                self.taking.finish()
-            else:
-                self.taking.pop()
+            self.taking.pop()
         return None
 
     def commit(self, message: Message | None = None) -> None:
@@ -398,7 +397,8 @@ class Consumer:
         """The next messages of one claim as a list: what is there, at most so many.
 
         It waits for the first of them, and not until there are so many; none if none came in time.
-        Asking for the next list says that the last one is done, and so does `commit`.
+        Asking for the next list says that the last one is done, and so does `commit`. A poll does
+        not.
 
         Raises:
             InvalidOption: no message is asked for.
@@ -410,13 +410,13 @@ class Consumer:
         deadline = self._monotonic() + timeout_s
         while not self.taking.closed:
             left_s = max(0.0, deadline - self._monotonic())
-            hand = self.taking.take(left_s, True, num_messages)
+            hand = self.taking.take(left_s, Way.LIST, num_messages)
             if hand is None:
                 return Messages((), None)
             taken = hand.take(num_messages)
             if taken:
                 return Messages(taken, hand.claim)
-            self.taking.finish()
+            self.taking.finish(hand)
         return Messages((), None)
 
     def batches(self, timeout_s: float | None = None) -> Iterator[Batch]:
@@ -430,11 +430,11 @@ class Consumer:
             ConsumerClosed: the consumer was closed before; a loop that is under way ends.
         """
         self.taking.raise_if_closed()
-        while (hand := self.taking.take(timeout_s, True)) is not None:
+        while (hand := self.taking.take(timeout_s, Way.LIST)) is not None:
             taken = hand.take(hand.total)
             if taken:
                 yield Batch(hand.claim, Messages(taken, hand.claim), hand.start, hand.end)
-            self.taking.finish()
+            self.taking.finish(hand)
 
     def run(
         self,
@@ -448,6 +448,9 @@ class Consumer:
         timeout_s: float = CLOSE_S,
     ) -> Counted:
         """At least once: call the handler for every message, from many threads, until `stop`.
+
+        What is in hand when it ends is not done: it is given out again, by this consumer or the
+        next owner.
 
         Args:
             handler: what it returns does not matter; what it raises is a failure.
@@ -477,12 +480,13 @@ class Consumer:
                 if not pool.waiting:
                     # Of every claim something, and no more than is handled in a second.
                     wanted = max(ahead, pace.per_s(handling.counted.handled))
-                    hand = self.taking.take(FEED_S, True, self.taking.share_of(wanted))
+                    hand = self.taking.take(FEED_S, Way.LIST, self.taking.share_of(wanted))
                     self.taking.pop()
                     if hand is not None:
                         pool.feed(hand)
         finally:
             pool.end(timeout_s)
+            self.give_again(handling)
         self.taking.raise_failure()
         if pool.failure is not None:
             raise pool.failure
@@ -580,6 +584,13 @@ class Consumer:
             self._engine.held.progressed,
             self._engine.observers,
         )
+
+    def give_again(self, handling: Handling) -> None:
+        """What a `run` that ends has not done is given out again. Not for applications."""
+        left = handling.end()
+        if left:
+            with suppress(MarshalError):  # it has ended, so nobody gets any more
+                self._engine.call(partial(self._engine.held.give_again, left))
 
     def _each(self, topic: str, partition: int | None, do: Callable[[Claim], None]) -> None:
         found = [

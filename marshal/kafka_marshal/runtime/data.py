@@ -321,6 +321,20 @@ class Data:
                     if not self._buffers.ready:
                         self._arrived.wait(left)
 
+    def keeps(self, hand: Hand) -> bool:
+        """Whether what was taken is still to be given out: nothing was done to its tenure since.
+
+        What was paused meanwhile is given out after that.
+        """
+        with self._lock:
+            one = self._open.get(hand.claim)
+            if one is None or one.position != hand.end:
+                return False
+            if one.paused:
+                one.position = hand.start
+                one.allowed = joined(one.allowed, range(hand.start, hand.end))
+            return not one.paused
+
     def give_back(self, hand: Hand) -> None:
         """End its turn, where another claim waits for one: what is not given out is taken later.
 

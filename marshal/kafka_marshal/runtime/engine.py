@@ -41,7 +41,7 @@ from kafka_marshal.runtime.errors import (
 )
 from kafka_marshal.runtime.growth import Growth
 from kafka_marshal.runtime.holding import Holding
-from kafka_marshal.runtime.log import Log
+from kafka_marshal.runtime.log import Log, TopicMissing
 from kafka_marshal.runtime.logs import Who
 from kafka_marshal.runtime.message import Claim
 from kafka_marshal.runtime.observing import Observer
@@ -171,7 +171,6 @@ class Engine:
             except BaseException as error:
                 future.set_exception(error)
 
-        self.raise_failure()
         self.post(called)
         while not wait([future], CALL_S).done:
             if self.ended.is_set():
@@ -318,6 +317,8 @@ class Engine:
         self._vigil.stopped(self.failure)
 
     def _plainly(self, error: BaseException) -> MarshalError:
+        if isinstance(error, TopicMissing) and self._me.mode is Mode.AT_MOST_ONCE:
+            return self._log_lost(str(error))
         if isinstance(error, MarshalError):
             return error
         failed = ThreadFailed(
@@ -399,15 +400,18 @@ class Engine:
         session.forget()
         if self._me.mode is Mode.AT_MOST_ONCE:
             # Whoever began anew would be granted once more what it has processed.
-            raise LogLost(
-                f"{reason}; what was granted at most once may be gone with it, so nobody goes on "
-                f"by itself: set the positions of group {self._group} (marshal set-position), and "
-                f"start again"
-            )
+            raise self._log_lost(reason)
         self.said(f"{reason}; beginning anew as a new instance")
         self.held.truncated()
         self._commit_positions()
         self._anew_at = self._monotonic() + ANEW_AFTER_S
+
+    def _log_lost(self, reason: str) -> LogLost:
+        return LogLost(
+            f"{reason}; what was granted at most once may be gone with it, so nobody goes on "
+            f"by itself: set the positions of group {self._group} (marshal set-position), and "
+            f"start again"
+        )
 
     def _begin_anew(self) -> None:
         self._anew_at = None

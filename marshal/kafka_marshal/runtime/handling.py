@@ -227,6 +227,18 @@ class Handling:
                 hand.abandon()
                 self._progressed(hand)
 
+    def end(self) -> list[Hand]:
+        """Whatever becomes of what is left does not count. Returns the first chunk of each claim.
+
+        In it, and in what was taken after it, something may not be done.
+        """
+        with self.lock:
+            left = [claimed.hands[0] for claimed in self._claimed.values()]
+            for key in self._claimed:
+                self._lanes.drop(key)
+            self._claimed.clear()
+        return [hand for hand in left if not hand.finished]
+
     def begin(self) -> Begun[Message] | None:
         """The next message that may be handled; None: all wait for others, or there is none."""
         with self.lock:

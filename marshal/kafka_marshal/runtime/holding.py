@@ -32,7 +32,7 @@ from kafka_marshal.runtime.session import Session
 from kafka_marshal.runtime.tenure import Tenure
 from kafka_marshal.runtime.vigil import Vigil
 
-READ_BACK_S: Final = 2.0
+READ_BACK_MS: Final = 2_000
 """How long the end waits until a release is read back: only then Kafka hears of its position."""
 WAKE_PARTS: Final = 16
 """When so small a part of the window is done, the engine is told before it looks by itself."""
@@ -63,7 +63,6 @@ class Holding:
         """What is posted is called later by the one thread."""
         self._me, self._group = me, group
         self._data, self._log, self._vigil, self._post = data, log, vigil, post
-        self._monotonic = log.settings.environment.monotonic
         self._observers = vigil.observers
         self._steady_ms = log.settings.environment.steady_ms
         self._wake_after = max(1, me.window // WAKE_PARTS)
@@ -113,7 +112,7 @@ class Holding:
         At most once, all that was granted is done or abandoned.
         """
         granted = self._me.mode is Mode.AT_MOST_ONCE and self._tenures
-        unread = any(until_s > self._monotonic() for until_s in self._unread.values())
+        unread = any(until_ms > self._steady_ms() for until_ms in self._unread.values())
         return not self.under_way and not granted and not unread
 
     # --- the log loses records --------------------------------------------------------------------
@@ -138,21 +137,15 @@ class Holding:
 
     # --- what is handed over ----------------------------------------------------------------------
 
-    def in_hand(self, hand: Hand) -> None:
-        """The application has taken a chunk; if its claim is lost already, nothing of it counts.
+    def in_hand(self, hand: Hand) -> bool:
+        """Whether the application may have the chunk that it has taken. Any thread may ask.
 
-        Any thread may say so.
+        Not where its claim was lost, paused, given up or moved meanwhile. Whoever decides that
+        asks for it at `data` first, and then looks at what is in hand: so the chunk is either in
+        hand by then, or is refused here.
         """
         tenure = self._tenures.get(hand.claim)
-        if tenure is not None:
-            tenure.take(hand)
-            if hand.start < tenure.sought:
-                hand.cut()
-            if tenure.withdrawn:
-                hand.cut()
-                self._post(partial(self._progressed, tenure))
-        if hand.claim.lost is not None and self._me.mode is Mode.AT_LEAST_ONCE:
-            hand.cut()
+        return tenure is not None and tenure.take(hand, self._data.keeps)
 
     def progressed(self, hand: Hand) -> None:
         """The application got further with this. Any thread may say so.
@@ -215,7 +208,7 @@ class Holding:
         if error is None:
             self._observers.appended(key, type(message).__name__, seconds)
             if key in self._unread and isinstance(message, ReleasingPartition):
-                self._unread[key] = self._monotonic() + READ_BACK_S
+                self._unread[key] = self._steady_ms() + READ_BACK_MS
             return
         self._unread.pop(key, None)
         if isinstance(error, NotAppended):
@@ -229,11 +222,11 @@ class Holding:
         if old is not None and old.claim.owned:
             self.lost(old, Lost.UNCERTAIN)
         claim = Claim(key, key.topic, key.topic_partition, won.epoch, won.position)
-        heard_s = self._monotonic()
-        tenure = Tenure(claim, next=won.position, allowed_end=won.position, heard_s=heard_s)
+        now_ms = self._steady_ms()
+        tenure = Tenure(claim, next=won.position, allowed_end=won.position, heard_ms=now_ms)
         self._tenures[claim] = self._newest[key] = tenure
         self._data.open(claim, won.position)
-        self._vigil.won(claim, self._steady_ms())
+        self._vigil.won(claim, now_ms)
 
     def _process(self, key: ClaimKey, offsets: range) -> None:
         tenure = self._newest.get(key)
@@ -392,6 +385,22 @@ class Holding:
             member = self.session.member
             self.carry_out(member.hand_back(hand.claim.key, tenure.next, self._steady_ms()))
 
+    def give_again(self, firsts: Iterable[Hand]) -> None:
+        """At least once: give out again what is not done of these and of what was taken after.
+
+        Only where the claim is still ours; what was given up is handed back.
+        """
+        for first in firsts:
+            tenure = self._tenures.get(first.claim)
+            if tenure is None:
+                continue
+            self._data.seek(first.claim, first.next)
+            hands = tenure.hands_from(first)
+            for hand in hands:
+                self.abandon(hand)
+            tenure.forget(hands)
+            self._progressed(tenure)
+
     def abandon_rest(self, *, release: bool = True) -> None:
         """The application will finish nothing of what it has in hand, and take nothing more."""
         for tenure in list(self._tenures.values()):
@@ -411,11 +420,13 @@ class Holding:
             if tenure.abandoned:
                 continue
             tenure.abandoned = True
+            self._data.drop(tenure.claim)
+            for hand in tenure.hands:
+                hand.abandon()
             key, owned, reached = tenure.claim.key, tenure.claim.owned, tenure.reached()
             if reached < tenure.allowed_end:
                 self._observers.abandoned(tenure.claim, range(reached, tenure.allowed_end))
             tenure.next = tenure.allowed_end = reached
-            self._data.drop(tenure.claim)
             if owned and release:
                 self.carry_out(self.session.member.hand_back(key, reached, self._steady_ms()))
             self._forget_if_drained(tenure)
@@ -464,10 +475,11 @@ class Holding:
                 f"{topic}/{partition}: everything below {tenure.next} is done; marshal "
                 f"set-position goes back"
             )
-        tenure.sought = offset
-        for hand in tenure.hands:
+        self._data.seek(tenure.claim, offset)
+        hands = tenure.hands
+        for hand in hands:
             self.abandon(hand)
-        tenure.forget_hands()
+        tenure.forget(hands)
         offset = max(offset, tenure.next)
         key = tenure.claim.key
         self.carry_out(
@@ -507,17 +519,17 @@ class Holding:
 
         At most once nobody else is granted the same, so nothing is held back.
         """
-        stale_s, now_s = self._me.rules.stale_after_ms / 1000, self._monotonic()
+        stale_ms, now_ms = self._me.rules.stale_after_ms, self._steady_ms()
         if self._me.mode is Mode.AT_MOST_ONCE:
             return
         found = []
         for tenure in list(self._tenures.values()):
             claim = tenure.claim
-            if claim.owned and not claim.silent and now_s - tenure.heard_s > stale_s:
-                self._withhold(tenure)
+            if claim.owned and not claim.silent and now_ms - tenure.heard_ms > stale_ms:
                 claim.silent = True
+                self._withhold(tenure)
                 found.append(claim)
-        self._vigil.silent(found, stale_s)
+        self._vigil.silent(found, stale_ms / 1000)
 
     def read_back(self, record: Record) -> None:
         """A record of ours was read, and the machine knows what it did.
@@ -543,7 +555,7 @@ class Holding:
         tenure = self._newest.get(key)
         if tenure is None or not tenure.claim.owned:
             return
-        tenure.heard_s = self._monotonic()
+        tenure.heard_ms = self._steady_ms()
         if tenure.claim.silent:
             tenure.claim.silent = False
             self._vigil.heard_again(tenure.claim)

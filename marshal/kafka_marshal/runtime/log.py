@@ -53,6 +53,10 @@ REFUSED: Final = frozenset(
     }
 )
 """After these a record is nowhere. After any other error nobody knows, whatever it sounds like."""
+_MISSING: Final = frozenset(
+    {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION}
+)
+"""Those of them that say that the topic is gone, or that a new one is not known everywhere yet."""
 
 
 @frozen
@@ -69,6 +73,10 @@ class Appended:
 
 class NotAppended(BrokerFailed):
     """The record was refused for sure: it is nowhere, and will not be."""
+
+
+class TopicMissing(NotAppended):
+    """The record is nowhere, since the topic is gone, or was made anew a moment ago."""
 
 
 class OutcomeUnknown(BrokerFailed):
@@ -246,6 +254,8 @@ class Log:
     def _outcome(self, error: KafkaError) -> BrokerFailed:
         words = (self.failed or self.settings.bootstrap, f"topic {self.topic}", error.str())
         reason = self.settings.without_secrets(": ".join(words))
+        if error.code() in _MISSING:
+            return TopicMissing(f"{reason}: the topic is gone, or was made anew")
         return NotAppended(reason) if error.code() in REFUSED else OutcomeUnknown(reason)
 
     def _error(self, error: KafkaError) -> None:

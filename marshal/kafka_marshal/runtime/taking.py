@@ -6,12 +6,17 @@ own; only one takes at a time. What a chunk is, and when it is done, `hand` know
 
 from __future__ import annotations
 
+import enum
 from typing import Final
 
+from confluent_kafka import Message as Fetched
+
+from kafka_marshal.client.buffers import Chunk
 from kafka_marshal.runtime.data import Data
 from kafka_marshal.runtime.engine import Engine
 from kafka_marshal.runtime.errors import ConsumerClosed
 from kafka_marshal.runtime.hand import Hand
+from kafka_marshal.runtime.message import Claim
 
 CHUNK: Final = 1_000
 """The most messages of one claim that are given out before it is another one's turn; `TURN_MS` in
@@ -19,6 +24,17 @@ CHUNK: Final = 1_000
 CUT_S: Final = 0.1
 """How long `stop` waits for somebody who looks at what is in hand, in seconds."""
 _LOOK_S: Final = 1.0
+
+
+class Way(enum.Enum):
+    """What says that messages are done. A chunk is given out in one way."""
+
+    LOOP = enum.auto()
+    """Asking for more, in whichever way."""
+    LIST = enum.auto()
+    """Asking for the next list, or for the next message of a loop; a poll does not. Or a commit."""
+    POLL = enum.auto()
+    """A commit."""
 
 
 class Taking:
@@ -30,6 +46,10 @@ class Taking:
         self._monotonic, self._steady_ms = environment.monotonic, environment.steady_ms
         self.hand: Hand | None = None
         """What is being given out."""
+        self._way = Way.LOOP
+        """How it is given out."""
+        self._listed: Hand | None = None
+        """What was given as lists before somebody polled: done when more is asked for otherwise."""
         self.closed = False
         """Nothing more is given out, since the consumer is closed."""
         self.stopped = False
@@ -46,10 +66,18 @@ class Taking:
         return self.closed or self._engine.ended.is_set()
 
     def take(
-        self, timeout_s: float | None, by_commit: bool = False, maximum: int = CHUNK
+        self, timeout_s: float | None, way: Way = Way.LOOP, maximum: int = CHUNK
     ) -> Hand | None:
-        """What is in hand, or the next chunk; None when it is over, or nothing came in time."""
-        return self.hand or self._next(timeout_s, by_commit, maximum)
+        """What is in hand, or the next chunk; None when it is over, or nothing came in time.
+
+        What is left of a chunk that was given out in another way is a chunk of its own.
+        """
+        if way is not Way.POLL and self._listed is not None:
+            self.finish(self._listed)
+            self._listed = None
+        if self.hand is not None and self._way is not way:
+            self._split(self.hand, way)
+        return self.hand or self._next(timeout_s, way, maximum)
 
     def stop(self) -> None:
         """Give out nothing more, also not of what is in hand. A signal handler may call it."""
@@ -68,12 +96,12 @@ class Taking:
         hand, self.hand = self.hand, None
         return hand
 
-    def finish(self) -> None:
-        """The application is done with what it has in hand."""
-        hand = self.pop()
-        if hand is not None:
-            hand.finish()
-            self._engine.held.progressed(hand)
+    def finish(self, hand: Hand) -> None:
+        """The application is done with this."""
+        if self.hand is hand:
+            self.hand = None
+        hand.finish()
+        self._engine.held.progressed(hand)
 
     def raise_failure(self) -> None:
         """Raise what ended the consumer, if something did."""
@@ -85,7 +113,31 @@ class Taking:
         if self.closed:
             raise ConsumerClosed("the consumer is closed; make another one to go on")
 
-    def _next(self, timeout_s: float | None, by_commit: bool, maximum: int) -> Hand | None:
+    def _split(self, before: Hand, way: Way) -> None:
+        """The rest of what is in hand is given out in another way."""
+        self.hand, rest = None, before.give_back()
+        if self._way is Way.LIST and way is Way.POLL:
+            self._listed = before
+        elif self._way is not Way.POLL:
+            self.finish(before)
+        if rest is not None:
+            self._give_out(rest, way, before.since_ms)
+
+    def _give_out(self, chunk: Chunk[Claim, Fetched], way: Way, since_ms: int) -> Hand | None:
+        """Have it in hand, unless that was decided otherwise meanwhile."""
+        hand = Hand(chunk, by_commit=way is not Way.LOOP, since_ms=since_ms)
+        if not self._engine.held.in_hand(hand):
+            return None
+        self.hand, self._way = hand, way
+        if self.stopped or self.closed:
+            hand.cut()
+        if not hand.finished:
+            return hand
+        self.hand = None
+        self._engine.held.progressed(hand)
+        return None
+
+    def _next(self, timeout_s: float | None, way: Way, maximum: int) -> Hand | None:
         deadline = None if timeout_s is None else self._monotonic() + timeout_s
         while True:
             self.raise_failure()
@@ -98,15 +150,8 @@ class Taking:
             else:
                 taken = self._data.take(maximum, max(0.0, left))
             if taken is not None:
-                hand = Hand(taken, by_commit=by_commit, since_ms=self._steady_ms())
-                self._engine.held.in_hand(hand)
-                self.hand = hand
-                if self.stopped:
-                    hand.cut()
-                if not hand.finished:
+                if (hand := self._give_out(taken, way, self._steady_ms())) is not None:
                     return hand
-                self.hand = None
-                self._engine.held.progressed(hand)
                 continue
             if self._engine.ended.is_set():
                 self.raise_failure()

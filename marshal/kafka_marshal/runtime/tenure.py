@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from attrs import define, field
 
@@ -25,12 +25,10 @@ class Tenure:
     next: int = 0
     """Everything below is done."""
     allowed_end: int = 0
-    heard_s: float = 0.0
+    heard_ms: int = 0
     """When a heartbeat of it was last read back, or it was won, by the steady clock."""
     paused: bool = False
     """The application wants nothing of it for now."""
-    sought: int = 0
-    """Where the last seek went: a chunk from below it was taken before, and nobody gets it."""
     withdrawn: bool = False
     """What was fetched of it and not begun was given back."""
     abandoned: bool = False
@@ -49,10 +47,13 @@ class Tenure:
         with self._lock:
             return list(self._hands)
 
-    def take(self, hand: Hand) -> None:
-        """The application has taken this. Any thread may say so."""
+    def take(self, hand: Hand, kept: Callable[[Hand], bool]) -> bool:
+        """The application has taken this; it is in hand if it is `kept`. Any thread may say so."""
         with self._lock:
-            self._hands.append(hand)
+            found = kept(hand)
+            if found:
+                self._hands.append(hand)
+            return found
 
     def reached(self) -> int:
         """Up to where the application is done now. Forgets the hands that are finished."""
@@ -90,10 +91,15 @@ class Tenure:
         """Give out no more of what is in hand. Returns where each hand ends now."""
         return [hand.cut() for hand in self.hands]
 
-    def forget_hands(self) -> None:
-        """Nothing of it is in hand any more."""
+    def hands_from(self, first: Hand) -> list[Hand]:
+        """This one and those that were taken after it; none if it is not in hand any more."""
+        hands = self.hands
+        return hands[hands.index(first) :] if first in hands else []
+
+    def forget(self, hands: Collection[Hand]) -> None:
+        """These are not in hand any more, and never will be done."""
         with self._lock:
-            self._hands.clear()
+            self._hands = deque(hand for hand in self._hands if hand not in hands)
 
     def standing(
         self,
