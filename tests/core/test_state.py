@@ -50,3 +50,10 @@ def test_a_pause_is_over_at_its_expiry_and_not_after_it() -> None:
     claim = Claim(pauser="a1", paused_until_ms=9000)
     assert attrs.evolve(claim, clock_ms=8999).paused
     assert not attrs.evolve(claim, clock_ms=9000).paused
+
+
+def test_a_claim_has_no_other_fields_and_is_a_key() -> None:
+    claim = Claim(position=3)
+    assert {claim: "here"}[Claim(position=3)] == "here"
+    with pytest.raises(AttributeError):
+        claim.offset = 3  # type: ignore[attr-defined]

@@ -16,7 +16,7 @@ from kafka_marshal.core.messages import (
     ReleaseGroup,
     ReleasingPartition,
 )
-from kafka_marshal.core.state import FENCED, Claim, Rules, RuleSet
+from kafka_marshal.core.state import FENCED, Claim, Rules
 from kafka_marshal.core.verdicts import Verdict
 
 
@@ -56,7 +56,7 @@ def step(claim: Claim, record: Record, rules: Rules = FENCED) -> tuple[Claim, Ve
     >>> verdict.value, claim.owner_client, claim.epoch
     ('claimed', 'c1', 7)
     """
-    transitions: _Transitions = fenced if rules.rule_set is RuleSet.FENCED else original
+    transitions: _Transitions = fenced if rules.fenced else original
     message = record.message
     match message:
         case Heartbeat():

@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 from attrs import field, frozen
 
 from kafka_marshal.core.numbers import not_negative, positive_finite
+from kafka_marshal.core.values import value
 
 
 class ClaimKey(NamedTuple):
@@ -66,6 +67,13 @@ class Rules:
     def _twice_the_interval(self) -> float:
         return 2 * self.heartbeat_interval_ms
 
+    fenced: bool = field(init=False, repr=False, eq=False)
+    """`rule_set` is FENCED: asked at every step, where CPython 3.11 is slow to look up a member."""
+
+    @fenced.default
+    def _is_fenced(self) -> bool:
+        return self.rule_set is RuleSet.FENCED
+
 
 FENCED: Final = Rules(RuleSet.FENCED)
 """The default rules: R1 to R9 and the small print."""
@@ -74,7 +82,7 @@ ORIGINAL: Final = Rules(RuleSet.ORIGINAL)
 """The rules of the original, to replay what is in production today."""
 
 
-@frozen(slots=False)  # see messages: a fold is mostly construction
+@value
 class Claim:
     """The state of one key. The default value is the claim before its first record.
 

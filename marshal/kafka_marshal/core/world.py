@@ -10,11 +10,12 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TypeAlias
 
-from attrs import field, frozen
+from attrs import field
 
 from kafka_marshal.core.messages import Record, ReleaseGroup
 from kafka_marshal.core.reducer import step
 from kafka_marshal.core.state import FENCED, Claim, ClaimKey, Rules
+from kafka_marshal.core.values import value
 from kafka_marshal.core.verdicts import ReadTwice, Verdict
 
 
@@ -22,7 +23,7 @@ class OutOfOrder(ValueError):
     """A record was handed over after one with a higher offset; sort by offset before folding."""
 
 
-@frozen(slots=False)
+@value
 class Transition:
     """One claim before and after a record."""
 
@@ -31,7 +32,7 @@ class Transition:
     after: Claim
 
 
-@frozen(slots=False)
+@value
 class Outcome:
     """What one record did to the world."""
 
@@ -86,15 +87,16 @@ class World:
             return Outcome(again)
         self._last = record
         message = record.message
+        group_id = message.group_id
         if isinstance(message, ReleaseGroup):
-            return self._release_group(record, message.group_id)
-        key = ClaimKey(message.group_id, message.topic, message.partition)
-        group = self._groups.get(key.group)
+            return self._release_group(record, group_id)
+        key = ClaimKey(group_id, message.topic, message.partition)
+        group = self._groups.get(group_id)
         if group is None:
-            group = self._groups[key.group] = {}
+            group = self._groups[group_id] = {}
         before = group.get(key)
         if before is None:
-            before = self._newborn.get(key.group, Claim())
+            before = self._newborn.get(group_id, Claim())
         after, verdict = step(before, record, self.rules)
         group[key] = after
         return Outcome(verdict, (Transition(key, before, after),))
