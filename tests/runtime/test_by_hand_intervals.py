@@ -17,7 +17,7 @@ from kafka_marshal.core.messages import (
 )
 from kafka_marshal.core.state import FENCED
 from kafka_marshal.runtime.consumer import Consumer, IntervalMismatch
-from kafka_marshal.runtime.errors import MarshalError
+from kafka_marshal.runtime.errors import InvalidOption, MarshalError
 from kafka_marshal.runtime.view import View
 from tests.runtime.doubles import LOG, Clock, Kafka, until
 
@@ -99,18 +99,24 @@ def sentences(kafka: Kafka, interval_ms: int) -> list[str]:
         return view.read().interval_mismatches()
 
 
-def test_a_view_names_a_group_that_lives_under_another_interval() -> None:
+def test_a_view_judges_a_group_by_the_interval_that_its_log_says() -> None:
     kafka = Kafka()
     kafka.create("events", messages=1)
     with kafka.consumer("holder", heartbeat_interval_s=10.0) as holder:
         holder.add_topic("events")
         assert take(holder, 1) == [0]
         until(lambda: kafka.said(Heartbeat))
-        assert sentences(kafka, 10_000) == []
-        [told] = sentences(kafka, 60_000)
-    assert told == (
-        "group g: client holder says 10 s, and this judges by 60 s: give --heartbeat-interval 10"
-    )
+        assert sentences(kafka, 60_000) == []
+        with View(kafka.settings(), LOG) as view:
+            [row] = view.read().rows(0)
+            last_ms = row.last_heartbeat_ms
+            assert last_ms is not None
+            assert [row.state for row in view.rows(last_ms + 20_000)] == ["owned"]
+            assert [row.state for row in view.rows(last_ms + 20_001)] == ["stale"]
+            view.check_interval(10_000)
+            with pytest.raises(InvalidOption, match="60s: group g says 10s in the log"):
+                view.check_interval(60_000)
+    assert (row.heartbeat_interval_ms, row.intervals_ms) == (10_000, (10_000,))
 
 
 def test_a_view_names_a_group_that_lives_under_two_intervals() -> None:

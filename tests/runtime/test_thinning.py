@@ -15,6 +15,7 @@ from kafka_marshal import ClaimKey, MalformedRecord
 from kafka_marshal.capture import HeaderPairs, RawRecord, read_capture
 from kafka_marshal.client.consumer import Consumer, Me, Mode, after_read
 from kafka_marshal.core.messages import ReleaseGroup
+from kafka_marshal.runtime.fold import Fold
 from kafka_marshal.runtime.thinning import Thinning
 from tests.kernel import hostile
 
@@ -282,6 +283,35 @@ def test_a_thinned_log_of_runs_folds_as_the_whole_one(seed: int) -> None:
     kept = thin(records, "g", chance=chance)
     assert len(kept) < len(records)
     assert folded(kept, "g") == folded(records, "g")
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_thinned_log_says_the_same_of_the_group_s_interval(seed: int) -> None:
+    """Whether an owner of one interval lives when somebody of another asks is not left out."""
+    chance = Random(seed)
+    records, now_ms, epochs = list[RawRecord](), 1000, dict[tuple[int, str], int]()
+    for offset in range(300):
+        now_ms += chance.choice((0, 2_000, 2_000, 2_000, 15_000))
+        who = chance.choice("aab") if offset > 60 else "a"
+        partition, interval = int(who == "b"), {"a": b"4000", "b": b"20000"}[who]
+        said, text = ("marshal-interval", interval), f"1/9/{who}i/{who}/g/t/{partition}"
+        epoch = epochs.get((partition, who))
+        if epoch is None or chance.random() < 0.02:
+            value, pairs = f"ClaimingPartition/{text}", (said,)
+            epochs[partition, who] = offset
+        else:
+            value = f"Heartbeat/{text}/{offset}"
+            pairs = (("marshal-epoch", b"%d" % epoch), said)  # type: ignore[assignment]
+        records.append(RawRecord(0, offset, now_ms, value.encode(), pairs))
+    for at in (60, 120, 300):
+        folds = []
+        for read in (records[:at], thin(records[:at], "g", chance=chance)):
+            fold = Fold(0)
+            for raw in read:
+                fold.apply(raw.decoded())
+            folds.append((dict(fold.claims("g")), fold.intervals.of("g")))
+        assert folds[0] == folds[1]
+    assert len(thin(records[:60], "g")) < 60
 
 
 CAPTURED = [path for path in sorted(CAPTURES.glob("*.jsonl")) if ".trace" not in path.name]

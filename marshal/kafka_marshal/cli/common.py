@@ -79,19 +79,21 @@ def seconds(option: str) -> Callable[[str | float], float]:
     return lambda given: duration(str(given), option) / 1000
 
 
-def _interval(show_default: str | None = None) -> Any:
+def _interval(show_default: str | bool) -> Any:
     return typer.Option(
         "--heartbeat-interval",
         metavar="DURATION",
         parser=seconds("--heartbeat-interval"),
-        show_default=show_default or False,
+        show_default=show_default,
         help="The fleet's heartbeat interval, like 60s; an owner is stale after more than twice "
         "this.",
     )
 
 
-HeartbeatInterval = Annotated[float, _interval()]
+HeartbeatInterval = Annotated[float, _interval(False)]
 HeartbeatIntervalOr60 = Annotated[float, _interval("60s")]
+LogsInterval = Annotated[float | None, _interval("what the log says, else 60s")]
+"""None: each group is judged by the interval that the log says, if it says one."""
 PauseMax = Annotated[
     float,
     typer.Option(
@@ -213,11 +215,12 @@ def rules_with(choice: RulesChoice, heartbeat_interval_s: float) -> Rules:
 
 
 def fleet_rules(
-    heartbeat_interval_s: float = FENCED.heartbeat_interval_ms / 1000,
+    heartbeat_interval_s: float | None = None,
     pause_max_s: float = PAUSE_MAX_S,
 ) -> Rules:
-    """The fenced rules of a fleet with this interval and this longest pause."""
-    rules = rules_with(RulesChoice.fenced, heartbeat_interval_s)
+    """The fenced rules of a fleet with this interval (None: the default) and longest pause."""
+    default_s = FENCED.heartbeat_interval_ms / 1000
+    rules = rules_with(RulesChoice.fenced, heartbeat_interval_s or default_s)
     return attrs.evolve(rules, pause_max_ms=round(milliseconds(pause_max_s)))
 
 

@@ -14,7 +14,7 @@ from kafka_marshal.cli import FINE, FOUND_SOMETHING
 from kafka_marshal.cli.common import (
     PAUSE_MAX_S,
     Bootstrap,
-    HeartbeatIntervalOr60,
+    LogsInterval,
     Options,
     PauseMax,
     Properties,
@@ -38,7 +38,7 @@ def doctor(
     *,
     bootstrap: Bootstrap = None,
     topic: Topic = "__marshal",
-    heartbeat_interval: HeartbeatIntervalOr60 = 60.0,
+    heartbeat_interval: LogsInterval = None,
     pause_max: PauseMax = PAUSE_MAX_S,
     records: Annotated[
         int, typer.Option(min=0, help="How many of the newest records to read, of each partition.")
@@ -67,7 +67,14 @@ def doctor(
         from kafka_marshal.runtime.doctor import LOUD, examine
     with one_sentence(MarshalError), errors.status(f"examining {topic}"):
         settings = connection(bootstrap, properties, options)
-        examined = examine(settings, topic, rules, records_max=records, probe=probe)
+        examined = examine(
+            settings,
+            topic,
+            rules,
+            records_max=records,
+            probe=probe,
+            interval_given=heartbeat_interval is not None,
+        )
     if json:
         values = attrs.asdict(examined, value_serializer=_plain)
         sys.stdout.write(json_text.dumps(values, indent=2) + "\n")

@@ -19,7 +19,7 @@ from rich.text import Text
 
 from kafka_marshal.cli.common import (
     Bootstrap,
-    HeartbeatIntervalOr60,
+    LogsInterval,
     Options,
     Properties,
     Stop,
@@ -46,9 +46,15 @@ _STATES: Final = {
 }
 _WIDE: Final = 110
 """On a narrower terminal the owner's instance is left out."""
-_NUMBERS: Final = ("EPOCH", "POSITION", "END", "LAG", "HEARD")
-_LEFT_OUT: Final = (frozenset[str](), frozenset({"END"}), frozenset({"END", "EPOCH"}))
-"""What a table of claims does without where it does not fit: position and lag say the end."""
+_NUMBERS: Final = ("EPOCH", "POSITION", "END", "LAG", "HEARD", "INTERVAL")
+_LEFT_OUT: Final = (
+    frozenset[str](),
+    frozenset({"INTERVAL"}),
+    frozenset({"INTERVAL", "END"}),
+    frozenset({"INTERVAL", "END", "EPOCH"}),
+)
+"""What a table of claims does without where it does not fit: its groups' intervals are told above
+it, and position and lag say the end."""
 _REFRESH_S: Final = 1.0
 _LOOK_FOR_GROWTH_S: Final = 10.0
 
@@ -72,7 +78,7 @@ def ls(
     *,
     bootstrap: Bootstrap = None,
     topic: Topic = "__marshal",
-    heartbeat_interval: HeartbeatIntervalOr60 = 60.0,
+    heartbeat_interval: LogsInterval = None,
     last: Last = None,
     watch: Watch = False,
     json: Json = False,
@@ -107,7 +113,7 @@ def groups(
     *,
     bootstrap: Bootstrap = None,
     topic: Topic = "__marshal",
-    heartbeat_interval: HeartbeatIntervalOr60 = 60.0,
+    heartbeat_interval: LogsInterval = None,
     last: Last = None,
     watch: Watch = False,
     json: Json = False,
@@ -133,7 +139,7 @@ def groups(
 def _viewed(
     bootstrap: str | None,
     topic: str,
-    heartbeat_interval: float,
+    heartbeat_interval: float | None,
     last: str | None,
     properties: Properties,
     options: Options,
@@ -146,9 +152,7 @@ def _viewed(
     with opened(*where, rules, since_ms=since_ms, group=group) as view:
         from kafka_marshal.runtime.controls import ClusterClient
 
-        read_to_end(view)
-        for sentence in view.interval_mismatches():
-            errors.print(f"Warning: {sentence}", markup=False)
+        read_to_end(view, heartbeat_interval_s=heartbeat_interval)
         if view.malformed:
             errors.print(f"Note: {view.malformed} records hold no message; see marshal replay")
         yield view, ClusterClient(view.settings)
@@ -208,6 +212,7 @@ def _claims(rows: list[ClaimRow], view: View, group: str | None) -> RenderableTy
     summary = f"{_counted(len(rows), 'claim')}" + (f": {words}" if words else "")
     lines = (
         Text(summary, "bold"),
+        *_intervals(rows, group),
         *_doubts(view, rows),
         *_waits(view, group),
         *_replaced_late(view, rows),
@@ -215,11 +220,33 @@ def _claims(rows: list[ClaimRow], view: View, group: str | None) -> RenderableTy
     return Group(*lines, *_claim_tables(rows, group))
 
 
+def _intervals(rows: list[ClaimRow], group: str | None) -> Iterator[Text]:
+    """Under which heartbeat interval a group is judged, where the table is of one group."""
+    if group is not None and rows:
+        yield Text(f"heartbeat interval: {', '.join(sorted({_interval(row) for row in rows}))}")
+
+
+def _interval(row: ClaimRow | GroupRow) -> str:
+    """By which it is judged; and the others that the group's owners say."""
+    ours_ms = row.heartbeat_interval_ms
+    others = [_exact(each) for each in row.intervals_ms if each != ours_ms]
+    return " and ".join((_exact(ours_ms), *others))
+
+
+def _exact(interval_ms: float) -> str:
+    """As the option takes it."""
+    return f"{interval_ms / 1000:g}s"
+
+
 def _replaced_late(view: View, rows: list[ClaimRow]) -> Iterator[Text]:
     from kafka_marshal.runtime.ahead import ahead
 
-    heard_ms = (row.last_heartbeat_ms for row in rows)
-    late = ahead((at for at in heard_ms if at is not None), _now_ms(), view.rules)
+    late, latest_ms = None, 0.0
+    for row in rows:
+        rules = view.rules_of(row.group, row.coordinating_partition)
+        heard_ms = row.last_heartbeat_ms or 0
+        if heard_ms + rules.stale_after_ms > latest_ms:
+            late, latest_ms = ahead([heard_ms], _now_ms(), rules), heard_ms + rules.stale_after_ms
     if late is not None:
         yield Text(f"{late}; marshal release frees its claims before", "bold yellow")
 
@@ -269,6 +296,7 @@ def _claim_table(
             "END": _number(row.end),
             "LAG": _number(row.lag),
             "HEARD": "" if row.age_ms is None else told(row.age_ms),
+            "INTERVAL": _interval(row),
         }
         table.add_row(
             *([Text(row.group)] if with_group else []),
@@ -300,6 +328,7 @@ def _group_table(rows: list[GroupRow], *, narrow: bool) -> Table:
     for name in ("CLAIMS", "OWNED", "STALE", "FREE", "OWNERS", "LAG"):
         table.add_column(name, justify="right", no_wrap=True)
     if not narrow:
+        table.add_column("INTERVAL", justify="right", no_wrap=True)
         table.add_column("NOTE", overflow="fold")
     for row in rows:
         numbers = (row.claims, row.owned, row.stale, row.free, row.owners)
@@ -311,7 +340,7 @@ def _group_table(rows: list[GroupRow], *, narrow: bool) -> Table:
                 for at, number in enumerate(numbers)
             ),
             _number(row.lag),
-            *([] if narrow else [Text("; ".join(_notes(row)))]),
+            *([] if narrow else [Text(_interval(row)), Text("; ".join(_notes(row)))]),
         )
     return table
 
@@ -330,6 +359,8 @@ def _counted(number: int, thing: str) -> str:
 def _notes(row: GroupRow) -> Iterator[str]:
     if row.paused_until_ms is not None:
         yield f"paused for {told(row.paused_until_ms - _now_ms())} more"
+    if len(row.intervals_ms) > 1:
+        yield "its owners say different heartbeat intervals, and process messages twice"
     if row.left_undone:
         yield f"an administrator has left {row.left_undone} positions, or is at it"
     if row.not_certain:

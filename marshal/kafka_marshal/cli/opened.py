@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from kafka_marshal.cli.common import connection, errors, needs, one_sentence
 from kafka_marshal.core.messages import Record
-from kafka_marshal.core.state import Rules
+from kafka_marshal.core.state import Rules, milliseconds
 from kafka_marshal.runtime.errors import MarshalError
 
 if TYPE_CHECKING:
@@ -50,11 +50,21 @@ def read_to_end(
     view: View,
     each: Callable[[Batch], None] = lambda _: None,
     stopped: Callable[[], bool] = lambda: False,
+    *,
+    heartbeat_interval_s: float | None = None,
 ) -> View:
-    """Fold all that there was when it was opened; on a terminal say how far that is."""
+    """Fold all that there was when it was opened; on a terminal say how far that is.
+
+    Stops the command if the log contradicts `heartbeat_interval_s` (None: none was given), and
+    warns of groups that live under two intervals.
+    """
     total = sum(view.ends[number] - start for number, start in view.next.items())
     with errors.status(f"reading {view.topic}") as status:
         for batch in view.changes(view.ends, stopped):
             each(batch)
             status.update(f"reading {view.topic}: {view.records:,} of {total:,}")
+    if heartbeat_interval_s is not None:
+        view.check_interval(milliseconds(heartbeat_interval_s))
+    for sentence in view.interval_mismatches():
+        errors.print(f"Warning: {sentence}")
     return view

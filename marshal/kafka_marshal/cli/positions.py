@@ -13,7 +13,7 @@ from rich.text import Text
 from kafka_marshal.cli import FINE, FOUND_SOMETHING
 from kafka_marshal.cli.common import (
     Bootstrap,
-    HeartbeatIntervalOr60,
+    LogsInterval,
     Options,
     Properties,
     Stop,
@@ -69,7 +69,7 @@ def set_position(
         ),
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="JSON on standard output.")] = False,
-    heartbeat_interval: HeartbeatIntervalOr60 = 60.0,
+    heartbeat_interval: LogsInterval = None,
     properties: Properties = None,
     options: Options = None,
 ) -> None:
@@ -102,10 +102,8 @@ def set_position(
     with opened(bootstrap, topic, properties, options, rules, group=group) as view:
         cluster = ClusterClient(view.settings)
         operators = administer.Operators(view, group, {one.topic for one in wishes}, pause_ms)
-        read_to_end(view, operators.read, stop)
+        read_to_end(view, operators.read, stop, heartbeat_interval_s=heartbeat_interval)
         _check_called_off(stop)
-        for sentence in view.interval_mismatches():
-            errors.print(f"Warning: {sentence}", markup=False)
         if group not in view.groups:
             errors.print(
                 f"Note: no record of {topic} is of group {group} yet; its consumers will begin "

@@ -15,7 +15,7 @@ from rich.text import Text
 from kafka_marshal.cli import FINE, FOUND_SOMETHING
 from kafka_marshal.cli.common import (
     Bootstrap,
-    HeartbeatIntervalOr60,
+    LogsInterval,
     Options,
     Properties,
     Topic,
@@ -48,7 +48,7 @@ def receipts(
     *,
     bootstrap: Bootstrap = None,
     topic: Topic = "__marshal",
-    heartbeat_interval: HeartbeatIntervalOr60 = 60.0,
+    heartbeat_interval: LogsInterval = None,
     json: Annotated[bool, typer.Option("--json", help="JSON lines, one a receipt.")] = False,
     properties: Properties = None,
     options: Options = None,
@@ -73,13 +73,15 @@ def receipts(
             watched.read(record, changes)
 
     with opened(bootstrap, topic, properties, options, rules, group=group) as view:
-        read_to_end(view, watch)
+        read_to_end(view, watch, heartbeat_interval_s=heartbeat_interval)
         view.check_group(group)
         view.check_topic(group, data_topic)
-    first = view.folds[coordinating_partition(data_topic, view.partitions)].first
+    place = coordinating_partition(data_topic, view.partitions)
+    first = view.folds[place].first
     if first:
         errors.print(f"Note: the log begins at offset {first:,}; what was granted before is gone")
-    found = watched.receipts(time.time_ns() // 1_000_000, rules.stale_after_ms)
+    stale_after_ms = view.rules_of(group, place).stale_after_ms
+    found = watched.receipts(time.time_ns() // 1_000_000, stale_after_ms)
     if json:
         for one in found:
             sys.stdout.write(json_text.dumps(attrs.asdict(one)) + "\n")

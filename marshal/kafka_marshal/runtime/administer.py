@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Final
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from kafka_marshal.client.administrator import (
     AdminEffect,
@@ -30,7 +30,7 @@ from kafka_marshal.client.operation import AllSet, NoneSet, PartlySet, Reason, R
 from kafka_marshal.codec import coordinating_partition
 from kafka_marshal.core.fenced import says_it_sets
 from kafka_marshal.core.messages import Record, ReleaseGroup
-from kafka_marshal.core.state import ClaimKey
+from kafka_marshal.core.state import ClaimKey, Rules
 from kafka_marshal.core.verdicts import Accepted
 from kafka_marshal.core.work import Work, left_undone
 from kafka_marshal.runtime.controls import ClusterClient
@@ -92,8 +92,7 @@ class _Operator:
         self.place, self.group = place, group
         self._fold = fold
         self.me = new_administrator(fold.rules, number=place)
-        interval_ms = max(1, int(fold.rules.heartbeat_interval_ms))
-        patience = Patience(pause_ms=pause_ms, heartbeat_every_ms=interval_ms)
+        patience = Patience(pause_ms=pause_ms)
         self.administrator = Administrator(self.me, group, patience, first=fold.first)
         self.targets: Mapping[ClaimKey, int] = {}
         self._log: Log | None = None
@@ -111,15 +110,25 @@ class _Operator:
         self.still_paused = False
 
     def begin(
-        self, log: Log, targets: Mapping[ClaimKey, int], on_note: Callable[[str], None]
+        self,
+        log: Log,
+        targets: Mapping[ClaimKey, int],
+        on_note: Callable[[str], None],
+        rules: Rules,
     ) -> None:
-        """Pause the group. Everything there was has been read."""
+        """Pause the group, which lives under these rules. Everything there was has been read."""
+        self._judge_by(rules)
+        patience = self.administrator.patience
+        every_ms = max(1, int(rules.heartbeat_interval_ms))
+        self.administrator.patience = evolve(patience, heartbeat_every_ms=every_ms)
         self._log, self._on_note, self.targets = log, on_note, targets
         self._kept_s = kept_expiry_s(self._fold, self.group)
         self._do(self.administrator.begin(targets, now_ms()))
 
     def read(self, record: Record, changes: list[Change]) -> None:
         """The next record, and what it did."""
+        if changes and record.message.group_id == self.group:
+            self._judge_by(changes[0].rules)
         if record.message.instance_id == self.me.instance_id:
             for change in changes:
                 if change.verdict is Accepted.POSITION_SET and says_it_sets(record):
@@ -128,6 +137,11 @@ class _Operator:
                 self._settled = self.over = self._pause_read
                 self._pause_read = True
         self._do(self.administrator.record(record, now_ms()))
+
+    def _judge_by(self, rules: Rules) -> None:
+        """The administrator folds what the view folds, by the interval that the log says."""
+        if self.me.rules is not rules:
+            self.me = self.administrator.me = evolve(self.me, rules=rules)
 
     def go_on(self, called_off: bool) -> None:
         """Time has passed, and more may be known of what was sent."""
@@ -271,7 +285,8 @@ class Operators:
             ]
         operators = [self._operators[place] for place in sorted(targets)]
         for operator in operators:
-            operator.begin(log, targets[operator.place], on_note)
+            rules = view.rules_of(operator.group, operator.place)
+            operator.begin(log, targets[operator.place], on_note, rules)
 
         def over() -> bool:
             for operator in operators:

@@ -6,9 +6,10 @@ wrong, what that endangers and what to do, the rooms of `checks` know.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
+import attrs
 from attrs import field, frozen
 
 from kafka_marshal.core.state import FENCED, Rules
@@ -17,7 +18,7 @@ from kafka_marshal.runtime.checks import topic as of_topic
 from kafka_marshal.runtime.checks.finding import LOUD, Finding, Severity, unchecked
 from kafka_marshal.runtime.clocks import probed
 from kafka_marshal.runtime.controls import ClusterClient, NotAllowed
-from kafka_marshal.runtime.errors import BrokerFailed
+from kafka_marshal.runtime.errors import BrokerFailed, contradicts
 from kafka_marshal.runtime.reader import now_ms
 from kafka_marshal.runtime.sample import SAMPLE_MAX, Sample, sample_of
 from kafka_marshal.runtime.settings import Settings
@@ -51,13 +52,17 @@ def examine(
     *,
     records_max: int = SAMPLE_MAX,
     probe: bool = False,
+    interval_given: bool = False,
 ) -> Examined:
     """Look at everything that can be looked at without changing anything.
 
-    With `probe` a topic of its own is created, appended to, and deleted, to compare clocks.
+    The heartbeat interval is the longest that the newest records say, and that of `rules` where
+    they say none. With `interval_given` they must not say another one. With `probe` a topic of its
+    own is created, appended to, and deleted, to compare clocks.
 
     Raises:
         BrokerFailed: the cluster cannot be reached.
+        InvalidOption: the log contradicts the interval that was given.
     """
     cluster = ClusterClient(settings)
     brokers = cluster.brokers()
@@ -77,20 +82,26 @@ def examine(
 
     checked(("copies", "leaders"), of_topic.replication(seen, len(brokers)))
     checked(("permissions",), permissions.on_topic(seen))
+    hold: Mapping[str, str] | BrokerFailed
     try:
         hold = cluster.topic_settings(topic)
     except BrokerFailed as error:
-        checked(("settings",), iter([unchecked("settings", str(error), "DESCRIBE_CONFIGS")]))
+        hold = error
+    sample, unread = Sample(len(seen.partitions)), None
+    try:
+        sample = sample_of(settings, topic, records_max)
+    except BrokerFailed as error:
+        unread = str(error)
+    rules = _at_the_logs_interval(rules, sample, given=interval_given)
+    if isinstance(hold, BrokerFailed):
+        checked(("settings",), iter([unchecked("settings", str(hold), "DESCRIBE_CONFIGS")]))
     else:
         checked(
             (*BECAUSE, "max.message.bytes", "compression.type"),
             of_topic.of_settings(hold, seen, rules),
         )
-    try:
-        sample = sample_of(settings, topic, records_max)
-    except BrokerFailed as error:
-        sample = Sample(len(seen.partitions))
-        checked(("records",), iter([unchecked("records", str(error), "READ")]))
+    if unread is not None:
+        checked(("records",), iter([unchecked("records", unread, "READ")]))
     else:
         # Of a log that is empty nobody can say that all is well with its records.
         told = ("places", "timestamps", "messages", "headers", "clocks")
@@ -112,6 +123,17 @@ def examine(
         tuple(one for found in findings.values() for one in found),
         tuple(name for name, found in findings.items() if not found),
     )
+
+
+def _at_the_logs_interval(rules: Rules, sample: Sample, *, given: bool) -> Rules:
+    said = sample.intervals
+    given_ms = rules.heartbeat_interval_ms
+    for group, clients in said.items() if given else ():
+        if given_ms not in clients:
+            longest_ms = max(clients)
+            raise contradicts(given_ms, group, longest_ms, clients[longest_ms])
+    longest_ms = max((one for clients in said.values() for one in clients), default=given_ms)
+    return attrs.evolve(rules, heartbeat_interval_ms=longest_ms)
 
 
 def _probed(

@@ -19,6 +19,18 @@ class InvalidOption(MarshalError):
     """An option's value makes no sense; the message names it."""
 
 
+def contradicts(given_ms: float, group: str, said_ms: float, client: str) -> InvalidOption:
+    """The log says another heartbeat interval than the option.
+
+    >>> str(contradicts(10_000, "g", 60_000, "c1"))
+    '--heartbeat-interval 10s: group g says 60s in the log (client c1); leave the option out'
+    """
+    return InvalidOption(
+        f"--heartbeat-interval {given_ms / 1000:g}s: group {group} says {said_ms / 1000:g}s in the "
+        f"log (client {client}); leave the option out"
+    )
+
+
 class ConsumerClosed(MarshalError):
     """The consumer was closed before it was asked for this; make another one."""
 

@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from kafka_marshal.core.fenced import KNOWN_VERSIONS
+from kafka_marshal.core.group_intervals import GroupIntervals
 from kafka_marshal.core.knowledge import Reader, read_record
 from kafka_marshal.core.messages import Record, ReleaseGroup
 from kafka_marshal.core.state import FENCED, ClaimKey, Rules
-from kafka_marshal.core.verdicts import Verdict
+from kafka_marshal.core.verdicts import Accepted, Verdict
 from kafka_marshal.core.work import NO_WORK, Work, work_after, work_paused
 
 
@@ -29,10 +30,14 @@ class Change:
     after: Reader
     verdict: Verdict | None
     """What the record did; None where that cannot be known."""
+    rules: Rules = FENCED
+    """By which it was judged."""
 
 
 class Fold:
     """Folds the records of one coordinating partition, in offset order.
+
+    Each group is judged by the heartbeat interval that the log says, see `GroupIntervals`.
 
     >>> from kafka_marshal import decode
     >>> fold = Fold(0)
@@ -45,6 +50,9 @@ class Fold:
         self.first = first
         """The offset where reading began; 0 is all of the log."""
         self.rules = rules
+        """By which groups are judged that say no interval."""
+        self.intervals = GroupIntervals(rules.heartbeat_interval_ms)
+        self._rules: dict[float, Rules] = {rules.heartbeat_interval_ms: rules}
         self._beginning = Reader.beginning_at(first)
         self._groups: dict[str, dict[ClaimKey, Reader]] = {}
         self._newborn: dict[str, Reader] = {}
@@ -81,26 +89,39 @@ class Fold:
         message = record.message
         group = message.group_id
         self._last_ms[group] = record.timestamp_ms
+        rules = self._rules_at(self.intervals.judging(record))
         if isinstance(message, ReleaseGroup):
-            return self._release_group(record)
+            return self._release_group(record, rules)
         key = ClaimKey(group, message.topic, message.partition)
         before = self.claim(key)
-        after, verdict = read_record(before, record, self.rules)
+        after, verdict = read_record(before, record, rules)
+        self.intervals.judged(record, accepted=isinstance(verdict, Accepted))
         self._groups.setdefault(group, {})[key] = after
         # Only where it is certain what the record did.
         if group in self._work and before.known and after.known:
             work = work_after(self._work[group], key, before.claim, record, after.claim)
             self._work[group] = work
-        return [Change(key, before, after, verdict)]
+        return [Change(key, before, after, verdict, rules)]
 
-    def _release_group(self, record: Record) -> list[Change]:
+    def rules_of(self, group: str) -> Rules:
+        """By which the group's next record is judged, unless that says another interval."""
+        return self._rules_at(self.intervals.of(group))
+
+    def _rules_at(self, interval_ms: float) -> Rules:
+        rules = self._rules.get(interval_ms)
+        if rules is None:
+            rules = evolve(self.rules, heartbeat_interval_ms=interval_ms)
+            self._rules[interval_ms] = rules
+        return rules
+
+    def _release_group(self, record: Record, rules: Rules) -> list[Change]:
         group = record.message.group_id
-        self._newborn[group], _ = read_record(self.newborn(group), record, self.rules)
+        self._newborn[group], _ = read_record(self.newborn(group), record, rules)
         if record.message.version in KNOWN_VERSIONS:
             self._work[group] = work_paused(self.work(group), record.message.instance_id)
         changes = []
         claims = self._groups.get(group, {})
         for key, before in claims.items():
-            claims[key], verdict = read_record(before, record, self.rules)
-            changes.append(Change(key, before, claims[key], verdict))
+            claims[key], verdict = read_record(before, record, rules)
+            changes.append(Change(key, before, claims[key], verdict, rules))
         return changes

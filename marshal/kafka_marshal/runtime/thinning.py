@@ -22,6 +22,7 @@ _WITH_OFFSET: Final = frozenset({b"Heartbeat", b"ReleasingPartition", b"Claiming
 _OWNERS_HEADERS: Final = ("marshal-epoch", "marshal-seen", "marshal-clock")
 _AMENDMENTS: Final = frozenset({"marshal-interval", "marshal-start", "marshal-done"})
 _START: Final = "marshal-start"
+_INTERVAL: Final = "marshal-interval"
 _NO_HEADERS: Final = b""
 """Stands for the epoch where there are no headers."""
 _DIGITS_MAX: Final = 18
@@ -104,6 +105,9 @@ class Thinning(Generic[M]):
         self._group = group
         self._fetched = fetched
         self._held: dict[int, _Held[M]] = {}
+        self._intervals: dict[int, set[bytes]] = {}
+        """By place: what was said of heartbeat intervals. Where that is more than one, which of
+        them the group lives under depends on when each was heard of, so nothing is left out."""
         self._senders: dict[bytes, bytes] = {}
         """Of "Heartbeat/version/unix_s/instance/client" who that is."""
 
@@ -170,6 +174,10 @@ class Thinning(Generic[M]):
             held.end_all()
             held.kept.append(message)
             return
+        if self._of_two_intervals(place, message):
+            held.end_all()
+            held.kept.append(message)
+            return
         sender = self._sender(value.rsplit(b"/", 4)[0])
         epoch = None if sender is None else _epoch(message)
         if sender is None or epoch is None or not _is_plain(fields[-1]):
@@ -188,6 +196,14 @@ class Thinning(Generic[M]):
         held.end(about)
         held.kept.append(message)
         held.runs[about] = _Run(sender, epoch, fields[-1], timestamp_ms)
+
+    def _of_two_intervals(self, place: int, message: M) -> bool:
+        """Somebody says another heartbeat interval here than somebody before."""
+        said = self._intervals.setdefault(place, set())
+        for name, value in message.headers() or ():
+            if name == _INTERVAL and value:
+                said.add(value)
+        return len(said) > 1
 
     def _about(self, kind: bytes, fields: list[bytes]) -> bytes | None:
         """Which claim a message is about; None if any, or if it is not written as usual."""
@@ -221,19 +237,20 @@ def _is_plain(number: bytes) -> bool:
 
 
 def _epoch(message: Fetched) -> bytes | None:
-    """Under which epoch a heartbeat was sent, and whether it says where its sender began.
+    """Under which epoch a heartbeat was sent, and what it says of its sender's start and interval.
 
     None where its headers are not ordinary.
     """
     headers = message.headers()
     if not headers:
         return _NO_HEADERS
-    begun = b""
+    begun = interval = b""
     while headers[-1][0] in _AMENDMENTS:
         *headers, (name, value) = headers
         if not headers or (name == _START and not (value and _is_plain(value))):
             return None
-        begun = b" begun" if name == _START else begun
+        begun = b"begun" if name == _START else begun
+        interval = value or b"" if name == _INTERVAL else interval
     epoch: bytes | None
     if len(headers) == 3:
         (first, epoch), (second, seen), (third, clock) = headers
@@ -251,4 +268,4 @@ def _epoch(message: Fetched) -> bytes | None:
             return None
     else:
         return None
-    return epoch + begun if epoch and _is_plain(epoch) else None
+    return b" ".join((epoch, begun, interval)) if epoch and _is_plain(epoch) else None

@@ -15,13 +15,13 @@ from confluent_kafka import Message
 
 from kafka_marshal.capture import RawRecord
 from kafka_marshal.client.intervals import Intervals, Said
-from kafka_marshal.codec import MalformedRecord
+from kafka_marshal.codec import LEAST_INTERVAL_MS, MalformedRecord
 from kafka_marshal.core.knowledge import Field, Knowledge, Reader
 from kafka_marshal.core.messages import ClaimingPartition, Record
 from kafka_marshal.core.state import FENCED, ClaimKey, Rules
 from kafka_marshal.core.work import left_undone
 from kafka_marshal.runtime.controls import ClusterClient
-from kafka_marshal.runtime.errors import BrokerFailed, MarshalError
+from kafka_marshal.runtime.errors import BrokerFailed, MarshalError, contradicts
 from kafka_marshal.runtime.fold import Change, Fold
 from kafka_marshal.runtime.reader import Tail
 from kafka_marshal.runtime.settings import Settings
@@ -63,6 +63,10 @@ class ClaimRow:
     """How long ago that is by this machine's clock."""
     paused_until_ms: int | None
     pauser: str | None
+    heartbeat_interval_ms: float
+    """By which the claim is judged: what the log says, else what was given."""
+    intervals_ms: tuple[float, ...]
+    """What the group's live owners say; with more than one, messages are processed twice."""
 
 
 @frozen
@@ -86,6 +90,10 @@ class GroupRow:
     left_undone: int
     """Claims that an administrator has left, or is still working on."""
     last_record_ms: int | None
+    heartbeat_interval_ms: float
+    """By which the group is judged: what the log says, else what was given."""
+    intervals_ms: tuple[float, ...]
+    """What its live owners say; with more than one, messages are processed twice."""
 
 
 class View:
@@ -108,7 +116,9 @@ class View:
         Raises:
             BrokerFailed: the cluster cannot be reached, or there is no such topic.
         """
-        self.settings, self.topic, self.rules = settings, topic, rules
+        self.settings, self.topic = settings, topic
+        self.rules = rules
+        """By which groups are judged that say no heartbeat interval in the log."""
         self._group = group
         self._tail = Tail(settings, topic)
         self.partitions = len(self._tail.partitions)
@@ -230,7 +240,7 @@ class View:
         if intervals is None:
             if record.headers.interval_ms is None:
                 return
-            intervals = self._intervals[place] = Intervals(self.rules.heartbeat_interval_ms)
+            intervals = self._intervals[place] = Intervals(LEAST_INTERVAL_MS)
         intervals.read(record)
         sender = record.message.instance_id
         if isinstance(record.message, ClaimingPartition) and any(
@@ -258,24 +268,45 @@ class View:
         return [found[interval_ms] for interval_ms in sorted(found)]
 
     def interval_mismatches(self) -> list[str]:
-        """A sentence for each group whose live owners say another interval than ours, or two."""
-        own_ms, told = self.rules.heartbeat_interval_ms, []
+        """A sentence for each group whose live owners say two intervals."""
+        told = []
         for group in self.groups:
             said = self.intervals_of(group)
-            named = ", ".join(
-                f"client {one.client_id} says {one.interval_ms / 1000:g} s" for one in said
-            )
             if len(said) > 1:
+                named = ", ".join(
+                    f"client {one.client_id} says {one.interval_ms / 1000:g} s" for one in said
+                )
                 told.append(
                     f"group {group} has {len(said)} heartbeat intervals ({named}): its consumers "
                     f"process messages twice; stop those that differ"
                 )
-            elif said and said[0].interval_ms != own_ms:
-                told.append(
-                    f"group {group}: {named}, and this judges by {own_ms / 1000:g} s: give "
-                    f"--heartbeat-interval {said[0].interval_ms / 1000:g}"
-                )
         return told
+
+    def check_interval(self, interval_ms: float) -> None:
+        """Stop unless every group that says its interval lives under this one, in milliseconds.
+
+        Raises:
+            InvalidOption: one lives under another.
+        """
+        for group in self.groups:
+            for fold in self.folds.values():
+                if fold.intervals.lived_under(group) and fold.intervals.of(group) != interval_ms:
+                    now = fold.intervals.lived_under(group)[-1]
+                    raise contradicts(interval_ms, group, now.interval_ms, now.client_id)
+
+    def rules_of(self, group: str, place: int | None = None) -> Rules:
+        """By which a group is judged now: at the interval that its newest records say.
+
+        Of a coordinating partition on which it says none, another one's; else `rules`.
+        """
+        folds = [self.folds[place]] if place is not None else []
+        folds += sorted(
+            self.folds.values(), key=lambda fold: fold.last_ms(group) or -1, reverse=True
+        )
+        for fold in folds:
+            if fold.intervals.lived_under(group):
+                return fold.rules_of(group)
+        return self.rules
 
     def check_group(self, group: str) -> None:
         """Stop unless the log has a record of this group.
@@ -325,13 +356,33 @@ class View:
 
     def rows(self, now_ms: int, group: str | None = None, ends: Ends = _NO_ENDS) -> list[ClaimRow]:
         """Every claim of a group, or of all, as it stands at `now_ms` of this machine."""
+        claims = self.claims(group)
+        said = {each: self._intervals_ms(each) for each in {key.group for _, key in claims}}
         return [
-            self._row(number, key, reader, now_ms, ends.get((key.topic, key.topic_partition)))
-            for (number, key), reader in self.claims(group).items()
+            self._row(
+                number,
+                key,
+                reader,
+                now_ms,
+                ends.get((key.topic, key.topic_partition)),
+                self.rules_of(key.group, number),
+                said[key.group],
+            )
+            for (number, key), reader in claims.items()
         ]
 
+    def _intervals_ms(self, group: str) -> tuple[float, ...]:
+        return tuple(said.interval_ms for said in self.intervals_of(group))
+
+    @staticmethod
     def _row(
-        self, number: int, key: ClaimKey, reader: Reader, now_ms: int, end: int | None
+        number: int,
+        key: ClaimKey,
+        reader: Reader,
+        now_ms: int,
+        end: int | None,
+        rules: Rules,
+        intervals_ms: tuple[float, ...],
     ) -> ClaimRow:
         claim = reader.claim
         age_ms = None
@@ -340,7 +391,7 @@ class View:
         paused = claim.paused_until_ms is not None and claim.paused_until_ms > now_ms
         state = "paused" if paused else "free"
         if age_ms is not None:
-            state = "stale" if age_ms > self.rules.stale_after_ms else "owned"
+            state = "stale" if age_ms > rules.stale_after_ms else "owned"
         if reader.knowledge is Knowledge.UNKNOWN:
             state = "unknown"
         return ClaimRow(
@@ -361,6 +412,8 @@ class View:
             age_ms=age_ms,
             paused_until_ms=claim.paused_until_ms if paused else None,
             pauser=claim.pauser if paused else None,
+            heartbeat_interval_ms=rules.heartbeat_interval_ms,
+            intervals_ms=intervals_ms,
         )
 
     def group_rows(self, now_ms: int, ends: Ends = _NO_ENDS) -> list[GroupRow]:
@@ -389,4 +442,6 @@ class View:
             paused_until_ms=until_ms,
             left_undone=sum(len(left_undone(fold.work(group))) for fold in folds),
             last_record_ms=max(last, default=None),
+            heartbeat_interval_ms=self.rules_of(group).heartbeat_interval_ms,
+            intervals_ms=self._intervals_ms(group),
         )

@@ -1,0 +1,131 @@
+"""By which heartbeat interval somebody outside of a group judges it: the one that the log says.
+
+A member knows its own interval. A replay, an administrator or a list of claims does not, and under
+another interval it would fold another protocol. So it goes by `marshal-interval`: by the interval
+under which the group's owners live, and, when none of them lives any more, by that of whoever wins
+next. The choice depends on the records read so far and on nothing else.
+
+It chooses `Rules.heartbeat_interval_ms`, and `reducer.step` does not know that it does: no verdict
+depends on the header, given the interval. Each coordinating partition is chosen for by itself.
+
+>>> from kafka_marshal import decode
+>>> from kafka_marshal.core.messages import Headers, Record
+>>> intervals = GroupIntervals(60_000)
+>>> asks = decode(b"ClaimingPartition/1/0/i1/c1/g/t/3")
+>>> record = Record(0, 7, 5, asks, Headers(True, interval_ms=10_000))
+>>> intervals.judging(record)
+10000
+>>> intervals.judged(record, accepted=True)
+>>> intervals.of("g"), intervals.of("h")
+(10000, 60000)
+"""
+
+from __future__ import annotations
+
+from attrs import define, field, frozen
+
+from kafka_marshal.core.messages import (
+    ClaimingPartition,
+    Heartbeat,
+    Record,
+    ReleaseGroup,
+    ReleasingPartition,
+)
+from kafka_marshal.core.state import ClaimKey
+
+
+@frozen
+class LivedUnder:
+    """An interval under which a group has lived."""
+
+    interval_ms: float
+    client_id: str
+    """Who said it first."""
+    offset: int
+    """The record that did."""
+
+
+@define
+class _Group:
+    interval_ms: float
+    heard_ms: int
+    """When one of its owners was last heard of, by the log's clock, unix ms."""
+    owners: dict[ClaimKey, str] = field(factory=dict)
+    """The instances that own something, and have said this interval."""
+    history: list[LivedUnder] = field(factory=list)
+
+    def lives_at(self, at_ms: int, other_ms: float) -> bool:
+        """Whether one who judges by another interval still has to take them for alive."""
+        return bool(self.owners) and at_ms - self.heard_ms <= 2 * max(self.interval_ms, other_ms)
+
+
+class GroupIntervals:
+    """The interval of every group of one coordinating partition, as its log says it."""
+
+    def __init__(self, default_ms: float, *, forced: bool = False) -> None:
+        """`default_ms`: of groups that say none, in milliseconds; forced: of all groups."""
+        self.default_ms = default_ms
+        self.forced = forced
+        self._groups: dict[str, _Group] = {}
+
+    def of(self, group: str) -> float:
+        """By which interval the group is judged now, in milliseconds."""
+        known = self._groups.get(group)
+        return self.default_ms if known is None or self.forced else known.interval_ms
+
+    def lived_under(self, group: str) -> tuple[LivedUnder, ...]:
+        """Every interval under which the group has lived, in order; empty if it says none."""
+        known = self._groups.get(group)
+        return () if known is None else tuple(known.history)
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """Those that say an interval, in order of first sight."""
+        return tuple(self._groups)
+
+    def judging(self, record: Record) -> float:
+        """By which interval to judge a record, in milliseconds."""
+        if self.forced:
+            return self.default_ms
+        known = self._groups.get(record.message.group_id)
+        said = record.headers.interval_ms
+        if known is None:
+            return self.default_ms if said is None else said
+        if said is None or known.lives_at(record.timestamp_ms, said):
+            return known.interval_ms
+        return said
+
+    def judged(self, record: Record, *, accepted: bool) -> None:
+        """A record was judged, by the interval that `judging` gave."""
+        message, said = record.message, record.headers.interval_ms
+        if isinstance(message, ReleaseGroup):
+            return  # those whose claims it ends live on
+        known = self._groups.get(message.group_id)
+        if isinstance(message, ReleasingPartition) and known is not None:
+            key = ClaimKey(message.group_id, message.topic, message.partition)
+            if known.owners.get(key) == message.instance_id:
+                del known.owners[key]
+        if said is None or not isinstance(message, ClaimingPartition | Heartbeat):
+            return
+        if known is None:
+            # A heartbeat under an epoch is of somebody who won, whoever could see that.
+            if not accepted and not (isinstance(message, Heartbeat) and _has_won(record)):
+                return
+            known = self._groups[message.group_id] = _Group(said, record.timestamp_ms)
+            known.history.append(LivedUnder(said, message.client_id, record.offset))
+        elif not accepted:
+            return
+        elif said != known.interval_ms:
+            if known.lives_at(record.timestamp_ms, said):
+                return
+            known.interval_ms, known.heard_ms = said, record.timestamp_ms
+            known.owners.clear()
+            known.history.append(LivedUnder(said, message.client_id, record.offset))
+        known.heard_ms = max(known.heard_ms, record.timestamp_ms)
+        key = ClaimKey(message.group_id, message.topic, message.partition)
+        known.owners[key] = message.instance_id
+
+
+def _has_won(record: Record) -> bool:
+    epoch = record.headers.epoch
+    return epoch is not None and 0 <= epoch < record.offset
