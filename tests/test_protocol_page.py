@@ -1,4 +1,4 @@
-"""The page that defines the protocol defines everything that the code and the specification cite."""
+"""The page of the protocol defines everything that code and specification cite."""
 
 import re
 from pathlib import Path

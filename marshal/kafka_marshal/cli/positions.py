@@ -26,6 +26,7 @@ from kafka_marshal.cli.common import (
     needs,
     one_sentence,
 )
+from kafka_marshal.cli.durations import at
 from kafka_marshal.cli.opened import opened, read_to_end
 from kafka_marshal.runtime.errors import MarshalError
 
@@ -185,6 +186,13 @@ def _print_ended(planned: list[Planned], ended: list[Ended]) -> None:
                 console.print(f"  {word}: {names}", markup=False, soft_wrap=True)
         if one.still_paused:
             console.print("  the group may still be paused: marshal resume", markup=False)
+        elif one.new_paused_until_ms is not None:
+            until = f"until {at(one.new_paused_until_ms)} UTC"
+            console.print(
+                f"  topics and partitions new to the group stay paused {until}",
+                markup=False,
+                soft_wrap=True,
+            )
 
 
 def _print_json(

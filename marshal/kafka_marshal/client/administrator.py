@@ -2,7 +2,8 @@
 
 `admin` says what is allowed; this room decides when, and does nothing that is not allowed there, so
 its mistakes can cost time and never leave positions half set without a word. Everything that
-happens comes in as a call with `now_ms`, the administrator's own clock, which is only ever a hint.
+happens comes in as a call with `now_ms`, the administrator's own clock, which is only ever a hint
+and may start anywhere.
 What is to be done comes out as effects. There are no threads here, no Kafka and no clock.
 
 The runtime hands over every record of the coordinating partition, and of everything it was given to
@@ -115,8 +116,13 @@ class Administrator:
 
     # --- what happens -----------------------------------------------------------------------------
 
-    def begin(self, targets: Mapping[ClaimKey, int], now_ms: int) -> list[AdminEffect]:
+    def begin(
+        self, targets: Mapping[ClaimKey, int], now_ms: int, log_ms: int | None = None
+    ) -> list[AdminEffect]:
         """Set these positions: all of them, or none.
+
+        `log_ms` is what the log's clock shows, which judges when the pause is over; None if
+        `now_ms` is.
 
         Raises:
             NotAllowed: `may_begin` says why.
@@ -124,8 +130,9 @@ class Administrator:
         against = moves.may_begin(self.me, self.operation, targets)
         if against is not None:
             raise NotAllowed(against)
-        expires_unix_s = -(-(now_ms + self.patience.pause_ms) // 1000)
-        self._deadline_ms = expires_unix_s * 1000
+        log_ms = now_ms if log_ms is None else log_ms
+        expires_unix_s = -(-(log_ms + self.patience.pause_ms) // 1000)
+        self._deadline_ms = now_ms + expires_unix_s * 1000 - log_ms
         self.operation = moves.after_beginning(self.me, self.operation, targets)
         return [moves.pause_sent(self.me, self.operation, expires_unix_s)]
 

@@ -159,6 +159,18 @@ class Property(enum.StrEnum):
         "ResumeFreesNobody",
         "Ending a pause, from however old a view, takes a claim from nobody who is alive.",
     )
+    ENDING_FREES_NOBODY = (
+        "EndingFreesNobody",
+        "Once an administrator has paused the group it takes a claim from nobody who is alive.",
+    )
+    NOTHING_LEFT_WHEN_DONE = (
+        "NothingLeftWhenDone",
+        "Of a work that is done the log says nothing is left undone, but what is still held.",
+    )
+    POSITIONS_STAY = (
+        "PositionsStay",
+        "To end the pause of a claim moves no position, and says none where none was said.",
+    )
     FEW_MOVES = (
         "FewMoves",
         "Fair share: since the members last changed no more claims were given back than it takes.",

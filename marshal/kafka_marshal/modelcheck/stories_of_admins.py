@@ -58,12 +58,20 @@ def _step(
     return f"{who} ends{_learned(who, had, has)}"
 
 
+ENDING: Mapping[str, str] = {
+    "EndClaim": "ends the pause of a claim",
+    "GiveBack": "gives a claim back",
+    "EndForAll": "ends its pause",
+}
+"""Those of MCEndPause."""
+
 SENDS: Mapping[str, str] = {
     "Begin": "begins",
     "ClaimTarget": "claims",
     "HeartbeatTarget": "is still there",
     "SetTarget": "sets a position",
     "LetGo": "gives a claim back",
+    **ENDING,
 }
 """The actions that send something, in a word."""
 

@@ -3,9 +3,9 @@
 One administrator for each coordinating partition that the targets lie on, which reads along from
 the first record. On each of them all positions are set, or none, or it is told which; between them
 nothing is promised, since they are different logs. When all is over the pause that was needed is
-ended, or, if the group was paused before, it is paused again for as long as it would have been.
-That last ReleaseGroup also settles what was in doubt: a write that is not in the log before it does
-nothing any more.
+ended claim by claim, which frees nobody who has won one since; or, if the group was paused before,
+it is paused again for as long as it would have been. Either also settles what was in doubt: a write
+that is not in the log before that claim is won anew, or released, does nothing any more.
 """
 
 from __future__ import annotations
@@ -39,11 +39,13 @@ from kafka_marshal.runtime.fold import Change, Fold
 from kafka_marshal.runtime.log import Appended, Log, NotAppended
 from kafka_marshal.runtime.pausing import (
     EXPIRED,
+    Ending,
+    expiry_s,
     kept_expiry_s,
+    log_ms,
     new_administrator,
     paused_until_ms,
 )
-from kafka_marshal.runtime.reader import now_ms
 from kafka_marshal.runtime.view import View
 from kafka_marshal.runtime.wishes import Planned
 
@@ -65,7 +67,10 @@ class Ended:
     reason: str | None
     """Why not all are set; None if they are."""
     still_paused: bool = field(default=False)
-    """The pause could not be ended: it ends by itself, or by `marshal resume`."""
+    """The pause could not be ended everywhere: it ends by itself, or by `marshal resume`."""
+    new_paused_until_ms: int | None = field(default=None)
+    """Until when claims are paused that nobody knows yet: topics and partitions new to the group;
+    None if they are not."""
 
 
 def left_by_others(view: View, group: str) -> list[Work]:
@@ -90,7 +95,7 @@ class _Operator:
 
     def __init__(self, fold: Fold, place: int, group: str, pause_ms: int) -> None:
         self.place, self.group = place, group
-        self._fold = fold
+        self._fold, self._pause_ms = fold, pause_ms
         self.me = new_administrator(fold.rules, number=place)
         patience = Patience(pause_ms=pause_ms)
         self.administrator = Administrator(self.me, group, patience, first=fold.first)
@@ -102,9 +107,11 @@ class _Operator:
         self._set: set[ClaimKey] = set()
         self._told: Result | None = None
         self._refused: str | None = None
+        self._asking_time = False
         self._pause_read = False
         self._farewell_s: float | None = None
-        self._ending = False
+        self._ending: Ending | None = None
+        self._paused_again = False
         self._settled = False
         self.over = False
         self.still_paused = False
@@ -116,14 +123,29 @@ class _Operator:
         on_note: Callable[[str], None],
         rules: Rules,
     ) -> None:
-        """Pause the group, which lives under these rules. Everything there was has been read."""
+        """Pause the group, which lives under these rules. Everything there was has been read.
+
+        How long a pause is the log's clock says, and only a new record says what that shows. So
+        there are two pauses: the first one counts from the group's last record.
+        """
         self._judge_by(rules)
         patience = self.administrator.patience
         every_ms = max(1, int(rules.heartbeat_interval_ms))
         self.administrator.patience = evolve(patience, heartbeat_every_ms=every_ms)
         self._log, self._on_note, self.targets = log, on_note, targets
         self._kept_s = kept_expiry_s(self._fold, self.group)
-        self._do(self.administrator.begin(targets, now_ms()))
+        self._asking_time = True
+        last_ms = self._fold.last_ms(self.group) or 0
+        self._append(release_group_sent(self.me, self.group, expiry_s(last_ms, self._pause_ms)))
+
+    def _begin_at(self, log_ms: int) -> None:
+        self._asking_time = False
+        self._do(self.administrator.begin(self.targets, self._now_ms(), log_ms))
+
+    def _now_ms(self) -> int:
+        """A steady clock, which starts anywhere."""
+        assert self._log is not None
+        return int(1000 * self._log.settings.environment.monotonic())
 
     def read(self, record: Record, changes: list[Change]) -> None:
         """The next record, and what it did."""
@@ -131,12 +153,19 @@ class _Operator:
             self._judge_by(changes[0].rules)
         if record.message.instance_id == self.me.instance_id:
             for change in changes:
-                if change.verdict is Accepted.POSITION_SET and says_it_sets(record):
+                sets = change.verdict is Accepted.POSITION_SET and says_it_sets(record)
+                if sets and change.key in self.targets:
                     self._set.add(change.key)
-            if isinstance(record.message, ReleaseGroup):
+        self._do(self.administrator.record(record, 0 if self._log is None else self._now_ms()))
+        own = record.message.instance_id == self.me.instance_id
+        if own and isinstance(record.message, ReleaseGroup):
+            if self._asking_time:
+                self._begin_at(record.timestamp_ms)
+            else:
                 self._settled = self.over = self._pause_read
                 self._pause_read = True
-        self._do(self.administrator.record(record, now_ms()))
+        if self._ending is not None:
+            self._ending.read(record, changes)
 
     def _judge_by(self, rules: Rules) -> None:
         """The administrator folds what the view folds, by the interval that the log says."""
@@ -149,18 +178,21 @@ class _Operator:
             self._open.remove((send, future))
             error = future.exception()
             if error is None:
-                self._do(self.administrator.appended(send.message, now_ms()))
+                self._do(self.administrator.appended(send.message, self._now_ms()))
                 continue
             if isinstance(error, NotAppended):
                 self._refused = str(error)
-            self._do(self.administrator.unknown(send.message, now_ms()))
+            if self._asking_time:
+                self._begin_at(self._fold.last_ms(self.group) or 0)
+                continue
+            self._do(self.administrator.unknown(send.message, self._now_ms()))
         if self._log is not None and self._log.failed is not None:
             self._refused = self._log.failed
         if called_off or self._refused is not None:
-            self._do(self.administrator.call_off(now_ms()))
+            self._do(self.administrator.call_off(self._now_ms()))
         at_ms = self.administrator.next_timer_ms
-        if at_ms is not None and now_ms() >= at_ms:
-            self._do(self.administrator.timer(now_ms()))
+        if at_ms is not None and self._now_ms() >= at_ms:
+            self._do(self.administrator.timer(self._now_ms()))
         if self._told is not None and not self.over:
             self._say_farewell()
 
@@ -168,21 +200,28 @@ class _Operator:
         """End the pause, unless it is somebody else's by now, or over."""
         if self._farewell_s is None:
             self._farewell_s = time.monotonic() + _FAREWELL_S
-        if self._pause_read and not self._ending:
+        ends = self._ending is not None or self._paused_again
+        if self._pause_read and not ends:
             self._end_pause()
-        elif self._refused is not None and (self._ending or not self._pause_read):
-            self.over, self.still_paused = True, self._ending
+        elif self._ending is not None and self._ending.over:
+            self.over, self.still_paused = True, bool(self._ending.failed)
+            self._settled = not self._ending.requests
+        elif self._refused is not None and (ends or not self._pause_read):
+            self.over, self.still_paused = True, ends
         elif time.monotonic() > self._farewell_s:
             self.over = self.still_paused = True
 
     def _end_pause(self) -> None:
-        self._ending = True
-        claim = self._fold.newborn(self.group).claim
-        over = paused_until_ms(self._fold, self.group) is None
-        if claim.pauser != self.me.instance_id or over:
+        assert self._log is not None
+        fold = self._fold
+        if fold.newborn(self.group).claim.pauser != self.me.instance_id:
             self.over = True
-            return
-        self._append(release_group_sent(self.me, self.group, self._kept_s))
+        elif self._kept_s * 1000 > log_ms(fold, self.group):
+            self._paused_again = True
+            self._append(release_group_sent(self.me, self.group, self._kept_s))
+        else:
+            self._ending = Ending(self._log, new_administrator(fold.rules).client_id)
+            self._ending.begin(fold, self.place, self.group, self.targets.keys() - self._set)
 
     def ended(self) -> Ended:
         """What is known in the end."""
@@ -200,6 +239,7 @@ class _Operator:
             tuple(sorted(in_doubt)),
             self._reason(told) if left else None,
             self.still_paused,
+            paused_until_ms(self._fold, self.group) if self._ending is not None else None,
         )
 
     def _reason(self, told: Result) -> str | None:

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from concurrent.futures import Future
 from typing import Final
 
+import attrs
 from attrs import frozen
 
 from kafka_marshal.client.consumer import (
@@ -21,17 +22,19 @@ from kafka_marshal.client.consumer import (
     Me,
     Mode,
     claiming_partition_sent,
+    position_sent,
     release_group_sent,
     releasing_partition_sent,
 )
+from kafka_marshal.client.effects import Send
 from kafka_marshal.codec import coordinating_partition
 from kafka_marshal.core.knowledge import Field, Reader
-from kafka_marshal.core.messages import ClaimingPartition, ReleaseGroup
+from kafka_marshal.core.messages import ClaimingPartition, Record, ReleaseGroup
 from kafka_marshal.core.state import ClaimKey, Rules
+from kafka_marshal.core.work import Work
 from kafka_marshal.runtime.errors import BrokerFailed, InvalidOption
 from kafka_marshal.runtime.fold import Change, Fold
 from kafka_marshal.runtime.log import Appended, Log
-from kafka_marshal.runtime.reader import now_ms
 from kafka_marshal.runtime.view import View
 
 EXPIRED: Final = 0
@@ -71,6 +74,7 @@ class Half(BrokerFailed):
         )
         self.done = done
         self.in_doubt = in_doubt
+        self.reason = reason
 
 
 def new_administrator(rules: Rules, *, number: int | None = None) -> Me:
@@ -81,10 +85,14 @@ def new_administrator(rules: Rules, *, number: int | None = None) -> Me:
 
 def paused_until_ms(fold: Fold, group: str) -> int | None:
     """Until when the log says that the group is paused; None if it is not, as far as it goes."""
-    claim = fold.newborn(group).claim
-    clocks = [claim.clock_ms, *(reader.claim.clock_ms for reader in fold.claims(group).values())]
-    until_ms = claim.paused_until_ms
-    return until_ms if until_ms is not None and max(clocks) < until_ms else None
+    until_ms = fold.newborn(group).claim.paused_until_ms
+    return until_ms if until_ms is not None and log_ms(fold, group) < until_ms else None
+
+
+def log_ms(fold: Fold, group: str) -> int:
+    """How far the clocks of the group's claims have come, unix ms."""
+    readers = (fold.newborn(group), *fold.claims(group).values())
+    return max(reader.claim.clock_ms for reader in readers)
 
 
 # --- what an operator asks for --------------------------------------------------------------------
@@ -92,6 +100,9 @@ def paused_until_ms(fold: Fold, group: str) -> int | None:
 
 def pause(view: View, log: Log, group: str, for_ms: int) -> list[Released]:
     """Pause the group on every coordinating partition, so also for topics that come later.
+
+    For so long by the clock of each log, which judges when the pause is over; this machine's clock
+    plays no part.
 
     Raises:
         InvalidOption: longer than the longest pause.
@@ -102,8 +113,45 @@ def pause(view: View, log: Log, group: str, for_ms: int) -> list[Released]:
             f"--for: the longest pause is {view.rules.pause_max_ms // 1000} s; every reader cuts a "
             "longer one to that"
         )
-    expires_unix_s = -(-(now_ms() + for_ms) // 1000)
-    return release_group(view, log, group, dict.fromkeys(view.folds, expires_unix_s))
+    return _pause_for(view, log, group, for_ms, dict.fromkeys(view.folds, EXPIRED))
+
+
+def _pause_for(
+    view: View, log: Log, group: str, for_ms: int, at_least_s: Mapping[int, int]
+) -> list[Released]:
+    """Pause these coordinating partitions, and none for less than to this expiry.
+
+    What time a log has now only a new record of it says. So the first ReleaseGroup counts from the
+    group's last record, and where that was wrong by more than a second another one replaces it.
+    """
+
+    def expires_s(place: int, log_ms: int) -> int:
+        return max(at_least_s[place], expiry_s(log_ms, for_ms))
+
+    sent = {place: expires_s(place, view.folds[place].last_ms(group) or 0) for place in at_least_s}
+    half = None
+    try:
+        done = release_group(view, log, group, sent)
+    except Half as failed:
+        half, done = failed, [*failed.done]
+    exact = {one.place: expires_s(one.place, one.at_ms) for one in done}
+    wrong = {place: at_s for place, at_s in exact.items() if abs(at_s - sent[place]) > 1}
+    if wrong:
+        anew = {one.place: one for one in release_group(view, log, group, wrong)}
+        done = [
+            attrs.evolve(anew[one.place], freed=one.freed + anew[one.place].freed)
+            if one.place in anew
+            else one
+            for one in done
+        ]
+    if half is not None:
+        raise Half(tuple(done), half.in_doubt, half.reason)
+    return done
+
+
+def expiry_s(log_ms: int, for_ms: int) -> int:
+    """The expiry of a pause that begins when the log's clock shows this, in whole unix seconds."""
+    return -(-(log_ms + for_ms) // 1000)
 
 
 def resume(view: View, log: Log, group: str) -> list[Released]:
@@ -118,61 +166,126 @@ def resume(view: View, log: Log, group: str) -> list[Released]:
         Half: not all were read back.
         BrokerFailed: none was.
     """
-    name = new_administrator(view.rules).client_id
-    under_way: dict[ClaimKey, Future[Appended]] = {}
+    ending = Ending(log, new_administrator(view.rules).client_id)
     for place, fold in view.folds.items():
-        for key, reader in fold.claims(group).items():
-            if paused_until_ms(fold, group) is not None and _may_end_pause(reader):
-                me = _pauser(reader, name)
-                sent = claiming_partition_sent(me, Consumer(reader, view.next[place]), key)
-                under_way[key] = log.append(place, sent.message, sent.headers)
-    asked = {key: coordinating_partition(key.topic, view.partitions) for key in under_way}
-    failed: dict[ClaimKey, str] = {}
+        ending.begin(fold, place, group)
+    places = ending.places
     deadline = time.monotonic() + READ_BACK_S
 
     def over() -> bool:
-        for key, future in under_way.items():
-            if future.done() and (error := future.exception()):
-                failed[key] = str(error)
-        return failed.keys() >= under_way.keys() or time.monotonic() > deadline
+        return ending.over or time.monotonic() > deadline
 
-    for batch in view.changes(None, over) if under_way else ():
+    for batch in view.changes(None, over) if places else ():
         for record, changes in batch:
-            if record.message.client_id != name:
-                continue
-            [change] = changes
-            reader, won = change.after, change.after.claim.epoch == record.offset
-            if isinstance(record.message, ClaimingPartition) and won and reader.known:
-                me, consumer = _pauser(reader, name), Consumer(reader, record.offset + 1)
-                sent = releasing_partition_sent(me, consumer, change.key)
-                future = log.append(record.partition, sent.message, sent.headers)
-                under_way[change.key] = future
-            else:
-                under_way.pop(change.key, None)
-    missing = {asked[key] for key in under_way}
-    done = tuple(
-        _ended(view, place, group) for place in sorted(set(asked.values())) if place not in missing
-    )
+            ending.read(record, changes)
+    missing = ending.places
+    done = tuple(_ended(view, place, group) for place in sorted(places - missing))
     if missing:
-        reason = next(iter(failed.values()), "it was not read back in time")
+        reason = next(iter(ending.failed.values()), "it was not read back in time")
         raise Half(done, tuple(sorted(missing)), reason) if done else BrokerFailed(reason)
     return list(done)
 
 
-def _may_end_pause(reader: Reader) -> bool:
+class Ending:
+    """Ends the pauses of single claims: each is won by its pauser (R8a), and given back.
+
+    Where somebody else owns a claim by the time its request lands, the request is refused. Spec:
+    MCResume, from any view; MCEndPause, after positions were set.
+    """
+
+    def __init__(self, log: Log, name: str) -> None:
+        """`name` is a client id that nothing else was sent under: what has it was sent here."""
+        self.failed: dict[ClaimKey, str] = {}
+        """Claims of which a record could not be appended, or nobody knows, and why."""
+        self._log, self._name = log, name
+        self._under_way: dict[ClaimKey, tuple[int, Future[Appended]]] = {}
+        self._folds: dict[int, Fold] = {}
+        self._beside: set[ClaimKey] = set()
+        self.requests: set[ClaimKey] = set()
+        """Claims of which the request was not read back."""
+
+    def begin(self, fold: Fold, place: int, group: str, own: Collection[ClaimKey] = ()) -> None:
+        """Claim what is paused there, and of `own` also what its pauser owns still.
+
+        That settles what was sent under an earlier win: the log has it by then, or it is void.
+        """
+        self._folds[place] = fold
+        work, paused = fold.work(group), paused_until_ms(fold, group) is not None
+        self._beside |= fold.claims(group).keys() - work.claimed - set(own)
+        for key in sorted({*fold.claims(group), *own}):
+            reader = fold.claim(key)
+            ends = paused and may_end_pause(work, key, reader)
+            if ends or (key in own and _owned_by_pauser(reader)):
+                self.requests.add(key)
+                sent = claiming_partition_sent(self._me(reader), Consumer(reader, 0), key)
+                self._send(key, place, sent)
+
+    def read(self, record: Record, changes: list[Change]) -> None:
+        """The next record of these coordinating partitions, and what it did."""
+        message = record.message
+        if message.client_id != self._name or isinstance(message, ReleaseGroup):
+            return
+        [change] = changes
+        reader, key = change.after, change.key
+        self.requests.discard(key)
+        won = reader.known and reader.claim.epoch == record.offset
+        if isinstance(message, ClaimingPartition) and won:
+            me, consumer = self._me(reader), Consumer(reader, record.offset + 1)
+            sent = releasing_partition_sent(me, consumer, key)
+            work = self._folds[record.partition].work(key.group)
+            if work.set and key in self._beside and reader.claim.position_set:
+                # Without the header it would look like one that was to be set, and was not.
+                sent = position_sent(me, consumer, key, reader.claim.position)
+            self._send(key, record.partition, sent)
+        else:
+            self._under_way.pop(key, None)
+
+    @property
+    def over(self) -> bool:
+        """Everything was read back, or `failed`."""
+        for key, (_, future) in self._under_way.items():
+            if future.done() and (error := future.exception()):
+                self.failed[key] = str(error)
+        return self.failed.keys() >= self._under_way.keys()
+
+    @property
+    def places(self) -> set[int]:
+        """Coordinating partitions where something was not read back."""
+        return {place for place, _ in self._under_way.values()}
+
+    def _me(self, reader: Reader) -> Me:
+        """Who may end the pause, under our name."""
+        pauser = reader.claim.pauser
+        assert pauser is not None
+        return Me(pauser, self._name, Mode.AT_MOST_ONCE, admin=True, certifies=False)
+
+    def _send(self, key: ClaimKey, place: int, sent: Send) -> None:
+        self._under_way[key] = place, self._log.append(place, sent.message, sent.headers)
+
+
+def may_end_pause(work: Work, key: ClaimKey, reader: Reader) -> bool:
     """It is paused, and it is known by whom and where it is: a pauser's release sets the position.
 
     One that its pauser owns is not paused any more, and is the pauser's to give back.
     """
     needed = Field.OWNER | Field.PAUSER | Field.POSITION
-    return reader.claim.paused_until_ms is not None and needed in reader.certain
+    known = reader.claim.paused_until_ms is not None and needed in reader.certain
+    return known and not _left_over(work, key, reader)
 
 
-def _pauser(reader: Reader, name: str) -> Me:
-    """Who may end the pause, under our name."""
-    pauser = reader.claim.pauser
-    assert pauser is not None
-    return Me(pauser, name, Mode.AT_MOST_ONCE, admin=True, certifies=False)
+def _left_over(work: Work, key: ClaimKey, reader: Reader) -> bool:
+    """Positions were set under this pause, and nobody ever said one of this claim.
+
+    It was none of those that were to be set. Given back without a position it would look like one
+    that was, and it must not be given one.
+    """
+    return bool(work.set) and key not in work.claimed and not reader.claim.position_set
+
+
+def _owned_by_pauser(reader: Reader) -> bool:
+    claim = reader.claim
+    needed = Field.OWNER | Field.PAUSER | Field.POSITION
+    return needed in reader.certain and claim.owned and claim.owner_instance == claim.pauser
 
 
 def _ended(view: View, place: int, group: str) -> Released:
@@ -194,9 +307,10 @@ def release(
     places = {coordinating_partition(topic, view.partitions) for topic, _ in named}
     if not any(owned_of(view, group, topic, partition) for topic, partition in named):
         return []
-    until_s = -(-(now_ms() + hold_ms) // 1000) if hold_ms else EXPIRED
-    expires = {n: max(until_s, kept_expiry_s(view.folds[n], group)) for n in sorted(places)}
-    return release_group(view, log, group, expires)
+    kept_s = {n: kept_expiry_s(view.folds[n], group) for n in sorted(places)}
+    if hold_ms:
+        return _pause_for(view, log, group, hold_ms, kept_s)
+    return release_group(view, log, group, kept_s)
 
 
 def owned_of(view: View, group: str, topic: str, partition: int | None) -> list[ClaimKey]:
@@ -217,9 +331,16 @@ def owned_of(view: View, group: str, topic: str, partition: int | None) -> list[
 
 
 def kept_expiry_s(fold: Fold, group: str) -> int:
-    """The expiry that a further ReleaseGroup needs, to leave a pause as it is."""
-    until_ms = paused_until_ms(fold, group)
-    return EXPIRED if until_ms is None else -(-until_ms // 1000)
+    """The expiry that a further ReleaseGroup needs, to leave a pause as it is.
+
+    A pause that was ended claim by claim is over, although claims that nobody knows are paused.
+    """
+    until_ms, work, claims = paused_until_ms(fold, group), fold.work(group), fold.claims(group)
+    in_force = not claims or any(
+        reader.claim.paused_until_ms is not None and not _left_over(work, key, reader)
+        for key, reader in claims.items()
+    )
+    return EXPIRED if until_ms is None or not in_force else -(-until_ms // 1000)
 
 
 # --- sending and reading back ---------------------------------------------------------------------
