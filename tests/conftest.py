@@ -12,6 +12,7 @@ settings.register_profile(
     derandomize=True,
     database=None,
     deadline=None,
+    report_multiple_bugs=False,
     phases=(Phase.explicit, Phase.generate),
 )
 

@@ -1,17 +1,29 @@
-"""mutmut, with two ways more to mutate: a condition turned round, a call left out.
+"""Which mutants there are of a module: by mutmut's operators, and by two of ours.
 
 mutmut changes what an expression says, but not which way a bare `if headers.present:` goes, and it
-drops no statement. In a reducer the first is a guard, in a machine the second is an effect.
+drops no statement. In a reducer the first is a guard, in a machine the second is an effect. It also
+leaves decorated functions alone, and with them every property of a class.
 
-A script, run in the folder that `generated` makes: `python operators.py run`.
+This room knows libcst. It does not know how a mutant is run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, cast
+import ast
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 
+import attrs
 import libcst as cst
+from libcst.metadata import MetadataWrapper, PositionProvider
+from mutmut.mutation import mutators
+from mutmut.mutation.file_mutation import (
+    NEVER_MUTATE_FUNCTION_NAMES,
+    Mutation,
+    MutationVisitor,
+    deep_replace,
+)
+from mutmut.mutation.pragma_handling import IgnoredCode
 
 
 def turned_round(node: cst.If | cst.While | cst.CompIf) -> Iterable[cst.CSTNode]:
@@ -31,7 +43,8 @@ def left_out(node: cst.Expr) -> Iterable[cst.CSTNode]:
         yield cst.Pass()
 
 
-OPERATORS = [
+OPERATORS: mutators.OPERATORS_TYPE = [
+    *mutators.mutation_operators,
     (cst.If, turned_round),
     (cst.While, turned_round),
     (cst.CompIf, turned_round),
@@ -39,14 +52,95 @@ OPERATORS = [
 ]
 
 
-def main() -> None:
-    """Run mutmut's own command line."""
-    from mutmut.__main__ import cli  # reads the configuration of the folder, so not before
-    from mutmut.mutation import mutators
+@attrs.frozen(eq=False)
+class Made:
+    """A mutant of a function, not written out yet."""
 
-    cast("list[Any]", mutators.mutation_operators).extend(OPERATORS)
-    cli()
+    function: str
+    """Its name within the module, as in `Claim.paused`."""
+    first_line: int
+    """Of the function: its first decorator's, if it has one."""
+    statement: range
+    """Lines of the statement that is changed, without the statements inside it."""
+    lines: range
+    """Lines of the function's body."""
+    in_body: bool
+    """Otherwise an argument's default is changed."""
+    module: cst.Module
+    original: cst.FunctionDef
+    mutation: Mutation
+
+    def module_text(self) -> str:
+        """The whole module with the mutant in it."""
+        changed = self.mutation
+        mutated = deep_replace(self.module, changed.original_node, changed.mutated_node)
+        assert isinstance(mutated, cst.Module)
+        return mutated.code
+
+    def texts(self) -> tuple[list[str], list[str]]:
+        """The lines of the function, as written and as the mutant has them, from `def` on."""
+        changed = self.mutation
+        bare = self.original.with_changes(decorators=(), leading_lines=())
+        mutated = deep_replace(bare, changed.original_node, changed.mutated_node)
+        assert isinstance(mutated, cst.FunctionDef)
+        was, becomes = (self.module.code_for_node(each) for each in (bare, mutated))
+        return was.splitlines(), becomes.splitlines()
 
 
-if __name__ == "__main__":
-    main()
+class _Visitor(MutationVisitor):
+    """mutmut's, which goes into decorated functions, too: no mutant is defined beside another."""
+
+    def _skip_node_and_children(self, node: cst.CSTNode) -> bool:
+        if isinstance(node, cst.FunctionDef) and node not in self._enum_creation_hooks:
+            return node.name.value in NEVER_MUTATE_FUNCTION_NAMES
+        return super()._skip_node_and_children(node)
+
+
+def mutants(path: Path) -> Iterator[Made]:
+    """Every mutant of every function and method of a module, in the order of the text."""
+    source = path.read_text(encoding="utf-8")
+    wrapper = MetadataWrapper(cst.parse_module(source))
+    visitor = _Visitor(OPERATORS, IgnoredCode(set(), set(), set()))
+    wrapper.visit(visitor)
+    names = dict(_functions(wrapper.module.body))
+    places = wrapper.resolve(PositionProvider)
+    own_lines = _own_lines(ast.parse(source))
+    for mutation in visitor.mutations:
+        function = mutation.contained_by_top_level_function
+        if isinstance(function, cst.FunctionDef) and function in names:
+            body, node = places[function.body], places.get(mutation.original_node)
+            lines = range(body.start.line, body.end.line + 1)
+            line = node.start.line if node is not None else body.start.line
+            begins = places[function.decorators[0] if function.decorators else function]
+            first_line, in_body = begins.start.line, line >= body.start.line
+            statement = own_lines.get(line, lines) if node is not None and in_body else lines
+            yield Made(
+                *(names[function], first_line, statement, lines, in_body),
+                *(wrapper.module, function, mutation),
+            )
+
+
+def _functions(
+    body: Iterable[cst.CSTNode], inside: str = ""
+) -> Iterator[tuple[cst.FunctionDef, str]]:
+    for node in body:
+        if isinstance(node, cst.FunctionDef):
+            yield node, inside + node.name.value
+        elif isinstance(node, cst.ClassDef) and not inside:
+            yield from _functions(node.body.body, f"{node.name.value}.")
+
+
+def _own_lines(tree: ast.Module) -> dict[int, range]:
+    """By line: the lines of the innermost statement there, without the statements inside it."""
+    found: dict[int, range] = {}
+    for node in ast.walk(tree):  # outer statements come before inner ones
+        if isinstance(node, ast.stmt):
+            end = node.end_lineno or node.lineno
+            if isinstance(node, ast.Match):
+                own_end = node.cases[0].pattern.lineno - 1
+            else:
+                body = getattr(node, "body", None)
+                own_end = body[0].lineno - 1 if body else end
+            own = range(node.lineno, max(own_end, node.lineno) + 1)
+            found.update(dict.fromkeys(range(node.lineno, end + 1), own))
+    return found

@@ -21,7 +21,7 @@ from model_tests.mutants.hand_made import HandMade, Killer
 from model_tests.walks import mutated
 
 SCORE_MIN = 0.95
-"""Of the mutants that mutmut makes of a room, as many must be killed."""
+"""Of the mutants that are generated of a room, as many must be killed."""
 
 HAND_MADE: dict[str, tuple[HandMade, ...]] = {
     "reducer": reducer.MUTANTS,
@@ -96,9 +96,9 @@ def _named(mutant: HandMade, killer: Killer, wrong: list[str]) -> list[Property]
 def of_generated(
     mutants: Sequence[Mutant], listed: Sequence[Survivor]
 ) -> tuple[list[str], list[str]]:
-    """Lines about mutmut's mutants, by module and by room, and a sentence about each fault."""
+    """Lines about generated mutants, by module and by room, and a sentence about each fault."""
     wrong = unexplained(mutants, listed)
-    lines = [f"{'':24}{'mutants':>8}{'killed':>8}{'equivalent':>12}{'score':>8}"]
+    lines = [f"{'':24}{'mutants':>8}{'killed':>8}{'equivalent':>12}{'score':>8}{'seconds':>9}"]
     modules = sorted({mutant.change.module for mutant in mutants})
     rooms = sorted({mutant.change.room for mutant in mutants})
     for name in [*modules, *rooms]:
@@ -106,9 +106,10 @@ def of_generated(
         killed = sum(mutant.killed for mutant in made)
         same = sum(survivor.change.is_in(name) for survivor in listed)
         score = killed / len(made)
-        lines.append(f"{name:24}{len(made):8}{killed:8}{same:12}{score:8.1%}")
+        seconds = sum(mutant.seconds for mutant in made)
+        lines.append(f"{name:24}{len(made):8}{killed:8}{same:12}{score:8.1%}{seconds:9.0f}")
         if name in rooms and score < SCORE_MIN:
-            wrong.append(f"{name}: {score:.1%} of mutmut's are killed, not {SCORE_MIN:.0%}")
+            wrong.append(f"{name}: {score:.1%} of the generated are killed, not {SCORE_MIN:.0%}")
     lines += ["", "Equivalent, so nothing can kill them:"]
     lines += [f"  {in_words(each.change)}\n      {each.equivalent}" for each in listed]
     return lines, wrong

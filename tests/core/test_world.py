@@ -132,3 +132,17 @@ def test_a_record_that_is_passed_over_counts_as_folded() -> None:
     assert world.read_before(cp(5)) is None
     with pytest.raises(OutOfOrder, match="offset 3 came after offset 4"):
         world.read_before(cp(3))
+
+
+@pytest.mark.parametrize("before", [(cp(0),), (record(0, RG.format(until=9)),), ()])
+def test_a_run_of_heartbeats_ends_where_its_last_one_does(before: tuple[Record, ...]) -> None:
+    whole, short, key = folded(*before), folded(*before), ClaimKey("g", "t", 0)
+    beats = [record(at, f"Heartbeat/1/1/i1/c1/g/t/0/{at}", at * 1000) for at in (1, 2, 3)]
+    for beat in beats:
+        whole.apply(beat)
+    assert short.apply_run(beats[-1]) == Transition(
+        key, folded(*before).claim(key), whole.claim(key)
+    )
+    assert short == whole
+    assert short.apply_run(record(4, "Heartbeat/1/1/i1/c1/h/t/0/4")).key.group == "h"
+    assert list(short.claims) == [key, ClaimKey("h", "t", 0)]
