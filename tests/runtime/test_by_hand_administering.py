@@ -8,6 +8,7 @@ import attrs
 import pytest
 
 from kafka_marshal import FENCED
+from kafka_marshal.capture import RawRecord, TimestampType
 from kafka_marshal.core.messages import (
     ClaimingPartition,
     Headers,
@@ -26,6 +27,7 @@ from kafka_marshal.runtime.controls import ClusterClient
 from kafka_marshal.runtime.log import Log
 from kafka_marshal.runtime.view import View
 from kafka_marshal.runtime.wishes import plan, wish
+from kafka_marshal.validate import validate_log
 from tests.runtime.doubles import LANDS, LANDS_UNKNOWN, LOG, Append, Kafka
 
 RULES = attrs.evolve(FENCED, heartbeat_interval_ms=60_000)
@@ -171,6 +173,26 @@ def test_what_was_in_doubt_is_settled(kafka: Kafka) -> None:
         7,
     )
     assert [each for each in kafka.said(ReleaseGroup) if each.expires_unix_s == 0] == []
+
+
+def test_the_log_alone_says_nothing_that_its_senders_could_not_have_sent(kafka: Kafka) -> None:
+    """The pauser has one client id, and whoever ends its pause has another."""
+    set_position(kafka, "events:0=5")
+    with Log(kafka.settings(), LOG) as log:
+        for _ in range(2):
+            with View(kafka.settings(), LOG, RULES) as view:
+                pausing.pause(view.read(), log, "g", 600_000)
+            with View(kafka.settings(), LOG, RULES) as view:
+                pausing.resume(view.read(), log, "g")
+    set_position(kafka, "events:1=2")
+    records = [
+        RawRecord(
+            0, offset, one.timestamp_ms, one.value, one.headers, TimestampType.LOG_APPEND_TIME
+        )
+        for offset, one in enumerate(kafka.records())
+    ]
+    judgement = validate_log(records, RULES)
+    assert judgement.explained, judgement.unexplained
 
 
 # --- time ---------------------------------------------------------------------------------------

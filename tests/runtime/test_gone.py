@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 
+from kafka_marshal.client.consumer import Forbidden
 from kafka_marshal.core.messages import ClaimingMessages, Heartbeat
 from kafka_marshal.runtime.consumer import Consumer
-from tests.runtime.doubles import Kafka, until
+from kafka_marshal.runtime.recording import write_log
+from kafka_marshal.validate import read_folder, validate
+from tests.runtime.doubles import LOG, Kafka, until
 
 LOW, HIGH = 100, 120
 
@@ -89,3 +95,48 @@ def test_at_most_once_it_goes_on_behind_what_is_gone(kafka: Kafka) -> None:
             consumer.commit()
     asked = [request.offset for request in kafka.said(ClaimingMessages)]
     assert asked == [LOW, LOW + 10, HIGH]
+
+
+BEYOND = {
+    "at_least_once": Forbidden.BEYOND_WINDOW,
+    "at_most_once": Forbidden.BEYOND_BATCH,
+}
+"""Why a consumer may not do what it does where the head is gone, if nobody says that it is."""
+
+
+@pytest.mark.parametrize("semantics", BEYOND)
+def test_a_recorded_run_is_explained_by_what_the_consumer_found(
+    kafka: Kafka, semantics: str, tmp_path: Path
+) -> None:
+    """No event said that anything was gone, so a run of a consumer without fault was not."""
+    options: dict[str, Any] = {
+        "semantics": semantics,
+        "batch": 10,
+        "window": 10,
+        "record_to": tmp_path,
+    }
+    with kafka.consumer(**options) as consumer:
+        consumer.add_topic("orders")
+        assert offsets(consumer, 10) == list(range(10))
+        trim(kafka)
+        consumer.commit()
+        assert offsets(consumer, 10) == list(range(LOW, LOW + 10))
+        consumer.commit()
+    write_log(kafka.settings(), LOG, tmp_path)
+    judgement = validate(read_folder(tmp_path))
+    assert judgement.unexplained is None, judgement.unexplained
+    assert judgement.kinds["Gone"] == 1
+    [recorded] = set(tmp_path.iterdir()) - {tmp_path / "log.jsonl"}
+    lines = recorded.read_text().splitlines()
+    [found] = [line for line in lines if '"event": "gone"' in line]
+
+    def judged(instead: list[str]) -> Forbidden | object:
+        at = lines.index(found)
+        recorded.write_text("\n".join([*lines[:at], *instead, *lines[at + 1 :], ""]))
+        unexplained = validate(read_folder(tmp_path)).unexplained
+        return None if unexplained is None else unexplained.guard
+
+    # As older versions record it, and if less had been gone than it passed over.
+    assert judged([]) is BEYOND[semantics]
+    assert judged([found.replace(f'"below": {LOW}', f'"below": {LOW - 1}')]) is BEYOND[semantics]
+    assert judged([found]) is None

@@ -27,6 +27,7 @@ from kafka_marshal.validate.run import (
     Crashed,
     Event,
     GaveUp,
+    Gone,
     Processed,
     Read,
     Run,
@@ -115,6 +116,8 @@ class _Data:
         for event in events:
             if isinstance(event, BeginsAt):
                 raise TooMuchForTLC(f"{event.where}: TLC takes one start for all of an instance")
+            if isinstance(event, Gone):
+                raise TooMuchForTLC(f"{event.where}: TLC takes no messages that are gone")
         self._setting = setting
         self._events = events
         stamps = [e.record.timestamp_ms for e in events if isinstance(e, Appended) and e.record]

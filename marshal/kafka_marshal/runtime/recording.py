@@ -96,6 +96,7 @@ class RecordedMember(Member):
         self.path = folder / f"{me.instance_id}.jsonl"
         self._lines: list[str] = []
         self._within = False
+        self._gone_below: dict[ClaimKey, int] = {}
         self._fetched: dict[int, deque[int]] = {}
         """Offsets that were fetched and not folded, by coordinating partition; also those that
         nobody need fold."""
@@ -225,7 +226,11 @@ class RecordedMember(Member):
         return self._told(lambda: tell(key, end, now_ms))
 
     def extent(self, key: ClaimKey, low: int, high: int, now_ms: int) -> list[For]:
-        """As `Member` has it."""
+        """As `Member` has it; what is gone is written once."""
+        position = self.driver(key).consumer.reader.claim.position
+        if low > max(position, self._gone_below.get(key, 0)):
+            self._gone_below[key] = low
+            self._write(run.gone(self.me.instance_id, key, low))
         tell = super().extent
         return self._told(lambda: tell(key, low, high, now_ms))
 

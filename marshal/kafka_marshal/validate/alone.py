@@ -89,8 +89,8 @@ class _History:
     """How many records there were after the one at this offset."""
     ended: dict[int, int] = attrs.field(factory=dict)
     """By epoch: how many records there were when it was no longer in force."""
-    senders: dict[str, _Sender] = attrs.field(factory=dict)
-    """By instance id."""
+    senders: dict[tuple[str, str], _Sender] = attrs.field(factory=dict)
+    """By instance id and client id."""
     paused_by: dict[str, int] = attrs.field(factory=dict)
     """Who released the group: the offset of the first time."""
 
@@ -220,10 +220,12 @@ def _take(
         if not record.headers.present and message.instance_id not in clients:
             judgement.strangers += 1
         else:
-            client = clients.setdefault(message.instance_id, message.client_id)
-            sender = history.senders.setdefault(
-                message.instance_id, _Sender(message.instance_id, client)
-            )
+            instance, client = message.instance_id, message.client_id
+            first = clients.setdefault(instance, client)
+            if instance not in history.paused_by:
+                client = first
+            # Who ends a pause does so as its pauser (R8a), under a client id of its own.
+            sender = history.senders.setdefault((instance, client), _Sender(instance, client))
             against = _judge(history, sender, record)
             if isinstance(against, Against):
                 return unexplained(against)

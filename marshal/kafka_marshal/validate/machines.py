@@ -75,11 +75,28 @@ class Instance:
         self.started = False
         self.starts: dict[ClaimKey, int] = {}
         """Where the start policy begins, of claims for which it was said."""
+        self.gone_below: dict[ClaimKey, int] = {}
+        """Below this a data partition holds no messages any more, of those where it was said."""
         self._home = home
 
     def consumer(self, key: ClaimKey) -> Consumer:
         """The machine of one claim, where the claim lives."""
         return self.places[self._home(key.topic)].consumer(key)
+
+    def lose(self, key: ClaimKey, below: int) -> None:
+        """Retention has removed a data partition's messages below this."""
+        self.gone_below[key] = max(below, self.gone_below.get(key, 0))
+
+    def _reaching(self, me: Me, key: ClaimKey, position: int) -> Me:
+        """Who it is to one claim, where the window and the batch count only what is there.
+
+        No message that is gone is processed twice, or lost: both reach as far as the first one that
+        is there.
+        """
+        gone = self.gone_below.get(key, 0) - position
+        if gone <= min(me.window, me.batch):
+            return me
+        return attrs.evolve(me, window=max(me.window, gone), batch=max(me.batch, gone))
 
     def me_of(self, key: ClaimKey | None) -> Me:
         """Who it is to one claim."""
@@ -156,6 +173,7 @@ class Instance:
         before = place.consumer(key)
         # Versions before 0.2.0 do not say their interval.
         me = attrs.evolve(self.me_of(key), says_interval=headers.interval_ms is not None)
+        me = self._reaching(me, key, before.reader.claim.position)
         guard, would, after = self._would(me, before, key, message, headers.done)
         against = self._judged(guard, would, Send(message, headers))
         if against is None and after is not before:
@@ -229,7 +247,9 @@ class Instance:
         if self.me.mode is Mode.AT_MOST_ONCE:
             against, after = self._process_grant(consumer, range(start, stop))
         else:
-            against, after = self._process(self.me_of(key), consumer, start, stop)
+            me = self.me_of(key)
+            me = self._reaching(me, key, machine.floor(me, consumer.reader))
+            against, after = self._process(me, consumer, start, stop)
         if against is None:
             place.consumers[key] = after
         return against

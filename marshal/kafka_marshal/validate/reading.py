@@ -30,6 +30,7 @@ from kafka_marshal.validate.run import (
     Event,
     Fields,
     GaveUp,
+    Gone,
     Member,
     Processed,
     Read,
@@ -301,6 +302,17 @@ def _begins_at(fields: Fields, where: str, setting: Setting) -> BeginsAt:
     )
 
 
+def _gone(fields: Fields, where: str, setting: Setting) -> Gone:
+    return Gone(
+        where,
+        fields,
+        _instance(fields, where, setting),
+        _text(fields, "topic", where),
+        _integer(fields, "topic_partition", where),
+        _integer(fields, "below", where),
+    )
+
+
 _PARSERS: Final[Mapping[str, Callable[[Fields, str, Setting], Event]]] = {
     "appended": _appended,
     "sent": _sent,
@@ -310,6 +322,7 @@ _PARSERS: Final[Mapping[str, Callable[[Fields, str, Setting], Event]]] = {
     "crashed": _crashed,
     "gave_up": _gave_up,
     "begins_at": _begins_at,
+    "gone": _gone,
 }
 
 

@@ -88,6 +88,16 @@ class BeginsAt(Event):
 
 
 @frozen(slots=False)
+class Gone(Event):
+    """The data partition holds no messages below this any more: retention has removed them."""
+
+    instance: str
+    topic: str
+    topic_partition: int
+    below: int
+
+
+@frozen(slots=False)
 class Sent(Event):
     """It produced a record, which may land later or never."""
 
@@ -223,6 +233,12 @@ def begins_at(instance: str, key: ClaimKey, offset: int) -> Fields:
     """Its start policy begins there."""
     place = {"topic": key.topic, "topic_partition": key.topic_partition}
     return {"event": "begins_at", "instance": instance, **place, "offset": offset}
+
+
+def gone(instance: str, key: ClaimKey, below: int) -> Fields:
+    """Its topic holds nothing below this offset any more."""
+    place = {"topic": key.topic, "topic_partition": key.topic_partition}
+    return {"event": "gone", "instance": instance, **place, "below": below}
 
 
 def sent(instance: str, partition: int, message: Message, headers: Headers) -> Fields:

@@ -24,6 +24,7 @@ from kafka_marshal.validate.run import (
     Event,
     Fields,
     GaveUp,
+    Gone,
     Processed,
     Read,
     Sent,
@@ -122,7 +123,7 @@ def _of_claim(events: Iterable[Event], key: ClaimKey) -> list[Event]:
                 keep = event.message is None or _is_about(event.message, key)
             case Read():
                 keep = (event.partition, event.offset) in records
-            case Processed() | GaveUp() | BeginsAt():
+            case Processed() | GaveUp() | BeginsAt() | Gone():
                 keep = (event.topic, event.topic_partition) == (key.topic, key.topic_partition)
             case _:
                 keep = True

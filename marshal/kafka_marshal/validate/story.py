@@ -27,6 +27,7 @@ from kafka_marshal.validate.run import (
     Crashed,
     Event,
     GaveUp,
+    Gone,
     Processed,
     Read,
     Sent,
@@ -174,6 +175,10 @@ class _Telling:
             case BeginsAt():
                 who, where = self._who(event.instance), f"{event.topic}/{event.topic_partition}"
                 sentence = f"{visible(who)} begins {where} at {event.offset}, if nobody set it"
+                return Step(0, who=who, sentence=sentence)
+            case Gone():
+                who, where = self._who(event.instance), f"{event.topic}/{event.topic_partition}"
+                sentence = f"{visible(who)} finds that {where} holds nothing below {event.below}"
                 return Step(0, who=who, sentence=sentence)
             case _:
                 raise TypeError(f"not an event of a run: {event!r}")

@@ -24,6 +24,7 @@ from kafka_marshal.validate.run import (
     Crashed,
     Event,
     GaveUp,
+    Gone,
     Processed,
     Read,
     Run,
@@ -99,7 +100,7 @@ class Validator:
                 return self._append(event)
             case Started():
                 return self._start(event)
-            case Sent() | Processed() | GaveUp() | BeginsAt() | Crashed():
+            case Sent() | Processed() | GaveUp() | BeginsAt() | Gone() | Crashed():
                 instance = self.instances[event.instance]
                 if not instance.running:
                     return Against(Impossible.NOT_RUNNING)
@@ -108,7 +109,7 @@ class Validator:
                 raise TypeError(f"not an event of a run: {event!r}")
 
     def _act(
-        self, event: Sent | Processed | GaveUp | BeginsAt | Crashed, instance: Instance
+        self, event: Sent | Processed | GaveUp | BeginsAt | Gone | Crashed, instance: Instance
     ) -> Against | None:
         match event:
             case Sent():
@@ -119,6 +120,9 @@ class Validator:
                 return instance.give_up(_key(event, instance))
             case BeginsAt():
                 instance.starts[_key(event, instance)] = event.offset
+                return None
+            case Gone():
+                instance.lose(_key(event, instance), event.below)
                 return None
             case Crashed():
                 instance.running = False
@@ -248,6 +252,8 @@ def action_of(event: Event, instance: Instance | None = None) -> str:
             return "GiveUp"
         case BeginsAt():
             return "StartReading"
+        case Gone():
+            return "Gone"
         case _:
             return "Crash"
 
@@ -259,12 +265,12 @@ def _instance_of(event: Event) -> str | None:
     return name
 
 
-def _key(event: Processed | GaveUp | BeginsAt, instance: Instance) -> ClaimKey:
+def _key(event: Processed | GaveUp | BeginsAt | Gone, instance: Instance) -> ClaimKey:
     return ClaimKey(instance.group, event.topic, event.topic_partition)
 
 
 def _key_of(event: Event, instance: Instance | None) -> ClaimKey | None:
-    if isinstance(event, Processed | GaveUp | BeginsAt) and instance is not None:
+    if isinstance(event, Processed | GaveUp | BeginsAt | Gone) and instance is not None:
         return _key(event, instance)
     message = None
     if isinstance(event, Sent):
