@@ -293,13 +293,15 @@ class Holding:
         What was fetched before is not gone: it is handed over first.
         """
         tenure = self._tenures.get(claim)
-        if claim.lost is not None or tenure is None:
+        if tenure is None:
             return
         low, high = extent.low, extent.high
         self._vigil.said(
             f"{claim.topic}/{claim.partition}: messages {first} to {low - 1} are gone from the "
             f"topic and cannot be consumed any more"
         )
+        if claim.lost is not None:
+            return
         self.carry_out(self.session.member.extent(claim.key, low, high, self._steady_ms()))
         if tenure.next >= first:
             self._done(tenure, low)
