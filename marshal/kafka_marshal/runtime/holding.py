@@ -345,6 +345,16 @@ class Holding:
             self.carry_out(self.session.member.stop(self._steady_ms()))
             self.withdraw_unwanted()
 
+    def say_what_is_paused(self) -> None:
+        """At most once: the end waits for what was granted, which nobody else will get."""
+        for tenure in list(self._tenures.values()):
+            if tenure.paused and tenure.next < tenure.allowed_end:
+                self._vigil.said(
+                    f"{tenure.claim.topic}/{tenure.claim.partition} is paused, and messages "
+                    f"{tenure.next} to {tenure.allowed_end - 1} of it were granted: the consumer "
+                    f"ends when it is resumed, or closed"
+                )
+
     def withdraw_unwanted(self) -> None:
         """At least once: what is given up and was not begun is not waited for."""
         if self._me.mode is Mode.AT_MOST_ONCE:
