@@ -118,3 +118,33 @@ def test_what_is_taken_at_that_very_moment_is_given_out_once(
             kafka.produce("events", 2)
         thread.join(20)
         assert found == ([*range(6)] if way == "pause" else [0, *range(3, 8)])
+
+
+def test_at_most_once_a_stop_that_waits_for_a_paused_partition_says_so(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Its loop stood still without a word."""
+    kafka = Kafka()
+    kafka.create("events", messages=4)
+    with kafka.consumer(semantics="at_most_once") as consumer:
+        consumer.add_topic("events")
+        assert polled(consumer, 1) == [0]
+        consumer.commit()
+        consumer.pause("events")
+        consumer.stop()
+        until(lambda: "events/0 is paused, and messages 1 to 3 of it were granted" in caplog.text)
+        assert consumer.poll(0.01) is None
+        consumer.resume("events")
+        assert polled(consumer, 3) == [1, 2, 3]
+
+
+def test_at_most_once_a_consumer_that_is_closed_waits_for_no_paused_partition(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    kafka = Kafka()
+    kafka.create("events", messages=4)
+    with kafka.consumer(semantics="at_most_once") as consumer:
+        consumer.add_topic("events")
+        assert polled(consumer, 1) == [0]
+        consumer.pause("events")
+    assert "is paused" not in caplog.text

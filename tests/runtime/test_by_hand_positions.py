@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from kafka_marshal.client.symptoms import Standing
 from kafka_marshal.core.messages import (
     ClaimingMessages,
@@ -15,6 +17,7 @@ from kafka_marshal.core.messages import (
 )
 from kafka_marshal.runtime.consumer import Claim, Observer
 from tests.runtime.doubles import Kafka, until
+from tests.runtime.test_by_hand_receipts import ranges, receipts
 
 ADMIN = (1, 0, "admin", "admin", "g", "events", Partition(0))
 
@@ -112,3 +115,25 @@ def test_at_most_once_a_remade_topic_is_asked_for_what_it_holds() -> None:
         set_position(kafka, 0)
         assert [message.offset for message in consumer.consume(10, 10.0)] == [*range(3)]
         assert [each.offset for each in kafka.said(ClaimingMessages)] == [10, 3]
+
+
+def test_what_was_granted_of_a_topic_that_was_remade_keeps_no_later_tenure_waiting(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """It waited for offsets that were not there, and the next tenure of the partition behind it."""
+    kafka = Kafka()
+    kafka.create("events", messages=10)
+    with kafka.consumer(semantics="at_most_once") as consumer:
+        consumer.add_topic("events")
+        first = consumer.consume(5, 10.0)
+        consumer.commit()
+        consumer.pause("events")  # what was fetched is forgotten
+        remade(kafka, 3)
+        set_position(kafka, 0)
+        until(lambda: any(claim.epoch > first.claim.epoch for claim in consumer.claims))
+        consumer.resume("events")
+        messages = consumer.consume(10, 10.0)
+        assert [message.offset for message in messages] == [*range(3)]
+        assert messages.claim.epoch > first.claim.epoch
+    assert "messages 5 to 9 are gone from the topic" in caplog.text
+    assert (0, 10, "group_released") in ranges(receipts(kafka))

@@ -23,6 +23,7 @@ from kafka_marshal.core.messages import Message as Said
 from kafka_marshal.runtime.consumer import Claiming, Consumer, Message
 from kafka_marshal.runtime.errors import InvalidOption
 from kafka_marshal.runtime.fold import Fold
+from kafka_marshal.runtime.taking import Way
 from tests.runtime import doubles
 from tests.runtime.doubles import LANDS, LANDS_SOMEWHERE, LANDS_UNKNOWN, LOST, Append, Kafka, until
 from tests.runtime.test_by_hand_receipts import receipts
@@ -51,7 +52,8 @@ class Walk:
         """How often each message was given out, by partition and offset."""
         self.done: set[tuple[int, int]] = set()
         self.consumers: dict[str, Consumer] = {}
-        self.in_hand: dict[str, list[Message]] = {"a": [], "b": []}
+        self.in_hand: dict[str, list[tuple[str, Message]]] = {"a": [], "b": []}
+        """What was given out and is not done, and in which way."""
         self.closed: list[Consumer] = []
 
     # --- what the cluster does --------------------------------------------------------------------
@@ -86,14 +88,19 @@ class Walk:
         act = self.random.choices(
             (
                 self.poll,
-                self.poll,
                 self.consume,
+                self.loop,
+                self.run_handlers,
                 self.commit,
                 self.pause,
+                self.pause_for_long,
+                self.resume,
                 self.seek,
+                self.release,
+                self.remove_topic,
                 self.close,
             ),
-            (6, 6, 4, 4, 5, 1, 1),
+            (12, 4, 3, 1, 4, 4, 1, 4, 1, 1, 0.5, 1),
         )[0]
         act(client, consumer)
         for chance, happens in (
@@ -101,31 +108,67 @@ class Walk:
             (0.1, self.release_group),
             (0.1, self.hold_log),
             (0.2, self.kafka.flow),
+            (0.03, self.lose_head),
         ):
             if self.random.random() < chance:
                 happens()
 
-    def got(self, client: str, messages: list[Message]) -> None:
+    def got(self, client: str, way: str, messages: list[Message]) -> None:
         for message in messages:
             self.given[message.partition, message.offset] += 1
-        self.in_hand[client] += messages
+        self.in_hand[client] += [(way, message) for message in messages]
 
-    def finished(self, client: str) -> None:
-        """What was given out before is done."""
-        self.done |= {(one.partition, one.offset) for one in self.in_hand[client]}
-        self.in_hand[client] = []
+    def finished(self, client: str, *ways: str) -> None:
+        """What was given out before in these ways is done."""
+        held = self.in_hand[client]
+        self.done |= {(one.partition, one.offset) for way, one in held if way in ways}
+        self.in_hand[client] = [(way, one) for way, one in held if way not in ways]
 
     def poll(self, client: str, consumer: Consumer) -> None:
+        self.finished(client, "loop")
         message = consumer.poll(0.05)
-        self.got(client, [] if message is None else [message])
+        self.got(client, "poll", [] if message is None else [message])
 
     def consume(self, client: str, consumer: Consumer) -> None:
-        self.commit(client, consumer)  # so that the next list finds nothing in hand
-        self.got(client, list(consumer.consume(self.random.choice((1, 3, 10)), 0.02)))
+        self.finished(client, "loop", "list")
+        self.got(client, "list", list(consumer.consume(self.random.choice((1, 3, 10)), 0.02)))
+
+    def loop(self, client: str, consumer: Consumer) -> None:
+        """What a loop does, but it does not wait for ever."""
+        self.finished(client, "loop", "list")
+        for _ in range(self.random.choice((1, 2, 5))):
+            hand = consumer.taking.take(0.02, Way.LOOP)
+            self.finished(client, "loop")
+            if hand is None:
+                break
+            message = next(hand.taking, None)
+            if message is None:
+                consumer.taking.finish(hand)
+            else:
+                self.got(client, "loop", [message])
+
+    def run_handlers(self, client: str, consumer: Consumer) -> None:
+        """What a `run` does that fails after some messages."""
+        if self.semantics == AMO:
+            return
+        self.finished(client, "loop", "list")
+        handling = consumer.handling("partition", 0, 0.1, None)
+        hand = consumer.taking.take(0.02, Way.LIST, 10)
+        consumer.taking.pop()
+        if hand is not None:
+            handling.feed(hand)
+        for _ in range(self.random.choice((0, 2, 20))):
+            begun = handling.begin()
+            if begun is None:
+                break
+            self.done.add((begun.message.partition, begun.message.offset))
+            handling.finish(begun)
+            handling.done(begun)
+        consumer.give_again(handling)
 
     def commit(self, client: str, consumer: Consumer) -> None:
         # At most once it is done from here on, whatever becomes of the commit.
-        self.finished(client)
+        self.finished(client, "poll", "list")
         consumer.commit()
 
     def pause(self, client: str, consumer: Consumer) -> None:
@@ -133,6 +176,31 @@ class Walk:
             consumer.pause("events")
             self.poll(client, consumer)
             consumer.resume("events")
+
+    def pause_for_long(self, client: str, consumer: Consumer) -> None:
+        with suppress(InvalidOption):
+            consumer.pause("events", self.random.randrange(self.partitions))
+
+    def resume(self, client: str, consumer: Consumer) -> None:
+        with suppress(InvalidOption):
+            consumer.resume("events")
+
+    def release(self, client: str, consumer: Consumer) -> None:
+        with suppress(InvalidOption):
+            consumer.release("events", self.random.randrange(self.partitions))
+        self.kafka.clock.ahead_s += 1.0  # so that it is asked for again soon
+
+    def remove_topic(self, client: str, consumer: Consumer) -> None:
+        consumer.remove_topic("events")
+        self.poll(client, consumer)
+        consumer.add_topic("events")
+
+    def lose_head(self) -> None:
+        """Retention takes what is old, whether somebody had it or not."""
+        number = self.random.randrange(self.partitions)
+        partition = self.kafka.topics["events"][number]
+        with self.kafka.changed:
+            partition.low = self.random.randint(partition.low, partition.high)
 
     def seek(self, client: str, consumer: Consumer) -> None:
         if self.semantics == AMO:
@@ -187,7 +255,8 @@ class Walk:
             room = MESSAGES - self.kafka.topics["events"][partition].high
             self.kafka.produce("events", room, partition)
         self.start("a")
-        all_ = {(p, n) for p in range(self.partitions) for n in range(MESSAGES)}
+        lows = [each.low for each in self.kafka.topics["events"]]
+        all_ = {(p, n) for p in range(self.partitions) for n in range(lows[p], MESSAGES)}
         consumer, deadline = self.consumers["a"], time.monotonic() + doubles.WITHIN_S
         # What is given out now again was not told before it was lost.
         while not all_ <= self.done and time.monotonic() < deadline:
@@ -210,7 +279,9 @@ class Walk:
             for offset in range(one.offset)
         }
         granted &= {(p, n) for p in range(self.partitions) for n in range(self.position(p))}
-        missing = granted - self.done - listed
+        lows = [each.low for each in self.kafka.topics["events"]]
+        gone = {(p, n) for p, low in enumerate(lows) for n in range(low)} - set(self.given)
+        missing = granted - self.done - listed - gone
         assert not missing, f"neither processed nor listed: {sorted(missing)}"
 
     def position(self, partition: int) -> int:
@@ -233,7 +304,7 @@ def test_no_walk_loses_or_repeats(semantics: Semantics) -> None:
 
 def walk_for(semantics: Semantics, seconds: float) -> None:
     """Walk by one seed after the other until the time is over, at least once."""
-    deadline, seed = time.monotonic() + seconds, 0
+    deadline, seed = time.monotonic() + seconds, int(os.environ.get("MARSHAL_WALKS_SEED", "0"))
     while time.monotonic() < deadline:
         try:
             Walk(semantics, seed).run()

@@ -530,6 +530,8 @@ class Consumer:
         if self._mode is Mode.AT_LEAST_ONCE:
             self.taking.stop()
         self._engine.stop()
+        if self._mode is Mode.AT_MOST_ONCE:
+            self._engine.post(self._engine.held.say_what_is_paused)
 
     def close(self, release: bool = True, timeout_s: float = CLOSE_S) -> None:
         """Give the claims up, so that others may have them at once, and let go of the cluster.

@@ -565,6 +565,9 @@ class Data:
             return
         low, high = extent.low, extent.high
         position = one.fetched
+        if position > high and one.until is not None:
+            # What was granted is nowhere, and the next tenure must not wait for it.
+            low = one.until
         if position < low:
             # What was fetched before is still to be handed over.
             with self._lock:

@@ -293,13 +293,15 @@ class Holding:
         What was fetched before is not gone: it is handed over first.
         """
         tenure = self._tenures.get(claim)
-        if claim.lost is not None or tenure is None:
+        if tenure is None:
             return
         low, high = extent.low, extent.high
         self._vigil.said(
             f"{claim.topic}/{claim.partition}: messages {first} to {low - 1} are gone from the "
             f"topic and cannot be consumed any more"
         )
+        if claim.lost is not None:
+            return
         self.carry_out(self.session.member.extent(claim.key, low, high, self._steady_ms()))
         if tenure.next >= first:
             self._done(tenure, low)
@@ -342,6 +344,16 @@ class Holding:
             self.stopping = True
             self.carry_out(self.session.member.stop(self._steady_ms()))
             self.withdraw_unwanted()
+
+    def say_what_is_paused(self) -> None:
+        """At most once: the end waits for what was granted, which nobody else will get."""
+        for tenure in list(self._tenures.values()):
+            if tenure.paused and tenure.next < tenure.allowed_end:
+                self._vigil.said(
+                    f"{tenure.claim.topic}/{tenure.claim.partition} is paused, and messages "
+                    f"{tenure.next} to {tenure.allowed_end - 1} of it were granted: the consumer "
+                    f"ends when it is resumed, or closed"
+                )
 
     def withdraw_unwanted(self) -> None:
         """At least once: what is given up and was not begun is not waited for."""
