@@ -234,7 +234,7 @@ class Server:
         status, test = pickle.loads(child.said) if child.said else ("timeout", None)
         by = ""
         if test is not None:
-            self.kills[f"{name}.{child.made.function}"][test] += 1
+            self.kills[f"{name}.{child.made.function}"][test] += status == "killed"
             by = self.items[test].nodeid
         return told(name, child.made, status, by, time.monotonic() - child.began_s)
 
