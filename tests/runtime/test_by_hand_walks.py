@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import random
+import threading
 import time
 from collections import Counter
 from contextlib import suppress
@@ -21,7 +22,7 @@ from kafka_marshal.codec import decode, decode_headers
 from kafka_marshal.core.messages import ClaimingMessages, Partition, Record, ReleaseGroup
 from kafka_marshal.core.messages import Message as Said
 from kafka_marshal.runtime.consumer import Claiming, Consumer, Message
-from kafka_marshal.runtime.errors import InvalidOption
+from kafka_marshal.runtime.errors import ConsumerClosed, InvalidOption
 from kafka_marshal.runtime.fold import Fold
 from kafka_marshal.runtime.taking import Way
 from tests.runtime import doubles
@@ -93,6 +94,7 @@ class Walk:
                 self.run_handlers,
                 self.commit,
                 self.pause,
+                self.poll_meanwhile,
                 self.pause_for_long,
                 self.resume,
                 self.seek,
@@ -100,7 +102,7 @@ class Walk:
                 self.remove_topic,
                 self.close,
             ),
-            (12, 4, 3, 1, 4, 4, 1, 4, 1, 1, 0.5, 1),
+            (12, 4, 3, 1, 4, 4, 3, 1, 4, 1, 1, 0.5, 1),
         )[0]
         act(client, consumer)
         for chance, happens in (
@@ -176,6 +178,23 @@ class Walk:
             consumer.pause("events")
             self.poll(client, consumer)
             consumer.resume("events")
+
+    def poll_meanwhile(self, client: str, consumer: Consumer) -> None:
+        """Something is done while another thread polls."""
+        self.finished(client, "loop")
+        found: list[Message | None] = []
+
+        def polls() -> None:
+            with suppress(ConsumerClosed):
+                found.append(consumer.poll(0.05))
+
+        thread = threading.Thread(target=polls)
+        thread.start()
+        time.sleep(self.random.choice((0, 0.001, 0.01)))
+        act = self.random.choice((self.pause_for_long, self.resume, self.seek, self.release))
+        act(client, consumer)
+        thread.join()
+        self.got(client, "poll", [message for message in found if message is not None])
 
     def pause_for_long(self, client: str, consumer: Consumer) -> None:
         with suppress(InvalidOption):
