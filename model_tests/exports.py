@@ -35,6 +35,7 @@ def export_all(folder: Path, only: Sequence[str] | None = None) -> Mapping[str, 
                 folder / f"{model.name}.tsv",
                 workers=2,
                 check_deadlock=model.deadlock_check,
+                short=True,
             )
             triples = [_triple(row) for row in export.read()]
             made[model.name] = Exported(model.name, triples, export.calls)

@@ -1,13 +1,14 @@
 """TLA+ values of Claim, Reader and Consumer to Python, field by field.
 
 Nothing is -1 in TLA+ where a number could stand and "none" where an id could; in Python it is None.
-Names need no table: they are the same.
+Names need no table: they are the same. Rows repeat their parts, so a part is translated once.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from functools import cache
 from typing import Any
 
 import attrs
@@ -73,6 +74,7 @@ def _nothing(value: Any) -> Any:
     return None if value in (NONE, NOBODY) and not isinstance(value, bool) else value
 
 
+@cache
 def claim(value: Value) -> Claim:
     """A claim; fails if a field is missing or new."""
     given = fields(value)
@@ -80,6 +82,7 @@ def claim(value: Value) -> Claim:
     return Claim(**{n: _nothing(v) if n in MAY_BE_NOTHING else v for n, v in given.items()})
 
 
+@cache
 def record(value: Value) -> Record:
     """A record of the one key that the models have."""
     given = fields(value)
@@ -92,6 +95,7 @@ def record(value: Value) -> Record:
     )
 
 
+@cache
 def headers(value: Value) -> Headers:
     """Headers; fails if one is missing or new."""
     given = fields(value)
@@ -99,12 +103,14 @@ def headers(value: Value) -> Headers:
     return Headers(**{name: _nothing(field) for name, field in given.items()})
 
 
+@cache
 def sent(value: Value) -> Send:
     """What an instance produced, and nobody has given an offset yet."""
     given = fields(value)
     return Send(message(given["message"]), headers(given["headers"]))
 
 
+@cache
 def message(value: Value) -> Message:
     """A message; the specification's has every field, whatever its type."""
     given = fields(value)
@@ -130,6 +136,7 @@ def forbidden(name: Value) -> Forbidden | None:
     return None if name == PASSES else Forbidden(snake(str(name)))
 
 
+@cache
 def reader(value: Value) -> Reader:
     """A reader; fails if a field is missing or new."""
     given = fields(value)
@@ -141,6 +148,7 @@ def reader(value: Value) -> Reader:
     return Reader(claim=claim(given["claim"]), certain=certain, **numbers)
 
 
+@cache
 def consumer(value: Value) -> Consumer:
     """A consumer; fails if a field is missing or new."""
     given = fields(value)

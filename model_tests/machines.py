@@ -31,7 +31,12 @@ def export_all(folder: Path, only: Sequence[str] | None = None) -> Mapping[str, 
         if model.module.stem == "MCMachine" and (only is None or model.name in only):
             target = folder / f"{model.name}.tsv"
             export = edges.export(
-                model.module, model.cfg, target, workers=2, check_deadlock=model.deadlock_check
+                model.module,
+                model.cfg,
+                target,
+                workers=2,
+                check_deadlock=model.deadlock_check,
+                short=True,
             )
             made[model.name] = [_row(each) for each in export.read()]
             target.unlink()
@@ -112,7 +117,7 @@ def _of_record(reader: Reader, record: Record, row: Row) -> tuple[Hashable, ...]
         message.instance_id == claim.pauser,
         # Headers.
         headers.present,
-        tuple(kind(value) for value in attrs.astuple(headers)),
+        tuple(kind(value) for value in attrs.astuple(headers, recurse=False)),
         (side(headers.epoch, claim.epoch), side(headers.epoch, record.offset)),
         (side(headers.seen, undecided), side(headers.seen, record.offset)),
         undecided is not None and headers.seen == undecided - 1,
@@ -210,7 +215,8 @@ def chosen(exports: Mapping[str, Iterable[Row]]) -> list[Row]:
     seen: set[Hashable] = set()
     kept = []
     for _, row in sorted(first.values(), key=lambda each: each[0]):
-        pairs = {(situation(row), pair) for pair in combinations(enumerate(answers(row)), 2)}
+        asked = situation(row)
+        pairs = {(asked, pair) for pair in combinations(enumerate(answers(row)), 2)}
         if not pairs <= seen:
             seen |= pairs
             kept.append(row)

@@ -65,7 +65,7 @@ def answers(triple: Triple) -> tuple[Hashable, ...]:
         (claim.owned, claim.won_with_headers, claim.pauser is None, claim.position_set),
         # Headers.
         headers.present,
-        tuple(kind(value) for value in attrs.astuple(headers)),
+        tuple(kind(value) for value in attrs.astuple(headers, recurse=False)),
         named(headers.epoch, claim, record.offset),
         named(headers.seen, claim, record.offset),
         named(headers.supersedes, claim, record.offset),
@@ -94,7 +94,8 @@ def chosen(exports: Mapping[str, Exported]) -> list[Triple]:
     seen: set[Hashable] = set()
     kept = []
     for _, triple in sorted(first.values(), key=lambda each: each[0]):
-        pairs = {(situation(triple), pair) for pair in combinations(enumerate(answers(triple)), 2)}
+        asked = situation(triple)
+        pairs = {(asked, pair) for pair in combinations(enumerate(answers(triple)), 2)}
         if not pairs <= seen:
             seen |= pairs
             kept.append(triple)

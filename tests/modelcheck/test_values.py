@@ -55,6 +55,30 @@ def test_a_value_survives_being_written_and_read(value: Value) -> None:
     assert hash(parse(unparse(value))) == hash(value)
 
 
+nested = values.map(lambda value: record(before=value, after=record(of=value)))
+
+
+@given(st.lists(nested, min_size=1, max_size=4))
+def test_records_that_are_known_are_read_as_unknown_ones_are(several: list[Value]) -> None:
+    known: dict[str, Value] = {}
+    for value in [*several, *several]:
+        text = unparse(value)
+        assert parse(text, known) == parse(text) == value
+        assert parse(text, known) is parse(text, known)
+
+
+def test_a_record_that_is_known_is_the_same_object_wherever_it_stands() -> None:
+    known: dict[str, Value] = {}
+    one, other = (parse(text, known) for text in ('<<1, [a |-> "]["]>>', '{[b |-> [a |-> "]["]]}'))
+    assert isinstance(one, tuple)
+    assert isinstance(other, frozenset)
+    [holder] = other
+    assert isinstance(holder, Function)
+    assert holder["b"] is one[1]
+    with pytest.raises(MalformedValueError, match="position 11"):
+        parse("<<[a |-> [b]]>>", known)
+
+
 @given(values)
 def test_equal_values_have_one_text(value: Value) -> None:
     text = unparse(value)

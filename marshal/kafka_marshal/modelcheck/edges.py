@@ -38,9 +38,10 @@ class Export:
         """Yield every row: what the model handed to `Export`.
 
         Rows repeat their parts (a claim is the start of many transitions), so the text of an
-        element or field is parsed once; equal ones are the same object.
+        element or field, and of a record in it, is parsed once; equal ones are the same object.
         """
-        parsed = lru_cache(maxsize=None)(parse)
+        known: dict[str, Value] = {}
+        parsed = lru_cache(maxsize=None)(lambda text: parse(text, known))
         with self.path.open(encoding="utf-8") as lines:
             for line in lines:
                 head, *parts = line.rstrip("\n").split("\t")
@@ -61,6 +62,7 @@ def export(
     *,
     workers: int = 1,
     check_deadlock: bool = True,
+    short: bool = False,
     libraries: Sequence[Path] = (),
     on_progress: Callable[[Progress], None] | None = None,
 ) -> Export:
@@ -79,6 +81,7 @@ def export(
         system_properties={"kafka.marshal.export": str(target.absolute())},
         workers=workers,
         check_deadlock=check_deadlock,
+        short=short,
         libraries=libraries,
         on_progress=on_progress,
     )

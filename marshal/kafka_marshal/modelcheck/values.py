@@ -103,9 +103,13 @@ def record(**fields: Value) -> Value:
     return function(pairs)
 
 
-def parse(text: str) -> Value:
-    """Return the value that `text` writes; raises MalformedValueError if it is not one value."""
-    parser = _Parser(text)
+def parse(text: str, known: dict[str, Value] | None = None) -> Value:
+    """Return the value that `text` writes; raises MalformedValueError if it is not one value.
+
+    `known` is for texts that repeat their records: it keeps the value of each, by its text, so
+    that the next one is looked up. Give the same dictionary again; equal texts are one object.
+    """
+    parser = _Parser(text, known)
     value = parser.value()
     parser.take("", "the end")
     return value
@@ -175,11 +179,19 @@ _TOKEN = re.compile(
 )
 
 
+_RECORD = r"\[(?:[^\[\]\"]++|\"(?:[^\"\\]|\\.)*+\")*+\]"
+for _ in range(4):  # a consumer holds a reader, which holds a claim
+    _RECORD = rf"\[(?:[^\[\]\"]++|\"(?:[^\"\\]|\\.)*+\"|{_RECORD})*+\]"
+_WHOLE_RECORD = re.compile(_RECORD, re.DOTALL)
+"""A record and what is in it, five deep; of a deeper one nothing is found."""
+
+
 class _Parser:
     """One pass over the tokens, one function for each construct; never goes back."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, known: dict[str, Value] | None = None) -> None:
         self._text = text
+        self._known = known
         self._end = 0
         self._advance()
 
@@ -209,6 +221,8 @@ class _Parser:
         if kind == "word":
             self._advance()
             return token == "TRUE" if token in ("TRUE", "FALSE") else ModelValue(token)
+        if token == "[" and kind == "sign" and self._known is not None:
+            return self._record_once(self._known)
         if kind == "sign" and token in self._OPENING:
             self._advance()
             return self._OPENING[token](self)
@@ -248,6 +262,18 @@ class _Parser:
     def _record(self) -> Value:
         start = self._start
         return self._function(self._separated(self._field, ",", "]"), start)
+
+    def _record_once(self, known: dict[str, Value]) -> Value:
+        found = _WHOLE_RECORD.match(self._text, self._start)
+        if found is not None and (value := known.get(found.group())) is not None:
+            self._end = found.end()
+            self._advance()
+            return value
+        self._advance()
+        value = self._record()
+        if found is not None:
+            known[found.group()] = value
+        return value
 
     def _pairs(self) -> Value:
         start = self._start
