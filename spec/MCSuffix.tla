@@ -245,6 +245,27 @@ KnownAfter(reader, k) ==
 SuffixBecomesKnown == ForEveryReader(KnownAfter)
 
 (***************************************************************************)
+(* What DefiniteWin assumes of the log.                                    *)
+(***************************************************************************)
+BeganLate(reader) == reader.head_ms # NONE
+
+\* The true clock is at most the reader's, or at most head_ms: no broker's clock stepped back
+\* by more than ClockRewindMaxMs.
+ClockBoundedAfter(reader, k) ==
+    BeganLate(reader) => history[k + 1].clock_ms <= Max(reader.claim.clock_ms, reader.head_ms)
+
+ClockBounded == ForEveryReader(ClockBoundedAfter)
+
+\* Pauses end: one of the head no later than PauseMaxMs after head_ms, and one that was read
+\* then, or when the reader thinks that it does.
+PausesEndAfter(reader, k) ==
+    BeganLate(reader) =>
+        history[k + 1].paused_until_ms
+        <= Max(reader.claim.paused_until_ms, reader.head_ms + PauseMaxMs)
+
+PausesEnd == ForEveryReader(PausesEndAfter)
+
+(***************************************************************************)
 (* What must be reachable, for the readers that begin late.                *)
 (***************************************************************************)
 NoLateReader(Is(_)) == \A first \in 1 .. Length(log) : ~Is(ReaderFrom(first, Length(log)))
@@ -297,6 +318,11 @@ CertifiesAlways(me, c) == me.certifies
 WinsWithoutPause(reader, claim, record) ==
     /\ reader.head_ms # NONE
     /\ claim.clock_ms - Max(reader.head_ms, reader.alive_ms) > 2 * HeartbeatIntervalMs
+
+\* In the place of PausedUntil: no pause is cut.
+NotCut(claim, record) ==
+    LET until == record.message.expires_unix_s * 1000
+    IN  IF until > claim.clock_ms THEN until ELSE NONE
 
 \* The end of a pause that was read is believed, though the true clock was ahead.
 WinsAfterPauseRead(reader, claim, record) ==

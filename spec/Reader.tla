@@ -178,6 +178,10 @@ ReadKnown(reader, record) ==
 \* in force: the request wins whatever the head says.  The end of a pause that was read is
 \* exact if the reader's clock was the true one; if not, the true clock was at most head_ms,
 \* and that pause is over when one of the head is.
+\*
+\* It assumes two things of the log, which MCSuffix_Clock* check, and MCSuffix_Broken_* break:
+\* ClockBounded, the true clock is at most Max(claim.clock_ms, reader.head_ms), and PausesEnd,
+\* no pause of the head lasts longer than PauseMaxMs.
 DefiniteWin(reader, claim, record) ==
     /\ claim.paused_until_ms = NONE \/ claim.clock_ms >= claim.paused_until_ms
     /\ reader.head_ms # NONE

@@ -131,6 +131,14 @@ class Property(enum.StrEnum):
         "SuffixBecomesKnown",
         "The heartbeat of an owner that has read everything makes all certain but the pauser.",
     )
+    CLOCK_BOUNDED = (
+        "ClockBounded",
+        "The true clock is at most a late reader's, or what it knows the head's was at most.",
+    )
+    PAUSES_END = (
+        "PausesEnd",
+        "No pause lasts longer than a late reader waits before it calls a request won.",
+    )
     WRITES_ALL_OR_NONE = (
         "WritesAllOrNone",
         "An administrator writes no position before it has read that it owns every claim.",

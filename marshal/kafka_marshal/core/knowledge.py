@@ -358,8 +358,9 @@ def _definite_win(reader: Reader, claim: Claim, rules: Rules) -> bool:
 
     Spec: DefiniteWin. The end of a pause that was read is exact if our clock was the true one; if
     not, the true clock was at most `head_ms`, and that pause is over when one of the head is. The
-    only judgement that rests on time: on the broker's clock not stepping back by more than
-    `rules.clock_rewind_max_ms` when a partition gets a new leader.
+    only judgement that rests on time. It assumes two things of the log: ClockBounded, the broker's
+    clock never steps back by more than `rules.clock_rewind_max_ms` when a partition gets a new
+    leader; and PausesEnd, no pause is longer than `rules.pause_max_ms`.
     """
     assert reader.head_ms is not None
     return (
