@@ -24,6 +24,23 @@ SHARED = {
 }
 """What a file says that takes such a thing."""
 
+LONGEST = (
+    "spark",
+    "kafka",
+    "tlc",
+    "model_tests/test_machines.py",
+    "model_tests/test_walks.py",
+    "model_tests/test_trace_spec.py",
+    "model_tests/test_admin_edges.py",
+    "tests/tools/test_night.py",
+    "tests/cli/test_replay.py",
+    "model_tests/test_models.py",
+    "model_tests/test_consumer_edges.py",
+    "model_tests/test_equal_graphs.py",
+    "tests/broker/test_guard.py",
+)
+"""Groups that take longest, so they start first: at the end no process works alone."""
+
 
 @functools.cache
 def group_of(path: str) -> str:
@@ -37,6 +54,13 @@ class Together(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
 
     def _split_scope(self, nodeid: str) -> str:
         return group_of(nodeid.partition("::")[0])
+
+    def _assign_work_unit(self, node: Any) -> None:
+        """Give a process the next group: of `LONGEST`, or the one with most tests."""
+        ranks = {group: rank for rank, group in enumerate(LONGEST)}
+        longest = min(self.workqueue, key=lambda group: ranks.get(group, len(ranks)))
+        self.workqueue.move_to_end(longest, last=False)
+        super()._assign_work_unit(node)
 
 
 @pytest.hookimpl(optionalhook=True)
