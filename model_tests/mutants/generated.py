@@ -149,6 +149,7 @@ def run(
         ran = subprocess.run(
             [sys.executable, "-m", "model_tests.mutants.server", str(work)],
             cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": str(ROOT / "marshal")},
             stdout=output,
             stderr=output,
             check=False,

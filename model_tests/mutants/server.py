@@ -38,7 +38,7 @@ READ_FIRST = ("tests.triples", "tests.machines")
 """Modules that keep what they read of a file: it is read once, and not by every child."""
 SLOWER = 10.0
 """A test may take this many times the CPU time that it took without a mutant, and `GRACE_S`."""
-GRACE_S = 2.0
+GRACE_S = 1.0
 STANDS_STILL_S = 120.0
 """After this time, and four times what it may compute, a child waits for what never comes."""
 PYTEST = (

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_marshal import ClaimKey
-from kafka_marshal.client.buffers import Bounds, Buffers, Chunk
+from kafka_marshal.client.buffers import Bounds, Buffers, Chunk, joined
 
 ONE, TWO = ClaimKey("g", "t", 1), ClaimKey("g", "t", 2)
 
@@ -219,3 +219,96 @@ def test_everything_allowed_is_handed_over_once_and_in_order(offsets: list[int],
     assert given_out == offsets
     assert of.waiting(ONE) == 0
     assert not of.full
+
+
+def test_ranges_that_touch_are_one_and_others_stay_apart() -> None:
+    assert joined([range(2, 3)], range(3, 5)) == [range(2, 5)]
+    assert joined([range(2, 9)], range(3, 5)) == [range(2, 9)]
+    assert joined([range(2, 3), range(8, 9)], range(4, 5)) == [
+        range(2, 3),
+        range(4, 5),
+        range(8, 9),
+    ]
+
+
+def test_it_is_known_whether_anything_waits() -> None:
+    of = buffers()
+    for key, offsets in ((ONE, [0, 1, 2]), (TWO, [0, 1])):
+        assert of.waiting(key) == of.waiting_bytes(key) == 0
+        of.open(key, 0)
+        of.allow(key, range(0, 10))
+        assert not of.waits
+        of.add(key, offsets)
+        assert of.waits
+        of.drop(key)
+    for key, offsets in ((ONE, [0, 1, 2]), (TWO, [0, 1])):
+        of.open(key, 0)
+        of.allow(key, range(0, 10))
+        of.add(key, offsets)
+    of.drop(ONE)
+    chunk = of.take(10)
+    assert chunk is not None
+    assert not of.waits
+    of.open(ONE, 0)
+    of.allow(ONE, range(0, 10))
+    of.add(ONE, [0, 1, 2])
+    of.put_back(Chunk(TWO, chunk.messages[1:], 1, chunk.end))
+    assert taken(of, 3) == [(1, [0, 1, 2], 3), (2, [1], 2)]
+    assert not of.waits
+
+
+def test_what_a_lost_claim_had_makes_nothing_full() -> None:
+    of = buffers(in_all=10)
+    of.open(ONE, 0)
+    of.add(ONE, list(range(10)))
+    of.drop(ONE)
+    assert not of.full
+    of.open(ONE, 0)
+    of.add(ONE, list(range(9)))
+    assert not of.full
+    of.add(ONE, [9])
+    assert of.full == {ONE}
+    of.drop(ONE)
+    assert not of.full
+
+
+def test_what_others_have_counts_when_a_claim_is_lost() -> None:
+    of = buffers(in_all=10)
+    for key, count in ((ONE, 4), (TWO, 5)):
+        of.open(key, 0)
+        of.add(key, list(range(count)))
+    of.drop(ONE)
+    of.open(ONE, 0)
+    of.add(ONE, list(range(4)))
+    assert not of.full
+    of.add(ONE, [4])
+    assert of.full == {ONE}
+
+
+def test_what_was_handed_over_before_it_was_measured_hides_nothing() -> None:
+    of = buffers(size=4)
+    of.open(ONE, 0)
+    of.allow(ONE, range(0, 10))
+    of.add(ONE, [0])
+    of.take(1)
+    of.add(ONE, [1, 2, 3, 4])
+    assert of.full == {ONE}
+
+
+def test_ranges_that_are_allowed_one_after_the_other_are_one() -> None:
+    of = buffers()
+    of.allow(ONE, range(0, 4))
+    of.open(ONE, 0)
+    of.add(ONE, list(range(10)))
+    of.allow(ONE, range(2, 4))
+    of.allow(ONE, range(4, 6))
+    assert taken(of) == [(1, [2, 3, 4, 5], 6)]
+
+
+def test_the_last_messages_reach_to_where_the_log_is_known_to_hold_no_more() -> None:
+    of = buffers()
+    of.open(ONE, 0)
+    of.add(ONE, [0])
+    assert of.nothing_below(ONE, 9) == 9
+    of.allow(ONE, range(0, 20))
+    assert taken(of) == [(1, [0], 9)]

@@ -829,6 +829,15 @@ def test_an_administrator_does_not_consume() -> None:
         Driver(admin(), KEY)
 
 
+def test_an_interval_that_is_said_is_whole_milliseconds() -> None:
+    rules = attrs.evolve(FENCED, heartbeat_interval_ms=1000.5)
+    me = Me("a1", "a", Mode.AT_LEAST_ONCE, rules=rules, says_interval=True)
+    message = r"^heartbeat_interval_ms is 1000\.5, and the log says it in whole milliseconds$"
+    with pytest.raises(ValueError, match=message):
+        Driver(me, KEY)
+    assert Driver(attrs.evolve(me, says_interval=False), KEY).released is None
+
+
 @pytest.mark.parametrize("field", ["heartbeat_every_ms", "ask_again_after_ms"])
 def test_patience_is_more_than_nothing(field: str) -> None:
     with pytest.raises(ValueError, match=f"{field} must be greater than 0, not 0"):

@@ -18,6 +18,7 @@ from kafka_marshal.core.messages import (
     Offset,
     Partition,
     Record,
+    ReleasingPartition,
 )
 from kafka_marshal.core.state import ClaimKey
 from tests.client.town import Town, key
@@ -194,3 +195,106 @@ def test_owners_live_for_twice_the_larger_interval(own_ms: int) -> None:
     assert intervals.until_ms == 2 * SLOW_MS + 1
     assert intervals.differs(2 * SLOW_MS) is not None
     assert intervals.differs(2 * SLOW_MS + 1) is None
+
+
+# --- what is heard of a group, without members ----------------------------------------------------
+
+
+def said(instance: str, interval_ms: int, at_ms: int) -> Said:
+    return Said(instance, instance[0], interval_ms, at_ms)
+
+
+def released(instance: str, partition: int, epoch: int) -> Record:
+    message = ReleasingPartition(
+        1, 0, instance, instance[0], "g", "events", Partition(partition), Offset(0)
+    )
+    return Record(0, 99, 9000, message, Headers(True, epoch=epoch))
+
+
+KEYS = [ClaimKey("g", "events", n) for n in range(3)]
+
+
+def test_intervals_are_named_in_the_order_in_which_they_began() -> None:
+    heard = Intervals(SLOW_MS)
+    slow, fast = said("a1", SLOW_MS, 1000), said("b1", FAST_MS, 2000)
+    heard.lives(KEYS[0], slow, 5)
+    heard.lives(KEYS[1], fast, 3)
+    assert heard.alive == [fast, slow]
+    assert heard.lived_at(1000 + 2 * SLOW_MS) == [fast, slow]
+    assert heard.lived_at(1001 + 2 * SLOW_MS) == [fast]
+    assert heard.lived_at(2001 + 2 * SLOW_MS) == []
+
+
+def test_our_own_live_as_long_as_the_slowest_of_the_group() -> None:
+    heard = Intervals(FAST_MS)
+    slow, fast = said("a1", SLOW_MS, 0), said("b1", FAST_MS, 0)
+    heard.lives(KEYS[0], slow, 3)
+    heard.lives(KEYS[1], fast, 5)
+    assert heard.lived_at(2 * SLOW_MS) == [slow, fast]
+    assert heard.until_ms == 2 * SLOW_MS + 1, "those who differ came before ours"
+
+
+def test_of_several_who_differ_the_first_is_named() -> None:
+    heard = Intervals(SLOW_MS)
+    later, first = said("a1", FAST_MS, 0), said("b1", 2 * FAST_MS, 0)
+    heard.lives(KEYS[0], later, 7)
+    heard.lives(KEYS[1], first, 5)
+    assert heard.differs(0) == first
+
+
+def test_a_tenure_that_says_two_intervals_is_not_before_itself() -> None:
+    heard = Intervals(SLOW_MS)
+    heard.lives(KEYS[0], said("a1", SLOW_MS, 0), 5)
+    heard.lives(KEYS[0], said("a1", FAST_MS, 0), 5)
+    assert heard.differs(0) is None
+
+
+def test_of_two_words_at_one_time_the_second_is_the_last() -> None:
+    heard = Intervals(SLOW_MS)
+    first, second = said("a1", SLOW_MS, 1000), said("b1", SLOW_MS, 1000)
+    heard.lives(KEYS[0], first, 1)
+    heard.lives(KEYS[1], second, 2)
+    assert heard.alive == [second]
+    heard.lives(KEYS[0], said("a1", SLOW_MS, 999), 1)
+    assert heard.alive == [second]
+
+
+@pytest.mark.parametrize("instance_and_epoch", [("b1", 5), ("a1", 4)])
+def test_only_the_owner_ends_its_tenure(instance_and_epoch: tuple[str, int]) -> None:
+    instance, epoch = instance_and_epoch
+    heard = Intervals(SLOW_MS)
+    slow = said("a1", SLOW_MS, 1000)
+    heard.lives(KEYS[0], slow, 5)
+    heard.read(released(instance, 0, epoch))
+    assert heard.alive == [slow]
+    heard.read(released("a1", 0, 5))
+    assert heard.alive == []
+
+
+def test_an_interval_lasts_until_its_last_tenure_ends() -> None:
+    heard = Intervals(SLOW_MS)
+    other = said("x1", 2 * SLOW_MS, 500)
+    heard.lives(KEYS[0], other, 1)
+    words = [said(f"{'abc'[n]}1", SLOW_MS, 1000 * (n + 1)) for n in range(3)]
+    for n, word in enumerate(words):
+        heard.lives(KEYS[n], word, n + 2)
+    heard.read(released("c1", 2, 4))
+    assert heard.alive == [other, words[1]], "the latest of the others, whatever their order"
+    heard.read(released("b1", 1, 3))
+    assert heard.alive == [other, words[0]]
+    heard.read(released("a1", 0, 2))
+    assert heard.alive == [other]
+
+
+def test_an_interval_that_was_dead_begins_anew() -> None:
+    heard = Intervals(SLOW_MS)
+    heard.lives(KEYS[0], said("a1", SLOW_MS, 0), 1)
+    heard.lives(KEYS[1], said("b1", FAST_MS, 0), 2)
+    later_ms = 10 * SLOW_MS
+    fast, slow = said("b1", FAST_MS, later_ms), said("a1", SLOW_MS, later_ms)
+    heard.lives(KEYS[1], fast, 2, offset=40)
+    heard.lives(KEYS[0], slow, 1, offset=50)
+    assert heard.alive == [fast, slow]
+    heard.lives(KEYS[0], said("a1", SLOW_MS, 2 * later_ms), 60)
+    heard.lives(KEYS[1], said("b1", FAST_MS, 2 * later_ms), 2, offset=61)
+    assert [each.interval_ms for each in heard.alive] == [SLOW_MS, FAST_MS]

@@ -45,6 +45,18 @@ def test_claims_take_turns_and_do_not_wait_for_each_other() -> None:
     assert [one.message[1] for one in begun(of)] == [1]
 
 
+def test_a_claim_that_waits_is_passed_over_and_the_others_keep_their_turns() -> None:
+    of = lanes(Order.PARTITION)
+    keys = [ClaimKey("g", "t", n) for n in range(4)]
+    for n, each in enumerate(keys):
+        of.add(each, [(None, n)])
+    assert of.begin(lambda _: True) is None
+    first = of.begin(lambda each: each not in (keys[1], keys[3]))
+    assert first is not None
+    assert first.key == keys[1]
+    assert [one.key for one in begun(of)] == [keys[2], keys[3], keys[0]]
+
+
 def test_one_key_in_two_partitions_is_two_lanes() -> None:
     of = lanes(Order.KEY)
     of.add(ONE, [("a", 0)])

@@ -11,7 +11,7 @@ from kafka_marshal.client.claiming import Claiming
 from kafka_marshal.client.consumer import Consumer, Me, Mode
 from kafka_marshal.client.effects import Send
 from kafka_marshal.client.member import Member
-from kafka_marshal.client.memory import Memory
+from kafka_marshal.client.memory import Memory, without_self
 from kafka_marshal.core.knowledge import Reader
 from tests.client.town import Town, key
 from tests.kernel import hostile
@@ -85,3 +85,7 @@ def test_what_an_instance_did_itself_is_not_put_aside() -> None:
 def test_what_nobody_needs_yet_is_kept_for_later() -> None:
     memory = {7: Memory(Consumer(Reader(), 3), {}, {})}
     assert Member(Me("a", "a", Mode.AT_LEAST_ONCE), "g", 9, memory=memory).memory() == memory
+
+
+def test_what_was_read_is_put_aside_and_nothing_of_what_was_done() -> None:
+    assert without_self(Consumer(view=7, asked=True, next=3)) == Consumer(view=7)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from attrs import evolve
 
-from kafka_marshal.client.symptoms import LateCause, Standing, Symptoms, WedgedCause
+from kafka_marshal.client.symptoms import LateCause, Standing, Symptoms, Wedged, WedgedCause
 from kafka_marshal.core.state import ClaimKey
 
 KEY = ClaimKey("g", "events", 0)
@@ -59,7 +59,7 @@ def test_it_is_said_where_a_claim_is_stuck(
 ) -> None:
     found = [symptoms.beat(KEY, standing, 0) for _ in range(4)][-1]
     assert found is not None
-    assert (found.cause, found.beats) == (cause, 3)
+    assert found == Wedged(cause, beats=3, first=3, standing=standing)
 
 
 def test_a_heartbeat_that_was_never_sent_is_late_once_until_one_is_read_back(
@@ -83,7 +83,22 @@ def test_a_heartbeat_that_was_sent_and_comes_back_late_is_late_when_it_comes(
     assert symptoms.heard(KEY, 1_800) is None
 
 
+def test_a_heartbeat_that_was_sent_an_interval_after_it_was_due_was_sent(
+    symptoms: Symptoms,
+) -> None:
+    symptoms.beat(KEY, STUCK, 1_000)
+    [(_, late)] = symptoms.look(2_500)
+    assert late.cause is LateCause.NOT_READ_BACK
+
+
+def test_silence_begins_with_the_last_heartbeat_that_was_read_back(symptoms: Symptoms) -> None:
+    assert symptoms.silent_ms(KEY, 700) == 700
+    symptoms.heard(KEY, 800)
+    assert symptoms.silent_ms(KEY, 1_000) == 200
+
+
 def test_of_a_claim_that_is_lost_nothing_is_said(symptoms: Symptoms) -> None:
+    symptoms.lost(KEY)
     symptoms.lost(KEY)
     assert symptoms.look(9_000) == []
     assert symptoms.heard(KEY, 9_000) is None
