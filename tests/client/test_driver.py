@@ -828,6 +828,15 @@ def test_an_administrator_does_not_consume() -> None:
         Driver(admin(), KEY)
 
 
+def test_a_claim_is_claimable_once_its_driver_is_not_held_back_any_more() -> None:
+    driver = Driver(alo("a1").me, KEY)
+    driver.held_back_until_ms = lambda: 5_000
+    assert driver.caught_up(0) == []
+    assert driver.claimable_at_ms == driver.next_timer_ms == 5_000
+    assert driver.timer(4_999) == []
+    assert driver.timer(5_000) != []
+
+
 def test_an_interval_that_is_said_is_whole_milliseconds() -> None:
     rules = attrs.evolve(FENCED, heartbeat_interval_ms=1000.5)
     me = Me("a1", "a", Mode.AT_LEAST_ONCE, rules=rules, says_interval=True)
