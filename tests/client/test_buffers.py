@@ -232,15 +232,16 @@ def test_ranges_that_touch_are_one_and_others_stay_apart() -> None:
 
 
 def test_it_is_known_whether_anything_waits() -> None:
-    of = buffers()
+    of, waits = buffers(), []
     for key, offsets in ((ONE, [0, 1, 2]), (TWO, [0, 1])):
         assert of.waiting(key) == of.waiting_bytes(key) == 0
         of.open(key, 0)
         of.allow(key, range(0, 10))
-        assert not of.waits
+        waits.append(of.waits)
         of.add(key, offsets)
-        assert of.waits
+        waits.append(of.waits)
         of.drop(key)
+    assert waits == [False, True, False, True]
     for key, offsets in ((ONE, [0, 1, 2]), (TWO, [0, 1])):
         of.open(key, 0)
         of.allow(key, range(0, 10))
@@ -248,13 +249,13 @@ def test_it_is_known_whether_anything_waits() -> None:
     of.drop(ONE)
     chunk = of.take(10)
     assert chunk is not None
-    assert not of.waits
+    waits.append(of.waits)
     of.open(ONE, 0)
     of.allow(ONE, range(0, 10))
     of.add(ONE, [0, 1, 2])
     of.put_back(Chunk(TWO, chunk.messages[1:], 1, chunk.end))
     assert taken(of, 3) == [(1, [0, 1, 2], 3), (2, [1], 2)]
-    assert not of.waits
+    assert [*waits[4:], of.waits] == [False, False]
 
 
 def test_what_a_lost_claim_had_makes_nothing_full() -> None:

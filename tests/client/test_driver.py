@@ -23,7 +23,7 @@ from kafka_marshal.client.consumer import (
     release_group_sent,
 )
 from kafka_marshal.client.driver import Driver, Timing
-from kafka_marshal.client.effects import Lost, Process, Send, Won
+from kafka_marshal.client.effects import Lost, Process, Released, Send, Won
 from kafka_marshal.core.messages import Offset, Partition
 from tests.client.fleet import Fleet
 
@@ -827,6 +827,22 @@ def test_a_late_reader_of_something_else_waits_from_where_it_began() -> None:
 def test_an_administrator_does_not_consume() -> None:
     with pytest.raises(ValueError, match="admin is an administrator"):
         Driver(admin(), KEY)
+
+
+def test_why_a_claim_is_given_back_is_what_was_said_first() -> None:
+    driver = Fleet().start(alo("a1"))
+    driver.stop(0, Released.SHARED)
+    driver.stop(0)
+    assert driver.released is Released.SHARED
+
+
+def test_a_claim_is_claimable_once_its_driver_is_not_held_back_any_more() -> None:
+    driver = Driver(alo("a1").me, KEY)
+    driver.held_back_until_ms = lambda: 5_000
+    assert driver.caught_up(0) == []
+    assert driver.claimable_at_ms == driver.next_timer_ms == 5_000
+    assert driver.timer(4_999) == []
+    assert driver.timer(5_000) != []
 
 
 def test_an_interval_that_is_said_is_whole_milliseconds() -> None:
