@@ -10,9 +10,12 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import TypeAlias
 
+from attrs import evolve
+
 from kafka_marshal.capture import RawRecord
 from kafka_marshal.codec import MalformedRecord
 from kafka_marshal.core import original
+from kafka_marshal.core.group_intervals import GroupIntervals
 from kafka_marshal.core.messages import Record, ReleaseGroup
 from kafka_marshal.core.state import Claim, ClaimKey, Rules, RuleSet
 from kafka_marshal.core.verdicts import Accepted
@@ -21,23 +24,40 @@ from kafka_marshal.core.world import World
 Row: TypeAlias = dict[str, object]
 
 
-def trace(records: Iterable[RawRecord], rules: Rules) -> list[Row]:
+def trace(
+    records: Iterable[RawRecord], rules: Rules, *, given: bool = False, forced: bool = True
+) -> list[Row]:
     """One row per record, in input order; every coordinating partition is folded in offset order.
+
+    The heartbeat interval of `rules` is that of all groups if it is forced, and otherwise that of
+    groups that say none; if it was given, those that say another one are an error.
 
     Keys: `partition, offset, type, verdict, guard, group, topic, topic_partition, state`. The
     verdict is `accepted`, `refused` or `malformed`; `guard` names the refusal, or the malformed
     field. `state` is `fenced_state` or `original_state`.
+
+    Raises:
+        OtherInterval: the log says another heartbeat interval than the one that was given.
     """
     indexed = list(enumerate(records))
     indexed.sort(key=lambda entry: (entry[1].partition, entry[1].offset))
     worlds: dict[int, World] = defaultdict(lambda: World(rules))
+    interval_ms = rules.heartbeat_interval_ms
+    intervals = defaultdict[int, GroupIntervals](lambda: GroupIntervals(interval_ms, forced=forced))
     rows: list[Row] = [{} for _ in indexed]
     for index, raw in indexed:
-        rows[index] = _row(raw, worlds[raw.partition])
+        rows[index] = _row(raw, worlds[raw.partition], intervals[raw.partition])
+        if given and not forced:
+            _check(intervals[raw.partition], rows[index])
     return rows
 
 
-def _row(raw: RawRecord, world: World) -> Row:
+def _check(intervals: GroupIntervals, row: Row) -> None:
+    if row["group"] is not None:
+        intervals.check(str(row["group"]))
+
+
+def _row(raw: RawRecord, world: World, intervals: GroupIntervals) -> Row:
     row: Row = {
         "partition": raw.partition,
         "offset": raw.offset,
@@ -55,8 +75,10 @@ def _row(raw: RawRecord, world: World) -> Row:
         row["guard"] = error.field
         return row
     message = record.message
-    verdict = world.apply(record).verdict
+    rules = evolve(world.rules, heartbeat_interval_ms=intervals.judging(record))
+    verdict = world.apply(record, rules).verdict
     accepted = isinstance(verdict, Accepted)
+    intervals.judged(record, accepted=accepted)
     row["type"] = type(message).__name__
     row["verdict"] = "accepted" if accepted else "refused"
     row["guard"] = None if accepted else verdict.value
@@ -64,7 +86,7 @@ def _row(raw: RawRecord, world: World) -> Row:
     if not isinstance(message, ReleaseGroup):
         key = ClaimKey(message.group_id, message.topic, message.partition)
         row["topic"], row["topic_partition"] = key.topic, key.topic_partition
-        row["state"] = state(key, world.claim(key), record, world.rules)
+        row["state"] = state(key, world.claim(key), record, rules)
     return row
 
 

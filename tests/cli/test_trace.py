@@ -56,7 +56,7 @@ def test_exactly_twice_the_interval_is_not_stale_however_it_is_written(tmp_path:
     [
         (["nowhere.jsonl", "--heartbeat-interval", "4"], "nowhere.jsonl: No such file"),
         ([CAPTURES, "--heartbeat-interval", "4"], "Is a directory"),
-        ([CAPTURES / "a_clean.jsonl"], "--heartbeat-interval"),
+        ([CAPTURES / "a_clean.jsonl", "--force-interval"], "--heartbeat-interval"),
         (
             [CAPTURES / "a_clean.jsonl", "--heartbeat-interval", "0"],
             "like 90s, 10m or 1h30m, not '0'",
@@ -99,3 +99,54 @@ def test_trace_needs_neither_spark_nor_the_model_checker() -> None:
         check=True,
     ).stdout.split()
     assert not {"pyspark", "pandas", "pyarrow", "kafka_marshal.modelcheck"} & set(loaded)
+
+
+def saying(folder: Path, interval_ms: int) -> Path:
+    """A takeover after 3 s of silence, in a log that says its heartbeat interval."""
+    capture = folder / "said.jsonl"
+    rows = [
+        {
+            "partition": 0,
+            "offset": offset,
+            "timestamp_ms": at_ms,
+            "value": f"ClaimingPartition/1/1/{who}1/{who}/g/t/0",
+            "headers": {"marshal-interval": str(interval_ms)},
+        }
+        for offset, (who, at_ms) in enumerate((("a", 1_000), ("b", 4_000)))
+    ]
+    capture.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    return capture
+
+
+def test_the_interval_is_the_one_that_the_log_says(tmp_path: Path) -> None:
+    guards = []
+    for interval_ms in (1_000, 20_000):
+        ran = marshal("trace", saying(tmp_path, interval_ms))
+        guards.append([json.loads(line)["guard"] for line in ran.stdout.splitlines()])
+    assert guards == [[None, None], [None, "live_owner"]]
+
+
+@pytest.mark.parametrize("command", ["trace", "replay", "shrink"])
+def test_another_interval_than_the_log_says_has_to_be_forced(tmp_path: Path, command: str) -> None:
+    capture, out = saying(tmp_path, 1_000), tmp_path / "out"
+    given: dict[str, tuple[str | Path, ...]] = {
+        "trace": (capture,),
+        "replay": (capture, "--out", out, "--json"),
+        "shrink": ("interval_mismatch", "--from", capture, "--out", out),
+    }
+    asked = (command, *given[command], "--heartbeat-interval", "20")
+    ran = marshal(*asked)
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert ran.stderr == (
+        "marshal: --heartbeat-interval: group g says 1s in the log (client a), not 20s; leave the "
+        "option out, or judge by it with --force-interval\n"
+    )
+    assert not out.exists()
+    forced = marshal(*asked, "--force-interval")
+    assert "--heartbeat-interval" not in forced.stderr
+    if command == "trace":
+        assert '"guard": "live_owner"' in forced.stdout
+    if command == "replay":
+        assert json.loads(forced.stdout)["heartbeat_interval_s"] == 20
+        codes = [one["code"] for one in json.loads(forced.stdout)["findings"]]
+        assert "interval_mismatch" in codes

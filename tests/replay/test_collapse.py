@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
+from random import Random
 
 import pytest
+from attrs import evolve
 
 from kafka_marshal import RuleSet
 from kafka_marshal.capture import RawRecord
@@ -53,14 +55,16 @@ def fed(raws: Sequence[RawRecord], how: Judging) -> Rows:
 class Chunked:
     """A log in chunks, collapsed one by one and taken as after a shuffle."""
 
-    def __init__(self, raws: Sequence[RawRecord], size: int, interval: float) -> None:
+    def __init__(
+        self, raws: Sequence[RawRecord], size: int, interval: float, forced: bool = False
+    ) -> None:
         self.kinds: Counter[type] = Counter()
         self.expanded = 0
         self.raws = {(raw.partition, raw.offset): raw for raw in raws}
         self.items: list[tuple[int, int, bool, Item]] = []
         for number, begin in enumerate(range(0, len(raws), size)):
             batch = batch_of("log", 0, [cells_of(raw) for raw in raws[begin : begin + size]])
-            for rows in rows_of(number, [batch], interval):
+            for rows in rows_of(number, [batch], interval, forced=forced):
                 for (_, partition, item), offset in zip(
                     items_of(rows), rows.column("offset").to_pylist(), strict=True
                 ):
@@ -84,7 +88,7 @@ class Chunked:
 
 def alike(raws: list[RawRecord], how: Judging, size: int) -> Chunked:
     raws.sort(key=lambda raw: raw.offset)
-    chunked = Chunked(raws, size, how.heartbeat_interval_ms)
+    chunked = Chunked(raws, size, how.heartbeat_interval_ms, how.forced)
     ours, expected = chunked.told(how), fed(raws, how)
     for table in {*ours, *expected}:
         assert ours.get(table) == expected.get(table), table
@@ -102,6 +106,34 @@ def test_a_fleet_is_told_the_same_from_its_runs(
     assert chunked.kinds[Run] > 100
     assert chunked.kinds[Single] < 4_000
     assert chunked.expanded  # by zombies, mostly
+
+
+def saying_intervals(raws: Iterable[RawRecord], chance: Random) -> list[RawRecord]:
+    """A third of the claims are another group's; what both say changes, and some say nothing."""
+    told, says = [], {"g": b"4000", "h": b"1000"}
+    for raw in raws:
+        value = raw.value or b""
+        group = "h" if b"/t4/" in value or b"/t5/" in value else "g"
+        if chance.random() < 0.0005:
+            says[group] = chance.choice((b"1000", b"4000", b"20000"))
+        headers = raw.headers
+        if value.startswith((b"ClaimingPartition", b"Heartbeat")) and chance.random() < 0.999:
+            headers = (*headers, ("marshal-interval", says[group]))
+        value = value.replace(b"/g/", f"/{group}/".encode())
+        told.append(evolve(raw, value=value, headers=headers))
+    return told
+
+
+@pytest.mark.parametrize("forced", [False, True])
+@pytest.mark.parametrize("interval", [500, INTERVAL_MS, 60_000])
+@pytest.mark.parametrize("seed", range(3))
+def test_so_is_one_of_groups_that_say_their_intervals(
+    seed: int, interval: int, forced: bool
+) -> None:
+    raws = saying_intervals(fleet(seed, 5_000), Random(seed))
+    how = evolve(judging(interval=interval), forced=forced)
+    chunked = alike(raws, how, 700)
+    assert chunked.kinds[Run] > 10
 
 
 @pytest.mark.parametrize("seed", range(4))

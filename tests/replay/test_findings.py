@@ -142,6 +142,7 @@ STORIES: dict[str, tuple[str, list[str], list[str]]] = {
     "duplicate_record": ("log", ["0 CP a1/A", "0 CP a1/A at=0"], OWNS),
     "conflicting_duplicate": ("log", ["0 CP a1/A", "0 CP b1/B at=0"], OWNS),
     "malformed_record": ("log", ["0 CP a1/A", "1 Heartbeat/1"], OWNS),
+    "malformed_header": ("log", ["0 CP a1/A interval=soon"], ["0 CP a1/A interval=4000"]),
     "wrong_coordinating_partition": (
         "log",
         ["0 CP a1/A topic=elsewhere"],

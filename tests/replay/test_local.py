@@ -39,6 +39,7 @@ from kafka_marshal.replay.spark_fold import SparkFold
 from kafka_marshal.replay.tables import PUBLISHED
 from tests.replay import dumps
 from tests.replay.fleets import fleet
+from tests.replay.test_collapse import saying_intervals
 
 DATA = Path(__file__).parent.parent / "data"
 CAPTURES = DATA / "captures" / "original"
@@ -50,7 +51,7 @@ ENGINES = (EngineName.local, EngineName.spark)
 
 def replay(
     engine: EngineName, spark: SparkSession | None, out: Path, *sources: Path,
-    rules: str = "both", interval_s: float = 4, what_if: str | None = None,
+    rules: str = "both", interval_s: float | None = 4, what_if: str | None = None,
     exports: bool = False, checkpoint: Path | None = None,
 ) -> Summary:  # fmt: skip
     files = {name: out.parent / f"{out.name}.{name}" for name in ("sarif", "junit", "perfetto")}
@@ -106,6 +107,24 @@ def test_of_what_went_wrong_in_a_fleet_both_engines_tell_the_same(
     monkeypatch.setattr(scaled, "INDEX_MAX", 9)
     told = same(spark, tmp_path, tmp_path / "log", rules="original", what_if="rules=fenced")
     assert json.loads(told["summary.json"])["what_if"]["claims_differ"]
+
+
+@pytest.mark.spark
+def test_of_groups_that_say_their_intervals_both_engines_tell_the_same(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each group by its own, without an option; one that contradicts them is refused by both."""
+    given = saying_intervals(fleet(5, 3_000), random.Random(5))
+    dumps.write(tmp_path / "log" / "part-0.parquet", dumps.table(given))
+    monkeypatch.setattr(local, "FED_RECORDS_MAX", 0)
+    told = same(spark, tmp_path, tmp_path / "log", interval_s=None)
+    summary = json.loads(told["summary.json"])
+    assert {group["group"] for group in summary["groups"]} == {"g", "h"}
+    assert {1000, 4000} <= {ms for group in summary["groups"] for ms in group["intervals_said_ms"]}
+    for engine in ENGINES:
+        with pytest.raises(InvalidOption, match=r"group h says 1s in the log .*, not 4s"):
+            replay(engine, spark, tmp_path / f"{engine}-refused", tmp_path / "log", interval_s=4)
+        assert not (tmp_path / f"{engine}-refused").exists()
 
 
 @pytest.mark.spark

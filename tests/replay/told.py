@@ -73,8 +73,11 @@ def replayed(
     rule_sets: tuple[RuleSet, ...] = BOTH,
     interval_ms: float = INTERVAL_MS,
     coordination_partitions: int | None = None,
+    forced: bool = False,
 ) -> dict[str, list[Row]]:
-    judging = Judging(rule_sets, interval_ms, coordination_partitions=coordination_partitions)
+    judging = Judging(
+        rule_sets, interval_ms, coordination_partitions=coordination_partitions, forced=forced
+    )
     accounts: dict[int, Account] = {}
     for raw in sorted(given, key=lambda raw: (raw.partition, raw.offset)):
         account = accounts.setdefault(raw.partition, Account(Place("log", raw.partition), judging))

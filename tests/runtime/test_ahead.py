@@ -135,9 +135,24 @@ def test_what_helps_is_to_release_the_claims_of_who_is_dead(stamped: Stamped) ->
 
 
 def test_a_pause_that_ends_before_that_time_does_not_hold(stamped: Stamped) -> None:
-    assert marshal("pause", "g", "--for", "10m", *stamped.options).returncode == 0
+    ran = marshal("pause", "g", "--for", "10m", *stamped.options)
+    until = dt.datetime.fromtimestamp(stamped.highest_ms / 1000, dt.UTC)
+    assert ran.returncode == 1
+    assert (
+        f"but {stamped.data}:0 is free, and anybody may claim: a broker's clock was ahead, and "
+        f"their clock is at {until:%Y-%m-%d %H:%M:%S} UTC; a pause that ends after that holds"
+    ) in ran.stdout
     stamped.asks("next", time.time_ns() // 1_000_000)
     assert stamped.owner() == "next"
+
+
+def test_a_pause_that_ends_after_that_time_holds_and_is_said_to(stamped: Stamped) -> None:
+    ran = marshal("pause", "g", "--for", "2h", *stamped.options)
+    assert ran.returncode == 0
+    assert "g is paused until" in ran.stdout
+    assert "free" not in ran.stdout
+    stamped.asks("next", time.time_ns() // 1_000_000)
+    assert stamped.owner() is None
 
 
 def test_an_hour_is_said_in_minutes_and_less_than_an_interval_not_at_all() -> None:

@@ -15,8 +15,8 @@ from tests.runtime.hands import Hands
 from tests.runtime.test_ahead import Stamped
 
 CONTRADICTS = (
-    "marshal: --heartbeat-interval 60s: group g says 1s in the log (client a); leave the option "
-    "out\n"
+    "marshal: --heartbeat-interval: group g says 1s in the log (client a), not 60s; leave the "
+    "option out\n"
 )
 
 

@@ -79,7 +79,7 @@ def seconds(option: str) -> Callable[[str | float], float]:
     return lambda given: duration(str(given), option) / 1000
 
 
-def _interval(show_default: str | bool) -> Any:
+def _interval(show_default: str) -> Any:
     return typer.Option(
         "--heartbeat-interval",
         metavar="DURATION",
@@ -90,10 +90,16 @@ def _interval(show_default: str | bool) -> Any:
     )
 
 
-HeartbeatInterval = Annotated[float, _interval(False)]
 HeartbeatIntervalOr60 = Annotated[float, _interval("60s")]
 LogsInterval = Annotated[float | None, _interval("what the log says, else 60s")]
 """None: each group is judged by the interval that the log says, if it says one."""
+ForceInterval = Annotated[
+    bool,
+    typer.Option(
+        "--force-interval",
+        help="Judge every group by --heartbeat-interval, also where the log says another one.",
+    ),
+]
 PauseMax = Annotated[
     float,
     typer.Option(
@@ -208,9 +214,11 @@ def check_folder(option: str, path: Path | None) -> None:
             fail(f"{option} {path}: {parent} is not a folder")
 
 
-def rules_with(choice: RulesChoice, heartbeat_interval_s: float) -> Rules:
-    """The chosen rule set at this interval."""
+def rules_with(choice: RulesChoice, heartbeat_interval_s: float | None) -> Rules:
+    """The chosen rule set at this interval (None: the default)."""
     rules = FENCED if choice is RulesChoice.fenced else ORIGINAL
+    if heartbeat_interval_s is None:
+        return rules
     return attrs.evolve(rules, heartbeat_interval_ms=milliseconds(heartbeat_interval_s))
 
 
@@ -219,8 +227,7 @@ def fleet_rules(
     pause_max_s: float = PAUSE_MAX_S,
 ) -> Rules:
     """The fenced rules of a fleet with this interval (None: the default) and longest pause."""
-    default_s = FENCED.heartbeat_interval_ms / 1000
-    rules = rules_with(RulesChoice.fenced, heartbeat_interval_s or default_s)
+    rules = rules_with(RulesChoice.fenced, heartbeat_interval_s)
     return attrs.evolve(rules, pause_max_ms=round(milliseconds(pause_max_s)))
 
 

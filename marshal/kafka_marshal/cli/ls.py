@@ -152,7 +152,7 @@ def _viewed(
     with opened(*where, rules, since_ms=since_ms, group=group) as view:
         from kafka_marshal.runtime.controls import ClusterClient
 
-        read_to_end(view, heartbeat_interval_s=heartbeat_interval)
+        read_to_end(view, interval_given=heartbeat_interval is not None)
         if view.malformed:
             errors.print(f"Note: {view.malformed} records hold no message; see marshal replay")
         yield view, ClusterClient(view.settings)

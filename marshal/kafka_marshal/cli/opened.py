@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from kafka_marshal.cli.common import connection, errors, needs, one_sentence
 from kafka_marshal.core.messages import Record
-from kafka_marshal.core.state import Rules, milliseconds
+from kafka_marshal.core.state import Rules
 from kafka_marshal.runtime.errors import MarshalError
 
 if TYPE_CHECKING:
@@ -51,20 +51,20 @@ def read_to_end(
     each: Callable[[Batch], None] = lambda _: None,
     stopped: Callable[[], bool] = lambda: False,
     *,
-    heartbeat_interval_s: float | None = None,
+    interval_given: bool = False,
 ) -> View:
     """Fold all that there was when it was opened; on a terminal say how far that is.
 
-    Stops the command if the log contradicts `heartbeat_interval_s` (None: none was given), and
-    warns of groups that live under two intervals.
+    Stops the command if a heartbeat interval was given and the log contradicts it, and warns of
+    groups that live under two.
     """
     total = sum(view.ends[number] - start for number, start in view.next.items())
     with errors.status(f"reading {view.topic}") as status:
         for batch in view.changes(view.ends, stopped):
             each(batch)
             status.update(f"reading {view.topic}: {view.records:,} of {total:,}")
-    if heartbeat_interval_s is not None:
-        view.check_interval(milliseconds(heartbeat_interval_s))
+    if interval_given:
+        view.check_interval()
     for sentence in view.interval_mismatches():
         errors.print(f"Warning: {sentence}")
     return view

@@ -59,6 +59,8 @@ def pause(
     is paused by a record of its own: not at the same instant, and on some only if it says so.
     A second pause replaces the first one.
 
+    Where a broker's clock was ahead, a pause that ends before that time holds nothing: it says so.
+
     Exits 0 if all are paused, 1 if some are, 2 if it could not run.
     """
     rules = fleet_rules(pause_max_s=pause_max)
@@ -70,11 +72,14 @@ def pause(
             view.check_group(group)
         with open_log() as log:
             done = _done(lambda: pausing.pause(view, log, group, for_ms), json)
-    if json:
-        return
-    until_ms = max((one.paused_until_ms or 0 for one in done), default=0)
-    console.print(f"{group} is paused until {at(until_ms)} UTC", markup=False)
-    _print_freed(done)
+    held_ms = [one.paused_until_ms for one in done if one.paused_until_ms is not None]
+    if not json:
+        if held_ms:
+            console.print(f"{group} is paused until {at(max(held_ms))} UTC", markup=False)
+        _print_not_held(done)
+        _print_freed(done)
+    if len(held_ms) < len(done) or any(one.not_held for one in done):
+        raise typer.Exit(FOUND_SOMETHING)
 
 
 def resume(
@@ -158,6 +163,8 @@ def release(
         raise typer.Exit(FOUND_SOMETHING)
     if not json:
         _print_freed(done, wanted)
+        if hold_ms:
+            _print_not_held(done)
 
 
 @contextmanager
@@ -208,6 +215,27 @@ def _print_freed(done: list[Released], wanted: set[ClaimKey] | None = None) -> N
     held = max((one.paused_until_ms - one.at_ms for one in done if one.paused_until_ms), default=0)
     if held and wanted is not None:
         console.print(f"nobody can claim them for {told(held)}", markup=False)
+
+
+def _print_not_held(done: list[Released]) -> None:
+    """Where the log's clock is past the end of the pause already, nothing is paused by it."""
+    for one in done:
+        if one.paused_until_ms is None:
+            console.print(
+                f"  but on coordinating partition {one.place} nothing is: the clock of its broker "
+                f"says {at(one.at_ms)} UTC, when the pause is over",
+                markup=False,
+                soft_wrap=True,
+            )
+        elif one.not_held and one.holds_above_ms is not None:
+            names = ", ".join(f"{key.topic}:{key.topic_partition}" for key in one.not_held)
+            console.print(
+                f"  but {names} {'is' if len(one.not_held) == 1 else 'are'} free, and anybody may "
+                f"claim: a broker's clock was ahead, and their clock is at "
+                f"{at(one.holds_above_ms)} UTC; a pause that ends after that holds",
+                markup=False,
+                soft_wrap=True,
+            )
 
 
 def _print_would_free(view: View, group: str, wanted: set[ClaimKey]) -> None:

@@ -103,7 +103,7 @@ def set_position(
     with opened(bootstrap, topic, properties, options, rules, group=group) as view:
         cluster = ClusterClient(view.settings)
         operators = administer.Operators(view, group, {one.topic for one in wishes}, pause_ms)
-        read_to_end(view, operators.read, stop, heartbeat_interval_s=heartbeat_interval)
+        read_to_end(view, operators.read, stop, interval_given=heartbeat_interval is not None)
         _check_called_off(stop)
         if group not in view.groups:
             errors.print(

@@ -73,7 +73,7 @@ def receipts(
             watched.read(record, changes)
 
     with opened(bootstrap, topic, properties, options, rules, group=group) as view:
-        read_to_end(view, watch, heartbeat_interval_s=heartbeat_interval)
+        read_to_end(view, watch, interval_given=heartbeat_interval is not None)
         view.check_group(group)
         view.check_topic(group, data_topic)
     place = coordinating_partition(data_topic, view.partitions)

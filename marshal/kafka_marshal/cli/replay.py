@@ -19,7 +19,8 @@ from kafka_marshal.cli.common import (
     PAUSE_MAX_S,
     Bootstrap,
     CoordinationPartitions,
-    HeartbeatInterval,
+    ForceInterval,
+    LogsInterval,
     OneLog,
     Options,
     PauseMax,
@@ -63,7 +64,8 @@ def replay(
         ),
     ] = None,
     *,
-    heartbeat_interval: HeartbeatInterval,
+    heartbeat_interval: LogsInterval = None,
+    force_interval: ForceInterval = False,
     out: Annotated[
         Path,
         typer.Option(show_default=False, help="The folder to make; it must not exist."),
@@ -220,6 +222,7 @@ def replay(
             named=sources,
             out=out,
             heartbeat_interval_s=heartbeat_interval,
+            force_interval=force_interval,
             rules=rules.value,
             pause_max_s=pause_max,
             coordination_partitions=coordination_partitions,
@@ -315,6 +318,8 @@ def show_difference(told: WhatIf) -> None:
 
 
 def _setting(value: object) -> str:
+    if value is None:
+        return "the log's"
     return "+".join(map(str, value)) if isinstance(value, list) else f"{value:g} s"
 
 

@@ -11,7 +11,8 @@ from kafka_marshal.cli import FINE
 from kafka_marshal.cli.common import (
     PAUSE_MAX_S,
     CoordinationPartitions,
-    HeartbeatInterval,
+    ForceInterval,
+    LogsInterval,
     OneLog,
     PauseMax,
     ReplayRules,
@@ -40,11 +41,12 @@ def shrink(
             help="A dump of the coordination topic, as for a replay; repeat for several.",
         ),
     ],
-    heartbeat_interval: HeartbeatInterval,
     out: Annotated[
         Path,
         typer.Option(show_default=False, help="The folder to make; it must not exist."),
     ],
+    heartbeat_interval: LogsInterval = None,
+    force_interval: ForceInterval = False,
     rules: Annotated[ReplayRules, typer.Option(help="Which protocol judges.")] = ReplayRules.both,
     pause_max: PauseMax = PAUSE_MAX_S,
     coordination_partitions: CoordinationPartitions = None,
@@ -78,7 +80,13 @@ def shrink(
         errors.status("reading") as status,
     ):
         wanted = Wanted.parsed(finding)
-        judging = judging_of(rules.value, heartbeat_interval, pause_max, coordination_partitions)
+        judging = judging_of(
+            rules.value,
+            heartbeat_interval,
+            pause_max,
+            coordination_partitions,
+            force_interval=force_interval,
+        )
         refuse_existing(out)
         found = find(sources, one_log=one_log, source_format=source_format, topic=topic)
         parts = parts_of(found, status.update)

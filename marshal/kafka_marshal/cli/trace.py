@@ -12,7 +12,16 @@ import typer
 
 from kafka_marshal.capture import UnreadableSource, read_capture
 from kafka_marshal.cli import FINE, FOUND_SOMETHING
-from kafka_marshal.cli.common import HeartbeatInterval, RulesChoice, one_sentence, rules_with
+from kafka_marshal.cli.common import (
+    ForceInterval,
+    LogsInterval,
+    RulesChoice,
+    fail,
+    one_sentence,
+    rules_with,
+)
+from kafka_marshal.core.group_intervals import OtherInterval
+from kafka_marshal.runtime.errors import OR_FORCE, contradicted
 from kafka_marshal.trace import trace as rows_of
 
 
@@ -20,7 +29,8 @@ def trace(
     file: Annotated[
         Path, typer.Argument(metavar="FILE", help="A JSONL capture.", show_default=False)
     ],
-    heartbeat_interval: HeartbeatInterval,
+    heartbeat_interval: LogsInterval = None,
+    force_interval: ForceInterval = False,
     rules: Annotated[RulesChoice, typer.Option(help="Which protocol judges.")] = RulesChoice.fenced,
 ) -> None:
     """Print one JSON object per record: its verdict, and the state it left behind.
@@ -28,8 +38,19 @@ def trace(
     Needs neither Java nor Spark. Rows come in input order; every coordinating partition is folded
     in offset order. Exits 1 if a record was malformed.
     """
+    if force_interval and heartbeat_interval is None:
+        fail("--force-interval needs --heartbeat-interval: which one to judge by")
+    judging = rules_with(rules, heartbeat_interval)
     with one_sentence(UnreadableSource):
-        rows = rows_of(read_capture(file), rules_with(rules, heartbeat_interval))
+        try:
+            rows = rows_of(
+                read_capture(file),
+                judging,
+                given=heartbeat_interval is not None,
+                forced=force_interval,
+            )
+        except OtherInterval as error:
+            raise contradicted(error, OR_FORCE) from None
     try:
         for row in rows:
             sys.stdout.write(json.dumps(row) + "\n")

@@ -14,7 +14,8 @@ from kafka_marshal.cli import FINE, FOUND_SOMETHING
 from kafka_marshal.cli.common import (
     PAUSE_MAX_S,
     Bootstrap,
-    HeartbeatInterval,
+    ForceInterval,
+    LogsInterval,
     Options,
     PauseMax,
     Properties,
@@ -43,7 +44,8 @@ CHECKPOINT_EVERY_S: Final = 10.0
 
 def watch(
     *,
-    heartbeat_interval: HeartbeatInterval,
+    heartbeat_interval: LogsInterval = None,
+    force_interval: ForceInterval = False,
     bootstrap: Bootstrap = None,
     topic: Topic = "__marshal",
     rules: Annotated[ReplayRules, typer.Option(help="Which protocol judges.")] = ReplayRules.fenced,
@@ -130,7 +132,13 @@ def watch(
             Watching(
                 settings=connection(bootstrap, properties, options),
                 topic=topic,
-                judging=judging_of(rules.value, heartbeat_interval, pause_max, None),
+                judging=judging_of(
+                    rules.value,
+                    heartbeat_interval,
+                    pause_max,
+                    None,
+                    force_interval=force_interval,
+                ),
                 checkpoint=checkpoint,
                 checkpoint_every_s=checkpoint_every or CHECKPOINT_EVERY_S,
                 out=out,

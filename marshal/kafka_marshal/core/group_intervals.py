@@ -59,6 +59,20 @@ class _Group:
         return bool(self.owners) and at_ms - self.heard_ms <= 2 * max(self.interval_ms, other_ms)
 
 
+class OtherInterval(ValueError):
+    """The log says another heartbeat interval of a group than was given; the message names all.
+
+    >>> str(OtherInterval(10_000, "g", LivedUnder(60_000, "c1", 0)))
+    'group g says 60s in the log (client c1), not 10s'
+    """
+
+    def __init__(self, given_ms: float, group: str, said: LivedUnder) -> None:
+        super().__init__(
+            f"group {group} says {said.interval_ms / 1000:g}s in the log (client "
+            f"{said.client_id}), not {given_ms / 1000:g}s"
+        )
+
+
 class GroupIntervals:
     """The interval of every group of one coordinating partition, as its log says it."""
 
@@ -77,6 +91,16 @@ class GroupIntervals:
         """Every interval under which the group has lived, in order; empty if it says none."""
         known = self._groups.get(group)
         return () if known is None else tuple(known.history)
+
+    def check(self, group: str) -> None:
+        """Stop if the group lives under another interval than the default.
+
+        Raises:
+            OtherInterval: it does.
+        """
+        known = self._groups.get(group)
+        if known is not None and known.interval_ms != self.default_ms:
+            raise OtherInterval(self.default_ms, group, known.history[-1])
 
     @property
     def groups(self) -> tuple[str, ...]:

@@ -73,8 +73,8 @@ class World:
             return known[key]
         return self._newborn.get(key.group, Claim())
 
-    def apply(self, record: Record) -> Outcome:
-        """Fold the next record of the partition.
+    def apply(self, record: Record, rules: Rules | None = None) -> Outcome:
+        """Fold the next record of the partition, by other rules than the world's if they are given.
 
         A record at the offset just folded is not folded again: `ReadTwice` says whether it was the
         same. Gaps are ordinary (transactions, control records).
@@ -89,7 +89,7 @@ class World:
         message = record.message
         group_id = message.group_id
         if isinstance(message, ReleaseGroup):
-            return self._release_group(record, group_id)
+            return self._release_group(record, group_id, rules or self.rules)
         key = ClaimKey(group_id, message.topic, message.partition)
         group = self._groups.get(group_id)
         if group is None:
@@ -97,7 +97,7 @@ class World:
         before = group.get(key)
         if before is None:
             before = self._newborn.get(group_id, Claim())
-        after, verdict = step(before, record, self.rules)
+        after, verdict = step(before, record, rules or self.rules)
         group[key] = after
         return Outcome(verdict, (Transition(key, before, after),))
 
@@ -140,14 +140,14 @@ class World:
         self._groups.setdefault(key.group, {})[key] = after
         return Transition(key, before, after)
 
-    def _release_group(self, record: Record, group_id: str) -> Outcome:
+    def _release_group(self, record: Record, group_id: str, rules: Rules) -> Outcome:
         """Reach every claim of the group; a claim first seen later starts from the newborn."""
-        newborn, verdict = step(self._newborn.get(group_id, Claim()), record, self.rules)
+        newborn, verdict = step(self._newborn.get(group_id, Claim()), record, rules)
         self._newborn[group_id] = newborn
         group = self._groups.get(group_id, {})
         transitions = []
         for key, before in group.items():
-            after, _ = step(before, record, self.rules)
+            after, _ = step(before, record, rules)
             group[key] = after
             transitions.append(Transition(key, before, after))
         return Outcome(verdict, tuple(transitions))

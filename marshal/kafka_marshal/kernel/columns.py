@@ -24,6 +24,7 @@ from kafka_marshal.codec import (
     MalformedRecord,
     decode,
     decode_headers,
+    malformed_amendments,
 )
 from kafka_marshal.core.messages import (
     AMENDMENTS,
@@ -97,6 +98,8 @@ class Columns:
     """Any `marshal-` header was there."""
     headers: Ints
     """Columns as in `HEADER_COLUMNS`: the number, ABSENT or NOT_DECIMAL."""
+    amended_badly: Flags
+    """An amendment was there that counts as absent: see `malformed_amendments`."""
 
     def __len__(self) -> int:
         return len(self.kind)
@@ -160,6 +163,7 @@ class Names:
             np.zeros(count, np.int32),
             np.zeros(count, np.bool_),
             np.full((count, len(HEADER_COLUMNS)), ABSENT, np.int64),
+            np.zeros(count, np.bool_),
         )
         row = 0
         while row < count:
@@ -295,8 +299,8 @@ class Names:
 def _decode_headers(columns: Columns, headers: pa.Array | None) -> None:
     if headers is None or len(headers) == headers.null_count:
         return
-    pairs = headers.values
-    keys, values = pairs.field("key"), _binary(pairs.field("value"))
+    entries = headers.values
+    keys, values = entries.field("key"), _binary(entries.field("value"))
     if not pa.types.is_dictionary(keys.type):
         keys = keys.dictionary_encode()
     names = keys.dictionary.to_pylist()
@@ -317,7 +321,9 @@ def _decode_headers(columns: Columns, headers: pa.Array | None) -> None:
     )
     for row in np.flatnonzero(odd):
         found = headers[int(row)].as_py() or []
-        said = decode_headers([(_name(pair["key"]), pair["value"]) for pair in found])
+        pairs = [(_name(pair["key"]), pair["value"]) for pair in found]
+        said = decode_headers(pairs)
+        columns.amended_badly[row] = bool(malformed_amendments(pairs))
         columns.present[row] = said.present
         columns.headers[row] = header_row(said)
 

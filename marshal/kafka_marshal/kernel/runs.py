@@ -35,6 +35,7 @@ from kafka_marshal.kernel.columns import (
 
 NO_RUN: Final = -1
 _START: Final = HEADER_COLUMNS.index("start")
+_INTERVAL: Final = HEADER_COLUMNS.index("interval_ms")
 _NEVER: Final = -(2**63)
 _SPAN_MAX: Final = 2**31 - 1
 """Offsets and milliseconds in a run are told as distances of 32 bits."""
@@ -58,8 +59,10 @@ def find(
     timestamps_ms: Ints,
     columns: Columns,
     names: Names,
-    silence_ms: float,
-    rest_ms: float,
+    silence_intervals: float,
+    rest_intervals: float,
+    interval_ms: float,
+    forced: bool = False,
 ) -> Runs:
     """Find the runs of a stretch of records.
 
@@ -69,8 +72,11 @@ def find(
         timestamps_ms: the records' timestamps, unix milliseconds.
         columns: the same records, decoded with `names`.
         names: who is who.
-        silence_ms: a longer silence breaks a run.
-        rest_ms: a run is broken, too, where the position moves again after such a standstill.
+        silence_intervals: a silence of more heartbeat intervals breaks a run.
+        rest_intervals: a run is broken, too, where the position moves again after a standstill of
+            so many.
+        interval_ms: the heartbeat interval of rows that say none.
+        forced: it is that of all rows.
     """
     count = int(places.max()) + 1 if len(places) else 0
     table = names.table
@@ -89,10 +95,13 @@ def find(
         columns.address,
         columns.present,
         columns.headers,
+        columns.amended_badly,
         table,
         member_of.reshape(-1).astype(np.int64),
-        int(silence_ms),
-        int(rest_ms),
+        silence_intervals,
+        rest_intervals,
+        interval_ms,
+        forced,
         np.full((count, max(1, len(names.claims))), -1, np.int64),
         np.full((count, max(1, len(members))), -1, np.int64),
         np.zeros((count, max(1, len(members))), np.int64),
@@ -134,8 +143,8 @@ def _by_leader(leader):  # type: ignore[no-untyped-def]
 @numba.njit(cache=True, nogil=True)
 def _find(  # type: ignore[no-untyped-def]
     places, offsets, timestamps_ms, kinds, versions, unix_s, numbers, addresses, present, headers,
-    table, member_of, silence_ms, rest_ms, last_row, speaking, switches, releases, ordered, leader,
-    clock_ms,
+    amended_badly, table, member_of, silence_intervals, rest_intervals, interval_ms, forced,
+    last_row, speaking, switches, releases, ordered, leader, clock_ms,
 ):  # fmt: skip
     last_offset = np.full(len(ordered), -1, np.int64)
     clock = np.full(len(ordered), np.int64(-(2**63)), np.int64)
@@ -168,6 +177,8 @@ def _find(  # type: ignore[no-untyped-def]
         last_row[place, claim] = row
         if before < 0 or kind != HEARTBEAT or kinds[before] != HEARTBEAT:
             continue
+        said = headers[row, _INTERVAL]
+        every_ms = interval_ms if forced or said < 0 else said
         if (
             addresses[before] != address
             or switched[before] != switched[row]
@@ -178,8 +189,11 @@ def _find(  # type: ignore[no-untyped-def]
             or unix_s[row] <= 0
             or numbers[before] > numbers[row]
             or timestamps_ms[before] > timestamps_ms[row]
-            or clock_ms[row] - clock_ms[before] > silence_ms
+            or clock_ms[row] - clock_ms[before] > silence_intervals * every_ms
+            or headers[before, _INTERVAL] != said
             or present[before] != present[row]
+            or amended_badly[before]
+            or amended_badly[row]
             or headers[before, 0] != headers[row, 0]
             or (headers[before, _START] < 0) != (headers[row, _START] < 0)
             or headers[before, 1] >= offsets[before]
@@ -203,7 +217,7 @@ def _find(  # type: ignore[no-untyped-def]
             or (
                 moved
                 and moved_ms[before] != _NEVER
-                and clock_ms[before] - moved_ms[before] >= rest_ms
+                and clock_ms[before] - moved_ms[before] >= rest_intervals * every_ms
             )
         ):
             first = row

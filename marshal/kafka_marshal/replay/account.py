@@ -8,6 +8,7 @@ and compares them.
 from __future__ import annotations
 
 import heapq
+import itertools
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 
@@ -17,16 +18,19 @@ from attrs import field, frozen
 
 from kafka_marshal.capture import RawRecord
 from kafka_marshal.codec import MalformedRecord
+from kafka_marshal.core.group_intervals import GroupIntervals, OtherInterval
 from kafka_marshal.core.messages import Heartbeat, Record, ReleaseGroup
 from kafka_marshal.core.state import FENCED, ORIGINAL, ClaimKey, Rules, RuleSet
-from kafka_marshal.core.verdicts import ReadTwice
+from kafka_marshal.core.verdicts import Accepted, ReadTwice
 from kafka_marshal.replay.book import Book
 from kafka_marshal.replay.divergences import Divergences
 from kafka_marshal.replay.events import Place, Sighting
+from kafka_marshal.replay.findings.headers import MalformedHeaders
 from kafka_marshal.replay.findings.inputs import Inputs
 from kafka_marshal.replay.findings.senders import Clocks, Instances
 from kafka_marshal.replay.rows import Row, readable_bytes
 from kafka_marshal.replay.stretch import Facts, Item, Run, Single, rest_of
+from kafka_marshal.runtime.errors import OR_FORCE, contradicted
 
 
 @frozen
@@ -35,12 +39,17 @@ class Judging:
 
     rule_sets: tuple[RuleSet, ...]
     heartbeat_interval_ms: float
+    """Of groups whose log says none."""
     pause_max_ms: int = FENCED.pause_max_ms
     coordination_partitions: int | None = field(default=None)
     """Partition count of the coordination topic; None: topics' placement is not judged."""
     log_begins: int | None = field(default=None)
     """The offset where the log begins, if records after it were left out on purpose; None: where
     the first record is. From 0 on everything is known; see `suffix`."""
+    forced: bool = field(default=False)
+    """The heartbeat interval is that of all groups, whatever the log says."""
+    given: bool = field(default=False)
+    """Somebody has said the heartbeat interval: a log that says another one is not judged."""
 
     def rules(self) -> tuple[Rules, ...]:
         """The rule sets with their durations, fenced first."""
@@ -69,8 +78,10 @@ class Account:
         self._divergences = Divergences() if len(self._books) > 1 else None
         self._inputs = Inputs(judging.coordination_partitions)
         self._instances = Instances()
+        self._headers = MalformedHeaders()
         self._clocks = Clocks()
-        self._interval_ms = judging.heartbeat_interval_ms
+        self._intervals = GroupIntervals(judging.heartbeat_interval_ms, forced=judging.forced)
+        self._interval_given = judging.given and not judging.forced
         self._clock_ms: int | None = None
         self._chunk_ms: int | None = None
         self._waiting: list[tuple[int, Single]] = []
@@ -82,6 +93,7 @@ class Account:
 
         Raises:
             OutOfOrder: its offset is below one already fed.
+            InvalidOption: the log contradicts the heartbeat interval that was given.
         """
         self._begin(raw.offset)
         self._inputs.observe(raw)
@@ -99,6 +111,7 @@ class Account:
 
         Raises:
             SourcesOverlap: chunks do not follow each other.
+            InvalidOption: as `feed`.
         """
         if isinstance(item, Facts):
             self._take_waiting(None)
@@ -164,21 +177,34 @@ class Account:
         if self._clock_ms is not None and self._clock_ms > run.clocks_ms[0]:
             run = attrs.evolve(run, clocks_ms=np.maximum(run.clocks_ms, self._clock_ms))
         key = ClaimKey(message.group_id, message.topic, message.partition)
-        if not self._instances.goes_on(message):
+        interval_ms = self._intervals.judging(record)
+        if not self._collapsed_by(interval_ms, record) or not self._instances.goes_on(message):
             return False
         if self._divergences is not None:
             fenced, original = (book.world.claim(key) for book in self._books)
             if not self._divergences.go_on(key, fenced, original):
                 return False
-        if not all(book.may_go_on(key, record, run) for book in self._books):
+        if not all(book.may_go_on(key, record, run, interval_ms) for book in self._books):
             return False
         from kafka_marshal.kernel.gaps import gaps_of  # only here: numba takes its time to load
 
-        gaps = gaps_of(run.clocks_ms, self._interval_ms)
+        gaps = gaps_of(run.clocks_ms, interval_ms)
         for book in self._books:
-            book.run_goes_on(key, record, run, gaps)
+            book.run_goes_on(key, record, run, gaps, interval_ms)
+        self._intervals.judged(record, accepted=True)
         self._inputs.about_topic(message.topic, run.last, len(run))
         return True
+
+    def _collapsed_by(self, interval_ms: float, record: Record) -> bool:
+        """Whether a run has no silence in it that this interval does not allow.
+
+        It was collapsed by the interval that its heartbeats say, or by that of groups that say
+        none. The first one of a group, and one of another interval, is looked at record by record.
+        """
+        said = record.headers.interval_ms
+        if self._intervals.forced or said is None:
+            return interval_ms >= self._intervals.default_ms
+        return said == self._intervals.of(record.message.group_id)
 
     def _judge(self, raw: RawRecord, clock_ms: int) -> Sighting | None:
         """One record; what the first book made of it, or None if it says nothing new."""
@@ -187,10 +213,19 @@ class Account:
         except MalformedRecord as error:
             self._malformed(raw, error)
             return None
-        judged = [book.observe(raw, record, clock_ms) for book in self._books]
+        interval_ms = self._intervals.judging(record)
+        judged = [book.observe(raw, record, clock_ms, interval_ms) for book in self._books]
         if isinstance(judged[0].verdict, ReadTwice):
             return None
+        self._intervals.judged(record, accepted=isinstance(judged[0].verdict, Accepted))
+        if self._interval_given and record.headers.interval_ms is not None:
+            try:
+                self._intervals.check(record.message.group_id)
+            except OtherInterval as error:
+                raise contradicted(error, OR_FORCE) from None
         self._instances.observe(judged[0])
+        if raw.headers:
+            self._headers.observe(judged[0])
         if not isinstance(record.message, ReleaseGroup):
             self._inputs.about_topic(record.message.topic, raw)
         if self._divergences is not None:
@@ -244,11 +279,12 @@ class Account:
         if not self._fed:
             return
         for book in self._books:
-            book.at_the_end()
+            book.at_the_end(self._intervals)
         if self._divergences is not None:
             for row in self._divergences.at_the_end():
                 self._emit("divergences", row)
-        for finding in (*self._instances.at_the_end(), *self._inputs.at_the_end()):
+        told = (self._instances, self._headers, self._inputs)
+        for finding in itertools.chain.from_iterable(each.at_the_end() for each in told):
             self._emit("findings", finding)
         for row in self._clocks.at_the_end():
             self._emit("senders", row)

@@ -14,6 +14,7 @@ import attrs
 from attrs import define, field
 
 from kafka_marshal.capture import RawRecord
+from kafka_marshal.core.group_intervals import GroupIntervals
 from kafka_marshal.core.messages import Record, ReleaseGroup
 from kafka_marshal.core.reducer import step
 from kafka_marshal.core.state import Claim, ClaimKey, Rules, RuleSet
@@ -38,7 +39,7 @@ from kafka_marshal.replay.findings.ownership import (
 )
 from kafka_marshal.replay.findings.positions import Pauses, Positions
 from kafka_marshal.replay.findings.sharing import Churn, Imbalance, LostRaces, Starvation
-from kafka_marshal.replay.findings.silence import Silences, missed_after_ms
+from kafka_marshal.replay.findings.silence import Silences, missed_after_ms, says_its_interval
 from kafka_marshal.replay.lanes import Lanes
 from kafka_marshal.replay.refusals import refusal_row
 from kafka_marshal.replay.rows import Row
@@ -69,13 +70,15 @@ class Book:
 
     def __init__(self, rules: Rules, emit: Emit) -> None:
         self.rules = rules
+        """With the heartbeat interval of groups that say none."""
+        self._rules: dict[float, Rules] = {rules.heartbeat_interval_ms: rules}
         self.world = World(rules)
         self._name = rules.rule_set.value
         self._emit = emit
         self._tenures = Tenures()
         self._positions, self._pauses = Positions(), Pauses()
         self._silences = Silences()
-        self._lanes = Lanes(rules, self._positions, self._pauses)
+        self._lanes = Lanes(self._positions, self._pauses)
         self._acts, self._half_set = ActsWithoutOwning(), HalfSet()
         refused = RefusedClaims()
         owning: tuple[Observer, ...] = (
@@ -107,7 +110,7 @@ class Book:
     def begin_at(self, first: int) -> None:
         """The log's head is missing. What the original's rules know of it cannot be told."""
         if self.rules.rule_set is RuleSet.FENCED:
-            self._suffix = Suffix(first, self.rules)
+            self._suffix = Suffix(first)
             self._acts.known_from = self._suffix.known_from
 
     @property
@@ -115,14 +118,25 @@ class Book:
         """What is not certain, if the log's head is missing and the rules can tell."""
         return self._suffix
 
-    def observe(self, raw: RawRecord, record: Record, clock_ms: int) -> Sighting:
-        """Fold one record and tell everybody what it did."""
+    def _at(self, interval_ms: float) -> Rules:
+        """The rules at a group's heartbeat interval."""
+        rules = self._rules.get(interval_ms)
+        if rules is None:
+            rules = attrs.evolve(self.rules, heartbeat_interval_ms=interval_ms)
+            self._rules[interval_ms] = rules
+        return rules
+
+    def observe(
+        self, raw: RawRecord, record: Record, clock_ms: int, interval_ms: float
+    ) -> Sighting:
+        """Fold one record, by its group's heartbeat interval, and tell everybody what it did."""
+        rules = self._at(interval_ms)
         suffix = self._suffix
         if suffix is not None and self.world.read_before(record) is None:
-            uncertain = self._read(suffix, raw, record, clock_ms)
+            uncertain = self._read(suffix, raw, record, clock_ms, rules)
             if uncertain is not None:
                 return uncertain
-        outcome = self.world.apply(record)
+        outcome = self.world.apply(record, rules)
         verdict = outcome.verdict
         sighting = Sighting(raw, record.message, verdict, clock_ms)
         if isinstance(verdict, ReadTwice):
@@ -137,13 +151,15 @@ class Book:
                 before = None
             self._refusal(sighting, record, verdict, before)
             group.refusals += 1
-        elif verdict is Accepted.REFRESHED and self._goes_on(outcome.transitions[0], sighting):
+        elif verdict is Accepted.REFRESHED and self._goes_on(
+            outcome.transitions[0], record, sighting, rules
+        ):
             return sighting
         for transition in outcome.transitions:
             key = transition.key
             self._see(
                 Event(
-                    self.rules,
+                    rules,
                     record,
                     sighting,
                     verdict,
@@ -163,16 +179,16 @@ class Book:
                 self._row("findings", row)
 
     def _read(
-        self, suffix: Suffix, raw: RawRecord, record: Record, clock_ms: int
+        self, suffix: Suffix, raw: RawRecord, record: Record, clock_ms: int, rules: Rules
     ) -> Sighting | None:
         """Fold a record into claims that are not certain; None if `world` has to fold it."""
         message = record.message
         sighting = Sighting(raw, message, Unknowable.UNKNOWABLE, clock_ms)
         if isinstance(message, ReleaseGroup):
-            for each in suffix.release_group(record, message):
-                self._work(each, record, sighting)
+            for each in suffix.release_group(record, message, rules):
+                self._work(each, record, sighting, rules)
             return None
-        reading = suffix.read(record, self.world)
+        reading = suffix.read(record, self.world, rules)
         if reading is None:
             return None
         self.world.pass_over(record)
@@ -180,7 +196,7 @@ class Book:
         key, claim = reading.key, reading.after.claim
         self._lanes.begin(key)
         if reading.lost:
-            self._lose(reading, record, sighting, group)
+            self._lose(reading, record, sighting, group, rules)
         elif reading.seeded:
             self.world.seed(key, claim)
         if reading.seeded and claim.owned:
@@ -190,26 +206,29 @@ class Book:
             else:
                 before, won = claim, Accepted.REFRESHED
                 sighting.verdict = Unknowable.BECAME_CERTAIN
-            self._see(Event(self.rules, record, sighting, won, key, before, claim, None), group)
+            self._see(Event(rules, record, sighting, won, key, before, claim, None), group)
         else:
-            self._work(reading, record, sighting)
+            self._work(reading, record, sighting, rules)
         if self._last is None or record.offset > self._last.offset:
             self._last = sighting
         self._tell_drained()
         return sighting
 
-    def _work(self, reading: Reading, record: Record, sighting: Sighting) -> None:
+    def _work(self, reading: Reading, record: Record, sighting: Sighting, rules: Rules) -> None:
         """An administrator's work counts also where the owner alone is certain."""
         if isinstance(reading.verdict, Accepted) and reading.before.known and reading.after.known:
             before, after = reading.before.claim, reading.after.claim
             self._half_set.observe(
-                Event(
-                    self.rules, record, sighting, reading.verdict, reading.key, before, after, None
-                )
+                Event(rules, record, sighting, reading.verdict, reading.key, before, after, None)
             )
 
     def _lose(
-        self, reading: Reading, record: Record, sighting: Sighting, group: _GroupCount
+        self,
+        reading: Reading,
+        record: Record,
+        sighting: Sighting,
+        group: _GroupCount,
+        rules: Rules,
     ) -> None:
         """A release, of which it is not known where it left the position, or if it is one."""
         key = reading.key
@@ -219,7 +238,7 @@ class Book:
         told: Row = {} if certain else {"ended": sighting.verdict.value}
         self._see(
             Event(
-                self.rules,
+                rules,
                 record,
                 attrs.evolve(sighting, verdict=Accepted.RELEASED),
                 Accepted.RELEASED,
@@ -234,7 +253,9 @@ class Book:
         self._positions.forget(key)
         self.world.forget(key)
 
-    def _goes_on(self, transition: Transition, sighting: Sighting) -> bool:
+    def _goes_on(
+        self, transition: Transition, record: Record, sighting: Sighting, rules: Rules
+    ) -> bool:
         """Note the ordinary heartbeat of a living owner, of which nobody has anything to tell.
 
         Nearly every record of a log is one. Everything else, and all within a group that was ever
@@ -245,50 +266,56 @@ class Book:
         if (
             tenure is None
             or not self.shortcut
-            or sighting.clock_ms - tenure.last.clock_ms > missed_after_ms(self.rules)
+            or sighting.clock_ms - tenure.last.clock_ms > missed_after_ms(rules)
             or not transition.after.owned
             or self._pauses.known(key.group)
             or not self._positions.goes_on(key, transition.after.position, sighting)
         ):
             return False
         silence_ms = self._tenures.go_on(tenure, sighting, transition.after.position)
-        self._silences.count(silence_ms, self.rules.heartbeat_interval_ms)
-        self._lanes.goes_on(key, sighting.clock_ms)
+        if not says_its_interval(record, rules):
+            self._silences.count(silence_ms, rules.heartbeat_interval_ms)
+        self._lanes.goes_on(key, sighting.clock_ms, rules)
         return True
 
-    def may_go_on(self, key: ClaimKey, record: Record, run: Run) -> bool:
+    def may_go_on(self, key: ClaimKey, record: Record, run: Run, interval_ms: float) -> bool:
         """Whether all heartbeats of a run are ordinary, so that `run_goes_on` comes to the same.
 
         `record` is the last of them, and its clocks are those of the coordinating partition.
         """
+        rules = self._at(interval_ms)
         tenure = self._tenures.open.get(key)
         claim = self.world.claim(key)
         if (
             tenure is None
             or not self.shortcut
             or claim.position > run.position
-            or run.clocks_ms[0] - tenure.last.clock_ms > missed_after_ms(self.rules)
+            or run.clocks_ms[0] - tenure.last.clock_ms > missed_after_ms(rules)
             or self._pauses.known(key.group)
         ):
             return False
-        after, verdict = step(claim, record, self.rules)
+        after, verdict = step(claim, record, rules)
         return (
             verdict is Accepted.REFRESHED
             and after.owned
             and self._positions.may_go_on(key, run.position)
         )
 
-    def run_goes_on(self, key: ClaimKey, record: Record, run: Run, gaps: Gaps) -> None:
+    def run_goes_on(
+        self, key: ClaimKey, record: Record, run: Run, gaps: Gaps, interval_ms: float
+    ) -> None:
         """Note a run of ordinary heartbeats; the silences between them are given."""
+        rules = self._at(interval_ms)
         after = self.world.apply_run(record).after
         tenure = self._tenures.open[key]
         sighting = Sighting(run.last, record.message, Accepted.REFRESHED, int(run.clocks_ms[-1]))
         silence_ms = int(run.clocks_ms[0]) - tenure.last.clock_ms
-        self._silences.count(silence_ms, self.rules.heartbeat_interval_ms)
-        self._silences.count_run(gaps)
+        if not says_its_interval(record, rules):
+            self._silences.count(silence_ms, rules.heartbeat_interval_ms)
+            self._silences.count_run(gaps)
         self._tenures.run_goes_on(tenure, run, max(silence_ms, gaps.longest_ms), sighting)
         self._positions.goes_on(key, after.position, sighting)
-        self._lanes.run_goes_on(key, run.clocks_ms, gaps.shortest_ms)
+        self._lanes.run_goes_on(key, run.clocks_ms, gaps.shortest_ms, rules)
         self._groups[key.group].records += len(run)
         count = self._claims[key]
         count.records += len(run)
@@ -340,16 +367,20 @@ class Book:
     ) -> None:
         self._row("refusals", refusal_row(sighting, record, verdict, before))
 
-    def at_the_end(self) -> None:
+    def at_the_end(self, intervals: GroupIntervals) -> None:
         """The log is over: final claims, open tenures, remaining findings, counts."""
         last = self._last
         if last is None:
             return
+
+        def rules_of(group: str) -> Rules:
+            return self._at(intervals.of(group))
+
         claims = self.world.claims
         positions = {key: claim.position for key, claim in claims.items()}
-        for row in self._tenures.at_the_end(last.clock_ms, positions, self.rules):
+        for row in self._tenures.at_the_end(last.clock_ms, positions, rules_of):
             self._row("tenures", row)
-        end = End(self.rules, last, self._tenures.open, self._silences.interval_fits)
+        end = End(self.rules, last, self._tenures.open, rules_of, self._silences.interval_fits)
         for observer in self._observers:
             for row in observer.at_the_end(end):
                 self._row("findings", row)
@@ -373,6 +404,10 @@ class Book:
                     "refusals": group.refusals,
                     "thefts": group.thefts,
                     "unowned_longest_ms": self._silences.longest_unowned_ms.get(name),
+                    "heartbeat_interval_ms": float(intervals.of(name)),
+                    "intervals_said_ms": [
+                        lived.interval_ms for lived in intervals.lived_under(name)
+                    ],
                 },
             )
 
@@ -380,10 +415,10 @@ class Book:
         suffix = self._suffix
         known_from = {} if suffix is None else suffix.known_from
         for key, claim in self.world.claims.items():
-            tenure = end.tenures.get(key)
-            silent = tenure and end.clock_ms - tenure.last_ms > self.rules.stale_after_ms
+            tenure, rules = end.tenures.get(key), end.rules_of(key.group)
+            silent = tenure and end.clock_ms - tenure.last_ms > rules.stale_after_ms
             yield claim_row(
-                self.rules,
+                rules,
                 key,
                 claim,
                 self._claims[key],
@@ -391,7 +426,8 @@ class Book:
                 known_from=known_from.get(key),
             )
         for key, reader in ({} if suffix is None else suffix.uncertain).items():
-            yield uncertain_row(self.rules, key, reader, self._claims[key], end.clock_ms)
+            rules = end.rules_of(key.group)
+            yield uncertain_row(rules, key, reader, self._claims[key], end.clock_ms)
 
     def _row(self, table: str, row: Row) -> None:
         row["rules"] = self._name

@@ -72,21 +72,25 @@ _BUCKET_BITS: Final = 40
 _HALF: Final = 1 << (_BUCKET_BITS - 1)
 
 
-def collapsed(number: int, chunk: Chunk, interval_ms: float) -> Iterator[pa.RecordBatch]:
-    """The rows of one chunk.
+def collapsed(
+    number: int, chunk: Chunk, interval_ms: float, *, forced: bool = False
+) -> Iterator[pa.RecordBatch]:
+    """The rows of one chunk, by the heartbeat intervals that its records say.
+
+    `interval_ms` is that of records that say none; forced: of all.
 
     Raises:
         UnreadableSource: what is read is no record.
     """
     batches = list(read_lean(number, chunk))
     if batches:
-        yield from rows_of(number, batches, interval_ms)
+        yield from rows_of(number, batches, interval_ms, forced=forced)
 
 
 def rows_of(
-    number: int, batches: Sequence[pa.RecordBatch], interval_ms: float
+    number: int, batches: Sequence[pa.RecordBatch], interval_ms: float, *, forced: bool = False
 ) -> Iterator[pa.RecordBatch]:
-    """The rows that the records of one chunk become."""
+    """The rows that the records of one chunk become; see `collapsed`."""
     names = _names()
     columns = Columns.together(
         [names.decoded(batch.column("value"), batch.column("headers")) for batch in batches]
@@ -95,7 +99,7 @@ def rows_of(
     known, places = _places(_numbers(batches, "partition"))
     found = runs.find(
         places, offsets, timestamps_ms, columns, names,
-        MISSED_AFTER_INTERVALS * interval_ms, REST_INTERVALS * interval_ms,
+        MISSED_AFTER_INTERVALS, REST_INTERVALS, interval_ms, forced,
     )  # fmt: skip
     if not _fits(columns, timestamps_ms):
         found.ordered[:] = False

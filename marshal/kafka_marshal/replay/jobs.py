@@ -71,7 +71,10 @@ class WholeLog:
             return read_chunk(number, self.chunks[number])
         from kafka_marshal.replay.collapse import collapsed
 
-        return collapsed(number, self.chunks[number], self.judging.heartbeat_interval_ms)
+        judging = self.judging
+        return collapsed(
+            number, self.chunks[number], judging.heartbeat_interval_ms, forced=judging.forced
+        )
 
     def fold(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Drained]:
         """As `Job`."""

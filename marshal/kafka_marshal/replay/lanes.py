@@ -44,8 +44,7 @@ class _Lane:
 class Lanes:
     """The lanes of one coordinating partition under one rule set."""
 
-    def __init__(self, rules: Rules, positions: Positions, pauses: Pauses) -> None:
-        self._grain_ms = rules.heartbeat_interval_ms / 4
+    def __init__(self, positions: Positions, pauses: Pauses) -> None:
         self._positions = positions
         self._pauses = pauses
         self._lanes: dict[ClaimKey, _Lane] = {}
@@ -77,19 +76,20 @@ class Lanes:
         """A claim is there, of which nothing may ever be seen."""
         self._lanes.setdefault(key, _Lane())
 
-    def goes_on(self, key: ClaimKey, clock_ms: int) -> None:
+    def goes_on(self, key: ClaimKey, clock_ms: int, rules: Rules) -> None:
         """The owner's heartbeat, and nothing to mark."""
         beats = self._lanes[key].beats_ms
-        if beats is not None and clock_ms - beats[-1] >= self._grain_ms:
+        if beats is not None and clock_ms - beats[-1] >= _grain_ms(rules):
             self._add_beat(self._lanes[key], clock_ms)
 
-    def run_goes_on(self, key: ClaimKey, clocks_ms: Ints, shortest_ms: int) -> None:
+    def run_goes_on(self, key: ClaimKey, clocks_ms: Ints, shortest_ms: int, rules: Rules) -> None:
         """Many of them, and the shortest time between two."""
         lane = self._lanes[key]
         beats = lane.beats_ms
         if beats is None:
             return
-        if shortest_ms >= self._grain_ms and clocks_ms[0] - beats[-1] >= self._grain_ms:
+        grain_ms = _grain_ms(rules)
+        if shortest_ms >= grain_ms and clocks_ms[0] - beats[-1] >= grain_ms:
             # As heartbeats mostly are, none is too close to the one before it.
             if len(beats) + len(clocks_ms) > BEATS_MAX:
                 lane.beats_ms = None
@@ -98,7 +98,7 @@ class Lanes:
             return
         for clock_ms in clocks_ms.tolist():
             if lane.beats_ms is not None:
-                self.goes_on(key, clock_ms)
+                self.goes_on(key, clock_ms, rules)
 
     def _kinds(self, event: Event) -> Iterator[MarkKind]:
         verdict = event.verdict
@@ -122,7 +122,7 @@ class Lanes:
         beats = lane.beats_ms
         if beats is None:
             return
-        if beats and not event.began and event.clock_ms - beats[-1] < self._grain_ms:
+        if beats and not event.began and event.clock_ms - beats[-1] < _grain_ms(event.rules):
             return
         self._add_beat(lane, event.clock_ms)
 
@@ -158,3 +158,8 @@ class Lanes:
                     "pauses_by": "\n".join(pause[2] for pause in lane.pauses),
                 },
             )
+
+
+def _grain_ms(rules: Rules) -> float:
+    """Heartbeats that are closer together are drawn as one."""
+    return rules.heartbeat_interval_ms / 4

@@ -20,13 +20,31 @@ _HEAD = """\
 
 <!-- Printed by `python -m kafka_marshal.replay.manual`; do not edit. -->
 
-    marshal replay SOURCE... --heartbeat-interval 4 [--rules fenced|original|both] --out DIR
+    marshal replay SOURCE... [--heartbeat-interval 4] [--rules fenced|original|both] --out DIR
 
 reads recorded logs of a coordination topic, folds them under the rules you choose, and
 writes tables, `summary.json` and `report.html` into the new folder `DIR`. It never overwrites: an
 existing `DIR` is refused, and a run that fails or is interrupted leaves none. It prints how often
 each finding was found, and the three worst in words; `--quiet` prints nothing but errors, `--json`
 prints `summary.json` and nothing else.
+
+## The heartbeat interval
+
+Each group is judged by the heartbeat interval that the log says: claims and heartbeats carry
+their sender's (`marshal-interval`), since version 0.2.0. A log may hold groups of different
+intervals. Where the interval of a group was changed, each record is judged by the one that held
+when it was written: another one begins with the first claim that is won under it when no owner of
+the one before lives any more. Owners live for twice the larger of the two after their last
+record, or until they have given everything back. Where both live at once, the one that came first
+holds, and `interval_mismatch` says who differs. Each coordinating partition is judged by itself.
+
+`--heartbeat-interval` (60 s) is for groups that say none: of version 0.1.0, and of the original.
+Before its first word a group says none either: give the option where a fleet was upgraded. Where
+the log says another one, the option is an error (exit code 2) that names the group; with
+`--force-interval` it holds for every group, whatever the log says. `summary.json` says by which
+intervals groups were judged at the end (`heartbeat_intervals_s`), and of each group also those
+that it has said before (`intervals_said_ms`). `trace`, `shrink` and `watch` have the same two
+options.
 
 ## Sources
 
@@ -153,8 +171,8 @@ are equal.
 
 ## Going on: `--checkpoint DIR`
 
-    marshal replay dumps/monday  --heartbeat-interval 4 --checkpoint DIR --out monday
-    marshal replay dumps/tuesday --heartbeat-interval 4 --checkpoint DIR --out tuesday
+    marshal replay dumps/monday  --checkpoint DIR --out monday
+    marshal replay dumps/tuesday --checkpoint DIR --out tuesday
 
 The second run begins where the first ended. The sources of all runs are one open log, whatever
 their names. Whatever a run finds goes into `DIR`: the rows that nothing can change any more, and
@@ -321,7 +339,7 @@ from kafka_marshal.replay.notebook import MarshalDataSource, run_frame
 spark.dataSource.register(MarshalDataSource)
 spark.read.format("marshal").load("last-night/*.jsonl").where("type = 'ReleasingPartition'").show()
 spark.readStream.format("marshal").options(bootstrap="localhost:9092", topic="__marshal").load()
-run_frame(spark.read.parquet("dump.parquet"), out=Path("replayed"), heartbeat_interval_s=60)
+run_frame(spark.read.parquet("dump.parquet"), out=Path("replayed"))
 ```
 
 With that source a dump of a live topic is one line:

@@ -155,7 +155,7 @@ def run_frame(records: DataFrame, *, out: Path, **options: Any) -> Summary:
     Args:
         records: at least `value, partition, offset, timestamp, timestampType`.
         out: the folder to make; it must not exist.
-        options: as for `run`; `heartbeat_interval_s` must be given.
+        options: as for `run`.
 
     Raises:
         InvalidOption: a column is missing or of a wrong type; and what `run` raises.

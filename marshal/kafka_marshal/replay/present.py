@@ -61,6 +61,7 @@ def report_data(
         sources=summary.sources,
         rules=summary.rules,
         heartbeat_interval_s=summary.heartbeat_interval_s,
+        heartbeat_intervals_s=summary.heartbeat_intervals_s,
         from_ms=summary.from_ms,
         to_ms=summary.to_ms,
         counts=page.Counts(

@@ -39,7 +39,8 @@ def run(
     sources: Sequence[str],
     *,
     out: Path,
-    heartbeat_interval_s: float,
+    heartbeat_interval_s: float | None = None,
+    force_interval: bool = False,
     rules: str = "fenced",
     pause_max_s: float = FENCED.pause_max_ms / 1000,
     coordination_partitions: int | None = None,
@@ -61,7 +62,9 @@ def run(
     Args:
         sources: dumps of any format that is known: files, folders, globs; see `sources`.
         out: the folder to make; it must not exist.
-        heartbeat_interval_s: the interval that the consumers ran with.
+        heartbeat_interval_s: the interval of groups whose records do not say theirs, 60 s if it is
+            None. If it is given, records that say another one are an error.
+        force_interval: judge all groups by it, whatever their records say.
         rules: `fenced`, `original`, or `both`.
         pause_max_s: a longer pause is cut to this (fenced rules).
         coordination_partitions: partition count of the coordination topic, to find topics that
@@ -95,7 +98,13 @@ def run(
     """
     progress = on_progress or (lambda _: None)
     out = Path(out)
-    judging = judging_of(rules, heartbeat_interval_s, pause_max_s, coordination_partitions)
+    judging = judging_of(
+        rules,
+        heartbeat_interval_s,
+        pause_max_s,
+        coordination_partitions,
+        force_interval=force_interval,
+    )
     refuse_existing(out)
     exports.check(out)
     otherwise = None if what_if is None else what_if.of(judging)
@@ -131,7 +140,6 @@ def run(
             named or sources,
             out,
             judging,
-            heartbeat_interval_s,
             counted,
             clocks,
             of_logs,
@@ -140,7 +148,8 @@ def run(
         if otherwise is not None:
             progress("replaying once more, under the other setting")
             with run_fold(running, found.chunks, otherwise, progress) as other:
-                _, also_of_logs = _of_logs(other.collect(PARTITIONS, SENDERS), otherwise)
+                also = other.collect(PARTITIONS, SENDERS, GROUPS)
+                _, also_of_logs = _of_logs(also, otherwise)
                 told = compared((fold, judging, of_logs), (other, otherwise, also_of_logs))
             summary = attrs.evolve(summary, what_if=told)
         progress("writing the report")
@@ -189,6 +198,7 @@ def _options(judging: Judging, topic: str | None) -> dict[str, object]:
     return {
         "rules": [rule_set.value for rule_set in judging.rule_sets],
         "heartbeat_interval_ms": judging.heartbeat_interval_ms,
+        "force_interval": judging.forced,
         "pause_max_ms": judging.pause_max_ms,
         "coordination_partitions": judging.coordination_partitions,
         "topic": topic,
@@ -217,7 +227,7 @@ def _of_logs(
     clocks = merged(collected[SENDERS.name])
     return clocks, [
         *log_findings(collected[PARTITIONS.name]),
-        *clock_findings(clocks, judging.heartbeat_interval_ms),
+        *clock_findings(clocks, judging.heartbeat_interval_ms, collected[GROUPS.name]),
     ]
 
 
@@ -227,7 +237,6 @@ def _summary(
     sources: Sequence[str],
     out: Path,
     judging: Judging,
-    heartbeat_interval_s: float,
     collected: dict[str, list[Row]],
     clocks: list[SenderClock],
     of_logs: list[Row],
@@ -244,7 +253,7 @@ def _summary(
         logs=found.logs,
         left_out=found.left_out,
         rules=tuple(rule_set.value for rule_set in judging.rule_sets),
-        heartbeat_interval_s=heartbeat_interval_s,
+        heartbeat_intervals_s=_intervals_s(collected[GROUPS.name], judging),
         from_ms=min((_number(row, "from_ms") for row in partitions), default=None),
         to_ms=max((_number(row, "to_ms") for row in partitions), default=None),
         records=sum(_number(row, "records") for row in partitions),
@@ -259,6 +268,12 @@ def _summary(
         if went is None
         else {"run": went.run, "folded": went.folded, "skipped": went.skipped},
     )
+
+
+def _intervals_s(groups: list[Row], judging: Judging) -> tuple[float, ...]:
+    """The heartbeat intervals by which groups were judged when the log ended, the longest last."""
+    found = {float(str(row["heartbeat_interval_ms"])) for row in groups}
+    return tuple(ms / 1000 for ms in sorted(found or {judging.heartbeat_interval_ms}))
 
 
 def _of_run(went: Went) -> Iterator[str]:
@@ -297,7 +312,7 @@ def _caveats(partitions: list[Row], found: Found, counted: list[Row]) -> list[st
     if "interval_mismatch" in codes:
         logs = sorted({str(row["log"]) for row in counted if row["code"] == "interval_mismatch"})
         told.append(
-            f"The heartbeat interval given does not fit {', '.join(logs)}: what is stale there was "
+            f"The heartbeat interval does not fit {', '.join(logs)}: what is stale there was "
             f"judged by the wrong limit."
         )
     empty = [place for place in found.left_out if place.endswith(": empty")]

@@ -214,7 +214,9 @@ class _NewRecords:
         for each in rest:
             yield padded(each, row_schema(self))
         if new:
-            yield from rows_of(number, new, self.judging.heartbeat_interval_ms)
+            judging = self.judging
+            interval_ms = judging.heartbeat_interval_ms
+            yield from rows_of(number, new, interval_ms, forced=judging.forced)
 
     def fold(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Drained]:
         """As `Job`; states are put aside."""

@@ -18,6 +18,7 @@ Row: TypeAlias = dict[str, object]
 
 TEXT: Final = "string"
 INTEGER: Final = "bigint"
+NUMBER: Final = "double"
 BOOLEAN: Final = "boolean"
 TIMES: Final = "array<bigint>"
 PROOFS: Final = (
@@ -38,6 +39,7 @@ _PROOF: Final = pa.struct(
 _ARROW: Final[Mapping[str, pa.DataType]] = {
     TEXT: pa.string(),
     INTEGER: pa.int64(),
+    NUMBER: pa.float64(),
     BOOLEAN: pa.bool_(),
     TIMES: pa.list_(pa.int64()),
     PROOFS: pa.list_(_PROOF),
@@ -102,7 +104,7 @@ def arrow_rows(table: Table, rows: Sequence[Row]) -> pa.Array:
 def _storable(value: object) -> object:
     if isinstance(value, str):
         return readable(value)
-    if isinstance(value, bool) or value is None:
+    if isinstance(value, bool | float) or value is None:
         return value
     if isinstance(value, int):
         return max(-_INT64_MAX - 1, min(_INT64_MAX, value))

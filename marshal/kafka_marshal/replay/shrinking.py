@@ -102,7 +102,11 @@ def findings_of(part: Part, judging: Judging) -> list[Row]:
     return [
         *rows.get("findings", ()),
         *log_findings(rows.get("partitions", ())),
-        *clock_findings(merged(rows.get("senders", ())), judging.heartbeat_interval_ms),
+        *clock_findings(
+            merged(rows.get("senders", ())),
+            judging.heartbeat_interval_ms,
+            rows.get("groups", ()),
+        ),
     ]
 
 
@@ -167,7 +171,8 @@ class _Search:
         rule_set = judging.rule_sets[0] if rules is None else RuleSet(str(rules))
         # What is left out at the beginning is left out, and not unknown.
         begins = part.records[0].offset if judging.log_begins is None else judging.log_begins
-        self._judging = attrs.evolve(judging, rule_sets=(rule_set,), log_begins=begins)
+        # So is what contradicts an interval that was given: it did not in the whole log.
+        self._judging = attrs.evolve(judging, rule_sets=(rule_set,), log_begins=begins, given=False)
         self._part = part
         self._finding = finding
         self._same = {"code": wanted.code, "severity": finding["severity"]}

@@ -79,12 +79,13 @@ def pasted(shrunk: Shrunk) -> str:
         f"pause_max_ms={judging.pause_max_ms!r}",
         f"coordination_partitions={judging.coordination_partitions!r}",
         f"log_begins={judging.log_begins!r}",
+        f"forced={judging.forced!r}",
     ]
     whole = code in OF_WHOLE_LOGS
     extra = (
         '    told += log_findings(rows["partitions"])\n'
-        '    told += clock_findings(merged(rows.get("senders", [])), '
-        "JUDGING.heartbeat_interval_ms)\n"
+        '    clocks, groups = merged(rows.get("senders", [])), rows.get("groups", [])\n'
+        "    told += clock_findings(clocks, JUDGING.heartbeat_interval_ms, groups)\n"
         if whole
         else ""
     )

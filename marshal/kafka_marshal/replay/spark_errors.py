@@ -11,9 +11,10 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from kafka_marshal.capture import UnreadableSource
-from kafka_marshal.replay.errors import SourcesOverlap, SparkFailed
+from kafka_marshal.replay.errors import InvalidOption, SourcesOverlap, SparkFailed
 
 _UNREADABLE: Final = re.compile(r"UnreadableSource: (.+)")
+_CONTRADICTS: Final = re.compile(r"InvalidOption: (--heartbeat-interval.+)")
 _OVERLAP: Final = re.compile(r"SourcesOverlap: (.+)")
 
 
@@ -26,6 +27,8 @@ def told_plainly() -> Iterator[None]:
         text = str(error)
         if overlap := _OVERLAP.search(text):
             raise SourcesOverlap(overlap[1].strip()) from None
+        if contradicts := _CONTRADICTS.search(text):
+            raise InvalidOption(contradicts[1].strip()) from None
         told = _UNREADABLE.findall(text)
         if told:
             raise UnreadableSource(told[-1].strip()) from None

@@ -49,7 +49,6 @@ class Suffix:
 
     first: int
     """The offset where reading began."""
-    rules: Rules
     unknowable: int = 0
     """Records about claims that were not certain even after them."""
     _readers: dict[ClaimKey, Reader] = field(factory=dict)
@@ -77,16 +76,16 @@ class Suffix:
             "unknowable": self.unknowable,
         }
 
-    def read(self, record: Record, world: World) -> Reading | None:
+    def read(self, record: Record, world: World, rules: Rules) -> Reading | None:
         """Fold a record about one claim; None if the claim is certain, and for `world` to fold."""
         message = record.message
         key = ClaimKey(message.group_id, message.topic, message.partition)
         if key in self._known_from:
             if key not in self._pauser_open or not isinstance(message, ReleasingPartition):
                 return None
-            return self._doubted(key, world.claim(key), record)
+            return self._doubted(key, world.claim(key), record, rules)
         before = self._readers.get(key) or self._beginning(key.group)
-        after, verdict = read_record(before, record, self.rules)
+        after, verdict = read_record(before, record, rules)
         if NEEDED not in after.certain:
             self.unknowable += 1
             self._readers[key] = after
@@ -97,10 +96,10 @@ class Suffix:
             self._pauser_open.add(key)
         return Reading(key, before, after, verdict, seeded=True)
 
-    def _doubted(self, key: ClaimKey, claim: Claim, record: Record) -> Reading | None:
+    def _doubted(self, key: ClaimKey, claim: Claim, record: Record, rules: Rules) -> Reading | None:
         unsure = Field.PAUSER if claim.position_set else LASTING
         before = Reader(claim, EVERYTHING & ~unsure)
-        after, verdict = read_record(before, record, self.rules)
+        after, verdict = read_record(before, record, rules)
         if NEEDED in after.certain:
             return None
         self.unknowable += 1
@@ -109,18 +108,20 @@ class Suffix:
         del self._known_from[key]
         return Reading(key, before, after, verdict, lost=True)
 
-    def release_group(self, record: Record, message: ReleaseGroup) -> Iterator[Reading]:
+    def release_group(
+        self, record: Record, message: ReleaseGroup, rules: Rules
+    ) -> Iterator[Reading]:
         """Fold a ReleaseGroup into the claims of its group that are not certain, nor become so.
 
         It says who owns and who paused; epoch and position it leaves as they were.
         """
         group = message.group_id
-        self._newborn[group], _ = read_record(self._beginning(group), record, self.rules)
+        self._newborn[group], _ = read_record(self._beginning(group), record, rules)
         if Field.PAUSER in self._newborn[group].certain:
             self._pauser_open = {key for key in self._pauser_open if key.group != group}
         for key in [key for key in self._readers if key.group == group]:
             before = self._readers[key]
-            self._readers[key], verdict = read_record(before, record, self.rules)
+            self._readers[key], verdict = read_record(before, record, rules)
             yield Reading(key, before, self._readers[key], verdict)
 
     def _beginning(self, group: str) -> Reader:

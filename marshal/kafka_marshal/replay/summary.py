@@ -47,7 +47,8 @@ class Summary:
     left_out: tuple[str, ...]
     """Files in folders that were not read, each with the reason."""
     rules: tuple[str, ...]
-    heartbeat_interval_s: float
+    heartbeat_intervals_s: tuple[float, ...]
+    """By which groups were judged when the log ended; each once, the longest last."""
     from_ms: int | None
     to_ms: int | None
     records: int
@@ -70,6 +71,11 @@ class Summary:
         return sum(count.findings for count in self.findings if count.severity == ERROR)
 
     @property
+    def heartbeat_interval_s(self) -> float:
+        """The longest of them."""
+        return self.heartbeat_intervals_s[-1]
+
+    @property
     def report(self) -> Path:
         """The page."""
         return self.out / "report.html"
@@ -87,6 +93,7 @@ class Summary:
             "left_out": list(self.left_out),
             "rules": list(self.rules),
             "heartbeat_interval_s": self.heartbeat_interval_s,
+            "heartbeat_intervals_s": list(self.heartbeat_intervals_s),
             "from_ms": self.from_ms,
             "to_ms": self.to_ms,
             "records": self.records,

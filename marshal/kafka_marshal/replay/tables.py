@@ -9,7 +9,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from kafka_marshal.replay.rows import BOOLEAN, INTEGER, PROOFS, TEXT, TIMES, Column, Table
+from kafka_marshal.replay.rows import (
+    BOOLEAN,
+    INTEGER,
+    NUMBER,
+    PROOFS,
+    TEXT,
+    TIMES,
+    Column,
+    Table,
+)
 
 
 def _text(name: str, meaning: str) -> Column:
@@ -281,6 +290,8 @@ GROUPS: Final = Table(
                 "unowned_longest_ms",
             )
         ),
+        Column("heartbeat_interval_ms", NUMBER, ""),
+        Column("intervals_said_ms", TIMES, ""),
     ),
     _LOG_ORDER,
 )

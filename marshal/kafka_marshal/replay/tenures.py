@@ -7,7 +7,7 @@ its handlers do: a bare heartbeat begins a tenure too, and a ReleaseGroup ends n
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Final
 
@@ -133,11 +133,11 @@ class Tenures:
         tenure.last = sighting
 
     def at_the_end(
-        self, clock_ms: int, positions: Mapping[ClaimKey, int], rules: Rules
+        self, clock_ms: int, positions: Mapping[ClaimKey, int], rules_of: Callable[[str], Rules]
     ) -> Iterator[Row]:
         """The rows of the tenures that last when the log ends."""
         for tenure in self._open.values():
-            silent = clock_ms - tenure.last_ms > rules.stale_after_ms
+            silent = clock_ms - tenure.last_ms > rules_of(tenure.key.group).stale_after_ms
             yield {
                 **_row(tenure),
                 "ended": "silent" if silent else "open",

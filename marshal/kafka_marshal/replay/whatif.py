@@ -81,7 +81,7 @@ class Change:
             changed = attrs.evolve(changed, rule_sets=(self.rules,))
         if self.heartbeat_interval_s is not None:
             interval_ms = milliseconds(self.heartbeat_interval_s)
-            changed = attrs.evolve(changed, heartbeat_interval_ms=interval_ms)
+            changed = attrs.evolve(changed, heartbeat_interval_ms=interval_ms, forced=True)
         if self.pause_max_s is not None:
             changed = attrs.evolve(changed, pause_max_ms=int(milliseconds(self.pause_max_s)))
         return changed
@@ -141,7 +141,9 @@ def settings(judging: Judging) -> dict[str, object]:
     """The settings that can be changed."""
     return {
         "rules": [rules.rule_set.value for rules in judging.rules()],
-        "heartbeat_interval_s": judging.heartbeat_interval_ms / 1000,
+        "heartbeat_interval_s": judging.heartbeat_interval_ms / 1000
+        if judging.given or judging.forced
+        else None,  # what the log says
         "pause_max_s": judging.pause_max_ms / 1000,
     }
 

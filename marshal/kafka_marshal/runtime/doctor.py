@@ -12,13 +12,14 @@ from typing import Final
 import attrs
 from attrs import field, frozen
 
+from kafka_marshal.core.group_intervals import LivedUnder, OtherInterval
 from kafka_marshal.core.state import FENCED, Rules
 from kafka_marshal.runtime.checks import clocks, permissions, records
 from kafka_marshal.runtime.checks import topic as of_topic
 from kafka_marshal.runtime.checks.finding import LOUD, Finding, Severity, unchecked
 from kafka_marshal.runtime.clocks import probed
 from kafka_marshal.runtime.controls import ClusterClient, NotAllowed
-from kafka_marshal.runtime.errors import BrokerFailed, contradicts
+from kafka_marshal.runtime.errors import BrokerFailed, contradicted
 from kafka_marshal.runtime.reader import now_ms
 from kafka_marshal.runtime.sample import SAMPLE_MAX, Sample, sample_of
 from kafka_marshal.runtime.settings import Settings
@@ -126,13 +127,14 @@ def examine(
 
 
 def _at_the_logs_interval(rules: Rules, sample: Sample, *, given: bool) -> Rules:
-    said = sample.intervals
+    intervals = sample.intervals
     given_ms = rules.heartbeat_interval_ms
-    for group, clients in said.items() if given else ():
+    for group, clients in intervals.items() if given else ():
         if given_ms not in clients:
             longest_ms = max(clients)
-            raise contradicts(given_ms, group, longest_ms, clients[longest_ms])
-    longest_ms = max((one for clients in said.values() for one in clients), default=given_ms)
+            said = LivedUnder(longest_ms, clients[longest_ms], -1)
+            raise contradicted(OtherInterval(given_ms, group, said))
+    longest_ms = max((one for clients in intervals.values() for one in clients), default=given_ms)
     return attrs.evolve(rules, heartbeat_interval_ms=longest_ms)
 
 

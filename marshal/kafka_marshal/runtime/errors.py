@@ -7,6 +7,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from kafka_marshal.core.group_intervals import OtherInterval
+
+OR_FORCE: Final = ", or judge by it with --force-interval"
+"""What else helps where an interval may be forced."""
 COORDINATION_TOPIC: Final = "__marshal"
 """What it is called unless something else is said."""
 
@@ -19,16 +23,14 @@ class InvalidOption(MarshalError):
     """An option's value makes no sense; the message names it."""
 
 
-def contradicts(given_ms: float, group: str, said_ms: float, client: str) -> InvalidOption:
-    """The log says another heartbeat interval than the option.
+def contradicted(error: OtherInterval, otherwise: str = "") -> InvalidOption:
+    """What a command says whose --heartbeat-interval is not the log's; what else helps than that.
 
-    >>> str(contradicts(10_000, "g", 60_000, "c1"))
-    '--heartbeat-interval 10s: group g says 60s in the log (client c1); leave the option out'
+    >>> from kafka_marshal.core.group_intervals import LivedUnder
+    >>> str(contradicted(OtherInterval(10_000, "g", LivedUnder(60_000, "c1", 0))))
+    '--heartbeat-interval: group g says 60s in the log (client c1), not 10s; leave the option out'
     """
-    return InvalidOption(
-        f"--heartbeat-interval {given_ms / 1000:g}s: group {group} says {said_ms / 1000:g}s in the "
-        f"log (client {client}); leave the option out"
-    )
+    return InvalidOption(f"--heartbeat-interval: {error}; leave the option out{otherwise}")
 
 
 class ConsumerClosed(MarshalError):

@@ -62,6 +62,11 @@ class Released:
     """None if it pauses nothing."""
     at_ms: int
     """When it was appended, by the broker's clock."""
+    not_held: tuple[ClaimKey, ...] = ()
+    """Claims whose clock is at the expiry or past it, so that it paused everything but these. It
+    was ahead for a while: a broker's clock was."""
+    holds_above_ms: int | None = None
+    """A pause that ends after this holds on those claims, too, unix ms."""
 
 
 class Half(BrokerFailed):
@@ -392,4 +397,8 @@ def _released(view: View, place: int, group: str, changes: list[Change]) -> Rele
         if (owner := change.before.claim).owned
     )
     claim = view.folds[place].newborn(group).claim
-    return Released(place, freed, claim.paused_until_ms, claim.clock_ms)
+    claims = {change.key: change.after.claim for change in changes}
+    free = [key for key, one in claims.items() if one.paused_until_ms is None]
+    ahead = tuple(sorted(free)) if claim.paused_until_ms is not None else ()
+    above_ms = max((claims[key].clock_ms for key in ahead), default=None)
+    return Released(place, freed, claim.paused_until_ms, claim.clock_ms, ahead, above_ms)

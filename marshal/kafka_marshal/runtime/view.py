@@ -16,12 +16,13 @@ from confluent_kafka import Message
 from kafka_marshal.capture import RawRecord
 from kafka_marshal.client.intervals import Intervals, Said
 from kafka_marshal.codec import LEAST_INTERVAL_MS, MalformedRecord
+from kafka_marshal.core.group_intervals import OtherInterval
 from kafka_marshal.core.knowledge import Field, Knowledge, Reader
 from kafka_marshal.core.messages import ClaimingPartition, Record
 from kafka_marshal.core.state import FENCED, ClaimKey, Rules
 from kafka_marshal.core.work import left_undone
 from kafka_marshal.runtime.controls import ClusterClient
-from kafka_marshal.runtime.errors import BrokerFailed, MarshalError, contradicts
+from kafka_marshal.runtime.errors import BrokerFailed, MarshalError, contradicted
 from kafka_marshal.runtime.fold import Change, Fold
 from kafka_marshal.runtime.reader import Tail
 from kafka_marshal.runtime.settings import Settings
@@ -282,17 +283,18 @@ class View:
                 )
         return told
 
-    def check_interval(self, interval_ms: float) -> None:
-        """Stop unless every group that says its interval lives under this one, in milliseconds.
+    def check_interval(self) -> None:
+        """Stop unless every group that says its interval lives under that of `rules`.
 
         Raises:
             InvalidOption: one lives under another.
         """
         for group in self.groups:
             for fold in self.folds.values():
-                if fold.intervals.lived_under(group) and fold.intervals.of(group) != interval_ms:
-                    now = fold.intervals.lived_under(group)[-1]
-                    raise contradicts(interval_ms, group, now.interval_ms, now.client_id)
+                try:
+                    fold.intervals.check(group)
+                except OtherInterval as error:
+                    raise contradicted(error) from None
 
     def rules_of(self, group: str, place: int | None = None) -> Rules:
         """By which a group is judged now: at the interval that its newest records say.

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -30,6 +31,7 @@ from kafka_marshal.runtime.settings import settings_of
 from kafka_marshal.testing import Broker
 from tests.replay.live.feeding import INTERVAL_S, append, make_topic, many_nights
 from tests.replay.live.test_watch import BOTH, Heard, complaint, watched
+from tests.runtime.test_ahead import HOUR_MS, Stamped
 
 ROOT = Path(__file__).parents[3]
 NIGHT = list(many_nights(4, 2))
@@ -323,3 +325,13 @@ def renumbered(raw: RawRecord, offset: int) -> RawRecord:
 )
 def test_an_option_that_makes_no_sense_is_named(given: tuple[str, ...], said: str) -> None:
     assert said in complaint("--bootstrap", "127.0.0.1:1", *given)
+
+
+def test_a_watch_on_spark_says_that_a_broker_s_clock_was_ahead(
+    spark: SparkSession, kafka_broker: Broker
+) -> None:
+    log, notes = Stamped(kafka_broker), list[str]()
+    log.asks("dead", time.time_ns() // 1_000_000 + HOUR_MS)
+    on(spark, kafka_broker, log.topic, on_note=notes.append)
+    [note] = notes
+    assert "ahead of this machine's, so a dead owner is replaced only at" in note

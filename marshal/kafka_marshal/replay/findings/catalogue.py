@@ -209,12 +209,12 @@ _KINDS: Final = (
         WARNING,
         None,
         "each",
-        "The interval given is not the one that the consumers ran with: their records say another "
-        "one, or act under a claim that these rules refused, or most heartbeats come further "
-        "apart. Silences are then not told one by one. An error where a group says two intervals: "
-        "it processes everything twice.",
-        "Replay with the interval that the consumers run with; see --heartbeat-interval and "
-        "--what-if.",
+        "A group is judged by another interval than the one that its consumers ran with: their "
+        "records say another one, or act under a claim that these rules refused, or most "
+        "heartbeats come further apart. Silences are then not told one by one. An error where a "
+        "group says two intervals at once: it processes everything twice.",
+        "If the log says no interval, replay with the one that the consumers run with "
+        "(--heartbeat-interval). If a group says two, stop the consumers that differ.",
     ),
     Kind(
         "granted_twice",
@@ -383,6 +383,16 @@ _KINDS: Final = (
         "log",
         "Values that are no message; see the table `malformed`.",
         "Find who else writes to the coordination topic.",
+    ),
+    Kind(
+        "malformed_header",
+        WARNING,
+        None,
+        "log",
+        "A header that came later than the first version (marshal-interval, marshal-start, "
+        "marshal-done) is no decimal number, or one that cannot be. It counts as absent, since "
+        "older versions do not look at it. One finding for each sender and header.",
+        "Mend or update the client that writes the header.",
     ),
     Kind(
         "wrong_coordinating_partition",

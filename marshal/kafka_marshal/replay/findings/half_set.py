@@ -112,7 +112,8 @@ class HalfSet:
             ]
             if pause.last is not None:
                 spoke_ms.append(pause.last.clock_ms)
-            if end.clock_ms - max(spoke_ms, default=0) > end.rules.stale_after_ms:
+            stale_after_ms = end.rules_of(group).stale_after_ms
+            if end.clock_ms - max(spoke_ms, default=0) > stale_after_ms:
                 yield from self._left(group, None)
 
 

@@ -84,7 +84,7 @@ class Wedged:
         if not end.interval_fits:
             return
         for tenure in end.tenures.values():
-            self._add(tenure, end.rules.heartbeat_interval_ms)
+            self._add(tenure, end.rules_of(tenure.key.group).heartbeat_interval_ms)
         for claims in self._groups.values():
             for key, known in claims.items():
                 if known.wedged is not None:
@@ -166,7 +166,8 @@ class LagMovement:
             self._add(tenure)
         groups: dict[str, list[tuple[float, ClaimKey]]] = defaultdict(list)
         for key, claim in self._claims.items():
-            if claim.owned_ms >= WEDGED_INTERVALS * end.rules.heartbeat_interval_ms:
+            interval_ms = end.rules_of(key.group).heartbeat_interval_ms
+            if claim.owned_ms >= WEDGED_INTERVALS * interval_ms:
                 groups[key.group].append((claim.a_second, key))
         for group, rates in groups.items():
             usual = median(rate for rate, _ in rates)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Protocol
 
 from attrs import frozen
@@ -17,12 +17,15 @@ class End:
     """The end of one coordinating partition's log."""
 
     rules: Rules
+    """With the heartbeat interval of groups that say none."""
     last: Sighting
     """The last well-formed record."""
     tenures: Mapping[ClaimKey, Tenure]
     """Those that last."""
+    rules_of: Callable[[str], Rules]
+    """With the heartbeat interval of a group."""
     interval_fits: bool = True
-    """Owners spoke about as often as the heartbeat interval given says."""
+    """Owners spoke about as often as the heartbeat interval says."""
 
     @property
     def clock_ms(self) -> int:

@@ -219,11 +219,20 @@ def _median_ms(seen: _Clock) -> int:
     raise AssertionError("a sender without records")
 
 
-def clock_findings(clocks: Iterable[SenderClock], heartbeat_interval_ms: float) -> Iterator[Row]:
-    """Senders whose clock is off by so much that the original's rules misjudge its claims."""
-    limit_ms = max(OFF_MIN_MS, heartbeat_interval_ms / 2)
+def clock_findings(
+    clocks: Iterable[SenderClock], heartbeat_interval_ms: float, groups: Iterable[Row] = ()
+) -> Iterator[Row]:
+    """Senders whose clock is off by so much that the original's rules misjudge its claims.
+
+    `groups` are rows of the table `groups`: they say a group's heartbeat interval; that of others
+    is `heartbeat_interval_ms`.
+    """
+    intervals_ms = {(row["log"], row["group"]): row["heartbeat_interval_ms"] for row in groups}
     kind = CATALOGUE["sender_clock_off"]
     for sender in clocks:
+        interval_ms = intervals_ms.get((sender.log, sender.group), heartbeat_interval_ms)
+        assert isinstance(interval_ms, int | float)
+        limit_ms = max(OFF_MIN_MS, interval_ms / 2)
         if sender.records < RECORDS_MIN or abs(sender.off_ms) <= limit_ms:
             continue
         if sender.off_ms > 0:

@@ -153,7 +153,9 @@ class Starvation:
             return
         for case in self._hungry.values():
             lasted_ms = case.last_seen.clock_ms - case.first_seen.clock_ms
-            if case.count >= ASKED_MIN and lasted_ms > end.rules.stale_after_ms:
+            assert case.group is not None
+            enough_ms = end.rules_of(case.group).stale_after_ms
+            if case.count >= ASKED_MIN and lasted_ms > enough_ms:
                 yield case.row()
 
 
@@ -226,7 +228,7 @@ class Imbalance:
         """The groups whose time-weighted ratio is unfair."""
         for group, balance in self._groups.items():
             self._weigh(group, balance, end.clock_ms, end.last)
-            enough_ms = UNFAIR_INTERVALS * end.rules.heartbeat_interval_ms
+            enough_ms = UNFAIR_INTERVALS * end.rules_of(group).heartbeat_interval_ms
             if balance.weighed_ms < enough_ms or balance.sum < UNFAIR * balance.weighed_ms:
                 continue
             if balance.case is not None:

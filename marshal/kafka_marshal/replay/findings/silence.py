@@ -1,7 +1,7 @@
 """Silence: owners that miss heartbeats, and claims that nobody alive owns.
 
 All of it is told by the log's own time, never by the sender's. When most heartbeats of a log come
-further apart than the interval given, that is one finding about the interval and not a thousand
+further apart than the interval, that is one finding about the interval and not a thousand
 about silences.
 """
 
@@ -14,6 +14,7 @@ from typing import Final
 
 from attrs import define
 
+from kafka_marshal.core.messages import Record
 from kafka_marshal.core.state import ClaimKey, Rules
 from kafka_marshal.core.verdicts import Accepted
 from kafka_marshal.kernel.silences import DIGITS, Gaps
@@ -35,6 +36,11 @@ FELL_SILENT: Final = "its owner fell silent"
 def missed_after_ms(rules: Rules) -> float:
     """A longer silence of an owner is told."""
     return MISSED_AFTER_INTERVALS * rules.heartbeat_interval_ms
+
+
+def says_its_interval(record: Record, rules: Rules) -> bool:
+    """The owner lives by the interval that it is judged by: its silences do not question that."""
+    return record.headers.interval_ms == rules.heartbeat_interval_ms
 
 
 def _rounded(gap_ms: int) -> int:
@@ -102,7 +108,8 @@ class Silences:
             self._gaps[silence_ms] += count
 
     def _silence(self, event: Event, silence_ms: int) -> None:
-        self.count(silence_ms, event.rules.heartbeat_interval_ms)
+        if not says_its_interval(event.record, event.rules):
+            self.count(silence_ms, event.rules.heartbeat_interval_ms)
         if silence_ms <= missed_after_ms(event.rules) or event.tenure is None:
             return
         name = (event.key, event.message.instance_id)
@@ -173,12 +180,12 @@ class Silences:
 
     def at_the_end(self, end: End) -> Iterator[Row]:
         """Silences and unowned claims, or that the interval does not fit."""
-        limit_ms = end.rules.stale_after_ms
         owned = set(end.tenures) - self._silent_at_the_end(end)
         groups_alive = {key.group for key in owned}
         gone: dict[str, list[tuple[ClaimKey, _Unowned]]] = defaultdict(list)
         for key, unowned in self._unowned.items():
             if key.group in groups_alive:
+                limit_ms = end.rules_of(key.group).stale_after_ms
                 self._judge(key, unowned, end.clock_ms, limit_ms, end.last, at_the_end=True)
             else:
                 gone[key.group].append((key, unowned))
@@ -189,7 +196,7 @@ class Silences:
             yield self._mismatch(end)
             return
         for case in self._silent.values():
-            if case.worst_ms <= limit_ms:
+            if case.worst_ms <= end.rules_of(case.group or "").stale_after_ms:
                 case.severity = INFO
             yield case.row()
         for case in self._unowned_cases.values():
@@ -200,7 +207,7 @@ class Silences:
         """Claims whose owner is stale when the log ends; they join the unowned."""
         silent = set()
         for key, tenure in end.tenures.items():
-            since_ms = tenure.last_ms + int(end.rules.stale_after_ms)
+            since_ms = tenure.last_ms + int(end.rules_of(key.group).stale_after_ms)
             if end.clock_ms > since_ms:
                 silent.add(key)
                 self._unowned[key] = _Unowned(since_ms, tenure.last, FELL_SILENT)
@@ -210,14 +217,13 @@ class Silences:
         """The whole group stopped: one finding, if all of it is long ago."""
         paused_until_ms = self._paused_until_ms.get(group, 0)
         since_ms = max(paused_until_ms, *(unowned.since_ms for _, unowned in claims))
-        if end.clock_ms - since_ms <= end.rules.stale_after_ms:
+        limit_ms = end.rules_of(group).stale_after_ms
+        if end.clock_ms - since_ms <= limit_ms:
             # A group that is just stopping releases its claims one by one: only those whose owner
             # died are told.
             for key, unowned in claims:
                 if unowned.why == FELL_SILENT:
-                    self._judge(
-                        key, unowned, end.clock_ms, end.rules.stale_after_ms, end.last, True
-                    )
+                    self._judge(key, unowned, end.clock_ms, limit_ms, end.last, True)
             return
         lasted_ms = end.clock_ms - since_ms
         self.longest_unowned_ms[group] = max(self.longest_unowned_ms[group], lasted_ms)
@@ -257,10 +263,10 @@ class Silences:
             None,
             lambda case: (
                 f"Owners usually speak every {span(usual_ms)} (19 of 20 times within "
-                f"{span(longest_ms)}), but the heartbeat interval given is "
-                f"{span(end.rules.heartbeat_interval_ms)}: is it the one that the consumers ran "
-                f"with? Silences are not told one by one, and staleness is judged by what was "
-                f"given."
+                f"{span(longest_ms)}), but where the log says no heartbeat interval it is taken "
+                f"to be {span(end.rules.heartbeat_interval_ms)}: is that the one that the "
+                f"consumers ran with? Silences are not told one by one, and staleness is judged "
+                f"by it."
             ),
         )
         case.add(end.last)

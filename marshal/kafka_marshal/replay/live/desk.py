@@ -107,6 +107,7 @@ class Desk:
             "topic": self.tail.topic,
             "rules": [rules.value for rules in judging.rule_sets],
             "heartbeat_interval_ms": judging.heartbeat_interval_ms,
+            "force_interval": judging.forced,
             "pause_max_ms": judging.pause_max_ms,
             "coordination_partitions": judging.coordination_partitions,
             "out": None if self._watching.out is None else str(self._watching.out.absolute()),

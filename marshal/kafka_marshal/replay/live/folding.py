@@ -28,7 +28,7 @@ from kafka_marshal.replay.sources.columns import records_of
 
 FOLDED_SCHEMA: Final = (
     "partition bigint, records bigint, owned bigint, told string, file string, "
-    "next_offset bigint, sha256 string"
+    "next_offset bigint, sha256 string, highest_ms bigint"
 )
 _TYPES: Final = {"string": pa.string(), "bigint": pa.int64()}
 _ARROW: Final = pa.schema(
@@ -73,6 +73,8 @@ class Folded:
     told: str | None
     """The file of what there is to tell; None: nothing."""
     state: State
+    highest_ms: int
+    """The highest stamp of the records, unix ms."""
 
     def row(self) -> dict[str, object]:
         """A row of `FOLDED_SCHEMA`."""
@@ -130,6 +132,7 @@ class _Going:
         )
         self._next = 0 if state is None else state.next_offset
         self._records = 0
+        self._highest_ms = 0
         self._told: IO[bytes] | None = None
 
     def take(self, raw: RawRecord) -> None:
@@ -138,6 +141,7 @@ class _Going:
         told = told_of(self._account, raw)
         self._next = raw.offset + 1
         self._records += 1
+        self._highest_ms = max(self._highest_ms, raw.timestamp_ms)
         if told and self._told is None:
             self._told = (self._folder / f"{self._name}.told").open("wb")
         for one in told:
@@ -153,6 +157,7 @@ class _Going:
             self._account.owned,
             None if self._told is None else Path(self._told.name).name,
             write_state(self._folder, self._name, self._account, self._next),
+            self._highest_ms,
         )
 
 

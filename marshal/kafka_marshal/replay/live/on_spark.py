@@ -197,6 +197,7 @@ class _Batches:
                 for told, appended_ms in told_in(folder / one.told):
                     desk.tell(told, appended_ms)
             desk.read(number, one.records, one.state.next_offset, one.owned)
+            desk.stamped([one.highest_ms])
             self._states[number] = one.state
             self._checkpoint.adopt(number, one.state)
         desk.flush()

@@ -316,6 +316,7 @@ class ReportData:
     rules: tuple[RuleSetName, ...]
     """One or both rule sets."""
     heartbeat_interval_s: float
+    """The longest by which a group was judged."""
     from_ms: int | None
     """Time of the first record of all logs; None when there is no record."""
     to_ms: int | None
@@ -332,5 +333,7 @@ class ReportData:
     senders: tuple[SenderClock, ...] = ()
     divergences: tuple[Divergence, ...] = ()
     """Only with both rule sets. Keep it to some hundreds."""
+    heartbeat_intervals_s: tuple[float, ...] = ()
+    """Each by which a group was judged, the longest last."""
     scale: Scale | None = None
     """Of more than can be drawn: totals, and what is drawn when asked. Then `claims` is empty."""

@@ -55,9 +55,14 @@ def replayed(data: ReportData) -> Html:
     ]
     interval = f"{data.heartbeat_interval_s:g} s"
     stale = f"{2 * data.heartbeat_interval_s:g} s"
+    shorter = ", ".join(f"{each:g} s" for each in data.heartbeat_intervals_s[:-1])
+    other = f"; of other groups, as the log says: {shorter}" if shorter else ""
     told = [
         ("Rules", " and ".join(visible(rules, 40) for rules in data.rules)),
-        ("Heartbeat interval", f"{interval}; an owner silent for more than {stale} is stale"),
+        (
+            "Heartbeat interval",
+            f"{interval}; an owner silent for more than {stale} is stale{other}",
+        ),
         ("Time", _when(data)),
         ("Sources", _some(data.sources, 12)),
     ]
