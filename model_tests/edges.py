@@ -94,11 +94,12 @@ def find(name: str) -> Model:
     return models.find(name, models.read())
 
 
-def export(model: Model, folder: Path, *, readers: bool = False) -> Deeds:
+def export(model: Model, folder: Path, *, readers: bool = False, short: bool = False) -> Deeds:
     """Run TLC on a model with `Edges.tla` beside it; `folder` is for what it writes.
 
     With `readers`, also what everybody knows who begins to read at any offset of any log: that is
-    as many folds as the log is long, for each record that is appended.
+    as many folds as the log is long, for each record that is appended. `short` is for a model of
+    few states, as in `tlc.run`.
     """
     cfg = configuration.read(model.cfg)
     name = f"EdgesOf{model.module.stem}"
@@ -107,7 +108,12 @@ def export(model: Model, folder: Path, *, readers: bool = False) -> Deeds:
     exporting = folder / f"{name}_{model.name}.cfg"
     exporting.write_text(exporting_cfg(cfg, readers=readers))
     made = edges.export(
-        module, exporting, target, check_deadlock=False, libraries=[model.module.parent]
+        module,
+        exporting,
+        target,
+        check_deadlock=False,
+        short=short,
+        libraries=[model.module.parent],
     )
     fold = world.bounds(model).fold
     rows = list(_rows(made.read(), fold))

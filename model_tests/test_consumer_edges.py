@@ -49,7 +49,7 @@ def test_a_model_that_tlc_cannot_run_does_not_end_the_others() -> None:
 def deeds(tmp_path_factory: pytest.TempPathFactory) -> list[Deeds]:
     folder = tmp_path_factory.mktemp("deeds")
     return [
-        edges.export(edges.find(name), folder, readers=exported)
+        edges.export(edges.find(name), folder, readers=exported, short=True)
         for name, exported in MODELS.items()
     ]
 

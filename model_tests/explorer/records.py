@@ -77,7 +77,12 @@ def rows(model: Model, cfg: Configuration, log_max: int, also: str = "0") -> Row
         asking.write_text("\n".join(lines) + "\n")
         libraries = [model.module.parent]
         made = edges.export(
-            asked, asking, folder / "records.tsv", check_deadlock=False, libraries=libraries
+            asked,
+            asking,
+            folder / "records.tsv",
+            check_deadlock=False,
+            short=True,
+            libraries=libraries,
         )
         found: list[list[Record]] = [[] for _ in range(log_max)]
         more: Value = 0

@@ -138,7 +138,12 @@ def values(module: Path) -> Mapping[str, Mapping[str, Any]]:
         cfg.write_text("SPECIFICATION Nothing\nCONSTANTS\n" + "\n".join(constants) + "\n")
         libraries = [module.parent]
         made = edges.export(
-            asked, cfg, folder / "worlds.tsv", check_deadlock=False, libraries=libraries
+            asked,
+            cfg,
+            folder / "worlds.tsv",
+            check_deadlock=False,
+            short=True,
+            libraries=libraries,
         )
         rows = [row for row in made.read() if isinstance(row, tuple)]
     return {str(name): from_tla.fields(value) for name, value in rows}
