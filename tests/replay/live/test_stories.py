@@ -15,6 +15,7 @@ from kafka_marshal.replay.events import Place
 from kafka_marshal.replay.findings.catalogue import CATALOGUE
 from kafka_marshal.replay.live.stories import BEGUN, OVER, WHOLE, LiveAccount, Told
 from tests.replay.test_checkpoint import NIGHTS
+from tests.replay.told import INTERVAL_MS, records
 
 DOCS = (Path(__file__).parents[3] / "docs" / "watch.md").read_text(encoding="utf-8")
 
@@ -62,6 +63,23 @@ def test_what_is_told_early_is_what_a_replay_finds_in_the_end(interval_s: float)
         for row in in_the_end:
             if row["code"] in lists["both"] | {"two_instances_of_one_client"}:
                 assert tuple(row.get(name) for name in names) in begun
+
+
+def test_two_intervals_in_one_group_are_told_when_the_second_one_is_said() -> None:
+    lines = (
+        "0 CP a1/A interval=4000",
+        "1 HB a1/A 5 epoch=0 interval=4000",
+        "2 CP b1/B p=1 interval=1000",
+        "2.1 HB b1/B 5 epoch=2 p=1 interval=1000",
+        "5 HB a1/A 9 epoch=0 interval=4000",
+    )
+    live = LiveAccount(Place("log", 2), Judging((RuleSet.FENCED,), INTERVAL_MS))
+    told = [[one for one in live.tell(raw) if one.event == "finding"] for raw in records(lines)]
+    assert [len(each) for each in told] == [0, 0, 1, 0, 0]
+    [begun] = told[2]
+    assert (begun.state, begun.severity) == (BEGUN, "error")
+    assert begun.row["code"] == "interval_mismatch"
+    assert "client A says 4.0 s, client B says 1.0 s" in str(begun.row["sentence"])
 
 
 def test_a_line_has_the_columns_of_its_table_and_no_bytes_that_break_it() -> None:

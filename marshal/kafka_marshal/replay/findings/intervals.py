@@ -52,7 +52,6 @@ class _Group:
     """By interval: who says it."""
     refused: int = 0
     """Records under a claim that these rules refused."""
-    case: Case | None = None
 
 
 class IntervalMismatches:
@@ -62,6 +61,8 @@ class IntervalMismatches:
         """`claims` has observed every event before."""
         self._claims = claims
         self._groups: dict[str, _Group] = {}
+        self.cases: dict[str, Case] = {}
+        """By group: the finding, from the record on that begins it."""
 
     def observe(self, event: Event) -> None:
         """Who says which interval, and who acts under what these rules refused."""
@@ -78,10 +79,12 @@ class IntervalMismatches:
         if said is not None:
             group.clients.setdefault(said, set()).add(event.message.client_id)
         if differs or elsewhere:
-            if group.case is None:
+            if name not in self.cases:
                 told = partial(_told, group, event.rules.heartbeat_interval_ms)
-                group.case = Case("interval_mismatch", name, None, None, None, None, told)
-            group.case.add(event.sighting)
+                self.cases[name] = Case("interval_mismatch", name, None, None, None, None, told)
+            self.cases[name].add(event.sighting)
+        if len(group.clients) > 1 and name in self.cases:
+            self.cases[name].severity = ERROR
 
     def drain(self) -> Iterator[Row]:
         """Nothing before the end."""
@@ -89,11 +92,8 @@ class IntervalMismatches:
 
     def at_the_end(self, end: End) -> Iterator[Row]:
         """The findings."""
-        for group in self._groups.values():
-            if group.case is not None:
-                if len(group.clients) > 1:
-                    group.case.severity = ERROR
-                yield group.case.row()
+        for case in self.cases.values():
+            yield case.row()
 
 
 def _told(group: _Group, given_ms: float, case: Case) -> str:

@@ -20,6 +20,7 @@ from kafka_marshal.replay.account import Account, Judging
 from kafka_marshal.replay.events import Place
 from kafka_marshal.replay.findings.cases import Case, Cases
 from kafka_marshal.replay.findings.catalogue import ERROR, INFO, WARNING
+from kafka_marshal.replay.findings.intervals import IntervalMismatches
 from kafka_marshal.replay.findings.silence import Silences
 from kafka_marshal.replay.rows import Row, readable
 from kafka_marshal.replay.tables import BY_NAME, FINDINGS, MALFORMED, TENURES
@@ -178,7 +179,9 @@ _NAMED_BY: Final = ("code", "rules", "group", "topic", "topic_partition", "offse
 
 
 def _shelves(observer: object) -> Iterator[Cases | dict[Any, Case]]:
-    """Where the observer keeps open cases: those of silences stay open, so it keeps them itself."""
+    """Where the observer keeps open cases: those that stay open to the end it keeps itself."""
+    if isinstance(observer, IntervalMismatches):
+        yield observer.cases
     if isinstance(observer, Silences):
         yield observer._silent
         yield observer._unowned_cases
