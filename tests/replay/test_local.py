@@ -143,6 +143,7 @@ def rows_by_chance(seed: int) -> dict[str, list[Row]]:
         "string": ["a", "b", "ç", None],
         "bigint": [*range(5), None],
         "boolean": [True, None],
+        "double": [1_000.0, 2_500.5, None],
     }
     rows: dict[str, list[Row]] = {}
     for table in tables.FOLDED:
