@@ -928,3 +928,70 @@ def test_only_the_answer_to_the_last_request_ends_the_wait_for_it() -> None:
     fleet.append(asked()[2])
     fleet.settle()
     assert fleet.processed["a1"] == [0, 1, 2]
+
+
+def test_a_request_that_came_too_late_to_restart_is_made_again_after_a_while() -> None:
+    """Its own client owns the claim, so it looks claimable: only patience keeps it from asking."""
+    fleet = Fleet()
+    fleet.start(alo("a1"))
+    fleet.held["a2"] = []
+    second = fleet.start(alo("a2", "a"))
+    [asked] = fleet.held["a2"]
+    third = fleet.start(alo("a3", "a"))
+    assert fleet.owner() == "a3"
+    beat = fleet.log[-1]
+    fleet.now_ms = 7 * SECOND
+    fleet.append(asked)
+    fleet.settle()
+    assert fleet.owner() == "a3"
+    assert second.next_timer_ms == 12 * SECOND
+    fleet.now_ms = 8 * SECOND
+    fleet.append(Send(beat.message, beat.headers))
+    fleet.settle()
+    assert second.next_timer_ms == 12 * SECOND, "its owner lives"
+    assert len(fleet.held["a2"]) == 1
+    fleet.do("a3", third.stop(fleet.now_ms))
+    assert fleet.owner() is None
+    assert len(fleet.held["a2"]) == 2, "what is free is not waited for"
+
+
+def test_a_tenure_that_somebody_else_ends_is_released_by_others() -> None:
+    fleet = Fleet()
+    driver = fleet.start(alo("a1"))
+    assert driver.released is None
+    fleet.append(release_group_sent(admin(), "g", 60))
+    fleet.settle()
+    assert fleet.told["a1"][-1] is Lost.PAUSED
+    assert driver.released is Released.BY_OTHERS
+
+
+def test_what_was_gone_in_one_tenure_is_not_counted_on_in_the_next() -> None:
+    """The topic may have been made anew."""
+    for make, handed_over in (alo, [0, 1, 2]), (amo, [0, 1]):
+        fleet = Fleet(slow={"a1"})
+        driver = make("a1")
+        driver.gone(1000, 0)
+        fleet.start(driver)
+        fleet.do("a1", driver.available(2000, 0))
+        assert fleet.processed["a1"] == handed_over
+
+
+def test_a_record_after_the_end_was_read_says_what_time_it_is() -> None:
+    driver = alo("a1")
+    [asked] = driver.caught_up(0)
+    assert isinstance(asked, Send)
+    driver.read(Record(0, 0, 5, asked.message, asked.headers), 0)
+    assert driver.clock.current
+
+
+def test_at_most_once_a_batch_that_is_done_after_the_claim_was_lost_does_no_harm() -> None:
+    fleet = Fleet(slow={"a1"})
+    driver = fleet.start(amo("a1"))
+    fleet.do("a1", driver.available(2, 0))
+    fleet.append(release_group_sent(admin(), "g", 60))
+    fleet.settle()
+    assert fleet.told["a1"][-1] is Lost.PAUSED
+    assert driver.done(2, MINUTE - 1) == []
+    [asked] = driver.done(2, MINUTE)
+    assert isinstance(asked, Send)
+    assert isinstance(asked.message, ClaimingPartition)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from kafka_marshal import decode
-from kafka_marshal.core.group_intervals import GroupIntervals
+from kafka_marshal.core.group_intervals import GroupIntervals, LivedUnder, OtherInterval
 from kafka_marshal.core.messages import Headers, Record
 
 S = 1_000
@@ -26,11 +28,13 @@ class Told:
         epoch: int | None = None,
         accepted: bool = True,
         partition: int = 0,
+        group: str = "g",
+        topic: str = "t",
     ) -> float:
         """By which interval it is judged, in seconds."""
         self.offset += 1
         tail = "" if kind == "ClaimingPartition" else "/0"
-        message = decode(f"{kind}/1/0/{who}i/{who}/g/t/{partition}{tail}".encode())
+        message = decode(f"{kind}/1/0/{who}i/{who}/{group}/{topic}/{partition}{tail}".encode())
         headers = Headers(True, epoch=epoch, interval_ms=None if says_s is None else says_s * S)
         record = Record(0, self.offset, int(at_s * S), message, headers)
         judged_by = self.intervals.judging(record)
@@ -109,3 +113,88 @@ def test_what_is_forced_holds_whatever_the_log_says() -> None:
     assert told.now_s == 5
     [lived] = told.intervals.lived_under("g")
     assert lived.interval_ms == 60 * S
+
+
+def test_those_whose_claims_a_pause_ends_count_as_alive() -> None:
+    told = Told()
+    told.reads("ClaimingPartition", "a", 0, 60)
+    told.reads("ReleaseGroup", "x", 1, topic="")
+    assert told.reads("ClaimingPartition", "b", 2, 10) == 60
+
+
+def test_only_the_owner_s_release_gives_a_claim_back() -> None:
+    told = Told()
+    told.reads("ClaimingPartition", "a", 0, 60)
+    told.reads("ReleasingPartition", "b", 1, epoch=0, accepted=False)
+    told.reads("ReleasingPartition", "a", 1, epoch=0, partition=1, accepted=False)
+    told.reads("ReleasingPartition", "a", 1, epoch=0, topic="u", accepted=False)
+    assert told.reads("ClaimingPartition", "b", 2, 10, accepted=False) == 60
+    told.reads("ReleasingPartition", "a", 3, epoch=0)
+    assert told.reads("ClaimingPartition", "b", 4, 10) == 10
+
+
+def test_a_release_of_a_group_that_says_nothing_says_nothing() -> None:
+    told = Told()
+    assert told.reads("ReleasingPartition", "a", 0, epoch=0) == 60
+    assert told.reads("ReleasingPartition", "a", 1, 10, epoch=0) == 10
+    assert told.reads("ClaimingMessages", "a", 2, 10, epoch=0) == 10
+    assert told.intervals.groups == ()
+
+
+@pytest.mark.parametrize(
+    ("epoch", "says"), [(None, False), (-1, False), (0, True), (100, True), (101, False)]
+)
+def test_an_epoch_is_an_offset_before_the_heartbeat_that_names_it(
+    epoch: int | None, says: bool
+) -> None:
+    told = Told()
+    told.offset = 100
+    told.reads("Heartbeat", "a", 0, 10, epoch=epoch, accepted=False)
+    assert told.now_s == (10 if says else 60)
+
+
+def test_a_refused_request_under_an_epoch_says_nothing() -> None:
+    told = Told()
+    told.offset = 100
+    told.reads("ClaimingPartition", "a", 0, 10, epoch=7, accepted=False)
+    assert told.now_s == 60
+
+
+def test_what_is_refused_keeps_nobody_alive() -> None:
+    told = Told()
+    told.reads("ClaimingPartition", "a", 0, 10)
+    told.reads("Heartbeat", "a", 15, 10, epoch=99, accepted=False)
+    assert told.reads("ClaimingPartition", "b", 20, 10) == 10
+    told.reads("Heartbeat", "b", 25, 10, epoch=2)
+    told.reads("Heartbeat", "b", 22, 10, epoch=2)
+    assert told.reads("ClaimingPartition", "c", 45, 5, accepted=False) == 10, "since 25 s, not 22 s"
+    assert told.reads("ClaimingPartition", "c", 45.001, 5) == 5
+    assert told.now_s == 5
+
+
+def test_who_lived_under_the_interval_before_gives_nothing_back_of_the_one_now() -> None:
+    told = Told()
+    told.reads("ClaimingPartition", "a", 0, 10, partition=1)
+    told.reads("ClaimingPartition", "b", 200, 60)
+    told.reads("ReleasingPartition", "b", 201, epoch=1)
+    assert told.reads("ClaimingPartition", "c", 202, 30) == 30, "nobody of 60 s owns anything"
+    assert told.reads("ClaimingPartition", "d", 300, 10, accepted=False) == 10, "since 202 s"
+
+
+def test_each_group_says_its_own() -> None:
+    told = Told()
+    told.reads("ClaimingPartition", "a", 0, 10, group="h")
+    told.reads("ClaimingPartition", "b", 0, 20)
+    assert told.intervals.groups == ("h", "g")
+    assert [told.intervals.of(group) for group in ("f", "g", "h")] == [60 * S, 20 * S, 10 * S]
+    assert told.intervals.lived_under("h") == (LivedUnder(10 * S, "a", 0),)
+
+
+def test_a_group_of_another_interval_than_was_given_is_refused_by_name() -> None:
+    told = Told(default_s=10)
+    told.intervals.check("g")
+    told.reads("ClaimingPartition", "a", 0, 10)
+    told.intervals.check("g")
+    told.reads("ClaimingPartition", "b", 121, 60)
+    with pytest.raises(OtherInterval, match=r"^group g says 60s in the log \(client b\), not 10s$"):
+        told.intervals.check("g")
