@@ -198,3 +198,15 @@ def test_a_group_of_another_interval_than_was_given_is_refused_by_name() -> None
     told.reads("ClaimingPartition", "b", 121, 60)
     with pytest.raises(OtherInterval, match=r"^group g says 60s in the log \(client b\), not 10s$"):
         told.intervals.check("g")
+    told.reads("ClaimingPartition", "c", 300, 30)
+    assert told.intervals.lived_under("g") == (
+        LivedUnder(10 * S, "a", 0),
+        LivedUnder(60 * S, "b", 1),
+        LivedUnder(30 * S, "c", 2),
+    )
+    with pytest.raises(OtherInterval, match=r"^group g says 30s in the log \(client c\)"):
+        told.intervals.check("g")
+
+
+def test_nothing_is_forced_unless_it_is_asked_for() -> None:
+    assert not GroupIntervals(60 * S).forced

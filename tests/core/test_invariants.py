@@ -27,6 +27,7 @@ from kafka_marshal.core.invariants import (
     fenced,
     odd_records_refused,
     restart_takes_over,
+    set_stays_set,
 )
 from kafka_marshal.core.messages import AMENDMENTS, NO_HEADERS, NOT_DECIMAL
 
@@ -167,3 +168,30 @@ def test_the_clock_is_the_latest_timestamp(before_ms: int, after_ms: int) -> Non
         after = attrs.evolve(before, clock_ms=clock_ms)
         holds = clock_is_maximum(before, record(beats("a1")), after, OBEYED)
         assert holds is (clock_ms == after_ms)
+
+
+SAYS_IT_SETS = Headers(True, epoch=3, set_position=0)
+SET_CASES: list[tuple[bool, int, bool, Headers, Verdict, bool]] = [
+    # set before, position after, set after
+    (False, 0, False, EPOCH, OBEYED, True),
+    (False, 0, True, EPOCH, OBEYED, False),
+    (False, 0, True, NO_HEADERS, OBEYED, False),
+    (False, 0, True, attrs.evolve(EPOCH, start=0), OBEYED, True),
+    (False, 0, True, SAYS_IT_SETS, Accepted.POSITION_SET, True),
+    (False, 0, True, SAYS_IT_SETS, OBEYED, False),
+    (False, 0, True, NO_HEADERS, Accepted.POSITION_SET, True),
+    (False, 0, True, EPOCH, Accepted.POSITION_SET, False),
+    (False, 1, False, EPOCH, OBEYED, False),
+    (False, 1, True, EPOCH, OBEYED, True),
+    (True, 0, True, EPOCH, OBEYED, True),
+    (True, 0, False, EPOCH, OBEYED, False),
+]
+
+
+@pytest.mark.parametrize(("before", "position", "after", "headers", "verdict", "holds"), SET_CASES)
+def test_a_position_above_0_is_set_and_at_0_only_who_says_so_sets_it(
+    before: bool, position: int, after: bool, headers: Headers, verdict: Verdict, holds: bool
+) -> None:
+    was = attrs.evolve(OURS, position=0, position_set=before)
+    becomes = attrs.evolve(was, position=position, position_set=after)
+    assert set_stays_set(was, record(beats("a1"), headers), becomes, verdict) is holds

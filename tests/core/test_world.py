@@ -3,6 +3,7 @@ import pytest
 
 from kafka_marshal import (
     FENCED,
+    ORIGINAL,
     Accepted,
     Claim,
     ClaimKey,
@@ -146,3 +147,13 @@ def test_a_run_of_heartbeats_ends_where_its_last_one_does(before: tuple[Record, 
     assert short == whole
     assert short.apply_run(record(4, "Heartbeat/1/1/i1/c1/h/t/0/4")).key.group == "h"
     assert list(short.claims) == [key, ClaimKey("h", "t", 0)]
+
+
+def test_a_run_is_folded_by_the_rules_of_its_world_and_of_a_claim_first_seen_too() -> None:
+    whole, short, key = World(ORIGINAL), World(ORIGINAL), ClaimKey("g", "t", 0)
+    beats = [record(at, f"Heartbeat/1/1/i1/c1/g/t/0/{at}", at * 1000) for at in (1, 2)]
+    for beat in beats:
+        whole.apply(beat)
+    short.apply_run(beats[-1])
+    assert short.claim(key) == whole.claim(key) == short.group("g")[key]
+    assert short.claim(key) != folded(*beats).claim(key)
