@@ -995,3 +995,61 @@ def test_at_most_once_a_batch_that_is_done_after_the_claim_was_lost_does_no_harm
     [asked] = driver.done(2, MINUTE)
     assert isinstance(asked, Send)
     assert isinstance(asked.message, ClaimingPartition)
+
+
+def test_asking_for_it_does_nothing_where_it_is_not_allowed() -> None:
+    driver = alo("a1")
+    assert driver.ask(0) == [], "from so old a view"
+    driver.held_back_until_ms = lambda: 5_000
+    assert driver.caught_up(0) == []
+    assert driver.ask(4_999) == []
+    [asked] = driver.ask(5_000)
+    assert driver.ask(5_000) == [], "its request is under way"
+    assert isinstance(asked, Send)
+    driver.read(Record(0, 0, 5, asked.message, asked.headers), 5_000)
+    driver.caught_up(5_000)
+    assert driver.acts
+    assert driver.ask(5_000) == []
+
+
+def test_what_is_gone_or_handed_back_while_another_owns_it_changes_nothing() -> None:
+    fleet = Fleet()
+    fleet.start(alo("a1"))
+    waiting = fleet.start(alo("b1"))
+    assert waiting.gone(3, MINUTE) == []
+    assert waiting.hand_back(3, MINUTE) == []
+    assert waiting.consumer.next == 0
+    assert waiting.next_timer_ms == 2 * MINUTE + 1
+
+
+@pytest.mark.parametrize(("window", "half"), [(1, 1), (2, 1), (3, 2), (4, 2), (5, 3)])
+def test_the_log_hears_of_half_a_window_and_not_of_less(window: int, half: int) -> None:
+    fleet = Fleet()
+    driver = fleet.start(Driver(attrs.evolve(alo("a1").me, window=window), KEY))
+    fleet.do("a1", driver.available(window, 0))
+    for done in range(1, half + 1):
+        assert fleet.world.claim(KEY).position == 0
+        fleet.do("a1", driver.done(done, 0))
+    assert fleet.world.claim(KEY).position == half
+
+
+def test_who_is_to_stop_and_is_wanted_again_goes_on_and_says_how_far_it_is() -> None:
+    fleet = Fleet()
+    driver = fleet.start(Driver(attrs.evolve(alo("a1").me, window=4), KEY))
+    fleet.do("a1", driver.available(3, 0))
+    fleet.do("a1", driver.stop(0))
+    fleet.do("a1", driver.available(4, 0))
+    fleet.do("a1", driver.done(2, 0))
+    assert fleet.processed["a1"] == [0, 1, 2]
+    fleet.do("a1", driver.want(SECOND))
+    assert fleet.processed["a1"] == [0, 1, 2, 3]
+    assert fleet.world.claim(KEY).position == 2
+
+
+def test_at_most_once_a_release_says_no_more_is_done_than_was_granted() -> None:
+    fleet = Fleet(slow={"a1"})
+    driver = fleet.start(amo("a1"))
+    fleet.do("a1", driver.available(2, 0))
+    fleet.do("a1", driver.done(99, 0))
+    fleet.do("a1", driver.stop(0))
+    assert released(fleet).headers.done == 2

@@ -4,7 +4,7 @@ import pytest
 
 from kafka_marshal.client.claiming import Claiming
 from kafka_marshal.client.consumer import Me, Mode, release_group_sent
-from kafka_marshal.client.driver import Driver
+from kafka_marshal.client.driver import Driver, Timing
 from kafka_marshal.client.effects import Lost, Won
 from kafka_marshal.client.member import Member
 from kafka_marshal.codec import coordinating_partition
@@ -281,6 +281,8 @@ def test_a_request_whose_fate_nobody_knows_is_made_again() -> None:
 def test_the_timing_is_that_of_its_drivers() -> None:
     me = Me("a1", "a", Mode.AT_LEAST_ONCE)
     assert Member(me, "g", 1).timing == Driver(me, key("events", 0)).timing
+    quick = Timing(heartbeat_every_ms=20_000, ask_again_after_ms=7)
+    assert Member(me, "g", 1, timing=quick).timing == quick
 
 
 def test_members_that_start_together_share_without_giving_anything_back() -> None:
@@ -417,3 +419,17 @@ def test_a_share_does_not_hang_on_how_its_own_clock_is_set(ahead_ms: int) -> Non
     town.do("b1", second.add_topic("events", 4, town.now_ms + ahead_ms))
     town.pass_time(20_000)
     assert len(second.owned) == 2
+
+
+def test_a_dead_members_share_is_taken_after_two_of_the_groups_own_intervals() -> None:
+    town = Town()
+    for name in ("a1", "b1"):
+        town.join(name, Claiming(), interval_ms=10_000).add_topic("events", 4, 0)
+    town.settle()
+    town.pass_time(40_000)
+    assert [len(member.owned) for member in town.members.values()] == [2, 2]
+    town.deaf.add("a1")
+    town.pass_time(10_000)
+    assert len(town.members["b1"].owned) == 2
+    town.pass_time(15_000)
+    assert len(town.members["b1"].owned) == 4

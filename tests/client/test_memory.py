@@ -8,12 +8,13 @@ import pytest
 
 from kafka_marshal import MalformedRecord, Record
 from kafka_marshal.client.claiming import Claiming
-from kafka_marshal.client.consumer import Consumer, Me, Mode
+from kafka_marshal.client.consumer import Consumer, Me, Mode, claiming_partition_sent
 from kafka_marshal.client.effects import Send
 from kafka_marshal.client.member import Member
 from kafka_marshal.client.memory import Memory, without_self
+from kafka_marshal.codec import coordinating_partition
 from kafka_marshal.core.knowledge import Reader
-from tests.client.town import Town, key
+from tests.client.town import PLACES, Town, key
 from tests.kernel import hostile
 
 TOPIC = "t"
@@ -89,3 +90,18 @@ def test_what_nobody_needs_yet_is_kept_for_later() -> None:
 
 def test_what_was_read_is_put_aside_and_nothing_of_what_was_done() -> None:
     assert without_self(Consumer(view=7, asked=True, next=3)) == Consumer(view=7)
+
+
+def test_a_request_is_put_aside_with_the_place_of_its_topic() -> None:
+    topics = {coordinating_partition(topic, PLACES): topic for topic in ("t", "u", "v", "w", "x")}
+    made = Member(Me("a1", "a", Mode.AT_LEAST_ONCE), "g", PLACES)
+    for place, topic in topics.items():
+        made.add_topic(topic, 1, now_ms=0)
+        for offset, name in enumerate(("owner", f"asks{place}")):
+            asks = Me(name, name, Mode.AT_LEAST_ONCE)
+            sent = claiming_partition_sent(asks, Consumer(), key(topic, 0))
+            made.record(Record(place, offset, 5, sent.message, sent.headers), now_ms=5)
+    assert len(topics) > 1
+    assert {place: set(memory.requests) for place, memory in made.memory().items()} == {
+        place: {f"asks{place}"} for place in topics
+    }

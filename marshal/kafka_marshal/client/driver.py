@@ -51,6 +51,29 @@ class Timing:
     """After a request that was refused, or whose outcome nobody knows."""
 
 
+def timing_of(me: Me, timing: Timing | None = None) -> Timing:
+    """How patient this consumer is: by default it sends one heartbeat in each of its intervals.
+
+    Raises:
+        ValueError: heartbeats would be rarer than the rules' interval, the interval is to be said
+            and is not whole milliseconds, or `me` is an administrator, who does not consume.
+    """
+    if me.admin:
+        raise ValueError(f"{me.instance_id} is an administrator and does not consume")
+    interval_ms = me.rules.heartbeat_interval_ms
+    if me.says_interval and interval_ms != int(interval_ms):
+        raise ValueError(
+            f"heartbeat_interval_ms is {interval_ms!r}, and the log says it in whole milliseconds"
+        )
+    timing = timing or Timing(heartbeat_every_ms=max(1, int(interval_ms)))
+    if timing.heartbeat_every_ms > interval_ms:
+        raise ValueError(
+            f"heartbeat_every_ms is {timing.heartbeat_every_ms}, "
+            f"more than the heartbeat interval of {interval_ms:g} ms"
+        )
+    return timing
+
+
 class Driver:
     """One instance's dealings with one claim. Every method returns effects, in their order."""
 
@@ -65,24 +88,9 @@ class Driver:
         """Read the coordinating partition from `first`.
 
         Raises:
-            ValueError: heartbeats would be rarer than the rules' interval, the interval is to be
-                said and is not whole milliseconds, or `me` is an administrator, who does not
-                consume.
+            ValueError: what `timing_of` raises.
         """
-        if me.admin:
-            raise ValueError(f"{me.instance_id} is an administrator and does not consume")
-        interval_ms = me.rules.heartbeat_interval_ms
-        if me.says_interval and interval_ms != int(interval_ms):
-            raise ValueError(
-                f"heartbeat_interval_ms is {interval_ms!r}, "
-                f"and the log says it in whole milliseconds"
-            )
-        self.timing = timing or Timing(heartbeat_every_ms=max(1, int(interval_ms)))
-        if self.timing.heartbeat_every_ms > interval_ms:
-            raise ValueError(
-                f"heartbeat_every_ms is {self.timing.heartbeat_every_ms}, "
-                f"more than the heartbeat interval of {interval_ms:g} ms"
-            )
+        self.timing = timing_of(me, timing)
         self.me = me
         self.key = key
         self.consumer = Consumer.beginning_at(first)
@@ -262,7 +270,7 @@ class Driver:
         """
         if self.claimable_at_ms is None or now_ms < self.held_back_until_ms():
             return []
-        return self._request_claim(now_ms)
+        return self._request_claim()
 
     def gone(self, low: int, now_ms: int) -> list[Effect]:
         """The data topic holds no messages below `low` any more.
@@ -330,9 +338,9 @@ class Driver:
         ask_at_ms = self._ask_at_ms
         if ask_at_ms is None or now_ms < ask_at_ms:
             return []
-        return self._request_claim(now_ms)
+        return self._request_claim()
 
-    def _request_claim(self, now_ms: int) -> list[Effect]:
+    def _request_claim(self) -> list[Effect]:
         sent = moves.claiming_partition_sent(self.me, self.consumer, self.key)
         self.consumer = moves.after_claiming_partition(self.me, self.consumer)
         return [sent]
@@ -364,8 +372,8 @@ class Driver:
         pause_over_ms = known.paused_until_ms
         if known.last_heartbeat_ms is None or known.owner_client == self.me.client_id:
             return pause_over_ms
-        stale_at_ms = known.last_heartbeat_ms + int(self.me.rules.stale_after_ms) + 1
-        return stale_at_ms if pause_over_ms is None else max(pause_over_ms, stale_at_ms)
+        # Who owns it won it outside of a pause, or ended one, so there is none to wait for.
+        return known.last_heartbeat_ms + int(self.me.rules.stale_after_ms) + 1
 
     @property
     def _won_by_silence_at_log_ms(self) -> int | None:

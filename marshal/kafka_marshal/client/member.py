@@ -30,7 +30,7 @@ from attrs import define, field, frozen
 from kafka_marshal.client import consumer as moves
 from kafka_marshal.client.claiming import Claiming, Velocity
 from kafka_marshal.client.consumer import Consumer, Me, Mode
-from kafka_marshal.client.driver import Driver, Timing
+from kafka_marshal.client.driver import Driver, Timing, timing_of
 from kafka_marshal.client.effects import Effect, Lost, Released, Send, Won
 from kafka_marshal.client.fairness import Sharer
 from kafka_marshal.client.intervals import Intervals
@@ -114,13 +114,13 @@ class Member:
         `memory` only that is read which came since it was put aside, by whatever instance.
 
         Raises:
-            ValueError: what `Driver` raises.
+            ValueError: what `timing_of` raises.
         """
         self.me = me
         self.group = group
         self.partitions = partitions
         self.claiming = claiming or Claiming()
-        self.timing = Driver(me, ClaimKey(group, "", 0), timing).timing
+        self.timing = timing_of(me, timing)
         self._firsts = dict(firsts or {})
         self._memory = dict(memory or {})
         """Of places that it does not need yet."""
