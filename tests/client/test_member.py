@@ -1,14 +1,15 @@
 """One instance and all its claims: what it asks for, gives back, and hands over."""
 
+import attrs
 import pytest
 
 from kafka_marshal.client.claiming import Claiming
 from kafka_marshal.client.consumer import Me, Mode, release_group_sent
 from kafka_marshal.client.driver import Driver, Timing
-from kafka_marshal.client.effects import Lost, Won
+from kafka_marshal.client.effects import Lost, Released, Send, Won
 from kafka_marshal.client.member import Member
 from kafka_marshal.codec import coordinating_partition
-from kafka_marshal.core.messages import ClaimingMessages, ClaimingPartition
+from kafka_marshal.core.messages import ClaimingMessages, ClaimingPartition, Record
 from tests.client.town import PLACES, Town, key
 
 ALONE = Claiming(fair_share=False)
@@ -136,6 +137,8 @@ def test_what_was_given_back_is_not_asked_for_again_for_a_while() -> None:
     town = Town()
     member = start(town, "a1", events=2)
     town.do("a1", member.release(key("events", 0), town.now_ms))
+    assert member.driver(key("events", 0)).released is Released.ASKED
+    town.do("a1", member.add_topic("events", 2, town.now_ms))
     town.pass_time(119_999)
     assert set(member.owned) == {key("events", 1)}
     town.pass_time(1)
@@ -261,7 +264,7 @@ def test_after_a_truncation_nothing_is_owned_and_nothing_is_asked_for() -> None:
     member = start(town, "a1", events=2)
     lost = member.truncated()
     assert {one.effect for one in lost} == {Lost.LOG_LOST_RECORDS}
-    assert len(lost) == 2
+    assert [one.key for one in lost] == [key("events", 0), key("events", 1)]
     assert not member.owned
     assert member.timer(10**9) == []
 
@@ -433,3 +436,148 @@ def test_a_dead_members_share_is_taken_after_two_of_the_groups_own_intervals() -
     assert len(town.members["b1"].owned) == 2
     town.pass_time(15_000)
     assert len(town.members["b1"].owned) == 4
+
+
+def test_a_topic_that_is_removed_is_given_up_and_may_be_added_again() -> None:
+    town = Town()
+    member = start(town, "a1", events=3, orders=1)
+    town.do("a1", member.available(key("events", 2), 5, 0))
+    town.do("a1", member.remove_topic("events", 0))
+    assert set(member.owned) == {key("events", 2), key("orders", 0)}, "one has a batch in hand"
+    town.pass_time(600_000)
+    assert town.owners("events")[0] is None
+    town.do("a1", member.add_topic("events", 3, town.now_ms))
+    assert {key("events", 0), key("events", 1)} <= set(member.owned)
+    town.do("a1", member.done(key("events", 2), 5, town.now_ms))
+    town.pass_time(60_000)
+    assert len(member.owned) == 4
+
+
+def test_a_removed_topic_leaves_its_share_to_the_others_and_is_nobodys_share() -> None:
+    town = Town()
+    for name in ("a1", "b1"):
+        start(town, name, Claiming(), events=4)
+    town.pass_time(10_000)
+    members = town.members
+    assert [len(member.owned) for member in members.values()] == [2, 2]
+    town.do("a1", members["a1"].remove_topic("events", town.now_ms))
+    town.pass_time(30_000)
+    assert [len(member.owned) for member in members.values()] == [0, 4]
+
+
+def test_what_is_handed_back_of_a_claim_that_is_given_up_frees_it() -> None:
+    town = Town()
+    member = start(town, "a1", events=1)
+    claim = key("events", 0)
+    town.do("a1", member.available(claim, 5, 0))
+    town.do("a1", member.release(claim, 0))
+    assert set(member.owned) == {claim}
+    town.do("a1", member.hand_back(claim, 0, 0))
+    assert not member.owned
+    assert town.owners("events") == {0: None}
+
+
+def test_partitions_by_number_are_asked_for_as_soon_as_they_are_added() -> None:
+    town = Town()
+    member = start(town, "a1", events=1)
+    asked = member.add_topic("events", 3, town.now_ms, only=[1, 2])
+    assert [one.key for one in asked] == [key("events", 1), key("events", 2)]
+    assert all(isinstance(one.effect, Send) for one in asked)
+
+
+def test_where_another_lives_nothing_that_is_gone_makes_it_ask() -> None:
+    town = Town()
+    start(town, "a1", events=1)
+    waiting = town.join("b1", ALONE)
+    town.do("b1", waiting.add_topic("events", 1, 0, only=[0]))
+    assert waiting.extent(key("events", 0), 3, 5, town.now_ms) == []
+
+
+def test_heartbeats_are_as_frequent_as_its_timing_says() -> None:
+    me = Me("a1", "a", Mode.AT_LEAST_ONCE)
+    member = Member(me, "g", 1, ALONE, Timing(heartbeat_every_ms=20_000))
+    member.add_topic("events", 1, 0)
+    [asked] = member.caught_up(0, 0)
+    assert isinstance(asked.effect, Send)
+    member.record(Record(0, 0, 5, asked.effect.message, asked.effect.headers), 5)
+    member.caught_up(0, 5)
+    assert member.driver(key("events", 0)).next_timer_ms == 20_005
+
+
+def test_a_member_whose_client_id_is_used_twice_asks_for_nothing_more() -> None:
+    town = Town()
+    limited = Claiming(fair_share=False, claims_max=1)
+    first = start(town, "a1", limited, events=2)
+    start(town, "b1", events=2)
+    start(town, "a2", limited, events=2)
+    assert Lost.ID_USED_TWICE in [one.effect for one in town.told["a1"]]
+    town.deaf |= {"a2", "b1"}
+    town.pass_time(600_000)
+    assert not first.owned
+    assert first.next_timer_ms is None
+
+
+def test_after_a_truncation_what_others_owned_is_not_asked_for_either() -> None:
+    town = Town()
+    limited = Claiming(fair_share=False, claims_max=1)
+    start(town, "a1", limited, events=2)
+    second = start(town, "b1", events=2)
+    assert len(second.owned) == 1
+    town.deaf.add("a1")
+    second.truncated()
+    town.pass_time(600_000)
+    assert not second.owned
+    assert second.drained
+
+
+def test_a_pause_that_is_over_keeps_no_newcomer_waiting() -> None:
+    town = Town(now_ms=100_000)
+    town.append(release_group_sent(ADMIN, "g", 60), coordinating_partition("events", PLACES))
+    assert len(start(town, "a1", events=2).owned) == 2
+
+
+@pytest.mark.parametrize("only", [None, [0, 1]])
+def test_a_place_without_news_takes_the_time_from_another(only: list[int] | None) -> None:
+    """One record of another group, of a claim of its own, shows what time it is for all places."""
+    places = {coordinating_partition(topic, PLACES): topic for topic in ("t", "u", "v", "w", "x")}
+    (quiet, topic), (busy, other) = sorted(places.items())[:2]
+    town = Town()
+    dead = town.join("dead", ALONE)
+    town.do("dead", dead.add_topic(topic, 2, 0))
+    member = Member(Me("a1", "a", Mode.AT_LEAST_ONCE), "g", PLACES, ALONE)
+    member.add_topic(topic, 2, 0, only=only)
+    member.add_topic(other, 1, 0, only=[])
+    member.add_topic(other, 1, 0)
+    for record in town.logs[quiet]:
+        member.record(record, 0)
+    effects = [one for place in sorted(member.places) for one in member.caught_up(place, 0)]
+    assert {one.key.topic for one in effects} == {other}
+    stranger = town.logs[quiet][0]
+    message = attrs.evolve(stranger.message, group_id="h")
+    assert member.record(Record(busy, 0, 500_000, message, stranger.headers), 10) == []
+    asked = member.caught_up(busy, 10)
+    assert sorted(one.key for one in asked) == [key(topic, 0), key(topic, 1)]
+
+
+def test_at_most_once_what_came_while_all_of_a_batch_went_is_asked_for_at_once() -> None:
+    town = Town()
+    member = town.join("a1", Claiming(fair_share=False), Mode.AT_MOST_ONCE)
+    town.do("a1", member.add_topic("events", 1, 0))
+    claim = key("events", 0)
+    effects = member.extent(claim, 1000, 1005, 0) + member.done(claim, 1000, 0)
+    town.do("a1", effects + member.available(claim, 1005, 0))
+    assert batches(town) == [1000, 1005]
+    assert len(town.processed["a1"]) == 1005
+
+
+def test_at_most_once_every_claim_whose_turn_has_come_asks() -> None:
+    town = Town()
+    member = town.join("a1", Claiming(fair_share=False), Mode.AT_MOST_ONCE)
+    town.do("a1", member.add_topic("events", 2, 0))
+    for n in (0, 1):
+        town.do("a1", member.available(key("events", n), 10, 0))
+        town.do("a1", member.done(key("events", n), 10, 0))
+        town.do("a1", member.available(key("events", n), 20, 0))
+    assert batches(town) == [10, 10]
+    asked = member.timer(1_000)
+    assert sorted(one.key for one in asked) == [key("events", 0), key("events", 1)]

@@ -105,3 +105,16 @@ def test_a_request_is_put_aside_with_the_place_of_its_topic() -> None:
     assert {place: set(memory.requests) for place, memory in made.memory().items()} == {
         place: {f"asks{place}"} for place in topics
     }
+
+
+def test_who_takes_it_up_waits_for_an_owner_that_may_live() -> None:
+    town = Town()
+    first = town.join("a1", Claiming(greedy=True))
+    town.do("a1", first.add_topic(TOPIC, 1, 0))
+    alone = Claiming(fair_share=False)
+    me = Me("b1", "b", Mode.AT_LEAST_ONCE)
+    after = Member(me, "g", PLACES, alone, memory=first.memory())
+    after.add_topic(TOPIC, 1, now_ms=7)
+    [place] = after.places
+    assert after.caught_up(place, 7) == []
+    assert after.next_timer_ms == 7 + 120_001

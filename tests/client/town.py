@@ -90,10 +90,11 @@ class Town:
         member, views, moved = self.members[name], self.views[name], False
         for place in member.places:
             log = self.logs[place]
-            for record in log[views[place] :]:
+            while views[place] < len(log):  # what it sends meanwhile, too
+                views[place] += 1
+                record = log[views[place] - 1]
                 self._carry_out(name, member.record(record, self._own_ms(name)))
                 moved = True
-            views[place] = len(log)
             before = sum(map(len, self.logs))
             self._carry_out(name, member.caught_up(place, self._own_ms(name)))
             moved |= sum(map(len, self.logs)) > before or views[place] < len(log)

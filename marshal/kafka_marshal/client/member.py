@@ -67,8 +67,6 @@ class _Place:
     clock: LogClock = field(factory=LogClock)
     """Its drivers share it."""
     drivers: dict[ClaimKey, Driver] = field(factory=dict)
-    behind: set[ClaimKey] = field(factory=set)
-    """Claims that had a record since the partition was last read to its end."""
     caught_up: bool = False
 
 
@@ -267,7 +265,6 @@ class Member:
             effects += self._did(key, driver.read(record, now_ms), now_ms)
             if busy and not driver.busy:  # it was refused, or there is nothing in what was granted
                 effects += self._tell_available(key, now_ms)
-            place.behind.add(key)
             after = driver.consumer.known.owner_instance
             self._stale_choice |= before != after
             wins = isinstance(message, ClaimingPartition) and message.instance_id == after
@@ -311,12 +308,12 @@ class Member:
     def caught_up(self, place: int, now_ms: int) -> list[For]:
         """The place was read to its end; call this whenever that is so."""
         at = self._places[place]
-        first, at.caught_up = not at.caught_up, True
+        was_read, at.caught_up = not at.caught_up, True
         at.clock.caught_up()
         effects = self._lend_the_time(now_ms)
-        for key in list(at.drivers) if first else at.behind:
+        # A record of any claim may move the log's clock, and with it what all of them wait for.
+        for key in list(at.drivers) if was_read else ():
             effects += self._did(key, at.drivers[key].caught_up(now_ms), now_ms)
-        at.behind = set()
         return effects + self._choose(now_ms)
 
     def unknown(self, sent: Send, now_ms: int) -> list[For]:
@@ -447,7 +444,7 @@ class Member:
                 continue
             match effect:
                 case Won():
-                    self._won(key, held, now_ms)
+                    self._won(held, now_ms)
                 case Lost():
                     self._stale_choice = True
                     self._stopping |= effect is Lost.ID_USED_TWICE
@@ -456,7 +453,7 @@ class Member:
         self._schedule(key)
         return more
 
-    def _won(self, key: ClaimKey, held: _Held, now_ms: int) -> None:
+    def _won(self, held: _Held, now_ms: int) -> None:
         self._stale_choice = True
         held.end, held.request_at_ms = 0, None
         held.velocity, held.beat_at_ms = Velocity(), now_ms
