@@ -605,3 +605,12 @@ def test_patience_is_counted_in_positive_milliseconds() -> None:
         attrs.evolve(PATIENCE, pause_ms=0)
     assert RULES.stale_after_ms == 2000
     assert FENCED.heartbeat_interval_ms == 60_000
+
+
+def test_a_pause_lasts_as_long_by_the_logs_clock_as_the_administrator_waits_by_its_own() -> None:
+    one = administrator("x1")
+    [pause] = one.begin({ONE: 3}, now_ms=7, log_ms=100_000)
+    assert isinstance(pause, Send)
+    assert isinstance(pause.message, ReleaseGroup)
+    assert pause.message.expires_unix_s == 105
+    assert one.next_timer_ms == 5_007

@@ -581,3 +581,113 @@ def test_at_most_once_every_claim_whose_turn_has_come_asks() -> None:
     assert batches(town) == [10, 10]
     asked = member.timer(1_000)
     assert sorted(one.key for one in asked) == [key("events", 0), key("events", 1)]
+
+
+def test_a_share_is_no_more_than_the_limit_and_what_is_fixed_does_not_count() -> None:
+    town = Town()
+    member = start(town, "a1", Claiming(claims_max=2), events=5)
+    town.do("a1", member.add_topic("orders", 2, 0, only=[1]))
+    town.pass_time(30_000)
+    assert key("orders", 1) in member.owned
+    assert len(member.owned) == 3
+
+
+def test_whoever_has_much_gives_at_once_what_several_ask_for() -> None:
+    town = Town()
+    first = start(town, "a1", Claiming(), events=6)
+    town.pass_time(10_000)
+    assert len(first.owned) == 6
+    town.deaf.add("a1")
+    for name in ("b1", "c1"):
+        start(town, name, Claiming(), events=6)
+    town.deaf.clear()
+    town.settle()
+    owners = list(town.owners("events").values())
+    assert owners.count("a1") == 4
+    given = [n for n, owner in town.owners("events").items() if owner != "a1"]
+    assert {first.driver(key("events", n)).released for n in given} == {Released.SHARED}
+
+
+def test_who_gives_a_whole_topic_back_says_that_its_partitions_went_with_it() -> None:
+    town = Town()
+    whole = Claiming(fair_share=False, whole_topics=True)
+    member = start(town, "a1", whole, events=3)
+    assert len(member.owned) == 3
+    town.do("a1", member.release(key("events", 0), town.now_ms))
+    assert not member.owned
+    assert [member.driver(key("events", n)).released for n in range(3)] == [
+        Released.ASKED,
+        Released.WITH_ITS_TOPIC,
+        Released.WITH_ITS_TOPIC,
+    ]
+    town.pass_time(60_000)
+    assert not member.owned
+    town.pass_time(60_000)
+    assert len(member.owned) == 3
+    town.do("a1", member.add_topic("orders", 3, town.now_ms, only=[1]))
+    assert len(member.owned) == 4, "what is asked for by number follows nobody"
+    town.do("a1", member.remove_topic("events", town.now_ms))
+    assert set(member.owned) == {key("orders", 1)}
+
+
+def test_a_claim_wanted_again_while_it_is_given_up_is_asked_for_after_that() -> None:
+    town = Town()
+    member = start(town, "a1", events=1)
+    claim = key("events", 0)
+    town.do("a1", member.available(claim, 5, 0))
+    town.do("a1", member.remove_topic("events", 0))
+    town.do("a1", member.add_topic("events", 1, 0))
+    assert member.driver(claim).wants is False, "its batch is in hand"
+    town.do("a1", member.done(claim, 5, 0))
+    assert set(member.owned) == {claim}
+    assert [type(one.effect) for one in town.told["a1"]] == [Won, Lost, Won]
+
+
+def test_where_a_limit_leaves_room_a_removed_topic_makes_it_at_once() -> None:
+    town = Town()
+    member = start(town, "a1", Claiming(fair_share=False, claims_max=1), events=1, orders=1)
+    assert set(member.owned) == {key("events", 0)}
+    effects = member.remove_topic("events", 0)
+    assert [one.key for one in effects if isinstance(one.effect, Send)] == [
+        key("events", 0),
+        key("orders", 0),
+    ]
+    town.do("a1", effects)
+    assert set(member.owned) == {key("orders", 0)}
+
+
+@pytest.mark.parametrize(("moved_ms", "asks"), [(999, False), (1_000, True)])
+def test_where_the_logs_clock_was_a_second_later_than_it_seemed_it_looks_again(
+    moved_ms: int, asks: bool
+) -> None:
+    town = Town()
+    start(town, "a1", events=1)
+    waiting = start(town, "b1", events=1)
+    [place] = waiting.places
+    stale_at_ms = 120_001
+    assert waiting.next_timer_ms == stale_at_ms
+    stranger = town.logs[place][0]
+    message = attrs.evolve(stranger.message, group_id="h")
+    record = Record(place, len(town.logs[place]), stale_at_ms, message, stranger.headers)
+    waiting.record(record, stale_at_ms - moved_ms)
+    assert bool(waiting.caught_up(place, stale_at_ms - moved_ms)) is asks
+
+
+def test_at_most_once_few_requests_make_no_few_heartbeats() -> None:
+    town = Town()
+    seldom = Claiming(fair_share=False, transactions_per_s=0.01)
+    member = town.join("a1", seldom, Mode.AT_MOST_ONCE)
+    claim = key("events", 0)
+    town.do("a1", member.add_topic("events", 1, 0))
+    town.do("a1", member.available(claim, 10, 0))
+    assert member.next_timer_ms == 60_000
+    again = town.join("a2", seldom, Mode.AT_MOST_ONCE)
+    town.do("a2", again.add_topic("events", 1, 0))
+    assert [one.effect for one in town.told["a1"]][-1] is Lost.ID_USED_TWICE
+    assert set(again.owned) == {claim}
+
+
+def test_each_place_is_read_from_where_it_is_told() -> None:
+    member = Member(Me("a1", "a", Mode.AT_LEAST_ONCE), "g", 1, firsts={0: 7})
+    member.add_topic("events", 1, 0)
+    assert member.driver(key("events", 0)).consumer.view == 7

@@ -25,7 +25,13 @@ from kafka_marshal.client.share import (
     Said,
     requests_after,
 )
-from kafka_marshal.core.messages import ClaimingPartition, Partition, ReleaseGroup
+from kafka_marshal.core.messages import (
+    ClaimingPartition,
+    Heartbeat,
+    Offset,
+    Partition,
+    ReleaseGroup,
+)
 from kafka_marshal.core.state import ClaimKey
 from tests.client.sharing import (
     ENOUGH_S,
@@ -156,9 +162,17 @@ def test_a_restarted_client_takes_over_what_it_owned_at_once_and_gives_none_of_i
     decision = share.look(now, 0)
     assert decision.ask == (ONE, TWO, THREE, FOUR)
     assert decision.give is None
+    owns_one = said({ONE: "a"})
+    again = FairShare(Sharer("a.2", "a", ALL), PATIENCE)
+    assert again.look(owns_one, 0).ask == (ONE,)
+    assert again.look(owns_one, 1_000).ask == (ONE, TWO, THREE, FOUR)
     limited = FairShare(Sharer("a.2", "a", ALL, limit=2), PATIENCE)
     assert limited.look(now, 0).ask == (ONE, TWO)
     assert limited.look(attrs.evolve(now, asked=frozenset({ONE})), 0).ask == (TWO,)
+    full = attrs.evolve(
+        now, owners={**now.owners, ONE: Owner("a.2", "a", 0), TWO: Owner("a.2", "a", 0)}
+    )
+    assert limited.look(full, 0).ask == ()
 
 
 def test_a_request_that_nobody_answers_is_repeated_and_names_another_owner() -> None:
@@ -195,6 +209,14 @@ def test_who_was_not_heard_of_for_long_is_no_member() -> None:
     assert share.look(late, PATIENCE.stale_after_ms + 1_001).ask == (TWO, THREE, FOUR)
 
 
+def test_who_was_heard_of_two_intervals_ago_and_no_longer_counts() -> None:
+    owners, asks = {ONE: "a", TWO: "a", THREE: "a"}, {"b": ONE}
+    share, at_ms = share_of("a", ALL), PATIENCE.stale_after_ms
+    now = said({**owners, FOUR: "c"}, asks)
+    assert share.look(now, at_ms).give == ONE
+    assert share.look(now, at_ms + 1).give is None
+
+
 def test_a_win_answers_a_request_and_a_refusal_is_one() -> None:
     ids = (1, 0, "a.1", "a", "g", "events", Partition(0))
     asked = requests_after({}, ClaimingPartition(*ids), 5, "b.1")
@@ -202,6 +224,10 @@ def test_a_win_answers_a_request_and_a_refusal_is_one() -> None:
     assert requests_after(asked, ClaimingPartition(*ids), 6, "a.1") == {}
     group = ReleaseGroup(0, 0, "x.1", "x", "g", "", Partition(0), 9)
     assert requests_after(asked, group, 7, None) is asked
+    beat = Heartbeat(*ids, Offset(1))
+    assert requests_after(asked, beat, 8, "a.1") is asked
+    other = ClaimingPartition(1, 0, "b.1", "b", "g", "events", Partition(0))
+    assert requests_after(asked, other, 9, "b.1") is asked
 
 
 def test_a_request_must_be_renewed_before_it_is_forgotten() -> None:

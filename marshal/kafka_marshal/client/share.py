@@ -166,7 +166,7 @@ class FairShare:
         request = None
         if not ask:
             request = self._request(said, seen, memory, offered, now_ms)
-        return Decision(ask, request, give, self._look_again_ms(said, seen, now_ms))
+        return Decision(ask, request, give, self._look_again_ms(said, now_ms))
 
     def _seen(self, said: Said, now_ms: int) -> Seen:
         fresh_ms = now_ms - self.patience.stale_after_ms
@@ -233,7 +233,7 @@ class FairShare:
             return rules.claim_to_name(seen, self._passed_over)
         return None
 
-    def _look_again_ms(self, said: Said, seen: Seen, now_ms: int) -> int | None:
+    def _look_again_ms(self, said: Said, now_ms: int) -> int | None:
         patience = self.patience
         due = [since + patience.grace_ms for since in self._free_since_ms.values()]
         due = [
