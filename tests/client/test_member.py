@@ -8,6 +8,7 @@ from kafka_marshal.client.consumer import Me, Mode, release_group_sent
 from kafka_marshal.client.driver import Driver, Timing
 from kafka_marshal.client.effects import Lost, Released, Send, Won
 from kafka_marshal.client.member import Member
+from kafka_marshal.client.share import Patience
 from kafka_marshal.codec import coordinating_partition
 from kafka_marshal.core.messages import ClaimingMessages, ClaimingPartition, Record
 from tests.client.town import PLACES, Town, key
@@ -485,12 +486,14 @@ def test_partitions_by_number_are_asked_for_as_soon_as_they_are_added() -> None:
     assert all(isinstance(one.effect, Send) for one in asked)
 
 
-def test_where_another_lives_nothing_that_is_gone_makes_it_ask() -> None:
+@pytest.mark.parametrize("mode", list(Mode))
+def test_where_another_lives_no_message_makes_it_ask(mode: Mode) -> None:
     town = Town()
     start(town, "a1", events=1)
-    waiting = town.join("b1", ALONE)
+    waiting = town.join("b1", ALONE, mode)
     town.do("b1", waiting.add_topic("events", 1, 0, only=[0]))
     assert waiting.extent(key("events", 0), 3, 5, town.now_ms) == []
+    assert waiting.available(key("events", 0), 5, town.now_ms) == []
 
 
 def test_heartbeats_are_as_frequent_as_its_timing_says() -> None:
@@ -691,3 +694,82 @@ def test_each_place_is_read_from_where_it_is_told() -> None:
     member = Member(Me("a1", "a", Mode.AT_LEAST_ONCE), "g", 1, firsts={0: 7})
     member.add_topic("events", 1, 0)
     assert member.driver(key("events", 0)).consumer.view == 7
+
+
+def test_at_most_once_all_claims_together_make_as_many_requests_as_they_may() -> None:
+    town = Town()
+    seldom = Claiming(fair_share=False, transactions_per_s=1)
+    member = town.join("a1", seldom, Mode.AT_MOST_ONCE)
+    town.do("a1", member.add_topic("events", 2, 0))
+    town.do("a1", member.available(key("events", 0), 10, 0))
+    assert member.next_timer_ms == 2_000, "one of two in a second"
+
+
+def test_heartbeats_that_follow_on_progress_are_no_beats_of_falling_behind() -> None:
+    town = Town()
+    member = start(town, "a1", Claiming(fair_share=False, release_when_behind=True), events=1)
+    claim = key("events", 0)
+    town.pass_time(630_000)
+    for n in range(1, 9):
+        town.do("a1", member.available(claim, 1000 * n, town.now_ms))
+        town.do("a1", member.done(claim, 5 * n, town.now_ms))
+    assert member.driver(claim).wants
+    for n in range(9, 14):
+        town.pass_time(60_000)
+        town.do("a1", member.available(claim, 1000 * n, town.now_ms))
+    assert not member.driver(claim).wants
+    assert member.driver(claim).released is Released.BEHIND
+
+
+@pytest.mark.parametrize("only", [None, [0, 1]])
+@pytest.mark.parametrize("sooner", [0, 1])
+def test_each_claim_that_was_given_back_is_taken_when_its_time_has_come(
+    sooner: int, only: list[int] | None
+) -> None:
+    town = Town()
+    member = start(town, "a1", removed=1)
+    town.do("a1", member.add_topic("events", 2, 0, only=only))
+    town.do("a1", member.remove_topic("removed", 0))
+    town.do("a1", member.release(key("events", sooner), town.now_ms))
+    town.pass_time(30_000)
+    town.do("a1", member.release(key("events", 1 - sooner), town.now_ms))
+    assert not member.owned
+    town.pass_time(90_000)
+    assert set(member.owned) == {key("events", sooner)}
+    town.pass_time(30_000)
+    assert len(member.owned) == 2
+
+
+def test_claims_by_number_that_were_given_back_together_come_back_together() -> None:
+    town = Town()
+    member = town.join("a1", ALONE)
+    town.do("a1", member.add_topic("events", 2, 0, only=[0, 1]))
+    town.do("a1", member.release(key("events", 0), 0) + member.release(key("events", 1), 0))
+    assert not member.owned
+    town.pass_time(120_000)
+    assert len(member.owned) == 2
+
+
+def test_what_is_given_back_and_still_in_hand_is_not_wanted_again() -> None:
+    town = Town()
+    member = start(town, "a1", events=1)
+    claim = key("events", 0)
+    town.do("a1", member.available(claim, 5, 0))
+    town.do("a1", member.release(claim, 0))
+    town.pass_time(600_000)
+    town.do("a1", member.add_topic("orders", 1, town.now_ms))
+    assert not member.driver(claim).wants
+    assert claim in member.owned
+
+
+@pytest.mark.parametrize(
+    ("every_ms", "settle_ms", "grace_ms"),
+    [(60_000, 1_000, 5_000), (2_003, 500, 2_003), (5_001, 1_000, 5_000), (400, 100, 400)],
+)
+def test_a_share_is_as_patient_as_the_heartbeats_are_frequent(
+    every_ms: int, settle_ms: int, grace_ms: int
+) -> None:
+    me = Me("a1", "a", Mode.AT_LEAST_ONCE)
+    member = Member(me, "g", 1, timing=Timing(heartbeat_every_ms=every_ms))
+    patience = member._share.patience
+    assert patience == Patience(int(me.rules.stale_after_ms), every_ms, settle_ms, grace_ms)
