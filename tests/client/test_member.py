@@ -6,7 +6,7 @@ import pytest
 from kafka_marshal.client.claiming import Claiming
 from kafka_marshal.client.consumer import Me, Mode, release_group_sent
 from kafka_marshal.client.driver import Driver, Timing
-from kafka_marshal.client.effects import Lost, Released, Send, Won
+from kafka_marshal.client.effects import Lost, Process, Released, Send, Won
 from kafka_marshal.client.member import Member
 from kafka_marshal.client.share import Patience
 from kafka_marshal.codec import coordinating_partition
@@ -568,9 +568,15 @@ def test_at_most_once_what_came_while_all_of_a_batch_went_is_asked_for_at_once()
     town.do("a1", member.add_topic("events", 1, 0))
     claim = key("events", 0)
     effects = member.extent(claim, 1000, 1005, 0) + member.done(claim, 1000, 0)
+    town.deaf.add("a1")
     town.do("a1", effects + member.available(claim, 1005, 0))
-    assert batches(town) == [1000, 1005]
-    assert len(town.processed["a1"]) == 1005
+    place = coordinating_partition("events", PLACES)
+    granted = member.record(town.logs[place][-1], 0)
+    assert [type(one.effect) for one in granted] == [Process, Send, Send]
+    asked = granted[-1].effect
+    assert isinstance(asked, Send)
+    assert isinstance(asked.message, ClaimingMessages)
+    assert asked.message.offset == 1005
 
 
 def test_at_most_once_every_claim_whose_turn_has_come_asks() -> None:

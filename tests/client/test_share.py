@@ -209,6 +209,27 @@ def test_who_was_not_heard_of_for_long_is_no_member() -> None:
     assert share.look(late, PATIENCE.stale_after_ms + 1_001).ask == (TWO, THREE, FOUR)
 
 
+def test_who_has_its_share_or_its_limit_repeats_no_request() -> None:
+    at_ms, asks = PATIENCE.renew_ms, {"c": TWO}
+    full = share_of("c", ALL, limit=1)
+    assert full.look(said({ONE: "c", TWO: "a", THREE: "a", FOUR: "a"}, asks), at_ms).request is None
+    even = share_of("c", ALL)
+    assert even.look(said({ONE: "c", TWO: "a", THREE: "a", FOUR: "b"}, asks), at_ms).request is None
+
+
+def test_it_looks_again_when_the_next_thing_may_be_due_and_not_before() -> None:
+    """Others had time, its request is renewed, owners are stale, what is free is passed on."""
+    share = share_of("c", frozenset({ONE, TWO}))
+    now = said({ONE: "c", TWO: "a"}, {"c": TWO})
+    due = [0]
+    for _ in range(5):
+        again_ms = share.look(now, due[-1]).look_again_ms
+        assert again_ms is not None
+        due.append(again_ms)
+    assert due == [0, 1_000, 8_000, 20_001, 22_001, 24_001]
+    assert share.look(now, 24_500).look_again_ms == 26_001
+
+
 def test_who_was_heard_of_two_intervals_ago_and_no_longer_counts() -> None:
     owners, asks = {ONE: "a", TWO: "a", THREE: "a"}, {"b": ONE}
     share, at_ms = share_of("a", ALL), PATIENCE.stale_after_ms

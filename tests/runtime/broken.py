@@ -45,8 +45,8 @@ def asks_twice() -> None:
     """It does not wait to read its request back (R6)."""
     request = Driver._request_claim
 
-    def twice(driver: Driver, now_ms: int) -> list[Any]:
-        return 2 * request(driver, now_ms)
+    def twice(driver: Driver) -> list[Any]:
+        return 2 * request(driver)
 
     Driver._request_claim = twice  # type: ignore[method-assign, assignment]
 
