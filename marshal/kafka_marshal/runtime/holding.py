@@ -292,15 +292,14 @@ class Holding:
 
         What was fetched before is not gone: it is handed over first.
         """
-        tenure = self._tenures.get(claim)
-        if tenure is None:
-            return
         low, high = extent.low, extent.high
         self._vigil.said(
             f"{claim.topic}/{claim.partition}: messages {first} to {low - 1} are gone from the "
             f"topic and cannot be consumed any more"
         )
-        if claim.lost is not None:
+        # A lost tenure may be drained by now: nothing is left of it for the application to take.
+        tenure = self._tenures.get(claim)
+        if tenure is None or claim.lost is not None:
             return
         self.carry_out(self.session.member.extent(claim.key, low, high, self._steady_ms()))
         if tenure.next >= first:
