@@ -17,7 +17,7 @@ from kafka_marshal.runtime.consumer import Consumer
 from kafka_marshal.runtime.controls import ClusterClient, TopicSeen
 from kafka_marshal.runtime.environment import Environment
 from kafka_marshal.runtime.errors import BrokerFailed, InvalidOption, NoCoordinationTopic
-from kafka_marshal.runtime.reader import Tail
+from kafka_marshal.runtime.reader import SPREADS_S, Tail
 from kafka_marshal.runtime.settings import Settings, settings_of
 from kafka_marshal.runtime.topic import Wanted, ensure
 from kafka_marshal.testing import Broker
@@ -120,11 +120,11 @@ class Electing(ClusterClient):
 
     asked = 0
 
-    def topic(self, name: str) -> TopicSeen | None:
+    def topic(self, name: str, spreads_s: float = SPREADS_S) -> TopicSeen | None:
         self.asked += 1
         if self.asked == 2:
             raise BrokerFailed("Broker: Leader not available")
-        return super().topic(name)
+        return super().topic(name, spreads_s)
 
 
 def test_a_new_topic_without_leaders_is_waited_for(kafka_broker: Broker) -> None:

@@ -30,7 +30,13 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # public, not
 
 from kafka_marshal.runtime.errors import BrokerFailed
 from kafka_marshal.runtime.hearing import Hearing, code_of
-from kafka_marshal.runtime.reader import CONNECT_S, Extent, patiently
+from kafka_marshal.runtime.reader import (
+    CONNECT_S,
+    SPREADS_S,
+    UNKNOWN_TOPIC,
+    Extent,
+    patiently,
+)
 from kafka_marshal.runtime.settings import Settings
 
 T = TypeVar("T")
@@ -110,16 +116,21 @@ class ClusterClient:
         """Every topic that this user can see, and how many partitions it has."""
         return {name: len(one.partitions) for name, one in self._metadata().topics.items()}
 
-    def topic(self, name: str) -> TopicSeen | None:
+    def topic(self, name: str, spreads_s: float = SPREADS_S) -> TopicSeen | None:
         """The topic; None if there is no such topic.
+
+        A broker may not have heard of a new one, so that there is none is asked again for
+        `spreads_s`.
 
         Raises:
             NotAllowed: the user of these settings may not see it.
         """
         try:
-            found = patiently(partial(self._answer, partial(self._describe, name)), self._monotonic)
+            found = patiently(
+                partial(self._answer, partial(self._describe, name)), self._monotonic, spreads_s
+            )
         except KafkaException as error:
-            if code_of(error) in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC):
+            if code_of(error) in UNKNOWN_TOPIC:
                 return None
             failed = self._failed(error, f"topic {name}")
             if code_of(error) == KafkaError.TOPIC_AUTHORIZATION_FAILED:

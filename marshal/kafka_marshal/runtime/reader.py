@@ -57,7 +57,6 @@ _FINAL: Final = frozenset(
         KafkaError.SASL_AUTHENTICATION_FAILED,
         KafkaError.UNSUPPORTED_SASL_MECHANISM,
         KafkaError.SECURITY_DISABLED,
-        KafkaError.UNKNOWN_TOPIC_OR_PART,
         KafkaError.TOPIC_EXCEPTION,
         KafkaError.INVALID_PARTITIONS,
         KafkaError.INVALID_GROUP_ID,
@@ -65,7 +64,6 @@ _FINAL: Final = frozenset(
         KafkaError.UNSUPPORTED_VERSION,
         KafkaError._AUTHENTICATION,
         KafkaError._SSL,
-        KafkaError._UNKNOWN_TOPIC,
         KafkaError._UNKNOWN_PARTITION,
         KafkaError._UNKNOWN_GROUP,
         KafkaError._INVALID_ARG,
@@ -80,7 +78,7 @@ _FINAL: Final = frozenset(
 """What asking again does not change. Everything else passes: brokers restart, leaders and
 coordinators move, connections break."""
 _AGAIN_S: Final = 0.1
-_UNKNOWN: Final = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC})
+UNKNOWN_TOPIC: Final = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC})
 _GONE: Final = frozenset(
     {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._LOG_TRUNCATION}
 )
@@ -90,18 +88,24 @@ class OffsetsGone(BrokerFailed):
     """What comes next is not in the log any more: it lost its end, or its beginning overtook us."""
 
 
-def patiently(ask: Callable[[], T], monotonic: Callable[[], float]) -> T:
+def patiently(
+    ask: Callable[[], T], monotonic: Callable[[], float], spreads_s: float = SPREADS_S
+) -> T:
     """The answer; asked again for `CONNECT_S` unless what is answered is final.
+
+    That there is no such topic is final after `spreads_s`: another broker may know it already.
 
     Raises:
         KafkaException: the answer is final, or there was no other one in time.
     """
-    deadline = monotonic() + CONNECT_S
+    began = monotonic()
     while True:
         try:
             return ask()
         except KafkaException as exception:
-            if code_of(exception) in _FINAL or monotonic() > deadline:
+            code = code_of(exception)
+            patience_s = spreads_s if code in UNKNOWN_TOPIC else CONNECT_S
+            if code in _FINAL or monotonic() > began + patience_s:
                 raise
             time.sleep(_AGAIN_S)
 
@@ -168,30 +172,25 @@ class Tail:
         self._consumer.close()
 
     def _described(self) -> tuple[str, tuple[int, ...]]:
-        def ask() -> Any:
+        def ask() -> tuple[str, tuple[int, ...]]:
             metadata = self._hearing.ask(
                 lambda within_s: self._consumer.list_topics(self.topic, timeout=within_s),
                 lambda: self._consumer.poll(0),
                 CONNECT_S,
             )
             found = metadata.topics.get(self.topic)
-            if found is not None and found.error is not None and found.error.code() not in _FINAL:
+            if found is None or not (found.error or found.partitions):
+                raise KafkaException(KafkaError(KafkaError._UNKNOWN_TOPIC))
+            if found.error is not None:
                 raise KafkaException(found.error)
-            return metadata
+            return str(metadata.cluster_id), tuple(sorted(found.partitions))
 
-        deadline = self._monotonic() + SPREADS_S
-        while True:
-            with self._plainly():
-                metadata = patiently(ask, self._monotonic)
-            found = metadata.topics.get(self.topic)
-            error: KafkaError | None = None if found is None else found.error
-            if error is not None and error.code() not in _UNKNOWN:
-                raise BrokerFailed(f"{self.settings.bootstrap}: topic {self.topic}: {error.str()}")
-            if found is not None and found.partitions:
-                return str(metadata.cluster_id), tuple(sorted(found.partitions))
-            if self._monotonic() > deadline:
-                raise NoCoordinationTopic(self.settings.bootstrap, self.topic)
-            time.sleep(_AGAIN_S)
+        try:
+            return patiently(ask, self._monotonic)
+        except KafkaException as error:
+            if code_of(error) in UNKNOWN_TOPIC:
+                raise NoCoordinationTopic(self.settings.bootstrap, self.topic) from None
+            raise self._failed(error, f"topic {self.topic}") from None
 
     def partition_count_now(self) -> int:
         """How many partitions the topic has by now."""
@@ -391,10 +390,10 @@ class Tail:
         except KafkaException as error:
             raise self._failed(error) from None
 
-    def _failed(self, exception: KafkaException) -> BrokerFailed:
+    def _failed(self, exception: KafkaException, about: str = "") -> BrokerFailed:
         with suppress(AttributeError, KafkaException):
             self._consumer.poll(0)  # lets the client say what it has on its mind
-        return self._hearing.failed(exception)
+        return self._hearing.failed(exception, about)
 
 
 def _place(message: Message) -> tuple[int, int]:

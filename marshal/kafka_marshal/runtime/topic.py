@@ -164,7 +164,7 @@ def ensure(cluster: ClusterClient, wanted: Wanted) -> tuple[TopicSeen, bool]:
         InvalidOption: more copies than brokers, or a retention that is too short.
         BrokerFailed: the cluster did not answer, or refused.
     """
-    found = cluster.topic(wanted.name)
+    found = cluster.topic(wanted.name, spreads_s=0)
     if found is not None:
         return found, False
     copies = _copies(cluster, wanted)
@@ -186,7 +186,7 @@ def ensure(cluster: ClusterClient, wanted: Wanted) -> tuple[TopicSeen, bool]:
 
 
 def _begun(cluster: ClusterClient, name: str) -> TopicSeen | None:
-    """The new topic; None while a broker has not heard of it, or answers that it has no leader."""
+    """The new topic; None while no broker has heard of it, or answers that it has no leader."""
     try:
         return cluster.topic(name)
     except NotAllowed:
