@@ -53,8 +53,8 @@ _LEFT_OUT: Final = (
     frozenset({"INTERVAL", "END"}),
     frozenset({"INTERVAL", "END", "EPOCH"}),
 )
-"""What a table of claims does without where it does not fit: its groups' intervals are told above
-it, and position and lag say the end."""
+"""Columns that a table of claims leaves out where it does not fit: a line above it gives the
+intervals, position and lag give the end."""
 _REFRESH_S: Final = 1.0
 _LOOK_FOR_GROWTH_S: Final = 10.0
 
@@ -241,13 +241,14 @@ def _exact(interval_ms: float) -> str:
 def _replaced_late(view: View, rows: list[ClaimRow]) -> Iterator[Text]:
     from kafka_marshal.runtime.ahead import ahead
 
-    late, latest_ms = None, 0.0
-    for row in rows:
-        rules = view.rules_of(row.group, row.coordinating_partition)
-        heard_ms = row.last_heartbeat_ms or 0
-        if heard_ms + rules.stale_after_ms > latest_ms:
-            late, latest_ms = ahead([heard_ms], _now_ms(), rules), heard_ms + rules.stale_after_ms
-    if late is not None:
+    heard = [
+        (row.last_heartbeat_ms or 0, view.rules_of(row.group, row.coordinating_partition))
+        for row in rows
+    ]
+    if not heard:
+        return
+    heard_ms, rules = max(heard, key=lambda each: each[0] + each[1].stale_after_ms)
+    if (late := ahead([heard_ms], _now_ms(), rules)) is not None:
         yield Text(f"{late}; marshal release frees its claims before", "bold yellow")
 
 

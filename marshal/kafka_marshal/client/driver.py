@@ -217,7 +217,7 @@ class Driver:
         return self._go_on(now_ms)
 
     def available(self, end: int, now_ms: int) -> list[Effect]:
-        """The data topic's partition holds messages below `end`. Each tenure is told anew."""
+        """The data topic's partition holds messages below `end`; each tenure hears it."""
         self._end = max(self._end, end)
         return self._go_on(now_ms)
 

@@ -1,9 +1,9 @@
-"""By which heartbeat interval somebody outside of a group judges it: the one that the log says.
+"""The heartbeat interval by which an outsider judges a group: the one that the log gives.
 
 A member knows its own interval. A replay, an administrator or a list of claims does not, and under
-another interval it would fold another protocol. So it goes by `marshal-interval`: by the interval
-under which the group's owners live, and, when none of them lives any more, by that of whoever wins
-next. The choice depends on the records read so far and on nothing else.
+another interval it would fold another protocol. So it takes it from `marshal-interval`: the
+interval of the group's owners while one of them lives, then the interval of the next winner. The
+choice depends on the records read so far and on nothing else.
 
 It chooses `Rules.heartbeat_interval_ms`, and `reducer.step` does not know that it does: no verdict
 depends on the header, given the interval. Each coordinating partition is chosen for by itself.
@@ -132,7 +132,7 @@ class GroupIntervals:
         if said is None or not isinstance(message, ClaimingPartition | Heartbeat):
             return
         if known is None:
-            # A heartbeat under an epoch is of somebody who won, whoever could see that.
+            # The sender of a heartbeat under an epoch has won, whether or not we saw it.
             if not accepted and not (isinstance(message, Heartbeat) and _has_won(record)):
                 return
             known = self._groups[message.group_id] = _Group(said, record.timestamp_ms)

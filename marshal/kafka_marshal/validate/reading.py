@@ -253,11 +253,7 @@ def _read(fields: Fields, where: str, setting: Setting) -> Read:
 def _processed(fields: Fields, where: str, setting: Setting) -> Processed:
     start = _integer(fields, "from", where)
     return Processed(
-        where,
-        fields,
-        _instance(fields, where, setting),
-        _text(fields, "topic", where),
-        _integer(fields, "topic_partition", where),
+        *_of_claim(fields, where, setting),
         start,
         _integer(fields, "to", where, least=start + 1),
     )
@@ -281,36 +277,27 @@ def _crashed(fields: Fields, where: str, setting: Setting) -> Crashed:
     return Crashed(where, fields, _instance(fields, where, setting))
 
 
-def _gave_up(fields: Fields, where: str, setting: Setting) -> GaveUp:
-    return GaveUp(
+def _of_claim(fields: Fields, where: str, setting: Setting) -> tuple[str, Fields, str, str, int]:
+    """How every event about a claim begins."""
+    return (
         where,
         fields,
         _instance(fields, where, setting),
         _text(fields, "topic", where),
         _integer(fields, "topic_partition", where),
     )
+
+
+def _gave_up(fields: Fields, where: str, setting: Setting) -> GaveUp:
+    return GaveUp(*_of_claim(fields, where, setting))
 
 
 def _begins_at(fields: Fields, where: str, setting: Setting) -> BeginsAt:
-    return BeginsAt(
-        where,
-        fields,
-        _instance(fields, where, setting),
-        _text(fields, "topic", where),
-        _integer(fields, "topic_partition", where),
-        _integer(fields, "offset", where),
-    )
+    return BeginsAt(*_of_claim(fields, where, setting), _integer(fields, "offset", where))
 
 
 def _gone(fields: Fields, where: str, setting: Setting) -> Gone:
-    return Gone(
-        where,
-        fields,
-        _instance(fields, where, setting),
-        _text(fields, "topic", where),
-        _integer(fields, "topic_partition", where),
-        _integer(fields, "below", where),
-    )
+    return Gone(*_of_claim(fields, where, setting), _integer(fields, "below", where))
 
 
 _PARSERS: Final[Mapping[str, Callable[[Fields, str, Setting], Event]]] = {
