@@ -32,8 +32,3 @@ def test_every_model_that_is_named_exists() -> None:
     named = set(re.findall(r"`(MC\w+)`", INTEROP))
     assert named
     assert not named - {model["name"] for model in models["model"]}
-
-
-def test_every_linked_file_exists() -> None:
-    for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", INTEROP):
-        assert (ROOT / "docs" / target).exists(), target

@@ -45,8 +45,3 @@ def test_every_property_that_is_promised_is_in_the_specification() -> None:
     assert len(promised) > 9
     for name in promised:
         assert re.search(rf"(?m)^ *{name} *==", spec), name
-
-
-def test_every_linked_file_exists() -> None:
-    for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", PAGE):
-        assert (ROOT / "docs" / "concepts" / target).exists(), target

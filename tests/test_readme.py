@@ -17,9 +17,3 @@ def test_the_examples_print_what_the_readme_says() -> None:
         with contextlib.redirect_stdout(out):
             exec(compile(code, "README.md", "exec"), {})
         assert out.getvalue() == said
-
-
-def test_every_linked_file_exists() -> None:
-    root = Path(__file__).parent.parent
-    for target in re.findall(r"\]\((?!https?:)([^)]+)\)", README):
-        assert (root / target).exists(), target

@@ -45,8 +45,3 @@ def test_every_row_names_a_test_that_exists() -> None:
     for row in ROWS:
         assert named(row[4]), row
         assert set(named(row[4])) <= written, row
-
-
-def test_every_linked_file_exists() -> None:
-    for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", PAGE):
-        assert (ROOT / "docs" / target).exists(), target
