@@ -17,8 +17,10 @@ from tests.broker.test_broker import wait_until_gone
 
 
 def leader(cluster: Cluster, topic: str) -> int:
+    """The leader of its only partition; -1 if the broker that answers knows none."""
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
-    return int(admin.list_topics(topic, timeout=30).topics[topic].partitions[0].leader)
+    partitions = admin.list_topics(topic, timeout=30).topics[topic].partitions
+    return int(partitions[0].leader) if partitions else -1
 
 
 def wait_for_another_leader(cluster: Cluster, topic: str, than: int) -> int:
@@ -99,7 +101,7 @@ def test_a_killed_leader_loses_nothing_that_was_acknowledged(kafka_cluster: Clus
 def test_a_broker_that_stands_still_is_replaced_and_comes_back(kafka_cluster: Cluster) -> None:
     admin = AdminClient({"bootstrap.servers": kafka_cluster.bootstrap})
     admin.create_topics([NewTopic("stalled", 1)])["stalled"].result(30)
-    stalled = leader(kafka_cluster, "stalled")
+    stalled = wait_for_another_leader(kafka_cluster, "stalled", -1)
     kafka_cluster.pause(stalled)
     try:
         wait_for_another_leader(kafka_cluster, "stalled", stalled)

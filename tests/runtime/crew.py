@@ -18,11 +18,13 @@ import attrs
 from confluent_kafka import Producer
 
 from kafka_marshal import FENCED
+from kafka_marshal.runtime.cluster import Cluster
 from kafka_marshal.runtime.consumer import Claim, Consumer, Lost
 from kafka_marshal.runtime.controls import ClusterClient
 from kafka_marshal.runtime.settings import settings_of
-from kafka_marshal.runtime.topic import Wanted, init
-from kafka_marshal.testing import Broker, Cluster
+from kafka_marshal.runtime.topic import Wanted, ensure, init
+from kafka_marshal.testing import Broker
+from kafka_marshal.testing import Cluster as Brokers
 from tests.runtime.broken import MISTAKES
 from tests.runtime.hands import new_name
 
@@ -34,7 +36,7 @@ RULES = attrs.evolve(FENCED, heartbeat_interval_ms=1_000 * INTERVAL_S)
 class Stage:
     """A coordination topic, data topics and a group of one test."""
 
-    def __init__(self, broker: Broker | Cluster, copies: int = 1) -> None:
+    def __init__(self, broker: Broker | Brokers, copies: int = 1) -> None:
         self.bootstrap = broker.bootstrap
         self._copies = copies
         self.errors: IO[str] | None = None
@@ -57,6 +59,18 @@ class Stage:
         for number in numbers:
             producer.produce(topic, b"%d" % number, partition=number % partitions)
         assert producer.flush(30) == 0
+
+    def committed(self, topic: str, partitions: int) -> dict[int, int]:
+        """The group's committed offsets of the topic; a partition that has none is left out."""
+        places = [(topic, number) for number in range(partitions)]
+        found = Cluster(self.cluster.settings).committed(self.group, places)
+        return {number: offset for (_, number), offset in found.items()}
+
+    def make_log_anew(self) -> None:
+        """The coordination topic is deleted, and made again."""
+        self.cluster.delete_topic(self.coordination)
+        # A broker that has not heard of its end answers that it is there.
+        until(lambda: ensure(self.cluster, Wanted(self.coordination, 4))[1])
 
     def consumer(self, client_id: str, **options: Any) -> Consumer:
         """A consumer of the group."""

@@ -10,7 +10,7 @@ import pytest
 from kafka_marshal.core.messages import ReleasingPartition
 from kafka_marshal.runtime.aio import AsyncConsumer
 from kafka_marshal.runtime.consumer import Consumer, HandlerFailed, Message
-from tests.runtime.doubles import Kafka
+from tests.runtime.doubles import WITHIN_S, Kafka
 
 
 async def offsets_of(consumer: AsyncConsumer, way: str) -> list[int]:
@@ -89,6 +89,25 @@ def test_what_a_run_that_was_cancelled_had_not_done_is_given_to_the_next(window:
     asyncio.run(main())
     assert [offset for partition, offset in again if partition == 0] == [*range(2, 10)]
     assert {each.offset for each in kafka.said(ReleasingPartition)} == {10}
+
+
+@pytest.mark.parametrize("steps", range(6))
+def test_a_run_that_is_cancelled_ends(steps: int) -> None:
+    """`asyncio.wait_for` of Python 3.11 forgets a cancellation that comes when its wait is over."""
+    kafka = Kafka()
+    kafka.create("events")
+
+    async def main() -> None:
+        async with AsyncConsumer(settings=kafka.settings(), group="g", client_id="c1") as consumer:
+            await consumer.add_topic("events")
+            running = asyncio.create_task(consumer.run(asyncio.sleep))  # type: ignore[arg-type]
+            for _ in range(steps):  # of the event loop
+                await asyncio.sleep(0)
+            assert running.cancel()
+            await asyncio.wait([running], timeout=WITHIN_S)
+            assert running.cancelled()
+
+    asyncio.run(main())
 
 
 def test_what_a_run_that_failed_had_not_done_is_given_to_the_next() -> None:

@@ -142,8 +142,8 @@ def test_what_is_appended_before_or_after_the_logs_thread_died_has_an_outcome(
     kafka: Kafka,
 ) -> None:
     kafka.appends = lambda _: LANDS_UNHEARD
-    heard: list[BaseException] = []
-    log = Log(kafka.settings(), LOG, on_failure=heard.append)
+    heard: list[tuple[BaseException, str | None]] = []
+    log = Log(kafka.settings(), LOG, on_failure=lambda error: heard.append((error, log.failed)))
     before = log.append(0, HEARTBEAT, NO_HEADERS)
     kafka.ends_thread("marshal-log")
     after = log.append(0, HEARTBEAT, NO_HEADERS)
@@ -151,7 +151,9 @@ def test_what_is_appended_before_or_after_the_logs_thread_died_has_an_outcome(
         with pytest.raises(BrokerFailed, match="a wire is loose"):
             future.result(WITHIN_S)
     assert isinstance(before.exception(), OutcomeUnknown)
-    assert isinstance(heard[0], Broken)
+    # Before anybody else can see it, and give another reason.
+    [(error, failed)] = heard
+    assert (type(error), failed) == (Broken, None)
     log.close()
 
 

@@ -24,9 +24,10 @@ def polled(consumer: Consumer, number: int) -> list[int]:
     return found
 
 
-def waits(consumer: Consumer, messages: int) -> bool:
+def may_take(consumer: Consumer, messages: int) -> bool:
+    """Whether so many messages wait, and may be taken."""
     [(buffered, _)] = consumer._data.buffered().values()
-    return buffered == messages
+    return buffered == messages and consumer._data._buffers.ready
 
 
 def test_what_a_pause_took_back_is_given_out_after_it() -> None:
@@ -37,7 +38,7 @@ def test_what_a_pause_took_back_is_given_out_after_it() -> None:
         consumer.add_topic("events")
         assert polled(consumer, 5) == [*range(5)]
         kafka.produce("events", 10)
-        until(lambda: waits(consumer, 10))
+        until(lambda: may_take(consumer, 10))
         consumer.pause("events")
         consumer.resume("events")
         assert polled(consumer, 15) == [*range(5, 20)]
@@ -50,7 +51,7 @@ def test_a_seek_within_what_was_given_out_passes_over_nothing_behind_it() -> Non
         consumer.add_topic("events")
         assert polled(consumer, 5) == [*range(5)]
         kafka.produce("events", 10)
-        until(lambda: waits(consumer, 10))
+        until(lambda: may_take(consumer, 10))
         consumer.seek("events", 0, 7)
         assert polled(consumer, 13) == [*range(7, 20)]
 

@@ -11,8 +11,9 @@ import pytest
 from kafka_marshal.core.messages import Heartbeat
 from kafka_marshal.runtime.aio import AsyncConsumer
 from kafka_marshal.runtime.consumer import Consumer
+from kafka_marshal.runtime.data import Data
 from kafka_marshal.runtime.errors import BrokerFailed
-from kafka_marshal.runtime.message import Message
+from kafka_marshal.runtime.message import Claim, Message
 from tests.runtime.doubles import LOG, WITHIN_S, Kafka, until
 
 FAST: dict[str, Any] = {"heartbeat_interval_s": 60.0, "heartbeat_every_s": 0.05}
@@ -56,6 +57,25 @@ def test_nothing_is_given_out_while_no_heartbeat_is_read_back(
         while len(seen) < 100:
             seen += [message.offset for message in consumer.consume(1000, WITHIN_S)]
         assert seen == list(range(100))
+
+
+def test_nothing_is_given_out_of_a_claim_that_says_that_it_is_silent(
+    kafka: Kafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rest of the chunk was, until the engine had come to it."""
+    said: list[bool] = []
+    pause = Data.pause
+
+    def paused(data: Data, claim: Claim) -> None:
+        said.append(claim.silent)
+        pause(data, claim)
+
+    monkeypatch.setattr(Data, "pause", paused)
+    with kafka.consumer(**FAST) as consumer:
+        consumer.add_topic("orders")
+        assert consumer.poll(WITHIN_S) is not None
+        falls_silent(kafka, consumer)
+        assert said == [False]
 
 
 def test_a_loop_in_the_middle_of_a_chunk_waits(kafka: Kafka) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
+from kafka_marshal.runtime.controls import ClusterClient
 from kafka_marshal.runtime.errors import BrokerFailed
 from tests.runtime.doubles import LOG, Kafka
 
@@ -93,6 +94,17 @@ def test_a_committed_offset_that_cannot_be_told_is_not_taken_for_none(kafka: Kaf
         message = consumer.poll(timeout_s=20)
         assert message is not None
         assert message.offset == 7
+
+
+def test_the_settings_of_a_topic_are_asked_for_again_while_a_broker_has_not_heard_of_it(
+    kafka: Kafka,
+) -> None:
+    """Another broker answers than the one that knew the topic already."""
+    asked = refusing(kafka, "describe_configs", [KafkaError.UNKNOWN_TOPIC_OR_PART])
+    with pytest.raises(BrokerFailed, match="settings of topic orders") as refused:
+        ClusterClient(kafka.settings()).topic_settings("orders")
+    assert "Unknown topic" not in str(refused.value), "in memory nobody knows any settings"
+    assert asked["describe_configs"] == 2
 
 
 def test_a_topic_that_a_broker_has_not_heard_of_yet_is_asked_for_again(kafka: Kafka) -> None:

@@ -6,7 +6,10 @@ lie in the topic as the original reads them.
 
 from __future__ import annotations
 
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 from confluent_kafka import Producer
@@ -57,11 +60,24 @@ class Bare:
     def releases(self, offset: int) -> None:
         self._append(ReleasingPartition(*self._by(), Offset(offset)))
 
-    def beats_for(self, seconds: float, offset: int) -> None:
-        until_s = time.monotonic() + seconds
-        while time.monotonic() < until_s:
-            self.beats(offset)
-            time.sleep(INTERVAL_S / 4)
+    @contextmanager
+    def alive(self, offset: int) -> Iterator[list[int]]:
+        """It beats four times an interval, until the end of the block; a list of its beats."""
+        beats: list[int] = []
+        ended = threading.Event()
+
+        def run() -> None:
+            while not ended.wait(INTERVAL_S / 4):
+                self.beats(offset)
+                beats.append(offset)
+
+        thread = threading.Thread(target=run, daemon=True)
+        thread.start()
+        try:
+            yield beats
+        finally:
+            ended.set()
+            thread.join(30)
 
     def _by(self) -> tuple[int, int, str, str, str, str, Partition]:
         instance, group = f"{self._client}-1", self._stage.group
@@ -87,12 +103,13 @@ def test_ours_stays_out_while_an_original_lives_and_goes_on_where_it_was(stage: 
     topic = stage.topic(partitions=1, messages=100)
     theirs = Bare(stage, topic)
     theirs.claims()
-    theirs.beats(40)
-    for claiming in (Claiming(), Claiming(fair_share=False)):
-        with stage.worker("ours", topic, claiming=claiming) as ours:
-            theirs.beats_for(1.5 * STALE_S, 40)
-            assert not ours.consumer.claims
-            assert not ours.got
+    with theirs.alive(40) as beats:
+        for claiming in (Claiming(), Claiming(fair_share=False)):
+            with stage.worker("ours", topic, claiming=claiming) as ours:
+                after = len(beats) + 1.5 * STALE_S / (INTERVAL_S / 4)
+                until(lambda after=after: len(beats) >= after)  # type: ignore[misc]
+                assert not ours.consumer.claims
+                assert not ours.got
     with stage.worker("ours", topic) as ours:
         until(lambda: len(ours.got) == 60)
         assert ours.got == list(range(40, 100))

@@ -102,7 +102,8 @@ def test_a_claim_that_does_not_move_is_said_to_be_wedged(
     assert wedged.standing.position == 5
     assert wedged.standing.end == 20
     lines = [each for each in told(caplog, "wedged") if each.position == 5]
-    assert 2 <= len(lines) <= 3  # with the 3rd and the 6th heartbeat, and perhaps the 12th
+    beats = [each.beats for _, each in at_five()]
+    assert len(lines) == sum(number in (3, 6, 12, 24, 48, 96) for number in beats) >= 2
     line = lines[0]
     assert (line.topic, line.partition, line.position) == (topic, 0, 5)
     assert (line.reason, line.epoch, line.group) == ("in_hand", claim.epoch, stage.group)
@@ -140,7 +141,7 @@ def test_whoever_stalls_is_late_then_fenced_and_the_log_says_what_to_do(
             until(lambda: second.consumer.claims)
             go_on.set()
             until(lambda: notes.of("fenced"))
-    [(claim, late)] = notes.of("late")
+    claim, late = notes.of("late")[-1]  # a machine may stand still for 0.75 s before, too
     assert late.cause is LateCause.NOT_SENT
     assert late.silent_ms >= 1_000
     [(_, reason, seen)] = notes.of("fenced")
@@ -152,7 +153,7 @@ def test_whoever_stalls_is_late_then_fenced_and_the_log_says_what_to_do(
     assert (line.client_id, line.levelname, line.position) == ("w1", "WARNING", 40)
     assert "client w2 took it" in line.getMessage()
     assert "an owner is stale after 1 s" in line.getMessage()
-    [line] = told(caplog, "late")
+    line = [each for each in told(caplog, "late") if each.client_id == "w1"][-1]
     assert "this process stood still" in line.getMessage()
 
 
@@ -196,10 +197,9 @@ def test_who_finds_nothing_left_to_own_says_so_once(
     stage: Stage, caplog: pytest.LogCaptureFixture
 ) -> None:
     topic, notes, busy = stage.topic(partitions=1, messages=4), Notes(), Notes()
-    options = {"heartbeat_interval_s": 0.4}
-    with stage.worker("w1", topic, observers=[busy], **options) as first:
+    with stage.worker("w1", topic, observers=[busy]) as first:
         until(lambda: len(first.got) == 4)
-        with stage.worker("w2", topic, observers=[notes], **options):
+        with stage.worker("w2", topic, observers=[notes]):
             until(lambda: notes.of("idle"))
             time.sleep(1.2)
     [(group, idle)] = notes.of("idle")

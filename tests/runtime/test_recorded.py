@@ -148,7 +148,7 @@ def test_who_acts_after_its_release_is_caught(stage: Stage, tmp_path: Path) -> N
     with stage.process("w", topic, **told) as broken:
         until(lambda: len(broken.got) == 100)
         with stage.worker("poor", topic):  # asks for a share, so that something is given back
-            time.sleep(3 * INTERVAL_S)
+            until(lambda: broken.told("lost"))
     found = recorded(stage, tmp_path).unexplained
     assert found is not None
     assert found.guard is Forbidden.RESIGNED

@@ -31,7 +31,6 @@ from kafka_marshal.runtime.snapshot import (
     written,
 )
 from kafka_marshal.runtime.thinning import Thinning
-from kafka_marshal.runtime.topic import Wanted, init
 from kafka_marshal.testing import Broker
 from tests.kernel import hostile
 from tests.runtime.crew import RULES, Stage, until
@@ -405,9 +404,7 @@ def test_a_topic_that_was_made_again_is_read_from_its_beginning(
     with stage.worker("w1", topic, snapshot=path) as one:
         until(lambda: len(one.got) == 10)
         one.end()
-    stage.cluster.delete_topic(stage.coordination)
-    until(lambda: stage.cluster.topic(stage.coordination) is None)
-    init(stage.cluster, Wanted(stage.coordination, 4))
+    stage.make_log_anew()
     caplog.clear()
     with stage.worker("w1", topic, snapshot=path) as again:
         until(lambda: len(again.consumer.claims) == 1)

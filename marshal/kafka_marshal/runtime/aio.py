@@ -287,8 +287,10 @@ class _Tasks:
         no task was there whose end would have begun the next.
         """
         self._go_on()
+        # Not by `wait_for`, which in Python 3.11 forgets a cancellation that comes when it is over.
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._hungry.wait(), timeout_s)
+            async with asyncio.timeout(timeout_s):
+                await self._hungry.wait()
         return self._hungry.is_set()
 
     def feed(self, hand: Hand) -> None:

@@ -164,10 +164,13 @@ class ClusterClient:
         """The topic's settings as they hold, also the brokers' defaults."""
         resource = ConfigResource(ResourceType.TOPIC, name)
         with self._plainly(f"settings of topic {name}"):
-            found = self._answer(
-                lambda: self._admin.describe_configs([resource], request_timeout=CONNECT_S)[
-                    resource
-                ]
+            found = patiently(
+                lambda: self._answer(
+                    lambda: self._admin.describe_configs([resource], request_timeout=CONNECT_S)[
+                        resource
+                    ]
+                ),
+                self._monotonic,
             )
         return {one.name: one.value or "" for one in found.values()}
 

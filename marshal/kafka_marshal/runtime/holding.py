@@ -238,8 +238,17 @@ class Holding:
         self._data.allow(tenure.claim, offsets)
 
     def lost(self, tenure: Tenure, reason: Lost) -> None:
-        """A claim is not ours any more."""
-        claim = tenure.claim
+        """A claim is not ours any more.
+
+        Before anybody can see that, nothing more of it is given out, but for what was granted.
+        """
+        claim, dropped = tenure.claim, 0
+        granted = self._me.mode is Mode.AT_MOST_ONCE and tenure.next < tenure.allowed_end
+        if granted and reason is not Lost.LOG_LOST_RECORDS:
+            self._data.drain(claim, tenure.allowed_end)
+        else:
+            dropped = self._data.drop(claim)
+            tenure.cut()
         if claim.lost is None:
             driver = self.session.member.driver(claim.key)
             if reason is Lost.RELEASED:
@@ -249,14 +258,8 @@ class Holding:
                 self.to_commit.pop(claim.key, None)  # others say now where the group is
             known = driver.consumer.known
             self._vigil.lost(claim, reason, tenure.next, known, self._steady_ms())
-        granted = self._me.mode is Mode.AT_MOST_ONCE and tenure.next < tenure.allowed_end
-        if granted and reason is not Lost.LOG_LOST_RECORDS:
-            self._data.drain(claim, tenure.allowed_end)
-        else:
-            dropped = self._data.drop(claim)
-            if dropped:
-                self._observers.dropped(claim, dropped)
-            tenure.cut()
+        if dropped:
+            self._observers.dropped(claim, dropped)
         self._forget_if_drained(tenure)
         if reason is Lost.ID_USED_TWICE:
             raise IdUsedTwice(
@@ -537,8 +540,8 @@ class Holding:
         for tenure in list(self._tenures.values()):
             claim = tenure.claim
             if claim.owned and not claim.silent and now_ms - tenure.heard_ms > stale_ms:
-                claim.silent = True
                 self._withhold(tenure)
+                claim.silent = True
                 found.append(claim)
         self._vigil.silent(found, stale_ms / 1000)
 

@@ -229,11 +229,12 @@ class Log:
 
     def _ended(self, error: BaseException) -> None:
         """Nobody reports outcomes any more, so nothing that is appended has one."""
+        if self._on_failure is not None:
+            # First: who looks at `failed` would give another reason for the same end.
+            self._on_failure(error)
         self.failed = f"topic {self.topic}: {type(error).__name__}: {error}"
         self._closing.set()
         self._no_more_outcomes(self.failed)
-        if self._on_failure is not None:
-            self._on_failure(error)
 
     def _no_more_outcomes(self, why: str) -> None:
         """The thread has ended: what it did not report stays unknown, and no append begins."""
