@@ -345,7 +345,7 @@ class Book:
         group.clients.add(message.client_id)
         group.instances.add(message.instance_id)
         if not isinstance(message, ReleaseGroup):
-            key = ClaimKey(message.group_id, message.topic, message.partition)
+            key = message.key
             claim = self._claims.get(key)
             if claim is None:
                 claim = self._claims[key] = ClaimCount(first_offset=record.offset)
@@ -357,7 +357,7 @@ class Book:
         message = record.message
         if isinstance(message, ReleaseGroup):
             return None
-        key = ClaimKey(message.group_id, message.topic, message.partition)
+        key = message.key
         if self._suffix is not None and key not in self._suffix.known_from:
             return None
         return self.world.claim(key)

@@ -138,7 +138,7 @@ class Log:
             entry, broken = self._release_group(record, record.message.group_id)
         else:
             message = record.message
-            key = ClaimKey(message.group_id, message.topic, message.partition)
+            key = message.key
             group = self._groups.get(key.group)
             if group is None:
                 group = self._groups[key.group] = {}
