@@ -56,10 +56,15 @@ class _Keyed(_Addressed):
 
 
 @frozen(slots=False)
-class Heartbeat(_Keyed):
-    """The owner lives, and has consumed everything before `offset`. Spec: Heartbeat."""
+class _FromOwner(_Keyed):
+    """What an owner sends, or a pauser that releases: it says an offset."""
 
     offset: Offset
+
+
+@frozen(slots=False)
+class Heartbeat(_FromOwner):
+    """The owner lives, and has consumed everything before `offset`. Spec: Heartbeat."""
 
 
 @frozen(slots=False)
@@ -68,20 +73,16 @@ class ClaimingPartition(_Keyed):
 
 
 @frozen(slots=False)
-class ReleasingPartition(_Keyed):
+class ReleasingPartition(_FromOwner):
     """The owner gives the claim up at `offset`. Spec: ReleasingPartition."""
-
-    offset: Offset
 
 
 @frozen(slots=False)
-class ClaimingMessages(_Keyed):
+class ClaimingMessages(_FromOwner):
     """The owner asks for everything below `offset`, to process it at most once.
 
     Spec: ClaimingMessages. Source: protocol document, "At Most Once (AMO)".
     """
-
-    offset: Offset
 
 
 @frozen(slots=False)
@@ -94,7 +95,10 @@ class ReleaseGroup(_Addressed):
     expires_unix_s: int
 
 
-KeyedMessage: TypeAlias = Heartbeat | ClaimingPartition | ReleasingPartition | ClaimingMessages
+OwnersMessage: TypeAlias = Heartbeat | ReleasingPartition | ClaimingMessages
+"""What an owner sends, or a pauser that releases: the messages that have an `offset`."""
+
+KeyedMessage: TypeAlias = OwnersMessage | ClaimingPartition
 """The messages about one claim: those that have a `key`."""
 
 Message: TypeAlias = KeyedMessage | ReleaseGroup

@@ -29,7 +29,7 @@ from kafka_marshal.core.messages import (
     ClaimingMessages,
     ClaimingPartition,
     Headers,
-    Heartbeat,
+    OwnersMessage,
     Record,
     ReleaseGroup,
     ReleasingPartition,
@@ -300,9 +300,6 @@ def _view_of_claim(history: _History, sender: _Sender, headers: Headers) -> obje
             return _says_otherwise(f"supersedes {claim.epoch}")
         view = end
     return view
-
-
-OwnersMessage = Heartbeat | ClaimingMessages | ReleasingPartition
 
 
 def _view_of_owner(
