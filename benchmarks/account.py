@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kafka_marshal.core.verdicts import Accepted
+from kafka_marshal.core.verdicts import FENCED_WINS, SIGNS_OF_LIFE, Accepted
 from kafka_marshal.kernel.columns import Columns, Ints, Names, Small
 from kafka_marshal.kernel.fold import Fold
 from kafka_marshal.kernel.steps import VERDICTS
@@ -25,15 +25,8 @@ from kafka_marshal.replay.sources import find
 
 BLOCK = 1 << 16
 """Rows that are decoded and folded at once: their columns stay in the processor's cache."""
-_WINS = {
-    Accepted.CLAIMED,
-    Accepted.RECLAIMED,
-    Accepted.RESTARTED,
-    Accepted.TOOK_OVER,
-    Accepted.FAST_RECLAIMED,
-}
-_OWNERS = {*_WINS, Accepted.REFRESHED, Accepted.GRANTED, Accepted.RELEASED}
-_WINS_BY_NUMBER = np.array([verdict in _WINS for verdict in VERDICTS] + [False] * 2)
+_OWNERS = SIGNS_OF_LIFE | {Accepted.RELEASED}
+_WINS_BY_NUMBER = np.array([verdict in FENCED_WINS for verdict in VERDICTS] + [False] * 2)
 _OWNERS_BY_NUMBER = np.array([verdict in _OWNERS for verdict in VERDICTS] + [False] * 2)
 """The numbers of what is no verdict are -1 and -2."""
 FIELDS = (

@@ -13,19 +13,18 @@ import argparse
 import sys
 import time
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
 
 from kafka_marshal import (
     FENCED,
     ORIGINAL,
     Claim,
+    ClaimKey,
+    ReleaseGroup,
     Rules,
     World,
     step,
 )
 from kafka_marshal.capture import RawRecord
-
-Key: TypeAlias = tuple[str, str, int]
 
 CLAIMS = 64
 START_S = 1_795_218_614
@@ -55,14 +54,14 @@ def decode_all(raws: list[RawRecord]) -> None:
         raw.decoded()
 
 
-def decode_and_step(raws: list[RawRecord], rules: Rules) -> dict[Key, Claim]:
+def decode_and_step(raws: list[RawRecord], rules: Rules) -> dict[ClaimKey, Claim]:
     """Decode, and step the claim of the record's key."""
-    claims: dict[Key, Claim] = {}
+    claims: dict[ClaimKey, Claim] = {}
     new = Claim()
     for raw in raws:
         record = raw.decoded()
-        message = record.message
-        key = (message.group_id, message.topic, message.partition)
+        assert not isinstance(record.message, ReleaseGroup)
+        key = record.message.key
         claims[key], _ = step(claims.get(key, new), record, rules)
     return claims
 

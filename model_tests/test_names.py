@@ -12,6 +12,8 @@ import kafka_marshal
 from kafka_marshal import Accepted, Claim, Headers, Record, Refused
 from kafka_marshal.core.invariants import Property
 from kafka_marshal.core.messages import UNSPECIFIED
+from kafka_marshal.core.verdicts import FENCED_WINS, SIGNS_OF_LIFE, WON_BY_REQUEST
+from kafka_marshal.counterexample.model import spec_name
 from kafka_marshal.modelcheck import models, stories
 from model_tests.from_tla import MESSAGES, snake
 
@@ -72,6 +74,18 @@ def test_every_guard_has_one_name_and_one_place() -> None:
 
 def test_every_guard_is_an_operator_of_its_own() -> None:
     assert set(strings(definition(CLAIM, "Refused"))) <= operators("Claim")
+
+
+@pytest.mark.parametrize(
+    ("where", "name", "ours"),
+    [
+        (MARSHAL, "Wins", FENCED_WINS),
+        (module("SetPosition"), "Wins", WON_BY_REQUEST),
+        (module("Reader"), "SignsOfLife", SIGNS_OF_LIFE),
+    ],
+)
+def test_a_set_of_verdicts_is_the_same_set(where: str, name: str, ours: set[Accepted]) -> None:
+    assert {spec_name(each) for each in ours} == {*strings(definition(where, name))}
 
 
 @pytest.mark.parametrize("enum", [Accepted, Refused])

@@ -21,6 +21,7 @@ from kafka_marshal.core.messages import (
     Heartbeat,
     Message,
     Offset,
+    OwnersMessage,
     Partition,
     ReleaseGroup,
     ReleasingPartition,
@@ -32,7 +33,7 @@ PARTITION_MAX: Final = 2**31 - 1
 _INT64_MAX: Final = 2**63 - 1
 _INT64_MIN: Final = -(2**63)
 _BASE_FIELDS: Final = 8
-_WITH_OFFSET: Final[dict[str, type[Heartbeat | ReleasingPartition | ClaimingMessages]]] = {
+_WITH_OFFSET: Final[dict[str, type[OwnersMessage]]] = {
     "Heartbeat": Heartbeat,
     "ReleasingPartition": ReleasingPartition,
     "ClaimingMessages": ClaimingMessages,

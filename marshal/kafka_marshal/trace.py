@@ -84,7 +84,7 @@ def _row(raw: RawRecord, world: World, intervals: GroupIntervals) -> Row:
     row["guard"] = None if accepted else verdict.value
     row["group"] = message.group_id
     if not isinstance(message, ReleaseGroup):
-        key = ClaimKey(message.group_id, message.topic, message.partition)
+        key = message.key
         row["topic"], row["topic_partition"] = key.topic, key.topic_partition
         row["state"] = state(key, world.claim(key), record, rules)
     return row

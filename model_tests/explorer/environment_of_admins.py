@@ -329,4 +329,4 @@ def _key_of(sent: Send) -> ClaimKey | None:
     message = sent.message
     if isinstance(message, ReleaseGroup):
         return None
-    return ClaimKey(message.group_id, message.topic, message.partition)
+    return message.key

@@ -41,8 +41,8 @@ from kafka_marshal.client.operation import (
 )
 from kafka_marshal.core import fenced
 from kafka_marshal.core import work as core_work
+from kafka_marshal.core.verdicts import FENCED_WINS
 from kafka_marshal.core.work import NO_WORK, Work
-from model_tests.explorer.parts import WINS
 from model_tests.mutants.hand_made import HandMade
 
 # --- an administrator -----------------------------------------------------------------------------
@@ -147,7 +147,7 @@ def wins_in_a_pause(
     """R8 left out. Spec: IsPaused <- Waived."""
     open_to_all = attrs.evolve(claim, paused_until_ms=None)
     after, verdict = _claiming_partition(open_to_all, record, message, rules)
-    if verdict in WINS and message.instance_id == claim.pauser:
+    if verdict in FENCED_WINS and message.instance_id == claim.pauser:
         return after, verdict
     return attrs.evolve(after, paused_until_ms=claim.paused_until_ms), verdict
 

@@ -10,18 +10,11 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any, TypeAlias
 
-from kafka_marshal import NO_HEADERS, Accepted, Claim, Record, Verdict
+from kafka_marshal import NO_HEADERS, Claim, Record, Verdict
 from kafka_marshal.client.consumer import Consumer
 from kafka_marshal.client.effects import Send
+from kafka_marshal.core.verdicts import WINS
 from model_tests.explorer.free_time import Fold, Stored
-
-WINS = frozenset(
-    {
-        *(Accepted.CLAIMED, Accepted.RECLAIMED, Accepted.RESTARTED),
-        *(Accepted.TOOK_OVER, Accepted.FAST_RECLAIMED),
-    }
-)
-"""Spec: Wins."""
 
 Sent: TypeAlias = Counter[tuple[str, str]]
 
@@ -60,7 +53,7 @@ class Log:
         # Spec: PauseWasOver. A pause that was over stays over, until there is another.
         over = before.pause_was_over or stored.pause_over
         self.pause_was_over = over and kind != "ReleaseGroup"
-        begins = self.verdict in WINS or self.verdict is Accepted.OVERWRITTEN
+        begins = self.verdict in WINS
         self.tenure = self.length if begins else before.tenure
         self.path = (*before.path, self)
 

@@ -15,12 +15,9 @@ from kafka_marshal.client import admin
 from kafka_marshal.client.effects import Send
 from kafka_marshal.client.operation import Operation, consumer_of
 from kafka_marshal.core.messages import ReleasingPartition
+from kafka_marshal.core.verdicts import WON_BY_REQUEST
 from kafka_marshal.core.work import NO_WORK, Work, work_after, work_paused
-from model_tests.explorer import parts
 from model_tests.explorer.free_time import Fold, Stored
-
-WINS = parts.WINS - {Accepted.FAST_RECLAIMED}
-"""Spec: Wins. Nobody here is one of the original's."""
 
 
 class Note(NamedTuple):
@@ -99,7 +96,7 @@ class GroupLog:
             self.over = before.over | {key} if stored.pause_over else before.over
         note = (Note(self.length, by, key),)
         sets = sets_position(record)
-        self.wins = before.wins + note * (self.verdict in WINS)
+        self.wins = before.wins + note * (self.verdict in WON_BY_REQUEST)
         self.sets = before.sets + note * (sets and self.verdict is Accepted.POSITION_SET)
         self.pauses = before.pauses + note * (key is None)
         self.written = before.written | {by} if sets else before.written

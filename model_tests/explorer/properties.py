@@ -13,8 +13,9 @@ from kafka_marshal import Accepted
 from kafka_marshal.client.consumer import Mode
 from kafka_marshal.core.invariants import Property
 from kafka_marshal.core.knowledge import Field, Reader
+from kafka_marshal.core.verdicts import ENDS, FENCED_WINS
 from model_tests.explorer.environment import UP, Environment, acts
-from model_tests.explorer.parts import WINS, Log, Rest, State
+from model_tests.explorer.parts import Log, Rest, State
 
 
 def set_by_admin(log: Log) -> bool:
@@ -89,7 +90,7 @@ def _asked_again(log: Log) -> int:
 
 
 def _wins(log: Log) -> list[Log]:
-    return [each for each in _prefixes(log) if each.verdict in WINS]
+    return [each for each in _prefixes(log) if each.verdict in FENCED_WINS]
 
 
 def reprocessing_bound(environment: Environment, log: Log, rest: Rest) -> bool:
@@ -100,12 +101,9 @@ def reprocessing_bound(environment: Environment, log: Log, rest: Rest) -> bool:
     return _repeats(rest) <= environment.world.window * max(epochs - 1, 0) + _asked_again(log)
 
 
-_ENDS = (Accepted.RELEASED, Accepted.POSITION_SET, Accepted.GROUP_RELEASED)
-
-
 def _ended_in_release(win: Log) -> bool:
     """Spec: EndedInRelease."""
-    ends = [each.verdict for each in _prefixes(_before(win)) if each.verdict in _ENDS]
+    ends = [each.verdict for each in _prefixes(_before(win)) if each.verdict in ENDS]
     return win.verdict is Accepted.CLAIMED and (not ends or ends[-1] is not Accepted.GROUP_RELEASED)
 
 
@@ -130,7 +128,7 @@ def monotone_epoch(environment: Environment, log: Log) -> bool:
     epoch, before = (
         -1 if claim.epoch is None else claim.epoch for claim in (log.claim, _before(log).claim)
     )
-    return epoch >= before and (log.verdict not in WINS or epoch > before)
+    return epoch >= before and (log.verdict not in FENCED_WINS or epoch > before)
 
 
 def one_owner_per_epoch(environment: Environment, log: Log) -> bool:

@@ -12,11 +12,12 @@ from kafka_marshal import Accepted, ClaimKey
 from kafka_marshal.client.operation import PartlySet, Phase, consumer_of
 from kafka_marshal.core.invariants import Property
 from kafka_marshal.core.knowledge import EVERYTHING
+from kafka_marshal.core.verdicts import WON_BY_REQUEST
 from kafka_marshal.core.work import NO_WORK, Work, half_set_in_log, left_undone
 from model_tests.explorer.environment import CRASHED, UP
 from model_tests.explorer.environment_of_admins import EnvironmentOfAdmins
 from model_tests.explorer.parts import State
-from model_tests.explorer.parts_of_admins import WINS, Administrator, GroupLog, sets_position
+from model_tests.explorer.parts_of_admins import Administrator, GroupLog, sets_position
 
 
 class Seen:
@@ -153,7 +154,7 @@ def pause_holds(log: GroupLog) -> bool:
         each.stored is not None
         and (
             each.stored.pause_over
-            or (each.verdict in WINS and each.stored.record.message.instance_id == pauser)
+            or (each.verdict in WON_BY_REQUEST and each.stored.record.message.instance_id == pauser)
         )
         for each in since
     )

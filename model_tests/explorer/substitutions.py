@@ -27,11 +27,12 @@ from kafka_marshal import (
 from kafka_marshal.client import consumer as machine
 from kafka_marshal.client.consumer import Consumer, Forbidden, Me
 from kafka_marshal.core import fenced
+from kafka_marshal.core.verdicts import FENCED_WINS
 from model_tests.explorer import environment, mistakes, mistakes_of_admins, mistakes_of_shares
 from model_tests.explorer.configuration import Configuration
 from model_tests.explorer.environment import Environment
 from model_tests.explorer.instance import looks_claimable
-from model_tests.explorer.parts import WINS, Local, Log, State
+from model_tests.explorer.parts import Local, Log, State
 from model_tests.explorer.world import Bounds
 from model_tests.mutants.hand_made import HandMade
 
@@ -100,7 +101,7 @@ def under_the_old_epoch(
 ) -> tuple[Claim, Verdict]:
     """A win that keeps the epoch of its predecessor. Spec: WonUnderTheOldEpoch."""
     after, verdict = _claiming_partition(claim, record, message, rules)
-    if verdict in WINS and claim.epoch is not None:
+    if verdict in FENCED_WINS and claim.epoch is not None:
         after = attrs.evolve(after, epoch=claim.epoch)
     return after, verdict
 

@@ -14,7 +14,8 @@ from tests.machines import Row
 from tests.triples import Triple
 
 from kafka_marshal import Accepted, ClaimingPartition, ReleaseGroup, RuleSet, step
-from kafka_marshal.core.invariants import WINS, Property, broken_by
+from kafka_marshal.core.invariants import Property, broken_by
+from kafka_marshal.core.verdicts import WINS
 from model_tests.mutants.hand_made import HandMade
 
 

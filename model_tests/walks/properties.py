@@ -17,9 +17,10 @@ from tests.triples import Triple
 from kafka_marshal import Accepted, Claim, Record
 from kafka_marshal.client import consumer as machine
 from kafka_marshal.core import knowledge
-from kafka_marshal.core.invariants import WINS, Property
+from kafka_marshal.core.invariants import Property
 from kafka_marshal.core.knowledge import EVERYTHING, LASTING, Field, Reader
-from kafka_marshal.core.messages import ReleaseGroup
+from kafka_marshal.core.messages import OwnersMessage, ReleaseGroup
+from kafka_marshal.core.verdicts import ENDS, OWNER_STAYS, RELEASES, WINS
 from kafka_marshal.counterexample.records import Judged
 from model_tests.mutants import judges
 from model_tests.walks.moves import RULES, Move
@@ -66,10 +67,6 @@ WALKED: Final = frozenset(
     }
 )
 """The properties that a walk is judged by."""
-
-OF_OWNERS: Final = frozenset({"Heartbeat", "ClaimingMessages", "ReleasingPartition"})
-SIGNS: Final = frozenset({Accepted.REFRESHED, Accepted.GRANTED})
-ENDS: Final = frozenset({Accepted.RELEASED, Accepted.POSITION_SET, Accepted.GROUP_RELEASED})
 
 
 class Broken(Exception):
@@ -189,7 +186,7 @@ class Watch:
             owner = ledger.owner_of.setdefault(after.epoch, after.owner_instance)
             why = f"{owner} and {after.owner_instance} own under epoch {after.epoch}"
             self._must(P.MUTEX, claim, owner == after.owner_instance, why)
-        if judged.verdict in (Accepted.RELEASED, Accepted.POSITION_SET):
+        if judged.verdict in RELEASES:
             won = ledger.last_winner == message.instance_id
             self._must(P.RELEASED_BY_WINNER, claim, won, f"{message.instance_id} released")
 
@@ -254,7 +251,7 @@ class Watch:
     def _moved_since(ledger: _Ledger, record: Record, verdict: Accepted) -> None:
         """Forget what was set before a tenure that moves the position. Spec: SentSince."""
         sender, epoch = record.message.instance_id, record.headers.epoch
-        if type(record.message).__name__ in OF_OWNERS:
+        if isinstance(record.message, OwnersMessage):
             ledger.sets = [
                 each
                 for each in ledger.sets
@@ -341,7 +338,7 @@ class Watch:
         low = not reader.known or says.position <= truth.position
         self._must(P.SUFFIX_LOWER_BOUND, claim, low, f"{at}: {says.position}")
         headers = judged.record.headers
-        if judged.verdict in SIGNS and headers.epoch is not None:
+        if judged.verdict in OWNER_STAYS and headers.epoch is not None:
             right = (says.owner_instance, says.epoch) == (truth.owner_instance, truth.epoch)
             self._must(P.SUFFIX_GUESS_RIGHT, claim, right, f"{at} guesses {says.owner_instance}")
         honest = headers.seen is not None and headers.seen >= _or_none(reader.undecided)

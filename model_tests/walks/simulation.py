@@ -368,7 +368,7 @@ def reaches(record: Record, key: ClaimKey) -> bool:
     message = record.message
     if isinstance(message, ReleaseGroup):
         return message.group_id == key.group
-    return (message.group_id, message.topic, message.partition) == key
+    return message.key == key
 
 
 def against_it(me: Me, consumer: Consumer, move: Move) -> Forbidden | None:

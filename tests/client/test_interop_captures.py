@@ -9,7 +9,7 @@ import attrs
 import pytest
 from attrs import define
 
-from kafka_marshal import FENCED, ORIGINAL, ClaimKey, Record, Rules, World
+from kafka_marshal import FENCED, ORIGINAL, Claim, ClaimKey, Record, ReleaseGroup, Rules, World
 from kafka_marshal.capture import read_capture
 from kafka_marshal.client.claiming import Claiming
 from kafka_marshal.client.consumer import Me, Mode
@@ -202,8 +202,8 @@ def test_some_takeovers_of_originals_come_a_moment_too_soon_for_our_rules() -> N
         ours, theirs = World(rules), World(as_original)
         for record in records:
             message = record.message
-            key = ClaimKey(message.group_id, message.topic, message.partition)
-            before = ours.claim(key)
+            key = None if isinstance(message, ReleaseGroup) else message.key
+            before = Claim() if key is None else ours.claim(key)
             took_over = theirs.apply(record).verdict is Accepted.TOOK_OVER
             refused = ours.apply(record).verdict is Refused.LIVE_OWNER
             takeovers += took_over

@@ -71,7 +71,8 @@ def by_reducer(raws: list[RawRecord]) -> list[object]:
     for record in decoded(raws):
         told.append(world.apply(record).verdict)
         message = record.message
-        key = ClaimKey(message.group_id, message.topic, message.partition)
+        new = ClaimKey(message.group_id, "", 0)  # as ReleaseGroups make it
+        key = new if isinstance(message, ReleaseGroup) else message.key
         told.append(older(world.claim(key)))
     return told
 
@@ -92,8 +93,11 @@ def by_readers(raws: list[RawRecord]) -> list[object]:
     records = [
         record
         for record in decoded(raws)
-        if (record.message.group_id, record.message.topic, record.message.partition) == about
-        or (isinstance(record.message, ReleaseGroup) and record.message.group_id == about.group)
+        if (
+            record.message.group_id == about.group
+            if isinstance(record.message, ReleaseGroup)
+            else record.message.key == about
+        )
     ]
     told = list[object]()
     for begin in range(0, len(records), 60):

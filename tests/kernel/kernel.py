@@ -10,7 +10,7 @@ import pyarrow as pa
 from kafka_marshal import Claim, ClaimKey
 from kafka_marshal.capture import HeaderPairs, RawRecord
 from kafka_marshal.codec import HEADER_FIELDS, encode
-from kafka_marshal.core.messages import NOT_DECIMAL, Headers
+from kafka_marshal.core.messages import NOT_DECIMAL, Headers, ReleaseGroup
 from kafka_marshal.core.verdicts import Verdict
 from kafka_marshal.kernel import steps
 from kafka_marshal.kernel.columns import Names
@@ -55,7 +55,8 @@ def stepped(triples: Iterable[Triple]) -> Iterator[tuple[Triple, Claim, Verdict]
     timestamps_ms = np.array([raw.timestamp_ms for raw in raws], np.int64)
     for row, triple in enumerate(known):
         message = triple.record.message
-        key = ClaimKey(message.group_id, message.topic or "t", message.partition)
+        group = message.group_id
+        key = ClaimKey(group, "t", 0) if isinstance(message, ReleaseGroup) else message.key
         folded = Fold(triple.rules, names)
         folded.put(key, triple.before)
         verdicts = folded.apply(offsets, timestamps_ms, columns, np.array([row]))

@@ -62,7 +62,7 @@ def folded(records: Iterable[RawRecord], group: str) -> dict[ClaimKey, Consumer]
             newborn = after_read(ME, newborn, record)
             claims = {key: after_read(ME, each, record) for key, each in claims.items()}
         else:
-            key = ClaimKey(message.group_id, message.topic, message.partition)
+            key = message.key
             claims[key] = after_read(ME, claims.get(key, newborn), record)
     return claims
 

@@ -26,7 +26,6 @@ from tools.soak.worker import WAYS
 from kafka_marshal.capture import read_capture
 from kafka_marshal.codec import MalformedRecord
 from kafka_marshal.core.messages import ReleaseGroup
-from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.core.world import World
 from kafka_marshal.runtime.recording import write_log
 from kafka_marshal.testing import Cluster
@@ -455,7 +454,7 @@ class Soak:
             if isinstance(message, ReleaseGroup):
                 world.apply(record)
                 continue
-            key = ClaimKey(message.group_id, message.topic, message.partition)
+            key = message.key
             before = world.claim(key).epoch
             world.apply(record)
             if message.group_id == group and world.claim(key).epoch != before:

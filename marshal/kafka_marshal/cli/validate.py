@@ -29,6 +29,7 @@ from kafka_marshal.cli.common import (
     seconds,
 )
 from kafka_marshal.codec import MalformedRecord
+from kafka_marshal.core.messages import ReleaseGroup
 from kafka_marshal.core.state import ClaimKey, Rules
 from kafka_marshal.counterexample import Counterexample, tell, write
 from kafka_marshal.validate import (
@@ -265,10 +266,9 @@ def _is_of(raw: RawRecord, key: ClaimKey | None) -> bool:
         return False
     if key is None:
         return False
-    about = (message.topic, message.partition)
-    return message.group_id == key.group and (
-        about == (key.topic, key.topic_partition) or not message.topic
-    )
+    if isinstance(message, ReleaseGroup):
+        return message.group_id == key.group
+    return message.key == key
 
 
 def _say_log(judgement: LogJudgement) -> None:

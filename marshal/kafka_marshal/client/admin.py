@@ -263,7 +263,7 @@ def key_of(record: Record) -> ClaimKey | None:
     message = record.message
     if isinstance(message, ReleaseGroup):
         return None
-    return ClaimKey(message.group_id, message.topic, message.partition)
+    return message.key
 
 
 def is_pause(record: Record) -> bool:

@@ -161,7 +161,7 @@ class Administrator:
         sent twice: the second one would end what was won under the first.
         """
         if not isinstance(message, ReleaseGroup):
-            key = ClaimKey(message.group_id, message.topic, message.partition)
+            key = message.key
             if moves.may_stop_waiting(self.me, self.operation, key) is None:
                 self.operation = moves.after_stopping_to_wait(self.me, self.operation, key)
                 self._ask_at_ms.pop(key, None)

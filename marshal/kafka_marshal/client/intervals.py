@@ -20,7 +20,13 @@ from __future__ import annotations
 
 from attrs import define, field, frozen
 
-from kafka_marshal.core.messages import Heartbeat, Record, ReleaseGroup, ReleasingPartition
+from kafka_marshal.core.messages import (
+    ClaimingPartition,
+    Heartbeat,
+    Record,
+    ReleaseGroup,
+    ReleasingPartition,
+)
 from kafka_marshal.core.state import ClaimKey
 
 
@@ -83,7 +89,7 @@ class Intervals:
         epoch = headers.epoch
         if isinstance(message, ReleaseGroup) or epoch is None or not 0 <= epoch < record.offset:
             return
-        key = ClaimKey(message.group_id, message.topic, message.partition)
+        key = message.key
         if isinstance(message, ReleasingPartition):
             self._ends(key, message.instance_id, epoch)
         elif isinstance(message, Heartbeat) and headers.interval_ms is not None:
@@ -99,9 +105,9 @@ class Intervals:
         """
         message, interval_ms = claiming.message, claiming.headers.interval_ms
         if interval_ms is not None:
-            key = ClaimKey(message.group_id, message.topic, message.partition)
+            assert isinstance(message, ClaimingPartition)
             said = Said(message.instance_id, message.client_id, interval_ms, claiming.timestamp_ms)
-            self.lives(key, said, claiming.offset)
+            self.lives(message.key, said, claiming.offset)
 
     def lives(self, key: ClaimKey, said: Said, epoch: int, offset: int | None = None) -> None:
         """An owner says that it lives; at `offset`, or at its very win."""

@@ -255,7 +255,7 @@ class Member:
         else:
             if self._home(message.topic) != record.partition:
                 return []  # a claim of that name on another partition than ours
-            keys = [ClaimKey(self.group, message.topic, message.partition)]
+            keys = [message.key]
         if self._yields(place, record):
             return []
         effects = []
@@ -318,8 +318,8 @@ class Member:
 
     def unknown(self, sent: Send, now_ms: int) -> list[For]:
         """Whether this arrived is not known; it may still land later."""
-        message = sent.message
-        key = ClaimKey(message.group_id, message.topic, message.partition)
+        assert not isinstance(sent.message, ReleaseGroup)  # a member pauses nobody
+        key = sent.message.key
         self._stale_choice = True
         effects = self._did(key, self._driver_of(key).unknown(sent, now_ms), now_ms)
         return effects + self._choose(now_ms)

@@ -107,7 +107,7 @@ def requests_after(
         return requests
     client = message.client_id
     if isinstance(message, ClaimingPartition) and message.instance_id != owner_instance:
-        key = ClaimKey(message.group_id, message.topic, message.partition)
+        key = message.key
         return {**requests, client: Request(key, at_ms)}
     if isinstance(message, ClaimingPartition | ReleasingPartition) and client in requests:
         return {other: request for other, request in requests.items() if other != client}

@@ -126,7 +126,7 @@ class GroupIntervals:
             return  # those whose claims it ends live on
         known = self._groups.get(message.group_id)
         if isinstance(message, ReleasingPartition) and known is not None:
-            key = ClaimKey(message.group_id, message.topic, message.partition)
+            key = message.key
             if known.owners.get(key) == message.instance_id:
                 del known.owners[key]
         if said is None or not isinstance(message, ClaimingPartition | Heartbeat):
@@ -146,7 +146,7 @@ class GroupIntervals:
             known.owners.clear()
             known.history.append(LivedUnder(said, message.client_id, record.offset))
         known.heard_ms = max(known.heard_ms, record.timestamp_ms)
-        key = ClaimKey(message.group_id, message.topic, message.partition)
+        key = message.key
         known.owners[key] = message.instance_id
 
 

@@ -21,7 +21,7 @@ from kafka_marshal.core.messages import (
     ReleaseGroup,
 )
 from kafka_marshal.core.state import Claim
-from kafka_marshal.core.verdicts import Accepted, Refused, Verdict
+from kafka_marshal.core.verdicts import ODD_HEADERS, WINS, Accepted, Refused, Verdict
 
 
 class Property(enum.StrEnum):
@@ -225,18 +225,6 @@ class Property(enum.StrEnum):
     )
 
 
-WINS: Final = frozenset(
-    {
-        Accepted.CLAIMED,
-        Accepted.RECLAIMED,
-        Accepted.RESTARTED,
-        Accepted.TOOK_OVER,
-        Accepted.FAST_RECLAIMED,
-        Accepted.OVERWRITTEN,
-    }
-)
-"""Verdicts after which the sender owns the claim under a new epoch."""
-
 StepCheck: TypeAlias = Callable[[Claim, Record, Claim, Verdict], bool]
 
 
@@ -347,19 +335,16 @@ def _headers_are_odd(record: Record) -> bool:
     )
 
 
-_OF_HEADERS: Final = frozenset({Refused.HEADER_NOT_DECIMAL, Refused.HEADER_FROM_THE_FUTURE})
-
-
 def odd_records_refused(before: Claim, record: Record, after: Claim, verdict: Verdict) -> bool:
     """Refused are odd records, and for this reason no others. Spec: OddRecordsRefused."""
     if (verdict is Refused.UNKNOWN_VERSION) != (record.message.version not in (0, 1)):
         return False
     if not record.headers.present:
-        return verdict not in _OF_HEADERS
+        return verdict not in ODD_HEADERS
     if _headers_are_odd(record):
         is_group = isinstance(record.message, ReleaseGroup)
         return is_group or not isinstance(verdict, Accepted)
-    return verdict not in _OF_HEADERS
+    return verdict not in ODD_HEADERS
 
 
 def clock_is_maximum(before: Claim, record: Record, after: Claim, verdict: Verdict) -> bool:

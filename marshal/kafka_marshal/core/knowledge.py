@@ -24,13 +24,21 @@ from kafka_marshal.core.messages import (
     ClaimingMessages,
     ClaimingPartition,
     Heartbeat,
+    OwnersMessage,
     Record,
     ReleaseGroup,
     ReleasingPartition,
 )
 from kafka_marshal.core.reducer import step
 from kafka_marshal.core.state import FENCED, Claim, Rules
-from kafka_marshal.core.verdicts import Accepted, Refused, Verdict
+from kafka_marshal.core.verdicts import (
+    OWNER_STAYS,
+    RELEASES,
+    SIGNS_OF_LIFE,
+    Accepted,
+    Refused,
+    Verdict,
+)
 
 
 class Knowledge(enum.Enum):
@@ -112,24 +120,8 @@ class Reader:
         return Knowledge.PROVISIONAL if guessed else Knowledge.UNKNOWN
 
 
-SIGNS_OF_LIFE: Final = frozenset(
-    {
-        Accepted.CLAIMED,
-        Accepted.RECLAIMED,
-        Accepted.RESTARTED,
-        Accepted.TOOK_OVER,
-        Accepted.FAST_RECLAIMED,
-        Accepted.REFRESHED,
-        Accepted.GRANTED,
-    }
-)
-"""Verdicts after which the owner counts as alive at the record's time. Spec: SignsOfLife."""
-
 _SAID: Final = Field.EPOCH | Field.POSITION | Field.CLOCK
 """What an owner that says what it saw makes certain, besides that it owns."""
-LIVES_ON: Final = frozenset({Accepted.REFRESHED, Accepted.GRANTED})
-"""Verdicts after which the owner is who it was, and may say what it saw."""
-_RELEASES: Final = frozenset({Accepted.RELEASED, Accepted.POSITION_SET})
 
 
 def read_record(
@@ -191,7 +183,7 @@ def _read_known(reader: Reader, record: Record, rules: Rules) -> tuple[Reader, V
             )
             return doubtful, None
     claim, verdict = step(reader.claim, record, rules)
-    certified = verdict in LIVES_ON and _says_what_it_saw(record)
+    certified = verdict in OWNER_STAYS and _says_what_it_saw(record)
     if certified:
         claim = _not_before(claim, _highest(record.headers.clock))
     elif _position_lost(reader, record, verdict):
@@ -257,7 +249,7 @@ def _setting_decided(reader: Reader, record: Record) -> bool:
 def _position_lost(reader: Reader, record: Record, verdict: Verdict) -> bool:
     """It moved back, or it did not. Spec: PositionLost."""
     return (
-        verdict in _RELEASES
+        verdict in RELEASES
         and isinstance(record.message, ReleasingPartition)
         and not _setting_decided(reader, record)
         and record.message.offset < reader.claim.position
@@ -276,7 +268,7 @@ def _certain_after(reader: Reader, record: Record, verdict: Verdict, certified: 
         verdict is Refused.NOT_AHEAD or verdict is Accepted.GRANTED
     )
     certain = Field.OWNER | (had & (Field.EPOCH | LASTING))
-    if alive and verdict not in LIVES_ON:
+    if alive and verdict not in OWNER_STAYS:
         certain |= Field.EPOCH
     if not _position_lost(reader, record, verdict):
         certain |= had & Field.POSITION
@@ -368,9 +360,6 @@ def _definite_win(reader: Reader, claim: Claim, rules: Rules) -> bool:
         and claim.clock_ms > reader.head_ms + rules.pause_max_ms
         and claim.clock_ms - _highest(reader.head_ms, reader.alive_ms) > rules.stale_after_ms
     )
-
-
-OwnersMessage = Heartbeat | ClaimingMessages | ReleasingPartition
 
 
 def _certified(

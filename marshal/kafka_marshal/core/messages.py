@@ -11,6 +11,8 @@ from typing import Final, NewType, TypeAlias
 
 from attrs import frozen
 
+from kafka_marshal.core.state import ClaimKey
+
 Offset = NewType("Offset", int)
 """A Kafka offset, in messages. In a message it is the *next* offset to consume."""
 
@@ -44,32 +46,43 @@ class _Addressed:
 
 
 @frozen(slots=False)
-class Heartbeat(_Addressed):
-    """The owner lives, and has consumed everything before `offset`. Spec: Heartbeat."""
+class _Keyed(_Addressed):
+    """A message about one claim. A ReleaseGroup is about a whole group, so it has no key."""
+
+    @property
+    def key(self) -> ClaimKey:
+        """The claim that the message is about."""
+        return ClaimKey(self.group_id, self.topic, self.partition)
+
+
+@frozen(slots=False)
+class _FromOwner(_Keyed):
+    """What an owner sends, or a pauser that releases: it says an offset."""
 
     offset: Offset
 
 
 @frozen(slots=False)
-class ClaimingPartition(_Addressed):
+class Heartbeat(_FromOwner):
+    """The owner lives, and has consumed everything before `offset`. Spec: Heartbeat."""
+
+
+@frozen(slots=False)
+class ClaimingPartition(_Keyed):
     """The sender wants the claim. Spec: ClaimingPartition."""
 
 
 @frozen(slots=False)
-class ReleasingPartition(_Addressed):
+class ReleasingPartition(_FromOwner):
     """The owner gives the claim up at `offset`. Spec: ReleasingPartition."""
-
-    offset: Offset
 
 
 @frozen(slots=False)
-class ClaimingMessages(_Addressed):
+class ClaimingMessages(_FromOwner):
     """The owner asks for everything below `offset`, to process it at most once.
 
     Spec: ClaimingMessages. Source: protocol document, "At Most Once (AMO)".
     """
-
-    offset: Offset
 
 
 @frozen(slots=False)
@@ -82,9 +95,13 @@ class ReleaseGroup(_Addressed):
     expires_unix_s: int
 
 
-Message: TypeAlias = (
-    Heartbeat | ClaimingPartition | ReleasingPartition | ClaimingMessages | ReleaseGroup
-)
+OwnersMessage: TypeAlias = Heartbeat | ReleasingPartition | ClaimingMessages
+"""What an owner sends, or a pauser that releases: the messages that have an `offset`."""
+
+KeyedMessage: TypeAlias = OwnersMessage | ClaimingPartition
+"""The messages about one claim: those that have a `key`."""
+
+Message: TypeAlias = KeyedMessage | ReleaseGroup
 
 
 @frozen(slots=False)

@@ -4,7 +4,7 @@ A record that lost is ordinary, so it is a value and not an exception.
 """
 
 import enum
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 
 class Accepted(enum.Enum):
@@ -79,3 +79,22 @@ class ReadTwice(enum.Enum):
 
 
 Verdict: TypeAlias = Accepted | Refused
+
+WON_BY_REQUEST: Final = frozenset(
+    {Accepted.CLAIMED, Accepted.RECLAIMED, Accepted.RESTARTED, Accepted.TOOK_OVER}
+)
+"""A ClaimingPartition won. Spec: Wins, of SetPosition.tla."""
+FENCED_WINS: Final = WON_BY_REQUEST | {Accepted.FAST_RECLAIMED}
+"""Under `fenced` the sender owns the claim from here on. Spec: Wins, of Marshal.tla."""
+WINS: Final = FENCED_WINS | {Accepted.OVERWRITTEN}
+"""Under whichever rules the sender owns the claim from here on."""
+OWNER_STAYS: Final = frozenset({Accepted.REFRESHED, Accepted.GRANTED})
+"""The owner's record was obeyed, and it owns the claim as before."""
+SIGNS_OF_LIFE: Final = FENCED_WINS | OWNER_STAYS
+"""Under `fenced` the owner counts as alive at the record's time. Spec: SignsOfLife."""
+RELEASES: Final = frozenset({Accepted.RELEASED, Accepted.POSITION_SET})
+"""A ReleasingPartition was obeyed."""
+ENDS: Final = RELEASES | {Accepted.GROUP_RELEASED}
+"""Nobody owns the claim from here on."""
+ODD_HEADERS: Final = frozenset({Refused.HEADER_NOT_DECIMAL, Refused.HEADER_FROM_THE_FUTURE})
+"""The guards that no sender of ours ever meets: its headers make no sense."""

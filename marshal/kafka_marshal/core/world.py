@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from attrs import field
 
-from kafka_marshal.core.messages import Record, ReleaseGroup
+from kafka_marshal.core.messages import Heartbeat, Record, ReleaseGroup
 from kafka_marshal.core.reducer import step
 from kafka_marshal.core.state import FENCED, Claim, ClaimKey, Rules
 from kafka_marshal.core.values import value
@@ -90,7 +90,7 @@ class World:
         group_id = message.group_id
         if isinstance(message, ReleaseGroup):
             return self._release_group(record, group_id, rules or self.rules)
-        key = ClaimKey(group_id, message.topic, message.partition)
+        key = message.key
         group = self._groups.get(group_id)
         if group is None:
             group = self._groups[group_id] = {}
@@ -133,8 +133,8 @@ class World:
         about their claim lies between them, so each is obeyed or refused as the last one is.
         Whether other records lie between is of no matter, and not checked.
         """
-        message = last.message
-        key = ClaimKey(message.group_id, message.topic, message.partition)
+        assert isinstance(last.message, Heartbeat)
+        key = last.message.key
         before = self.claim(key)
         after, _ = step(before, last, self.rules)
         self._groups.setdefault(key.group, {})[key] = after

@@ -233,7 +233,7 @@ class _Data:
             if isinstance(message, ReleaseGroup):
                 claim = 0
             else:
-                key = ClaimKey(message.group_id, message.topic, message.partition)
+                key = message.key
                 claim = self._claims[key] if self._home(key) == event.partition else -1
         return (
             f'<<"sent", "{self._instances[event.instance]}", {event.partition + 1}, {claim}, '
@@ -264,7 +264,7 @@ class _Data:
                 for key, n in self._claims.items()
                 if key.group == message.group_id and self._home(key) == partition
             ]
-        key = ClaimKey(message.group_id, message.topic, message.partition)
+        key = message.key
         return [self._claims[key]] if key in self._claims and self._home(key) == partition else []
 
     def _message(self, message: Message | None) -> str:
@@ -312,7 +312,7 @@ class _Data:
             message = event.record.message
         if message is None or isinstance(message, ReleaseGroup):
             return []
-        return [ClaimKey(message.group_id, message.topic, message.partition)]
+        return [message.key]
 
     def _name(self, instance: str) -> str:
         ours = self._instances.get(instance)

@@ -20,7 +20,7 @@ from kafka_marshal.capture import RawRecord
 from kafka_marshal.codec import MalformedRecord
 from kafka_marshal.core.group_intervals import GroupIntervals, OtherInterval
 from kafka_marshal.core.messages import Heartbeat, Record, ReleaseGroup
-from kafka_marshal.core.state import FENCED, ORIGINAL, ClaimKey, Rules, RuleSet
+from kafka_marshal.core.state import FENCED, ORIGINAL, Rules, RuleSet
 from kafka_marshal.core.verdicts import Accepted, ReadTwice
 from kafka_marshal.replay.book import Book
 from kafka_marshal.replay.divergences import Divergences
@@ -174,9 +174,10 @@ class Account:
         """Take a run in one step, if it is nothing new to anybody."""
         record = run.last.decoded()
         message = record.message
+        assert isinstance(message, Heartbeat)
         if self._clock_ms is not None and self._clock_ms > run.clocks_ms[0]:
             run = attrs.evolve(run, clocks_ms=np.maximum(run.clocks_ms, self._clock_ms))
-        key = ClaimKey(message.group_id, message.topic, message.partition)
+        key = message.key
         interval_ms = self._intervals.judging(record)
         if not self._collapsed_by(interval_ms, record) or not self._instances.goes_on(message):
             return False
@@ -240,7 +241,7 @@ class Account:
         if isinstance(message, ReleaseGroup):
             keys = tuple(fenced.group(message.group_id))
         else:
-            keys = (ClaimKey(message.group_id, message.topic, message.partition),)
+            keys = (message.key,)
         suffix = self._books[0].suffix
         for key in keys:
             if suffix is not None and key not in suffix.known_from:

@@ -18,7 +18,7 @@ from kafka_marshal.core.group_intervals import GroupIntervals
 from kafka_marshal.core.messages import Record, ReleaseGroup
 from kafka_marshal.core.reducer import step
 from kafka_marshal.core.state import Claim, ClaimKey, Rules, RuleSet
-from kafka_marshal.core.verdicts import Accepted, ReadTwice, Refused
+from kafka_marshal.core.verdicts import WINS, Accepted, ReadTwice, Refused
 from kafka_marshal.core.world import Transition, World
 from kafka_marshal.kernel.silences import Gaps
 from kafka_marshal.replay.claims import ClaimCount, claim_row, uncertain_row
@@ -45,7 +45,7 @@ from kafka_marshal.replay.refusals import refusal_row
 from kafka_marshal.replay.rows import Row
 from kafka_marshal.replay.stretch import Run
 from kafka_marshal.replay.suffix import Reading, Suffix
-from kafka_marshal.replay.tenures import BEGINNINGS, Tenures
+from kafka_marshal.replay.tenures import Tenures
 
 Emit: TypeAlias = Callable[[str, Row], None]
 """Takes a row of the named table."""
@@ -201,7 +201,7 @@ class Book:
             self.world.seed(key, claim)
         if reading.seeded and claim.owned:
             won = reading.verdict
-            if won in BEGINNINGS and isinstance(won, Accepted):
+            if won in WINS and isinstance(won, Accepted):
                 before, sighting.verdict = reading.before.claim, won
             else:
                 before, won = claim, Accepted.REFRESHED
@@ -345,7 +345,7 @@ class Book:
         group.clients.add(message.client_id)
         group.instances.add(message.instance_id)
         if not isinstance(message, ReleaseGroup):
-            key = ClaimKey(message.group_id, message.topic, message.partition)
+            key = message.key
             claim = self._claims.get(key)
             if claim is None:
                 claim = self._claims[key] = ClaimCount(first_offset=record.offset)
@@ -357,7 +357,7 @@ class Book:
         message = record.message
         if isinstance(message, ReleaseGroup):
             return None
-        key = ClaimKey(message.group_id, message.topic, message.partition)
+        key = message.key
         if self._suffix is not None and key not in self._suffix.known_from:
             return None
         return self.world.claim(key)

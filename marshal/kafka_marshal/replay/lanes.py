@@ -11,14 +11,13 @@ from typing import Final
 from attrs import define, field
 
 from kafka_marshal.core.state import ClaimKey, Rules
-from kafka_marshal.core.verdicts import Accepted, Refused
+from kafka_marshal.core.verdicts import OWNER_STAYS, Accepted, Refused
 from kafka_marshal.replay.events import Event, key_columns
 from kafka_marshal.replay.findings.ownership import steals
 from kafka_marshal.replay.findings.positions import Pauses, Positions
 from kafka_marshal.replay.report.data import MarkKind
 from kafka_marshal.replay.rows import Row
 from kafka_marshal.replay.stretch import Ints
-from kafka_marshal.replay.tenures import OWNERS_RECORDS
 
 BEATS_MAX: Final = 1000
 """A lane with more heartbeats than this is drawn without them."""
@@ -55,7 +54,7 @@ class Lanes:
         if lane is None:
             lane = self._lanes[event.key] = _Lane()
         verdict = event.verdict
-        if event.began or verdict in OWNERS_RECORDS:
+        if event.began or verdict in OWNER_STAYS:
             self._beat(lane, event)
         self._pause(lane, event)
         for kind in self._kinds(event):

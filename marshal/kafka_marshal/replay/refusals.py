@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final
-
-from kafka_marshal.core.messages import ClaimingPartition, Record, ReleaseGroup
+from kafka_marshal.core.messages import OwnersMessage, Record, ReleaseGroup
 from kafka_marshal.core.state import Claim
 from kafka_marshal.replay.events import Judgement, Sighting
 from kafka_marshal.replay.rows import Row, readable_bytes
-
-_OFFSETLESS: Final = (ClaimingPartition, ReleaseGroup)
 
 
 def refusal_row(
@@ -30,7 +26,7 @@ def refusal_row(
         "sender_instance": message.instance_id,
         "sender_client": message.client_id,
         "sender_unix_s": message.unix_s,
-        "message_offset": None if isinstance(message, _OFFSETLESS) else message.offset,
+        "message_offset": message.offset if isinstance(message, OwnersMessage) else None,
         "owner_instance": before.owner_instance if before and owned else None,
         "owner_client": before.owner_client if before and owned else None,
         "owner_epoch": before.epoch if before else None,

@@ -45,7 +45,7 @@ def story_of(shrunk: Shrunk) -> Counterexample | None:
     finding = shrunk.finding
     records = [record for raw in shrunk.part.records if (record := _decoded(raw)) is not None]
     keys = {
-        (message.group_id, message.topic, message.partition)
+        message.key
         for message in (record.message for record in records)
         if not isinstance(message, ReleaseGroup)
     }

@@ -79,7 +79,8 @@ class Suffix:
     def read(self, record: Record, world: World, rules: Rules) -> Reading | None:
         """Fold a record about one claim; None if the claim is certain, and for `world` to fold."""
         message = record.message
-        key = ClaimKey(message.group_id, message.topic, message.partition)
+        assert not isinstance(message, ReleaseGroup)
+        key = message.key
         if key in self._known_from:
             if key not in self._pauser_open or not isinstance(message, ReleasingPartition):
                 return None

@@ -9,25 +9,16 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
-from typing import Final
 
 from attrs import asdict, define
 
 from kafka_marshal.core.messages import Heartbeat
 from kafka_marshal.core.state import ClaimKey, Rules
-from kafka_marshal.core.verdicts import Accepted
+from kafka_marshal.core.verdicts import OWNER_STAYS, RELEASES, WINS, WON_BY_REQUEST, Accepted
 from kafka_marshal.replay.events import Event, Sighting, Tenure, key_columns
 from kafka_marshal.replay.pace import REST_INTERVALS, Pace, Word
 from kafka_marshal.replay.rows import Row
 from kafka_marshal.replay.stretch import Run
-
-WINS: Final = frozenset(
-    {Accepted.CLAIMED, Accepted.RECLAIMED, Accepted.RESTARTED, Accepted.TOOK_OVER}
-)
-"""Won by ClaimingPartition."""
-BEGINNINGS: Final = WINS | {Accepted.FAST_RECLAIMED, Accepted.OVERWRITTEN}
-"""Every verdict that makes the sender a new owner."""
-OWNERS_RECORDS: Final = frozenset({Accepted.REFRESHED, Accepted.GRANTED})
 
 
 @define
@@ -61,10 +52,10 @@ class Tenures:
         verdict = event.verdict
         if not isinstance(verdict, Accepted) or verdict is Accepted.IGNORED:
             return None
-        if before is not None and verdict in OWNERS_RECORDS and event.after.owned:
+        if before is not None and verdict in OWNER_STAYS and event.after.owned:
             event.silence_ms = self.go_on(before, event.sighting, event.after.position)
             return None
-        begins = event.after.owned and (verdict in BEGINNINGS or verdict in OWNERS_RECORDS)
+        begins = event.after.owned and (verdict in WINS or verdict in OWNER_STAYS)
         if not begins and event.after.owned:
             return None  # the original's ReleaseGroup leaves the owner where it is
         row = None
@@ -149,7 +140,7 @@ def _pace(event: Event) -> Pace:
     """Of the tenure that begins: a win says no position, so that of a fresh claim is not known."""
     sighting = event.sighting
     word = Word(event.after.position, sighting.clock_ms, sighting.offset)
-    said = event.verdict not in WINS or word.position > 0
+    said = event.verdict not in WON_BY_REQUEST or word.position > 0
     return Pace.of_win(REST_INTERVALS * event.rules.heartbeat_interval_ms, word, said)
 
 
@@ -172,11 +163,7 @@ def _row(tenure: Tenure) -> Row:
 
 def _ended_row(tenure: Tenure, event: Event) -> Row:
     """The position at the end is what the owner left: a release may set it, a win may reset it."""
-    left = (
-        event.after
-        if event.verdict in (Accepted.RELEASED, Accepted.POSITION_SET)
-        else (event.before)
-    )
+    left = event.after if event.verdict in RELEASES else (event.before)
     return {
         **_row(tenure),
         "ended": event.verdict.value,

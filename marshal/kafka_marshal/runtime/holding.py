@@ -554,7 +554,7 @@ class Holding:
         message = record.message
         if not isinstance(message, Heartbeat | ReleasingPartition):
             return
-        key = ClaimKey(message.group_id, message.topic, message.partition)
+        key = message.key
         known = self.session.member.driver(key).consumer.known
         if record.headers.epoch == known.epoch and not self.log_lost:
             self.to_commit[key] = known.position

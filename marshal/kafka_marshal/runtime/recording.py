@@ -209,9 +209,8 @@ class RecordedMember(Member):
     def unknown(self, sent: Send, now_ms: int) -> list[For]:
         """A request whose outcome is not known is no longer waited for."""
         message = sent.message
-        key = ClaimKey(message.group_id, message.topic, message.partition)
-        if isinstance(message, ClaimingPartition) and self._driver_of(key).asks:
-            self._write(run.gave_up(self.me.instance_id, key))
+        if isinstance(message, ClaimingPartition) and self._driver_of(message.key).asks:
+            self._write(run.gave_up(self.me.instance_id, message.key))
         tell = super().unknown
         return self._told(lambda: tell(sent, now_ms))
 

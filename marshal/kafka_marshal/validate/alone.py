@@ -29,7 +29,7 @@ from kafka_marshal.core.messages import (
     ClaimingMessages,
     ClaimingPartition,
     Headers,
-    Heartbeat,
+    OwnersMessage,
     Record,
     ReleaseGroup,
     ReleasingPartition,
@@ -194,7 +194,7 @@ def _take(
         judgement.malformed += 1
         return None
     message = record.message
-    key = ClaimKey(message.group_id, message.topic, message.partition)
+    key = None if isinstance(message, ReleaseGroup) else message.key
 
     def unexplained(against: Against, broken: Property | None = None) -> Unexplained:
         content = said(message, record.headers)
@@ -206,13 +206,13 @@ def _take(
             None if broken else against.guard,
             against.expected,
             f"offset {record.offset} of partition {record.partition}: {content}",
-            None if isinstance(message, ReleaseGroup) else key,
+            key,
             broken,
         )
 
     if last is not None and raw.offset <= last.offset:
         return unexplained(Against(Impossible.OFFSET_TAKEN, f"an offset above {last.offset}"))
-    if isinstance(message, ReleaseGroup):
+    if key is None:
         judgement.strangers += not clients.get(message.instance_id)
         broken = log.release(record)
     else:
@@ -300,9 +300,6 @@ def _view_of_claim(history: _History, sender: _Sender, headers: Headers) -> obje
             return _says_otherwise(f"supersedes {claim.epoch}")
         view = end
     return view
-
-
-OwnersMessage = Heartbeat | ClaimingMessages | ReleasingPartition
 
 
 def _view_of_owner(

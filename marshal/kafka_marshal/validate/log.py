@@ -12,10 +12,10 @@ from typing import Final, TypeAlias
 import attrs
 
 from kafka_marshal.core.invariants import Property, broken_by
-from kafka_marshal.core.knowledge import EVERYTHING, LIVES_ON, Field, Reader, read_record
+from kafka_marshal.core.knowledge import EVERYTHING, Field, Reader, read_record
 from kafka_marshal.core.messages import Record, ReleaseGroup
 from kafka_marshal.core.state import Claim, ClaimKey, Rules
-from kafka_marshal.core.verdicts import Verdict
+from kafka_marshal.core.verdicts import OWNER_STAYS, Verdict
 
 FORGET_EVERY = 1024
 """How often, in records, folds that every reader has passed are dropped."""
@@ -41,7 +41,7 @@ def _goes_on(reader: Reader, fold: Fold, record: Record) -> bool:
     """
     clock_ms = record.headers.clock
     return (
-        fold.verdict in LIVES_ON
+        fold.verdict in OWNER_STAYS
         and _NO_MORE_TO_LEARN in reader.certain
         and fold.before.certain is EVERYTHING
         and (clock_ms is None or clock_ms <= fold.after.claim.clock_ms)
@@ -138,7 +138,7 @@ class Log:
             entry, broken = self._release_group(record, record.message.group_id)
         else:
             message = record.message
-            key = ClaimKey(message.group_id, message.topic, message.partition)
+            key = message.key
             group = self._groups.get(key.group)
             if group is None:
                 group = self._groups[key.group] = {}

@@ -165,7 +165,7 @@ class Instance:
                 ),
                 Send(message, headers),
             )
-        key = ClaimKey(message.group_id, message.topic, message.partition)
+        key = message.key
         home = self._home(key.topic)
         if home != partition:
             return Against(Impossible.NOT_WHAT_IT_SENDS, f"to partition {home}")

@@ -180,7 +180,7 @@ class Simulation:
             newborn = machine.after_read(me, process.newborn[place], record)
             process.newborn[place] = newborn
         else:
-            key = ClaimKey(message.group_id, message.topic, message.partition)
+            key = message.key
             before = self._consumer(process, key)
             process.consumers[key] = machine.after_read(me, before, record)
 

@@ -14,6 +14,7 @@ from typing import assert_never
 import attrs
 
 from kafka_marshal.codec import coordinating_partition
+from kafka_marshal.core.messages import ReleaseGroup
 from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.validate.explain import Impossible, Unexplained
 from kafka_marshal.validate.log import FORGET_EVERY, Log
@@ -277,9 +278,9 @@ def _key_of(event: Event, instance: Instance | None) -> ClaimKey | None:
         message = event.message
     elif isinstance(event, Appended) and event.record is not None:
         message = event.record.message
-    if message is None or not message.topic:
+    if message is None or isinstance(message, ReleaseGroup):
         return None
-    return ClaimKey(message.group_id, message.topic, message.partition)
+    return message.key
 
 
 def _got(event: Event) -> str:

@@ -29,17 +29,10 @@ from kafka_marshal import (
 )
 from kafka_marshal.capture import read_capture
 from kafka_marshal.core import original
+from kafka_marshal.core.verdicts import OWNER_STAYS, WINS
 from kafka_marshal.replay.report import data as d
 
 CAPTURES = Path(__file__).parents[2] / "data" / "captures" / "original"
-WON = {
-    Accepted.CLAIMED,
-    Accepted.RECLAIMED,
-    Accepted.RESTARTED,
-    Accepted.TOOK_OVER,
-    Accepted.FAST_RECLAIMED,
-    Accepted.OVERWRITTEN,
-}
 
 
 def report(*names: str, rules: tuple[str, ...] = (d.ORIGINAL, d.FENCED)) -> d.ReportData:
@@ -123,9 +116,9 @@ class _LogFold:
         self, lane: _LaneFold, record: Record, verdict: Verdict, before: Claim, after: Claim
     ) -> None:
         running = lane.tenures and lane.tenures[-1].to_ms is None
-        if running and after.owned and verdict not in WON:
+        if running and after.owned and verdict not in WINS:
             lane.tenures[-1] = attrs.evolve(lane.tenures[-1], position_to=after.position)
-        if running and (verdict in WON or not after.owned):
+        if running and (verdict in WINS or not after.owned):
             lane.tenures[-1] = attrs.evolve(
                 lane.tenures[-1],
                 to_offset=record.offset,
@@ -133,7 +126,7 @@ class _LogFold:
                 position_to=before.position if after.owned else after.position,
                 ended=verdict.value,
             )
-        if verdict in WON and after.owner_instance is not None:
+        if verdict in WINS and after.owner_instance is not None:
             lane.tenures.append(
                 d.Tenure(
                     owner_instance=after.owner_instance,
@@ -148,7 +141,7 @@ class _LogFold:
                     ended=None,
                 )
             )
-        if verdict in WON or verdict in (Accepted.REFRESHED, Accepted.GRANTED):
+        if verdict in WINS or verdict in OWNER_STAYS:
             lane.beats.append(record.timestamp_ms)
 
     def _mark(

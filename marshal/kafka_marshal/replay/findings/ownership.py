@@ -20,13 +20,13 @@ from kafka_marshal.core.messages import (
     ReleasingPartition,
 )
 from kafka_marshal.core.state import ClaimKey
-from kafka_marshal.core.verdicts import Accepted, Refused
+from kafka_marshal.core.verdicts import ODD_HEADERS, WON_BY_REQUEST, Accepted, Refused
 from kafka_marshal.replay.events import Event, Sighting, Tenure
 from kafka_marshal.replay.findings.cases import Case, Cases
 from kafka_marshal.replay.findings.intervals import RefusedClaims
 from kafka_marshal.replay.findings.observer import End
 from kafka_marshal.replay.rows import Row
-from kafka_marshal.replay.tenures import WINS, sightings
+from kafka_marshal.replay.tenures import sightings
 from kafka_marshal.replay.words import claim_name, clock, span, times, who
 
 NOT_THE_OWNER: Final = frozenset(
@@ -37,8 +37,7 @@ ODD: Final = frozenset(
     {
         Refused.FORGED,
         Refused.LOG_LOST_RECORDS,
-        Refused.HEADER_FROM_THE_FUTURE,
-        Refused.HEADER_NOT_DECIMAL,
+        *ODD_HEADERS,
         Refused.UNKNOWN_VERSION,
     }
 )
@@ -83,7 +82,7 @@ class Thefts:
 
     def observe(self, event: Event) -> None:
         """Open a case at a theft; it lasts while the two overwrite each other."""
-        if event.verdict in WINS or not event.after.owned:
+        if event.verdict in WON_BY_REQUEST or not event.after.owned:
             self._cases.close(event.key)
             return
         if not event.began:
@@ -145,7 +144,7 @@ def _stole(key: ClaimKey, robbed: str, victim: Tenure | None, case: Case) -> str
         f"{first.offset} ({clock(first.clock_ms)}) by a heartbeat{_late(first)}."
     )
     if victim is not None:
-        how = "won" if victim.won_by.verdict in WINS else "got"
+        how = "won" if victim.won_by.verdict in WON_BY_REQUEST else "got"
         told += (
             f" {victim.client} had {how} it at offset {victim.won_by.offset} and had last "
             f"spoken at offset {victim.last.offset}, "

@@ -20,12 +20,11 @@ from kafka_marshal.core.messages import (
     ReleasingPartition,
 )
 from kafka_marshal.core.state import ClaimKey
-from kafka_marshal.core.verdicts import Accepted, Refused
+from kafka_marshal.core.verdicts import WON_BY_REQUEST, Accepted, Refused
 from kafka_marshal.replay.events import Event, Sighting
 from kafka_marshal.replay.findings.cases import Case, Cases
 from kafka_marshal.replay.findings.observer import End
 from kafka_marshal.replay.rows import Row
-from kafka_marshal.replay.tenures import WINS
 from kafka_marshal.replay.words import claim_name, clock, span, who
 
 SAYS_A_POSITION: Final = frozenset(
@@ -76,7 +75,7 @@ class Positions:
 
     def observe(self, event: Event) -> None:
         """One case per claim and sender, until somebody wins the claim."""
-        if event.verdict in WINS:
+        if event.verdict in WON_BY_REQUEST:
             self._cases.close(event.key)
         if self.moves_back(event):
             self._cases.add(
@@ -144,7 +143,7 @@ class Pauses:
         pause = self._holds(event)
         if pause is None:
             return False
-        if event.verdict in WINS:
+        if event.verdict in WON_BY_REQUEST:
             return not pause.admin_done
         if event.verdict is Accepted.OVERWRITTEN:
             return True

@@ -54,9 +54,7 @@ class Instances:
             client = self._clients[name] = _Client()
         instance = message.instance_id
         if not isinstance(message, ReleaseGroup):
-            client.claims[instance].add(
-                ClaimKey(message.group_id, message.topic, message.partition)
-            )
+            client.claims[instance].add(message.key)
         if instance == client.newest:
             return
         if instance not in client.first_unix_s:
