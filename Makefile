@@ -102,7 +102,8 @@ night: setup ## Every long target, a line for each; ARGS="spec walks" for some o
 soak: setup ## Consumers under random faults on real brokers; ARGS="--seconds 600 --brokers 3"
 	$(BIN)/python -m tools.soak $(ARGS)
 
-docs: setup ## Write the pages that are generated: spec/README.md, tables of docs/replay.md
+docs: setup ## Write what is generated: spec/README.md, tables of docs/replay.md, docs/pictures
+	$(BIN)/python -m tools.pictures
 	$(BIN)/python -m kafka_marshal.modelcheck.readme
 	@mkdir -p build
 	$(BIN)/python -m kafka_marshal.replay.manual > build/replay.md
