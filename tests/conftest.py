@@ -1,12 +1,14 @@
 import pytest
-from hypothesis import Phase, settings
+from hypothesis import HealthCheck, Phase, settings
 
 from kafka_marshal.testing.fixtures import kafka_broker, kafka_cluster
 
 __all__ = ["kafka_broker", "kafka_cluster"]  # one for the whole session, whoever asks for it
 
-# `make mutants`: the same examples for every mutant, and no verdict that depends on how busy the
-# machine is. Shrinking would only say more nicely what is wrong with a mutant.
+# No verdict depends on how busy the machine is.
+settings.register_profile("tests", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# `make mutants`: also the same examples for every mutant. Shrinking would only say more nicely what
+# is wrong with a mutant.
 settings.register_profile(
     "mutants",
     derandomize=True,
@@ -15,6 +17,11 @@ settings.register_profile(
     report_multiple_bugs=False,
     phases=(Phase.explicit, Phase.generate),
 )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not config.getoption("--hypothesis-profile"):
+        settings.load_profile("tests")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -1,4 +1,4 @@
-"""Marshal promises that the tests that take longest start first."""
+"""Marshal promises that the tests that take longest start first, and that no verdict is of time."""
 
 from __future__ import annotations
 
@@ -6,7 +6,14 @@ from collections import OrderedDict
 
 import pytest
 from conftest import LONGEST, ROOT, SHARED, Together
+from hypothesis import settings
 from xdist.scheduler import LoadScopeScheduling
+
+
+def test_no_example_of_hypothesis_has_a_deadline() -> None:
+    """A machine that stood still for 0.2 s failed a test."""
+    assert settings.default is not None
+    assert settings.default.deadline is None
 
 
 def test_every_group_that_takes_long_is_there() -> None:

@@ -1,4 +1,3 @@
-import time
 from pathlib import Path
 
 import pytest
@@ -104,11 +103,9 @@ def test_who_stops_listening_stops_the_runs(folder: Path) -> None:
     module = folder / "Clock.tla"
     module.write_text(module.read_text().replace("hour < 3 /\\", "hour < 2000000000 /\\"))
     (folder / "Clock_Day.cfg").write_text("SPECIFICATION Spec")
-    started = time.monotonic()
     runs = spec.run_all(models.read(folder))
     assert next(runs)[0].name == "Clock_Early"
-    runs.close()
-    assert time.monotonic() - started < 30
+    runs.close()  # the other model would run for hours
     assert not tlc._running
 
 

@@ -77,6 +77,14 @@ class Partition:
     def high(self) -> int:
         return len(self.records)
 
+    def first_at(self, at_ms: int) -> int:
+        """The first record that is not older; -1 if there is none."""
+        for offset in range(self.low, self.high):
+            stored = self.records[offset]
+            if stored is not None and stored.timestamp_ms >= at_ms:
+                return offset
+        return -1
+
 
 @define(eq=False)
 class Clock:
@@ -130,8 +138,8 @@ class Kafka:
         """Called with the name of each question to the cluster; may raise its answer."""
         self.topic_errors: dict[str, list[KafkaError]] = {}
         """With what the next descriptions of a topic come."""
-        self.committed_errors: list[KafkaError] = []
-        """With what the next committed offsets come."""
+        self.offset_errors: list[KafkaError] = []
+        """With what the next committed offsets, or offsets at a time, come."""
         self.asked: Callable[[str], None] = lambda _: None
         """Called before a question to the admin client is taken; may refuse it."""
         self.threads: list[threading.Thread] = []
@@ -395,22 +403,24 @@ class Reading:
     def offsets_for_times(
         self, partitions: list[TopicPartition], timeout: float = -1
     ) -> list[TopicPartition]:
-        raise NotImplementedError
+        self._kafka.answers("offsets_for_times")
+        with self._kafka.changed:
+            return self._unknown(partitions) or [
+                TopicPartition(
+                    one.topic,
+                    one.partition,
+                    self._kafka.topics[one.topic][one.partition].first_at(one.offset),
+                )
+                for one in partitions
+            ]
 
     def committed(
         self, partitions: list[TopicPartition], timeout: float = -1
     ) -> list[TopicPartition]:
         self._kafka.answers("committed")
         group = self._made_of["group.id"]
-        if self._kafka.committed_errors:
-            error = self._kafka.committed_errors.pop()
-            unknown: list[Any] = [
-                SimpleNamespace(topic=one.topic, partition=one.partition, offset=-1001, error=error)
-                for one in partitions
-            ]
-            return unknown
         with self._kafka.changed:
-            return [
+            return self._unknown(partitions) or [
                 TopicPartition(
                     one.topic,
                     one.partition,
@@ -418,6 +428,15 @@ class Reading:
                 )
                 for one in partitions
             ]
+
+    def _unknown(self, partitions: list[TopicPartition]) -> list[Any]:
+        """An error of each, if a test says so; else none."""
+        error = self._kafka.offset_errors.pop() if self._kafka.offset_errors else None
+        return [
+            SimpleNamespace(topic=one.topic, partition=one.partition, offset=-1001, error=error)
+            for one in partitions
+            if error is not None
+        ]
 
     def commit(self, *, offsets: list[TopicPartition], asynchronous: bool) -> None:
         group = self._made_of["group.id"]
@@ -538,8 +557,8 @@ class Asking:
     def _offset(self, place: TopicPartition, spec: Any) -> Any:
         with self._kafka.changed:
             one = self._kafka.topics[place.topic][place.partition]
-        earliest = "Earliest" in type(spec).__name__ or getattr(spec, "_value", None) == -2
-        return SimpleNamespace(offset=one.low if earliest else one.high)
+            found = {-2: one.low, -1: one.high}.get(spec._value)
+            return SimpleNamespace(offset=one.first_at(spec._value) if found is None else found)
 
     def __getattr__(self, question: str) -> Callable[..., dict[Any, Future[Any]]]:
         """Any other question is refused, unless `answers` says otherwise."""

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import attrs
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 
 from kafka_marshal import FENCED
 from kafka_marshal.capture import RawRecord, TimestampType
@@ -196,6 +197,22 @@ def test_the_log_alone_says_nothing_that_its_senders_could_not_have_sent(kafka: 
 
 
 # --- time ---------------------------------------------------------------------------------------
+
+
+def test_a_time_is_no_end_while_the_leader_of_its_partition_moves(kafka: Kafka) -> None:
+    """No answer was taken for "no record is that young": the group passed over all messages."""
+    asked: list[str] = []
+
+    def answers(question: str) -> None:
+        asked.append(question)
+        if question == "list_offsets" and asked.count(question) == 3:  # after its two ends
+            raise KafkaException(KafkaError(KafkaError.NOT_LEADER_FOR_PARTITION))
+
+    kafka.answers = answers
+    set_position(kafka, "events:0=2001-01-01T00:00")
+    assert claim(kafka, 0).position == 0
+    set_position(kafka, "events:0=2100-01-01T00:00")
+    assert claim(kafka, 0).position == 10
 
 
 def an_hour_later(kafka: Kafka) -> None:

@@ -7,9 +7,11 @@ from typing import Literal
 
 import pytest
 
+from kafka_marshal.client.lanes import Begun
 from kafka_marshal.core.messages import ReleasingPartition
 from kafka_marshal.runtime.aio import AsyncConsumer
 from kafka_marshal.runtime.consumer import Consumer, HandlerFailed, Message
+from kafka_marshal.runtime.pool import Pool
 from tests.runtime.doubles import WITHIN_S, Kafka
 
 
@@ -124,6 +126,27 @@ def test_what_a_run_that_failed_had_not_done_is_given_to_the_next() -> None:
         consumer.commit()
         assert runs_and_fails_at(consumer, 9) == [6, 7, 8]
     assert [each.offset for each in kafka.said(ReleasingPartition)] == [9]
+
+
+def test_a_message_that_fails_ends_the_run_before_the_next_of_its_lane_may_begin(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Other workers handled what lies behind it, until its thread had ended."""
+    kafka = Kafka()
+    kafka.create("events", messages=10)
+    ended: list[bool] = []
+    finish = Pool._finish
+
+    def finished(pool: Pool, begun: Begun[Message]) -> None:
+        if begun.message.offset == 4:
+            ended.append(pool.failure is not None)
+        finish(pool, begun)
+
+    monkeypatch.setattr(Pool, "_finish", finished)
+    with kafka.consumer() as consumer:
+        consumer.add_topic("events")
+        assert runs_and_fails_at(consumer, 4) == [0, 1, 2, 3]
+    assert ended == [True]
 
 
 def runs_and_fails_at(consumer: Consumer, offset: int) -> list[int]:

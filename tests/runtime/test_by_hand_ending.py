@@ -179,7 +179,7 @@ QUESTIONS: dict[str, Callable[[ClusterClient], object]] = {
     "allowed_of_group": lambda asked: asked.allowed_of_group("g"),
     "commit": lambda asked: asked.commit("g", {("orders", 0): 1}),
 }
-UNKNOWN: dict[str, object] = {"extents": {}, "ends": {}, "offsets_at": {}, "allowed_of_group": None}
+UNKNOWN: dict[str, object] = {"extents": {}, "ends": {}, "allowed_of_group": None}
 """What these give where there is no answer."""
 
 

@@ -81,7 +81,7 @@ def test_it_is_said_why_a_claim_was_released(
             assert lost.pop() == (Lost.RELEASED, Released.SHARED)
             until(lambda: second.claims)
         until(lambda: len(first.claims) == 2)
-        told = kafka.said(Heartbeat)[-1]
+        told = [one for one in kafka.said(Heartbeat) if one.client_id == "c1"][-1]
         [epoch] = [one.epoch for one in first.claims if one.partition == told.partition]
         kafka.says(ReleasingPartition(**asdict(told)), Headers(True, epoch=epoch))
         until(lambda: lost)

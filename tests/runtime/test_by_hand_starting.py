@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import closing
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from kafka_marshal.runtime.controls import ClusterClient
 from kafka_marshal.runtime.errors import BrokerFailed
+from kafka_marshal.runtime.reader import Tail
 from tests.runtime.doubles import LOG, Kafka
 
 PASSING = [
@@ -88,7 +90,7 @@ def test_a_topic_whose_leader_is_being_chosen_is_waited_for(kafka: Kafka) -> Non
 
 def test_a_committed_offset_that_cannot_be_told_is_not_taken_for_none(kafka: Kafka) -> None:
     kafka.committed["g", "orders", 0] = 7
-    kafka.committed_errors = [KafkaError(KafkaError.UNSTABLE_OFFSET_COMMIT)] * 3
+    kafka.offset_errors = [KafkaError(KafkaError.UNSTABLE_OFFSET_COMMIT)] * 3
     with kafka.consumer() as consumer:
         consumer.add_topic("orders")
         message = consumer.poll(timeout_s=20)
@@ -105,6 +107,15 @@ def test_the_settings_of_a_topic_are_asked_for_again_while_a_broker_has_not_hear
         ClusterClient(kafka.settings()).topic_settings("orders")
     assert "Unknown topic" not in str(refused.value), "in memory nobody knows any settings"
     assert asked["describe_configs"] == 2
+
+
+def test_an_offset_at_a_time_that_cannot_be_told_is_not_taken_for_the_end(kafka: Kafka) -> None:
+    kafka.offset_errors = [KafkaError(KafkaError.NOT_LEADER_FOR_PARTITION)] * 3
+    with closing(Tail(kafka.settings(), "orders")) as tail:
+        extents = tail.extents()
+        assert tail.offsets_at("2001-01-01T00:00", "--from", extents) == {0: 0}
+        assert tail.offsets_at("2100-01-01T00:00", "--from", extents) == {0: 10}
+    assert kafka.offset_errors == []
 
 
 def test_a_topic_that_a_broker_has_not_heard_of_yet_is_asked_for_again(kafka: Kafka) -> None:

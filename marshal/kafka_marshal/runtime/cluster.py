@@ -20,7 +20,7 @@ from kafka_marshal.runtime.controls import ClusterClient
 from kafka_marshal.runtime.environment import Fetcher
 from kafka_marshal.runtime.errors import BrokerFailed
 from kafka_marshal.runtime.hearing import code_of
-from kafka_marshal.runtime.reader import CONNECT_S, patiently
+from kafka_marshal.runtime.reader import CONNECT_S, of_all, patiently
 
 _SLICE_S: Final = 0.25
 """The first question waits so long; each further one twice as long as the one before."""
@@ -51,17 +51,9 @@ class Cluster(ClusterClient):
         Raises:
             BrokerFailed: of one of them nobody can tell.
         """
-
-        def ask() -> dict[tuple[str, int], int]:
-            failed: list[KafkaException] = []
-            latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
-            found = self._offsets(places, latest, failed.append)
-            if failed:
-                raise failed[0]
-            return found
-
         with self._plainly("where partitions end"):
-            return patiently(ask, self._monotonic)
+            latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+            return self._all_offsets(places, latest)
 
     def committed(
         self, group: str, places: Sequence[tuple[str, int]]
@@ -99,7 +91,7 @@ def _committed(
     while True:
         left_s = deadline - monotonic()
         try:
-            return _known(asking.committed(wanted, timeout=max(0.0, min(slice_s, left_s))))
+            return of_all(asking.committed(wanted, timeout=max(0.0, min(slice_s, left_s))))
         except KafkaException as exception:
             if code_of(exception) != KafkaError._TIMED_OUT or left_s <= slice_s:
                 raise
@@ -108,11 +100,3 @@ def _committed(
         if error is not None and error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
             raise KafkaException(error)
         slice_s *= 2
-
-
-def _known(answered: list[TopicPartition]) -> list[TopicPartition]:
-    """The answer where it is one of every partition: an error says nothing about the offset."""
-    for one in answered:
-        if one.error is not None:
-            raise KafkaException(one.error)
-    return answered

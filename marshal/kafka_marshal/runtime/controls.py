@@ -221,9 +221,28 @@ class ClusterClient:
     def offsets_at(
         self, places: Sequence[tuple[str, int]], at_ms: int
     ) -> dict[tuple[str, int], int]:
-        """The first offset whose record is not older than this; left out where there is none."""
-        found = self._offsets(places, OffsetSpec.for_timestamp(at_ms))
+        """The first offset whose record is not older than this; left out where there is none.
+
+        Raises:
+            BrokerFailed: of one of them nobody can tell.
+        """
+        with self._plainly("offsets at a time"):
+            found = self._all_offsets(places, OffsetSpec.for_timestamp(at_ms))
         return {place: offset for place, offset in found.items() if offset >= 0}
+
+    def _all_offsets(
+        self, places: Sequence[tuple[str, int]], spec: OffsetSpec
+    ) -> dict[tuple[str, int], int]:
+        """What is answered of all of them: no answer says nothing about the offset."""
+
+        def ask() -> dict[tuple[str, int], int]:
+            failed: list[KafkaException] = []
+            found = self._offsets(places, spec, failed.append)
+            if failed:
+                raise failed[0]
+            return found
+
+        return patiently(ask, self._monotonic)
 
     def _offsets(
         self,

@@ -70,6 +70,9 @@ class Pool:
             done = False
             try:
                 done = self._handle(begun)
+            except BaseException as error:
+                self._failed(error)  # before the next of its lane may begin
+                raise
             finally:
                 self._finish(begun)
             if done:

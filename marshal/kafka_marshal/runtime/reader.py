@@ -129,6 +129,18 @@ class Extent:
     high: int
 
 
+def of_all(answered: list[TopicPartition]) -> list[TopicPartition]:
+    """The answer where it is one of every partition: an error says nothing about the offset.
+
+    Raises:
+        KafkaException: of one of them it is an error.
+    """
+    for one in answered:
+        if one.error is not None:
+            raise KafkaException(one.error)
+    return answered
+
+
 class Tail:
     """A coordination topic, opened for reading; close it."""
 
@@ -231,7 +243,10 @@ class Tail:
             at_ms = int((at if at.tzinfo else at.replace(tzinfo=dt.UTC)).timestamp() * 1000)
             asked = [TopicPartition(self.topic, number, at_ms) for number in self.partitions]
             with self._plainly():
-                answered = self._consumer.offsets_for_times(asked, timeout=CONNECT_S)
+                answered = patiently(
+                    lambda: of_all(self._consumer.offsets_for_times(asked, timeout=CONNECT_S)),
+                    self._monotonic,
+                )
             wanted = {
                 one.partition: one.offset if one.offset >= 0 else extents[one.partition].high
                 for one in answered
