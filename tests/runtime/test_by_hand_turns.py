@@ -98,7 +98,7 @@ def test_partitions_take_turns_within_a_second_and_nothing_is_passed_over(
     with kafka.consumer(semantics=semantics, observers=[watching]) as consumer:
         consumer.add_topic("events")
         messages = way(consumer)
-        first = next(messages)
+        message = first = next(messages)
         got = defaultdict(list, {first.partition: [first.offset]})
         until(lambda: all(watching.buffered.get(other, 0) for other in {0, 1, 2} - {*got}))
         turns = [first.partition]
