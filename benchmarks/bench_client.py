@@ -16,6 +16,7 @@ catch_up   until a coordination topic of a million records is folded, and from a
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import signal
 import statistics
@@ -176,7 +177,7 @@ def noop(place: Place) -> None:
         return by_poll(consumer)
 
     def iterated() -> float:
-        seen, began = 0, 0.0
+        seen, began, took = 0, 0.0, math.nan
         with place.ours(coordination) as consumer:
             consumer.add_topic(topic)
             for _ in consumer:
@@ -323,7 +324,7 @@ def amo(place: Place) -> None:
             {"bootstrap.servers": place.bootstrap, "enable.idempotence": True}
         )
         claiming = Claiming(greedy=True, transactions_per_s=100_000)
-        seen, began = 0, 0.0
+        seen, began, took = 0, 0.0, math.nan
         with place.ours(
             coordination, semantics="at_most_once", batch=size, claiming=claiming
         ) as consumer:

@@ -13,18 +13,19 @@ import argparse
 import sys
 import time
 from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 from kafka_marshal import (
     FENCED,
     ORIGINAL,
     Claim,
-    ClaimKey,
-    ReleaseGroup,
     Rules,
     World,
     step,
 )
 from kafka_marshal.capture import RawRecord
+
+Key: TypeAlias = tuple[str, str, int]
 
 CLAIMS = 64
 START_S = 1_795_218_614
@@ -54,14 +55,14 @@ def decode_all(raws: list[RawRecord]) -> None:
         raw.decoded()
 
 
-def decode_and_step(raws: list[RawRecord], rules: Rules) -> dict[ClaimKey, Claim]:
+def decode_and_step(raws: list[RawRecord], rules: Rules) -> dict[Key, Claim]:
     """Decode, and step the claim of the record's key."""
-    claims: dict[ClaimKey, Claim] = {}
+    claims: dict[Key, Claim] = {}
     new = Claim()
     for raw in raws:
         record = raw.decoded()
-        assert not isinstance(record.message, ReleaseGroup)
-        key = record.message.key
+        message = record.message
+        key = (message.group_id, message.topic, message.partition)
         claims[key], _ = step(claims.get(key, new), record, rules)
     return claims
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from typing import Final
+from typing import Final, assert_never
 
 from kafka_marshal.core.messages import (
     AMENDMENTS,
@@ -176,6 +176,8 @@ def encode(message: Message) -> bytes:
             | ClaimingMessages(offset=offset)
         ):
             tail = f"/{offset}"
+        case _:
+            assert_never(message)
     text = (
         f"{type(message).__name__}/{message.version}/{message.unix_s}/{message.instance_id}/"
         f"{message.client_id}/{message.group_id}/{message.topic}/{message.partition}{tail}"

@@ -173,6 +173,8 @@ class Simulation:
                 return self._send_anything(move)
             case "Restart" | "Join":
                 return self._begin(move)
+            case _:
+                pass
         who = self.instances.get(move.who)
         if who is None:
             return False
@@ -188,6 +190,8 @@ class Simulation:
             case "Stall" if who.status == "up":
                 who.status = "stalled"
                 return True
+            case _:
+                pass
         if who.status != "up" or move.claim not in who.consumers:
             return False
         if move.action == "Read":

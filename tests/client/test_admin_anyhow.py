@@ -125,6 +125,8 @@ def lies(seed: int) -> list[str]:
             case None:
                 silent = name in crashed and done not in (frozenset(), everything)
                 so = not silent or left_undone(works(desk)[name]) == everything - done
+            case other:
+                raise ValueError(other)
         if not so:
             found.append(f"seed {seed}: {name} set {sorted(done)}\n{desk.story()}")
     return found

@@ -482,8 +482,9 @@ def test_a_known_claim_is_judged_as_by_those_who_read_all_of_it() -> None:
         (asks("b1"), PRESENT, 2 + 2 * INTERVAL_MS, Accepted.TOOK_OVER),
     ]
     for message, headers, later_ms, verdict in records:
-        reader = log.read(message, headers, T0 + later_ms)
+        log.read(message, headers, T0 + later_ms)
         assert log.verdict is verdict
+    reader = log.reader
     assert reader.certain == KNOWN_BUT_PAUSER
     assert reader.claim.position == 6
 

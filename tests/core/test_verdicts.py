@@ -23,7 +23,8 @@ def member(node: ast.expr) -> str | None:
     match node:
         case ast.Attribute(value=ast.Name(id="Accepted" | "Refused")):
             return node.attr
-    return None
+        case _:
+            return None
 
 
 def written(path: Path) -> Iterator[tuple[int, frozenset[str]]]:

@@ -68,6 +68,8 @@ def take(consumer: Consumer, way: str) -> list[int]:
             ]
         case "commit":
             consumer.commit()
+        case _:
+            raise ValueError(way)
     return [message.offset for message in messages if message is not None]
 
 

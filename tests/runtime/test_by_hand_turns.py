@@ -100,7 +100,7 @@ def test_partitions_take_turns_within_a_second_and_nothing_is_passed_over(
         # A turn ends as soon as one other claim waits: the third may be ready only after that.
         until(lambda: len(consumer._data._buffers._ready) == 3)
         messages = way(consumer)
-        first = next(messages)
+        message = first = next(messages)
         got = defaultdict(list, {first.partition: [first.offset]})
         turns = [first.partition]
         for _ in range(5):

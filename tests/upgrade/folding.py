@@ -79,6 +79,8 @@ def _mistaken(record: Record, raw: RawRecord, mistake: str | None, interval_ms: 
             match record.message:
                 case Heartbeat() | ClaimingMessages() | ReleasingPartition() as message:
                     return attrs.evolve(record, message=attrs.evolve(message, offset=done))
+                case _:
+                    pass
     return record
 
 

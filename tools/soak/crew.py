@@ -54,6 +54,8 @@ class Noted:
                     self.claims.discard(int(partition))
                 case ["failed", *words]:
                     self.failures.append(" ".join(words))
+                case _:
+                    pass
 
 
 class Worker:

@@ -31,7 +31,7 @@ from kafka_marshal.client import consumer as moves
 from kafka_marshal.client.claiming import Claiming, Velocity
 from kafka_marshal.client.consumer import Consumer, Me, Mode
 from kafka_marshal.client.driver import Driver, Timing, timing_of
-from kafka_marshal.client.effects import Effect, Lost, Released, Send, Won
+from kafka_marshal.client.effects import Effect, Lost, Process, Released, Send, Won
 from kafka_marshal.client.fairness import Sharer
 from kafka_marshal.client.intervals import Intervals
 from kafka_marshal.client.intervals import Said as Alive
@@ -450,6 +450,8 @@ class Member:
                     self._stopping |= effect is Lost.ID_USED_TWICE
                 case Send(message=Heartbeat() as message):
                     more += self._beat(key, held, message.offset, now_ms)
+                case Send() | Process():
+                    pass
         self._schedule(key)
         return more
 

@@ -9,16 +9,18 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable
-from typing import Final, Self, TypeAlias
+from typing import Final, Self, TypeAlias, assert_never
 
 import attrs
 
 from kafka_marshal.core.messages import (
     NOT_DECIMAL,
+    ClaimingMessages,
     ClaimingPartition,
     Heartbeat,
     Record,
     ReleaseGroup,
+    ReleasingPartition,
 )
 from kafka_marshal.core.state import Claim
 from kafka_marshal.core.verdicts import ODD_HEADERS, WINS, Accepted, Refused, Verdict
@@ -238,12 +240,18 @@ def fenced(before: Claim, record: Record, after: Claim, verdict: Verdict) -> boo
         return record.message.client_id == before.owner_client and _neither_has_headers(
             before, record
         )
-    is_request = isinstance(record.message, ClaimingPartition | ReleaseGroup)
-    if is_request or not isinstance(verdict, Accepted) or verdict is Accepted.IGNORED:
+    if not isinstance(verdict, Accepted) or verdict is Accepted.IGNORED:
         return True
-    epoch = record.headers.epoch
-    by_owner = before.owned and before.owner_instance == record.message.instance_id
-    return by_owner and (not before.won_with_headers if epoch is None else epoch == before.epoch)
+    message, epoch = record.message, record.headers.epoch
+    match message:
+        case ClaimingPartition() | ReleaseGroup():
+            return True
+        case Heartbeat() | ReleasingPartition() | ClaimingMessages():
+            if not before.owned or before.owner_instance != message.instance_id:
+                return False
+            return not before.won_with_headers if epoch is None else epoch == before.epoch
+        case _:
+            assert_never(message)
 
 
 def _neither_has_headers(before: Claim, record: Record) -> bool:
@@ -314,11 +322,16 @@ def restart_takes_over(before: Claim, record: Record, after: Claim, verdict: Ver
     message, headers = record.message, record.headers
     if before.owner_client != message.client_id or before.owner_instance == message.instance_id:
         return True
-    if isinstance(message, ClaimingPartition):
-        bare = _neither_has_headers(before, record)
-        asks = bare or (headers.supersedes is not None and headers.supersedes == before.epoch)
-    else:
-        asks = isinstance(message, Heartbeat) and _neither_has_headers(before, record)
+    bare = _neither_has_headers(before, record)
+    match message:
+        case ClaimingPartition():
+            asks = bare or (headers.supersedes is not None and headers.supersedes == before.epoch)
+        case Heartbeat():
+            asks = bare
+        case ReleasingPartition() | ClaimingMessages() | ReleaseGroup():
+            asks = False
+        case _:
+            assert_never(message)
     if not asks or message.version not in (0, 1) or _headers_are_odd(record):
         return True
     return after.owner_instance == message.instance_id

@@ -14,7 +14,7 @@ have changed the owner, knows the claim.
 from __future__ import annotations
 
 import enum
-from typing import Final
+from typing import Final, assert_never
 
 import attrs
 from attrs import field, frozen
@@ -216,26 +216,30 @@ def _decided(reader: Reader, advanced: Claim, record: Record) -> bool:
     if fenced.has_bad_headers(record):
         return True
     message = record.message
-    if isinstance(message, ClaimingPartition):
-        clock = Field.CLOCK in reader.certain
-        # A pause computed from too early a clock can be too long, so "not paused" is always right.
-        pause = advanced.paused_until_ms is None or message.instance_id == advanced.pauser
-        staleness = (
-            not advanced.owned
-            or message.instance_id == advanced.owner_instance
-            or (
-                message.client_id == advanced.owner_client
-                and fenced.restart_takeover(advanced, record)
+    match message:
+        case ClaimingPartition():
+            clock = Field.CLOCK in reader.certain
+            # A pause computed from too early a clock can be too long: "not paused" is always right.
+            pause = advanced.paused_until_ms is None or message.instance_id == advanced.pauser
+            staleness = (
+                not advanced.owned
+                or message.instance_id == advanced.owner_instance
+                or (
+                    message.client_id == advanced.owner_client
+                    and fenced.restart_takeover(advanced, record)
+                )
             )
-        )
-        return clock or (pause and staleness)
-    if isinstance(message, ReleasingPartition):
-        return (
-            _setting_decided(reader, record)
-            or message.offset >= 0
-            or fenced.refuse_unless_owner(advanced, record) is not None
-        )
-    return True
+            return clock or (pause and staleness)
+        case ReleasingPartition():
+            return (
+                _setting_decided(reader, record)
+                or message.offset >= 0
+                or fenced.refuse_unless_owner(advanced, record) is not None
+            )
+        case Heartbeat() | ClaimingMessages() | ReleaseGroup():
+            return True
+        case _:
+            assert_never(message)
 
 
 def _setting_decided(reader: Reader, record: Record) -> bool:

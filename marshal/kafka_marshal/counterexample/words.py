@@ -7,11 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Final, assert_never
 
 import attrs
 
-from kafka_marshal.core.messages import NOT_DECIMAL, Record, ReleaseGroup
+from kafka_marshal.core.messages import (
+    NOT_DECIMAL,
+    ClaimingMessages,
+    ClaimingPartition,
+    Heartbeat,
+    Record,
+    ReleaseGroup,
+    ReleasingPartition,
+)
 from kafka_marshal.core.state import Claim
 from kafka_marshal.core.verdicts import Accepted, Refused, Verdict
 from kafka_marshal.counterexample.model import spec_name
@@ -95,10 +103,14 @@ def described(record: Record) -> str:
         case ReleaseGroup():
             until_ms = message.expires_unix_s * 1000
             words += f" until {day(until_ms)} {clock(until_ms)}"
-        case _ if (offset := getattr(message, "offset", None)) is not None:
-            words += f" {'up to' if words == 'ClaimingMessages' else 'at'} {offset}"
-        case _:
+        case Heartbeat() | ReleasingPartition():
+            words += f" at {message.offset}"
+        case ClaimingMessages():
+            words += f" up to {message.offset}"
+        case ClaimingPartition():
             pass
+        case _:
+            assert_never(message)
     carried = [
         f"{header.replace('_', '-')} {'not decimal' if value == NOT_DECIMAL else value}"
         for header, value in attrs.asdict(headers).items()

@@ -80,6 +80,7 @@ _NOT_OWNER: Final = _NUMBER[Refused.NOT_OWNER]
 _NOT_AHEAD: Final = _NUMBER[Refused.NOT_AHEAD]
 _NEGATIVE_POSITION: Final = _NUMBER[Refused.NEGATIVE_POSITION]
 _FINE: Final = -3
+_NO_SUCH_KIND: Final = "kernel.steps knows no such message: compile what core.reducer does"
 
 _compiled = numba.njit(cache=True, nogil=True)
 
@@ -187,6 +188,8 @@ def _fenced_step(  # type: ignore[no-untyped-def]
         claims[at, PAUSER] = instance
         claims[at, PAUSED_UNTIL] = until_ms if until_ms > clock_ms else NONE
         return _GROUP_RELEASED
+    if kind != HEARTBEAT and kind != CLAIMING_MESSAGES and kind != RELEASING_PARTITION:
+        raise NotImplementedError(_NO_SUCH_KIND)
     refusal = _unless_owner(claims, at, version, present, headers, row, offset, instance)
     if kind == HEARTBEAT:
         if refusal == _FINE:
@@ -270,6 +273,8 @@ def _original_step(  # type: ignore[no-untyped-def]
         claims[at, LAST_HEARTBEAT] = NONE
         claims[at, LAST_RELEASE] = unix_s * 1000
         return _RELEASED
+    if kind != RELEASE_GROUP:
+        raise NotImplementedError(_NO_SUCH_KIND)
     claims[at, PAUSER] = instance
     claims[at, PAUSED_UNTIL] = number * 1000
     return _GROUP_RELEASED

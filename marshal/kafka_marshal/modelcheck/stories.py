@@ -246,6 +246,10 @@ def _described(record: Any) -> str:
             words.append(f"up to {message['offset']}")
         case "ReleaseGroup":
             words.append(f"until {message['expires_unix_s'] - START_MS // 1000} s")
+        case "ClaimingPartition":
+            pass
+        case other:
+            raise ValueError(f"no words for a {other}: add it to {__name__}._described")
     carried = [
         f"{name.replace('_', '-')} {headers[name]}"
         for name in ("epoch", "seen", "clock", "supersedes", "set_position", "start")

@@ -16,6 +16,7 @@ are, and what was processed.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import assert_never
 
 import attrs
 
@@ -29,6 +30,7 @@ from kafka_marshal.core.messages import (
     ClaimingMessages,
     ClaimingPartition,
     Headers,
+    Heartbeat,
     OwnersMessage,
     Record,
     ReleaseGroup,
@@ -353,11 +355,16 @@ def _content(
     """Whether the owner would say this: how far it is, what it asks for, what it sets."""
     headers, epoch = record.headers, record.headers.epoch
     assert epoch is not None
-    if isinstance(message, ClaimingMessages):
-        claim = history.claim(view)
-        if history.knows(view, Field.POSITION) and message.offset <= claim.position:
-            return Against(Forbidden.NOTHING_AHEAD, f"an offset above {claim.position}")
-        return view
+    match message:
+        case ClaimingMessages():
+            claim = history.claim(view)
+            if history.knows(view, Field.POSITION) and message.offset <= claim.position:
+                return Against(Forbidden.NOTHING_AHEAD, f"an offset above {claim.position}")
+            return view
+        case Heartbeat() | ReleasingPartition():
+            pass
+        case _:
+            assert_never(message)
     if headers.set_position is not None:
         if not isinstance(message, ReleasingPartition) or headers.set_position != message.offset:
             return _says_otherwise("set-position where a release says the same")

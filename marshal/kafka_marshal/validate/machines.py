@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import TypeAlias, assert_never
 
 import attrs
 
@@ -21,6 +21,7 @@ from kafka_marshal.core.messages import (
     ClaimingPartition,
     Headers,
     Heartbeat,
+    KeyedMessage,
     Message,
     ReleaseGroup,
     ReleasingPartition,
@@ -182,7 +183,7 @@ class Instance:
 
     @staticmethod
     def _would(
-        me: Me, consumer: Consumer, key: ClaimKey, message: Message, done: int | None
+        me: Me, consumer: Consumer, key: ClaimKey, message: KeyedMessage, done: int | None
     ) -> tuple[Forbidden | None, Send, Consumer]:
         """Whether it may send a message of this kind, what it would say, and what it remembers.
 
@@ -204,8 +205,10 @@ class Instance:
                 return guard, sent, after
             case ReleasingPartition() if me.admin:
                 sent = machine.position_sent(me, consumer, key, message.offset, unix_s)
-            case _:
+            case ReleasingPartition():
                 sent = machine.releasing_partition_sent(me, consumer, key, unix_s, done)
+            case _:
+                assert_never(message)
         after = machine.after_release(me, consumer)
         return machine.may_release(me, consumer), sent, after
 
@@ -313,9 +316,15 @@ def said(message: Message | None, headers: Headers) -> str:
         return "no message of the protocol"
     about = f"{message.group_id}/{message.topic}/{message.partition}"
     words = f"{type(message).__name__} of {message.instance_id} ({message.client_id}) for {about}"
-    number = getattr(message, "offset", getattr(message, "expires_unix_s", None))
-    if number is not None:
-        words += f" {'until' if isinstance(message, ReleaseGroup) else 'at'} {number}"
+    match message:
+        case ReleaseGroup():
+            words += f" until {message.expires_unix_s}"
+        case Heartbeat() | ReleasingPartition() | ClaimingMessages():
+            words += f" at {message.offset}"
+        case ClaimingPartition():
+            pass
+        case _:
+            assert_never(message)
     carried = [
         f"{name.replace('_', '-')} {value}"
         for name, value in attrs.asdict(headers).items()

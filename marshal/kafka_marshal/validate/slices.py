@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 import attrs
 
 from kafka_marshal.client.consumer import Consumer
-from kafka_marshal.core.messages import ReleaseGroup
+from kafka_marshal.core.messages import Message, ReleaseGroup
 from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.validate.explain import Unexplained
 from kafka_marshal.validate.run import (
@@ -132,11 +132,10 @@ def _of_claim(events: Iterable[Event], key: ClaimKey) -> list[Event]:
     return kept
 
 
-def _is_about(message: object, key: ClaimKey) -> bool:
-    group, topic = getattr(message, "group_id", None), getattr(message, "topic", None)
+def _is_about(message: Message, key: ClaimKey) -> bool:
     if isinstance(message, ReleaseGroup):
-        return group == key.group
-    return (group, topic, getattr(message, "partition", None)) == key
+        return message.group_id == key.group
+    return message.key == key
 
 
 class _Search:
