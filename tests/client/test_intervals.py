@@ -82,6 +82,8 @@ def test_a_group_that_was_killed_begins_with_another_interval_once_all_are_dead_
     assert newcomer.waits_for(town.now_ms) is not None
     town.pass_time(2 * SLOW_MS)
     assert not newcomer.owned, "nobody knows how long the last heartbeat has lain there"
+    assert newcomer.waits_for(town.now_ms) is not None
+    assert newcomer.waits_for(town.now_ms + 1) is None
     town.pass_time(1)
     assert len(newcomer.owned) == 2
     assert newcomer.waits_for(town.now_ms) is None

@@ -4,13 +4,20 @@ import attrs
 import pytest
 
 from kafka_marshal.client.claiming import Claiming
-from kafka_marshal.client.consumer import Me, Mode, release_group_sent
+from kafka_marshal.client.consumer import (
+    Consumer,
+    Me,
+    Mode,
+    claiming_partition_sent,
+    release_group_sent,
+)
 from kafka_marshal.client.driver import Driver, Timing
 from kafka_marshal.client.effects import Lost, Process, Released, Send, Won
 from kafka_marshal.client.member import Member
 from kafka_marshal.client.share import Patience
 from kafka_marshal.codec import coordinating_partition
 from kafka_marshal.core.messages import ClaimingMessages, ClaimingPartition, Record
+from kafka_marshal.core.state import FENCED
 from tests.client.town import PLACES, Town, key
 
 ALONE = Claiming(fair_share=False)
@@ -610,6 +617,8 @@ def test_whoever_has_much_gives_at_once_what_several_ask_for() -> None:
     for name in ("b1", "c1"):
         start(town, name, Claiming(), events=6)
     town.deaf.clear()
+    town._reads("a1")
+    assert list(town.owners("events").values()).count(None) == 2, "both before it reads of either"
     town.settle()
     owners = list(town.owners("events").values())
     assert owners.count("a1") == 4
@@ -639,6 +648,87 @@ def test_who_gives_a_whole_topic_back_says_that_its_partitions_went_with_it() ->
     assert set(member.owned) == {key("orders", 1)}
 
 
+def test_a_partition_that_is_still_in_hand_stays_if_its_topic_comes_back() -> None:
+    town = Town()
+    whole = Claiming(fair_share=False, whole_topics=True)
+    member = start(town, "a1", whole, events=2)
+    town.do("a1", member.available(key("events", 1), 5, 0))
+    town.do("a1", member.release(key("events", 0), 0))
+    assert not member.driver(key("events", 1)).wants
+    town.pass_time(120_000)
+    assert set(member.owned) == {key("events", 0), key("events", 1)}
+    assert member.driver(key("events", 1)).wants
+    town.do("a1", member.done(key("events", 1), 5, town.now_ms))
+    assert len(member.owned) == 2
+    assert [one.effect for one in town.told["a1"]].count(Lost.RELEASED) == 1
+
+
+def test_a_whole_topic_comes_back_after_a_pause() -> None:
+    town = Town()
+    member = start(town, "a1", Claiming(fair_share=False, whole_topics=True), events=3)
+    place = coordinating_partition("events", PLACES)
+    town.append(release_group_sent(ADMIN, "g", 60), place)
+    town.settle()
+    assert not member.owned
+    assert member.driver(key("events", 0)).released is Released.BY_OTHERS
+    town.pass_time(60_000)
+    assert len(member.owned) == 3
+
+
+def test_a_whole_topic_comes_back_once_its_owner_is_certain_again() -> None:
+    town = Town()
+    other = start(town, "b1", events=2)
+    town.do("b1", other.stop(0))
+    place = coordinating_partition("events", PLACES)
+    whole = Claiming(fair_share=False, whole_topics=True)
+    member = town.join("a1", whole, firsts={place: len(town.logs[place])})
+    town.do("a1", member.add_topic("events", 2, 0))
+    assert not member.owned, "it does not know who owned before"
+    town.append(release_group_sent(ADMIN, "g", 0), place)
+    town.settle()
+    assert len(member.owned) == 2
+    me = Me("c1", "c", Mode.AT_LEAST_ONCE)
+    town.append(claiming_partition_sent(me, Consumer(), key("events", 0)))
+    town.settle()
+    assert not member.owned
+    assert [one.effect for one in town.told["a1"]][-2:] == [Lost.UNCERTAIN, Lost.RELEASED]
+    town.pass_time(FENCED.pause_max_ms + HOUR_MS)  # no pause that it has not read can last longer
+    assert len(member.owned) == 2
+
+
+def test_what_is_fixed_counts_as_a_part_of_the_share() -> None:
+    town = Town()
+    first = town.join("a1", Claiming())
+    town.do("a1", first.add_topic("events", 6, 0, only=[0, 1]))
+    town.do("a1", first.add_topic("events", 6, 0))
+    second = start(town, "b1", Claiming(), events=6)
+    town.pass_time(60_000)
+    assert (len(first.owned), len(second.owned)) == (3, 3)
+    assert {key("events", 0), key("events", 1)} <= set(first.owned)
+
+
+@pytest.mark.parametrize(("claims_max", "freed", "asked"), [(2, 1, []), (3, 2, [2])])
+def test_a_request_that_is_on_its_way_is_not_repeated_and_counts_against_the_limit(
+    claims_max: int, freed: int, asked: list[int]
+) -> None:
+    town = Town()
+    member = start(town, "a1", Claiming(claims_max=claims_max), events=1)
+    other = town.join("b1", ALONE)
+    town.do("b1", other.add_topic("events", 3, 0, only=[freed]))
+    town.pass_time(2_000)
+    town.deaf.add("a1")
+    on_its_way = member.add_topic("events", 3, town.now_ms)
+    assert [one.key.topic_partition for one in on_its_way] == [3 - freed]
+    [place] = member.places
+    news = len(town.logs[place])
+    town.do("b1", other.stop(town.now_ms))
+    for record in town.logs[place][news:]:
+        member.record(record, town.now_ms)
+    assert town.owners("events") == {0: "a1", freed: None}
+    more = member.caught_up(place, town.now_ms)
+    assert [one.key.topic_partition for one in more] == asked
+
+
 def test_a_claim_wanted_again_while_it_is_given_up_is_asked_for_after_that() -> None:
     town = Town()
     member = start(town, "a1", events=1)
@@ -663,6 +753,16 @@ def test_where_a_limit_leaves_room_a_removed_topic_makes_it_at_once() -> None:
     ]
     town.do("a1", effects)
     assert set(member.owned) == {key("orders", 0)}
+
+
+def test_where_a_limit_leaves_room_what_is_given_back_makes_it_at_once() -> None:
+    town = Town()
+    member = start(town, "a1", Claiming(fair_share=False, claims_max=1), events=2)
+    effects = member.release(key("events", 0), 0) + member.timer(0)
+    assert [one.key for one in effects if isinstance(one.effect, Send)] == [
+        key("events", 0),
+        key("events", 1),
+    ]
 
 
 @pytest.mark.parametrize(("moved_ms", "asks"), [(999, False), (1_000, True)])

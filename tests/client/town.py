@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import attrs
 from attrs import define, field
 
@@ -39,15 +41,20 @@ class Town:
         mode: Mode = Mode.AT_LEAST_ONCE,
         batch: int = 10,
         interval_ms: int | None = None,
+        firsts: Mapping[int, int] | None = None,
     ) -> Member:
-        """Instance a1 is of client a. With an interval it says it, and beats twice in it."""
+        """Instance a1 is of client a. With an interval it says it, and beats twice in it.
+
+        `firsts` says from which offset on it reads a place; 0 where it says nothing.
+        """
         me, timing = Me(name, name[0], mode, window=10, batch=batch), TIMING
         if interval_ms is not None:
             rules = attrs.evolve(me.rules, heartbeat_interval_ms=interval_ms)
             me = attrs.evolve(me, rules=rules, says_interval=True)
             timing = Timing(heartbeat_every_ms=interval_ms // 2, ask_again_after_ms=1_000)
-        member = Member(me, "g", PLACES, claiming, timing)
-        self.members[name], self.views[name] = member, [0] * PLACES
+        member = Member(me, "g", PLACES, claiming, timing, firsts=firsts)
+        self.members[name] = member
+        self.views[name] = [(firsts or {}).get(place, 0) for place in range(PLACES)]
         self.told[name], self.processed[name] = [], []
         return member
 

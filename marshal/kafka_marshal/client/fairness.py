@@ -83,7 +83,7 @@ class Seen:
             able[key.topic].add(client)
         for client, key in self.requests.items():
             if key in self.me.keys:
-                counts[client] += 0
+                counts.setdefault(client, 0)
                 able[key.topic].add(client)
         self.counts = counts
         self.able = {topic: frozenset(clients) for topic, clients in able.items()}

@@ -444,7 +444,9 @@ class Member:
                 continue
             match effect:
                 case Won():
-                    self._won(held, now_ms)
+                    self._stale_choice = True
+                    held.end, held.request_at_ms = 0, None
+                    held.velocity, held.beat_at_ms = Velocity(), now_ms
                 case Lost():
                     self._stale_choice = True
                     self._stopping |= effect is Lost.ID_USED_TWICE
@@ -454,11 +456,6 @@ class Member:
                     pass
         self._schedule(key)
         return more
-
-    def _won(self, held: _Held, now_ms: int) -> None:
-        self._stale_choice = True
-        held.end, held.request_at_ms = 0, None
-        held.velocity, held.beat_at_ms = Velocity(), now_ms
 
     def _schedule(self, key: ClaimKey) -> None:
         at_ms = self._driver_of(key).next_timer_ms
@@ -526,10 +523,11 @@ class Member:
 
     def _not_yet(self, at_ms: int, now_ms: int) -> bool:
         """Whether it is too early; then it will choose again."""
-        if at_ms > now_ms:
-            at = self._choose_at_ms
-            self._choose_at_ms = at_ms if at is None else min(at, at_ms)
-        return at_ms > now_ms
+        if at_ms <= now_ms:
+            return False
+        at = self._choose_at_ms
+        self._choose_at_ms = at_ms if at is None else min(at, at_ms)
+        return True
 
     def _ask(self, now_ms: int) -> list[For]:
         effects = self._follow(now_ms) if self.claiming.whole_topics else []
@@ -571,13 +569,17 @@ class Member:
         room = len(units) if claims_max is None else claims_max - busy
         found: list[ClaimKey] = []
         for key in sorted(units, key=lambda key: (not self._was_ours(key), key)):
-            at_ms = self._claimable_at_ms(key)
-            if at_ms is not None and len(found) < room and not self._not_yet(at_ms, now_ms):
+            if len(found) < room and self._looks_claimable(key, now_ms):
                 found.append(key)
         return found
 
     def _was_ours(self, key: ClaimKey) -> bool:
         return self.driver(key).consumer.known.owner_client == self.me.client_id
+
+    def _looks_claimable(self, key: ClaimKey, now_ms: int) -> bool:
+        """Whether it may ask for the claim now; if it may later, it will choose again then."""
+        at_ms = self._claimable_at_ms(key)
+        return at_ms is not None and not self._not_yet(at_ms, now_ms)
 
     def _claimable_at_ms(self, key: ClaimKey) -> int | None:
         driver = self.driver(key)
@@ -607,13 +609,11 @@ class Member:
         effects = []
         for _ in range(1 + len(self._held)):
             decision = self._share.look(self._said(), now_ms)
-            for key in decision.ask:
-                at_ms = self._claimable_at_ms(key)
-                if at_ms is not None and not self._not_yet(at_ms, now_ms):
-                    effects += self._did(key, self.driver(key).ask(now_ms), now_ms)
+            asked = [key for key in decision.ask if self._looks_claimable(key, now_ms)]
             if decision.request is not None:
-                asking = self.driver(decision.request)
-                effects += self._did(decision.request, asking.ask(now_ms), now_ms)
+                asked.append(decision.request)
+            for key in asked:
+                effects += self._did(key, self.driver(key).ask(now_ms), now_ms)
             if decision.look_again_ms is not None:
                 self._not_yet(decision.look_again_ms, now_ms)
             if decision.give is None:

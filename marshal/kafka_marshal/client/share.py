@@ -234,10 +234,10 @@ class FairShare:
         return None
 
     def _look_again_ms(self, said: Said, now_ms: int) -> int | None:
-        patience = self.patience
-        due = [since + patience.grace_ms for since in self._free_since_ms.values()]
+        patience, overdue = self.patience, self._overdue(now_ms)
         due = [
-            at + max(0, (now_ms - at) // patience.grace_ms + 1) * patience.grace_ms for at in due
+            since + (overdue[key] + 1) * patience.grace_ms
+            for key, since in self._free_since_ms.items()
         ]
         if self._settles_at_ms is not None:
             due.append(self._settles_at_ms)
