@@ -36,11 +36,11 @@ $(STAMPS)/package: pyproject.toml $(STAMPS)/deps
 	@$(PIP) install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
-$(STAMPS)/jars: $(STAMPS)/package marshal/kafka_marshal/modelcheck/jars.py
+$(STAMPS)/jars: $(STAMPS)/package $(addprefix marshal/kafka_marshal/,class_data.py modelcheck/jars.py)
 	@$(BIN)/python -m kafka_marshal.modelcheck.setup
 	@touch $@
 
-$(STAMPS)/broker: $(STAMPS)/package marshal/kafka_marshal/testing/broker.jars
+$(STAMPS)/broker: $(STAMPS)/package $(addprefix marshal/kafka_marshal/,class_data.py testing/broker.jars)
 	@$(BIN)/python -m kafka_marshal.testing.setup
 	@touch $@
 

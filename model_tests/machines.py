@@ -8,7 +8,6 @@ the sample. `make triples` writes it to `tests/data/machines.jsonl.gz`.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from itertools import combinations
 from pathlib import Path
 
 import attrs
@@ -21,7 +20,7 @@ from kafka_marshal.core.knowledge import Field, Reader
 from kafka_marshal.modelcheck import edges, models
 from kafka_marshal.modelcheck.values import Value
 from model_tests import from_tla
-from model_tests.sample import kind, side
+from model_tests.sample import covering, kind, side
 
 
 def export_all(folder: Path, only: Sequence[str] | None = None) -> Mapping[str, list[Row]]:
@@ -207,17 +206,5 @@ def answers(row: Row) -> tuple[Hashable, ...]:
 
 def chosen(exports: Mapping[str, Iterable[Row]]) -> list[Row]:
     """The same rows for the same export, in whatever order it is."""
-    first: dict[Hashable, tuple[str, Row]] = {}
-    for row in (row for rows in exports.values() for row in rows):
-        key, text = (situation(row), answers(row)), machines.line(row)
-        if key not in first or text < first[key][0]:
-            first[key] = text, row
-    seen: set[Hashable] = set()
-    kept = []
-    for _, row in sorted(first.values(), key=lambda each: each[0]):
-        asked = situation(row)
-        pairs = {(asked, pair) for pair in combinations(enumerate(answers(row)), 2)}
-        if not pairs <= seen:
-            seen |= pairs
-            kept.append(row)
-    return kept
+    every = (row for rows in exports.values() for row in rows)
+    return covering(every, situation, answers, machines.line)

@@ -10,9 +10,10 @@ against the export.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Hashable, Mapping, Sequence
-from itertools import combinations
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import attrs
 from tests import machines, triples
@@ -86,19 +87,42 @@ def answers(triple: Triple) -> tuple[Hashable, ...]:
 
 def chosen(exports: Mapping[str, Exported]) -> list[Triple]:
     """The same triples for the same export, in whatever order its rows are."""
-    first: dict[Hashable, tuple[str, Triple]] = {}
-    for triple in (triple for exported in exports.values() for triple in exported.triples):
-        key, text = (situation(triple), answers(triple)), triples.line(triple)
+    every = (triple for exported in exports.values() for triple in exported.triples)
+    return covering(every, situation, answers, triples.line)
+
+
+Row = TypeVar("Row")
+
+
+def covering(
+    rows: Iterable[Row],
+    situation: Callable[[Row], Hashable],
+    answers: Callable[[Row], Sequence[Hashable]],
+    line: Callable[[Row], str],
+) -> list[Row]:
+    """Rows that together show every two answers that any of `rows` gives in its situation.
+
+    In the order of their lines, a row is kept if it shows two answers that none before it does.
+    """
+    first: dict[tuple[Hashable, Sequence[Hashable]], tuple[str, Row]] = {}
+    for row in rows:
+        key, text = (situation(row), answers(row)), line(row)
         if key not in first or text < first[key][0]:
-            first[key] = text, triple
-    seen: set[Hashable] = set()
+            first[key] = text, row
+    # An answer is nested tuples of enums, dear to hash; its number is not.
+    numbers: dict[Hashable, int] = {}
+    beside: defaultdict[int, set[int]] = defaultdict(set)
+    """With each answer, the answers of the rows that are kept."""
     kept = []
-    for _, triple in sorted(first.values(), key=lambda each: each[0]):
-        asked = situation(triple)
-        pairs = {(asked, pair) for pair in combinations(enumerate(answers(triple)), 2)}
-        if not pairs <= seen:
-            seen |= pairs
-            kept.append(triple)
+    for (asked, given), (_, row) in sorted(first.items(), key=lambda each: each[1][0]):
+        shown = {
+            numbers.setdefault((asked, place, answer), len(numbers))
+            for place, answer in enumerate(given)
+        }
+        if not all(shown <= beside[answer] for answer in shown):
+            kept.append(row)
+            for answer in shown:
+                beside[answer] |= shown
     return kept
 
 

