@@ -224,8 +224,8 @@ class Holding:
         claim = Claim(key, key.topic, key.topic_partition, won.epoch, won.position)
         now_ms = self._steady_ms()
         tenure = Tenure(claim, next=won.position, allowed_end=won.position, heard_ms=now_ms)
+        self._data.open(claim, won.position)  # before anybody can see that it is ours
         self._tenures[claim] = self._newest[key] = tenure
-        self._data.open(claim, won.position)
         self._vigil.won(claim, now_ms)
 
     def _process(self, key: ClaimKey, offsets: range) -> None:
