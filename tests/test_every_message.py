@@ -10,7 +10,8 @@ import pytest
 
 from kafka_marshal import FENCED, ORIGINAL, Record, Rules, World, codec
 from kafka_marshal.capture import RawRecord
-from kafka_marshal.core.messages import KeyedMessage, Message
+from kafka_marshal.core import wire
+from kafka_marshal.core.messages import AMENDMENTS, Headers, KeyedMessage, Message
 from kafka_marshal.counterexample.words import described
 from kafka_marshal.kernel.columns import Names
 from kafka_marshal.kernel.fold import Fold
@@ -34,6 +35,27 @@ def one_of(kind: type[Message], instance: str = "i1") -> Message:
     names = [field.name for field in attrs.fields(kind)]
     more = {name: 1_700_000_100 for name in names if name not in said}
     return typing.cast("Message", typing.cast("typing.Any", kind)(**said, **more))
+
+
+def test_the_wire_table_holds_every_message_and_every_header() -> None:
+    assert len({layout.message for layout in wire.MESSAGES}) == len(wire.MESSAGES)
+    assert {*wire.BY_CLASS} == {*MESSAGES}
+    assert [field.name for field in attrs.fields(Headers)] == [
+        "present",
+        *(header.field for header in wire.HEADERS),
+    ]
+    amendments = [header.field for header in wire.HEADERS if header.amends]
+    assert tuple(amendments) == AMENDMENTS
+    assert [header.amends for header in wire.HEADERS] == sorted(h.amends for h in wire.HEADERS)
+
+
+@each_message
+def test_a_message_is_made_of_its_fields_in_the_order_of_the_wire(kind: type[Message]) -> None:
+    layout = wire.BY_CLASS[kind]
+    number = () if layout.number is None else (layout.number,)
+    fields = [field.name for field in attrs.fields(kind)]
+    assert fields == [*wire.TIME, *wire.ADDRESS, *number]
+    assert layout.keyed == hasattr(kind, "key")
 
 
 @each_message

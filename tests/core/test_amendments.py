@@ -14,10 +14,11 @@ import pytest
 
 from kafka_marshal import FENCED, World
 from kafka_marshal.capture import RawRecord
-from kafka_marshal.codec import HEADER_FIELDS, HEADER_PREFIX, MalformedRecord
+from kafka_marshal.codec import HEADER_FIELDS, MalformedRecord
 from kafka_marshal.core.knowledge import Reader, read_record
 from kafka_marshal.core.messages import AMENDMENTS, Record, ReleaseGroup
 from kafka_marshal.core.state import Claim, ClaimKey
+from kafka_marshal.core.wire import HEADER_PREFIX
 from kafka_marshal.kernel.fold import Fold
 from tests.kernel import hostile
 from tests.kernel.kernel import arrays

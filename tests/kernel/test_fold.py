@@ -10,13 +10,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from kafka_marshal import FENCED, ORIGINAL, ClaimingPartition, Rules, World
+from kafka_marshal import FENCED, ORIGINAL, Rules, World
 from kafka_marshal.capture import RawRecord, read_capture
 from kafka_marshal.codec import MalformedRecord
 from kafka_marshal.core.state import Claim, ClaimKey
 from kafka_marshal.core.verdicts import ReadTwice, Refused, Verdict
 from kafka_marshal.core.world import OutOfOrder
-from kafka_marshal.kernel import columns, parsing, steps
+from kafka_marshal.kernel import columns, steps
 from kafka_marshal.kernel.fold import BeyondKernel, Fold
 from tests import triples
 from tests.kernel import hostile
@@ -109,11 +109,6 @@ def test_every_transition_of_the_specification_is_the_kernels() -> None:
     known = triples.read()
     for triple, after, verdict in stepped(known):
         assert (after, verdict) == (triple.after, triple.verdict), triple.record
-
-
-def test_types_have_the_numbers_of_their_messages() -> None:
-    assert [kind.__name__.encode() for kind in columns.KINDS] == list(parsing.TYPES)
-    assert columns.KINDS[parsing.CLAIMING_PARTITION] is ClaimingPartition
 
 
 def test_hostile_logs_reach_every_verdict() -> None:

@@ -17,17 +17,14 @@ import pyarrow as pa
 from attrs import astuple, frozen
 
 from kafka_marshal.codec import (
-    HEADER_FIELDS,
-    HEADER_PREFIX,
-    LEAST_INTERVAL_MS,
     PARTITION_MAX,
     MalformedRecord,
     decode,
     decode_headers,
     malformed_amendments,
 )
+from kafka_marshal.core import wire
 from kafka_marshal.core.messages import (
-    AMENDMENTS,
     ClaimingMessages,
     ClaimingPartition,
     Headers,
@@ -53,32 +50,25 @@ Small: TypeAlias = npt.NDArray[np.int8]
 Flags: TypeAlias = npt.NDArray[np.bool_]
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 
-HEARTBEAT: Final = 0
-RELEASING_PARTITION: Final = 2
-CLAIMING_MESSAGES: Final = 3
-RELEASE_GROUP: Final = 4
+HEARTBEAT: Final = wire.number_of(Heartbeat)
+CLAIMING_PARTITION: Final = wire.number_of(ClaimingPartition)
+RELEASING_PARTITION: Final = wire.number_of(ReleasingPartition)
+CLAIMING_MESSAGES: Final = wire.number_of(ClaimingMessages)
+RELEASE_GROUP: Final = wire.number_of(ReleaseGroup)
 MALFORMED: Final = -1
 
-KINDS: Final[tuple[type[Message], ...]] = (
-    Heartbeat,
-    ClaimingPartition,
-    ReleasingPartition,
-    ClaimingMessages,
-    ReleaseGroup,
-)
-"""The messages, by their number in `Columns.kind`, in the order of `parsing.TYPES`."""
+_NAMES_NO_CLAIM: Final = np.array([not layout.keyed for layout in wire.MESSAGES])
 
 ABSENT: Final = -1
 """A header that is not there."""
 NOT_DECIMAL: Final = -2
 INT64_MAX: Final = 2**63 - 1
-HEADER_COLUMNS: Final = tuple(HEADER_FIELDS.values())
+HEADER_COLUMNS: Final = tuple(header.field for header in wire.HEADERS)
 """The columns of `Columns.headers`, by their names in `Headers`; the first `STRICT` may be
 NOT_DECIMAL, which refuses the record, and the others are amendments, which decide nothing."""
-STRICT: Final = HEADER_COLUMNS.index(AMENDMENTS[0])
-_LEAST: Final = np.array(
-    [LEAST_INTERVAL_MS if field == "interval_ms" else 0 for field in HEADER_COLUMNS]
-)
+STRICT: Final = sum(not header.amends for header in wire.HEADERS)
+_BY_NAME: Final = {header.name: column for column, header in enumerate(wire.HEADERS)}
+_LEAST: Final = np.array([header.least for header in wire.HEADERS])
 """A number below this is not ordinary."""
 
 
@@ -87,11 +77,11 @@ class Columns:
     """A batch of records, decoded. All arrays are as long as the batch."""
 
     kind: Small
-    """Index in `KINDS`, or MALFORMED; then the other columns of the row say nothing."""
+    """Its place in `wire.MESSAGES`, or MALFORMED; then the other columns of the row say nothing."""
     version: Ints
     unix_s: Ints
     number: Ints
-    """The message's offset, or `expires_unix_s`; 0 where its type has none."""
+    """The message's `Layout.number`; 0 where it has none."""
     address: Codes
     """Who speaks of which claim: an index in the tables of `Names`."""
     present: Flags
@@ -195,15 +185,7 @@ class Names:
 
     def address(self, message: Message) -> int:
         """The code of a message's address."""
-        text = "/".join(
-            (
-                message.instance_id,
-                message.client_id,
-                message.group_id,
-                message.topic,
-                str(message.partition),
-            )
-        )
+        text = "/".join(str(getattr(message, name)) for name in wire.ADDRESS)
         code = self._codes.get(name := text.encode("utf-8", "surrogateescape"))
         if code is None:
             span = np.frombuffer(name, dtype=np.uint8)
@@ -279,17 +261,18 @@ class Names:
         if len(odd):
             known = np.where(doubtful, 0, columns.address)
             doubtful |= odd[known]
-            doubtful |= (columns.kind == RELEASE_GROUP) & ~topicless[known]
+            doubtful |= _NAMES_NO_CLAIM[columns.kind] & ~topicless[known]
         for row in np.flatnonzero(doubtful):
             try:
                 message = decode(values[int(row)].as_py())
             except MalformedRecord:
                 columns.kind[row] = MALFORMED
                 continue
-            columns.kind[row] = KINDS.index(type(message))
+            layout = wire.BY_CLASS[type(message)]
+            columns.kind[row] = wire.number_of(layout.message)
             columns.version[row] = message.version
             columns.unix_s[row] = message.unix_s
-            columns.number[row] = getattr(message, "offset", getattr(message, "expires_unix_s", 0))
+            columns.number[row] = getattr(message, layout.number) if layout.number else 0
             columns.address[row] = self.address(message)
 
 
@@ -331,23 +314,14 @@ def _decode_headers(columns: Columns, headers: pa.Array | None) -> None:
 def _field(key: bytes | str) -> int:
     """Which column of `Columns.headers` a header says, if any."""
     name = _name(key)
-    if name in HEADER_FIELDS:
-        return list(HEADER_FIELDS).index(name)
-    return OTHER if name.startswith(HEADER_PREFIX) else NO_MARSHAL
+    if name in _BY_NAME:
+        return _BY_NAME[name]
+    return OTHER if name.startswith(wire.HEADER_PREFIX) else NO_MARSHAL
 
 
 def header_row(headers: Headers) -> list[int]:
     """Headers as a row of `Columns.headers`. Beyond 64 bits one number is as good as another."""
-    fields = (
-        headers.epoch,
-        headers.seen,
-        headers.clock,
-        headers.supersedes,
-        headers.set_position,
-        headers.interval_ms,
-        headers.start,
-        headers.done,
-    )
+    fields = (getattr(headers, name) for name in HEADER_COLUMNS)
     return [ABSENT if each is None else min(each, INT64_MAX) for each in fields]
 
 

@@ -11,19 +11,17 @@ from typing import Final
 import numba
 import numpy as np
 
-CLAIMING_PARTITION: Final = 1
+from kafka_marshal.core import wire
+
 ODD: Final = -2
 """Not written the ordinary way."""
 
-TYPES: Final = (
-    b"Heartbeat",
-    b"ClaimingPartition",
-    b"ReleasingPartition",
-    b"ClaimingMessages",
-    b"ReleaseGroup",
+_TYPES: Final = tuple(
+    np.frombuffer(f"{layout.name}/".encode(), dtype=np.uint8) for layout in wire.MESSAGES
 )
-"""Every type of message, by its number."""
-_TYPES: Final = tuple(np.frombuffer(kind + b"/", dtype=np.uint8) for kind in TYPES)
+"""How each message begins, by its number."""
+_HAS_NUMBER: Final = np.array([layout.number is not None for layout in wire.MESSAGES])
+_SLASHES: Final = len(wire.ADDRESS) - 1
 _SLASH: Final = ord("/")
 OTHER: Final = -1
 """The header begins with `marshal-`, and is none of those that say something."""
@@ -117,12 +115,12 @@ def _known(data, at, end, name, slots, pool, spans, hashes):  # type: ignore[no-
 
 @_compiled
 def _is_address(data, at, end):  # type: ignore[no-untyped-def]
-    """Five fields, whatever they hold."""
+    """As many fields as an address has, whatever they hold."""
     slashes = 0
     while at < end:
         slashes += data[at] == _SLASH
         at += _u(1)
-    return slashes == 4
+    return slashes == _SLASHES
 
 
 @_compiled
@@ -158,16 +156,9 @@ def rehash(slots, hashes, count):  # type: ignore[no-untyped-def]
 
 @_compiled
 def _kind(data, at, end):  # type: ignore[no-untyped-def]
-    if _begins_with(data, at, end, _TYPES[0]):
-        return 0, len(_TYPES[0])
-    if _begins_with(data, at, end, _TYPES[1]):
-        return 1, len(_TYPES[1])
-    if _begins_with(data, at, end, _TYPES[2]):
-        return 2, len(_TYPES[2])
-    if _begins_with(data, at, end, _TYPES[3]):
-        return 3, len(_TYPES[3])
-    if _begins_with(data, at, end, _TYPES[4]):
-        return 4, len(_TYPES[4])
+    for number, word in enumerate(_TYPES):
+        if _begins_with(data, at, end, word):
+            return number, len(word)
     return ODD, 0
 
 
@@ -193,7 +184,7 @@ def decode_values(  # type: ignore[no-untyped-def]
         # What is between here and the number, or the end, is looked up as one.
         address_at = unix_s_end + _u(1)
         address_end = end
-        if found != CLAIMING_PARTITION:
+        if _HAS_NUMBER[found]:
             address_end = end - _u(1)
             while address_end > address_at and data[address_end] != _SLASH:
                 address_end -= _u(1)
@@ -202,7 +193,7 @@ def decode_values(  # type: ignore[no-untyped-def]
         says_version = _digits(data, version_at, version_end)
         says_unix_s = _digits(data, version_end + _u(1), unix_s_end)
         says_number = np.int64(0)
-        if found != CLAIMING_PARTITION:
+        if _HAS_NUMBER[found]:
             says_number = _digits(data, address_end + _u(1), end)
         if says_version < 0 or says_unix_s < 0 or says_number < 0:
             continue

@@ -14,6 +14,7 @@ import numpy as np
 from kafka_marshal.core.verdicts import Accepted, Refused, Verdict
 from kafka_marshal.kernel.columns import (
     CLAIMING_MESSAGES,
+    CLAIMING_PARTITION,
     HEADER_COLUMNS,
     HEARTBEAT,
     MALFORMED,
@@ -22,7 +23,6 @@ from kafka_marshal.kernel.columns import (
     RELEASING_PARTITION,
     STRICT,
 )
-from kafka_marshal.kernel.parsing import CLAIMING_PARTITION
 
 VERDICTS: Final[tuple[Verdict, ...]] = (*Accepted, *Refused)
 """What a record did, by its number in what `Fold.apply` returns."""
@@ -51,7 +51,9 @@ NONE: Final = -(2**63)
 ) = range(12)
 NEW_CLAIM: Final = (NONE, NONE, NONE, 0, NONE, -1, 0, NONE, NONE, NONE, 0)
 
-_EPOCH_HEADER, _SEEN, _CLOCK_HEADER, _SUPERSEDES, _SET_POSITION = range(STRICT)
+_EPOCH_HEADER, _SEEN, _CLOCK_HEADER, _SUPERSEDES, _SET_POSITION = map(
+    HEADER_COLUMNS.index, ("epoch", "seen", "clock", "supersedes", "set_position")
+)
 _START: Final = HEADER_COLUMNS.index("start")
 _CLAIMED: Final = _NUMBER[Accepted.CLAIMED]
 _RECLAIMED: Final = _NUMBER[Accepted.RECLAIMED]

@@ -13,15 +13,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafka_marshal.codec import MalformedRecord, decode
+from kafka_marshal.core import wire
 from kafka_marshal.kernel.columns import (
     HEADER_COLUMNS,
-    KINDS,
     MALFORMED,
-    RELEASE_GROUP,
     Columns,
+    Flags,
     Names,
+    Small,
 )
-from kafka_marshal.kernel.parsing import CLAIMING_PARTITION
 from kafka_marshal.replay.rows import readable
 
 SCHEMA: Final = pa.schema(
@@ -86,24 +86,33 @@ def decoded(batch: pa.RecordBatch, names: Names | None = None) -> pa.RecordBatch
     )
 
 
+def _says(kind: Small, number: str) -> Flags:
+    """The rows whose message has this number."""
+    return np.isin(kind, [n for n, each in enumerate(wire.MESSAGES) if each.number == number])
+
+
+def _is_keyed(kind: Small) -> Flags:
+    """The rows whose message is about one claim."""
+    return np.isin(kind, [n for n, each in enumerate(wire.MESSAGES) if each.keyed])
+
+
 def _said(
     columns: Columns, names: Names, malformed: np.ndarray[tuple[int], np.dtype[np.bool_]]
 ) -> dict[str, pa.Array]:
     kind = columns.kind
     table = names.table if len(names.table) else np.zeros((1, 4), np.int32)
     who = table[np.where(malformed, 0, columns.address)]
-    of_group = kind == RELEASE_GROUP
     keys = names.claim_keys()
     topics = pa.array([*(readable(key.topic) for key in keys), None], pa.string())
     partitions = pa.array([*(key.topic_partition for key in keys), None], pa.int64())
-    no_claim = malformed | of_group
+    types = pa.array([layout.name for layout in wire.MESSAGES])
+    no_claim = ~_is_keyed(kind)
     claims = pa.array(np.where(no_claim, 0, who[:, 3]), mask=no_claim)
 
     def names_of(known: dict[str, int], column: int) -> pa.Array:
         told = pa.array([readable(name) for name in known], pa.string())
         return told.take(pa.array(who[:, column], mask=malformed))
 
-    without = malformed | of_group | (kind == CLAIMING_PARTITION)
     headers = {
         f"header_{name}": pa.array(
             columns.headers[:, column], mask=columns.headers[:, column] == -1
@@ -111,7 +120,7 @@ def _said(
         for column, name in enumerate(HEADER_COLUMNS)
     }
     return {
-        "type": pa.array([each.__name__ for each in KINDS]).take(pa.array(kind, mask=malformed)),
+        "type": types.take(pa.array(kind, mask=malformed)),
         "version": pa.array(columns.version, mask=malformed),
         "unix_s": pa.array(columns.unix_s, mask=malformed),
         "instance": names_of(names.instances, 0),
@@ -119,8 +128,8 @@ def _said(
         "group": names_of(names.groups, 2),
         "topic": topics.take(claims),
         "topic_partition": partitions.take(claims),
-        "position": pa.array(columns.number, mask=without),
-        "expires_unix_s": pa.array(columns.number, mask=malformed | ~of_group),
+        "position": pa.array(columns.number, mask=~_says(kind, "offset")),
+        "expires_unix_s": pa.array(columns.number, mask=~_says(kind, "expires_unix_s")),
         "has_headers": pa.array(columns.present),
         **headers,
     }

@@ -11,7 +11,8 @@ from attrs import define, field, frozen
 
 from kafka_marshal.capture import RawRecord, TimestampType
 from kafka_marshal.client.intervals import Intervals
-from kafka_marshal.codec import LEAST_INTERVAL_MS, MalformedRecord, coordinating_partition
+from kafka_marshal.codec import MalformedRecord, coordinating_partition
+from kafka_marshal.core import wire
 from kafka_marshal.core.messages import ReleaseGroup
 from kafka_marshal.runtime.reader import Tail
 from kafka_marshal.runtime.settings import Settings
@@ -81,7 +82,7 @@ class Sample:
         self.groups.add(message.group_id)
         place = raw.partition, message.group_id
         self._group_last[place] = raw.timestamp_ms
-        self._intervals.setdefault(place, Intervals(LEAST_INTERVAL_MS)).read(record)
+        self._intervals.setdefault(place, Intervals(wire.LEAST_INTERVAL_MS)).read(record)
         if isinstance(message, ReleaseGroup):
             return
         self.owners_records += 1

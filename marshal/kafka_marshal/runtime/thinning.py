@@ -18,9 +18,17 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 
 from attrs import define, field
 
-_WITH_OFFSET: Final = frozenset({b"Heartbeat", b"ReleasingPartition", b"ClaimingMessages"})
+from kafka_marshal.core import wire
+
+_ADDRESS_END: Final = len(wire.TIME) + len(wire.ADDRESS)
+_FIELDS: Final = {
+    layout.name.encode(): _ADDRESS_END + (layout.number is not None)
+    for layout in wire.MESSAGES
+    if layout.keyed
+}
+"""Of each message about one claim: how many fields follow its type."""
 _OWNERS_HEADERS: Final = ("marshal-epoch", "marshal-seen", "marshal-clock")
-_AMENDMENTS: Final = frozenset({"marshal-interval", "marshal-start", "marshal-done"})
+_AMENDMENTS: Final = frozenset(header.name for header in wire.HEADERS if header.amends)
 _START: Final = "marshal-start"
 _INTERVAL: Final = "marshal-interval"
 _NO_HEADERS: Final = b""
@@ -207,9 +215,7 @@ class Thinning(Generic[M]):
 
     def _about(self, kind: bytes, fields: list[bytes]) -> bytes | None:
         """Which claim a message is about; None if any, or if it is not written as usual."""
-        if len(fields) != (8 if kind in _WITH_OFFSET else 7):
-            return None
-        if kind not in _WITH_OFFSET and kind != b"ClaimingPartition":
+        if len(fields) != _FIELDS.get(kind):
             return None
         topic, partition = fields[5:7]
         # "00" is another way to write the same claim.

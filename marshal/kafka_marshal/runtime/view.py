@@ -15,7 +15,8 @@ from confluent_kafka import Message
 
 from kafka_marshal.capture import RawRecord
 from kafka_marshal.client.intervals import Intervals, Said
-from kafka_marshal.codec import LEAST_INTERVAL_MS, MalformedRecord
+from kafka_marshal.codec import MalformedRecord
+from kafka_marshal.core import wire
 from kafka_marshal.core.group_intervals import OtherInterval
 from kafka_marshal.core.knowledge import Field, Knowledge, Reader
 from kafka_marshal.core.messages import ClaimingPartition, Record
@@ -241,7 +242,7 @@ class View:
         if intervals is None:
             if record.headers.interval_ms is None:
                 return
-            intervals = self._intervals[place] = Intervals(LEAST_INTERVAL_MS)
+            intervals = self._intervals[place] = Intervals(wire.LEAST_INTERVAL_MS)
         intervals.read(record)
         sender = record.message.instance_id
         if isinstance(record.message, ClaimingPartition) and any(

@@ -1,0 +1,98 @@
+"""The wire format as a table: how each message and each header is written, field by field.
+
+    TYPE/version/unix_s/instance_id/client_id/group_id/topic/partition[/number]
+
+The codec reads and writes by it, the kernel's parser compiles it, and the filter of long logs knows
+by it which claim a value is about. It knows no bytes, and not what a message does.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kafka_marshal.core.messages import (
+    AMENDMENTS,
+    ClaimingMessages,
+    ClaimingPartition,
+    Heartbeat,
+    Message,
+    ReleaseGroup,
+    ReleasingPartition,
+)
+from kafka_marshal.core.values import value
+
+TIME: Final = ("version", "unix_s")
+"""The fields after the type."""
+ADDRESS: Final = ("instance_id", "client_id", "group_id", "topic", "partition")
+"""The fields after those: who speaks, of which claim."""
+
+
+@value
+class Layout:
+    """How one message is written."""
+
+    message: type[Message]
+    """Its class, whose name is its type."""
+    number: str | None
+    """The field after the address: a number of 64 bits. None: it has none."""
+    keyed: bool = True
+    """It names a claim. If not, topic and partition are written as "" and 0, and nothing else."""
+
+    @property
+    def name(self) -> str:
+        """The first field."""
+        return self.message.__name__
+
+
+MESSAGES: Final = (
+    Layout(Heartbeat, "offset"),
+    Layout(ClaimingPartition, None),
+    Layout(ReleasingPartition, "offset"),
+    Layout(ClaimingMessages, "offset"),
+    Layout(ReleaseGroup, "expires_unix_s", keyed=False),
+)
+"""Every message; its place is its number in the kernel. Nearly all records are of the first."""
+
+BY_NAME: Final = {layout.name: layout for layout in MESSAGES}
+BY_CLASS: Final = {layout.message: layout for layout in MESSAGES}
+
+
+def number_of(message: type[Message]) -> int:
+    """The place of a message in `MESSAGES`."""
+    return MESSAGES.index(BY_CLASS[message])
+
+
+HEADER_PREFIX: Final = "marshal-"
+
+
+LEAST_INTERVAL_MS: Final = 1
+"""An owner of a shorter heartbeat interval would be stale at once."""
+
+
+@value
+class Header:
+    """How one header is written: its value is decimal."""
+
+    field: str
+    """The field of `Headers`."""
+    name: str
+    least: int = 0
+    """A lower number is malformed."""
+
+    @property
+    def amends(self) -> bool:
+        """It came later than the first version that wrote headers: see `AMENDMENTS`."""
+        return self.field in AMENDMENTS
+
+
+HEADERS: Final = (
+    Header("epoch", "marshal-epoch"),
+    Header("seen", "marshal-seen"),
+    Header("clock", "marshal-clock"),
+    Header("supersedes", "marshal-supersedes"),
+    Header("set_position", "marshal-set-position"),
+    Header("interval_ms", "marshal-interval", least=LEAST_INTERVAL_MS),
+    Header("start", "marshal-start"),
+    Header("done", "marshal-done"),
+)
+"""Every header that says something, in the order of the fields of `Headers` after `present`."""
