@@ -146,6 +146,19 @@ def test_a_win_says_who_lives_also_before_its_first_heartbeat() -> None:
     assert found == Said("i1", "c1", SLOW_MS, 0)
 
 
+def test_a_newcomer_waits_for_a_winner_whose_first_heartbeat_it_has_not_read() -> None:
+    town = Town()
+    winner = town.join("a1", Claiming(fair_share=False), interval_ms=SLOW_MS)
+    winner.add_topic("events", 1, 0)
+    town.deaf.add("a1")
+    town._carry_out("a1", [one for n in winner.places for one in winner.caught_up(n, 0)])
+    newcomer = start(town, "b1", FAST_MS)
+    assert not newcomer.owned
+    waits_for = newcomer.waits_for(town.now_ms)
+    assert waits_for is not None
+    assert (waits_for.client_id, waits_for.interval_ms) == ("a", SLOW_MS)
+
+
 def test_whoever_says_no_interval_is_unknown_and_differs_from_nobody() -> None:
     """Version 0.1.0 writes none, and stays in the fleet for a while."""
     town = Town()
