@@ -45,6 +45,9 @@ from model_tests.explorer.free_time import Stored, as_said, as_written
 KEYS = {f"k{number}": ClaimKey("g", "t", number) for number in (1, 2, 3)}
 """The claims of the model, and one that is no target."""
 
+FEW_EDGES = 50_000
+"""Of fewer TLC makes so little that Java does better to compile less (`short`)."""
+
 BOTH_TO_1 = {KEYS["k1"]: 1, KEYS["k2"]: 1}
 
 
@@ -99,7 +102,8 @@ def export(model: Model, folder: Path) -> Exported:
     exporting = folder / f"{model.name}.cfg"
     exporting.write_text("\n".join([*lines, "ACTION_CONSTRAINT ExportAdmins"]) + "\n")
     target = folder / f"{model.name}.tsv"
-    made = edges.export(model.module, exporting, target, workers=2, check_deadlock=False)
+    few = model.edges is not None and model.edges < FEW_EDGES
+    made = edges.export(model.module, exporting, target, workers=2, check_deadlock=False, short=few)
     rules = attrs.evolve(
         from_tla.rules("fenced", cfg.number("HeartbeatIntervalMs"), cfg.number("PauseMaxMs")),
         clock_rewind_max_ms=int(cfg.assigned.get("ClockRewindMaxMs", 0)),

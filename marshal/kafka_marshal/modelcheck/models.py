@@ -65,7 +65,8 @@ class Model:
     deadlock_check: bool = False
     """Off: a bounded log ends in a deadlock by nature."""
     tags: tuple[str, ...] = ()
-    """Who else runs it: `test`, `demo`. Written `in` in the file."""
+    """Who else runs it: `test`, `demo`. Written `in` in the file. A model in `test` that must fail is
+    expected to do so within few states."""
 
     @property
     def must_fail(self) -> bool:
@@ -79,7 +80,7 @@ class Model:
             self.cfg,
             workers=1 if self.must_fail else self.workers,
             check_deadlock=self.deadlock_check,
-            short=self.kind is Kind.REACHABILITY,
+            short=self.kind is Kind.REACHABILITY or (self.must_fail and "test" in self.tags),
             on_progress=on_progress,
         )
 
