@@ -17,7 +17,7 @@ CODE := $(wildcard marshal tests model_tests tools benchmarks examples conftest.
 help: ## Print this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: $(STAMPS)/jars $(STAMPS)/broker $(STAMPS)/connector ## The virtual environment, locked dependencies, Java, TLC, Kafka
+setup: $(STAMPS)/jars $(STAMPS)/broker $(STAMPS)/connector $(STAMPS)/spark ## The virtual environment, locked dependencies, Java, TLC, Kafka
 
 $(STAMPS)/venv:
 	@python="$$(tools/find_python.sh)"; echo "setup: $(VENV) on $$python"; "$$python" -m venv $(VENV)
@@ -46,6 +46,10 @@ $(STAMPS)/broker: $(STAMPS)/package $(addprefix marshal/kafka_marshal/,class_dat
 
 $(STAMPS)/connector: $(STAMPS)/package tests/replay/connector.jars
 	@$(BIN)/python -m tests.replay.connector
+	@touch $@
+
+$(STAMPS)/spark: $(STAMPS)/package marshal/kafka_marshal/class_data.py
+	@$(BIN)/python -m kafka_marshal.replay.setup
 	@touch $@
 
 check: setup ## Format, lint, types, import contracts

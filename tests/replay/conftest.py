@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 
 import pytest
 from pyspark.sql import SparkSession
@@ -11,6 +12,11 @@ from tests.replay import connector
 
 @pytest.fixture(scope="package")
 def spark() -> Iterator[SparkSession]:
-    """One session for all tests of this folder; without Java it fails, it never skips."""
-    with connector.on_the_class_path(), local_session() as session:
+    """One session for all tests of this folder; without Java it fails, it never skips.
+
+    It alone has the connector: sessions of other processes start as they do for users.
+    """
+    with ExitStack() as opened:
+        with connector.on_the_class_path():
+            session = opened.enter_context(local_session())
         yield session

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from kafka_marshal import class_data
 from kafka_marshal.replay import session
 
 
@@ -26,3 +27,13 @@ def test_a_folder_of_that_name_that_spark_did_not_make_is_kept(tmp_path: Path, h
         (artifacts / "spark-1").mkdir()
     session._remove_empty(artifacts)
     assert [path.name for path in artifacts.iterdir()] == ([] if holds == "nothing" else [holds])
+
+
+def test_classes_that_java_kept_are_for_its_own_class_path_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(class_data, "options", lambda java, jars: (f"-Dof={len(jars)}",))
+    monkeypatch.delenv("PYSPARK_SUBMIT_ARGS", raising=False)
+    assert session._kept_classes() == (f"-Dof={len(session.jars())}",)
+    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", "--driver-class-path mine.jar pyspark-shell")
+    assert session._kept_classes() == ()

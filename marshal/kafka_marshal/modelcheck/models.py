@@ -65,8 +65,8 @@ class Model:
     deadlock_check: bool = False
     """Off: a bounded log ends in a deadlock by nature."""
     tags: tuple[str, ...] = ()
-    """Who else runs it: `test`, `demo`. Written `in` in the file. A model in `test` that must fail is
-    expected to do so within few states."""
+    """Who else runs it: `test`, `demo`. Written `in` in the file. Those in `test` that must fail
+    do so within few states."""
 
     @property
     def must_fail(self) -> bool:

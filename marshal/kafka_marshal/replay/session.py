@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Final
 
+import pyspark
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from kafka_marshal.java import spark_environment
+from kafka_marshal import class_data
+from kafka_marshal.java import find_java_for_spark, spark_environment
 from kafka_marshal.replay.errors import SparkFailed
 from kafka_marshal.scratch import Scratch
 
@@ -27,9 +31,20 @@ appender.none.name = none
 """
 
 
+_LEAVES_S: Final = 120.0
+"""How long Java may take to leave; one that keeps its classes writes 140 MB first."""
+
+
+def jars() -> list[Path]:
+    """The jars of the installed PySpark."""
+    return sorted((Path(pyspark.__file__).parent / "jars").glob("*.jar"))
+
+
 @contextmanager
-def local_session() -> Iterator[SparkSession]:
+def local_session(java_options: Sequence[str] = ()) -> Iterator[SparkSession]:
     """A session on all cores of this machine, stopped and swept away at the end.
+
+    With `java_options` Java starts with these, and without the classes that it kept.
 
     Raises:
         SparkFailed: it did not start.
@@ -56,7 +71,7 @@ def local_session() -> Iterator[SparkSession]:
         quiet = scratch / "log4j2.properties"
         quiet.write_text(_QUIET)
         with _silenced_stderr(), _temporary_files_in(scratch):
-            spark = _start(scratch, quiet)
+            spark = _start(scratch, quiet, tuple(java_options) or _kept_classes())
         try:
             yield spark
         finally:
@@ -86,13 +101,20 @@ def _remove_empty(artifacts: Path) -> None:
             artifacts.rmdir()
 
 
-def _start(scratch: Path, quiet: Path) -> SparkSession:
+def _kept_classes() -> tuple[str, ...]:
+    """Java's options to start with the classes that it kept, unless the class path is another."""
+    if "PYSPARK_SUBMIT_ARGS" in os.environ:
+        return ()
+    return class_data.options(find_java_for_spark(), jars())
+
+
+def _start(scratch: Path, quiet: Path, java_options: Sequence[str]) -> SparkSession:
     cores = os.cpu_count() or 1
     options = (
         f"-Dlog4j2.configurationFile=file:{quiet} -Djava.io.tmpdir={scratch} "
         # Python does the work; a JVM that compiles less starts sooner. Its default room for code
         # is then too small for many queries.
-        "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=192m"
+        f"-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=192m {shlex.join(java_options)}"
     )
     builder = (
         SparkSession.builder.master("local[*]")
@@ -159,7 +181,7 @@ def _forget_gateway() -> None:
         process = getattr(gateway, "proc", None)
         if process is not None:
             process.stdin.close()
-            process.wait(timeout=30)
+            process.wait(timeout=_LEAVES_S)
         SparkContext._gateway = None
         SparkContext._jvm = None
 
