@@ -313,3 +313,54 @@ def test_the_last_messages_reach_to_where_the_log_is_known_to_hold_no_more() -> 
     assert of.nothing_below(ONE, 9) == 9
     of.allow(ONE, range(0, 20))
     assert taken(of) == [(1, [0], 9)]
+
+
+def test_messages_are_counted_by_their_own_sizes_and_found_by_their_offsets() -> None:
+    of: Buffers[ClaimKey, str] = Buffers(lambda message: len(message), lambda ms: len("".join(ms)))
+    of.open(ONE, 0)
+    of.allow(ONE, range(0, 4))
+    of.add(ONE, ["22", "333", "55555"])
+    assert of.waiting_bytes(ONE) == 10
+    assert of.take(1) == Chunk(ONE, ["22"], 0, 3)
+    assert of.waiting_bytes(ONE) == 7, "a third of them is a third of what they had"
+    assert of.take(2) == Chunk(ONE, ["333"], 3, 4)
+    assert of.waiting_bytes(ONE) == 4
+
+
+def test_what_was_taken_before_anybody_asks_how_much_there_is_fills_nothing() -> None:
+    of = buffers(messages=4)
+    of.open(ONE, 0)
+    of.allow(ONE, range(0, 100))
+    of.add(ONE, [0, 1, 2, 3])
+    of.take(1)
+    assert not of.full
+    assert of.waiting_bytes(ONE) == 3
+
+
+def test_what_is_taken_of_one_makes_room_for_all() -> None:
+    of = buffers(in_all=10)
+    for key in (ONE, TWO):
+        of.open(key, 0)
+        of.add(key, [0, 1, 2, 3, 4, 5])
+    assert of.full == {TWO}
+    of.allow(TWO, range(0, 100))
+    of.take(2)
+    assert of.full == {TWO}, "ten are as many as there may be"
+    of.take(1)
+    assert not of.full
+    of.add(TWO, [6])
+    assert of.full == {TWO}
+
+
+def test_what_was_fetched_before_a_range_is_left_out_and_fills_nothing() -> None:
+    of = buffers(messages=4)
+    of.open(ONE, 0)
+    of.add(ONE, [0, 1, 2, 3])
+    assert of.full == {ONE}
+    of.nothing_below(ONE, 9)
+    of.allow(ONE, range(5, 8))
+    assert of.take(10) == Chunk(ONE, (), 5, 8)
+    assert not of.full
+    of.allow(ONE, range(12, 14))
+    of.add(ONE, [10, 11, 13])
+    assert of.take(10) == Chunk(ONE, [13], 12, 14)

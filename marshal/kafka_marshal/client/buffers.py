@@ -300,13 +300,8 @@ class Buffers(Generic[K, M]):
 
     def _skip(self, key: K, buffer: _Buffer[M], start: int) -> None:
         """Forget what lies before the range that may be handed over."""
-        while buffer.position < start and buffer.fetched:
-            first = buffer.fetched[0]
-            count = self._below(first.messages, start)
-            whole = count == len(first.messages)
-            self._cut(key, buffer, count)
-            if not whole:
-                break
+        while buffer.fetched and self._offset_of(buffer.fetched[0].messages[0]) < start:
+            self._cut(key, buffer, self._below(buffer.fetched[0].messages, start))
         buffer.position = max(buffer.position, start)
 
     def _below(self, messages: Sequence[M], stop: int) -> int:
@@ -323,12 +318,11 @@ class Buffers(Generic[K, M]):
             taken, size = first.messages, first.bytes or 0
             first.messages = ()
         else:
-            if first.bytes is None:
-                self._measure()
-            size_before = first.bytes or 0
-            taken, size = first.messages[:count], size_before * count // total
+            taken, size = first.messages[:count], 0
             first.messages = first.messages[count:]
-            first.bytes = size_before - size
+            if first.bytes is not None:
+                size = first.bytes * count // total
+                first.bytes -= size
         buffer.messages -= count
         self._messages -= count
         buffer.bytes -= size
