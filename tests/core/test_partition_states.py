@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import NamedTuple
 
 import attrs
@@ -51,6 +52,17 @@ def test_what_is_put_goes_on_and_what_is_forgotten_begins_anew() -> None:
     assert states[ONE] == 0
     with pytest.raises(KeyError):
         states.forget(ONE)
+
+
+def test_a_pickle_holds_states_and_no_type_arguments() -> None:
+    """What a checkpoint reads is on a list of what accounts are made of."""
+    states = PartitionStates[ClaimKey, int](100)
+    states.step(ONE, added, 1)
+    states.step_group("g", added, 2)
+    written = pickle.dumps(states, protocol=5)
+    assert b"getitem" not in written
+    read = pickle.loads(written)
+    assert (read.all(), read.newborns, read.beginning) == ({ONE: 103}, {"g": 102}, 100)
 
 
 # --- ranges: a second storey with a clock of its own, which makes no claim ------------------------

@@ -52,6 +52,9 @@ class PartitionStates(Generic[K, S]):
     1
     """
 
+    # Without slots `PartitionStates[K, S](...)` keeps its type arguments, and a pickle of it, too.
+    __slots__ = ("_groups", "_newborn", "beginning")
+
     def __init__(self, beginning: S) -> None:
         """Begin with no keys.
 
