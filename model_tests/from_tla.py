@@ -18,20 +18,17 @@ from kafka_marshal import (
     ORIGINAL,
     Accepted,
     Claim,
-    ClaimingMessages,
-    ClaimingPartition,
     Headers,
-    Heartbeat,
     Message,
     Record,
     Refused,
     ReleaseGroup,
-    ReleasingPartition,
     Rules,
     Verdict,
 )
 from kafka_marshal.client.consumer import Consumer, Forbidden, Me, Mode
 from kafka_marshal.client.effects import Send
+from kafka_marshal.core import wire
 from kafka_marshal.core.knowledge import NOTHING, Field, Reader
 from kafka_marshal.core.messages import UNSPECIFIED
 from kafka_marshal.modelcheck.values import Value
@@ -44,13 +41,7 @@ MAY_BE_NOTHING = {
     for field in attrs.fields(Claim)
     if "None" in str(field.type) or field.default is None
 }
-MESSAGES: dict[str, type[Message]] = {
-    kind.__name__: kind
-    for kind in (
-        *(Heartbeat, ClaimingPartition, ReleasingPartition),
-        *(ClaimingMessages, ReleaseGroup),
-    )
-}
+MESSAGES: dict[str, type[Message]] = {layout.name: layout.message for layout in wire.MESSAGES}
 
 
 def snake(camel: str) -> str:

@@ -52,7 +52,8 @@ class _Keyed(_Addressed):
     @property
     def key(self) -> ClaimKey:
         """The claim that the message is about."""
-        return ClaimKey(self.group_id, self.topic, self.partition)
+        # What `ClaimKey(...)` does, in less than half the time: every record of a log comes here.
+        return tuple.__new__(ClaimKey, (self.group_id, self.topic, self.partition))
 
 
 @frozen(slots=False)

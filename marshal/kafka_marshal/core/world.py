@@ -7,12 +7,11 @@ its group, also those first seen later. It does not know where records come from
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
-from typing import TypeAlias
 
 from attrs import field
 
 from kafka_marshal.core.messages import Heartbeat, Record, ReleaseGroup
+from kafka_marshal.core.partition_states import PartitionStates
 from kafka_marshal.core.reducer import step
 from kafka_marshal.core.state import FENCED, Claim, ClaimKey, Rules
 from kafka_marshal.core.values import value
@@ -41,9 +40,6 @@ class Outcome:
     """The record's own claim; for ReleaseGroup every claim of the group that is known so far."""
 
 
-GroupClaims: TypeAlias = dict[ClaimKey, Claim]
-
-
 class World:
     """Folds the records of one coordinating partition. Spec: Step, for every key.
 
@@ -53,25 +49,21 @@ class World:
 
     def __init__(self, rules: Rules = FENCED) -> None:
         self.rules = rules
-        self._groups: dict[str, GroupClaims] = {}
-        self._newborn: dict[str, Claim] = {}
+        self._states = PartitionStates[ClaimKey, Claim](Claim())
         self._last: Record | None = None
 
     @property
     def claims(self) -> dict[ClaimKey, Claim]:
         """Every claim that had a record of its own, in order of first sight within its group."""
-        return {key: claim for group in self._groups.values() for key, claim in group.items()}
+        return self._states.all()
 
     def group(self, group: str) -> Mapping[ClaimKey, Claim]:
         """The claims of one group; empty when none was seen."""
-        return MappingProxyType(self._groups.get(group, {}))
+        return self._states.group(group)
 
     def claim(self, key: ClaimKey) -> Claim:
         """The claim of `key`; before its first record, what ReleaseGroups made of it."""
-        known = self._groups.get(key.group)
-        if known is not None and key in known:
-            return known[key]
-        return self._newborn.get(key.group, Claim())
+        return self._states[key]
 
     def apply(self, record: Record, rules: Rules | None = None) -> Outcome:
         """Fold the next record of the partition, by other rules than the world's if they are given.
@@ -82,23 +74,15 @@ class World:
         Raises:
             OutOfOrder: the record's offset is below one already folded.
         """
-        again = self.read_before(record)
-        if again is not None:
-            return Outcome(again)
+        last = self._last
+        if last is not None and record.offset <= last.offset:
+            return Outcome(_read_twice(last, record))
         self._last = record
         message = record.message
-        group_id = message.group_id
         if isinstance(message, ReleaseGroup):
-            return self._release_group(record, group_id, rules or self.rules)
+            return self._release_group(record, message.group_id, rules or self.rules)
         key = message.key
-        group = self._groups.get(group_id)
-        if group is None:
-            group = self._groups[group_id] = {}
-        before = group.get(key)
-        if before is None:
-            before = self._newborn.get(group_id, Claim())
-        after, verdict = step(before, record, rules or self.rules)
-        group[key] = after
+        before, after, verdict = self._states.step(key, step, record, rules or self.rules)
         return Outcome(verdict, (Transition(key, before, after),))
 
     def read_before(self, record: Record) -> ReadTwice | None:
@@ -110,9 +94,7 @@ class World:
         last = self._last
         if last is None or record.offset > last.offset:
             return None
-        if record.offset < last.offset:
-            raise OutOfOrder(f"offset {record.offset} came after offset {last.offset}")
-        return ReadTwice.DUPLICATE if record == last else ReadTwice.CONFLICTING_DUPLICATE
+        return _read_twice(last, record)
 
     def pass_over(self, record: Record) -> None:
         """Count a record as folded whose claim is not here: nobody can know what it did."""
@@ -120,11 +102,11 @@ class World:
 
     def seed(self, key: ClaimKey, claim: Claim) -> None:
         """Go on with a claim that is known from elsewhere: see `core.knowledge`."""
-        self._groups.setdefault(key.group, {})[key] = claim
+        self._states.put(key, claim)
 
     def forget(self, key: ClaimKey) -> None:
         """Leave a claim out of which it is no longer known how it stands."""
-        del self._groups[key.group][key]
+        self._states.forget(key)
 
     def apply_run(self, last: Record) -> Transition:
         """Fold the last of a run of heartbeats in place of all of them.
@@ -135,28 +117,26 @@ class World:
         """
         assert isinstance(last.message, Heartbeat)
         key = last.message.key
-        before = self.claim(key)
-        after, _ = step(before, last, self.rules)
-        self._groups.setdefault(key.group, {})[key] = after
+        before, after, _ = self._states.step(key, step, last, self.rules)
         return Transition(key, before, after)
 
     def _release_group(self, record: Record, group_id: str, rules: Rules) -> Outcome:
         """Reach every claim of the group; a claim first seen later starts from the newborn."""
-        newborn, verdict = step(self._newborn.get(group_id, Claim()), record, rules)
-        self._newborn[group_id] = newborn
-        group = self._groups.get(group_id, {})
-        transitions = []
-        for key, before in group.items():
-            after, _ = step(before, record, rules)
-            group[key] = after
-            transitions.append(Transition(key, before, after))
-        return Outcome(verdict, tuple(transitions))
+        verdict, stepped = self._states.step_group(group_id, step, record, rules)
+        reached = tuple(Transition(each.key, each.before, each.after) for each in stepped)
+        return Outcome(verdict, reached)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, World):
             return NotImplemented
-        return (self.rules, self.claims, self._newborn) == (
+        return (self.rules, self.claims, self._states.newborns) == (
             other.rules,
             other.claims,
-            other._newborn,
+            other._states.newborns,
         )
+
+
+def _read_twice(last: Record, record: Record) -> ReadTwice:
+    if record.offset < last.offset:
+        raise OutOfOrder(f"offset {record.offset} came after offset {last.offset}")
+    return ReadTwice.DUPLICATE if record == last else ReadTwice.CONFLICTING_DUPLICATE

@@ -8,7 +8,6 @@ know where records come from.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
 
 from attrs import evolve, frozen
 
@@ -16,6 +15,7 @@ from kafka_marshal.core.fenced import KNOWN_VERSIONS
 from kafka_marshal.core.group_intervals import GroupIntervals
 from kafka_marshal.core.knowledge import Reader, read_record
 from kafka_marshal.core.messages import Record, ReleaseGroup
+from kafka_marshal.core.partition_states import PartitionStates
 from kafka_marshal.core.state import FENCED, ClaimKey, Rules
 from kafka_marshal.core.verdicts import Accepted, Verdict
 from kafka_marshal.core.work import NO_WORK, Work, work_after, work_paused
@@ -53,9 +53,7 @@ class Fold:
         """By which groups are judged that say no interval."""
         self.intervals = GroupIntervals(rules.heartbeat_interval_ms)
         self._rules: dict[float, Rules] = {rules.heartbeat_interval_ms: rules}
-        self._beginning = Reader.beginning_at(first)
-        self._groups: dict[str, dict[ClaimKey, Reader]] = {}
-        self._newborn: dict[str, Reader] = {}
+        self._readers = PartitionStates[ClaimKey, Reader](Reader.beginning_at(first))
         self._work: dict[str, Work] = {}
         self._last_ms: dict[str, int] = {}
 
@@ -66,15 +64,15 @@ class Fold:
 
     def claims(self, group: str) -> Mapping[ClaimKey, Reader]:
         """The claims of a group that had a record of their own."""
-        return MappingProxyType(self._groups.get(group, {}))
+        return self._readers.group(group)
 
     def claim(self, key: ClaimKey) -> Reader:
         """One claim; before its first record, what ReleaseGroups made of it."""
-        return self._groups.get(key.group, {}).get(key) or self.newborn(key.group)
+        return self._readers[key]
 
     def newborn(self, group: str) -> Reader:
         """A claim of this group that had no record of its own."""
-        return self._newborn.get(group, self._beginning)
+        return self._readers.newborn(group)
 
     def work(self, group: str) -> Work:
         """What the group's latest pause has done so far."""
@@ -92,11 +90,9 @@ class Fold:
         rules = self._rules_at(self.intervals.judging(record))
         if isinstance(message, ReleaseGroup):
             return self._release_group(record, rules)
-        key = ClaimKey(group, message.topic, message.partition)
-        before = self.claim(key)
-        after, verdict = read_record(before, record, rules)
+        key = message.key
+        before, after, verdict = self._readers.step(key, read_record, record, rules)
         self.intervals.judged(record, accepted=isinstance(verdict, Accepted))
-        self._groups.setdefault(group, {})[key] = after
         # Only where it is certain what the record did.
         if group in self._work and before.known and after.known:
             work = work_after(self._work[group], key, before.claim, record, after.claim)
@@ -116,12 +112,7 @@ class Fold:
 
     def _release_group(self, record: Record, rules: Rules) -> list[Change]:
         group = record.message.group_id
-        self._newborn[group], _ = read_record(self.newborn(group), record, rules)
+        _, reached = self._readers.step_group(group, read_record, record, rules)
         if record.message.version in KNOWN_VERSIONS:
             self._work[group] = work_paused(self.work(group), record.message.instance_id)
-        changes = []
-        claims = self._groups.get(group, {})
-        for key, before in claims.items():
-            claims[key], verdict = read_record(before, record, rules)
-            changes.append(Change(key, before, claims[key], verdict, rules))
-        return changes
+        return [Change(one.key, one.before, one.after, one.verdict, rules) for one in reached]

@@ -7,13 +7,14 @@ not once by every reader. This room does not know who reads.
 from __future__ import annotations
 
 from bisect import bisect_left
-from typing import Final, TypeAlias
+from typing import Final
 
 import attrs
 
 from kafka_marshal.core.invariants import Property, broken_by
 from kafka_marshal.core.knowledge import EVERYTHING, Field, Reader, read_record
 from kafka_marshal.core.messages import Record, ReleaseGroup
+from kafka_marshal.core.partition_states import PartitionStates
 from kafka_marshal.core.state import Claim, ClaimKey, Rules
 from kafka_marshal.core.verdicts import OWNER_STAYS, Verdict
 
@@ -89,9 +90,6 @@ class Entry:
         return after, verdict
 
 
-GroupReaders: TypeAlias = dict[ClaimKey, Reader]
-
-
 class Log:
     """One coordinating partition."""
 
@@ -99,9 +97,7 @@ class Log:
         self.rules = rules
         self.entries: list[Entry] = []
         self._offsets: list[int] = []
-        self._groups: dict[str, GroupReaders] = {}
-        self._newborn: dict[str, Reader] = {}
-        self._beginning = Reader()
+        self._readers = PartitionStates[ClaimKey, Reader](Reader())
         self._kept_from = 0
 
     @property
@@ -112,7 +108,7 @@ class Log:
     @property
     def beginning(self) -> Reader:
         """What somebody knows who begins where the log does: of a log without a head, nothing."""
-        return self._beginning
+        return self._readers.beginning
 
     def index_at(self, offset: int) -> int:
         """Where the first record at this offset, or after it, is or will be."""
@@ -120,55 +116,40 @@ class Log:
 
     def reader(self, key: ClaimKey) -> Reader:
         """The claim by all of the log."""
-        known = self._groups.get(key.group, {}).get(key)
-        return known or self.newborn(key.group)
+        return self._readers[key]
 
     def newborn(self, group: str) -> Reader:
         """A claim of this group that had no record of its own."""
-        return self._newborn.get(group, self._beginning)
+        return self._readers.newborn(group)
 
     def append(self, offset: int, record: Record | None) -> tuple[Entry, Property | None]:
         """Fold the next record; say which property the step broke, if any."""
         if not self._offsets and offset > 0:
-            self._beginning = Reader.beginning_at(offset)
+            self._readers = PartitionStates(Reader.beginning_at(offset))
         self._offsets.append(offset)
         if record is None:
             entry, broken = Entry(offset, None), None
         elif isinstance(record.message, ReleaseGroup):
             entry, broken = self._release_group(record, record.message.group_id)
         else:
-            message = record.message
-            key = message.key
-            group = self._groups.get(key.group)
-            if group is None:
-                group = self._groups[key.group] = {}
-            before = group.get(key)
-            if before is None:
-                before = self.newborn(key.group)
-            fold, broken = self._step(before, record)
-            group[key] = fold.after
+            key = record.message.key
+            _, _, (fold, broken) = self._readers.step(key, self._step, record)
             entry = Entry(offset, record, key, fold)
         self.entries.append(entry)
         return entry, broken
 
-    def _step(self, before: Reader, record: Record) -> tuple[Fold, Property | None]:
+    def _step(self, before: Reader, record: Record) -> tuple[Reader, tuple[Fold, Property | None]]:
         after, verdict = read_record(before, record, self.rules)
         broken: list[Property] = []
         if verdict is not None and before.certain is EVERYTHING:
             broken = broken_by(before.claim, record, after.claim, verdict)
-        return Fold(before, after, verdict), broken[0] if broken else None
+        return after, (Fold(before, after, verdict), broken[0] if broken else None)
 
     def _release_group(self, record: Record, group_id: str) -> tuple[Entry, Property | None]:
-        newborn, broken = self._step(self.newborn(group_id), record)
-        self._newborn[group_id] = newborn.after
-        folds = [newborn]
-        group = self._groups.get(group_id, {})
-        for key, before in group.items():
-            fold, also = self._step(before, record)
-            group[key] = fold.after
-            folds.append(fold)
-            broken = broken or also
-        return Entry(record.offset, record, None, None, tuple(folds)), broken
+        newborn, reached = self._readers.step_group(group_id, self._step, record)
+        folds, broken = zip(newborn, *(each.verdict for each in reached), strict=True)
+        first = next((prop for prop in broken if prop is not None), None)
+        return Entry(record.offset, record, None, None, folds), first
 
     def forget_before(self, index: int) -> None:
         """Drop the folds that every reader has passed; who comes later folds for itself."""

@@ -1,0 +1,143 @@
+"""The states of one coordinating partition: a key each, in groups, and a newborn for each group.
+
+A record about one key changes that key's state. A record about a group changes every state of the
+group, and what its later keys begin with: the newborn. This room knows how far a record reaches. It
+knows neither records, nor what a state is, nor what a record does to it: a claim, what a reader
+knows of a claim, and an instance's machine are kept alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Generic, Protocol, TypeVar, TypeVarTuple
+
+from kafka_marshal.core.values import value
+
+
+class Key(Protocol):
+    """What a state is kept under."""
+
+    @property
+    def group(self) -> str:
+        """The group that the key belongs to."""
+
+
+K = TypeVar("K", bound=Key)
+S = TypeVar("S")
+V = TypeVar("V")
+Given = TypeVarTuple("Given")
+
+
+@value
+class Stepped(Generic[K, S, V]):
+    """One state before and after a record, and the verdict."""
+
+    key: K
+    before: S
+    after: S
+    verdict: V
+
+
+class PartitionStates(Generic[K, S]):
+    """Key to state. A state is never None.
+
+    >>> from kafka_marshal import ClaimKey
+    >>> states = PartitionStates[ClaimKey, int](0)
+    >>> states.put(ClaimKey("g", "t", 0), 5)
+    >>> newborn, [stepped] = states.step_group("g", lambda state: (state + 1, "more"))
+    >>> newborn, stepped.before, stepped.after
+    ('more', 5, 6)
+    >>> states[ClaimKey("g", "t", 1)]
+    1
+    """
+
+    # Without slots `PartitionStates[K, S](...)` keeps its type arguments, and a pickle of it, too.
+    __slots__ = ("_groups", "_newborn", "beginning")
+
+    def __init__(self, beginning: S) -> None:
+        """Begin with no keys.
+
+        Args:
+            beginning: the state of a key before the first record of it and of its group.
+        """
+        self.beginning = beginning
+        self._groups: dict[str, dict[K, S]] = {}
+        self._newborn: dict[str, S] = {}
+
+    def __getitem__(self, key: K) -> S:
+        """The state of a key; before its first record, its group's newborn."""
+        group = self._groups.get(key.group)
+        if group is not None and key in group:
+            return group[key]
+        return self._newborn.get(key.group, self.beginning)
+
+    def __contains__(self, key: K) -> bool:
+        return key in self._groups.get(key.group, ())
+
+    def newborn(self, group: str) -> S:
+        """The state of a key of this group that had no record of its own."""
+        return self._newborn.get(group, self.beginning)
+
+    @property
+    def newborns(self) -> Mapping[str, S]:
+        """Of every group that had a record about all of it."""
+        return MappingProxyType(self._newborn)
+
+    def group(self, group: str) -> Mapping[K, S]:
+        """The states of one group's keys, in order of first sight."""
+        return MappingProxyType(self._groups.get(group, {}))
+
+    def all(self) -> dict[K, S]:
+        """The states of every key, in order of first sight within its group."""
+        return {key: state for group in self._groups.values() for key, state in group.items()}
+
+    def put(self, key: K, state: S) -> None:
+        """Go on with a state that is known from elsewhere."""
+        group = self._groups.get(key.group)
+        if group is None:
+            group = self._groups[key.group] = {}
+        group[key] = state
+
+    def forget(self, key: K) -> None:
+        """Leave a key out.
+
+        Raises:
+            KeyError: it had no record of its own.
+        """
+        del self._groups[key.group][key]
+
+    def step(
+        self, key: K, step: Callable[[S, *Given], tuple[S, V]], *given: *Given
+    ) -> tuple[S, S, V]:
+        """A record about one key: `step(state, *given)` judges it.
+
+        Returns:
+            The state before, the state after, and the verdict.
+        """
+        # Every record of a log comes here, so nothing is asked twice.
+        name = key.group
+        group = self._groups.get(name)
+        if group is None:
+            group = self._groups[name] = {}
+        before = group.get(key)
+        if before is None:
+            before = self._newborn.get(name, self.beginning)
+        after, verdict = step(before, *given)
+        group[key] = after
+        return before, after, verdict
+
+    def step_group(
+        self, group: str, step: Callable[[S, *Given], tuple[S, V]], *given: *Given
+    ) -> tuple[V, list[Stepped[K, S, V]]]:
+        """A record about all of a group: `step(state, *given)` judges it, for each state.
+
+        Returns:
+            The verdict on the newborn, and what the record did to every key that is known.
+        """
+        self._newborn[group], verdict = step(self.newborn(group), *given)
+        states, stepped = self._groups.get(group, {}), []
+        for key, before in states.items():
+            states[key], of_key = step(before, *given)
+            stepped.append(Stepped(key, before, states[key], of_key))
+        return verdict, stepped
