@@ -67,10 +67,10 @@ class PartitionStates(Generic[K, S]):
 
     def __getitem__(self, key: K) -> S:
         """The state of a key; before its first record, its group's newborn."""
-        group = self._groups.get(key.group)
-        if group is not None and key in group:
-            return group[key]
-        return self._newborn.get(key.group, self.beginning)
+        name = key.group
+        group = self._groups.get(name)
+        state = None if group is None else group.get(key)
+        return self._newborn.get(name, self.beginning) if state is None else state
 
     def __contains__(self, key: K) -> bool:
         return key in self._groups.get(key.group, ())

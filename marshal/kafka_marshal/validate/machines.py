@@ -26,6 +26,7 @@ from kafka_marshal.core.messages import (
     ReleaseGroup,
     ReleasingPartition,
 )
+from kafka_marshal.core.partition_states import PartitionStates
 from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.core.verdicts import Verdict
 from kafka_marshal.validate.explain import Guard, Impossible
@@ -49,19 +50,14 @@ class Against:
 class Place:
     """One coordinating partition, as one instance reads it."""
 
-    newborn: Consumer
-    """Of a claim that had no record of its own yet."""
+    consumers: PartitionStates[ClaimKey, Consumer]
+    """The machine of each claim."""
     next_index: int
     """The next entry of the log to read."""
-    consumers: dict[ClaimKey, Consumer] = attrs.field(factory=dict)
     outbox: deque[Send] = attrs.field(factory=deque)
     """Produced, and not seen in the log; oldest first."""
     produced: set[Send] = attrs.field(factory=set)
     """Without an idempotent producer: everything that it ever produced."""
-
-    def consumer(self, key: ClaimKey) -> Consumer:
-        """The machine of one claim."""
-        return self.consumers.get(key, self.newborn)
 
 
 class Instance:
@@ -82,7 +78,7 @@ class Instance:
 
     def consumer(self, key: ClaimKey) -> Consumer:
         """The machine of one claim, where the claim lives."""
-        return self.places[self._home(key.topic)].consumer(key)
+        return self.places[self._home(key.topic)].consumers[key]
 
     def lose(self, key: ClaimKey, below: int) -> None:
         """Retention has removed a data partition's messages below this."""
@@ -109,7 +105,8 @@ class Instance:
         reader = Reader.beginning_at(first)
         # The very object that the log begins with: whoever shares it shares what follows.
         shared = beginning if reader == beginning else reader
-        self.places[partition] = Place(Consumer(reader=shared, view=first), next_index)
+        newborn = Consumer(reader=shared, view=first)
+        self.places[partition] = Place(PartitionStates(newborn), next_index)
 
     # --- reading ------------------------------------------------------------------------------
 
@@ -122,24 +119,15 @@ class Instance:
             return
         key = entry.key
         if key is None:
-            consumers = place.consumers
-            for each, consumer in consumers.items():
-                consumers[each] = self._after(consumer, entry)
-            place.newborn = self._after(place.newborn, entry)
+            place.consumers.step_group(self.group, self._after, entry)
         elif self._home(key.topic) == partition:
-            place.consumers[key] = self._after(place.consumers.get(key, place.newborn), entry)
+            place.consumers.step(key, self._after, entry)
 
-    def _after(self, consumer: Consumer, entry: Entry) -> Consumer:
+    def _after(self, consumer: Consumer, entry: Entry) -> tuple[Consumer, Verdict | None]:
         assert entry.record is not None
         after, verdict = entry.folded(consumer.reader, self.me.rules)
-        return self._noticed(consumer, entry, after, verdict)
-
-    def _noticed(
-        self, consumer: Consumer, entry: Entry, after: Reader, verdict: Verdict | None
-    ) -> Consumer:
-        assert entry.record is not None
         me = self.me_of(entry.key) if self.starts else self.me
-        return machine.after_fold(me, consumer, entry.record, after, verdict)
+        return machine.after_fold(me, consumer, entry.record, after, verdict), verdict
 
     # --- sending ------------------------------------------------------------------------------
 
@@ -160,7 +148,9 @@ class Instance:
             return Against(Impossible.NOT_WHAT_IT_SENDS, f"a message of group {self.group}")
         if isinstance(message, ReleaseGroup):
             return self._judged(
-                machine.may_release_group(self.me, self.places[partition].newborn),
+                machine.may_release_group(
+                    self.me, self.places[partition].consumers.newborn(self.group)
+                ),
                 machine.release_group_sent(
                     self.me, self.group, message.expires_unix_s, message.unix_s
                 ),
@@ -171,14 +161,14 @@ class Instance:
         if home != partition:
             return Against(Impossible.NOT_WHAT_IT_SENDS, f"to partition {home}")
         place = self.places[partition]
-        before = place.consumer(key)
+        before = place.consumers[key]
         # Versions before 0.2.0 do not say their interval.
         me = attrs.evolve(self.me_of(key), says_interval=headers.interval_ms is not None)
         me = self._reaching(me, key, before.reader.claim.position)
         guard, would, after = self._would(me, before, key, message, headers.done)
         against = self._judged(guard, would, Send(message, headers))
         if against is None and after is not before:
-            place.consumers[key] = after
+            place.consumers.put(key, after)
         return against
 
     @staticmethod
@@ -246,7 +236,7 @@ class Instance:
     def process(self, key: ClaimKey, start: int, stop: int) -> Against | None:
         """Process the messages [start, stop). Spec: Process, ProcessGrant."""
         place = self.places[self._home(key.topic)]
-        consumer = place.consumer(key)
+        consumer = place.consumers[key]
         if self.me.mode is Mode.AT_MOST_ONCE:
             against, after = self._process_grant(consumer, range(start, stop))
         else:
@@ -254,7 +244,7 @@ class Instance:
             me = self._reaching(me, key, machine.floor(me, consumer.reader))
             against, after = self._process(me, consumer, start, stop)
         if against is None:
-            place.consumers[key] = after
+            place.consumers.put(key, after)
         return against
 
     def _process(
@@ -292,11 +282,11 @@ class Instance:
     def give_up(self, key: ClaimKey) -> Against | None:
         """It no longer waits to read its request back. Spec: GiveUp."""
         place = self.places[self._home(key.topic)]
-        consumer = place.consumer(key)
+        consumer = place.consumers[key]
         guard = machine.may_give_up(self.me, consumer)
         if guard is not None:
             return Against(guard)
-        place.consumers[key] = machine.after_giving_up(self.me, consumer)
+        place.consumers.put(key, machine.after_giving_up(self.me, consumer))
         return None
 
 
