@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import typing
+from pathlib import Path
 
 import attrs
 import numpy as np
@@ -134,3 +136,20 @@ def test_a_number_that_is_no_message_is_no_other_one() -> None:
         columns.kind[0] = len(MESSAGES)
         with pytest.raises(NotImplementedError, match=r"kernel.steps knows no such message"):
             folded.apply(np.array([0], np.int64), np.array([0], np.int64), columns)
+
+
+def test_the_page_on_a_new_message_lists_every_file_that_names_all_of_them() -> None:
+    root = Path(__file__).parent.parent
+    page = (root / "docs" / "how-to" / "add-a-message.md").read_text(encoding="utf-8")
+    package = root / "marshal" / "kafka_marshal"
+    naming = {
+        str(path.relative_to(package))
+        for path in package.rglob("*.py")
+        if {kind.__name__ for kind in MESSAGES}
+        <= set(re.findall(r"\w+", path.read_text(encoding="utf-8")))
+    }
+    table = page.split("## The package")[1].split("## ")[0]
+    files = [row.split("|")[1] for row in table.splitlines() if row.startswith("| `")]
+    listed = set(re.findall(r"`([\w/]+\.py)`", " ".join(files)))
+    assert naming <= listed
+    assert {name for name in listed if not (package / name).is_file()} == set()
