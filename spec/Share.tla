@@ -59,8 +59,9 @@ IsAnnounced(me, seen) == CountOf(me, seen, me.id) > 0 \/ Asks(me, seen, me.id)
 (***************************************************************************)
 (* A free claim is offered to the poorest.  Everybody who has read as much *)
 (* offers the same claims to the same members, so nobody asks in vain.     *)
-(* One that is not taken is offered to the next poorest: `overdue` says    *)
-(* how often it was passed on.                                             *)
+(* One that is not taken is offered to the next poorest, and after the     *)
+(* last to the poorest again, which may not have looked while it had its   *)
+(* turn.  `overdue` says how often it was passed on.                       *)
 (***************************************************************************)
 IsPoorer(counts, one, other) ==
     \/ counts[one] < counts[other]
@@ -68,11 +69,11 @@ IsPoorer(counts, one, other) ==
 
 Lowest(keys) == CHOOSE key \in keys : \A other \in keys : key <= other
 
-\* Among members, the one that so many others come before; or the last.
+\* Among members, the one that so many others come before; after the last the first again.
 AtRank(counts, members, rank) ==
     CHOOSE member \in members :
         Cardinality({other \in members : IsPoorer(counts, other, member)})
-        = IF rank < Cardinality(members) THEN rank ELSE Cardinality(members) - 1
+        = rank % Cardinality(members)
 
 \* The sets of one element make TLC work a value out once, and not wherever it is named.
 RECURSIVE Offered(_, _, _, _, _)

@@ -131,6 +131,14 @@ def test_a_static_claim_is_asked_for_whoever_is_poorer_and_never_given_away() ->
     assert share.look(said(owns_all, {"a": ONE}), 1_000).give == ONE
 
 
+def test_who_did_not_look_while_a_free_claim_was_offered_to_it_gets_another_turn() -> None:
+    """The others may take no more: what it had missed was then offered to them for ever."""
+    share, now = share_of("b", ALL), said({ONE: "a"}, {"b": ONE})
+    share.look(now, 0)
+    assert share.look(now, 2_500).ask == ()  # it is a's turn
+    assert share.look(now, 4_500).ask != ()
+
+
 def test_nobody_asks_beyond_its_limit() -> None:
     share = share_of("a", ALL, limit=2)
     share.look(said({ONE: "a"}), 0)

@@ -139,15 +139,17 @@ def offers(seen: Seen, overdue: Mapping[ClaimKey, int]) -> dict[ClaimKey, str]:
 
 
 def _at_rank(heap: list[tuple[int, str]], counts: Mapping[str, int], rank: int) -> str:
-    """Among its members, the one that so many others come before; or the last. Spec: AtRank.
+    """Among its members, the one that so many others come before. Spec: AtRank.
 
-    Counts only grow, so what the heap holds is at most too low, and is put right where it is met.
+    After the last it is the first again, which may not have looked while it had its turn. Counts
+    only grow, so what the heap holds is at most too low, and is put right where it is met.
     """
     while heap[0][0] != counts[heap[0][1]]:
         heapq.heapreplace(heap, (counts[heap[0][1]], heap[0][1]))
-    if rank == 0:
+    place = rank % len(heap)
+    if place == 0:
         return heap[0][1]
-    return sorted((counts[client], client) for _, client in heap)[min(rank, len(heap) - 1)][1]
+    return sorted((counts[client], client) for _, client in heap)[place][1]
 
 
 def offered_to_me(seen: Seen, overdue: Mapping[ClaimKey, int]) -> tuple[ClaimKey, ...]:

@@ -119,6 +119,7 @@ class Data:
         self._settings = settings = cluster.settings
         self._ahead = ahead
         self._on_fetched, self._on_gone = on_fetched, on_gone
+        self._group = group
         self._on_error, self._on_failure = on_error, on_failure
         decided = {
             "group_id": group,
@@ -554,6 +555,10 @@ class Data:
                 self._out_of_range(one)
         elif error.retriable() or error.code() in _PASSING:
             self._said(error)
+        elif error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
+            # As `Cluster.committed` says it: which of the two hears of it first is open.
+            where = self._settings.bootstrap
+            raise BrokerFailed(f"{where}: offsets of group {self._group}: {error.str()}")
         else:
             raise KafkaException(error)
 
