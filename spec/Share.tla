@@ -69,7 +69,7 @@ IsPoorer(counts, one, other) ==
 
 Lowest(keys) == CHOOSE key \in keys : \A other \in keys : key <= other
 
-\* Among members, the one that so many others come before; after the last the first again.
+\* The member with `rank` poorer members before it; ranks wrap around.
 AtRank(counts, members, rank) ==
     CHOOSE member \in members :
         Cardinality({other \in members : IsPoorer(counts, other, member)})

@@ -77,7 +77,7 @@ class Said(NamedTuple):
 
 @attrs.frozen
 class Storeys:
-    """A claim, and what is told of its ranges."""
+    """A claim and its ranges."""
 
     claim_clock_ms: int | None = None
     """None: no old record yet, so there is no claim."""

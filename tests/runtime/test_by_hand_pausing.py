@@ -25,7 +25,7 @@ def polled(consumer: Consumer, number: int) -> list[int]:
 
 
 def may_take(consumer: Consumer, messages: int) -> bool:
-    """Whether so many messages wait, and may be taken."""
+    """Whether this number of messages waits and may be taken."""
     [(buffered, _)] = consumer._data.buffered().values()
     return buffered == messages and consumer._data._buffers.ready
 

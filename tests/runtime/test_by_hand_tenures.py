@@ -36,7 +36,7 @@ def offsets_of(consumer: Consumer, number: int) -> list[int]:
 
 
 def fetch_on_its_way(kafka: Kafka, messages: int) -> threading.Event:
-    """So many more messages in each partition, fetched; they arrive when the event is set."""
+    """Fetch this number of further messages per partition; they arrive when the event is set."""
     on_its_way, arrives = threading.Event(), threading.Event()
     partitions = kafka.topics["events"]
     begin = partitions[0].high

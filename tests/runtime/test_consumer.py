@@ -54,7 +54,7 @@ def test_two_consumers_share_and_whoever_closes_hands_over_without_loss_or_repet
     stage: Stage,
 ) -> None:
     topic = stage.topic(partitions=4, messages=2_000)
-    # So long that no machine is too slow for it: nobody is replaced here.
+    # Longer than the slowest machine needs: nobody is replaced here.
     every: dict[str, Any] = {"heartbeat_interval_s": 60.0}
     with stage.worker("w2", topic, claiming=Claiming(claims_max=2), **every) as two:
         until(lambda: len(two.consumer.claims) == 2)

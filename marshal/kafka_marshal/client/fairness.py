@@ -139,10 +139,10 @@ def offers(seen: Seen, overdue: Mapping[ClaimKey, int]) -> dict[ClaimKey, str]:
 
 
 def _at_rank(heap: list[tuple[int, str]], counts: Mapping[str, int], rank: int) -> str:
-    """Among its members, the one that so many others come before. Spec: AtRank.
+    """The member with `rank` poorer members before it. Spec: AtRank.
 
-    After the last it is the first again, which may not have looked while it had its turn. Counts
-    only grow, so what the heap holds is at most too low, and is put right where it is met.
+    Ranks wrap around: the poorest member may have missed its turn and gets another one. Counts
+    only grow, so an entry of the heap is too low at most, and is corrected when it comes up.
     """
     while heap[0][0] != counts[heap[0][1]]:
         heapq.heapreplace(heap, (counts[heap[0][1]], heap[0][1]))
