@@ -19,7 +19,7 @@ from kafka_marshal.runtime.cluster import Cluster
 from kafka_marshal.runtime.consumer import Consumer
 from kafka_marshal.runtime.controls import ClusterClient
 from kafka_marshal.runtime.engine import LogLost
-from kafka_marshal.runtime.errors import BrokerFailed, MarshalError
+from kafka_marshal.runtime.errors import BrokerFailed, ConsumerClosed, MarshalError
 from kafka_marshal.runtime.log import Log, OutcomeUnknown
 from tests.runtime.doubles import (
     LANDS,
@@ -249,6 +249,34 @@ def test_what_was_done_before_a_stop_may_be_committed_after_it(kafka: Kafka) -> 
         consumer.commit(message)
         consumer.commit()
     assert kafka.committed["g", "orders", 0] == 1
+
+
+def adds_a_topic_after_a_stop(kafka: Kafka, in_hand: bool) -> None:
+    kafka.create("orders", partitions=1, messages=10)
+    kafka.create("bills", partitions=1, messages=10)
+    kafka.create("rates", partitions=1, messages=10)
+    with kafka.consumer() as consumer:
+        consumer.add_topic("orders")
+        message = consumer.poll(timeout_s=WITHIN_S)
+        consumer.stop()
+        if not in_hand:
+            consumer.commit(message)
+            until(lambda: not consumer.claims)
+        consumer.add_topic("bills", partition=0)
+        consumer.add_topic("rates")
+        consumer.remove_topic("rates")
+        if in_hand:
+            consumer.commit(message)
+        until(lambda: not consumer.claims)
+        consumer.release("orders", 0)
+    assert {claiming.topic for claiming in kafka.said(ClaimingPartition)} == {"orders"}
+    with pytest.raises(ConsumerClosed):
+        consumer.add_topic("bills")
+
+
+@pytest.mark.parametrize("in_hand", [True, False])
+def test_a_topic_that_is_added_after_a_stop_is_not_claimed(in_hand: bool) -> None:
+    adds_a_topic_after_a_stop(Kafka(), in_hand)
 
 
 def closes_within_30s_of_its_clock(kafka: Kafka, consumer: Consumer) -> None:

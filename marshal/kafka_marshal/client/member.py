@@ -204,7 +204,8 @@ class Member:
         """Take part in consuming a topic of so many partitions; again when it has got more.
 
         `only` names partitions to claim whatever the others do; nobody else is kept from them.
-        `start` says where the start policy begins, where nobody ever set a position.
+        `start` says where the start policy begins, where nobody ever set a position. After `stop`
+        a new topic is passed over.
 
         Raises:
             ValueError: `only` names a partition that the topic does not have.
@@ -212,6 +213,8 @@ class Member:
         missing = sorted(set(only or ()) - set(range(partitions)))
         if missing:
             raise ValueError(f"topic {topic} has {partitions} partitions, and no {missing[0]}")
+        if self._stopping:
+            return []
         effects = []
         for number in range(partitions) if only is None else only:
             key = ClaimKey(self.group, topic, number)

@@ -284,7 +284,7 @@ class Consumer:
 
         A share is claimed together with the other consumers of the group. One partition is a
         static assignment: it is still claimed, and fenced, so a second process that was given the
-        same one waits.
+        same one waits. After `stop` nothing is claimed any more.
 
         Raises:
             BrokerFailed: there is no such topic, or nobody answered.
@@ -307,7 +307,7 @@ class Consumer:
             starts = engine.cluster.all_ends(unset) | starts
         only = None if partition is None else [partition]
         numbered = {number: offset for (_, number), offset in starts.items()}
-        engine.call(lambda: engine.add_topic(topic, count, only, numbered))
+        self._unless_stopped(lambda: engine.add_topic(topic, count, only, numbered))
 
     def remove_topic(self, topic: str) -> None:
         """Take no part in consuming a topic any more, static partitions included.
@@ -317,20 +317,23 @@ class Consumer:
 
         Raises:
             InvalidOption: the topic was not added.
+            ConsumerClosed: the consumer was closed before.
         """
-        self._engine.call(lambda: self._engine.remove_topic(topic))
+        self._unless_stopped(lambda: self._engine.remove_topic(topic))
 
     def release(self, topic: str, partition: int) -> None:
         """Give one claim up, so that another consumer may have it.
 
         At least once, the message in hand is finished and the next one is another consumer's. At
         most once, the batch that was granted is finished first. This consumer asks for the claim
-        again after `Claiming.not_again_ms`, also where it is static.
+        again after `Claiming.not_again_ms`, also where it is static. After `stop`, which gives
+        everything up, there is nothing left to do.
 
         Raises:
             InvalidOption: the partition is not claimed.
+            ConsumerClosed: the consumer was closed before.
         """
-        self._engine.call(lambda: self._engine.held.release(topic, partition))
+        self._unless_stopped(lambda: self._engine.held.release(topic, partition))
 
     @property
     def claims(self) -> list[Claim]:
@@ -386,12 +389,7 @@ class Consumer:
         Raises:
             ConsumerClosed: the consumer was closed, which gave back what was not done.
         """
-        try:
-            self._engine.call(lambda: self._engine.held.committed(message))
-        except ConsumerClosed:
-            if self.taking.closed:
-                raise
-            # After `stop` it ends when all that was given out is done.
+        self._unless_stopped(lambda: self._engine.held.committed(message))
 
     def consume(self, num_messages: int = CHUNK, timeout_s: float = 1.0) -> Messages:
         """The next messages of one claim as a list: what is there, at most so many.
@@ -603,7 +601,15 @@ class Consumer:
         if not found:
             raise InvalidOption(f"nothing of topic {topic} is claimed")
         for claim in found:
-            self._engine.call(partial(do, claim))
+            self._unless_stopped(partial(do, claim))
+
+    def _unless_stopped(self, what: Callable[[], None]) -> None:
+        """Have the engine do this; after `stop` it ends once everything is given up and done."""
+        try:
+            self._engine.call(what)
+        except ConsumerClosed:
+            if self.taking.closed:
+                raise
 
 
 def _refuse_what_makes_no_sense(interval_s: float, every_s: float | None, **counts: int) -> None:

@@ -159,7 +159,7 @@ class Engine:
         """Do this in the engine's thread, and wait until it is done.
 
         Raises:
-            ConsumerClosed: the engine has ended.
+            ConsumerClosed: the engine has ended, by `stop` or `close`.
             MarshalError: what ended it.
         """
         self.raise_failure()
@@ -175,7 +175,7 @@ class Engine:
         while not wait([future], CALL_S).done:
             if self.ended.is_set():
                 self.raise_failure()
-                raise ConsumerClosed("the consumer is closed")
+                raise ConsumerClosed("the consumer has stopped")
         return future.result()
 
     def raise_failure(self) -> None:

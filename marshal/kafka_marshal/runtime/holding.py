@@ -379,6 +379,8 @@ class Holding:
         key = ClaimKey(self._group, topic, partition)
         tenure = self._newest.get(key)
         if tenure is None or tenure.claim.lost is not None:
+            if self.stopping:
+                return  # it was given up already
             raise InvalidOption(f"{topic}/{partition} is not claimed")
         self.carry_out(self.session.member.release(key, self._steady_ms()))
         self.withdraw_unwanted()
