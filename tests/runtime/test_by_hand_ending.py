@@ -96,6 +96,7 @@ def test_what_ends_a_thread_ends_the_consumer_in_plain_words(
         lambda consumer: consumer.consume(),
         lambda consumer: list(consumer.batches()),
         lambda consumer: consumer.run(lambda _: None),
+        lambda consumer: consumer.ack(),
         lambda consumer: consumer.commit(),
     ]
     with kafka.consumer(
@@ -260,13 +261,13 @@ def adds_a_topic_after_a_stop(kafka: Kafka, in_hand: bool) -> None:
         message = consumer.poll(timeout_s=WITHIN_S)
         consumer.stop()
         if not in_hand:
-            consumer.commit(message)
+            consumer.ack(message)
             until(lambda: not consumer.claims)
         consumer.add_topic("bills", partition=0)
         consumer.add_topic("rates")
         consumer.remove_topic("rates")
         if in_hand:
-            consumer.commit(message)
+            consumer.ack(message)
         until(lambda: not consumer.claims)
         consumer.release("orders", 0)
     assert {claiming.topic for claiming in kafka.said(ClaimingPartition)} == {"orders"}
@@ -354,7 +355,7 @@ def test_a_consumer_does_not_end_before_what_it_was_granted_is_done(
         consumer.add_topic("events")
         message = consumer.poll(10.0)
         assert message is not None
-        consumer.commit(message)
+        consumer.ack(message)
         kafka.says(ReleaseGroup(0, 0, "admin", "admin", "g", "", Partition(0), 2_000_000_000))
         until(lambda: message.claim.lost)
         consumer.stop()
@@ -362,7 +363,7 @@ def test_a_consumer_does_not_end_before_what_it_was_granted_is_done(
         consumer.pause("events")
         consumer.resume("events")
         assert [consumer.poll(5.0).offset for _ in range(2)] == [1, 2]  # type: ignore[union-attr]
-        consumer.commit()
+        consumer.ack()
     assert "messages 3 to 3 were granted and are not known to be processed" in caplog.text
 
 

@@ -12,6 +12,7 @@ from kafka_marshal.client.buffers import Buffers
 from kafka_marshal.client.driver import Driver
 from kafka_marshal.client.member import For, Member
 from kafka_marshal.core.state import ClaimKey
+from kafka_marshal.runtime.commits import Commit
 from kafka_marshal.runtime.consumer import Consumer
 from kafka_marshal.runtime.data import Data, _Open
 from kafka_marshal.runtime.errors import MarshalError
@@ -21,6 +22,7 @@ from kafka_marshal.runtime.taking import Taking
 from kafka_marshal.runtime.tenure import Tenure
 from tests.runtime import doubles
 from tests.runtime import test_by_hand_cancelled as cancelled
+from tests.runtime import test_by_hand_commit as commit
 from tests.runtime import test_by_hand_ending as ending
 from tests.runtime import test_by_hand_mixed as mixed
 from tests.runtime import test_by_hand_pausing as pausing
@@ -188,9 +190,26 @@ def claims_after_a_stop(patch: Patch) -> None:
     patch.setattr(Member, "add_topic", adds)
 
 
+def orders() -> Kafka:
+    """A cluster with messages to commit."""
+    kafka = Kafka()
+    kafka.create("orders", partitions=1, messages=20)
+    return kafka
+
+
 def is_closed_once_it_stopped(patch: Patch) -> None:
     """A call after a stop that has ended is one after `close`."""
     patch.setattr(Consumer, "_unless_stopped", lambda self, what: self._engine.call(what))
+
+
+def commits_without_waiting(patch: Patch) -> None:
+    """A commit returns when the heartbeat is sent, whatever becomes of it."""
+    patch.setattr(Commit, "settled", lambda it, _: it.future.set_result(None) is None)
+
+
+def commits_one_by_one(patch: Patch) -> None:
+    """Each commit has a heartbeat of its own."""
+    patch.setattr(Driver, "_commits", property(lambda it: it._told_offset < it._commit_upto))
 
 
 MUTANTS: Final[list[tuple[Callable[[Patch], None], Callable[[], None]]]] = [
@@ -238,6 +257,8 @@ MUTANTS: Final[list[tuple[Callable[[Patch], None], Callable[[], None]]]] = [
     ),
     (claims_after_a_stop, lambda: ending.adds_a_topic_after_a_stop(Kafka(), True)),
     (is_closed_once_it_stopped, lambda: ending.adds_a_topic_after_a_stop(Kafka(), False)),
+    (commits_without_waiting, lambda: commit.returns_when_the_log_has_it(orders())),
+    (commits_one_by_one, lambda: commit.shares_heartbeats(orders())),
     (asks_with_a_batch_in_hand, lambda: walks.walk_for(walks.AMO, 60.0)),
     (fetches_tenures_side_by_side, lambda: walks.walk_for(walks.AMO, 60.0)),
     (forgets_what_a_pause_took_back, lambda: walks.walk_for(walks.ALO, 60.0)),

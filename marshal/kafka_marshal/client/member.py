@@ -356,6 +356,10 @@ class Member:
         effects = self._did(key, self.driver(key).done(offset_next, now_ms), now_ms)
         return effects + self._tell_available(key, now_ms)
 
+    def commit(self, key: ClaimKey, now_ms: int) -> list[For]:
+        """What is done of a claim by now is to be in the log at once."""
+        return self._did(key, self.driver(key).commit(now_ms), now_ms)
+
     def release(self, key: ClaimKey, now_ms: int) -> list[For]:
         """Give one claim up, and do not ask for it again for a while."""
         return self._give_back(key, now_ms, Released.ASKED)
