@@ -185,7 +185,7 @@ class Book:
         message = record.message
         sighting = Sighting(raw, message, Unknowable.UNKNOWABLE, clock_ms)
         if isinstance(message, ReleaseGroup):
-            for each in suffix.release_group(record, message, rules):
+            for each in suffix.release_group(record, message.group_id, rules):
                 self._work(each, record, sighting, rules)
             return None
         reading = suffix.read(record, self.world, rules)
