@@ -206,11 +206,7 @@ def _status(words: str) -> Callable[[Variables, Variables], str]:
 
 
 TOLD: Mapping[str, Callable[[Variables, Variables], str]] = {
-    "SendClaimingPartition": _send,
-    "SendHeartbeat": _send,
-    "SendReleasingPartition": _send,
-    "SendClaimingMessages": _send,
-    "SendReleaseGroup": _send,
+    **{f"Send{layout.name}": _send for layout in wire.MESSAGES},
     "SendAnything": _send,
     "ResumeForAll": _send,
     "ResumeClaim": _send,
