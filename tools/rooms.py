@@ -88,7 +88,10 @@ def table(rooms: Iterable[Room], heading: str) -> str:
     |---|---|
     | `a.b` | Either \| or. |
     """
-    rows = [f"| `{room.name}` | {room.about.replace('|', r'\|')} |" for room in rooms]
+    rows = []
+    for room in rooms:
+        about = room.about.replace("|", r"\|")
+        rows.append(f"| `{room.name}` | {about} |")
     return "\n".join([f"| {heading} | what lives there |", "|---|---|", *rows])
 
 
