@@ -2,7 +2,8 @@
 
 A block `sh` is typed as it stands. The block `text` after it is what the terminal prints then;
 `…` stands for the rest of a line or, alone, for any lines. `terminal 2` after the language opens a
-terminal of its own. A file's name after the language makes the file: `python consumer.py`.
+terminal of its own. A file's name after the language makes the file: `python consumer.py`. The
+words `prints, with exit code 1` after a block say that it does not end with 0.
 """
 
 from __future__ import annotations
@@ -25,6 +26,10 @@ from tests.cli.run import NEUTRAL
 ROOT = Path(__file__).parent.parent
 WITHIN_S = 120.0
 DONE = "ended with exit code"
+BLOCK = re.compile(
+    r"^```(\w+)(?: terminal (\d)| ([\w.-]+))?\n(.*?)^```$(?:\n\nprints, with exit code (\d))?",
+    re.MULTILINE | re.DOTALL,
+)
 QUESTION = re.compile(r"marshal (doctor|groups|ls|receipts|replay)\b")
 """Changes nothing, so it may be typed again until it prints what the page shows."""
 
@@ -40,17 +45,20 @@ class Step:
     """Its name."""
     text: str = ""
     """What the file holds."""
+    code: str = "0"
+    """With which exit code it ends."""
 
 
 def steps(page: str) -> Iterator[Step]:
     terminal = "1"
-    blocks = re.findall(r"(?ms)^```(\w+)(?: terminal (\d)| ([\w.-]+))?\n(.*?)^```$", page)
-    for language, named, file, text in blocks:
+    for language, named, file, text, code in BLOCK.findall(page):
         terminal = named or terminal
         if file:
             yield Step(terminal, file=file, text=text)
-        elif language in ("sh", "text"):
-            yield Step(terminal, **{"typed" if language == "sh" else "shown": text})
+        elif language == "sh":
+            yield Step(terminal, typed=text, code=code or "0")
+        elif language == "text":
+            yield Step(terminal, shown=text)
 
 
 def pattern(shown: str) -> re.Pattern[str]:
