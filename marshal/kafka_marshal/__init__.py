@@ -150,6 +150,8 @@ _LATER: Final = {
 
 def __getattr__(name: str) -> Any:
     """Import what is in `_LATER` when it is asked for: the core needs attrs alone."""
+    if name == "__version__":
+        return import_module(f"{__name__}.version").package_version()
     if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     found = getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
