@@ -9,7 +9,7 @@ heartbeat intervals the other goes on where it was, with what was not told to be
 import signal
 import sys
 
-from kafka_marshal.runtime.consumer import Consumer
+from kafka_marshal import Consumer
 
 
 def main(bootstrap: str, group: str, client_id: str, topic: str) -> None:

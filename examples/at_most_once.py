@@ -9,7 +9,7 @@ reminders` prints which messages that may be.
 import signal
 import sys
 
-from kafka_marshal.runtime.consumer import Consumer
+from kafka_marshal import Consumer
 
 
 def main(bootstrap: str, group: str, client_id: str, topic: str) -> None:

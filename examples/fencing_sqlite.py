@@ -12,7 +12,8 @@ import signal
 import sqlite3
 import sys
 
-from kafka_marshal.runtime.consumer import Consumer, Message
+from kafka_marshal import Consumer
+from kafka_marshal.runtime.message import Message
 
 TABLE = """
 CREATE TABLE IF NOT EXISTS totals (

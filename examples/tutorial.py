@@ -11,7 +11,7 @@ import sys
 import time
 from functools import partial
 
-from kafka_marshal.runtime.consumer import Consumer
+from kafka_marshal import Consumer
 
 show = partial(print, flush=True)
 

@@ -8,7 +8,8 @@ Heartbeats never wait for a handler, and a message that fails holds up its own k
 import signal
 import sys
 
-from kafka_marshal.runtime.consumer import Consumer, Message
+from kafka_marshal import Consumer
+from kafka_marshal.runtime.message import Message
 
 
 def handle(message: Message) -> None:
