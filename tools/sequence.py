@@ -66,7 +66,7 @@ class Script:
         return self._carried_out(who, self.drivers[who].available(end, self.now_ms))
 
     def lands(self, sent: tuple[Send, int]) -> None:
-        """A record is appended, and judged by whoever folds the log."""
+        """A record is appended, and judged by the fold of the log."""
         send, since = sent
         record = Record(0, len(self.log), self.now_ms, send.message, send.headers)
         self.log.append(record)
