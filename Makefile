@@ -52,11 +52,12 @@ $(STAMPS)/spark: $(STAMPS)/package marshal/kafka_marshal/class_data.py
 	@$(BIN)/python -m kafka_marshal.replay.setup
 	@touch $@
 
-check: setup ## Format, lint, types, import contracts
+check: setup ## Format, lint, types, import contracts, long sentences
 	$(BIN)/ruff format --check $(CODE)
 	$(BIN)/ruff check $(CODE)
 	$(BIN)/mypy $(CODE)
 	$(BIN)/lint-imports
+	$(BIN)/python -m tools.prose
 
 test: setup ## All tests: is the code right, and is it the specified protocol
 	$(BIN)/python -m pytest -n 3
