@@ -24,11 +24,12 @@ HOW_TO = ROOT / "docs" / "how-to"
 PAGES = [
     "mirrored-or-restored-cluster",
     "move-from-a-consumer-group",
+    "poison-messages",
     "size-and-retention",
     "upgrade-and-roll-back",
 ]
 """Those that type commands."""
-TRIAL = re.compile(r"marshal broker --port 9092 --topic (\S+)\s--messages (\d+)`")
+TRIAL = re.compile(r"marshal broker --port 9092((?:\s--topic \S+)+)\s--messages (\d+)`")
 """The broker that a page tries its commands with: here it is the one of all tests."""
 
 
@@ -49,8 +50,9 @@ def test_every_command_prints_what_the_page_shows(
         python.chmod(0o755)
     page = (HOW_TO / f"{name}.md").read_text(encoding="utf-8")
     cluster = ClusterClient(settings_of(kafka_broker.bootstrap))
-    for topic, messages in TRIAL.findall(page):
-        create(cluster, Trial.parsed(topic), int(messages))
+    for topics, messages in TRIAL.findall(page):
+        for topic in re.findall(r"--topic (\S+)", topics):
+            create(cluster, Trial.parsed(topic), int(messages))
     page = page.replace("localhost:9092", kafka_broker.bootstrap)
     wanted = [step.code for step in steps(page) if step.typed and step.terminal == "1"]
     assert run(page, tmp_path) == wanted
