@@ -51,6 +51,9 @@ if TYPE_CHECKING:
         BrokerFailed as BrokerFailed,
     )
     from kafka_marshal.runtime.errors import (
+        ClaimLost as ClaimLost,
+    )
+    from kafka_marshal.runtime.errors import (
         ConsumerClosed as ConsumerClosed,
     )
     from kafka_marshal.runtime.errors import (
@@ -72,6 +75,7 @@ if TYPE_CHECKING:
         ThreadFailed as ThreadFailed,
     )
     from kafka_marshal.runtime.holding import IdUsedTwice as IdUsedTwice
+    from kafka_marshal.runtime.log import OutcomeUnknown as OutcomeUnknown
     from kafka_marshal.runtime.logs import JsonFormatter as JsonFormatter
     from kafka_marshal.runtime.message import Batch as Batch
     from kafka_marshal.runtime.metrics import PrometheusObserver as PrometheusObserver
@@ -117,6 +121,7 @@ _LATER: Final = {
     "AsyncConsumer": "runtime.aio",
     "Batch": "runtime.message",
     "BrokerFailed": "runtime.errors",
+    "ClaimLost": "runtime.errors",
     "Claiming": "client.claiming",
     "Consumer": "runtime.consumer",
     "ConsumerClosed": "runtime.errors",
@@ -135,6 +140,7 @@ _LATER: Final = {
     "NotLetIn": "runtime.errors",
     "Observer": "runtime.observing",
     "OpenTelemetryObserver": "runtime.tracing",
+    "OutcomeUnknown": "runtime.log",
     "PrometheusObserver": "runtime.metrics",
     "ReplayError": "replay.errors",
     "ThreadFailed": "runtime.errors",

@@ -123,7 +123,7 @@ def test_what_a_run_that_failed_had_not_done_is_given_to_the_next() -> None:
         assert message is not None
         assert message.offset == 4
         assert runs_and_fails_at(consumer, 6) == [5]
-        consumer.commit()
+        consumer.ack()
         assert runs_and_fails_at(consumer, 9) == [6, 7, 8]
     assert [each.offset for each in kafka.said(ReleasingPartition)] == [9]
 

@@ -113,7 +113,7 @@ def polled(consumer: Consumer) -> list[int]:
     seen: list[int] = []
     while (message := consumer.poll(WITHIN_S if len(seen) < 5 else 0.5)) is not None:
         seen.append(message.offset)
-        consumer.commit()
+        consumer.ack()
         if len(seen) == 5:
             consumer.stop()
     return seen
@@ -155,6 +155,7 @@ AFTER: dict[str, Callable[[Consumer], object]] = {
     "consume": lambda consumer: consumer.consume(1, 0.01),
     "batches": lambda consumer: list(consumer.batches(0.01)),
     "run": lambda consumer: consumer.run(lambda _: None),
+    "ack": lambda consumer: consumer.ack(),
     "commit": lambda consumer: consumer.commit(),
     "add_topic": lambda consumer: consumer.add_topic("orders"),
 }

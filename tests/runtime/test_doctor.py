@@ -157,6 +157,19 @@ def test_foreign_records_producers_stamps_and_missing_headers_are_found() -> Non
     ]
 
 
+def test_records_that_were_written_to_another_log_are_found_and_who_wrote_them() -> None:
+    """As a mirror copies them, whose offsets begin anew."""
+    sample = Sample(1)
+    for offset, header, value in ((0, "epoch", b"3"), (1, "seen", b"1"), (2, "epoch", b"0")):
+        beat = raw(offset, f"Heartbeat/1/0/{header}1/{header}-{offset}/g/t/0/5")
+        sample.add(attrs.evolve(beat, headers=((f"marshal-{header}", value),)))
+    [finding] = records.records(sample)
+    assert said(finding) == [("error", "offsets")]
+    assert finding.found == (
+        "2 of 3 owners' records refer to an offset that is not before their own: epoch-0, seen-1"
+    )
+
+
 def beating(offset: int, client: str, interval_s: int, at_ms: int) -> RawRecord:
     value = f"Heartbeat/1/0/{client}1/{client}/g/t/{offset}/5"
     said = (("marshal-epoch", b"0"), ("marshal-interval", b"%d" % (1000 * interval_s)))

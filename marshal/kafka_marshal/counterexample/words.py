@@ -5,21 +5,14 @@ It knows the reducer's values. `records` makes steps of them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Final, assert_never
+from typing import Any, Final
 
 import attrs
 
-from kafka_marshal.core.messages import (
-    NOT_DECIMAL,
-    ClaimingMessages,
-    ClaimingPartition,
-    Heartbeat,
-    Record,
-    ReleaseGroup,
-    ReleasingPartition,
-)
+from kafka_marshal.core import wire
+from kafka_marshal.core.messages import NOT_DECIMAL, ClaimingMessages, Record
 from kafka_marshal.core.state import Claim
 from kafka_marshal.core.verdicts import Accepted, Refused, Verdict
 from kafka_marshal.counterexample.model import spec_name
@@ -59,6 +52,9 @@ DID: Final[Mapping[Accepted, str]] = {
 }
 """What accepted records did, in half a sentence."""
 
+BEFORE_NUMBER: Final = {"offset": "at", "expires_unix_s": "until"}
+"""The word before a message's number, by the number's field."""
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -97,26 +93,49 @@ def described(record: Record) -> str:
     >>> described(Record(0, 5, 0, message, Headers(True, epoch=3)))
     'Heartbeat at 7 (epoch 3)'
     """
-    message, headers = record.message, record.headers
-    words = type(message).__name__
-    match message:
-        case ReleaseGroup():
-            until_ms = message.expires_unix_s * 1000
-            words += f" until {day(until_ms)} {clock(until_ms)}"
-        case Heartbeat() | ReleasingPartition():
-            words += f" at {message.offset}"
-        case ClaimingMessages():
-            words += f" up to {message.offset}"
-        case ClaimingPartition():
-            pass
-        case _:
-            assert_never(message)
-    carried = [
-        f"{header.replace('_', '-')} {'not decimal' if value == NOT_DECIMAL else value}"
-        for header, value in attrs.asdict(headers).items()
-        if header != "present" and value is not None
-    ]
-    return words + (f" ({', '.join(carried)})" if carried else "")
+    headers = {
+        header: "not decimal" if value == NOT_DECIMAL else value
+        for header, value in attrs.asdict(record.headers).items()
+        if value is not None
+    }
+
+    def moment(unix_s: int) -> str:
+        return f"{day(unix_s * 1000)} {clock(unix_s * 1000)}"
+
+    message = record.message
+    return phrase(type(message).__name__, attrs.asdict(message), headers, moment)
+
+
+def phrase(
+    kind: str, fields: Mapping[str, Any], headers: Mapping[str, Any], moment: Callable[[int], str]
+) -> str:
+    """A message of this name, its number, and the headers that it carries.
+
+    Args:
+        kind: the message's name.
+        fields: its fields.
+        headers: the values of the headers that it carries, by field.
+        moment: how a time is written, given unix seconds.
+
+    Raises:
+        KeyError: there is no such message, or no word for its number.
+    """
+    words, field = kind, wire.BY_NAME[kind].number
+    if field is not None:
+        before = "up to" if kind == ClaimingMessages.__name__ else BEFORE_NUMBER[field]
+        number = fields[field]
+        words += f" {before} {moment(number) if field.endswith('unix_s') else number}"
+    said = ", ".join(carried(headers))
+    return f"{words} ({said})" if said else words
+
+
+def carried(headers: Mapping[str, object]) -> list[str]:
+    """The headers that say something, by field.
+
+    >>> carried({"present": True, "epoch": 3, "set_position": 7})
+    ['epoch 3', 'set-position 7']
+    """
+    return [f"{name.replace('_', '-')} {n}" for name, n in headers.items() if name != "present"]
 
 
 def landed(record: Record, verdict: Verdict, before: Claim, after: Claim) -> str:

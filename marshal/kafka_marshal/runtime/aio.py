@@ -23,7 +23,7 @@ from types import TracebackType
 from typing import Any, Concatenate, Final, Literal, ParamSpec, Self, TypeVar
 
 from kafka_marshal.client.lanes import Begun
-from kafka_marshal.runtime.consumer import CLOSE_S, FEED_S, Consumer
+from kafka_marshal.runtime.consumer import CLOSE_S, COMMIT_S, FEED_S, Consumer
 from kafka_marshal.runtime.errors import InvalidOption
 from kafka_marshal.runtime.hand import Hand
 from kafka_marshal.runtime.handling import AHEAD, Counted, Handling, Pace, not_ours
@@ -123,7 +123,7 @@ class AsyncConsumer:
     async def consume(self, num_messages: int = CHUNK, timeout_s: float = 1.0) -> Messages:
         """The next messages of one claim as a list, none if none came in time.
 
-        Asking for the next list says that the last one is done, and so does `commit`.
+        Asking for the next list says that the last one is done, and so do `ack` and `commit`.
         """
         self._consumer.taking.raise_if_closed()
         if num_messages < 1:
@@ -132,13 +132,30 @@ class AsyncConsumer:
         return await self._given(give, Way.LIST, timeout_s, num_messages) or Messages((), None)
 
     async def poll(self, timeout_s: float = 1.0) -> Message | None:
-        """The next message, or None if none came in time; only `commit` says that it is done."""
+        """The next message, or None if none came in time; only `ack` or `commit` says so."""
         self._consumer.taking.raise_if_closed()
         return await self._given(partial(self._consumer.poll, 0.0), Way.POLL, timeout_s)
 
-    async def commit(self, message: Message | None = None) -> None:
+    def ack(self, message: Message | None = None) -> None:
         """Everything that `poll` gave of the message's partition, up to it, is done; or all."""
-        await asyncio.to_thread(self._consumer.commit, message)
+        self._consumer.ack(message)
+
+    async def commit(
+        self,
+        message: Message | None = None,
+        *,
+        asynchronous: bool = False,
+        timeout_s: float = COMMIT_S,
+    ) -> None:
+        """`ack`, and then wait until the log has it.
+
+        Raises:
+            ClaimLost: the log had less when the claim was lost; the next owner processes it again.
+            OutcomeUnknown: the log was not heard of in time; the commit may still land.
+            ConsumerClosed: the consumer was closed, which gave back what was not done.
+        """
+        commit = partial(self._consumer.commit, asynchronous=asynchronous, timeout_s=timeout_s)
+        await asyncio.to_thread(commit, message)
 
     def processing(self, message: Message) -> AbstractContextManager[object]:
         """Wrap what is done for a message in this, for the observers; `run` does it by itself."""

@@ -37,6 +37,7 @@ from kafka_marshal.runtime.engine import Engine
 from kafka_marshal.runtime.environment import REAL
 from kafka_marshal.runtime.errors import (
     COORDINATION_TOPIC,
+    ClaimLost,
     ConsumerClosed,
     IntervalMismatch,
     InvalidOption,
@@ -52,6 +53,7 @@ from kafka_marshal.runtime.handling import (
     Retrying,
 )
 from kafka_marshal.runtime.holding import IdUsedTwice
+from kafka_marshal.runtime.log import OutcomeUnknown
 from kafka_marshal.runtime.message import Batch, Claim, Message, Messages
 from kafka_marshal.runtime.observing import Observer
 from kafka_marshal.runtime.pool import Pool
@@ -62,6 +64,7 @@ from kafka_marshal.runtime.topic import create_coordination_topic as make_coordi
 __all__ = [
     "Batch",
     "Claim",
+    "ClaimLost",
     "Claiming",
     "Consumer",
     "Counted",
@@ -72,12 +75,14 @@ __all__ = [
     "Message",
     "Messages",
     "Observer",
+    "OutcomeUnknown",
     "Released",
 ]
 
 AT_LEAST_ONCE: Final = "at_least_once"
 AT_MOST_ONCE: Final = "at_most_once"
 CLOSE_S: Final = 30.0
+COMMIT_S: Final = 30.0
 HEARTBEAT_INTERVAL_MIN_S: Final = 0.1
 """The shortest `heartbeat_interval_s`: below it, a pause of the garbage collector loses claims."""
 LET_GO_S: Final = 2.0
@@ -284,7 +289,7 @@ class Consumer:
 
         A share is claimed together with the other consumers of the group. One partition is a
         static assignment: it is still claimed, and fenced, so a second process that was given the
-        same one waits.
+        same one waits. After `stop` nothing is claimed any more.
 
         Raises:
             BrokerFailed: there is no such topic, or nobody answered.
@@ -307,7 +312,7 @@ class Consumer:
             starts = engine.cluster.all_ends(unset) | starts
         only = None if partition is None else [partition]
         numbered = {number: offset for (_, number), offset in starts.items()}
-        engine.call(lambda: engine.add_topic(topic, count, only, numbered))
+        self._unless_stopped(lambda: engine.add_topic(topic, count, only, numbered))
 
     def remove_topic(self, topic: str) -> None:
         """Take no part in consuming a topic any more, static partitions included.
@@ -317,20 +322,23 @@ class Consumer:
 
         Raises:
             InvalidOption: the topic was not added.
+            ConsumerClosed: the consumer was closed before.
         """
-        self._engine.call(lambda: self._engine.remove_topic(topic))
+        self._unless_stopped(lambda: self._engine.remove_topic(topic))
 
     def release(self, topic: str, partition: int) -> None:
         """Give one claim up, so that another consumer may have it.
 
         At least once, the message in hand is finished and the next one is another consumer's. At
         most once, the batch that was granted is finished first. This consumer asks for the claim
-        again after `Claiming.not_again_ms`, also where it is static.
+        again after `Claiming.not_again_ms`, also where it is static. After `stop`, which gives
+        everything up, there is nothing left to do.
 
         Raises:
             InvalidOption: the partition is not claimed.
+            ConsumerClosed: the consumer was closed before.
         """
-        self._engine.call(lambda: self._engine.held.release(topic, partition))
+        self._unless_stopped(lambda: self._engine.held.release(topic, partition))
 
     @property
     def claims(self) -> list[Claim]:
@@ -359,7 +367,7 @@ class Consumer:
             self.taking.finish(hand)
 
     def poll(self, timeout_s: float = 1.0) -> Message | None:
-        """The next message, or None if none came in time; only `commit` says that it is done.
+        """The next message, or None if none came in time. `ack` and `commit` say that it is done.
 
         Raises:
             ConsumerClosed: the consumer was closed before.
@@ -377,28 +385,66 @@ class Consumer:
             self.taking.pop()
         return None
 
-    def commit(self, message: Message | None = None) -> None:
+    def ack(self, message: Message | None = None) -> None:
         """Everything that `poll` or `consume` gave of the message's partition, up to it, is done.
 
-        Without a message: everything that `poll` and `consume` gave. It is told with the next
-        heartbeat, and when half of the window is done.
+        Without a message: everything that `poll` and `consume` gave. It costs nothing: the log
+        hears of it with the next heartbeat, when half of the window is done, or by `commit`. Any
+        thread may call it.
 
         Raises:
             ConsumerClosed: the consumer was closed, which gave back what was not done.
         """
+        self.taking.raise_if_closed()
+        self._engine.held.ack(message)
+
+    def commit(
+        self,
+        message: Message | None = None,
+        *,
+        asynchronous: bool = False,
+        timeout_s: float = COMMIT_S,
+    ) -> None:
+        """`ack`, and then wait until the log has it: the next owner goes on from there.
+
+        What was given out before in another way, and is not done, keeps the position back. At most
+        once there is nothing to wait for: the log granted each message before it was given out.
+        A heartbeat and its way back take some milliseconds; of a claim only one is under way, and
+        commits that come meanwhile share the next. Spec: SendHeartbeat.
+
+        Args:
+            message: up to where, and of which partition; everything that was given out by default.
+            asynchronous: have it written at once, and wait for nothing; `Claim.committed` shows it.
+            timeout_s: for how long to wait, in seconds.
+
+        Raises:
+            ClaimLost: the log had less when the claim was lost; the next owner processes it again.
+            OutcomeUnknown: the log was not heard of in time; the commit may still land.
+            ConsumerClosed: the consumer was closed, which gave back what was not done.
+        """
+        self.ack(message)
+        engine, deadline = self._engine, self._settings.environment.deadline(timeout_s)
+        if asynchronous:
+            engine.post(lambda: engine.held.commit(message))
+            return
         try:
-            self._engine.call(lambda: self._engine.held.committed(message))
+            commit = engine.call(lambda: engine.held.commit(message))
+            engine.wait(commit.future, deadline)
         except ConsumerClosed:
+            # After `stop` it ends once everything is given up, and the releases say how far it is.
             if self.taking.closed:
                 raise
-            # After `stop` it ends when all that was given out is done.
+            commit = engine.held.commit(message)
+        if not commit.future.done():
+            raise OutcomeUnknown(commit.told(commit.left))
+        commit.future.result()
 
     def consume(self, num_messages: int = CHUNK, timeout_s: float = 1.0) -> Messages:
         """The next messages of one claim as a list: what is there, at most so many.
 
         It waits for the first of them, and not until there are so many; none if none came in time.
-        Asking for the next list says that the last one is done, and so does `commit`. A poll does
-        not.
+        Asking for the next list says that the last one is done, and so do `ack` and `commit`. A
+        poll does not.
 
         Raises:
             InvalidOption: no message is asked for.
@@ -603,7 +649,15 @@ class Consumer:
         if not found:
             raise InvalidOption(f"nothing of topic {topic} is claimed")
         for claim in found:
-            self._engine.call(partial(do, claim))
+            self._unless_stopped(partial(do, claim))
+
+    def _unless_stopped(self, what: Callable[[], None]) -> None:
+        """Have the engine do this; after `stop` it ends once everything is given up and done."""
+        try:
+            self._engine.call(what)
+        except ConsumerClosed:
+            if self.taking.closed:
+                raise
 
 
 def _refuse_what_makes_no_sense(interval_s: float, every_s: float | None, **counts: int) -> None:

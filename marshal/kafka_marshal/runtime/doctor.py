@@ -105,7 +105,7 @@ def examine(
         checked(("records",), iter([unchecked("records", unread, "READ")]))
     else:
         # Of a log that is empty nobody can say that all is well with its records.
-        told = ("places", "timestamps", "messages", "headers", "clocks")
+        told = ("places", "offsets", "timestamps", "messages", "headers", "clocks")
         checked(told if sample.records else (), records.records(sample))
         checked((), clocks.in_log(sample, rules, now_ms()))
     groups = sorted(sample.groups)[:GROUPS_MAX]

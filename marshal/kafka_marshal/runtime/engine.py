@@ -105,7 +105,7 @@ class Engine:
         self._me, self._claiming, self._timing = me, claiming, timing
         self._record_to, self._snapshot = record_to, snapshot
         self._read_max, self._to_kafka = read_max, commit_to_kafka
-        self._inbox: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._inbox: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
         self.failure: MarshalError | None = None
         """Why it stopped by itself; None while all is well."""
         self.ended = threading.Event()
@@ -159,7 +159,7 @@ class Engine:
         """Do this in the engine's thread, and wait until it is done.
 
         Raises:
-            ConsumerClosed: the engine has ended.
+            ConsumerClosed: the engine has ended, by `stop` or `close`.
             MarshalError: what ended it.
         """
         self.raise_failure()
@@ -172,18 +172,29 @@ class Engine:
                 future.set_exception(error)
 
         self.post(called)
+        self.wait(future)
+        return future.result()
+
+    def wait(self, future: Future[T], deadline: Deadline | None = None) -> None:
+        """Wait until the engine has answered, or until the deadline.
+
+        Raises:
+            ConsumerClosed: the engine has ended, by `stop` or `close`.
+            MarshalError: what ended it.
+        """
         while not wait([future], CALL_S).done:
             if self.ended.is_set():
                 self.raise_failure()
-                raise ConsumerClosed("the consumer is closed")
-        return future.result()
+                raise ConsumerClosed("the consumer has stopped")
+            if deadline is not None and not deadline.left_s:
+                return
 
     def raise_failure(self) -> None:
         """Raise what ended the consumer, if something did."""
         if self.failure is not None:
             raise self.failure
 
-    def post(self, event: Callable[[], None]) -> None:
+    def post(self, event: Callable[[], object]) -> None:
         """Something has happened."""
         self._inbox.put(event)
 

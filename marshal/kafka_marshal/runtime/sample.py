@@ -14,11 +14,15 @@ from kafka_marshal.client.intervals import Intervals
 from kafka_marshal.codec import MalformedRecord, coordinating_partition
 from kafka_marshal.core import wire
 from kafka_marshal.core.messages import ReleaseGroup
+from kafka_marshal.core.reducer import step
+from kafka_marshal.core.state import Claim
+from kafka_marshal.core.verdicts import Refused
 from kafka_marshal.runtime.reader import Tail
 from kafka_marshal.runtime.settings import Settings
 
 SAMPLE_MAX: Final = 20_000
 """Records that are looked at, of each partition."""
+NEWBORN: Final = Claim()
 
 
 @frozen
@@ -47,6 +51,9 @@ class Sample:
     """Records that say who owns: all but ReleaseGroups."""
     without_headers: int = 0
     clients_without_headers: set[str] = field(factory=set)
+    of_another_log: int = 0
+    """Records that refer to an offset at or after their own, which no sender can have read here."""
+    clients_of_another_log: set[str] = field(factory=set)
     groups: set[str] = field(factory=set)
     stepped_back_ms: int = 0
     """The most that a timestamp is below the one before it in its partition."""
@@ -89,6 +96,9 @@ class Sample:
         if not record.headers.present:
             self.without_headers += 1
             self.clients_without_headers.add(message.client_id)
+        if step(NEWBORN, record)[1] is Refused.HEADER_FROM_THE_FUTURE:
+            self.of_another_log += 1
+            self.clients_of_another_log.add(message.client_id)
         where = (message.topic, raw.partition)
         self._first.setdefault(where, raw.timestamp_ms)
 

@@ -12,6 +12,17 @@ from kafka_marshal.runtime.topic import BECAUSE
 def records(sample: Sample) -> Iterator[Finding]:
     """What the newest records say."""
     yield from _places(sample)
+    if sample.of_another_log:
+        yield Finding(
+            Severity.ERROR,
+            "offsets",
+            f"{sample.of_another_log:,} of {sample.owners_records:,} owners' records refer to an "
+            f"offset that is not before their own: {names(sample.clients_of_another_log)}",
+            "they were written to another log, of which this one is a mirror or a remainder: its "
+            "epochs and positions mean nothing here",
+            "stop all consumers, make a new coordination topic, and set positions "
+            "(docs/how-to/mirrored-or-restored-cluster.md)",
+        )
     yield from _intervals(sample)
     if sample.create_time:
         yield Finding(
