@@ -14,7 +14,7 @@ from kafka_marshal import Consumer
 
 def main(bootstrap: str, group: str, client_id: str, topic: str) -> None:
     """Print messages until Ctrl-C."""
-    with Consumer(bootstrap, group=group, client_id=client_id) as consumer:
+    with Consumer(bootstrap, group_id=group, client_id=client_id) as consumer:
         signal.signal(signal.SIGINT, lambda *_: consumer.stop())
         consumer.add_topic(topic)
         for message in consumer:

@@ -15,7 +15,7 @@ from kafka_marshal import Consumer
 def main(bootstrap: str, group: str, client_id: str, topic: str) -> None:
     """Print batches until Ctrl-C."""
     with Consumer(
-        bootstrap, group=group, client_id=client_id, semantics="at_most_once", batch=100
+        bootstrap, group_id=group, client_id=client_id, semantics="at_most_once", batch=100
     ) as consumer:
         signal.signal(signal.SIGINT, lambda *_: consumer.stop())
         consumer.add_topic(topic)

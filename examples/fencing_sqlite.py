@@ -58,7 +58,7 @@ def main(bootstrap: str, group: str, client_id: str, topic: str, path: str) -> N
     """Sum the numbers in a topic until Ctrl-C; each counts exactly once."""
     database = sqlite3.connect(path)
     database.execute(TABLE)
-    with Consumer(bootstrap, group=group, client_id=client_id) as consumer:
+    with Consumer(bootstrap, group_id=group, client_id=client_id) as consumer:
         signal.signal(signal.SIGINT, lambda *_: consumer.stop())
         consumer.add_topic(topic)
         for message in consumer:

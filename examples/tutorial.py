@@ -20,7 +20,7 @@ def main(bootstrap: str, client_id: str) -> None:
     """Process the topic orders slowly, until Ctrl-C."""
     with Consumer(
         bootstrap,
-        group="billing",
+        group_id="billing",
         client_id=client_id,
         heartbeat_interval_s=3,
         on_claimed=lambda claim: show("claimed", claim.partition, "from", claim.position),

@@ -8,27 +8,36 @@ from pathlib import Path
 
 import pytest
 
+try:
+    import yaml
+except ModuleNotFoundError:  # Python 3.13 has the other one in the lock
+    import yaml_ft as yaml
+
 from kafka_marshal import ClaimKey, Record
 from kafka_marshal.client.consumer import Me, Mode
 from kafka_marshal.client.driver import Driver, Timing
 from kafka_marshal.client.effects import Send
 from kafka_marshal.core.messages import Partition
+from kafka_marshal.runtime.consumer import CLOSE_S
 from kafka_marshal.runtime.controls import ClusterClient
 from kafka_marshal.runtime.settings import settings_of
 from kafka_marshal.runtime.trial import Trial, create
 from kafka_marshal.testing import Broker
+from kafka_marshal.testing.cluster import free_ports
 from tests.pages import ROOT, run, steps
 from tests.upgrade.versions import PRESENT, unpacked
 
 HOW_TO = ROOT / "docs" / "how-to"
 PAGES = [
+    "deploy-on-kubernetes",
     "mirrored-or-restored-cluster",
     "move-from-a-consumer-group",
+    "poison-messages",
     "size-and-retention",
     "upgrade-and-roll-back",
 ]
 """Those that type commands."""
-TRIAL = re.compile(r"marshal broker --port 9092 --topic (\S+)\s--messages (\d+)`")
+TRIAL = re.compile(r"marshal broker --port 9092((?:\s--topic \S+)+)\s--messages (\d+)`")
 """The broker that a page tries its commands with: here it is the one of all tests."""
 
 
@@ -49,11 +58,31 @@ def test_every_command_prints_what_the_page_shows(
         python.chmod(0o755)
     page = (HOW_TO / f"{name}.md").read_text(encoding="utf-8")
     cluster = ClusterClient(settings_of(kafka_broker.bootstrap))
-    for topic, messages in TRIAL.findall(page):
-        create(cluster, Trial.parsed(topic), int(messages))
+    for topics, messages in TRIAL.findall(page):
+        for topic in re.findall(r"--topic (\S+)", topics):
+            create(cluster, Trial.parsed(topic), int(messages))
     page = page.replace("localhost:9092", kafka_broker.bootstrap)
+    page = page.replace("8080", str(free_ports(1)[0]))
     wanted = [step.code for step in steps(page) if step.typed and step.terminal == "1"]
     assert run(page, tmp_path) == wanted
+
+
+def test_kubernetes_gives_the_application_what_it_asks_for() -> None:
+    page = (HOW_TO / "deploy-on-kubernetes.md").read_text(encoding="utf-8")
+    shown = {step.file: step.text for step in steps(page) if step.file}
+    service, stateful = yaml.safe_load_all(shown["jobs.yaml"])
+    assert service["metadata"]["name"] == stateful["spec"]["serviceName"]
+    template = stateful["spec"]["template"]
+    for selected in (service["spec"]["selector"], stateful["spec"]["selector"]["matchLabels"]):
+        assert selected == template["metadata"]["labels"]
+    [container] = template["spec"]["containers"]
+    assert container["command"] == ["python", "app.py"]
+    given = {each["name"] for each in container["env"]}
+    assert given == set(re.findall(r'os\.environ\["(\w+)"\]', shown["app.py"]))
+    assert template["spec"]["terminationGracePeriodSeconds"] >= 50 + CLOSE_S + 10
+    probes = [container[f"{name}Probe"]["httpGet"] for name in ("startup", "readiness", "liveness")]
+    [port] = container["ports"]
+    assert {probe["port"] for probe in probes} == {port["containerPort"]}
 
 
 def heartbeats(interval_ms: int, during_ms: int) -> int:

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from importlib import import_module
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -53,3 +54,7 @@ def test_the_examples_import_consumers_from_the_top() -> None:
         if name in kafka_marshal._LATER
     }
     assert missed == set()
+
+
+def test_the_version_is_that_of_the_distribution() -> None:
+    assert kafka_marshal.__version__ == version("kafka-marshal")

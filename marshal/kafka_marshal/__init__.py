@@ -76,6 +76,7 @@ if TYPE_CHECKING:
     )
     from kafka_marshal.runtime.holding import IdUsedTwice as IdUsedTwice
     from kafka_marshal.runtime.log import OutcomeUnknown as OutcomeUnknown
+    from kafka_marshal.runtime.logs import JsonFormatter as JsonFormatter
     from kafka_marshal.runtime.message import Batch as Batch
     from kafka_marshal.runtime.metrics import PrometheusObserver as PrometheusObserver
     from kafka_marshal.runtime.observing import Observer as Observer
@@ -128,6 +129,7 @@ _LATER: Final = {
     "IdUsedTwice": "runtime.holding",
     "IntervalMismatch": "runtime.errors",
     "InvalidOption": "runtime.errors",
+    "JsonFormatter": "runtime.logs",
     "LogLost": "runtime.engine",
     "Lost": "client.effects",
     "MarshalError": "runtime.errors",
@@ -150,6 +152,8 @@ _LATER: Final = {
 
 def __getattr__(name: str) -> Any:
     """Import what is in `_LATER` when it is asked for: the core needs attrs alone."""
+    if name == "__version__":
+        return import_module(f"{__name__}.version").package_version()
     if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     found = getattr(import_module(f"{__name__}.{_LATER[name]}"), name)

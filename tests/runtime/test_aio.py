@@ -26,7 +26,7 @@ def consumer_of(stage: Stage, client_id: str, **options: Any) -> AsyncConsumer:
     given: dict[str, Any] = {"heartbeat_interval_s": INTERVAL_S, **options}
     return AsyncConsumer(
         stage.bootstrap,
-        group=stage.group,
+        group_id=stage.group,
         client_id=client_id,
         coordination_topic=stage.coordination,
         **given,

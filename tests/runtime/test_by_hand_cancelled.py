@@ -34,7 +34,7 @@ def test_nothing_is_lost_by_a_call_that_was_cancelled(
     async def main() -> list[int]:
         async with AsyncConsumer(
             settings=kafka.settings(),
-            group="g",
+            group_id="g",
             client_id="c1",
             semantics=semantics,
         ) as consumer:
@@ -65,7 +65,7 @@ def test_what_a_run_that_was_cancelled_had_not_done_is_given_to_the_next(window:
 
     async def main() -> None:
         async with AsyncConsumer(
-            settings=kafka.settings(), group="g", client_id="c1", window=window
+            settings=kafka.settings(), group_id="g", client_id="c1", window=window
         ) as consumer:
             await consumer.add_topic("events")
             stuck = asyncio.Event()
@@ -100,7 +100,9 @@ def test_a_run_that_is_cancelled_ends(steps: int) -> None:
     kafka.create("events")
 
     async def main() -> None:
-        async with AsyncConsumer(settings=kafka.settings(), group="g", client_id="c1") as consumer:
+        async with AsyncConsumer(
+            settings=kafka.settings(), group_id="g", client_id="c1"
+        ) as consumer:
             await consumer.add_topic("events")
             running = asyncio.create_task(consumer.run(asyncio.sleep))  # type: ignore[arg-type]
             for _ in range(steps):  # of the event loop

@@ -238,7 +238,9 @@ def test_at_most_once_there_is_nothing_to_wait_for(kafka: Kafka) -> None:
 
 def test_tasks_commit_as_threads_do(kafka: Kafka) -> None:
     async def main() -> Message:
-        async with AsyncConsumer(settings=kafka.settings(), group="g", client_id="c1") as consumer:
+        async with AsyncConsumer(
+            settings=kafka.settings(), group_id="g", client_id="c1"
+        ) as consumer:
             await consumer.add_topic("orders")
             first = cast("Message", await consumer.poll(WITHIN_S))
             consumer.ack(first)

@@ -100,7 +100,7 @@ def test_what_ends_a_thread_ends_the_consumer_in_plain_words(
         lambda consumer: consumer.commit(),
     ]
     with kafka.consumer(
-        heartbeat_interval_s=0.2, look_for_partitions_every_s=0.01, on_claimed=on_claimed
+        heartbeat_interval_s=0.2, metadata_refresh_s=0.01, on_claimed=on_claimed
     ) as consumer:
         consumer.add_topic("orders")
         added.set()
@@ -226,7 +226,7 @@ def test_a_question_without_an_answer_does_not_end_the_consumer(kafka: Kafka) ->
             asked.set()
             raise TimeoutError
 
-    with kafka.consumer(look_for_partitions_every_s=0.01) as consumer:
+    with kafka.consumer(metadata_refresh_s=0.01) as consumer:
         consumer.add_topic("orders")
         kafka.answers = late
         assert asked.wait(WITHIN_S)
@@ -303,7 +303,7 @@ def test_closing_has_one_deadline_however_much_does_not_answer(kafka: Kafka) -> 
     def on_claimed(_: object) -> None:
         released.wait(2 * WITHIN_S)
 
-    consumer = kafka.new_consumer(look_for_partitions_every_s=0.01, on_claimed=on_claimed)
+    consumer = kafka.new_consumer(metadata_refresh_s=0.01, on_claimed=on_claimed)
     try:
         consumer.add_topic("orders")
         kafka.appends = lambda said: LANDS if isinstance(said, ClaimingPartition) else LANDS_UNHEARD

@@ -112,7 +112,7 @@ def test_a_topic_that_is_removed_is_given_up_and_no_part_of_it_is_asked_for(
     kafka = Kafka()
     kafka.create("events", partitions=2, messages=5)
     kafka.create("orders")
-    with kafka.consumer(semantics=semantics, look_for_partitions_every_s=0.01) as consumer:
+    with kafka.consumer(semantics=semantics, metadata_refresh_s=0.01) as consumer:
         consumer.add_topic("events")
         consumer.add_topic("events", 0)
         consumer.add_topic("orders")
@@ -175,7 +175,7 @@ def test_the_consumer_for_asyncio_has_both() -> None:
         kafka = Kafka()
         kafka.create("events", partitions=2, messages=1)
         settings = kafka.settings()
-        async with AsyncConsumer(settings=settings, group="g", client_id="c1") as consumer:
+        async with AsyncConsumer(settings=settings, group_id="g", client_id="c1") as consumer:
             await consumer.add_topic("events")
             until(lambda: len(consumer.claims) == 2)
             await consumer.release("events", 1)

@@ -67,7 +67,7 @@ def polling_without_commits(consumer: Consumer) -> Iterator[Message]:
 
 def awaiting(consumer: Consumer) -> Iterator[Message]:
     """What an event loop gets, one by one."""
-    of_loop = AsyncConsumer(group="g", client_id="c1")
+    of_loop = AsyncConsumer(group_id="g", client_id="c1")
     of_loop._made = consumer
     loop = asyncio.new_event_loop()
     messages: AsyncIterator[Message] = of_loop.__aiter__()

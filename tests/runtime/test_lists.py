@@ -174,7 +174,7 @@ def test_an_event_loop_gets_lists_too(stage: Stage) -> None:
         got: list[int] = []
         async with AsyncConsumer(
             stage.bootstrap,
-            group=stage.group,
+            group_id=stage.group,
             client_id="w1",
             coordination_topic=stage.coordination,
             heartbeat_interval_s=INTERVAL_S,

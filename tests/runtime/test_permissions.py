@@ -237,7 +237,7 @@ def test_a_consumer_needs_to_read_and_write_the_log_and_to_read_its_topics_and_i
     eventually(erin, ("unchecked", "settings"), topic=topic)
 
     def joined() -> Consumer:
-        return Consumer(settings=erin, group=group, client_id="w1", coordination_topic=topic)
+        return Consumer(settings=erin, group_id=group, client_id="w1", coordination_topic=topic)
 
     with monkeypatch.context() as patched:
         patched.setattr("kafka_marshal.runtime.cluster.CONNECT_S", 120.0)

@@ -14,43 +14,9 @@ import attrs
 from kafka_marshal.core import wire
 from kafka_marshal.core.messages import NOT_DECIMAL, ClaimingMessages, Record
 from kafka_marshal.core.state import Claim
-from kafka_marshal.core.verdicts import Accepted, Refused, Verdict
+from kafka_marshal.core.verdicts import Refused, Verdict
 from kafka_marshal.counterexample.model import spec_name
 from kafka_marshal.markup import name
-
-WHY: Final[Mapping[Refused, str]] = {
-    Refused.UNKNOWN_VERSION: "its version is neither 0 nor 1",
-    Refused.HEADER_NOT_DECIMAL: "a header is not decimal",
-    Refused.HEADER_FROM_THE_FUTURE: "a header names an offset at or after its own",
-    Refused.IS_PAUSED: "the group is paused, and not by the sender",
-    Refused.LIVE_OWNER: "the owner is alive",
-    Refused.DOES_NOT_SUPERSEDE: "it does not name the tenure it would end",
-    Refused.LOG_LOST_RECORDS: "its epoch is above the claim's",
-    Refused.SUPERSEDED: "its epoch is older than the claim's",
-    Refused.NOBODY_OWNS: "nobody owns the claim",
-    Refused.FORGED: "the epoch belongs to another instance",
-    Refused.EPOCH_MISSING: "it has no epoch, and the claim was won with headers",
-    Refused.NOT_OWNER: "the sender does not own the claim",
-    Refused.NOT_AHEAD: "it is not ahead of the position",
-    Refused.NEGATIVE_POSITION: "it would set a negative position",
-}
-"""The guards in half a sentence."""
-
-DID: Final[Mapping[Accepted, str]] = {
-    Accepted.CLAIMED: "nobody owned",
-    Accepted.RECLAIMED: "the owner wins anew",
-    Accepted.RESTARTED: "another instance of the owner's client",
-    Accepted.TOOK_OVER: "the owner counts as stale",
-    Accepted.REFRESHED: "the owner is alive",
-    Accepted.FAST_RECLAIMED: "a bare heartbeat of the owner's client",
-    Accepted.GRANTED: "a range is granted",
-    Accepted.RELEASED: "nobody owns any more",
-    Accepted.POSITION_SET: "nobody owns any more",
-    Accepted.GROUP_RELEASED: "nobody may go on",
-    Accepted.OVERWRITTEN: "whoever heartbeats owns",
-    Accepted.IGNORED: "the original does nothing with it",
-}
-"""What accepted records did, in half a sentence."""
 
 BEFORE_NUMBER: Final = {"offset": "at", "expires_unix_s": "until"}
 """The word before a message's number, by the number's field."""
@@ -142,8 +108,8 @@ def landed(record: Record, verdict: Verdict, before: Claim, after: Claim) -> str
     """What a record did to its claim, at its place in the log."""
     line = f"offset {record.offset}: {name(record.message.instance_id)}'s {described(record)}"
     if isinstance(verdict, Refused):
-        return f"{line}: refused by {spec_name(verdict)}, {WHY[verdict]}"
-    return f"{line}: {spec_name(verdict)}, {DID[verdict]}{''.join(_effects(before, after))}"
+        return f"{line}: refused by {spec_name(verdict)}, {verdict.sentence}"
+    return f"{line}: {spec_name(verdict)}, {verdict.sentence}{''.join(_effects(before, after))}"
 
 
 def standing(claim: Claim) -> str:

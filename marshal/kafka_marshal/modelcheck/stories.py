@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 from kafka_marshal.core import wire
 from kafka_marshal.core.verdicts import Accepted, Refused
-from kafka_marshal.counterexample.words import DID, WHY, phrase
+from kafka_marshal.counterexample.words import phrase
 from kafka_marshal.modelcheck import stories_of_admins
 from kafka_marshal.modelcheck.output import State, Trace
 from kafka_marshal.modelcheck.values import Function, unparse
@@ -157,8 +157,8 @@ def _landed(record: Any, verdict: str, before: Any, after: Any) -> str:
         line += ", the pause is over by now"
     name = re.sub(r"(?<!^)(?=[A-Z])", "_", verdict).upper()
     if name in Refused.__members__:
-        return f"{line}: refused by {verdict}, {WHY[Refused[name]]}"
-    return f"{line}: {verdict}, {DID[Accepted[name]]}{_effects(before, after)}"
+        return f"{line}: refused by {verdict}, {Refused[name].sentence}"
+    return f"{line}: {verdict}, {Accepted[name].sentence}{_effects(before, after)}"
 
 
 def _read(before: Variables, after: Variables) -> str:

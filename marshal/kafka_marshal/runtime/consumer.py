@@ -4,7 +4,7 @@ For simple use it is a context manager to iterate over; `poll`, `commit`, `pause
 there for people who come from Kafka's consumer. It knows which thread asks; what is claimed,
 fetched, told and given up is the business of `engine` and `data`.
 
-    with Consumer("localhost:9092", group="billing", client_id="worker-1") as consumer:
+    with Consumer("localhost:9092", group_id="billing", client_id="worker-1") as consumer:
         consumer.add_topic("events")
         for message in consumer:
             handle(message)
@@ -14,14 +14,17 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Literal, Self
+from typing import Final, Literal, Self, TypeAlias, TypeVar
 
 import attrs
+from confluent_kafka import TopicPartition
 
 from kafka_marshal.client.buffers import Bounds
 from kafka_marshal.client.claiming import Claiming
@@ -58,6 +61,7 @@ from kafka_marshal.runtime.message import Batch, Claim, Message, Messages
 from kafka_marshal.runtime.observing import Observer
 from kafka_marshal.runtime.pool import Pool
 from kafka_marshal.runtime.settings import Settings, TokenCallback, addresses
+from kafka_marshal.runtime.subscription import Subscription, Wanted, checked
 from kafka_marshal.runtime.taking import CHUNK, Taking, Way
 from kafka_marshal.runtime.topic import create_coordination_topic as make_coordination_topic
 
@@ -78,6 +82,11 @@ __all__ = [
     "OutcomeUnknown",
     "Released",
 ]
+
+T = TypeVar("T")
+
+StartPolicy: TypeAlias = Literal["earliest", "latest"]
+"""Where to begin in a partition of which nobody knows a position: `auto.offset.reset` of Kafka."""
 
 AT_LEAST_ONCE: Final = "at_least_once"
 AT_MOST_ONCE: Final = "at_most_once"
@@ -104,10 +113,10 @@ class Consumer:
         self,
         bootstrap: str | Sequence[str] | None = None,
         *,
-        group: str,
+        group_id: str = "",
         client_id: str,
         semantics: Literal["at_least_once", "at_most_once"] = "at_least_once",
-        start: Literal["earliest", "latest"] = "earliest",
+        auto_offset_reset: StartPolicy = "earliest",
         heartbeat_interval_s: float = 60.0,
         heartbeat_every_s: float | None = None,
         window: int = 100_000,
@@ -120,7 +129,7 @@ class Consumer:
         settings: Settings | Mapping[str, str] | None = None,
         oauth_cb: TokenCallback | None = None,
         commit_to_kafka: bool = True,
-        look_for_partitions_every_s: float = 30.0,
+        metadata_refresh_s: float = 30.0,
         on_claimed: Callable[[Claim], None] | None = None,
         on_lost: Callable[[Claim, Lost], None] | None = None,
         on_drained: Callable[[Claim], None] | None = None,
@@ -128,20 +137,23 @@ class Consumer:
         wedged_after_beats: int = 4,
         record_to: str | Path | None = None,
         snapshot: str | Path | None = None,
+        group: str | None = None,
+        start: StartPolicy | None = None,
+        look_for_partitions_every_s: float | None = None,
     ) -> None:
         """Connect. Nothing is claimed before `add_topic`.
 
         Args:
             bootstrap: where the cluster is, `host:port,...` or a list of `host:port`; or `settings`
                 says it.
-            group: the consumers that share the work.
+            group_id: the consumers that share the work.
             client_id: names this consumer across restarts; of its group's processes, it alone has
                 it. With it a restart takes up at once what it had before.
             semantics: at_least_once: a message is processed again if a consumer dies before it has
                 told that it is done. at_most_once: never; what a consumer that dies has in hand is
                 lost.
-            start: where to begin in a partition for which neither the log of claims nor Kafka's
-                committed offsets of the group say anything.
+            auto_offset_reset: where to begin in a partition for which neither the log of claims nor
+                Kafka's committed offsets of the group say anything.
             heartbeat_interval_s: of the whole group, in whole milliseconds: an owner that is silent
                 for more than twice this loses its claims. A consumer that comes to a group with
                 another interval ends with IntervalMismatch.
@@ -161,7 +173,8 @@ class Consumer:
                 token and when it expires, in unix seconds.
             commit_to_kafka: also commit positions to Kafka's group offsets, for the tools that
                 show how far behind a group is.
-            look_for_partitions_every_s: how often topics are asked whether they have grown.
+            metadata_refresh_s: how often topics are asked whether they have grown, and whether
+                there are new ones that a pattern takes.
             on_claimed: a claim was won.
             on_lost: a claim was lost, and why; messages of it that are in hand do not count.
             on_drained: nothing of a claim that was lost is in hand any more.
@@ -171,6 +184,9 @@ class Consumer:
             record_to: a folder in which to write down what happens, for `marshal validate`.
             snapshot: a file in which to put aside what was read of the log of claims, once a minute
                 and in the end: the next start reads only what came since.
+            group: deprecated; it is `group_id` now.
+            start: deprecated; it is `auto_offset_reset` now.
+            look_for_partitions_every_s: deprecated; it is `metadata_refresh_s` now.
 
         The three callbacks run in a thread of their own, one after the other.
 
@@ -179,6 +195,14 @@ class Consumer:
             BrokerFailed: the cluster cannot be reached.
             NoCoordinationTopic: it has no coordination topic.
         """
+        group_id = _renamed("group", group, "group_id", group_id)
+        auto_offset_reset = _renamed("start", start, "auto_offset_reset", auto_offset_reset)
+        metadata_refresh_s = _renamed(
+            "look_for_partitions_every_s",
+            look_for_partitions_every_s,
+            "metadata_refresh_s",
+            metadata_refresh_s,
+        )
         _refuse_what_makes_no_sense(
             heartbeat_interval_s,
             heartbeat_every_s,
@@ -187,21 +211,23 @@ class Consumer:
             coordination_read_max=coordination_read_max,
             wedged_after_beats=wedged_after_beats,
         )
-        if not look_for_partitions_every_s > 0:
-            raise InvalidOption(
-                f"look_for_partitions_every_s is more than 0, not {look_for_partitions_every_s!r}"
-            )
+        if not metadata_refresh_s > 0:
+            raise InvalidOption(f"metadata_refresh_s is more than 0, not {metadata_refresh_s!r}")
         if semantics not in (AT_LEAST_ONCE, AT_MOST_ONCE):
             raise InvalidOption(f"semantics is at_least_once or at_most_once, not {semantics!r}")
-        if start not in ("earliest", "latest"):
-            raise InvalidOption(f"start is earliest or latest, not {start!r}")
-        for name, text in (("group", group), ("client_id", client_id)):
+        _refuse_no_start_policy(auto_offset_reset)
+        for name, text in (("group_id", group_id), ("client_id", client_id)):
             if not text or "/" in text:
                 raise InvalidOption(f"{name} is a name without '/', not {text!r}")
         every_s = heartbeat_interval_s / 2 if heartbeat_every_s is None else heartbeat_every_s
         self._mode = Mode.AT_LEAST_ONCE if semantics == AT_LEAST_ONCE else Mode.AT_MOST_ONCE
-        self._start = start
-        self._group, self._coordination_topic = group, coordination_topic
+        self._start: StartPolicy = auto_offset_reset
+        self._group, self._client_id = group_id, client_id
+        self._coordination_topic = coordination_topic
+        self._subscription = Subscription()
+        self._subscribed: set[str] = set()
+        """What the subscription took by now."""
+        self._subscribing = threading.Lock()
         self._settings = _settings(bootstrap, settings, oauth_cb)
         self._monotonic = self._settings.environment.monotonic
         self._bounds = bounds or Bounds()
@@ -230,10 +256,10 @@ class Consumer:
                 self._settings,
                 coordination_topic,
                 me,
-                group,
+                group_id,
                 data=lambda engine: Data(
                     engine.cluster,
-                    group,
+                    group_id,
                     client_id,
                     bounds=self._bounds,
                     ahead=self._mode is Mode.AT_LEAST_ONCE,
@@ -248,7 +274,8 @@ class Consumer:
                 observers=[self._callbacks, *observers],
                 symptoms=symptoms,
                 read_max=coordination_read_max,
-                look_for_partitions_every_s=look_for_partitions_every_s,
+                metadata_refresh_s=metadata_refresh_s,
+                look_for_topics=self._look_for_topics,
                 commit_to_kafka=commit_to_kafka,
                 record_to=None if record_to is None else Path(record_to),
                 snapshot=None if snapshot is None else Path(snapshot),
@@ -284,20 +311,28 @@ class Consumer:
 
     # --- topics -----------------------------------------------------------------------------------
 
-    def add_topic(self, topic: str, partition: int | None = None) -> None:
+    def add_topic(
+        self,
+        topic: str,
+        partition: int | None = None,
+        *,
+        auto_offset_reset: StartPolicy | None = None,
+    ) -> None:
         """Consume a topic: a share of its partitions, or this one.
 
         A share is claimed together with the other consumers of the group. One partition is a
         static assignment: it is still claimed, and fenced, so a second process that was given the
-        same one waits. After `stop` nothing is claimed any more.
+        same one waits. After `stop` nothing is claimed any more. `auto_offset_reset` says where to
+        begin in this topic; what the consumer says by default.
 
         Raises:
             BrokerFailed: there is no such topic, or nobody answered.
             InvalidOption: it has no such partition, or is the coordination topic.
             ConsumerClosed: the consumer was closed before.
         """
-        if not topic or "/" in topic:
-            raise InvalidOption(f"a topic is a name without '/', not {topic!r}")
+        start = auto_offset_reset or self._start
+        _refuse_no_start_policy(start)
+        checked(topic)
         if topic == self._coordination_topic:
             raise InvalidOption(f"{topic} is the coordination topic, which nobody consumes")
         self.taking.raise_if_closed()
@@ -307,12 +342,51 @@ class Consumer:
             raise InvalidOption(f"topic {topic} has {count} partitions, and no {partition}")
         asked = [(topic, number) for number in (range(count) if partition is None else [partition])]
         starts = engine.cluster.committed(self._group, asked)
-        if self._start == "latest":
+        if start == "latest":
             unset = [each for each in asked if each not in starts]
             starts = engine.cluster.all_ends(unset) | starts
         only = None if partition is None else [partition]
         numbered = {number: offset for (_, number), offset in starts.items()}
         self._unless_stopped(lambda: engine.add_topic(topic, count, only, numbered))
+
+    def subscribe(self, topics: Wanted | Iterable[Wanted]) -> None:
+        """Consume a share of these topics, and of no others that an earlier call named.
+
+        A text that begins with ``^``, or a compiled pattern, takes each topic whose name begins so,
+        also one that is made later: that one is consumed from its beginning. Topics that begin with
+        ``__`` are taken by no pattern. What `add_topic` added stays.
+
+        Raises:
+            BrokerFailed: a topic that is named does not exist, or nobody answered.
+            InvalidOption: a text is no topic's name and no pattern.
+            ConsumerClosed: the consumer was closed before.
+        """
+        wanted = Subscription.of(topics)
+        self.taking.raise_if_closed()
+        with self._subscribing:
+            exist = self._engine.cluster.topics() if wanted.patterns else ()
+            found = wanted.among(exist)
+            for topic in sorted(found - self._subscribed):
+                self.add_topic(topic)
+                self._subscribed.add(topic)
+            for topic in sorted(self._subscribed - found):
+                self.remove_topic(topic)
+                self._subscribed.remove(topic)
+            self._subscription = wanted
+
+    def unsubscribe(self) -> None:
+        """Give up what `subscribe` took, and take nothing more by it."""
+        self.subscribe(())
+
+    def _look_for_topics(self) -> None:
+        """Take what was made since, in the thread that looks for partitions."""
+        if not self._subscription.patterns:
+            return
+        with self._subscribing, suppress(ConsumerClosed):
+            found = self._subscription.among(self._engine.cluster.topics())
+            for topic in sorted(found - self._subscribed):
+                self.add_topic(topic, auto_offset_reset="earliest")
+                self._subscribed.add(topic)
 
     def remove_topic(self, topic: str) -> None:
         """Take no part in consuming a topic any more, static partitions included.
@@ -345,10 +419,59 @@ class Consumer:
         """What is ours now, as far as was read; each with its epoch, a fencing token."""
         return self._engine.held.claims
 
+    def assignment(self) -> list[TopicPartition]:
+        """The partitions that are ours now, as those of Kafka's consumer; see `claims`."""
+        return [TopicPartition(claim.topic, claim.partition) for claim in self.claims]
+
+    def committed(self, topic: str, partition: int) -> int:
+        """The position in the log of a claim of ours: the next owner goes on from there.
+
+        Raises:
+            InvalidOption: the partition is not claimed.
+        """
+        return self._claim(topic, partition).committed
+
+    def position(self, topic: str, partition: int) -> int:
+        """The offset after the last message of a claim of ours that was given out.
+
+        Raises:
+            InvalidOption: the partition is not claimed.
+        """
+        return self._engine.held.position(self._claim(topic, partition))
+
+    def lag(self, topic: str, partition: int) -> int | None:
+        """How many offsets of a claim of ours are not done, up to the end of its partition.
+
+        The end is as old as the last look at it, some seconds; None before the first one. Where a
+        topic was compacted, some of these offsets hold no message.
+
+        Raises:
+            InvalidOption: the partition is not claimed.
+        """
+        return self._engine.held.lag(self._claim(topic, partition))
+
+    def _claim(self, topic: str, partition: int) -> Claim:
+        for claim in self.claims:
+            if (claim.topic, claim.partition) == (topic, partition):
+                return claim
+        raise InvalidOption(f"{topic}/{partition} is not claimed")
+
     @property
     def instance_id(self) -> str:
         """Names this run of this process in the log."""
         return self._engine.instance_id
+
+    def __repr__(self) -> str:
+        engine = self._engine
+        how = "open"
+        if engine.failure is not None:
+            how = f"failed: {engine.failure}"
+        elif self.taking.closed:
+            how = "closed"
+        elif engine.stopping:
+            how = "stopping"
+        claims = ", ".join(f"{claim.topic}/{claim.partition}" for claim in self.claims)
+        return f"<Consumer {self._client_id} of group {self._group}, {how}, claims: [{claims}]>"
 
     # --- messages ---------------------------------------------------------------------------------
 
@@ -564,6 +687,24 @@ class Consumer:
         """
         self._engine.call(lambda: self._engine.held.seek(topic, partition, offset))
 
+    def seek_to_time(self, topic: str, partition: int, at: datetime) -> None:
+        """At least once: pass over what is older than this; all, if nothing is that young.
+
+        Raises:
+            InvalidOption: the partition is not claimed, that lies before what is done, or the time
+                has no time zone.
+            BrokerFailed: nobody can tell where that is.
+        """
+        if at.tzinfo is None:
+            raise InvalidOption(f"at has a time zone, and {at!r} has none")
+        place = (topic, partition)
+        self._claim(topic, partition)
+        found = self._engine.cluster.offsets_at([place], int(at.timestamp() * 1000))
+        offset = found.get(place)
+        if offset is None:
+            offset = self._engine.cluster.all_ends([place])[place]
+        self.seek(topic, partition, offset)
+
     # --- ending -----------------------------------------------------------------------------------
 
     def stop(self) -> None:
@@ -658,6 +799,19 @@ class Consumer:
         except ConsumerClosed:
             if self.taking.closed:
                 raise
+
+
+def _renamed(old: str, given: T | None, new: str, value: T) -> T:
+    """An option that had another name in 0.1.0, which goes on for a release and warns."""
+    if given is None:
+        return value
+    warnings.warn(f"{old} is called {new} now", DeprecationWarning, stacklevel=3)
+    return given
+
+
+def _refuse_no_start_policy(start: str) -> None:
+    if start not in ("earliest", "latest"):
+        raise InvalidOption(f"auto_offset_reset is earliest or latest, not {start!r}")
 
 
 def _refuse_what_makes_no_sense(interval_s: float, every_s: float | None, **counts: int) -> None:

@@ -89,7 +89,8 @@ class Engine:
         observers: Sequence[Observer],
         symptoms: Symptoms,
         read_max: int,
-        look_for_partitions_every_s: float,
+        metadata_refresh_s: float,
+        look_for_topics: Callable[[], None],
         commit_to_kafka: bool,
         record_to: Path | None,
         snapshot: Path | None = None,
@@ -127,10 +128,11 @@ class Engine:
         """What is ours."""
         self._growth = Growth(
             self.cluster,
-            look_for_partitions_every_s,
+            metadata_refresh_s,
             self._partitions,
             self._has_grown,
             self._is_gone,
+            look_for_topics,
             self.failed,
         )
         self._thread: Thread | None = None

@@ -108,6 +108,16 @@ class Holding:
         """What is ours, and what was and is not handed over to the end. Any thread may ask."""
         return [*self._tenures.copy()]
 
+    def position(self, claim: Claim) -> int:
+        """Below this everything was given out. Any thread may ask."""
+        tenure = self._tenures.get(claim)
+        return claim.committed if tenure is None else tenure.given_end
+
+    def lag(self, claim: Claim) -> int | None:
+        """How far it is from the end of its partition, when that was last seen. Any thread may."""
+        tenure, high = self._tenures.get(claim), self.high.get(claim.key)
+        return None if tenure is None or high is None else max(0, high - tenure.next)
+
     @property
     def drained(self) -> bool:
         """No append is under way, and every release was read back or waited for long enough.
