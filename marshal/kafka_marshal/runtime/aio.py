@@ -26,7 +26,8 @@ from typing import Any, Concatenate, Final, Literal, ParamSpec, Self, TypeVar
 from confluent_kafka import TopicPartition
 
 from kafka_marshal.client.lanes import Begun
-from kafka_marshal.runtime.consumer import CLOSE_S, COMMIT_S, FEED_S, Consumer, StartPolicy
+from kafka_marshal.runtime.configuration import StartPolicy
+from kafka_marshal.runtime.consumer import CLOSE_S, COMMIT_S, FEED_S, Consumer
 from kafka_marshal.runtime.errors import InvalidOption
 from kafka_marshal.runtime.hand import Hand
 from kafka_marshal.runtime.handling import AHEAD, Counted, Handling, Pace, not_ours

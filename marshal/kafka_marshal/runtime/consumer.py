@@ -12,32 +12,32 @@ fetched, told and given up is the business of `engine` and `data`.
 
 from __future__ import annotations
 
-import math
 import threading
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from datetime import datetime
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Literal, Self, TypeAlias, TypeVar
+from typing import Final, Literal, Self
 
-import attrs
 from confluent_kafka import TopicPartition
 
 from kafka_marshal.client.buffers import Bounds
 from kafka_marshal.client.claiming import Claiming
-from kafka_marshal.client.consumer import Me, Mode
-from kafka_marshal.client.driver import Timing
+from kafka_marshal.client.consumer import Mode
 from kafka_marshal.client.effects import Lost, Released
 from kafka_marshal.client.lanes import Order
-from kafka_marshal.client.symptoms import Symptoms
-from kafka_marshal.core.state import FENCED, milliseconds
 from kafka_marshal.runtime.callbacks import Callbacks
-from kafka_marshal.runtime.data import Data
+from kafka_marshal.runtime.configuration import (
+    Semantics,
+    StartPolicy,
+    configured,
+    connection,
+    refuse_no_start_policy,
+    renamed,
+)
 from kafka_marshal.runtime.engine import Engine
-from kafka_marshal.runtime.environment import REAL
 from kafka_marshal.runtime.errors import (
     COORDINATION_TOPIC,
     ClaimLost,
@@ -60,7 +60,7 @@ from kafka_marshal.runtime.log import OutcomeUnknown
 from kafka_marshal.runtime.message import Batch, Claim, Message, Messages
 from kafka_marshal.runtime.observing import Observer
 from kafka_marshal.runtime.pool import Pool
-from kafka_marshal.runtime.settings import Settings, TokenCallback, addresses
+from kafka_marshal.runtime.settings import Settings, TokenCallback
 from kafka_marshal.runtime.subscription import Subscription, Wanted, checked
 from kafka_marshal.runtime.taking import CHUNK, Taking, Way
 from kafka_marshal.runtime.topic import create_coordination_topic as make_coordination_topic
@@ -83,17 +83,8 @@ __all__ = [
     "Released",
 ]
 
-T = TypeVar("T")
-
-StartPolicy: TypeAlias = Literal["earliest", "latest"]
-"""Where to begin in a partition of which nobody knows a position: `auto.offset.reset` of Kafka."""
-
-AT_LEAST_ONCE: Final = "at_least_once"
-AT_MOST_ONCE: Final = "at_most_once"
 CLOSE_S: Final = 30.0
 COMMIT_S: Final = 30.0
-HEARTBEAT_INTERVAL_MIN_S: Final = 0.1
-"""The shortest `heartbeat_interval_s`: below it, a pause of the garbage collector loses claims."""
 LET_GO_S: Final = 2.0
 """How much of the time for closing is kept for letting go of the cluster, in seconds."""
 FEED_S: Final = 0.1
@@ -115,7 +106,7 @@ class Consumer:
         *,
         group_id: str = "",
         client_id: str,
-        semantics: Literal["at_least_once", "at_most_once"] = "at_least_once",
+        semantics: Semantics = "at_least_once",
         auto_offset_reset: StartPolicy = "earliest",
         heartbeat_interval_s: float = 60.0,
         heartbeat_every_s: float | None = None,
@@ -195,98 +186,52 @@ class Consumer:
             BrokerFailed: the cluster cannot be reached.
             NoCoordinationTopic: it has no coordination topic.
         """
-        group_id = _renamed("group", group, "group_id", group_id)
-        auto_offset_reset = _renamed("start", start, "auto_offset_reset", auto_offset_reset)
-        metadata_refresh_s = _renamed(
+        group_id = renamed("group", group, "group_id", group_id)
+        auto_offset_reset = renamed("start", start, "auto_offset_reset", auto_offset_reset)
+        metadata_refresh_s = renamed(
             "look_for_partitions_every_s",
             look_for_partitions_every_s,
             "metadata_refresh_s",
             metadata_refresh_s,
         )
-        _refuse_what_makes_no_sense(
-            heartbeat_interval_s,
-            heartbeat_every_s,
+        self._config = config = configured(
+            settings=connection(bootstrap, settings, oauth_cb),
+            group_id=group_id,
+            client_id=client_id,
+            semantics=semantics,
+            auto_offset_reset=auto_offset_reset,
+            heartbeat_interval_s=heartbeat_interval_s,
+            heartbeat_every_s=heartbeat_every_s,
             window=window,
             batch=batch,
+            claiming=claiming,
+            bounds=bounds,
+            coordination_topic=coordination_topic,
             coordination_read_max=coordination_read_max,
+            commit_to_kafka=commit_to_kafka,
+            metadata_refresh_s=metadata_refresh_s,
             wedged_after_beats=wedged_after_beats,
+            record_to=record_to,
+            snapshot=snapshot,
         )
-        if not metadata_refresh_s > 0:
-            raise InvalidOption(f"metadata_refresh_s is more than 0, not {metadata_refresh_s!r}")
-        if semantics not in (AT_LEAST_ONCE, AT_MOST_ONCE):
-            raise InvalidOption(f"semantics is at_least_once or at_most_once, not {semantics!r}")
-        _refuse_no_start_policy(auto_offset_reset)
-        for name, text in (("group_id", group_id), ("client_id", client_id)):
-            if not text or "/" in text:
-                raise InvalidOption(f"{name} is a name without '/', not {text!r}")
-        every_s = heartbeat_interval_s / 2 if heartbeat_every_s is None else heartbeat_every_s
-        self._mode = Mode.AT_LEAST_ONCE if semantics == AT_LEAST_ONCE else Mode.AT_MOST_ONCE
-        self._start: StartPolicy = auto_offset_reset
-        self._group, self._client_id = group_id, client_id
-        self._coordination_topic = coordination_topic
+        self._environment = config.settings.environment
+        self._monotonic = self._environment.monotonic
         self._subscription = Subscription()
         self._subscribed: set[str] = set()
         """What the subscription took by now."""
         self._subscribing = threading.Lock()
-        self._settings = _settings(bootstrap, settings, oauth_cb)
-        self._monotonic = self._settings.environment.monotonic
-        self._bounds = bounds or Bounds()
-        self._callbacks = Callbacks(self._settings.environment, on_claimed, on_lost, on_drained)
+        self._callbacks = Callbacks(self._environment, on_claimed, on_lost, on_drained)
+        if create_coordination_topic:
+            make_coordination_topic(config.settings, coordination_topic, rules=config.me.rules)
         try:
-            rules = attrs.evolve(FENCED, heartbeat_interval_ms=milliseconds(heartbeat_interval_s))
-            me = Me(
-                "",
-                client_id,
-                self._mode,
-                window=window,
-                batch=batch,
-                rules=rules,
-                says_interval=True,
-            )
-            timing = Timing(
-                heartbeat_every_ms=max(1, int(milliseconds(every_s))),
-                ask_again_after_ms=max(1, min(5_000, int(rules.heartbeat_interval_ms / 2))),
-            )
-            symptoms = Symptoms(
-                timing.heartbeat_every_ms, rules.heartbeat_interval_ms, wedged_after_beats
-            )
-            if create_coordination_topic:
-                make_coordination_topic(self._settings, coordination_topic, rules=rules)
-            self._engine = Engine(
-                self._settings,
-                coordination_topic,
-                me,
-                group_id,
-                data=lambda engine: Data(
-                    engine.cluster,
-                    group_id,
-                    client_id,
-                    bounds=self._bounds,
-                    ahead=self._mode is Mode.AT_LEAST_ONCE,
-                    on_fetched=engine.fetched,
-                    on_gone=engine.gone,
-                    on_error=engine.said,
-                    on_failure=engine.failed,
-                    on_statistics=engine.statistics_of("data"),
-                ),
-                claiming=claiming or Claiming(),
-                timing=timing,
-                observers=[self._callbacks, *observers],
-                symptoms=symptoms,
-                read_max=coordination_read_max,
-                metadata_refresh_s=metadata_refresh_s,
-                look_for_topics=self._look_for_topics,
-                commit_to_kafka=commit_to_kafka,
-                record_to=None if record_to is None else Path(record_to),
-                snapshot=None if snapshot is None else Path(snapshot),
-            )
+            self._engine = Engine(config, [self._callbacks, *observers], self._look_for_topics)
         except ValueError as error:
             raise InvalidOption(str(error)) from None
         self._data = self._engine.data
         self.taking: Final = Taking(self._engine, self._data)
         """What is in hand. Not for applications."""
         self._closing = threading.Lock()
-        if overridden := self._settings.overridden:
+        if overridden := config.settings.overridden:
             of_log = {"isolation.level": ", of the coordination topic"}
             instead = ", ".join(
                 f"{name} (it is {value}{of_log.get(name, '')})"
@@ -330,10 +275,10 @@ class Consumer:
             InvalidOption: it has no such partition, or is the coordination topic.
             ConsumerClosed: the consumer was closed before.
         """
-        start = auto_offset_reset or self._start
-        _refuse_no_start_policy(start)
+        start = auto_offset_reset or self._config.auto_offset_reset
+        refuse_no_start_policy(start)
         checked(topic)
-        if topic == self._coordination_topic:
+        if topic == self._config.coordination_topic:
             raise InvalidOption(f"{topic} is the coordination topic, which nobody consumes")
         self.taking.raise_if_closed()
         engine = self._engine
@@ -341,7 +286,7 @@ class Consumer:
         if partition is not None and not 0 <= partition < count:
             raise InvalidOption(f"topic {topic} has {count} partitions, and no {partition}")
         asked = [(topic, number) for number in (range(count) if partition is None else [partition])]
-        starts = engine.cluster.committed(self._group, asked)
+        starts = engine.cluster.committed(self._config.group_id, asked)
         if start == "latest":
             unset = [each for each in asked if each not in starts]
             starts = engine.cluster.all_ends(unset) | starts
@@ -471,7 +416,8 @@ class Consumer:
         elif engine.stopping:
             how = "stopping"
         claims = ", ".join(f"{claim.topic}/{claim.partition}" for claim in self.claims)
-        return f"<Consumer {self._client_id} of group {self._group}, {how}, claims: [{claims}]>"
+        who = f"{self._config.me.client_id} of group {self._config.group_id}"
+        return f"<Consumer {who}, {how}, claims: [{claims}]>"
 
     # --- messages ---------------------------------------------------------------------------------
 
@@ -546,7 +492,7 @@ class Consumer:
             ConsumerClosed: the consumer was closed, which gave back what was not done.
         """
         self.ack(message)
-        engine, deadline = self._engine, self._settings.environment.deadline(timeout_s)
+        engine, deadline = self._engine, self._environment.deadline(timeout_s)
         if asynchronous:
             engine.post(lambda: engine.held.commit(message))
             return
@@ -642,7 +588,7 @@ class Consumer:
         handling = self.handling(order, retries, backoff_s, dead_letter_topic)
         workers = max(1, workers)
         ahead, pace = AHEAD * workers, Pace(self._monotonic)
-        pool = Pool(self._settings.environment, handler, workers, handling)
+        pool = Pool(self._environment, handler, workers, handling)
         try:
             while pool.failure is None and not self.taking.over:
                 handling.forget_lost()
@@ -714,10 +660,10 @@ class Consumer:
         once: what was granted is given out to its end, since nobody else will get it. Any thread
         may call it, and a signal handler.
         """
-        if self._mode is Mode.AT_LEAST_ONCE:
+        if self._config.mode is Mode.AT_LEAST_ONCE:
             self.taking.stop()
         self._engine.stop()
-        if self._mode is Mode.AT_MOST_ONCE:
+        if self._config.mode is Mode.AT_MOST_ONCE:
             self._engine.post(self._engine.held.say_what_is_paused)
 
     def close(self, release: bool = True, timeout_s: float = CLOSE_S) -> None:
@@ -730,7 +676,7 @@ class Consumer:
         It returns after `timeout_s` also where nobody answers: what could not be given up becomes
         stale then.
         """
-        deadline = self._settings.environment.deadline(timeout_s)
+        deadline = self._environment.deadline(timeout_s)
         with self._closing:
             if self.taking.closed:
                 return
@@ -747,7 +693,7 @@ class Consumer:
             self.taking.pop()
             engine.post(partial(engine.held.abandon_rest, release=False))
         if engine.failure is not None:  # nothing that is under way counts any more
-            deadline = self._settings.environment.deadline(min(LET_GO_S, timeout_s))
+            deadline = self._environment.deadline(min(LET_GO_S, timeout_s))
         engine.leave()
         engine.close(deadline)
         self._callbacks.close(deadline)
@@ -758,14 +704,18 @@ class Consumer:
         self, order: str, retries: int, backoff_s: float, dead_letter_topic: str | None
     ) -> Handling:
         """What `run` hands to workers, or to tasks. Not for applications."""
-        if self._mode is not Mode.AT_LEAST_ONCE:
+        if self._config.mode is not Mode.AT_LEAST_ONCE:
             raise InvalidOption("run is for at_least_once; at most once there are batches()")
         try:
             kept = Order(order)
             retrying = Retrying(retries, backoff_s)
         except ValueError as error:
             raise InvalidOption(str(error)) from None
-        dead = None if dead_letter_topic is None else DeadLetters(self._settings, dead_letter_topic)
+        dead = (
+            None
+            if dead_letter_topic is None
+            else DeadLetters(self._config.settings, dead_letter_topic)
+        )
         return Handling(
             kept,
             retrying,
@@ -799,51 +749,3 @@ class Consumer:
         except ConsumerClosed:
             if self.taking.closed:
                 raise
-
-
-def _renamed(old: str, given: T | None, new: str, value: T) -> T:
-    """An option that had another name in 0.1.0, which goes on for a release and warns."""
-    if given is None:
-        return value
-    warnings.warn(f"{old} is called {new} now", DeprecationWarning, stacklevel=3)
-    return given
-
-
-def _refuse_no_start_policy(start: str) -> None:
-    if start not in ("earliest", "latest"):
-        raise InvalidOption(f"auto_offset_reset is earliest or latest, not {start!r}")
-
-
-def _refuse_what_makes_no_sense(interval_s: float, every_s: float | None, **counts: int) -> None:
-    for name, count in counts.items():
-        if count < 1:
-            raise InvalidOption(f"{name} is 1 or more, not {count!r}")
-    if not (math.isfinite(interval_s) and interval_s >= HEARTBEAT_INTERVAL_MIN_S):
-        raise InvalidOption(
-            f"heartbeat_interval_s is {HEARTBEAT_INTERVAL_MIN_S} or more, not {interval_s!r}"
-        )
-    if not milliseconds(interval_s).is_integer():
-        raise InvalidOption(
-            f"heartbeat_interval_s is a whole number of milliseconds, not {interval_s!r} s"
-        )
-    if every_s is not None and not 0.001 <= every_s <= interval_s:
-        raise InvalidOption(
-            f"heartbeat_every_s is more than 0 and at most heartbeat_interval_s ({interval_s!r}), "
-            f"not {every_s!r}"
-        )
-
-
-def _settings(
-    bootstrap: str | Sequence[str] | None,
-    settings: Settings | Mapping[str, str] | None,
-    oauth_cb: TokenCallback | None,
-) -> Settings:
-    values = dict(settings.values) if isinstance(settings, Settings) else dict(settings or {})
-    environment = REAL
-    if isinstance(settings, Settings):
-        oauth_cb, environment = oauth_cb or settings.oauth_cb, settings.environment
-    if bootstrap is not None:
-        values["bootstrap.servers"] = addresses(bootstrap)
-    if not values.get("bootstrap.servers"):
-        raise InvalidOption("where the cluster is must be said: Consumer('host:9092', ...)")
-    return Settings(values, oauth_cb, environment)
