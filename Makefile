@@ -107,8 +107,9 @@ night: setup ## Every long target, a line for each; ARGS="spec walks" for some o
 soak: setup ## Consumers under random faults on real brokers; ARGS="--seconds 600 --brokers 3"
 	$(BIN)/python -m tools.soak $(ARGS)
 
-docs: setup ## Write what is generated: tables of rooms, of docs/replay.md and spec/README.md, docs/pictures
+docs: setup ## Write what is generated: links of docs/safety.md, tables of rooms, of docs/replay.md and spec/README.md, docs/pictures
 	$(BIN)/python -m tools.rooms
+	$(BIN)/python -m tools.links
 	$(BIN)/python -m tools.pictures
 	$(BIN)/python -m kafka_marshal.modelcheck.readme
 	@mkdir -p build

@@ -23,7 +23,7 @@ WORKER = Path(__file__).with_name("demo_worker.py")
 
 
 class Orders:
-    """Somebody who orders without end, until told to stop."""
+    """Somebody who orders without end, until it is stopped."""
 
     def __init__(self, bootstrap: str) -> None:
         self.count = 0
