@@ -12,7 +12,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 # What is checked is what exists: a room that a branch does not have yet is no error.
 CODE := $(wildcard marshal tests model_tests tools benchmarks examples conftest.py)
 
-.PHONY: help setup check test spec model demo golden model-full triples mutants walks bench-reducer bench-validate bench-replay bench-client bench-watch night soak docs docs-site lock clean
+.PHONY: help setup check test spec model demo golden model-full triples mutants walks bench-reducer bench-validate bench-replay bench-client bench-watch night soak support docs docs-site lock clean
 
 help: ## Print this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -105,6 +105,9 @@ night: setup ## Every long target, a line for each; ARGS="spec walks" for some o
 
 soak: setup ## Consumers under random faults on real brokers; ARGS="--seconds 600 --brokers 3"
 	$(BIN)/python -m tools.soak $(ARGS)
+
+support: setup ## The wheel under each Python here, with the oldest and the newest librdkafka
+	$(BIN)/python -m tools.support $(ARGS)
 
 docs: setup ## Write what is generated: spec/README.md, tables of docs/replay.md, docs/pictures
 	$(BIN)/python -m tools.pictures

@@ -49,3 +49,11 @@ def test_whatever_consumes_for_ever_ends_in_order_on_sigterm(path: Path) -> None
     for program in programs:
         if "Consumer(" in program and FOR_EVER.search(program):
             assert "SIGTERM" in program, program
+
+
+def test_the_newest_section_of_the_changelog_is_the_version() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    [(version, state), *_] = re.findall(r"^## (\S+) \((.+)\)$", changelog, re.MULTILINE)
+    assert version == project["version"].removesuffix(".dev0")
+    assert (state == "unreleased") is project["version"].endswith(".dev0")
