@@ -12,7 +12,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 # What is checked is what exists: a room that a branch does not have yet is no error.
 CODE := $(wildcard marshal tests model_tests tools benchmarks examples conftest.py)
 
-.PHONY: help setup check test spec model demo golden model-full triples mutants walks bench-reducer bench-validate bench-replay bench-client bench-watch night soak docs lock clean
+.PHONY: help setup check test spec model demo golden model-full triples mutants walks bench-reducer bench-validate bench-replay bench-client bench-watch night soak support docs docs-site lock clean
 
 help: ## Print this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -107,6 +107,9 @@ night: setup ## Every long target, a line for each; ARGS="spec walks" for some o
 soak: setup ## Consumers under random faults on real brokers; ARGS="--seconds 600 --brokers 3"
 	$(BIN)/python -m tools.soak $(ARGS)
 
+support: setup ## The wheel under each Python here, with the oldest and the newest librdkafka
+	$(BIN)/python -m tools.support $(ARGS)
+
 docs: setup ## Write what is generated: links of docs/safety.md, tables of rooms, of docs/replay.md and spec/README.md, docs/pictures
 	$(BIN)/python -m tools.rooms
 	$(BIN)/python -m tools.links
@@ -115,6 +118,16 @@ docs: setup ## Write what is generated: links of docs/safety.md, tables of rooms
 	@mkdir -p build
 	$(BIN)/python -m kafka_marshal.replay.manual > build/replay.md
 	mv build/replay.md docs/replay.md
+
+# Its own environment, so that `make setup` does not grow; nothing of the package is imported.
+build/site-venv/.stamp: requirements-site.lock
+	@rm -rf build/site-venv; "$$(tools/find_python.sh)" -m venv build/site-venv
+	@build/site-venv/bin/python -m pip --disable-pip-version-check --no-input install --quiet \
+	  --require-hashes --only-binary :all: -r requirements-site.lock
+	@touch $@
+
+docs-site: build/site-venv/.stamp ## Build the site in build/docs-site/site, and look for dead links
+	build/site-venv/bin/python tools/site.py --generator build/site-venv/bin/zensical
 
 lock: ## Resolve the dependencies anew into the lock files (needs uv)
 	tools/lock.sh

@@ -13,9 +13,10 @@ from kafka_marshal import Consumer
 
 
 def main(bootstrap: str, group: str, client_id: str, topic: str) -> None:
-    """Print messages until Ctrl-C."""
+    """Print messages until Ctrl-C or SIGTERM."""
     with Consumer(bootstrap, group_id=group, client_id=client_id) as consumer:
-        signal.signal(signal.SIGINT, lambda *_: consumer.stop())
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: consumer.stop())
         consumer.add_topic(topic)
         for message in consumer:
             print(message.partition, message.offset, message.key, message.value)

@@ -13,11 +13,12 @@ from kafka_marshal import Consumer
 
 
 def main(bootstrap: str, group: str, client_id: str, topic: str) -> None:
-    """Print batches until Ctrl-C."""
+    """Print batches until Ctrl-C or SIGTERM."""
     with Consumer(
         bootstrap, group_id=group, client_id=client_id, semantics="at_most_once", batch=100
     ) as consumer:
-        signal.signal(signal.SIGINT, lambda *_: consumer.stop())
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: consumer.stop())
         consumer.add_topic(topic)
         for batch in consumer.batches():
             print(f"{batch.claim.partition}: {batch.start} to {batch.end - 1}")

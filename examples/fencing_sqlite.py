@@ -55,11 +55,12 @@ def count(database: sqlite3.Connection, message: Message) -> bool:
 
 
 def main(bootstrap: str, group: str, client_id: str, topic: str, path: str) -> None:
-    """Sum the numbers in a topic until Ctrl-C; each counts exactly once."""
+    """Sum the numbers in a topic until Ctrl-C or SIGTERM; each counts exactly once."""
     database = sqlite3.connect(path)
     database.execute(TABLE)
     with Consumer(bootstrap, group_id=group, client_id=client_id) as consumer:
-        signal.signal(signal.SIGINT, lambda *_: consumer.stop())
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: consumer.stop())
         consumer.add_topic(topic)
         for message in consumer:
             try:

@@ -17,7 +17,7 @@ show = partial(print, flush=True)
 
 
 def main(bootstrap: str, client_id: str) -> None:
-    """Process the topic orders slowly, until Ctrl-C."""
+    """Process the topic orders slowly, until Ctrl-C or SIGTERM."""
     with Consumer(
         bootstrap,
         group_id="billing",
@@ -26,7 +26,8 @@ def main(bootstrap: str, client_id: str) -> None:
         on_claimed=lambda claim: show("claimed", claim.partition, "from", claim.position),
         on_lost=lambda claim, reason: show("lost", claim.partition, "since it was", reason.value),
     ) as consumer:
-        signal.signal(signal.SIGINT, lambda *_: consumer.stop())
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: consumer.stop())
         consumer.add_topic("orders")
         for message in consumer:
             time.sleep(0.01)

@@ -20,9 +20,10 @@ def handle(message: Message) -> None:
 
 
 def main(bootstrap: str, group: str, client_id: str, topic: str, dead_letters: str) -> None:
-    """Handle messages until Ctrl-C, and say what became of them."""
+    """Handle messages until Ctrl-C or SIGTERM, and say what became of them."""
     with Consumer(bootstrap, group_id=group, client_id=client_id) as consumer:
-        signal.signal(signal.SIGINT, lambda *_: consumer.stop())
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: consumer.stop())
         consumer.add_topic(topic)
         print(consumer.run(handle, workers=16, order="key", dead_letter_topic=dead_letters))
 

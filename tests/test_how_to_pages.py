@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ try:
 except ModuleNotFoundError:  # Python 3.13 has the other one in the lock
     import yaml_ft as yaml
 
-from kafka_marshal import ClaimKey, Record
+from kafka_marshal import ClaimKey, Record, create_coordination_topic
 from kafka_marshal.client.consumer import Me, Mode
 from kafka_marshal.client.driver import Driver, Timing
 from kafka_marshal.client.effects import Send
@@ -22,7 +23,7 @@ from kafka_marshal.runtime.consumer import CLOSE_S
 from kafka_marshal.runtime.controls import ClusterClient
 from kafka_marshal.runtime.settings import settings_of
 from kafka_marshal.runtime.trial import Trial, create
-from kafka_marshal.testing import Broker
+from kafka_marshal.testing import QUICK, Broker
 from kafka_marshal.testing.cluster import free_ports
 from tests.pages import ROOT, run, steps
 from tests.upgrade.versions import PRESENT, unpacked
@@ -38,10 +39,18 @@ PAGES = [
 ]
 """Those that type commands."""
 TRIAL = re.compile(r"marshal broker --port 9092((?:\s--topic \S+)+)\s--messages (\d+)`")
-"""The broker that a page tries its commands with: here it is the one of all tests."""
+"""The broker that a page tries its commands with: here it is one for all pages."""
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Broker]:
+    """One for all pages, and for them alone: so they need not wait for other tests of a broker."""
+    with Broker(java_options=QUICK) as running:
+        create_coordination_topic(running.bootstrap)
+        yield running
+
+
+@pytest.fixture(scope="module")
 def versions(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """The folders that two versions are imported from."""
     return {"0.1.0": unpacked(tmp_path_factory.mktemp("version-0.1.0")), "0.2.0": PRESENT}
@@ -49,7 +58,7 @@ def versions(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.mark.parametrize("name", PAGES)
 def test_every_command_prints_what_the_page_shows(
-    name: str, kafka_broker: Broker, versions: dict[str, Path], tmp_path: Path
+    name: str, broker: Broker, versions: dict[str, Path], tmp_path: Path
 ) -> None:
     for version, found in versions.items():
         python = tmp_path / version / "bin" / "python"
@@ -57,11 +66,11 @@ def test_every_command_prints_what_the_page_shows(
         python.write_text(f'#!/bin/sh\nPYTHONPATH={found} exec {sys.executable} "$@"\n')
         python.chmod(0o755)
     page = (HOW_TO / f"{name}.md").read_text(encoding="utf-8")
-    cluster = ClusterClient(settings_of(kafka_broker.bootstrap))
+    cluster = ClusterClient(settings_of(broker.bootstrap))
     for topics, messages in TRIAL.findall(page):
         for topic in re.findall(r"--topic (\S+)", topics):
             create(cluster, Trial.parsed(topic), int(messages))
-    page = page.replace("localhost:9092", kafka_broker.bootstrap)
+    page = page.replace("localhost:9092", broker.bootstrap)
     page = page.replace("8080", str(free_ports(1)[0]))
     wanted = [step.code for step in steps(page) if step.typed and step.terminal == "1"]
     assert run(page, tmp_path) == wanted

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Write both lock files anew: every release with the hashes of all its files, and no addresses.
+# Write all lock files anew: every release with the hashes of all its files, and no addresses.
 #
 # uv resolves for Linux, macOS and Windows and every Python from 3.11 at once. It is needed only
 # here: set-up reads the result with plain pip.
@@ -21,3 +21,5 @@ lock() {
 lock requirements-build.in --output-file requirements-build.lock
 # What runs: the core, all extras.
 lock pyproject.toml --all-extras --output-file requirements.lock
+# What builds the site, in an environment of its own.
+lock requirements-site.in --output-file requirements-site.lock

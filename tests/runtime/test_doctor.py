@@ -170,6 +170,19 @@ def test_records_that_were_written_to_another_log_are_found_and_who_wrote_them()
     )
 
 
+def test_a_partition_of_which_less_than_a_pause_is_left_is_named() -> None:
+    """Who claims there for the first time cannot know that no pause of before still holds."""
+    now_ms = int(FENCED.pause_max_ms + FENCED.clock_rewind_max_ms) + 1_000
+    sample = Sample(4)
+    for number in (0, 1, 2):  # 3 begins at offset 0
+        sample.begins_late(number)
+    sample.add(raw(7, claiming("t"), 0, at_ms=999))
+    sample.add(raw(7, claiming("t"), 1, at_ms=1_001))
+    [finding] = records.heads(sample, FENCED, now_ms)
+    assert said(finding) == [("note", "head")]
+    assert finding.found == "the head of partition 1, 2 is gone, and less than 24 h 1 min is left"
+
+
 def beating(offset: int, client: str, interval_s: int, at_ms: int) -> RawRecord:
     value = f"Heartbeat/1/0/{client}1/{client}/g/t/{offset}/5"
     said = (("marshal-epoch", b"0"), ("marshal-interval", b"%d" % (1000 * interval_s)))

@@ -30,8 +30,10 @@ def topic(kafka_broker: Broker) -> str:
     return Stage(kafka_broker).topic(2, 10)
 
 
-def run(words: list[str], enough: Callable[[str], bool]) -> str:
-    """Start an example, wait until it has printed enough, and interrupt it as a user would."""
+def run(
+    words: list[str], enough: Callable[[str], bool], end: signal.Signals = signal.SIGINT
+) -> str:
+    """Start an example, wait until it has printed enough, and end it as a user would."""
     child = subprocess.Popen(
         [sys.executable, "-u", EXAMPLES / words[0], *words[1:]], stdout=subprocess.PIPE, text=True
     )
@@ -40,16 +42,17 @@ def run(words: list[str], enough: Callable[[str], bool]) -> str:
     deadline = time.monotonic() + 60
     while not enough(said) and time.monotonic() < deadline:
         said += child.stdout.readline()
-    child.send_signal(signal.SIGINT)
+    child.send_signal(end)
     said += child.stdout.read()
     assert child.wait(60) == 0
     assert enough(said), said
     return said
 
 
-def test_at_least_once(kafka_broker: Broker, topic: str) -> None:
+@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM])
+def test_at_least_once(end: signal.Signals, kafka_broker: Broker, topic: str) -> None:
     words = ["at_least_once.py", kafka_broker.bootstrap, new_name("g"), "worker-1", topic]
-    said = run(words, lambda said: said.count("\n") >= 10)
+    said = run(words, lambda said: said.count("\n") >= 10, end)
     assert {int(line.split()[-1].strip("b'")) for line in said.splitlines()} == set(range(10))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,18 +25,21 @@ from kafka_marshal.runtime.controls import ClusterClient
 from kafka_marshal.runtime.doctor import Finding, examine
 from kafka_marshal.runtime.errors import BrokerFailed
 from kafka_marshal.runtime.log import Log, NotAppended, OutcomeUnknown
+from kafka_marshal.runtime.message import Message
 from kafka_marshal.runtime.settings import Settings
 from kafka_marshal.runtime.topic import Wanted, init
 from kafka_marshal.runtime.view import View
 from kafka_marshal.testing import QUICK, Broker, Guard
 from tests.cli.run import marshal
+from tests.pages import ROOT
+from tests.runtime.crew import until
 from tests.runtime.guards import written
 from tests.runtime.hands import new_name
 
 USERS = {
     name: f"{name}-has-this"
     for name in ("root", "alice", "bob", "carol", "dave", "erin", "frank", "grace")
-}
+} | {name: f"{name}-has-this" for name in ("billing-app", "operator", "auditor")}
 ACLS = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users": "User:ANONYMOUS;User:root",  # the first is the broker itself
@@ -302,3 +306,51 @@ def test_what_the_manual_says_that_an_administrator_needs_suffices(
     assert "is not paused any more" in done("resume", group)
     assert "exists: 1 partitions" in done("init")
     assert "created: 1 partitions" in done("init", "--topic", made, "--partitions", "1")
+
+
+SECURITY = (ROOT / "docs" / "how-to" / "security.md").read_text(encoding="utf-8")
+ACL = re.compile(
+    r"kafka-acls\.sh --bootstrap-server HOST:PORT --add --allow-principal User:(\S+)"
+    r"((?: --operation \S+)+) --(topic|group) (\S+)"
+)
+
+
+def test_the_permissions_of_the_security_page_suffice(guarded: Guarded, tmp_path: Path) -> None:
+    new = {name: new_name(name) for name in ("orders", "orders-failed", "billing", "__marshal")}
+    for user, operations, kind, name in ACL.findall(SECURITY):
+        for operation in operations.split()[1::2]:
+            guarded.allow(user, AclOperation[operation], ResourceType[kind.upper()], new[name])
+    root = ClusterClient(guarded.of("root"))
+    init(root, Wanted(new["__marshal"], 1))
+    for name in ("orders", "orders-failed"):
+        root.create_topic(new[name], 1, 1, {})
+    producer = Producer(guarded.of("root").for_client())
+    producer.produce(new["orders"], b"first")
+    assert producer.flush(30) == 0
+
+    eventually(guarded.of("billing-app"), ("unchecked", "settings"), topic=new["__marshal"])
+
+    def refuse(_: Message) -> None:
+        consumer.stop()
+        raise ValueError
+
+    with Consumer(
+        settings=guarded.of("billing-app"),
+        group=new["billing"],
+        client_id="w1",
+        coordination_topic=new["__marshal"],
+    ) as consumer:
+        consumer.add_topic(new["orders"])
+        ran = consumer.run(refuse, retries=0, dead_letter_topic=new["orders-failed"])
+    assert ran.dead == 1
+    place = (new["orders"], 0)
+    until(lambda: Cluster(guarded.of("root")).committed(new["billing"], [place]) == {place: 1})
+
+    def done(user: str, *command: str) -> str:
+        options = written(dict(guarded.of(user).values), tmp_path / "client.properties")
+        ran = marshal(*command, "-F", str(options), "--topic", new["__marshal"])
+        assert (ran.returncode, ran.stderr) == (0, ""), ran.stdout
+        return ran.stdout
+
+    assert new["orders"] in done("auditor", "ls", new["billing"])
+    assert "set: 1 of 1" in done("operator", "set-position", new["billing"], f"{new['orders']}=+0")

@@ -107,6 +107,7 @@ def examine(
         # Of a log that is empty nobody can say that all is well with its records.
         told = ("places", "offsets", "timestamps", "messages", "headers", "clocks")
         checked(told if sample.records else (), records.records(sample))
+        checked(("head",), records.heads(sample, rules, now_ms()))
         checked((), clocks.in_log(sample, rules, now_ms()))
     groups = sorted(sample.groups)[:GROUPS_MAX]
     allowed = {group: cluster.allowed_of_group(group) for group in groups}

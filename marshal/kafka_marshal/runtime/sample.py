@@ -62,15 +62,23 @@ class Sample:
     """The highest stamp of a broker."""
     highest_ms: int = -1
     """The highest stamp, a producer's too: by the highest of its claim an owner is stale."""
+    begun: dict[int, int | None] = field(factory=dict)
+    """Of partitions whose head is gone: the first stamp that is left; None if nothing is."""
     _intervals: dict[tuple[int, str], Intervals] = field(factory=dict)
     _group_last: dict[tuple[int, str], int] = field(factory=dict)
     _latest: dict[int, int] = field(factory=dict)
     _first: dict[tuple[str, int], int] = field(factory=dict)
     _last: dict[tuple[str, int], int] = field(factory=dict)
 
+    def begins_late(self, partition: int) -> None:
+        """Its head is gone; what is left of it follows."""
+        self.begun[partition] = None
+
     def add(self, raw: RawRecord) -> None:
         """One more record; of each partition in offset order."""
         self.records += 1
+        if self.begun.get(raw.partition, 0) is None:
+            self.begun[raw.partition] = raw.timestamp_ms
         self.highest_ms = max(self.highest_ms, raw.timestamp_ms)
         if raw.timestamp_type is TimestampType.CREATE_TIME:
             self.create_time += 1
@@ -149,6 +157,9 @@ def sample_of(settings: Settings, topic: str, records_max: int) -> Sample:
         extents = tail.extents()
         starts = {n: max(extent.low, extent.high - records_max) for n, extent in extents.items()}
         ends = {n: extent.high for n, extent in extents.items()}
+        for number, extent in extents.items():
+            if 0 < extent.low == starts[number]:
+                sample.begins_late(number)
         for batch in tail.records(starts, ends):
             for raw in batch:
                 sample.add(raw)

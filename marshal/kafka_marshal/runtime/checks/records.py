@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kafka_marshal.runtime.checks.finding import Finding, Severity, names
+from kafka_marshal.core.state import Rules
+from kafka_marshal.runtime.checks.finding import Finding, Severity, names, numbers
 from kafka_marshal.runtime.sample import Sample
 from kafka_marshal.runtime.topic import BECAUSE
 
@@ -48,6 +49,27 @@ def records(sample: Sample) -> Iterator[Finding]:
             f"headers: {names(sample.clients_without_headers)}",
             "for the claims of these clients what the original guarantees holds, and no more",
             "let them go on as clients of this package",
+        )
+
+
+def heads(sample: Sample, rules: Rules, now_ms: float) -> Iterator[Finding]:
+    """Partitions that began so lately that a pause of before may still hold (DefiniteWin)."""
+    needed_ms = rules.pause_max_ms + rules.clock_rewind_max_ms
+    short = {
+        number
+        for number, first_ms in sample.begun.items()
+        if first_ms is None or now_ms - first_ms <= needed_ms
+    }
+    if short:
+        hours, minutes = divmod(-(-needed_ms // 60_000), 60)
+        needed = f"{hours:g} h {minutes:g} min"
+        yield Finding(
+            Severity.NOTE,
+            "head",
+            f"the head of partition {numbers(short)} is gone, and less than {needed} is left",
+            "a group that claims there for the first time, or after a long stop, waits in silence: "
+            f"at least once {needed}, at most once until its position is set",
+            "set its positions: marshal set-position GROUP TOPIC=WHERE",
         )
 
 
