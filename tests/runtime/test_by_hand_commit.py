@@ -77,6 +77,8 @@ def returns_when_the_log_has_it(kafka: Kafka) -> None:
         kafka.hold_log()
         committing = begun(consumer)
         until(lambda: 3 in beats(kafka))
+        consumer._engine.call(lambda: None)
+        assert consumer._engine.held._commits
         assert not committing.done()
         assert message.claim.committed == 0
         kafka.flow()
