@@ -142,7 +142,7 @@ def waits_by_its_own(patch: pytest.MonkeyPatch) -> None:
 
 
 def forgets_who_came_first(patch: pytest.MonkeyPatch) -> None:
-    """Who lives under another interval stands, whoever came first."""
+    """Others stand, also where we came first."""
     patch.setattr(Intervals, "_those_before_us", lambda it, _: others(it))
 
 

@@ -2,8 +2,8 @@
 
     python support_smoke.py BOOTSTRAP TOPIC MESSAGES
 
-It prints which versions it ran, and ends with 0 if every message came once: half of them to a
-consumer that is closed, the rest to the one that comes after it.
+It prints which versions it ran. One consumer takes half of the messages and is closed, and the next
+one takes the rest. Exit code 0: every message came once.
 """
 
 import platform

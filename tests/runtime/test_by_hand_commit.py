@@ -41,12 +41,12 @@ def kafka() -> Kafka:
 
 
 def polled(consumer: Consumer, count: int = 1) -> Message:
-    """The last of so many messages."""
+    """The last of these messages."""
     return [cast("Message", consumer.poll(WITHIN_S)) for _ in range(count)][-1]
 
 
 def beats(kafka: Kafka) -> list[int]:
-    """The positions that heartbeats have told."""
+    """The positions of all heartbeats."""
     return [heartbeat.offset for heartbeat in kafka.said(Heartbeat)]
 
 
@@ -266,7 +266,7 @@ def commits_what_was_lost_before(kafka: Kafka) -> None:
         error = begun(consumer).exception(WITHIN_S)
         assert isinstance(error, ClaimLost)
         assert "done below 2, and in the log below 0, when the claim was lost" in str(error)
-        consumer.commit()  # it was said
+        consumer.commit()  # each is named once
 
 
 def test_a_commit_of_everything_names_a_claim_that_was_lost_before(kafka: Kafka) -> None:
