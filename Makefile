@@ -52,11 +52,12 @@ $(STAMPS)/spark: $(STAMPS)/package marshal/kafka_marshal/class_data.py
 	@$(BIN)/python -m kafka_marshal.replay.setup
 	@touch $@
 
-check: setup ## Format, lint, types, import contracts
+check: setup ## Format, lint, types, import contracts, long sentences
 	$(BIN)/ruff format --check $(CODE)
 	$(BIN)/ruff check $(CODE)
 	$(BIN)/mypy $(CODE)
 	$(BIN)/lint-imports
+	$(BIN)/python -m tools.prose
 
 test: setup ## All tests: is the code right, and is it the specified protocol
 	$(BIN)/python -m pytest -n 3
@@ -109,7 +110,8 @@ soak: setup ## Consumers under random faults on real brokers; ARGS="--seconds 60
 support: setup ## The wheel under each Python here, with the oldest and the newest librdkafka
 	$(BIN)/python -m tools.support $(ARGS)
 
-docs: setup ## Write what is generated: spec/README.md, tables of docs/replay.md, docs/pictures
+docs: setup ## Write what is generated: tables of rooms, of docs/replay.md and spec/README.md, docs/pictures
+	$(BIN)/python -m tools.rooms
 	$(BIN)/python -m tools.pictures
 	$(BIN)/python -m kafka_marshal.modelcheck.readme
 	@mkdir -p build

@@ -9,12 +9,12 @@ heartbeat intervals the other goes on where it was, with what was not told to be
 import signal
 import sys
 
-from kafka_marshal.runtime.consumer import Consumer
+from kafka_marshal import Consumer
 
 
 def main(bootstrap: str, group: str, client_id: str, topic: str) -> None:
     """Print messages until Ctrl-C or SIGTERM."""
-    with Consumer(bootstrap, group=group, client_id=client_id) as consumer:
+    with Consumer(bootstrap, group_id=group, client_id=client_id) as consumer:
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: consumer.stop())
         consumer.add_topic(topic)

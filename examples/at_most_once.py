@@ -9,13 +9,13 @@ reminders` prints which messages that may be.
 import signal
 import sys
 
-from kafka_marshal.runtime.consumer import Consumer
+from kafka_marshal import Consumer
 
 
 def main(bootstrap: str, group: str, client_id: str, topic: str) -> None:
     """Print batches until Ctrl-C or SIGTERM."""
     with Consumer(
-        bootstrap, group=group, client_id=client_id, semantics="at_most_once", batch=100
+        bootstrap, group_id=group, client_id=client_id, semantics="at_most_once", batch=100
     ) as consumer:
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: consumer.stop())

@@ -12,7 +12,8 @@ import signal
 import sqlite3
 import sys
 
-from kafka_marshal.runtime.consumer import Consumer, Message
+from kafka_marshal import Consumer
+from kafka_marshal.runtime.message import Message
 
 TABLE = """
 CREATE TABLE IF NOT EXISTS totals (
@@ -57,7 +58,7 @@ def main(bootstrap: str, group: str, client_id: str, topic: str, path: str) -> N
     """Sum the numbers in a topic until Ctrl-C or SIGTERM; each counts exactly once."""
     database = sqlite3.connect(path)
     database.execute(TABLE)
-    with Consumer(bootstrap, group=group, client_id=client_id) as consumer:
+    with Consumer(bootstrap, group_id=group, client_id=client_id) as consumer:
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: consumer.stop())
         consumer.add_topic(topic)

@@ -11,7 +11,7 @@ import sys
 import time
 from functools import partial
 
-from kafka_marshal.runtime.consumer import Consumer
+from kafka_marshal import Consumer
 
 show = partial(print, flush=True)
 
@@ -20,7 +20,7 @@ def main(bootstrap: str, client_id: str) -> None:
     """Process the topic orders slowly, until Ctrl-C or SIGTERM."""
     with Consumer(
         bootstrap,
-        group="billing",
+        group_id="billing",
         client_id=client_id,
         heartbeat_interval_s=3,
         on_claimed=lambda claim: show("claimed", claim.partition, "from", claim.position),

@@ -8,7 +8,8 @@ Heartbeats never wait for a handler, and a message that fails holds up its own k
 import signal
 import sys
 
-from kafka_marshal.runtime.consumer import Consumer, Message
+from kafka_marshal import Consumer
+from kafka_marshal.runtime.message import Message
 
 
 def handle(message: Message) -> None:
@@ -20,7 +21,7 @@ def handle(message: Message) -> None:
 
 def main(bootstrap: str, group: str, client_id: str, topic: str, dead_letters: str) -> None:
     """Handle messages until Ctrl-C or SIGTERM, and say what became of them."""
-    with Consumer(bootstrap, group=group, client_id=client_id) as consumer:
+    with Consumer(bootstrap, group_id=group, client_id=client_id) as consumer:
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: consumer.stop())
         consumer.add_topic(topic)

@@ -33,6 +33,7 @@ from kafka_marshal.client.operation import (
     consumer_of,
 )
 from kafka_marshal.core.messages import Message, Partition
+from kafka_marshal.core.partition_states import PartitionStates
 from kafka_marshal.core.work import Work
 from kafka_marshal.modelcheck import edges, models
 from kafka_marshal.modelcheck.models import Kind, Model
@@ -168,7 +169,7 @@ def _pairs(function: Any) -> Mapping[str, Any]:
 def operation(value: Value) -> Operation:
     """An administrator's memory; fails if a field is missing or new."""
     given = from_tla.fields(value)
-    only_in_python = {"group", "newborn", "view"}
+    only_in_python = {"group", "view"}
     assert set(given) == {field.name for field in attrs.fields(Operation)} - only_in_python
     consumers = {KEYS[n]: from_tla.consumer(c) for n, c in _pairs(given["consumers"]).items()}
     [view] = {consumer.view for consumer in consumers.values()}
@@ -177,13 +178,21 @@ def operation(value: Value) -> Operation:
         "g",
         phase=phase,
         targets={KEYS[name]: target for name, target in _pairs(given["targets"]).items()},
-        consumers=consumers,
+        consumers=kept(consumers),
         view=view,
         awaits=_keys(given["awaits"]),
         work=work(given["work"]),
         warned=work(given["warned"]),
         result=result(phase, given["result"]),
     )
+
+
+def kept(consumers: Mapping[ClaimKey, Consumer]) -> PartitionStates[ClaimKey, Consumer]:
+    """As an operation keeps them."""
+    states = PartitionStates[ClaimKey, Consumer](Consumer())
+    for key, consumer in consumers.items():
+        states.put(key, consumer)
+    return states
 
 
 def work(value: Value) -> Work:
@@ -236,8 +245,8 @@ def _answers(said: Mapping[str, Any]) -> Iterator[tuple[str, Against | None]]:
 
 def same(state: Operation) -> object:
     """What of a state must be equal; how memories are kept for keys not seen yet is not."""
-    consumers = {key: consumer_of(state, key) for key in state.consumers}
-    return attrs.evolve(state, consumers=consumers, newborn=Consumer(), targets=dict(state.targets))
+    consumers = {key: consumer_of(state, key) for key in state.consumers.all()}
+    return attrs.evolve(state, consumers=kept(consumers), targets=dict(state.targets))
 
 
 def take(step: Step) -> tuple[Send | None, Operation] | Against:
@@ -298,7 +307,7 @@ def read_in_free_time(me: Me, before: Operation, what: Stored) -> Operation:
     """
     record: Record = what.record
     key = admin.key_of(record)
-    concerned = before.consumers if key is None else [key]
+    concerned = before.consumers.all() if key is None else [key]
     said = {each: as_said(consumer_of(before, each).known, what, me.rules) for each in concerned}
     after = admin.after_reading(me, _knowing(before, said), record)
     written = {
@@ -311,11 +320,11 @@ def read_in_free_time(me: Me, before: Operation, what: Stored) -> Operation:
 
 
 def _knowing(state: Operation, claims: Mapping[ClaimKey, Any]) -> Operation:
-    consumers = dict(state.consumers)
+    consumers = state.consumers.copy()
     for key, claim in claims.items():
         consumer = consumer_of(state, key)
         reader = attrs.evolve(consumer.reader, claim=claim)
-        consumers[key] = attrs.evolve(consumer, reader=reader)
+        consumers.put(key, attrs.evolve(consumer, reader=reader))
     return attrs.evolve(state, consumers=consumers)
 
 

@@ -24,7 +24,7 @@ def test_every_phase_reason_and_guard_has_one_name_and_one_place() -> None:
 
 
 def test_an_operation_and_a_work_have_the_same_fields_in_the_same_order() -> None:
-    only_in_python = {"group", "newborn", "view"}
+    only_in_python = {"group", "view"}
     ours = [f.name for f in attrs.fields(Operation) if f.name not in only_in_python]
     inner = {"key", "keys"}  # of functions
     fields = [f for f in record_fields(definition(ADMIN, "NewAdministrator")) if f not in inner]

@@ -12,7 +12,8 @@ Sends(claims, heartbeats, releases, grants, pauses) ==
           [] type = "Heartbeat"          -> heartbeats
           [] type = "ReleasingPartition" -> releases
           [] type = "ClaimingMessages"   -> grants
-          [] type = "ReleaseGroup"       -> pauses]
+          [] type = "ReleaseGroup"       -> pauses
+          [] OTHER                       -> 0]
 
 TwoClients  == [a1 |-> "a", b1 |-> "b"]
 Restarting  == [a1 |-> "a", a2 |-> "a", b1 |-> "b"]
@@ -192,7 +193,7 @@ Small ==
         !.admins = {"admin"},
         !.crashes_max = 1,
         !.stalls_max = 1,
-        !.sends_max = All(Sends(1, 1, 1, 1, 1)),
+        !.sends_max = All([type \in MessageTypes |-> 1]),
         !.log_max = 3]
 SmallAlo == [Small EXCEPT !.mode = "ALO"]
 SmallClock == [Small EXCEPT !.time_is_free = FALSE]

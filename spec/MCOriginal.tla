@@ -15,7 +15,8 @@ Sends(claims, heartbeats, releases, grants, pauses) ==
           [] type = "Heartbeat"          -> heartbeats
           [] type = "ReleasingPartition" -> releases
           [] type = "ClaimingMessages"   -> grants
-          [] type = "ReleaseGroup"       -> pauses]
+          [] type = "ReleaseGroup"       -> pauses
+          [] OTHER                       -> 0]
 
 Base ==
     [rules               |-> "original",

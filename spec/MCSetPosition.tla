@@ -11,7 +11,7 @@ Sends(claims_max, heartbeats, releases) ==
           [] type = "Heartbeat"          -> heartbeats
           [] type = "ReleasingPartition" -> releases
           [] type = "ReleaseGroup"       -> 1
-          [] type = "ClaimingMessages"   -> 0]
+          [] OTHER                       -> 0]
 
 BothTo1 == [k1 |-> 1, k2 |-> 1]
 

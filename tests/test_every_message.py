@@ -108,7 +108,7 @@ def test_a_story_of_the_specification_can_tell_it(kind: type[Message]) -> None:
 
 
 def test_a_message_that_a_story_does_not_know_is_no_story() -> None:
-    with pytest.raises(ValueError, match="no words for a Whatever"):
+    with pytest.raises(KeyError, match="Whatever"):
         stories._described({"message": {"type": "Whatever"}, "headers": {}})
 
 

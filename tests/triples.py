@@ -21,29 +21,19 @@ from kafka_marshal import (
     ORIGINAL,
     Accepted,
     Claim,
-    ClaimingMessages,
-    ClaimingPartition,
     Headers,
-    Heartbeat,
     Message,
     Record,
     Refused,
-    ReleaseGroup,
-    ReleasingPartition,
     Rules,
     Verdict,
 )
+from kafka_marshal.core import wire
 
 PATH = Path(__file__).parent / "data" / "triples.jsonl.gz"
 RULES = {rules.rule_set.value: rules for rules in (FENCED, ORIGINAL)}
 VERDICTS: dict[str, Verdict] = {each.value: each for kind in (Accepted, Refused) for each in kind}
-MESSAGES: dict[str, type[Message]] = {
-    kind.__name__: kind
-    for kind in (
-        *(Heartbeat, ClaimingPartition, ReleasingPartition),
-        *(ClaimingMessages, ReleaseGroup),
-    )
-}
+MESSAGES: dict[str, type[Message]] = {each.name: each.message for each in wire.MESSAGES}
 
 
 @attrs.frozen

@@ -33,7 +33,7 @@ def main() -> None:
     done = 0
     with Consumer(
         bootstrap,
-        group=group,
+        group_id=group,
         client_id=client,
         heartbeat_interval_s=BEAT_S,
         on_claimed=claimed,

@@ -1,22 +1,27 @@
 """The pictures of the documentation, drawn from what TLC explored: `make docs`.
 
-A picture is SVG without fonts or scripts of its own. This room lays out by hand where things stand.
-What leads where, and under which verdict, it reads from the kept transitions of the specification.
-A transition without a line is an error, so the picture cannot fall behind.
+A picture is SVG without fonts or scripts of its own, for light and dark. This module lays out by
+hand where the states of a claim stand. What leads where, and under which verdict, it reads from the
+kept transitions of the specification. A transition without a line is an error, so the picture
+cannot fall behind.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from html import escape
 from pathlib import Path
 from typing import Final
 
 from attrs import frozen
 from tests.triples import Triple, read
+from tools.maps import overview, packages
+from tools.sequence import at_most_once
+from tools.svg import box, line, svg, text
 
-from kafka_marshal import Accepted, Claim, counterexample
+from kafka_marshal import Accepted, Claim
 from kafka_marshal.core.state import RuleSet
+from kafka_marshal.counterexample import Counterexample
+from kafka_marshal.counterexample import diagram as diagram_module
 from kafka_marshal.counterexample.diagram import diagram
 from kafka_marshal.modelcheck.counterexamples import of_trace
 from kafka_marshal.modelcheck.models import find, spec_folder
@@ -24,15 +29,6 @@ from kafka_marshal.modelcheck.models import read as models
 from kafka_marshal.modelcheck.traces import stored
 
 FOLDER: Final = Path(__file__).parent.parent / "docs" / "pictures"
-STYLE: Final = """
-  svg { background: #fffefb; font: 14px system-ui, "Segoe UI", Helvetica, Arial, sans-serif; }
-  .box { fill: #f5f2ea; stroke: #6b675f; }
-  .state { font-size: 19px; text-anchor: middle; }
-  .note { fill: #6b675f; text-anchor: middle; font-size: 12px; }
-  .line { fill: none; stroke: #1f1d1a; stroke-width: 1.4; marker-end: url(#head); }
-  .message { fill: #1f1d1a; text-anchor: middle; }
-  .verdict { fill: #8a5a00; font: 12px ui-monospace, Menlo, Consolas, monospace; }
-"""
 Edge = tuple[str, str]
 
 
@@ -47,10 +43,9 @@ class Box:
     def drawn(self, name: str) -> str:
         """The box with its name."""
         return (
-            f'<rect class="box" x="{self.x - 105}" y="{self.y - 38}" '
-            f'width="210" height="76" rx="10"/>'
-            f'<text class="state" x="{self.x}" y="{self.y - 2}">{name}</text>'
-            f'<text class="note" x="{self.x}" y="{self.y + 20}">{escape(self.note)}</text>'
+            box(self.x, self.y, 210, 76)
+            + text("state", self.x, self.y - 2, name)
+            + text("note", self.x, self.y + 20, self.note)
         )
 
 
@@ -102,35 +97,19 @@ def claim_picture(triples: Iterable[Triple]) -> str:
     """The state machine of a claim under the fenced rules."""
     shapes = [box.drawn(name) for name, box in BOXES.items()]
     for edge, messages in sorted(edges(triples).items()):
-        line = LINES[edge]
-        shapes.append(f'<path class="line" d="{line.path}"/>')
-        shapes.extend(_words(line, messages))
-    return _svg(960, 660, "The states of a claim, and what leads from one to another", shapes)
+        shapes.append(line(LINES[edge].path))
+        shapes.extend(_words(LINES[edge], messages))
+    return svg(960, 660, "The states of a claim, and what leads from one to another", shapes, -70)
 
 
-def _words(line: Line, messages: Mapping[str, set[str]]) -> Iterator[str]:
-    y = line.y
+def _words(at: Line, messages: Mapping[str, set[str]]) -> Iterator[str]:
+    y = at.y
     for name, verdicts in sorted(messages.items()):
-        yield f'<text class="message" x="{line.x}" y="{y}">{name}</text>'
+        yield text("message", at.x, y, name)
         for verdict in sorted(verdicts):
             y += 15
-            yield f'<text class="message verdict" x="{line.x}" y="{y}">{verdict}</text>'
+            yield text("message verdict", at.x, y, verdict)
         y += 18
-
-
-def _svg(width: int, height: int, title: str, shapes: Iterable[str]) -> str:
-    head = (
-        '<marker id="head" viewBox="0 0 10 10" refX="9" refY="5" markerWidth="8" markerHeight="8" '
-        'orient="auto"><path d="M0 0 L10 5 L0 10 z" fill="#1f1d1a"/></marker>'
-    )
-    lines = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 -70 {width} {height + 70}" '
-        f'role="img"><title>{escape(title)}</title>',
-        f"<style>{STYLE}</style><defs>{head}</defs>",
-        *shapes,
-        "</svg>",
-    )
-    return "\n".join(lines) + "\n"
 
 
 def story_picture(name: str) -> str:
@@ -139,9 +118,22 @@ def story_picture(name: str) -> str:
     model = find(name, models(folder))
     trace = stored(folder, model)
     assert trace is not None, name
-    drawn = diagram(of_trace(trace, model.violates, model.name))
-    assert drawn is not None, name
-    room = Path(counterexample.__file__).parent
+    return _sequence(of_trace(trace, model.violates, model.name))
+
+
+def at_most_once_picture() -> str:
+    """Who writes what when, at most once; nothing is wrong in it."""
+    return (
+        _sequence(at_most_once())
+        .replace('<text class="end"', '<text class="note"')
+        .replace("✗ Messages", "Messages")
+    )
+
+
+def _sequence(counterexample: Counterexample) -> str:
+    drawn = diagram(counterexample)
+    assert drawn is not None, counterexample.source
+    room = Path(diagram_module.__file__).parent
     styles = "".join(
         path.read_text(encoding="utf-8") for path in (room.parent / "base.css", room / "style.css")
     )
@@ -157,8 +149,11 @@ def story_picture(name: str) -> str:
 def pictures() -> dict[str, str]:
     """Every picture, by the name of its file."""
     return {
+        "overview.svg": overview(),
+        "packages.svg": packages(),
         "claim.svg": claim_picture(read()),
         "late-heartbeat.svg": story_picture("MCOriginal_a_LateHeartbeat"),
+        "at-most-once.svg": at_most_once_picture(),
     }
 
 

@@ -48,13 +48,10 @@ def trace(
     for index, raw in indexed:
         rows[index] = _row(raw, worlds[raw.partition], intervals[raw.partition])
         if given and not forced:
-            _check(intervals[raw.partition], rows[index])
+            other = intervals[raw.partition].other(str(rows[index]["group"]))
+            if other is not None:
+                raise other
     return rows
-
-
-def _check(intervals: GroupIntervals, row: Row) -> None:
-    if row["group"] is not None:
-        intervals.check(str(row["group"]))
 
 
 def _row(raw: RawRecord, world: World, intervals: GroupIntervals) -> Row:

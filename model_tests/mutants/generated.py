@@ -24,6 +24,7 @@ from pathlib import Path
 import attrs
 
 ROOT = Path(__file__).parent.parent.parent
+PACKAGE = ROOT / "marshal" / "kafka_marshal"
 WORK = ROOT / "build" / "mutants"
 SURVIVORS = Path(__file__).parent / "survivors.toml"
 
@@ -49,8 +50,12 @@ class Change:
 
     @property
     def module(self) -> str:
-        """As in `core.fenced`."""
-        return ".".join(self.function.split(".")[:2])
+        """As in `core.fenced`: the longest beginning that is a file of the package."""
+        parts = self.function.split(".")
+        depth = 1
+        while PACKAGE.joinpath(*parts[:depth]).is_dir():
+            depth += 1
+        return ".".join(parts[:depth])
 
     @property
     def room(self) -> str:

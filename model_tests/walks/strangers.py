@@ -12,23 +12,17 @@ import attrs
 from hypothesis import strategies as st
 
 from kafka_marshal.client.effects import Send
+from kafka_marshal.core import wire
 from kafka_marshal.core.messages import (
     NO_HEADERS,
     NOT_DECIMAL,
-    ClaimingMessages,
-    ClaimingPartition,
     Headers,
-    Heartbeat,
     Message,
-    Offset,
-    Partition,
-    ReleaseGroup,
-    ReleasingPartition,
 )
 from model_tests.walks.moves import STRANGERS
 from model_tests.walks.simulation import Simulation
 
-TYPES = (Heartbeat, ClaimingPartition, ReleasingPartition, ClaimingMessages, ReleaseGroup)
+TYPES = tuple(each.message for each in wire.MESSAGES)
 
 HEADER = st.sampled_from((None, "epoch", "end", 0, 3, NOT_DECIMAL, 10**12))
 """Absent, the claim's epoch, the log's last offset, or a number."""
@@ -60,16 +54,11 @@ class Drawn:
             clients[self.client % len(clients)],
             key.group,
         )
-        topic, topic_partition = key.topic, Partition(key.topic_partition)
-        message: Message
-        if self.type is ReleaseGroup:
-            expires_unix_s = simulation.now_ms // 1000 + self.seconds
-            message = ReleaseGroup(*ids, "", Partition(0), expires_unix_s)
-        elif self.type is ClaimingPartition:
-            message = ClaimingPartition(*ids, topic, topic_partition)
-        else:
-            assert self.type in (Heartbeat, ReleasingPartition, ClaimingMessages)
-            message = self.type(*ids, topic, topic_partition, Offset(self.offset))
+        layout = wire.BY_CLASS[self.type]
+        about = (key.topic, key.topic_partition) if layout.keyed else ("", 0)
+        expires_unix_s = simulation.now_ms // 1000 + self.seconds
+        numbers = {None: (), "offset": (self.offset,), "expires_unix_s": (expires_unix_s,)}
+        message = self.type(*ids, *about, *numbers[layout.number])  # type: ignore[arg-type]
         if not self.headers:
             return Send(message, NO_HEADERS)
         means = {

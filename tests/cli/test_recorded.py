@@ -26,7 +26,7 @@ def test_a_recorded_run_is_validated_with_the_log_of_its_cluster(
     topic = hands.data(messages=50)
     with Consumer(
         hands.bootstrap,
-        group="g",
+        group_id="g",
         client_id="c",
         coordination_topic=hands.topic,
         record_to=tmp_path,

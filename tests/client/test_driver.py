@@ -431,6 +431,127 @@ def test_the_log_is_told_once_that_half_a_window_is_finished() -> None:
     assert [s.message.offset for s in fleet.held["a1"] if isinstance(s.message, Heartbeat)] == [2]
 
 
+def committing(done: int = 3) -> tuple[Fleet, Driver]:
+    """One that owns a claim, has done so much of it, and whose records do not arrive any more."""
+    fleet = Fleet()
+    driver = fleet.start(Driver(Me("a1", "a", Mode.AT_LEAST_ONCE, window=100, start=1), KEY))
+    fleet.do("a1", driver.available(20, 0))
+    fleet.do("a1", driver.done(done, 0))
+    fleet.held["a1"] = []
+    return fleet, driver
+
+
+def told(fleet: Fleet) -> list[int]:
+    """The positions that heartbeats have told since nothing arrives."""
+    messages = [sent.message for sent in fleet.held["a1"]]
+    assert all(isinstance(each, Heartbeat) for each in messages)
+    return [each.offset for each in messages if isinstance(each, Heartbeat)]
+
+
+def test_a_commit_tells_the_log_at_once_what_is_done() -> None:
+    fleet, driver = committing()
+    assert told(fleet) == []
+    fleet.do("a1", driver.commit(0))
+    assert told(fleet) == [3]
+    assert driver.next_timer_ms == MINUTE
+
+
+def test_commits_share_the_heartbeat_after_the_one_that_is_under_way() -> None:
+    fleet, driver = committing()
+    for done in (3, 4, 5, 6):
+        fleet.do("a1", driver.done(done, 0))
+        fleet.do("a1", driver.commit(0))
+    fleet.do("a1", driver.done(7, 0))
+    assert told(fleet) == [3]
+    fleet.append(fleet.held["a1"].pop())
+    fleet.settle()
+    assert told(fleet) == [7]
+    fleet.append(fleet.held["a1"].pop())
+    fleet.settle()
+    assert told(fleet) == []
+
+
+@pytest.mark.parametrize("done", [1, 3])
+def test_a_commit_of_what_the_log_has_tells_nothing(done: int) -> None:
+    fleet, driver = committing(done)
+    if done == 3:
+        fleet.do("a1", driver.commit(0))
+        fleet.append(fleet.held["a1"].pop())
+        fleet.settle()
+    fleet.do("a1", driver.commit(0))
+    assert told(fleet) == []
+
+
+def test_a_commit_whose_heartbeat_is_of_unknown_outcome_is_told_again() -> None:
+    fleet, driver = committing()
+    fleet.do("a1", driver.commit(0))
+    [sent] = fleet.held["a1"]
+    fleet.do("a1", driver.unknown(sent, 0))
+    assert told(fleet) == [3, 3]
+    fleet.append(sent)
+    fleet.settle()
+    fleet.do("a1", driver.unknown(sent, 0))
+    assert told(fleet) == [3, 3]
+
+
+def test_a_heartbeat_of_unknown_outcome_is_not_told_again_where_nobody_commits() -> None:
+    fleet, driver = committing()
+    fleet.do("a1", driver.timer(MINUTE))
+    [sent] = fleet.held["a1"]
+    fleet.do("a1", driver.unknown(sent, MINUTE))
+    assert told(fleet) == [3]
+    fleet.do("a1", driver.done(4, MINUTE))
+    fleet.do("a1", driver.commit(MINUTE))
+    assert told(fleet) == [3]
+
+
+def test_the_outcome_of_an_older_heartbeat_does_not_count() -> None:
+    fleet, driver = committing()
+    fleet.do("a1", driver.timer(MINUTE))
+    [older] = fleet.held["a1"]
+    fleet.do("a1", driver.done(5, MINUTE))
+    fleet.do("a1", driver.timer(2 * MINUTE))
+    fleet.do("a1", driver.commit(2 * MINUTE))
+    fleet.do("a1", driver.unknown(older, 2 * MINUTE))
+    assert told(fleet) == [3, 5]
+
+
+def test_what_is_given_up_is_committed_while_something_is_in_hand_and_then_released() -> None:
+    fleet, driver = committing()
+    fleet.do("a1", driver.stop(0))
+    fleet.do("a1", driver.commit(0))
+    assert told(fleet) == [3]
+    fleet.do("a1", driver.done(20, 0))
+    assert isinstance(fleet.held["a1"][-1].message, ReleasingPartition)
+
+
+def test_a_release_that_is_sent_at_once_says_what_is_committed() -> None:
+    fleet, driver = committing(20)
+    driver.wants = False
+    fleet.do("a1", driver.commit(0))
+    [sent] = fleet.held["a1"]
+    assert isinstance(sent.message, ReleasingPartition)
+    assert sent.message.offset == 20
+
+
+def test_at_most_once_a_commit_tells_nothing() -> None:
+    fleet = Fleet(slow={"a1"})
+    driver = fleet.start(amo("a1"))
+    fleet.do("a1", driver.available(2, 0))
+    records = len(fleet.log)
+    fleet.do("a1", driver.commit(0))
+    assert len(fleet.log) == records
+
+
+def test_what_was_committed_before_a_claim_was_lost_is_not_told_under_the_next_epoch() -> None:
+    fleet, driver = committing()
+    fleet.do("a1", driver.commit(0))
+    del fleet.held["a1"]
+    fleet.do("a1", [release_group_sent(Me("x", "x", Mode.AT_LEAST_ONCE, admin=True), "g", 1)])
+    assert not driver.acts
+    assert driver.commit(0) == []
+
+
 def test_who_is_not_eager_asks_only_when_told_to_and_then_also_who_lives() -> None:
     fleet = Fleet()
     fleet.start(alo("a1"))

@@ -206,6 +206,7 @@ def test_stop_gives_everything_up_when_what_is_in_hand_is_finished() -> None:
     assert (
         town.worlds[coordinating_partition("events", PLACES)].claim(key("events", 0)).position == 5
     )
+    town.do("a1", member.add_topic("bills", 1, town.now_ms))
     town.pass_time(600_000)
     assert member.drained
 

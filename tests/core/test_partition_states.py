@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Callable
 from typing import NamedTuple
 
 import attrs
@@ -40,7 +41,6 @@ def test_a_record_about_a_group_reaches_its_keys_and_those_that_come_later() -> 
     assert states.step(TWO, added, 3) == (120, 123, "+3")
     assert states.group("g") == {ONE: 121, TWO: 123}
     assert states.group("h") == {OTHER: 107}
-    assert states.newborns == {"g": 120}
 
 
 def test_what_is_put_goes_on_and_what_is_forgotten_begins_anew() -> None:
@@ -62,7 +62,27 @@ def test_a_pickle_holds_states_and_no_type_arguments() -> None:
     written = pickle.dumps(states, protocol=5)
     assert b"getitem" not in written
     read = pickle.loads(written)
-    assert (read.all(), read.newborns, read.beginning) == ({ONE: 103}, {"g": 102}, 100)
+    assert (read.all(), read.newborn("g"), read.beginning) == ({ONE: 103}, 102, 100)
+    assert read == states
+
+
+def test_a_copy_is_equal_until_one_of_them_goes_on() -> None:
+    states = PartitionStates[ClaimKey, int](100)
+    states.step(ONE, added, 1)
+    states.step_group("g", added, 2)
+    ways: list[Callable[[PartitionStates[ClaimKey, int]], object]] = [
+        lambda copied: copied.step(ONE, added, 1),
+        lambda copied: copied.put(TWO, 5),
+        lambda copied: copied.step_group("g", added, 3),
+        lambda copied: copied.forget(ONE),
+    ]
+    for go_on in ways:
+        copied = states.copy()
+        assert copied == states
+        go_on(copied)
+        assert copied != states
+    assert (states.all(), states.newborn("g")) == ({ONE: 103}, 102)
+    assert states != PartitionStates[ClaimKey, int](99)
 
 
 # --- ranges: a second storey with a clock of its own, which makes no claim ------------------------

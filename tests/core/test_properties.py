@@ -12,17 +12,15 @@ from kafka_marshal import (
     ORIGINAL,
     Accepted,
     Claim,
-    ClaimingMessages,
     ClaimingPartition,
     Headers,
     Heartbeat,
     Message,
     Record,
     Refused,
-    ReleaseGroup,
-    ReleasingPartition,
     step,
 )
+from kafka_marshal.core import wire
 from kafka_marshal.core.invariants import STEP_CHECKS, Property, broken_by
 from kafka_marshal.core.messages import NOT_DECIMAL
 
@@ -41,16 +39,9 @@ def messages(draw: st.DrawFn) -> Message:
     version = draw(st.sampled_from([1, 1, 1, 1, 0, 7]))
     unix_s = draw(SMALL)
     base = (version, unix_s, instance, client, "g")
-    kind = draw(
-        st.sampled_from(
-            [Heartbeat, ClaimingPartition, ReleasingPartition, ClaimingMessages, ReleaseGroup]
-        )
-    )
-    if kind is ClaimingPartition:
-        return ClaimingPartition(*base, "t", 0)  # type: ignore[arg-type]
-    if kind is ReleaseGroup:
-        return ReleaseGroup(*base, "", 0, draw(SMALL))  # type: ignore[arg-type]
-    return kind(*base, "t", 0, draw(SMALL))  # type: ignore[no-any-return]
+    layout = draw(st.sampled_from(wire.MESSAGES))
+    number = () if layout.number is None else (draw(SMALL),)
+    return layout.message(*base, "t" if layout.keyed else "", 0, *number)  # type: ignore[arg-type]
 
 
 RECORDS = st.lists(st.tuples(messages(), HEADERS, st.integers(0, 9000)), max_size=14)

@@ -21,7 +21,6 @@ from kafka_marshal.counterexample.records import (
     judge,
     record_expression,
 )
-from kafka_marshal.counterexample.words import DID, WHY
 from kafka_marshal.modelcheck import itf, models, traces
 from kafka_marshal.modelcheck.values import Function
 
@@ -179,5 +178,5 @@ def test_states_have_the_fields_of_the_specification() -> None:
 
 
 def test_there_is_a_word_for_every_verdict() -> None:
-    assert set(WHY) == set(Refused)
-    assert set(DID) == set(Accepted)
+    sentences = [verdict.sentence for verdict in (*Accepted, *Refused)]
+    assert all(sentences)

@@ -6,14 +6,10 @@ import random
 from collections.abc import Iterator
 
 from kafka_marshal.capture import RawRecord
+from kafka_marshal.core import wire
 
-TYPES = ("Heartbeat",) * 6 + (
-    "ClaimingPartition",
-    "ClaimingPartition",
-    "ReleasingPartition",
-    "ClaimingMessages",
-    "ReleaseGroup",
-)
+OFTEN = {"Heartbeat": 6, "ClaimingPartition": 2}
+TYPES = tuple(each.name for each in wire.MESSAGES for _ in range(OFTEN.get(each.name, 1)))
 ODD_NUMBERS = ("+7", "007", "-3", "", "x", "9" * 19, "9" * 25, "-0", "٣")
 ODD_VALUES = (
     None,

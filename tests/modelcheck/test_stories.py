@@ -220,6 +220,20 @@ def test_the_page_of_the_specification_is_what_its_models_give() -> None:
     assert readme.main(["--check"]) == 0
 
 
+def test_the_page_begins_with_what_to_read_first() -> None:
+    folder = models.spec_folder()
+    [begin, first, *_] = re.findall(r"(?m)^## (.*)", readme.section(models.read(folder), folder))
+    assert [begin, first] == ["Begin here", "What holds"]
+    assert (len(readme.FIRST_MODELS), len(readme.FIRST_STORIES)) == (10, 3)
+
+
+def test_a_model_to_read_first_that_is_gone_is_an_error() -> None:
+    folder = models.spec_folder()
+    left = [model for model in models.read(folder) if model.name != "MCSuffix_Two"]
+    with pytest.raises(ModelCheckError, match="MCSuffix_Two"):
+        readme.section(left, folder)
+
+
 def test_what_people_wrote_around_the_generated_part_stays() -> None:
     folder = models.spec_folder()
     page = f"# Mine\n\n{readme.BEGIN}\nold\n{readme.END}\n\nAlso mine.\n"

@@ -17,6 +17,7 @@ from collections.abc import Iterable
 from kafka_marshal import RuleSet
 from kafka_marshal.capture import RawRecord, TimestampType
 from kafka_marshal.codec import HEADER_FIELDS
+from kafka_marshal.core import wire
 from kafka_marshal.replay.account import Account, Judging
 from kafka_marshal.replay.events import Place
 from kafka_marshal.replay.rows import Row
@@ -24,13 +25,8 @@ from kafka_marshal.replay.rows import Row
 BEGIN_S = 1_700_000_000
 INTERVAL_MS = 4000
 BOTH = (RuleSet.FENCED, RuleSet.ORIGINAL)
-_TYPES = {
-    "CP": "ClaimingPartition",
-    "HB": "Heartbeat",
-    "RP": "ReleasingPartition",
-    "CM": "ClaimingMessages",
-    "RG": "ReleaseGroup",
-}
+_TYPES = {"".join(filter(str.isupper, each.name)): each.name for each in wire.MESSAGES}
+_TYPES["HB"] = _TYPES.pop("H")
 _HEADERS = tuple(name.removeprefix("marshal-") for name in HEADER_FIELDS)
 
 

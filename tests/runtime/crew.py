@@ -77,7 +77,7 @@ class Stage:
         given: dict[str, Any] = {"heartbeat_interval_s": INTERVAL_S, **options}
         return Consumer(
             self.bootstrap,
-            group=self.group,
+            group_id=self.group,
             client_id=client_id,
             coordination_topic=self.coordination,
             **given,

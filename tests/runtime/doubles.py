@@ -274,7 +274,7 @@ class Kafka:
     def new_consumer(self, client_id: str = "c1", **options: Any) -> Consumer:
         """A consumer of group g; its test closes it."""
         given: dict[str, Any] = {"heartbeat_interval_s": 60.0, **options}
-        return Consumer(settings=self.settings(), group="g", client_id=client_id, **given)
+        return Consumer(settings=self.settings(), group_id="g", client_id=client_id, **given)
 
     @contextmanager
     def consumer(self, client_id: str = "c1", **options: Any) -> Iterator[Consumer]:

@@ -350,7 +350,7 @@ class Working:
         self.given: dict[int, list[int]] = {}
         self.consumer = Consumer(
             hands.bootstrap,
-            group="g",
+            group_id="g",
             client_id=name,
             heartbeat_interval_s=1.0,
             coordination_topic=hands.topic,

@@ -122,7 +122,7 @@ def test_what_helps_is_to_release_the_claims_of_who_is_dead(stamped: Stamped) ->
     assert stamped.owner() is None
     with Consumer(
         stamped.bootstrap,
-        group="g",
+        group_id="g",
         client_id="next",
         heartbeat_interval_s=1.0,
         coordination_topic=stamped.topic,

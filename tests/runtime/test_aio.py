@@ -26,7 +26,7 @@ def consumer_of(stage: Stage, client_id: str, **options: Any) -> AsyncConsumer:
     given: dict[str, Any] = {"heartbeat_interval_s": INTERVAL_S, **options}
     return AsyncConsumer(
         stage.bootstrap,
-        group=stage.group,
+        group_id=stage.group,
         client_id=client_id,
         coordination_topic=stage.coordination,
         **given,
@@ -228,7 +228,7 @@ def test_batches_and_polls_are_there_too(stage: Stage) -> None:
             message = await consumer.poll(10)
             assert message is not None
             assert number_of(message) == 20
-            await consumer.commit()
+            consumer.ack()
             await consumer.seek(topic, 0, 25)
             message = await consumer.poll(10)
             assert message is not None

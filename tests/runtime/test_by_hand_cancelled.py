@@ -34,7 +34,7 @@ def test_nothing_is_lost_by_a_call_that_was_cancelled(
     async def main() -> list[int]:
         async with AsyncConsumer(
             settings=kafka.settings(),
-            group="g",
+            group_id="g",
             client_id="c1",
             semantics=semantics,
         ) as consumer:
@@ -65,7 +65,7 @@ def test_what_a_run_that_was_cancelled_had_not_done_is_given_to_the_next(window:
 
     async def main() -> None:
         async with AsyncConsumer(
-            settings=kafka.settings(), group="g", client_id="c1", window=window
+            settings=kafka.settings(), group_id="g", client_id="c1", window=window
         ) as consumer:
             await consumer.add_topic("events")
             stuck = asyncio.Event()
@@ -100,7 +100,9 @@ def test_a_run_that_is_cancelled_ends(steps: int) -> None:
     kafka.create("events")
 
     async def main() -> None:
-        async with AsyncConsumer(settings=kafka.settings(), group="g", client_id="c1") as consumer:
+        async with AsyncConsumer(
+            settings=kafka.settings(), group_id="g", client_id="c1"
+        ) as consumer:
             await consumer.add_topic("events")
             running = asyncio.create_task(consumer.run(asyncio.sleep))  # type: ignore[arg-type]
             for _ in range(steps):  # of the event loop
@@ -123,7 +125,7 @@ def test_what_a_run_that_failed_had_not_done_is_given_to_the_next() -> None:
         assert message is not None
         assert message.offset == 4
         assert runs_and_fails_at(consumer, 6) == [5]
-        consumer.commit()
+        consumer.ack()
         assert runs_and_fails_at(consumer, 9) == [6, 7, 8]
     assert [each.offset for each in kafka.said(ReleasingPartition)] == [9]
 

@@ -19,7 +19,7 @@ from kafka_marshal.runtime.cluster import Cluster
 from kafka_marshal.runtime.consumer import Consumer
 from kafka_marshal.runtime.controls import ClusterClient
 from kafka_marshal.runtime.engine import LogLost
-from kafka_marshal.runtime.errors import BrokerFailed, MarshalError
+from kafka_marshal.runtime.errors import BrokerFailed, ConsumerClosed, MarshalError
 from kafka_marshal.runtime.log import Log, OutcomeUnknown
 from tests.runtime.doubles import (
     LANDS,
@@ -96,10 +96,11 @@ def test_what_ends_a_thread_ends_the_consumer_in_plain_words(
         lambda consumer: consumer.consume(),
         lambda consumer: list(consumer.batches()),
         lambda consumer: consumer.run(lambda _: None),
+        lambda consumer: consumer.ack(),
         lambda consumer: consumer.commit(),
     ]
     with kafka.consumer(
-        heartbeat_interval_s=0.2, look_for_partitions_every_s=0.01, on_claimed=on_claimed
+        heartbeat_interval_s=0.2, metadata_refresh_s=0.01, on_claimed=on_claimed
     ) as consumer:
         consumer.add_topic("orders")
         added.set()
@@ -225,7 +226,7 @@ def test_a_question_without_an_answer_does_not_end_the_consumer(kafka: Kafka) ->
             asked.set()
             raise TimeoutError
 
-    with kafka.consumer(look_for_partitions_every_s=0.01) as consumer:
+    with kafka.consumer(metadata_refresh_s=0.01) as consumer:
         consumer.add_topic("orders")
         kafka.answers = late
         assert asked.wait(WITHIN_S)
@@ -251,6 +252,34 @@ def test_what_was_done_before_a_stop_may_be_committed_after_it(kafka: Kafka) -> 
     assert kafka.committed["g", "orders", 0] == 1
 
 
+def adds_a_topic_after_a_stop(kafka: Kafka, in_hand: bool) -> None:
+    kafka.create("orders", partitions=1, messages=10)
+    kafka.create("bills", partitions=1, messages=10)
+    kafka.create("rates", partitions=1, messages=10)
+    with kafka.consumer() as consumer:
+        consumer.add_topic("orders")
+        message = consumer.poll(timeout_s=WITHIN_S)
+        consumer.stop()
+        if not in_hand:
+            consumer.ack(message)
+            until(lambda: not consumer.claims)
+        consumer.add_topic("bills", partition=0)
+        consumer.add_topic("rates")
+        consumer.remove_topic("rates")
+        if in_hand:
+            consumer.ack(message)
+        until(lambda: not consumer.claims)
+        consumer.release("orders", 0)
+    assert {claiming.topic for claiming in kafka.said(ClaimingPartition)} == {"orders"}
+    with pytest.raises(ConsumerClosed):
+        consumer.add_topic("bills")
+
+
+@pytest.mark.parametrize("in_hand", [True, False])
+def test_a_topic_that_is_added_after_a_stop_is_not_claimed(in_hand: bool) -> None:
+    adds_a_topic_after_a_stop(Kafka(), in_hand)
+
+
 def closes_within_30s_of_its_clock(kafka: Kafka, consumer: Consumer) -> None:
     closing = threading.Thread(target=lambda: consumer.close(timeout_s=30))
     closing.start()
@@ -274,7 +303,7 @@ def test_closing_has_one_deadline_however_much_does_not_answer(kafka: Kafka) -> 
     def on_claimed(_: object) -> None:
         released.wait(2 * WITHIN_S)
 
-    consumer = kafka.new_consumer(look_for_partitions_every_s=0.01, on_claimed=on_claimed)
+    consumer = kafka.new_consumer(metadata_refresh_s=0.01, on_claimed=on_claimed)
     try:
         consumer.add_topic("orders")
         kafka.appends = lambda said: LANDS if isinstance(said, ClaimingPartition) else LANDS_UNHEARD
@@ -326,7 +355,7 @@ def test_a_consumer_does_not_end_before_what_it_was_granted_is_done(
         consumer.add_topic("events")
         message = consumer.poll(10.0)
         assert message is not None
-        consumer.commit(message)
+        consumer.ack(message)
         kafka.says(ReleaseGroup(0, 0, "admin", "admin", "g", "", Partition(0), 2_000_000_000))
         until(lambda: message.claim.lost)
         consumer.stop()
@@ -334,7 +363,7 @@ def test_a_consumer_does_not_end_before_what_it_was_granted_is_done(
         consumer.pause("events")
         consumer.resume("events")
         assert [consumer.poll(5.0).offset for _ in range(2)] == [1, 2]  # type: ignore[union-attr]
-        consumer.commit()
+        consumer.ack()
     assert "messages 3 to 3 were granted and are not known to be processed" in caplog.text
 
 

@@ -46,7 +46,7 @@ def take(consumer: Consumer, number: int) -> list[int]:
     found: list[int] = []
     while len(found) < number and (message := consumer.poll(5.0)) is not None:
         found.append(message.offset)
-        consumer.commit(message)
+        consumer.ack(message)
     return found
 
 

@@ -67,7 +67,7 @@ def take(consumer: Consumer, way: str) -> list[int]:
                 each for batch in islice(consumer.batches(0.2), 1) for each in batch.messages
             ]
         case "commit":
-            consumer.commit()
+            consumer.ack()
         case _:
             raise ValueError(way)
     return [message.offset for message in messages if message is not None]

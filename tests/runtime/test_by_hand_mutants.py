@@ -12,6 +12,8 @@ from kafka_marshal.client.buffers import Buffers
 from kafka_marshal.client.driver import Driver
 from kafka_marshal.client.member import For, Member
 from kafka_marshal.core.state import ClaimKey
+from kafka_marshal.runtime.commits import Commit
+from kafka_marshal.runtime.consumer import Consumer
 from kafka_marshal.runtime.data import Data, _Open
 from kafka_marshal.runtime.errors import MarshalError
 from kafka_marshal.runtime.holding import Holding
@@ -20,6 +22,8 @@ from kafka_marshal.runtime.taking import Taking
 from kafka_marshal.runtime.tenure import Tenure
 from tests.runtime import doubles
 from tests.runtime import test_by_hand_cancelled as cancelled
+from tests.runtime import test_by_hand_commit as commit
+from tests.runtime import test_by_hand_ending as ending
 from tests.runtime import test_by_hand_mixed as mixed
 from tests.runtime import test_by_hand_pausing as pausing
 from tests.runtime import test_by_hand_positions as positions
@@ -28,6 +32,7 @@ from tests.runtime import test_by_hand_taking as taking
 from tests.runtime import test_by_hand_tenures as tenures
 from tests.runtime import test_by_hand_turns as turns
 from tests.runtime import test_by_hand_walks as walks
+from tests.runtime.doubles import Kafka
 
 Patch = pytest.MonkeyPatch
 
@@ -172,6 +177,41 @@ def keeps_what_a_run_left(patch: Patch) -> None:
     patch.setattr(Holding, "give_again", lambda *_: None)
 
 
+def claims_after_a_stop(patch: Patch) -> None:
+    """A consumer that stops wants what is added later."""
+    add_topic = Member.add_topic
+
+    def adds(member: Member, *args: Any, **options: Any) -> Any:
+        stopping, member._stopping = member._stopping, False
+        effects = add_topic(member, *args, **options)
+        member._stopping = stopping
+        return effects
+
+    patch.setattr(Member, "add_topic", adds)
+
+
+def orders() -> Kafka:
+    """A cluster with messages to commit."""
+    kafka = Kafka()
+    kafka.create("orders", partitions=1, messages=20)
+    return kafka
+
+
+def is_closed_once_it_stopped(patch: Patch) -> None:
+    """A call after a stop that has ended is one after `close`."""
+    patch.setattr(Consumer, "_unless_stopped", lambda self, what: self._engine.call(what))
+
+
+def commits_without_waiting(patch: Patch) -> None:
+    """A commit returns when the heartbeat is sent, whatever becomes of it."""
+    patch.setattr(Commit, "settled", lambda it, _: it.future.set_result(None) is None)
+
+
+def commits_one_by_one(patch: Patch) -> None:
+    """Each commit has a heartbeat of its own."""
+    patch.setattr(Driver, "_commits", property(lambda it: it._told_offset < it._commit_upto))
+
+
 MUTANTS: Final[list[tuple[Callable[[Patch], None], Callable[[], None]]]] = [
     (
         adds_to_the_newest_tenure,
@@ -215,6 +255,10 @@ MUTANTS: Final[list[tuple[Callable[[Patch], None], Callable[[], None]]]] = [
         keeps_what_a_run_left,
         cancelled.test_what_a_run_that_failed_had_not_done_is_given_to_the_next,
     ),
+    (claims_after_a_stop, lambda: ending.adds_a_topic_after_a_stop(Kafka(), True)),
+    (is_closed_once_it_stopped, lambda: ending.adds_a_topic_after_a_stop(Kafka(), False)),
+    (commits_without_waiting, lambda: commit.returns_when_the_log_has_it(orders())),
+    (commits_one_by_one, lambda: commit.shares_heartbeats(orders())),
     (asks_with_a_batch_in_hand, lambda: walks.walk_for(walks.AMO, 60.0)),
     (fetches_tenures_side_by_side, lambda: walks.walk_for(walks.AMO, 60.0)),
     (forgets_what_a_pause_took_back, lambda: walks.walk_for(walks.ALO, 60.0)),

@@ -41,7 +41,7 @@ def kafka() -> Kafka:
         ("heartbeat_every_s", {"heartbeat_every_s": 2, "heartbeat_interval_s": 1.5}),
         ("coordination_read_max", {"coordination_read_max": 0}),
         ("wedged_after_beats", {"wedged_after_beats": 0}),
-        ("look_for_partitions_every_s", {"look_for_partitions_every_s": 0}),
+        ("metadata_refresh_s", {"metadata_refresh_s": 0}),
     ],
 )
 def test_an_option_that_makes_no_sense_is_named(
@@ -113,7 +113,7 @@ def polled(consumer: Consumer) -> list[int]:
     seen: list[int] = []
     while (message := consumer.poll(WITHIN_S if len(seen) < 5 else 0.5)) is not None:
         seen.append(message.offset)
-        consumer.commit()
+        consumer.ack()
         if len(seen) == 5:
             consumer.stop()
     return seen
@@ -155,6 +155,7 @@ AFTER: dict[str, Callable[[Consumer], object]] = {
     "consume": lambda consumer: consumer.consume(1, 0.01),
     "batches": lambda consumer: list(consumer.batches(0.01)),
     "run": lambda consumer: consumer.run(lambda _: None),
+    "ack": lambda consumer: consumer.ack(),
     "commit": lambda consumer: consumer.commit(),
     "add_topic": lambda consumer: consumer.add_topic("orders"),
 }
@@ -193,7 +194,7 @@ def test_a_loop_that_runs_while_another_thread_closes_ends(kafka: Kafka) -> None
 
 def test_an_asynchronous_consumer_that_was_closed_says_so(kafka: Kafka) -> None:
     async def asks() -> None:
-        consumer = AsyncConsumer(settings=kafka.settings(), group="g", client_id="c1")
+        consumer = AsyncConsumer(settings=kafka.settings(), group_id="g", client_id="c1")
         async with consumer:
             await consumer.add_topic("orders")
             assert await consumer.poll(WITHIN_S) is not None

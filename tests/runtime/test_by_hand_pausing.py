@@ -63,7 +63,7 @@ def test_a_seek_that_is_refused_takes_nothing_away() -> None:
     with kafka.consumer() as consumer:
         consumer.add_topic("events")
         assert polled(consumer, 3) == [0, 1, 2]
-        consumer.commit()
+        consumer.ack()
         with pytest.raises(InvalidOption, match="below 3 is done"):
             consumer.seek("events", 0, 1)
         assert polled(consumer, 7) == [*range(3, 10)]
@@ -130,7 +130,7 @@ def test_at_most_once_a_stop_that_waits_for_a_paused_partition_says_so(
     with kafka.consumer(semantics="at_most_once") as consumer:
         consumer.add_topic("events")
         assert polled(consumer, 1) == [0]
-        consumer.commit()
+        consumer.ack()
         consumer.pause("events")
         consumer.stop()
         until(lambda: "events/0 is paused, and messages 1 to 3 of it were granted" in caplog.text)

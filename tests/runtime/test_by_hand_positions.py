@@ -75,7 +75,7 @@ def test_a_heartbeat_that_is_refused_moves_no_offset_of_the_group() -> None:
             claim = message.claim
         kafka.hold_log()
         set_position(kafka, 2)
-        consumer.commit()
+        consumer.ack()
         # The consumer has not read of it, and tells how far it is.
         kafka.clock.ahead_s += 40.0
         until(lambda: 5 in offsets_of(kafka, Heartbeat))
@@ -89,7 +89,7 @@ def test_a_heartbeat_that_is_refused_moves_no_offset_of_the_group() -> None:
         for _ in range(7):
             message = consumer.poll(10.0)
             assert message is not None
-        consumer.commit()
+        consumer.ack()
     assert kafka.committed["g", "events", 0] == 10
     assert ("events", 0, 5) not in kafka.commits
     committed = [offset for _, _, offset in kafka.commits]
@@ -110,7 +110,7 @@ def test_at_most_once_a_remade_topic_is_asked_for_what_it_holds() -> None:
     with kafka.consumer(semantics="at_most_once") as consumer:
         consumer.add_topic("events")
         assert [message.offset for message in consumer.consume(10, 10.0)] == [*range(10)]
-        consumer.commit()
+        consumer.ack()
         remade(kafka, 3)
         set_position(kafka, 0)
         assert [message.offset for message in consumer.consume(10, 10.0)] == [*range(3)]
@@ -126,7 +126,7 @@ def test_what_was_granted_of_a_topic_that_was_remade_keeps_no_later_tenure_waiti
     with kafka.consumer(semantics="at_most_once") as consumer:
         consumer.add_topic("events")
         first = consumer.consume(5, 10.0)
-        consumer.commit()
+        consumer.ack()
         consumer.pause("events")  # what was fetched is forgotten
         remade(kafka, 3)
         set_position(kafka, 0)

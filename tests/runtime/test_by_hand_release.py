@@ -33,7 +33,7 @@ def offsets_of(consumer: Consumer, number: int) -> list[int]:
     found: list[int] = []
     while len(found) < number and (message := consumer.poll(5.0)) is not None:
         found.append(message.offset)
-        consumer.commit(message)
+        consumer.ack(message)
     return found
 
 
@@ -112,7 +112,7 @@ def test_a_topic_that_is_removed_is_given_up_and_no_part_of_it_is_asked_for(
     kafka = Kafka()
     kafka.create("events", partitions=2, messages=5)
     kafka.create("orders")
-    with kafka.consumer(semantics=semantics, look_for_partitions_every_s=0.01) as consumer:
+    with kafka.consumer(semantics=semantics, metadata_refresh_s=0.01) as consumer:
         consumer.add_topic("events")
         consumer.add_topic("events", 0)
         consumer.add_topic("orders")
@@ -130,7 +130,7 @@ def test_a_topic_that_is_removed_is_given_up_and_no_part_of_it_is_asked_for(
         while message is not None or len(released(kafka)) < 2:
             if message is not None:  # more than the one in hand only where it was granted
                 got[message.partition] += 1
-                consumer.commit(message)
+                consumer.ack(message)
             message = consumer.poll(0.05)
         until(lambda: owned(consumer) == {("orders", 0), ("orders", 1)})
         assert {place: end for _, place, end in released(kafka)} == got
@@ -153,7 +153,7 @@ def test_a_topic_that_is_added_again_while_a_message_is_in_hand_is_claimed_again
         assert first is not None
         consumer.remove_topic("events")
         consumer.add_topic("events")
-        consumer.commit(first)
+        consumer.ack(first)
         assert offsets_of(consumer, 4) == [1, 2, 3, 4]
         assert released(kafka) == [("events", 0, 1)]
 
@@ -175,7 +175,7 @@ def test_the_consumer_for_asyncio_has_both() -> None:
         kafka = Kafka()
         kafka.create("events", partitions=2, messages=1)
         settings = kafka.settings()
-        async with AsyncConsumer(settings=settings, group="g", client_id="c1") as consumer:
+        async with AsyncConsumer(settings=settings, group_id="g", client_id="c1") as consumer:
             await consumer.add_topic("events")
             until(lambda: len(consumer.claims) == 2)
             await consumer.release("events", 1)

@@ -135,7 +135,7 @@ def test_tasks_of_an_event_loop_go_on_when_it_is_heard_again(kafka: Kafka) -> No
 
     async def main() -> None:
         async with AsyncConsumer(
-            settings=kafka.settings(), group="g", client_id="c1", **FAST
+            settings=kafka.settings(), group_id="g", client_id="c1", **FAST
         ) as consumer:
             await consumer.add_topic("orders")
 
@@ -196,7 +196,7 @@ def test_at_most_once_what_was_granted_is_processed(kafka: Kafka) -> None:
 
 @pytest.mark.parametrize("semantics", ["at_least_once", "at_most_once"])
 def test_without_the_coordination_topic_a_consumer_stops(kafka: Kafka, semantics: str) -> None:
-    with kafka.consumer(semantics=semantics, look_for_partitions_every_s=0.01) as consumer:
+    with kafka.consumer(semantics=semantics, metadata_refresh_s=0.01) as consumer:
         consumer.add_topic("orders")
         assert consumer.poll(WITHIN_S) is not None
         kafka.missing = LOG.__eq__
@@ -212,7 +212,7 @@ def test_a_broker_that_does_not_know_the_topic_for_a_moment_ends_nothing(kafka: 
         asked.append(topic)
         return asked.count(LOG) == 1
 
-    with kafka.consumer(look_for_partitions_every_s=0.01) as consumer:
+    with kafka.consumer(metadata_refresh_s=0.01) as consumer:
         consumer.add_topic("orders")
         kafka.missing = lambda topic: topic == LOG and missing(topic)
         until(lambda: asked.count(LOG) > 3)

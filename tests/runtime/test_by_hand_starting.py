@@ -51,7 +51,7 @@ def refusing(kafka: Kafka, question: str, codes: Sequence[int]) -> Counter[str]:
 
 
 def starts(kafka: Kafka) -> None:
-    with kafka.consumer(start="latest") as consumer:
+    with kafka.consumer(auto_offset_reset="latest") as consumer:
         consumer.add_topic("orders")
         kafka.produce("orders", 1)
         message = consumer.poll(timeout_s=20)

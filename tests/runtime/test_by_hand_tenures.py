@@ -31,7 +31,7 @@ def offsets_of(consumer: Consumer, number: int) -> list[int]:
     found: list[int] = []
     while len(found) < number and (message := consumer.poll(5.0)) is not None:
         found.append(message.offset)
-        consumer.commit(message)
+        consumer.ack(message)
     return found
 
 
@@ -155,7 +155,7 @@ def test_a_lost_tenure_is_drained_also_where_the_claim_was_won_again_meanwhile()
         release_group(kafka)
         until(lambda: won_again(consumer, first.claim))
         assert not drained
-        consumer.commit(first)
+        consumer.ack(first)
         until(lambda: list(drained) == [first.claim])
 
 

@@ -57,7 +57,7 @@ def looping(consumer: Consumer) -> Iterator[Message]:
 def polling(consumer: Consumer) -> Iterator[Message]:
     while (message := consumer.poll(5.0)) is not None:
         yield message
-        consumer.commit(message)
+        consumer.ack(message)
 
 
 def polling_without_commits(consumer: Consumer) -> Iterator[Message]:
@@ -67,7 +67,7 @@ def polling_without_commits(consumer: Consumer) -> Iterator[Message]:
 
 def awaiting(consumer: Consumer) -> Iterator[Message]:
     """What an event loop gets, one by one."""
-    of_loop = AsyncConsumer(group="g", client_id="c1")
+    of_loop = AsyncConsumer(group_id="g", client_id="c1")
     of_loop._made = consumer
     loop = asyncio.new_event_loop()
     messages: AsyncIterator[Message] = of_loop.__aiter__()
@@ -116,7 +116,7 @@ def test_partitions_take_turns_within_a_second_and_nothing_is_passed_over(
         assert got == {number: [*range(900)] for number in range(3)}
         passes(kafka, watching)
         assert watching.given == 2_700
-        consumer.commit()
+        consumer.ack()
         # Of what is given out one by one, the last message is done when the next is asked for.
         last = message.partition if way in (looping, awaiting) else None
         ends = {number: 900 - (number == last) for number in range(3)}

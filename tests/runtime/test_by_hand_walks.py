@@ -171,7 +171,10 @@ class Walk:
     def commit(self, client: str, consumer: Consumer) -> None:
         # At most once it is done from here on, whatever becomes of the commit.
         self.finished(client, "poll", "list")
-        consumer.commit()
+        if self.random.random() < 0.5:
+            consumer.ack()
+        else:
+            consumer.commit(asynchronous=True)
 
     def pause(self, client: str, consumer: Consumer) -> None:
         with suppress(InvalidOption):  # nothing is claimed

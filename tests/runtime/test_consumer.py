@@ -200,7 +200,7 @@ def test_new_partitions_of_a_topic_are_found(stage: Stage) -> None:
     from confluent_kafka.cimpl import NewPartitions
 
     topic = stage.topic(partitions=1, messages=10)
-    with stage.worker("w1", topic, look_for_partitions_every_s=0.2) as worker:
+    with stage.worker("w1", topic, metadata_refresh_s=0.2) as worker:
         until(lambda: len(worker.got) == 10)
         admin = AdminClient({"bootstrap.servers": stage.bootstrap})
         admin.create_partitions([NewPartitions(topic, 2)])[topic].result(30)
@@ -212,7 +212,7 @@ def test_a_coordination_topic_that_grew_stops_the_consumer(stage: Stage) -> None
     from confluent_kafka.cimpl import NewPartitions
 
     topic = stage.topic(partitions=1, messages=10)
-    with stage.worker("w1", topic, look_for_partitions_every_s=0.2) as worker:
+    with stage.worker("w1", topic, metadata_refresh_s=0.2) as worker:
         until(lambda: len(worker.got) == 10)
         admin = AdminClient({"bootstrap.servers": stage.bootstrap})
         admin.create_partitions([NewPartitions(stage.coordination, 5)])[stage.coordination].result(

@@ -55,7 +55,9 @@ def test_a_consumer_says_it_too_and_the_command_does_what_it_says(kafka_broker: 
     name = new_name("marshal")
 
     def consumer() -> Consumer:
-        return Consumer([kafka_broker.bootstrap], group="g", client_id="c", coordination_topic=name)
+        return Consumer(
+            [kafka_broker.bootstrap], group_id="g", client_id="c", coordination_topic=name
+        )
 
     with pytest.raises(NoCoordinationTopic) as missing:
         consumer()
@@ -73,7 +75,7 @@ def test_a_consumer_makes_the_topic_when_asked_and_finds_it_the_next_time(
     for client_id in ("first", "second"):
         with Consumer(
             kafka_broker.bootstrap,
-            group="g",
+            group_id="g",
             client_id=client_id,
             coordination_topic=name,
             create_coordination_topic=True,

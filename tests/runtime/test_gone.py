@@ -55,13 +55,13 @@ def test_at_least_once_it_goes_on_behind_what_is_gone_and_tells_the_log(kafka: K
         consumer.add_topic("orders")
         assert offsets(consumer, 10) == list(range(10))
         kafka.hold_log()
-        consumer.commit()
+        consumer.ack()
         until(lambda: told(kafka) == 10)
         trim(kafka)
         until(lambda: told(kafka) == LOW)
         kafka.flow()
         assert offsets(consumer, 10) == list(range(LOW, LOW + 10))
-        consumer.commit()
+        consumer.ack()
         assert offsets(consumer, 10) == list(range(LOW + 10, HIGH))
 
 
@@ -92,7 +92,7 @@ def test_at_most_once_it_goes_on_behind_what_is_gone(kafka: Kafka) -> None:
         consumer.add_topic("orders")
         for begin in (LOW, LOW + 10):
             assert offsets(consumer, 10) == list(range(begin, begin + 10))
-            consumer.commit()
+            consumer.ack()
     asked = [request.offset for request in kafka.said(ClaimingMessages)]
     assert asked == [LOW, LOW + 10, HIGH]
 
@@ -119,9 +119,9 @@ def test_a_recorded_run_is_explained_by_what_the_consumer_found(
         consumer.add_topic("orders")
         assert offsets(consumer, 10) == list(range(10))
         trim(kafka)
-        consumer.commit()
+        consumer.ack()
         assert offsets(consumer, 10) == list(range(LOW, LOW + 10))
-        consumer.commit()
+        consumer.ack()
     write_log(kafka.settings(), LOG, tmp_path)
     judgement = validate(read_folder(tmp_path))
     assert judgement.unexplained is None, judgement.unexplained

@@ -84,12 +84,12 @@ def test_a_list_that_was_committed_is_done(stage: Stage) -> None:
         consumer.add_topic(topic)
         until(lambda: consumer.claims)
         first = consumer.consume(20, 10)
-        consumer.commit(first[0])
+        consumer.ack(first[0])
     assert next_offset(stage, topic) == 1
     with stage.consumer("w2") as consumer:
         consumer.add_topic(topic)
         messages = consumer.consume(20, 10)
-        consumer.commit()
+        consumer.ack()
     assert next_offset(stage, topic) == messages[-1].offset + 1
 
 
@@ -150,7 +150,7 @@ def test_paused_in_the_middle_it_goes_on_after_the_list(stage: Stage) -> None:
         consumer.seek(topic, 0, 40)
         third = consumer.consume(5, 10)
         assert offsets(third) == list(range(40, 40 + len(third)))
-        consumer.commit()
+        consumer.ack()
     assert next_offset(stage, topic) == 40 + len(third)
 
 
@@ -174,7 +174,7 @@ def test_an_event_loop_gets_lists_too(stage: Stage) -> None:
         got: list[int] = []
         async with AsyncConsumer(
             stage.bootstrap,
-            group=stage.group,
+            group_id=stage.group,
             client_id="w1",
             coordination_topic=stage.coordination,
             heartbeat_interval_s=INTERVAL_S,

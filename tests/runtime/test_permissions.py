@@ -241,7 +241,7 @@ def test_a_consumer_needs_to_read_and_write_the_log_and_to_read_its_topics_and_i
     eventually(erin, ("unchecked", "settings"), topic=topic)
 
     def joined() -> Consumer:
-        return Consumer(settings=erin, group=group, client_id="w1", coordination_topic=topic)
+        return Consumer(settings=erin, group_id=group, client_id="w1", coordination_topic=topic)
 
     with monkeypatch.context() as patched:
         patched.setattr("kafka_marshal.runtime.cluster.CONNECT_S", 120.0)
@@ -261,7 +261,7 @@ def test_a_consumer_needs_to_read_and_write_the_log_and_to_read_its_topics_and_i
         message = consumer.poll(60)
         assert message is not None
         assert message.value == b"first"
-        consumer.commit()
+        consumer.ack()
         refused = "offsets were not committed to Kafka: Broker: Group authorization failed"
         while refused not in caplog.text:
             assert time.monotonic() < deadline
@@ -336,7 +336,7 @@ def test_the_permissions_of_the_security_page_suffice(guarded: Guarded, tmp_path
 
     with Consumer(
         settings=guarded.of("billing-app"),
-        group=new["billing"],
+        group_id=new["billing"],
         client_id="w1",
         coordination_topic=new["__marshal"],
     ) as consumer:

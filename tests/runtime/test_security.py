@@ -90,7 +90,7 @@ def consumed(settings: dict[str, str], token: TokenCallback | None = None) -> by
     producer = Producer(given.for_client())
     producer.produce(topic, b"for your eyes only")
     assert producer.flush(30) == 0
-    with Consumer(settings=given, group=new_name("g"), client_id="w1") as consumer:
+    with Consumer(settings=given, group_id=new_name("g"), client_id="w1") as consumer:
         consumer.add_topic(topic)
         message = consumer.poll(60)
         assert message is not None
@@ -114,7 +114,7 @@ def refused(settings: dict[str, str], caplog: pytest.LogCaptureFixture) -> str:
     caplog.set_level(logging.DEBUG)
     began = time.monotonic()
     with pytest.raises(NotLetIn) as failed:
-        Consumer(settings=settings, group="g", client_id="w1")
+        Consumer(settings=settings, group_id="g", client_id="w1")
     with pytest.raises(NotLetIn) as asked:
         ClusterClient(Settings(settings)).brokers()
     assert time.monotonic() - began < HUGE_S / 2
@@ -381,7 +381,7 @@ def test_a_consumer_that_runs_goes_on_when_brokers_come_back_that_it_may_trust_a
     assert producer.flush(30) == 0
     right = certificates.broker.read_bytes()
     wrong = papers(tmp_path).broker.read_bytes()  # of a CA that nobody knows
-    with Consumer(settings=given, group=new_name("g"), client_id="w1") as consumer:
+    with Consumer(settings=given, group_id=new_name("g"), client_id="w1") as consumer:
         consumer.add_topic(topic)
         message = consumer.poll(60)
         assert message is not None

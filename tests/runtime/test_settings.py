@@ -11,7 +11,7 @@ from kafka_marshal.runtime.settings import addresses, settings_of
 
 
 def consumer(bootstrap: Any) -> Consumer:
-    return Consumer(bootstrap, group="g", client_id="c")
+    return Consumer(bootstrap, group_id="g", client_id="c")
 
 
 @pytest.mark.parametrize("brokers", ["a:1,b:2", ["a:1", "b:2"], ("a:1", "b:2")])

@@ -5,9 +5,13 @@ from __future__ import annotations
 from xml.etree import ElementTree
 
 import pytest
+from tools import maps
+from tools.maps import imports, layers, overview
 from tools.pictures import FOLDER, LINES, claim_picture, edges, pictures
+from tools.sequence import at_most_once
 
 from kafka_marshal import Accepted
+from kafka_marshal.counterexample import Kind
 from tests.triples import read
 
 
@@ -34,3 +38,26 @@ def test_a_transition_without_a_line_is_an_error(monkeypatch: pytest.MonkeyPatch
     monkeypatch.delitem(LINES, ("free", "owned"))
     with pytest.raises(KeyError, match="owned"):
         claim_picture(read())
+
+
+def test_the_map_of_packages_shows_imports_of_lower_layers_only() -> None:
+    height = {room: number for number, layer in enumerate(layers()) for room in layer}
+    shown = [(room, other) for room, (ours, _) in imports().items() for other in ours]
+    assert ("runtime", "client") in shown
+    assert [(a, b) for a, b in shown if height[a] >= height[b]] == []
+
+
+def test_a_part_of_the_overview_that_is_gone_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = maps.Part(0, 0, 100, "", ("marshal/kafka_marshal/gone",))
+    monkeypatch.setattr(maps, "PARTS", {"reducer": gone})
+    with pytest.raises(FileNotFoundError, match="gone, of reducer"):
+        overview()
+
+
+def test_at_most_once_no_message_is_handed_over_twice_in_its_picture() -> None:
+    steps = at_most_once().steps
+    assert [step.label for step in steps if step.kind is Kind.PROCESSED] == [
+        "hands over 0 to 99",
+        "hands over 100 to 199",
+    ]
+    assert [step.verdict for step in steps if step.refused] == ["Superseded"]

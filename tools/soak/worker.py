@@ -16,6 +16,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,7 +24,7 @@ import attrs
 from tests.runtime.broken import MISTAKES
 
 from kafka_marshal.runtime.aio import AsyncConsumer
-from kafka_marshal.runtime.consumer import Claim, Consumer, Lost, Message
+from kafka_marshal.runtime.consumer import Claim, ClaimLost, Consumer, Lost, Message, OutcomeUnknown
 from kafka_marshal.runtime.environment import REAL
 from kafka_marshal.runtime.settings import Settings
 
@@ -90,17 +91,18 @@ def poll(consumer: Consumer, work: Work) -> None:
         message = consumer.poll(WAIT_S)
         if message is not None:
             work(message)
-            consumer.commit(message)
+            with suppress(ClaimLost, OutcomeUnknown):  # somebody else does it again
+                consumer.commit(message)
 
 
 def lists(consumer: Consumer, work: Work) -> None:
-    """Lists; a commit after each."""
+    """Lists, each done when it was looked at."""
     while not work.stopping.is_set():
         messages = consumer.consume(AT_ONCE, WAIT_S)
         for message in messages:
             work(message)
         if messages:
-            consumer.commit()
+            consumer.ack()
 
 
 def batches(consumer: Consumer, work: Work) -> None:

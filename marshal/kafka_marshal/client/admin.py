@@ -295,37 +295,26 @@ def warning(work: Work) -> Work:
 
 def _folded(me: Me, operation: Operation, record: Record) -> Operation:
     """What every claim, and the work, are after a record. Spec: ConsumersAfter, WorkRead."""
-    view = record.offset + 1
-    if record.message.group_id != operation.group:
+    message, view = record.message, record.offset + 1
+    if message.group_id != operation.group:
         return attrs.evolve(operation, view=view)
-    key = key_of(record)
-    if key is None:
-        work = operation.work
-        return attrs.evolve(
-            operation,
-            consumers={
-                each: after_read(me, consumer_of(operation, each), record)
-                for each in operation.consumers
-            },
-            newborn=after_read(me, operation.newborn, record),
-            view=view,
-            work=work_paused(work, record.message.instance_id) if is_pause(record) else work,
-        )
-    before = consumer_of(operation, key)
-    after = after_read(me, before, record)
-    work = operation.work
-    # Only where it is certain what the record did.
-    if before.reader.known and after.reader.known:
-        work = work_after(work, key, before.known, record, after.known)
-    own = record.message.instance_id == me.instance_id
-    read_back = own and isinstance(record.message, ReleasingPartition)
-    return attrs.evolve(
-        operation,
-        consumers={**operation.consumers, key: after},
-        view=view,
-        awaits=operation.awaits - {key} if read_back else operation.awaits,
-        work=work,
-    )
+
+    def read(consumer: Consumer) -> tuple[Consumer, None]:
+        return after_read(me, consumer, record), None
+
+    consumers, work, awaits = operation.consumers.copy(), operation.work, operation.awaits
+    if isinstance(message, ReleaseGroup):
+        consumers.step_group(operation.group, read)
+        if is_pause(record):
+            work = work_paused(work, message.instance_id)
+    else:
+        before, after, _ = consumers.step(message.key, read)
+        # Only where it is certain what the record did.
+        if before.reader.known and after.reader.known:
+            work = work_after(work, message.key, before.known, record, after.known)
+        if isinstance(message, ReleasingPartition) and message.instance_id == me.instance_id:
+            awaits -= {message.key}
+    return attrs.evolve(operation, consumers=consumers, view=view, awaits=awaits, work=work)
 
 
 def after_reading(me: Me, operation: Operation, record: Record) -> Operation:

@@ -34,6 +34,7 @@ from kafka_marshal.core.messages import (
     ClaimingMessages,
     ClaimingPartition,
     Headers,
+    Heartbeat,
     Message,
     Record,
 )
@@ -115,6 +116,8 @@ class Driver:
         self._abandoned = False
         """At most once: nothing from `_finished` on was begun, or will be."""
         self._told_offset = 0
+        self._commit_upto = 0
+        """Everything below is done, and the log is to hear of it at once."""
         self._heartbeat_at_ms: int | None = None
         self._patient_until_ms = AT_ONCE
         """It does not ask for the claim again before this."""
@@ -208,6 +211,10 @@ class Driver:
                 self._patient_until_ms = now_ms + self.timing.ask_again_after_ms
         elif self._is_last_request(sent.message, sent.headers):
             self._request = None
+        elif isinstance(sent.message, Heartbeat) and sent.message.offset == self._told_offset:
+            heard = moves.floor(self.me, self.consumer.reader)
+            if heard < self._commit_upto:  # somebody waits for it, so it is told again
+                self._told_offset = min(self._told_offset, heard)
         return self._go_on(now_ms)
 
     def timer(self, now_ms: int) -> list[Effect]:
@@ -235,6 +242,16 @@ class Driver:
         if moves.may_act_as_owner(self.me, self.consumer) is None:
             end = min(offset_next, self._handed_over)
             self.consumer = attrs.evolve(self.consumer, next=max(self.consumer.next, end))
+        return self._go_on(now_ms)
+
+    def commit(self, now_ms: int) -> list[Effect]:
+        """What is done by now is to be in the log at once, and not with the next heartbeat.
+
+        One heartbeat is under way at a time: a further call waits for it, and all calls that came
+        meanwhile share the next. At most once there is nothing to do: the log granted what was
+        handed over before that was so. Spec: SendHeartbeat.
+        """
+        self._commit_upto = self.consumer.next
         return self._go_on(now_ms)
 
     def stop(self, now_ms: int, why: Released = Released.STOPPED) -> list[Effect]:
@@ -292,7 +309,7 @@ class Driver:
 
     def _begin(self, now_ms: int) -> list[Effect]:
         consumer = self.consumer
-        self._handed_over = self._told_offset = consumer.next
+        self._handed_over = self._told_offset = self._commit_upto = consumer.next
         self._finished, self._abandoned = consumer.next, False
         # The position may have been set, or the topic made anew: what is there is fetched anew.
         self._end = self._gone_below = 0
@@ -328,6 +345,7 @@ class Driver:
         steps: tuple[Callable[[int], list[Effect]], ...] = (
             self._process_grant,
             self._hand_over,
+            self._tell_progress,
             self._release,
             self._claim,
             self._claim_messages,
@@ -442,16 +460,26 @@ class Driver:
         end = min(self._end, max(allowed, self._gone_below))
         if end > self._handed_over:
             handed_over, self._handed_over = self._handed_over, end
-            return [Process(range(handed_over, end)), *self._tell_progress(now_ms)]
-        return self._tell_progress(now_ms)
+            return [Process(range(handed_over, end))]
+        return []
 
     def _tell_progress(self, now_ms: int) -> list[Effect]:
+        """At least once: a heartbeat before it is due, if somebody waits for its position."""
         me, consumer = self.me, self.consumer
-        if consumer.next - self._told_offset >= (me.window + 1) // 2:
-            # Half of the window is finished: when the log has heard of it the other half will not
-            # have to wait.
-            return self._heartbeat(now_ms)
-        return []
+        if me.mode is not Mode.AT_LEAST_ONCE or moves.may_act_as_owner(me, consumer) is not None:
+            return []
+        # Half of the window is finished: when the log has heard of it the other half will not have
+        # to wait.
+        half = self.wants and consumer.next - self._told_offset >= (me.window + 1) // 2
+        # The release says it otherwise.
+        commits = self._commits and not (self.drained and not self.wants)
+        return self._heartbeat(now_ms) if half or commits else []
+
+    @property
+    def _commits(self) -> bool:
+        """Whether a position is to be told at once, and no heartbeat with one is under way."""
+        heard = moves.floor(self.me, self.consumer.reader)
+        return self._told_offset < self._commit_upto and self._told_offset <= heard
 
     def _release(self, now_ms: int) -> list[Effect]:
         if self.wants or not self.drained:

@@ -204,7 +204,8 @@ class Member:
         """Take part in consuming a topic of so many partitions; again when it has got more.
 
         `only` names partitions to claim whatever the others do; nobody else is kept from them.
-        `start` says where the start policy begins, where nobody ever set a position.
+        `start` says where the start policy begins, where nobody ever set a position. After `stop`
+        a new topic is passed over.
 
         Raises:
             ValueError: `only` names a partition that the topic does not have.
@@ -212,6 +213,8 @@ class Member:
         missing = sorted(set(only or ()) - set(range(partitions)))
         if missing:
             raise ValueError(f"topic {topic} has {partitions} partitions, and no {missing[0]}")
+        if self._stopping:
+            return []
         effects = []
         for number in range(partitions) if only is None else only:
             key = ClaimKey(self.group, topic, number)
@@ -352,6 +355,10 @@ class Member:
         """Everything that was handed over below `offset_next` is finished."""
         effects = self._did(key, self.driver(key).done(offset_next, now_ms), now_ms)
         return effects + self._tell_available(key, now_ms)
+
+    def commit(self, key: ClaimKey, now_ms: int) -> list[For]:
+        """What is done of a claim by now is to be in the log at once."""
+        return self._did(key, self.driver(key).commit(now_ms), now_ms)
 
     def release(self, key: ClaimKey, now_ms: int) -> list[For]:
         """Give one claim up, and do not ask for it again for a while."""

@@ -15,6 +15,7 @@ import attrs
 from attrs import field, frozen
 
 from kafka_marshal.client.consumer import Consumer, Forbidden
+from kafka_marshal.core.partition_states import PartitionStates
 from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.core.work import NO_WORK, Work
 
@@ -106,7 +107,6 @@ Result: TypeAlias = AllSet | NoneSet | PartlySet
 Against: TypeAlias = Forbidden | AdminForbidden
 
 _NO_TARGETS: Final[Mapping[ClaimKey, int]] = MappingProxyType({})
-_NO_CONSUMERS: Final[Mapping[ClaimKey, Consumer]] = MappingProxyType({})
 
 
 @frozen
@@ -120,10 +120,10 @@ class Operation:
     phase: Phase = Phase.IDLE
     targets: Mapping[ClaimKey, int] = _NO_TARGETS
     """The position that each claim is to have."""
-    consumers: Mapping[ClaimKey, Consumer] = _NO_CONSUMERS
-    """Every claim of the group that had a record of its own; ask `consumer_of`."""
-    newborn: Consumer = field(factory=Consumer)
-    """A claim that had none: it has seen only the group's ReleaseGroups."""
+    consumers: PartitionStates[ClaimKey, Consumer] = field(
+        factory=lambda: PartitionStates(Consumer())
+    )
+    """Every claim of the group; ask `consumer_of`."""
     view: int = 0
     """The next offset to read. Records of other claims move it, too."""
     awaits: frozenset[ClaimKey] = frozenset()
@@ -138,7 +138,7 @@ class Operation:
     @classmethod
     def beginning_at(cls, group: str, first: int) -> Operation:
         """An administrator that begins to read at this offset."""
-        return cls(group, newborn=Consumer.beginning_at(first), view=first)
+        return cls(group, consumers=PartitionStates(Consumer.beginning_at(first)), view=first)
 
 
 def consumer_of(operation: Operation, key: ClaimKey) -> Consumer:
@@ -146,7 +146,7 @@ def consumer_of(operation: Operation, key: ClaimKey) -> Consumer:
 
     Records of other claims say nothing about this one, except that there was none of it.
     """
-    consumer = operation.consumers.get(key, operation.newborn)
+    consumer = operation.consumers[key]
     if consumer.view == operation.view:
         return consumer
     return attrs.evolve(consumer, view=operation.view)
@@ -154,7 +154,9 @@ def consumer_of(operation: Operation, key: ClaimKey) -> Consumer:
 
 def remembering(operation: Operation, key: ClaimKey, consumer: Consumer) -> Operation:
     """The operation with another memory of one claim."""
-    return attrs.evolve(operation, consumers={**operation.consumers, key: consumer})
+    consumers = operation.consumers.copy()
+    consumers.put(key, consumer)
+    return attrs.evolve(operation, consumers=consumers)
 
 
 def under_way(operation: Operation) -> bool:

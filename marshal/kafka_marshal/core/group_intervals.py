@@ -22,7 +22,7 @@ depends on the header, given the interval. Each coordinating partition is chosen
 
 from __future__ import annotations
 
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 
 from kafka_marshal.core.messages import (
     ClaimingPartition,
@@ -31,7 +31,7 @@ from kafka_marshal.core.messages import (
     ReleaseGroup,
     ReleasingPartition,
 )
-from kafka_marshal.core.state import ClaimKey
+from kafka_marshal.core.state import ClaimKey, Rules
 
 
 @frozen
@@ -73,6 +73,24 @@ class OtherInterval(ValueError):
         )
 
 
+class RulesByInterval(dict[float, Rules]):
+    """The same rules at any heartbeat interval, by that interval in milliseconds.
+
+    >>> from kafka_marshal import FENCED
+    >>> RulesByInterval(FENCED)[4000].stale_after_ms
+    8000
+    """
+
+    def __init__(self, rules: Rules) -> None:
+        """At their own interval these are the rules."""
+        super().__init__({rules.heartbeat_interval_ms: rules})
+        self._rules = rules
+
+    def __missing__(self, interval_ms: float) -> Rules:
+        rules = self[interval_ms] = evolve(self._rules, heartbeat_interval_ms=interval_ms)
+        return rules
+
+
 class GroupIntervals:
     """The interval of every group of one coordinating partition, as its log says it."""
 
@@ -92,15 +110,12 @@ class GroupIntervals:
         known = self._groups.get(group)
         return () if known is None else tuple(known.history)
 
-    def check(self, group: str) -> None:
-        """Stop if the group lives under another interval than the default.
-
-        Raises:
-            OtherInterval: it does.
-        """
+    def other(self, group: str) -> OtherInterval | None:
+        """The error to raise if the group may live under no other interval than the default."""
         known = self._groups.get(group)
-        if known is not None and known.interval_ms != self.default_ms:
-            raise OtherInterval(self.default_ms, group, known.history[-1])
+        if known is None or known.interval_ms == self.default_ms:
+            return None
+        return OtherInterval(self.default_ms, group, known.history[-1])
 
     @property
     def groups(self) -> tuple[str, ...]:

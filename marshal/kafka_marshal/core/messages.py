@@ -99,10 +99,11 @@ class ReleaseGroup(_Addressed):
 OwnersMessage: TypeAlias = Heartbeat | ReleasingPartition | ClaimingMessages
 """What an owner sends, or a pauser that releases: the messages that have an `offset`."""
 
-KeyedMessage: TypeAlias = OwnersMessage | ClaimingPartition
+KeyedMessage: TypeAlias = Heartbeat | ClaimingPartition | ReleasingPartition | ClaimingMessages
 """The messages about one claim: those that have a `key`."""
 
 Message: TypeAlias = KeyedMessage | ReleaseGroup
+"""Nearly all records are of the first: see `wire.MESSAGES`."""
 
 
 @frozen(slots=False)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Generic, Protocol, TypeVar, TypeVarTuple
+from typing import Generic, Protocol, Self, TypeVar, TypeVarTuple
 
 from kafka_marshal.core.values import value
 
@@ -79,11 +79,6 @@ class PartitionStates(Generic[K, S]):
         """The state of a key of this group that had no record of its own."""
         return self._newborn.get(group, self.beginning)
 
-    @property
-    def newborns(self) -> Mapping[str, S]:
-        """Of every group that had a record about all of it."""
-        return MappingProxyType(self._newborn)
-
     def group(self, group: str) -> Mapping[K, S]:
         """The states of one group's keys, in order of first sight."""
         return MappingProxyType(self._groups.get(group, {}))
@@ -98,6 +93,19 @@ class PartitionStates(Generic[K, S]):
         if group is None:
             group = self._groups[key.group] = {}
         group[key] = state
+
+    def copy(self) -> Self:
+        """The same states, which go their own way from here."""
+        copied = type(self)(self.beginning)
+        copied._groups = {name: dict(group) for name, group in self._groups.items()}
+        copied._newborn = dict(self._newborn)
+        return copied
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, PartitionStates):
+            return NotImplemented
+        mine = self.all(), self._newborn, self.beginning
+        return mine == (other.all(), other._newborn, other.beginning)
 
     def forget(self, key: K) -> None:
         """Leave a key out.

@@ -4,68 +4,84 @@ A record that lost is ordinary, so it is a value and not an exception.
 """
 
 import enum
-from typing import Final, TypeAlias
+from typing import Final, Self, TypeAlias
 
 
-class Accepted(enum.Enum):
+class _Judged(enum.Enum):
+    """A verdict: its name in output, and half a sentence that says what it is."""
+
+    sentence: str
+
+    def __new__(cls, name: str, sentence: str = "") -> Self:
+        """Take the name for the value, and the sentence beside it."""
+        made = object.__new__(cls)
+        made._value_ = name
+        made.sentence = sentence
+        return made
+
+
+class Accepted(_Judged):
     """What an accepted record did. The value is the name in output."""
 
-    CLAIMED = "claimed"
+    CLAIMED = "claimed", "nobody owned"
     """ClaimingPartition, nobody owned (R1)."""
-    RECLAIMED = "reclaimed"
+    RECLAIMED = "reclaimed", "the owner wins anew"
     """ClaimingPartition of the owner's own instance (R1a)."""
-    RESTARTED = "restarted"
+    RESTARTED = "restarted", "another instance of the owner's client"
     """ClaimingPartition of another instance of the owner's client (R1b, R1c)."""
-    TOOK_OVER = "took_over"
+    TOOK_OVER = "took_over", "the owner counts as stale"
     """ClaimingPartition, the owner was stale (R1)."""
-    REFRESHED = "refreshed"
+    REFRESHED = "refreshed", "the owner is alive"
     """Heartbeat of the owner."""
-    FAST_RECLAIMED = "fast_reclaimed"
+    FAST_RECLAIMED = "fast_reclaimed", "a bare heartbeat of the owner's client"
     """Bare heartbeat of another instance of the owner's client (R9)."""
-    GRANTED = "granted"
+    GRANTED = "granted", "a range is granted"
     """ClaimingMessages: the range from the old position to the new one is the sender's (R4)."""
-    RELEASED = "released"
+    RELEASED = "released", "nobody owns any more"
     """ReleasingPartition of the owner."""
-    POSITION_SET = "position_set"
+    POSITION_SET = "position_set", "nobody owns any more"
     """ReleasingPartition that sets the position (R8)."""
-    GROUP_RELEASED = "group_released"
+    GROUP_RELEASED = "group_released", "nobody may go on"
     """ReleaseGroup (R8)."""
-    OVERWRITTEN = "overwritten"
+    OVERWRITTEN = "overwritten", "whoever heartbeats owns"
     """Only under `original`: a heartbeat made its sender the owner."""
-    IGNORED = "ignored"
+    IGNORED = "ignored", "the original does nothing with it"
     """Only under `original`: ClaimingMessages does nothing."""
 
 
-class Refused(enum.Enum):
+class Refused(_Judged):
     """The guard that refused a record, in the order in which the guards are asked."""
 
-    UNKNOWN_VERSION = "unknown_version"
+    UNKNOWN_VERSION = "unknown_version", "its version is neither 0 nor 1"
     """The message's version is neither 0 nor 1."""
-    HEADER_NOT_DECIMAL = "header_not_decimal"
+    HEADER_NOT_DECIMAL = "header_not_decimal", "a header is not decimal"
     """A `marshal-` header is not decimal; there is no falling back to the instance."""
-    HEADER_FROM_THE_FUTURE = "header_from_the_future"
+    HEADER_FROM_THE_FUTURE = (
+        "header_from_the_future",
+        "a header names an offset at or after its own",
+    )
     """`epoch` or `seen` is not below the record's own offset: the log was cut or made anew."""
-    IS_PAUSED = "is_paused"
+    IS_PAUSED = "is_paused", "the group is paused, and not by the sender"
     """The group is paused and the sender is not the pauser (R8)."""
-    LIVE_OWNER = "live_owner"
+    LIVE_OWNER = "live_owner", "the owner is alive"
     """Another client owns the claim and is not stale (R1)."""
-    DOES_NOT_SUPERSEDE = "does_not_supersede"
+    DOES_NOT_SUPERSEDE = "does_not_supersede", "it does not name the tenure it would end"
     """The owner's client, another instance, owner not stale, no restart takeover (R1b, R1c)."""
-    LOG_LOST_RECORDS = "log_lost_records"
+    LOG_LOST_RECORDS = "log_lost_records", "its epoch is above the claim's"
     """An epoch above the claim's: the log lost the record that won it."""
-    SUPERSEDED = "superseded"
+    SUPERSEDED = "superseded", "its epoch is older than the claim's"
     """An epoch below the claim's: somebody has won since (R2)."""
-    NOBODY_OWNS = "nobody_owns"
+    NOBODY_OWNS = "nobody_owns", "nobody owns the claim"
     """Only an owner can heartbeat, release, or claim messages (R2)."""
-    FORGED = "forged"
+    FORGED = "forged", "the epoch belongs to another instance"
     """The claim's epoch from another instance: forged or corrupt."""
-    EPOCH_MISSING = "epoch_missing"
+    EPOCH_MISSING = "epoch_missing", "it has no epoch, and the claim was won with headers"
     """No epoch header, but the claim was won with headers (R2)."""
-    NOT_OWNER = "not_owner"
+    NOT_OWNER = "not_owner", "the sender does not own the claim"
     """No epoch header, and another instance (R2)."""
-    NOT_AHEAD = "not_ahead"
+    NOT_AHEAD = "not_ahead", "it is not ahead of the position"
     """ClaimingMessages at or below the position (R4)."""
-    NEGATIVE_POSITION = "negative_position"
+    NEGATIVE_POSITION = "negative_position", "it would set a negative position"
     """The position was to be set to a negative offset."""
 
 

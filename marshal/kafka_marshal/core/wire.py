@@ -8,17 +8,11 @@ by it which claim a value is about. It knows no bytes, and not what a message do
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, get_args
 
-from kafka_marshal.core.messages import (
-    AMENDMENTS,
-    ClaimingMessages,
-    ClaimingPartition,
-    Heartbeat,
-    Message,
-    ReleaseGroup,
-    ReleasingPartition,
-)
+from attrs import fields
+
+from kafka_marshal.core.messages import AMENDMENTS, Message
 from kafka_marshal.core.values import value
 
 TIME: Final = ("version", "unix_s")
@@ -35,7 +29,7 @@ class Layout:
     """Its class, whose name is its type."""
     number: str | None
     """The field after the address: a number of 64 bits. None: it has none."""
-    keyed: bool = True
+    keyed: bool
     """It names a claim. If not, topic and partition are written as "" and 0, and nothing else."""
 
     @property
@@ -44,13 +38,14 @@ class Layout:
         return self.message.__name__
 
 
-MESSAGES: Final = (
-    Layout(Heartbeat, "offset"),
-    Layout(ClaimingPartition, None),
-    Layout(ReleasingPartition, "offset"),
-    Layout(ClaimingMessages, "offset"),
-    Layout(ReleaseGroup, "expires_unix_s", keyed=False),
-)
+def _layout(message: type[Message]) -> Layout:
+    """As the fields of its class stand, after those that every message has."""
+    names = [field.name for field in fields(message)]
+    [number] = names[len(TIME) + len(ADDRESS) :] or [None]
+    return Layout(message, number, keyed=hasattr(message, "key"))
+
+
+MESSAGES: Final = tuple(map(_layout, get_args(Message)))
 """Every message; its place is its number in the kernel. Nearly all records are of the first."""
 
 BY_NAME: Final = {layout.name: layout for layout in MESSAGES}

@@ -74,9 +74,9 @@ class World:
         Raises:
             OutOfOrder: the record's offset is below one already folded.
         """
-        last = self._last
-        if last is not None and record.offset <= last.offset:
-            return Outcome(_read_twice(last, record))
+        twice = self.read_before(record)
+        if twice is not None:
+            return Outcome(twice)
         self._last = record
         message = record.message
         if isinstance(message, ReleaseGroup):
@@ -94,7 +94,9 @@ class World:
         last = self._last
         if last is None or record.offset > last.offset:
             return None
-        return _read_twice(last, record)
+        if record.offset < last.offset:
+            raise OutOfOrder(f"offset {record.offset} came after offset {last.offset}")
+        return ReadTwice.DUPLICATE if record == last else ReadTwice.CONFLICTING_DUPLICATE
 
     def pass_over(self, record: Record) -> None:
         """Count a record as folded whose claim is not here: nobody can know what it did."""
@@ -129,14 +131,4 @@ class World:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, World):
             return NotImplemented
-        return (self.rules, self.claims, self._states.newborns) == (
-            other.rules,
-            other.claims,
-            other._states.newborns,
-        )
-
-
-def _read_twice(last: Record, record: Record) -> ReadTwice:
-    if record.offset < last.offset:
-        raise OutOfOrder(f"offset {record.offset} came after offset {last.offset}")
-    return ReadTwice.DUPLICATE if record == last else ReadTwice.CONFLICTING_DUPLICATE
+        return (self.rules, self._states) == (other.rules, other._states)

@@ -5,59 +5,21 @@ It knows the reducer's values. `records` makes steps of them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Final, assert_never
+from typing import Any, Final
 
 import attrs
 
-from kafka_marshal.core.messages import (
-    NOT_DECIMAL,
-    ClaimingMessages,
-    ClaimingPartition,
-    Heartbeat,
-    Record,
-    ReleaseGroup,
-    ReleasingPartition,
-)
+from kafka_marshal.core import wire
+from kafka_marshal.core.messages import NOT_DECIMAL, ClaimingMessages, Record
 from kafka_marshal.core.state import Claim
-from kafka_marshal.core.verdicts import Accepted, Refused, Verdict
+from kafka_marshal.core.verdicts import Refused, Verdict
 from kafka_marshal.counterexample.model import spec_name
 from kafka_marshal.markup import name
 
-WHY: Final[Mapping[Refused, str]] = {
-    Refused.UNKNOWN_VERSION: "its version is neither 0 nor 1",
-    Refused.HEADER_NOT_DECIMAL: "a header is not decimal",
-    Refused.HEADER_FROM_THE_FUTURE: "a header names an offset at or after its own",
-    Refused.IS_PAUSED: "the group is paused, and not by the sender",
-    Refused.LIVE_OWNER: "the owner is alive",
-    Refused.DOES_NOT_SUPERSEDE: "it does not name the tenure it would end",
-    Refused.LOG_LOST_RECORDS: "its epoch is above the claim's",
-    Refused.SUPERSEDED: "its epoch is older than the claim's",
-    Refused.NOBODY_OWNS: "nobody owns the claim",
-    Refused.FORGED: "the epoch belongs to another instance",
-    Refused.EPOCH_MISSING: "it has no epoch, and the claim was won with headers",
-    Refused.NOT_OWNER: "the sender does not own the claim",
-    Refused.NOT_AHEAD: "it is not ahead of the position",
-    Refused.NEGATIVE_POSITION: "it would set a negative position",
-}
-"""The guards in half a sentence."""
-
-DID: Final[Mapping[Accepted, str]] = {
-    Accepted.CLAIMED: "nobody owned",
-    Accepted.RECLAIMED: "the owner wins anew",
-    Accepted.RESTARTED: "another instance of the owner's client",
-    Accepted.TOOK_OVER: "the owner counts as stale",
-    Accepted.REFRESHED: "the owner is alive",
-    Accepted.FAST_RECLAIMED: "a bare heartbeat of the owner's client",
-    Accepted.GRANTED: "a range is granted",
-    Accepted.RELEASED: "nobody owns any more",
-    Accepted.POSITION_SET: "nobody owns any more",
-    Accepted.GROUP_RELEASED: "nobody may go on",
-    Accepted.OVERWRITTEN: "whoever heartbeats owns",
-    Accepted.IGNORED: "the original does nothing with it",
-}
-"""What accepted records did, in half a sentence."""
+BEFORE_NUMBER: Final = {"offset": "at", "expires_unix_s": "until"}
+"""The word before a message's number, by the number's field."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -97,34 +59,57 @@ def described(record: Record) -> str:
     >>> described(Record(0, 5, 0, message, Headers(True, epoch=3)))
     'Heartbeat at 7 (epoch 3)'
     """
-    message, headers = record.message, record.headers
-    words = type(message).__name__
-    match message:
-        case ReleaseGroup():
-            until_ms = message.expires_unix_s * 1000
-            words += f" until {day(until_ms)} {clock(until_ms)}"
-        case Heartbeat() | ReleasingPartition():
-            words += f" at {message.offset}"
-        case ClaimingMessages():
-            words += f" up to {message.offset}"
-        case ClaimingPartition():
-            pass
-        case _:
-            assert_never(message)
-    carried = [
-        f"{header.replace('_', '-')} {'not decimal' if value == NOT_DECIMAL else value}"
-        for header, value in attrs.asdict(headers).items()
-        if header != "present" and value is not None
-    ]
-    return words + (f" ({', '.join(carried)})" if carried else "")
+    headers = {
+        header: "not decimal" if value == NOT_DECIMAL else value
+        for header, value in attrs.asdict(record.headers).items()
+        if value is not None
+    }
+
+    def moment(unix_s: int) -> str:
+        return f"{day(unix_s * 1000)} {clock(unix_s * 1000)}"
+
+    message = record.message
+    return phrase(type(message).__name__, attrs.asdict(message), headers, moment)
+
+
+def phrase(
+    kind: str, fields: Mapping[str, Any], headers: Mapping[str, Any], moment: Callable[[int], str]
+) -> str:
+    """A message of this name, its number, and the headers that it carries.
+
+    Args:
+        kind: the message's name.
+        fields: its fields.
+        headers: the values of the headers that it carries, by field.
+        moment: how a time is written, given unix seconds.
+
+    Raises:
+        KeyError: there is no such message, or no word for its number.
+    """
+    words, field = kind, wire.BY_NAME[kind].number
+    if field is not None:
+        before = "up to" if kind == ClaimingMessages.__name__ else BEFORE_NUMBER[field]
+        number = fields[field]
+        words += f" {before} {moment(number) if field.endswith('unix_s') else number}"
+    said = ", ".join(carried(headers))
+    return f"{words} ({said})" if said else words
+
+
+def carried(headers: Mapping[str, object]) -> list[str]:
+    """The headers that say something, by field.
+
+    >>> carried({"present": True, "epoch": 3, "set_position": 7})
+    ['epoch 3', 'set-position 7']
+    """
+    return [f"{name.replace('_', '-')} {n}" for name, n in headers.items() if name != "present"]
 
 
 def landed(record: Record, verdict: Verdict, before: Claim, after: Claim) -> str:
     """What a record did to its claim, at its place in the log."""
     line = f"offset {record.offset}: {name(record.message.instance_id)}'s {described(record)}"
     if isinstance(verdict, Refused):
-        return f"{line}: refused by {spec_name(verdict)}, {WHY[verdict]}"
-    return f"{line}: {spec_name(verdict)}, {DID[verdict]}{''.join(_effects(before, after))}"
+        return f"{line}: refused by {spec_name(verdict)}, {verdict.sentence}"
+    return f"{line}: {spec_name(verdict)}, {verdict.sentence}{''.join(_effects(before, after))}"
 
 
 def standing(claim: Claim) -> str:

@@ -24,15 +24,7 @@ from kafka_marshal.codec import (
     malformed_amendments,
 )
 from kafka_marshal.core import wire
-from kafka_marshal.core.messages import (
-    ClaimingMessages,
-    ClaimingPartition,
-    Headers,
-    Heartbeat,
-    Message,
-    ReleaseGroup,
-    ReleasingPartition,
-)
+from kafka_marshal.core.messages import Headers, Message
 from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.kernel.parsing import (
     NO_MARSHAL,
@@ -50,11 +42,6 @@ Small: TypeAlias = npt.NDArray[np.int8]
 Flags: TypeAlias = npt.NDArray[np.bool_]
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 
-HEARTBEAT: Final = wire.number_of(Heartbeat)
-CLAIMING_PARTITION: Final = wire.number_of(ClaimingPartition)
-RELEASING_PARTITION: Final = wire.number_of(ReleasingPartition)
-CLAIMING_MESSAGES: Final = wire.number_of(ClaimingMessages)
-RELEASE_GROUP: Final = wire.number_of(ReleaseGroup)
 MALFORMED: Final = -1
 
 _NAMES_NO_CLAIM: Final = np.array([not layout.keyed for layout in wire.MESSAGES])

@@ -21,10 +21,8 @@ from attrs import frozen
 
 from kafka_marshal.kernel.columns import (
     HEADER_COLUMNS,
-    HEARTBEAT,
     MALFORMED,
     NOT_DECIMAL,
-    RELEASE_GROUP,
     STRICT,
     Codes,
     Columns,
@@ -32,6 +30,7 @@ from kafka_marshal.kernel.columns import (
     Ints,
     Names,
 )
+from kafka_marshal.kernel.steps import HEARTBEAT, RELEASE_GROUP
 
 NO_RUN: Final = -1
 _START: Final = HEADER_COLUMNS.index("start")

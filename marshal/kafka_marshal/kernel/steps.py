@@ -11,19 +11,22 @@ from typing import Final
 import numba
 import numpy as np
 
-from kafka_marshal.core.verdicts import Accepted, Refused, Verdict
-from kafka_marshal.kernel.columns import (
-    CLAIMING_MESSAGES,
-    CLAIMING_PARTITION,
-    HEADER_COLUMNS,
-    HEARTBEAT,
-    MALFORMED,
-    NOT_DECIMAL,
-    RELEASE_GROUP,
-    RELEASING_PARTITION,
-    STRICT,
+from kafka_marshal.core import wire
+from kafka_marshal.core.messages import (
+    ClaimingMessages,
+    ClaimingPartition,
+    Heartbeat,
+    ReleaseGroup,
+    ReleasingPartition,
 )
+from kafka_marshal.core.verdicts import Accepted, Refused, Verdict
+from kafka_marshal.kernel.columns import HEADER_COLUMNS, MALFORMED, NOT_DECIMAL, STRICT
 
+HEARTBEAT: Final = wire.number_of(Heartbeat)
+CLAIMING_PARTITION: Final = wire.number_of(ClaimingPartition)
+RELEASING_PARTITION: Final = wire.number_of(ReleasingPartition)
+CLAIMING_MESSAGES: Final = wire.number_of(ClaimingMessages)
+RELEASE_GROUP: Final = wire.number_of(ReleaseGroup)
 VERDICTS: Final[tuple[Verdict, ...]] = (*Accepted, *Refused)
 """What a record did, by its number in what `Fold.apply` returns."""
 NO_MESSAGE: Final = -1

@@ -5,7 +5,7 @@ is written by people and left alone. With `--check` it writes nothing and exits 
 """
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from kafka_marshal.modelcheck import models, traces
@@ -28,6 +28,30 @@ HEADINGS = {
     Kind.REACHABILITY: "What must be reachable",
 }
 """The parts of the page, in order."""
+
+FIRST_MODELS = {
+    "MCFenced_AmoTwo": "Two consumers, one claim, at most once. Begin with its properties.",
+    "MCFenced_AmoRestart": "A crash, and a successor under the same client id (R1b).",
+    "MCFenced_AloRestart": "The same at least once: the window bounds what is repeated (R5).",
+    "MCFenced_AloAdmin": "An administrator pauses the group and sets a position (R8).",
+    "MCFenced_Liveness": "Time is measured, and a dead owner is replaced in the end (R1).",
+    "MCFaults_AmoUnorderedRestart": "The network at its worst: disorder, doubles and a crash.",
+    "MCSuffix_Two": "Readers that begin at every offset of every log.",
+    "MCSetPosition_One": "Several positions: all, or none, or a report which.",
+    "MCFairShare_TwoCome": "Members share without a leader.",
+    "MCInterval_Two": "Two heartbeat intervals in one group: the newcomer stops.",
+}
+"""The models to read first, in order, and why."""
+
+FIRST_STORIES = {
+    "MCOriginal_a_LateHeartbeat": "The original: a slow heartbeat takes a claim from its owner. "
+    "Under our rules R2 refuses it.",
+    "MCFenced_Broken_AtMostOnce_GrantsItself": "Our rules without half of R4: a consumer that "
+    "processes before it has read its grant.",
+    "MCFaults_Limit_AtMostOnce_Cut": "The limit: the cluster loses records that it confirmed, and "
+    "no rule helps.",
+}
+"""The stories to read first, in order, and why."""
 
 LEADS = {
     Kind.CONFORMANCE: "Every transition of these is exported; the reducer reproduces each.",
@@ -72,9 +96,10 @@ def renewed(page: str, folder: Path) -> str:
 
 
 def section(known: Iterable[Model], folder: Path) -> str:
-    """Return the generated part: for each kind a table, then the stories."""
+    """Return the generated part: what to read first, then for each kind a table and stories."""
+    known = list(known)
     by_kind = {kind: [model for model in known if model.kind is kind] for kind in HEADINGS}
-    parts = []
+    parts = [_way_in({model.name: model for model in known}, folder)]
     for kind, heading in HEADINGS.items():
         if not by_kind[kind]:
             continue
@@ -82,7 +107,38 @@ def section(known: Iterable[Model], folder: Path) -> str:
         if kind in LEADS:
             parts.append(f"{LEADS[kind]}\n")
         parts.append(_table(by_kind[kind]))
-        parts += [_told(model, folder) for model in by_kind[kind] if traces.is_kept(model)]
+        parts += [
+            _told(model, folder)
+            for model in by_kind[kind]
+            if traces.is_kept(model) and model.name not in FIRST_STORIES
+        ]
+    return "\n".join(parts)
+
+
+def _way_in(known: Mapping[str, Model], folder: Path) -> str:
+    """Return the first part of the page.
+
+    Raises:
+        ModelCheckError: a model to read first is not in models.toml.
+    """
+    missing = [name for name in (*FIRST_MODELS, *FIRST_STORIES) if name not in known]
+    if missing:
+        raise ModelCheckError(f"to be read first, but not in models.toml: {', '.join(missing)}")
+    rows = [
+        f"| `{name}` | {_figure(known[name].states)} | {why} |"
+        for name, why in FIRST_MODELS.items()
+    ]
+    parts = [
+        "## Begin here\n",
+        "Read `Claim.tla` from its top to `Step`, then `Consumer.tla`, then these models in order. "
+        "The cfg of a model names\nits world and its properties; the module with the same prefix "
+        "defines the world. `marshal verify NAME` runs one.\n",
+        "\n".join(["| model | states | why |", "|---|---:|---|", *rows]) + "\n",
+        "Then these three stories. TLC found each as the shortest way to break a property.\n",
+    ]
+    for name, why in FIRST_STORIES.items():
+        parts.append(f"### {name}\n\n{why}\n\n{_story(known[name], folder)}")
+    parts.append(f"The rest of this page lists all {len(known)} models, by what they are for.\n")
     return "\n".join(parts)
 
 
@@ -104,12 +160,17 @@ def _table(listed: list[Model]) -> str:
 
 
 def _told(model: Model, folder: Path) -> str:
+    story = _story(model, folder)
+    if model.kind is Kind.FAULT:
+        return f"### {model.name}\n\n{model.about}\n\n{story}"
+    summary = f"<summary><code>{model.name}</code>: {model.about}</summary>"
+    return f"<details>{summary}\n\n{story}\n</details>\n"
+
+
+def _story(model: Model, folder: Path) -> str:
     trace = traces.stored(folder, model)
     text = tell(trace, model.violates) if trace else "Not recorded yet: make spec ARGS=--update"
-    if model.kind is Kind.FAULT:
-        return f"### {model.name}\n\n{model.about}\n\n```text\n{text}\n```\n"
-    summary = f"<summary><code>{model.name}</code>: {model.about}</summary>"
-    return f"<details>{summary}\n\n```text\n{text}\n```\n\n</details>\n"
+    return f"```text\n{text}\n```\n"
 
 
 def _figure(figure: int | None) -> str:

@@ -9,21 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from itertools import islice
 from pathlib import Path
-from typing import Final, assert_never
+from typing import Final
 
 import attrs
 
 from kafka_marshal.codec import coordinating_partition
-from kafka_marshal.core.messages import (
-    ClaimingMessages,
-    ClaimingPartition,
-    Headers,
-    Heartbeat,
-    Message,
-    Record,
-    ReleaseGroup,
-    ReleasingPartition,
-)
+from kafka_marshal.core.messages import Headers, Message, Record, ReleaseGroup
 from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.modelcheck import models, tlc
 from kafka_marshal.modelcheck.errors import ModelCheckError
@@ -279,18 +270,11 @@ class _Data:
     def _message(self, message: Message | None) -> str:
         if message is None:
             return f'<<"Malformed", 0, "{NOBODY}", "{NOBODY}", -1, -1>>'
-        offset = expires = -1
-        match message:
-            case ReleaseGroup():
-                # Beyond every clock of the run, and before all of them, one is as good as another.
-                at_ms = message.expires_unix_s * 1000 - self._base_ms
-                expires = max(0, min(at_ms, self._end_ms)) // 1000
-            case Heartbeat() | ReleasingPartition() | ClaimingMessages():
-                offset = message.offset
-            case ClaimingPartition():
-                pass
-            case _:
-                assert_never(message)
+        offset, expires = getattr(message, "offset", -1), -1
+        if isinstance(message, ReleaseGroup):
+            # Beyond every clock of the run, and before all of them, one is as good as another.
+            at_ms = message.expires_unix_s * 1000 - self._base_ms
+            expires = max(0, min(at_ms, self._end_ms)) // 1000
         return (
             f'<<"{type(message).__name__}", {self._integer(message.version)}, '
             f'"{self._name(message.instance_id)}", "{self._client(message.client_id)}", '

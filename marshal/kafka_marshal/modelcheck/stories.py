@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, TypeAlias
 
+from kafka_marshal.core import wire
 from kafka_marshal.core.verdicts import Accepted, Refused
-from kafka_marshal.counterexample.words import DID, WHY
+from kafka_marshal.counterexample.words import phrase
 from kafka_marshal.modelcheck import stories_of_admins
 from kafka_marshal.modelcheck.output import State, Trace
 from kafka_marshal.modelcheck.values import Function, unparse
@@ -156,8 +157,8 @@ def _landed(record: Any, verdict: str, before: Any, after: Any) -> str:
         line += ", the pause is over by now"
     name = re.sub(r"(?<!^)(?=[A-Z])", "_", verdict).upper()
     if name in Refused.__members__:
-        return f"{line}: refused by {verdict}, {WHY[Refused[name]]}"
-    return f"{line}: {verdict}, {DID[Accepted[name]]}{_effects(before, after)}"
+        return f"{line}: refused by {verdict}, {Refused[name].sentence}"
+    return f"{line}: {verdict}, {Accepted[name].sentence}{_effects(before, after)}"
 
 
 def _read(before: Variables, after: Variables) -> str:
@@ -205,11 +206,7 @@ def _status(words: str) -> Callable[[Variables, Variables], str]:
 
 
 TOLD: Mapping[str, Callable[[Variables, Variables], str]] = {
-    "SendClaimingPartition": _send,
-    "SendHeartbeat": _send,
-    "SendReleasingPartition": _send,
-    "SendClaimingMessages": _send,
-    "SendReleaseGroup": _send,
+    **{f"Send{layout.name}": _send for layout in wire.MESSAGES},
     "SendAnything": _send,
     "ResumeForAll": _send,
     "ResumeClaim": _send,
@@ -237,25 +234,10 @@ TOLD: Mapping[str, Callable[[Variables, Variables], str]] = {
 
 
 def _described(record: Any) -> str:
-    message, headers = record["message"], record["headers"]
-    words = [str(message["type"])]
-    match message["type"]:
-        case "Heartbeat" | "ReleasingPartition":
-            words.append(f"at {message['offset']}")
-        case "ClaimingMessages":
-            words.append(f"up to {message['offset']}")
-        case "ReleaseGroup":
-            words.append(f"until {message['expires_unix_s'] - START_MS // 1000} s")
-        case "ClaimingPartition":
-            pass
-        case other:
-            raise ValueError(f"no words for a {other}: add it to {__name__}._described")
-    carried = [
-        f"{name.replace('_', '-')} {headers[name]}"
-        for name in ("epoch", "seen", "clock", "supersedes", "set_position", "start")
-        if headers[name] != NONE
-    ]
-    return " ".join(words) + (f" ({', '.join(carried)})" if carried else "")
+    message, written = record["message"], record["headers"]
+    names = [header.field for header in wire.HEADERS if header.field in written]
+    headers = {name: written[name] for name in names if written[name] != NONE}
+    return phrase(message["type"], message, headers, lambda at_s: f"{at_s - START_MS // 1000} s")
 
 
 def _effects(before: Any, after: Any) -> str:

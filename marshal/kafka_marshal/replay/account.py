@@ -18,7 +18,7 @@ from attrs import field, frozen
 
 from kafka_marshal.capture import RawRecord
 from kafka_marshal.codec import MalformedRecord
-from kafka_marshal.core.group_intervals import GroupIntervals, OtherInterval
+from kafka_marshal.core.group_intervals import GroupIntervals
 from kafka_marshal.core.messages import Heartbeat, Record, ReleaseGroup
 from kafka_marshal.core.state import FENCED, ORIGINAL, Rules, RuleSet
 from kafka_marshal.core.verdicts import Accepted, ReadTwice
@@ -220,10 +220,9 @@ class Account:
             return None
         self._intervals.judged(record, accepted=isinstance(judged[0].verdict, Accepted))
         if self._interval_given and record.headers.interval_ms is not None:
-            try:
-                self._intervals.check(record.message.group_id)
-            except OtherInterval as error:
-                raise contradicted(error, OR_FORCE) from None
+            other = self._intervals.other(record.message.group_id)
+            if other is not None:
+                raise contradicted(other, OR_FORCE)
         self._instances.observe(judged[0])
         if raw.headers:
             self._headers.observe(judged[0])

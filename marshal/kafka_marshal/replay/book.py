@@ -14,7 +14,7 @@ import attrs
 from attrs import define, field
 
 from kafka_marshal.capture import RawRecord
-from kafka_marshal.core.group_intervals import GroupIntervals
+from kafka_marshal.core.group_intervals import GroupIntervals, RulesByInterval
 from kafka_marshal.core.messages import Record, ReleaseGroup
 from kafka_marshal.core.reducer import step
 from kafka_marshal.core.state import Claim, ClaimKey, Rules, RuleSet
@@ -71,7 +71,7 @@ class Book:
     def __init__(self, rules: Rules, emit: Emit) -> None:
         self.rules = rules
         """With the heartbeat interval of groups that say none."""
-        self._rules: dict[float, Rules] = {rules.heartbeat_interval_ms: rules}
+        self._rules = RulesByInterval(rules)
         self.world = World(rules)
         self._name = rules.rule_set.value
         self._emit = emit
@@ -118,19 +118,11 @@ class Book:
         """What is not certain, if the log's head is missing and the rules can tell."""
         return self._suffix
 
-    def _at(self, interval_ms: float) -> Rules:
-        """The rules at a group's heartbeat interval."""
-        rules = self._rules.get(interval_ms)
-        if rules is None:
-            rules = attrs.evolve(self.rules, heartbeat_interval_ms=interval_ms)
-            self._rules[interval_ms] = rules
-        return rules
-
     def observe(
         self, raw: RawRecord, record: Record, clock_ms: int, interval_ms: float
     ) -> Sighting:
         """Fold one record, by its group's heartbeat interval, and tell everybody what it did."""
-        rules = self._at(interval_ms)
+        rules = self._rules[interval_ms]
         suffix = self._suffix
         if suffix is not None and self.world.read_before(record) is None:
             uncertain = self._read(suffix, raw, record, clock_ms, rules)
@@ -185,7 +177,7 @@ class Book:
         message = record.message
         sighting = Sighting(raw, message, Unknowable.UNKNOWABLE, clock_ms)
         if isinstance(message, ReleaseGroup):
-            for each in suffix.release_group(record, message, rules):
+            for each in suffix.release_group(record, message.group_id, rules):
                 self._work(each, record, sighting, rules)
             return None
         reading = suffix.read(record, self.world, rules)
@@ -283,7 +275,7 @@ class Book:
 
         `record` is the last of them, and its clocks are those of the coordinating partition.
         """
-        rules = self._at(interval_ms)
+        rules = self._rules[interval_ms]
         tenure = self._tenures.open.get(key)
         claim = self.world.claim(key)
         if (
@@ -305,7 +297,7 @@ class Book:
         self, key: ClaimKey, record: Record, run: Run, gaps: Gaps, interval_ms: float
     ) -> None:
         """Note a run of ordinary heartbeats; the silences between them are given."""
-        rules = self._at(interval_ms)
+        rules = self._rules[interval_ms]
         after = self.world.apply_run(record).after
         tenure = self._tenures.open[key]
         sighting = Sighting(run.last, record.message, Accepted.REFRESHED, int(run.clocks_ms[-1]))
@@ -374,7 +366,7 @@ class Book:
             return
 
         def rules_of(group: str) -> Rules:
-            return self._at(intervals.of(group))
+            return self._rules[intervals.of(group)]
 
         claims = self.world.claims
         positions = {key: claim.position for key, claim in claims.items()}

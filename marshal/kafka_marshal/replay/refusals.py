@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kafka_marshal.core.messages import OwnersMessage, Record, ReleaseGroup
+from kafka_marshal.core.messages import Record, ReleaseGroup
 from kafka_marshal.core.state import Claim
 from kafka_marshal.replay.events import Judgement, Sighting
 from kafka_marshal.replay.rows import Row, readable_bytes
@@ -26,7 +26,7 @@ def refusal_row(
         "sender_instance": message.instance_id,
         "sender_client": message.client_id,
         "sender_unix_s": message.unix_s,
-        "message_offset": message.offset if isinstance(message, OwnersMessage) else None,
+        "message_offset": getattr(message, "offset", None),
         "owner_instance": before.owner_instance if before and owned else None,
         "owner_client": before.owner_client if before and owned else None,
         "owner_epoch": before.epoch if before else None,

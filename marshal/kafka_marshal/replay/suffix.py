@@ -12,13 +12,13 @@ puts the claim back to its reader, if it matters there.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final
 
 from attrs import define, field, frozen
 
 from kafka_marshal.core.knowledge import EVERYTHING, LASTING, Field, Reader, read_record
 from kafka_marshal.core.messages import Record, ReleaseGroup, ReleasingPartition
+from kafka_marshal.core.partition_states import PartitionStates
 from kafka_marshal.core.state import Claim, ClaimKey, Rules
 from kafka_marshal.core.verdicts import Verdict
 from kafka_marshal.core.world import World
@@ -51,15 +51,18 @@ class Suffix:
     """The offset where reading began."""
     unknowable: int = 0
     """Records about claims that were not certain even after them."""
-    _readers: dict[ClaimKey, Reader] = field(factory=dict)
-    _newborn: dict[str, Reader] = field(factory=dict)
+    _readers: PartitionStates[ClaimKey, Reader] = field(init=False)
     _known_from: dict[ClaimKey, int] = field(factory=dict)
     _pauser_open: set[ClaimKey] = field(factory=set)
+
+    @_readers.default
+    def _none(self) -> PartitionStates[ClaimKey, Reader]:
+        return PartitionStates(Reader.beginning_at(self.first))
 
     @property
     def uncertain(self) -> dict[ClaimKey, Reader]:
         """The claims that are not certain, and what is known of them."""
-        return self._readers
+        return self._readers.all()
 
     @property
     def known_from(self) -> dict[ClaimKey, int]:
@@ -70,7 +73,7 @@ class Suffix:
         """For the table `partitions`: how much of the log is certain."""
         return {
             "claims_known_later": len(self._known_from),
-            "claims_never_known": len(self._readers),
+            "claims_never_known": len(self.uncertain),
             "known_from_first": min(self._known_from.values(), default=None),
             "known_from_last": max(self._known_from.values(), default=None),
             "unknowable": self.unknowable,
@@ -85,13 +88,11 @@ class Suffix:
             if key not in self._pauser_open or not isinstance(message, ReleasingPartition):
                 return None
             return self._doubted(key, world.claim(key), record, rules)
-        before = self._readers.get(key) or self._beginning(key.group)
-        after, verdict = read_record(before, record, rules)
+        before, after, verdict = self._readers.step(key, read_record, record, rules)
         if NEEDED not in after.certain:
             self.unknowable += 1
-            self._readers[key] = after
             return Reading(key, before, after, verdict)
-        self._readers.pop(key, None)
+        self._readers.forget(key)
         self._known_from[key] = record.offset
         if Field.PAUSER not in after.certain:
             self._pauser_open.add(key)
@@ -104,26 +105,17 @@ class Suffix:
         if NEEDED in after.certain:
             return None
         self.unknowable += 1
-        self._readers[key] = after
+        self._readers.put(key, after)
         self._pauser_open.discard(key)
         del self._known_from[key]
         return Reading(key, before, after, verdict, lost=True)
 
-    def release_group(
-        self, record: Record, message: ReleaseGroup, rules: Rules
-    ) -> Iterator[Reading]:
+    def release_group(self, record: Record, group: str, rules: Rules) -> list[Reading]:
         """Fold a ReleaseGroup into the claims of its group that are not certain, nor become so.
 
         It says who owns and who paused; epoch and position it leaves as they were.
         """
-        group = message.group_id
-        self._newborn[group], _ = read_record(self._beginning(group), record, rules)
-        if Field.PAUSER in self._newborn[group].certain:
+        _, reached = self._readers.step_group(group, read_record, record, rules)
+        if Field.PAUSER in self._readers.newborn(group).certain:
             self._pauser_open = {key for key in self._pauser_open if key.group != group}
-        for key in [key for key in self._readers if key.group == group]:
-            before = self._readers[key]
-            self._readers[key], verdict = read_record(before, record, rules)
-            yield Reading(key, before, self._readers[key], verdict)
-
-    def _beginning(self, group: str) -> Reader:
-        return self._newborn.get(group) or Reader.beginning_at(self.first)
+        return [Reading(one.key, one.before, one.after, one.verdict) for one in reached]

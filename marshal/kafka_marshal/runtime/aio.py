@@ -5,7 +5,7 @@ more is taken before the loop asks, so buffers fill and fetching stops as they d
 Heartbeats do not wait for the loop either. What is claimed, and what counts as done, is decided
 where it always is (`consumer`, `handling`).
 
-    async with AsyncConsumer("localhost:9092", group="billing", client_id="worker-1") as consumer:
+    async with AsyncConsumer("localhost:9092", group_id="billing", client_id="w1") as consumer:
         await consumer.add_topic("events")
         async for message in consumer:
             await handle(message)
@@ -15,19 +15,24 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, suppress
+from datetime import datetime
 from functools import partial
 from types import TracebackType
 from typing import Any, Concatenate, Final, Literal, ParamSpec, Self, TypeVar
 
+from confluent_kafka import TopicPartition
+
 from kafka_marshal.client.lanes import Begun
-from kafka_marshal.runtime.consumer import CLOSE_S, FEED_S, Consumer
+from kafka_marshal.runtime.configuration import StartPolicy
+from kafka_marshal.runtime.consumer import CLOSE_S, COMMIT_S, FEED_S, Consumer
 from kafka_marshal.runtime.errors import InvalidOption
 from kafka_marshal.runtime.hand import Hand
 from kafka_marshal.runtime.handling import AHEAD, Counted, Handling, Pace, not_ours
 from kafka_marshal.runtime.message import Batch, Claim, Message, Messages
+from kafka_marshal.runtime.subscription import Wanted
 from kafka_marshal.runtime.taking import CHUNK, Way
 
 P = ParamSpec("P")
@@ -79,9 +84,24 @@ class AsyncConsumer:
 
     # --- topics -----------------------------------------------------------------------------------
 
-    async def add_topic(self, topic: str, partition: int | None = None) -> None:
+    async def add_topic(
+        self,
+        topic: str,
+        partition: int | None = None,
+        *,
+        auto_offset_reset: StartPolicy | None = None,
+    ) -> None:
         """Consume a topic: a share of its partitions, or this one."""
-        await asyncio.to_thread(self._consumer.add_topic, topic, partition)
+        add = partial(self._consumer.add_topic, auto_offset_reset=auto_offset_reset)
+        await asyncio.to_thread(add, topic, partition)
+
+    async def subscribe(self, topics: Wanted | Iterable[Wanted]) -> None:
+        """Consume a share of these topics, and of no others that an earlier call named."""
+        await asyncio.to_thread(self._consumer.subscribe, topics)
+
+    async def unsubscribe(self) -> None:
+        """Give up what `subscribe` took, and take nothing more by it."""
+        await asyncio.to_thread(self._consumer.unsubscribe)
 
     async def remove_topic(self, topic: str) -> None:
         """Take no part in consuming a topic any more, static partitions included."""
@@ -95,6 +115,25 @@ class AsyncConsumer:
     def claims(self) -> list[Claim]:
         """What is ours now, as far as was read."""
         return self._consumer.claims
+
+    def assignment(self) -> list[TopicPartition]:
+        """The partitions that are ours now."""
+        return self._consumer.assignment()
+
+    def committed(self, topic: str, partition: int) -> int:
+        """The position in the log of a claim of ours: the next owner goes on from there."""
+        return self._consumer.committed(topic, partition)
+
+    def position(self, topic: str, partition: int) -> int:
+        """The offset after the last message of a claim of ours that was given out."""
+        return self._consumer.position(topic, partition)
+
+    def lag(self, topic: str, partition: int) -> int | None:
+        """How many offsets of a claim of ours are not done, up to the end of its partition."""
+        return self._consumer.lag(topic, partition)
+
+    def __repr__(self) -> str:
+        return f"<Async{repr(self._made)[1:]}" if self._made else "<AsyncConsumer, not connected>"
 
     @property
     def instance_id(self) -> str:
@@ -123,7 +162,7 @@ class AsyncConsumer:
     async def consume(self, num_messages: int = CHUNK, timeout_s: float = 1.0) -> Messages:
         """The next messages of one claim as a list, none if none came in time.
 
-        Asking for the next list says that the last one is done, and so does `commit`.
+        Asking for the next list says that the last one is done, and so do `ack` and `commit`.
         """
         self._consumer.taking.raise_if_closed()
         if num_messages < 1:
@@ -132,13 +171,30 @@ class AsyncConsumer:
         return await self._given(give, Way.LIST, timeout_s, num_messages) or Messages((), None)
 
     async def poll(self, timeout_s: float = 1.0) -> Message | None:
-        """The next message, or None if none came in time; only `commit` says that it is done."""
+        """The next message, or None if none came in time; only `ack` or `commit` says so."""
         self._consumer.taking.raise_if_closed()
         return await self._given(partial(self._consumer.poll, 0.0), Way.POLL, timeout_s)
 
-    async def commit(self, message: Message | None = None) -> None:
+    def ack(self, message: Message | None = None) -> None:
         """Everything that `poll` gave of the message's partition, up to it, is done; or all."""
-        await asyncio.to_thread(self._consumer.commit, message)
+        self._consumer.ack(message)
+
+    async def commit(
+        self,
+        message: Message | None = None,
+        *,
+        asynchronous: bool = False,
+        timeout_s: float = COMMIT_S,
+    ) -> None:
+        """`ack`, and then wait until the log has it.
+
+        Raises:
+            ClaimLost: the log had less when the claim was lost; the next owner processes it again.
+            OutcomeUnknown: the log was not heard of in time; the commit may still land.
+            ConsumerClosed: the consumer was closed, which gave back what was not done.
+        """
+        commit = partial(self._consumer.commit, asynchronous=asynchronous, timeout_s=timeout_s)
+        await asyncio.to_thread(commit, message)
 
     def processing(self, message: Message) -> AbstractContextManager[object]:
         """Wrap what is done for a message in this, for the observers; `run` does it by itself."""
@@ -212,6 +268,10 @@ class AsyncConsumer:
     async def seek(self, topic: str, partition: int, offset: int) -> None:
         """At least once: pass over what lies before this offset, as if it were done."""
         await asyncio.to_thread(self._consumer.seek, topic, partition, offset)
+
+    async def seek_to_time(self, topic: str, partition: int, at: datetime) -> None:
+        """At least once: pass over what is older than this; all, if nothing is that young."""
+        await asyncio.to_thread(self._consumer.seek_to_time, topic, partition, at)
 
     # --- ending -----------------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ For simple use it is a context manager to iterate over; `poll`, `commit`, `pause
 there for people who come from Kafka's consumer. It knows which thread asks; what is claimed,
 fetched, told and given up is the business of `engine` and `data`.
 
-    with Consumer("localhost:9092", group="billing", client_id="worker-1") as consumer:
+    with Consumer("localhost:9092", group_id="billing", client_id="worker-1") as consumer:
         consumer.add_topic("events")
         for message in consumer:
             handle(message)
@@ -12,31 +12,35 @@ fetched, told and given up is the business of `engine` and `data`.
 
 from __future__ import annotations
 
-import math
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Literal, Self
 
-import attrs
+from confluent_kafka import TopicPartition
 
 from kafka_marshal.client.buffers import Bounds
 from kafka_marshal.client.claiming import Claiming
-from kafka_marshal.client.consumer import Me, Mode
-from kafka_marshal.client.driver import Timing
+from kafka_marshal.client.consumer import Mode
 from kafka_marshal.client.effects import Lost, Released
 from kafka_marshal.client.lanes import Order
-from kafka_marshal.client.symptoms import Symptoms
-from kafka_marshal.core.state import FENCED, milliseconds
 from kafka_marshal.runtime.callbacks import Callbacks
-from kafka_marshal.runtime.data import Data
+from kafka_marshal.runtime.configuration import (
+    Semantics,
+    StartPolicy,
+    configured,
+    connection,
+    refuse_no_start_policy,
+    renamed,
+)
 from kafka_marshal.runtime.engine import Engine
-from kafka_marshal.runtime.environment import REAL
 from kafka_marshal.runtime.errors import (
     COORDINATION_TOPIC,
+    ClaimLost,
     ConsumerClosed,
     IntervalMismatch,
     InvalidOption,
@@ -52,16 +56,19 @@ from kafka_marshal.runtime.handling import (
     Retrying,
 )
 from kafka_marshal.runtime.holding import IdUsedTwice
+from kafka_marshal.runtime.log import OutcomeUnknown
 from kafka_marshal.runtime.message import Batch, Claim, Message, Messages
 from kafka_marshal.runtime.observing import Observer
 from kafka_marshal.runtime.pool import Pool
-from kafka_marshal.runtime.settings import Settings, TokenCallback, addresses
+from kafka_marshal.runtime.settings import Settings, TokenCallback
+from kafka_marshal.runtime.subscription import Subscription, Wanted, checked
 from kafka_marshal.runtime.taking import CHUNK, Taking, Way
 from kafka_marshal.runtime.topic import create_coordination_topic as make_coordination_topic
 
 __all__ = [
     "Batch",
     "Claim",
+    "ClaimLost",
     "Claiming",
     "Consumer",
     "Counted",
@@ -72,14 +79,12 @@ __all__ = [
     "Message",
     "Messages",
     "Observer",
+    "OutcomeUnknown",
     "Released",
 ]
 
-AT_LEAST_ONCE: Final = "at_least_once"
-AT_MOST_ONCE: Final = "at_most_once"
 CLOSE_S: Final = 30.0
-HEARTBEAT_INTERVAL_MIN_S: Final = 0.1
-"""The shortest `heartbeat_interval_s`: below it, a pause of the garbage collector loses claims."""
+COMMIT_S: Final = 30.0
 LET_GO_S: Final = 2.0
 """How much of the time for closing is kept for letting go of the cluster, in seconds."""
 FEED_S: Final = 0.1
@@ -99,10 +104,10 @@ class Consumer:
         self,
         bootstrap: str | Sequence[str] | None = None,
         *,
-        group: str,
+        group_id: str = "",
         client_id: str,
-        semantics: Literal["at_least_once", "at_most_once"] = "at_least_once",
-        start: Literal["earliest", "latest"] = "earliest",
+        semantics: Semantics = "at_least_once",
+        auto_offset_reset: StartPolicy = "earliest",
         heartbeat_interval_s: float = 60.0,
         heartbeat_every_s: float | None = None,
         window: int = 100_000,
@@ -115,7 +120,7 @@ class Consumer:
         settings: Settings | Mapping[str, str] | None = None,
         oauth_cb: TokenCallback | None = None,
         commit_to_kafka: bool = True,
-        look_for_partitions_every_s: float = 30.0,
+        metadata_refresh_s: float = 30.0,
         on_claimed: Callable[[Claim], None] | None = None,
         on_lost: Callable[[Claim, Lost], None] | None = None,
         on_drained: Callable[[Claim], None] | None = None,
@@ -123,20 +128,23 @@ class Consumer:
         wedged_after_beats: int = 4,
         record_to: str | Path | None = None,
         snapshot: str | Path | None = None,
+        group: str | None = None,
+        start: StartPolicy | None = None,
+        look_for_partitions_every_s: float | None = None,
     ) -> None:
         """Connect. Nothing is claimed before `add_topic`.
 
         Args:
             bootstrap: where the cluster is, `host:port,...` or a list of `host:port`; or `settings`
                 says it.
-            group: the consumers that share the work.
+            group_id: the consumers that share the work.
             client_id: names this consumer across restarts; of its group's processes, it alone has
                 it. With it a restart takes up at once what it had before.
             semantics: at_least_once: a message is processed again if a consumer dies before it has
                 told that it is done. at_most_once: never; what a consumer that dies has in hand is
                 lost.
-            start: where to begin in a partition for which neither the log of claims nor Kafka's
-                committed offsets of the group say anything.
+            auto_offset_reset: where to begin in a partition for which neither the log of claims nor
+                Kafka's committed offsets of the group say anything.
             heartbeat_interval_s: of the whole group, in whole milliseconds: an owner that is silent
                 for more than twice this loses its claims. A consumer that comes to a group with
                 another interval ends with IntervalMismatch.
@@ -156,7 +164,8 @@ class Consumer:
                 token and when it expires, in unix seconds.
             commit_to_kafka: also commit positions to Kafka's group offsets, for the tools that
                 show how far behind a group is.
-            look_for_partitions_every_s: how often topics are asked whether they have grown.
+            metadata_refresh_s: how often topics are asked whether they have grown, and whether
+                there are new ones that a pattern takes.
             on_claimed: a claim was won.
             on_lost: a claim was lost, and why; messages of it that are in hand do not count.
             on_drained: nothing of a claim that was lost is in hand any more.
@@ -166,6 +175,9 @@ class Consumer:
             record_to: a folder in which to write down what happens, for `marshal validate`.
             snapshot: a file in which to put aside what was read of the log of claims, once a minute
                 and in the end: the next start reads only what came since.
+            group: deprecated; it is `group_id` now.
+            start: deprecated; it is `auto_offset_reset` now.
+            look_for_partitions_every_s: deprecated; it is `metadata_refresh_s` now.
 
         The three callbacks run in a thread of their own, one after the other.
 
@@ -174,87 +186,52 @@ class Consumer:
             BrokerFailed: the cluster cannot be reached.
             NoCoordinationTopic: it has no coordination topic.
         """
-        _refuse_what_makes_no_sense(
-            heartbeat_interval_s,
-            heartbeat_every_s,
+        group_id = renamed("group", group, "group_id", group_id)
+        auto_offset_reset = renamed("start", start, "auto_offset_reset", auto_offset_reset)
+        metadata_refresh_s = renamed(
+            "look_for_partitions_every_s",
+            look_for_partitions_every_s,
+            "metadata_refresh_s",
+            metadata_refresh_s,
+        )
+        self._config = config = configured(
+            settings=connection(bootstrap, settings, oauth_cb),
+            group_id=group_id,
+            client_id=client_id,
+            semantics=semantics,
+            auto_offset_reset=auto_offset_reset,
+            heartbeat_interval_s=heartbeat_interval_s,
+            heartbeat_every_s=heartbeat_every_s,
             window=window,
             batch=batch,
+            claiming=claiming,
+            bounds=bounds,
+            coordination_topic=coordination_topic,
             coordination_read_max=coordination_read_max,
+            commit_to_kafka=commit_to_kafka,
+            metadata_refresh_s=metadata_refresh_s,
             wedged_after_beats=wedged_after_beats,
+            record_to=record_to,
+            snapshot=snapshot,
         )
-        if not look_for_partitions_every_s > 0:
-            raise InvalidOption(
-                f"look_for_partitions_every_s is more than 0, not {look_for_partitions_every_s!r}"
-            )
-        if semantics not in (AT_LEAST_ONCE, AT_MOST_ONCE):
-            raise InvalidOption(f"semantics is at_least_once or at_most_once, not {semantics!r}")
-        if start not in ("earliest", "latest"):
-            raise InvalidOption(f"start is earliest or latest, not {start!r}")
-        for name, text in (("group", group), ("client_id", client_id)):
-            if not text or "/" in text:
-                raise InvalidOption(f"{name} is a name without '/', not {text!r}")
-        every_s = heartbeat_interval_s / 2 if heartbeat_every_s is None else heartbeat_every_s
-        self._mode = Mode.AT_LEAST_ONCE if semantics == AT_LEAST_ONCE else Mode.AT_MOST_ONCE
-        self._start = start
-        self._group, self._coordination_topic = group, coordination_topic
-        self._settings = _settings(bootstrap, settings, oauth_cb)
-        self._monotonic = self._settings.environment.monotonic
-        self._bounds = bounds or Bounds()
-        self._callbacks = Callbacks(self._settings.environment, on_claimed, on_lost, on_drained)
+        self._environment = config.settings.environment
+        self._monotonic = self._environment.monotonic
+        self._subscription = Subscription()
+        self._subscribed: set[str] = set()
+        """What the subscription took by now."""
+        self._subscribing = threading.Lock()
+        self._callbacks = Callbacks(self._environment, on_claimed, on_lost, on_drained)
+        if create_coordination_topic:
+            make_coordination_topic(config.settings, coordination_topic, rules=config.me.rules)
         try:
-            rules = attrs.evolve(FENCED, heartbeat_interval_ms=milliseconds(heartbeat_interval_s))
-            me = Me(
-                "",
-                client_id,
-                self._mode,
-                window=window,
-                batch=batch,
-                rules=rules,
-                says_interval=True,
-            )
-            timing = Timing(
-                heartbeat_every_ms=max(1, int(milliseconds(every_s))),
-                ask_again_after_ms=max(1, min(5_000, int(rules.heartbeat_interval_ms / 2))),
-            )
-            symptoms = Symptoms(
-                timing.heartbeat_every_ms, rules.heartbeat_interval_ms, wedged_after_beats
-            )
-            if create_coordination_topic:
-                make_coordination_topic(self._settings, coordination_topic, rules=rules)
-            self._engine = Engine(
-                self._settings,
-                coordination_topic,
-                me,
-                group,
-                data=lambda engine: Data(
-                    engine.cluster,
-                    group,
-                    client_id,
-                    bounds=self._bounds,
-                    ahead=self._mode is Mode.AT_LEAST_ONCE,
-                    on_fetched=engine.fetched,
-                    on_gone=engine.gone,
-                    on_error=engine.said,
-                    on_failure=engine.failed,
-                    on_statistics=engine.statistics_of("data"),
-                ),
-                claiming=claiming or Claiming(),
-                timing=timing,
-                observers=[self._callbacks, *observers],
-                symptoms=symptoms,
-                read_max=coordination_read_max,
-                look_for_partitions_every_s=look_for_partitions_every_s,
-                commit_to_kafka=commit_to_kafka,
-                record_to=None if record_to is None else Path(record_to),
-                snapshot=None if snapshot is None else Path(snapshot),
-            )
+            self._engine = Engine(config, [self._callbacks, *observers], self._look_for_topics)
         except ValueError as error:
             raise InvalidOption(str(error)) from None
         self._data = self._engine.data
         self.taking: Final = Taking(self._engine, self._data)
         """What is in hand. Not for applications."""
         self._closing = threading.Lock()
-        if overridden := self._settings.overridden:
+        if overridden := config.settings.overridden:
             of_log = {"isolation.level": ", of the coordination topic"}
             instead = ", ".join(
                 f"{name} (it is {value}{of_log.get(name, '')})"
@@ -279,21 +256,29 @@ class Consumer:
 
     # --- topics -----------------------------------------------------------------------------------
 
-    def add_topic(self, topic: str, partition: int | None = None) -> None:
+    def add_topic(
+        self,
+        topic: str,
+        partition: int | None = None,
+        *,
+        auto_offset_reset: StartPolicy | None = None,
+    ) -> None:
         """Consume a topic: a share of its partitions, or this one.
 
         A share is claimed together with the other consumers of the group. One partition is a
         static assignment: it is still claimed, and fenced, so a second process that was given the
-        same one waits.
+        same one waits. After `stop` nothing is claimed any more. `auto_offset_reset` says where to
+        begin in this topic; what the consumer says by default.
 
         Raises:
             BrokerFailed: there is no such topic, or nobody answered.
             InvalidOption: it has no such partition, or is the coordination topic.
             ConsumerClosed: the consumer was closed before.
         """
-        if not topic or "/" in topic:
-            raise InvalidOption(f"a topic is a name without '/', not {topic!r}")
-        if topic == self._coordination_topic:
+        start = auto_offset_reset or self._config.auto_offset_reset
+        refuse_no_start_policy(start)
+        checked(topic)
+        if topic == self._config.coordination_topic:
             raise InvalidOption(f"{topic} is the coordination topic, which nobody consumes")
         self.taking.raise_if_closed()
         engine = self._engine
@@ -301,13 +286,52 @@ class Consumer:
         if partition is not None and not 0 <= partition < count:
             raise InvalidOption(f"topic {topic} has {count} partitions, and no {partition}")
         asked = [(topic, number) for number in (range(count) if partition is None else [partition])]
-        starts = engine.cluster.committed(self._group, asked)
-        if self._start == "latest":
+        starts = engine.cluster.committed(self._config.group_id, asked)
+        if start == "latest":
             unset = [each for each in asked if each not in starts]
             starts = engine.cluster.all_ends(unset) | starts
         only = None if partition is None else [partition]
         numbered = {number: offset for (_, number), offset in starts.items()}
-        engine.call(lambda: engine.add_topic(topic, count, only, numbered))
+        self._unless_stopped(lambda: engine.add_topic(topic, count, only, numbered))
+
+    def subscribe(self, topics: Wanted | Iterable[Wanted]) -> None:
+        """Consume a share of these topics, and of no others that an earlier call named.
+
+        A text that begins with ``^``, or a compiled pattern, takes each topic whose name begins so,
+        also one that is made later: that one is consumed from its beginning. Topics that begin with
+        ``__`` are taken by no pattern. What `add_topic` added stays.
+
+        Raises:
+            BrokerFailed: a topic that is named does not exist, or nobody answered.
+            InvalidOption: a text is no topic's name and no pattern.
+            ConsumerClosed: the consumer was closed before.
+        """
+        wanted = Subscription.of(topics)
+        self.taking.raise_if_closed()
+        with self._subscribing:
+            exist = self._engine.cluster.topics() if wanted.patterns else ()
+            found = wanted.among(exist)
+            for topic in sorted(found - self._subscribed):
+                self.add_topic(topic)
+                self._subscribed.add(topic)
+            for topic in sorted(self._subscribed - found):
+                self.remove_topic(topic)
+                self._subscribed.remove(topic)
+            self._subscription = wanted
+
+    def unsubscribe(self) -> None:
+        """Give up what `subscribe` took, and take nothing more by it."""
+        self.subscribe(())
+
+    def _look_for_topics(self) -> None:
+        """Take what was made since, in the thread that looks for partitions."""
+        if not self._subscription.patterns:
+            return
+        with self._subscribing, suppress(ConsumerClosed):
+            found = self._subscription.among(self._engine.cluster.topics())
+            for topic in sorted(found - self._subscribed):
+                self.add_topic(topic, auto_offset_reset="earliest")
+                self._subscribed.add(topic)
 
     def remove_topic(self, topic: str) -> None:
         """Take no part in consuming a topic any more, static partitions included.
@@ -317,30 +341,83 @@ class Consumer:
 
         Raises:
             InvalidOption: the topic was not added.
+            ConsumerClosed: the consumer was closed before.
         """
-        self._engine.call(lambda: self._engine.remove_topic(topic))
+        self._unless_stopped(lambda: self._engine.remove_topic(topic))
 
     def release(self, topic: str, partition: int) -> None:
         """Give one claim up, so that another consumer may have it.
 
         At least once, the message in hand is finished and the next one is another consumer's. At
         most once, the batch that was granted is finished first. This consumer asks for the claim
-        again after `Claiming.not_again_ms`, also where it is static.
+        again after `Claiming.not_again_ms`, also where it is static. After `stop`, which gives
+        everything up, there is nothing left to do.
 
         Raises:
             InvalidOption: the partition is not claimed.
+            ConsumerClosed: the consumer was closed before.
         """
-        self._engine.call(lambda: self._engine.held.release(topic, partition))
+        self._unless_stopped(lambda: self._engine.held.release(topic, partition))
 
     @property
     def claims(self) -> list[Claim]:
         """What is ours now, as far as was read; each with its epoch, a fencing token."""
         return self._engine.held.claims
 
+    def assignment(self) -> list[TopicPartition]:
+        """The partitions that are ours now, as those of Kafka's consumer; see `claims`."""
+        return [TopicPartition(claim.topic, claim.partition) for claim in self.claims]
+
+    def committed(self, topic: str, partition: int) -> int:
+        """The position in the log of a claim of ours: the next owner goes on from there.
+
+        Raises:
+            InvalidOption: the partition is not claimed.
+        """
+        return self._claim(topic, partition).committed
+
+    def position(self, topic: str, partition: int) -> int:
+        """The offset after the last message of a claim of ours that was given out.
+
+        Raises:
+            InvalidOption: the partition is not claimed.
+        """
+        return self._engine.held.position(self._claim(topic, partition))
+
+    def lag(self, topic: str, partition: int) -> int | None:
+        """How many offsets of a claim of ours are not done, up to the end of its partition.
+
+        The end is as old as the last look at it, some seconds; None before the first one. Where a
+        topic was compacted, some of these offsets hold no message.
+
+        Raises:
+            InvalidOption: the partition is not claimed.
+        """
+        return self._engine.held.lag(self._claim(topic, partition))
+
+    def _claim(self, topic: str, partition: int) -> Claim:
+        for claim in self.claims:
+            if (claim.topic, claim.partition) == (topic, partition):
+                return claim
+        raise InvalidOption(f"{topic}/{partition} is not claimed")
+
     @property
     def instance_id(self) -> str:
         """Names this run of this process in the log."""
         return self._engine.instance_id
+
+    def __repr__(self) -> str:
+        engine = self._engine
+        how = "open"
+        if engine.failure is not None:
+            how = f"failed: {engine.failure}"
+        elif self.taking.closed:
+            how = "closed"
+        elif engine.stopping:
+            how = "stopping"
+        claims = ", ".join(f"{claim.topic}/{claim.partition}" for claim in self.claims)
+        who = f"{self._config.me.client_id} of group {self._config.group_id}"
+        return f"<Consumer {who}, {how}, claims: [{claims}]>"
 
     # --- messages ---------------------------------------------------------------------------------
 
@@ -359,7 +436,7 @@ class Consumer:
             self.taking.finish(hand)
 
     def poll(self, timeout_s: float = 1.0) -> Message | None:
-        """The next message, or None if none came in time; only `commit` says that it is done.
+        """The next message, or None if none came in time. `ack` and `commit` say that it is done.
 
         Raises:
             ConsumerClosed: the consumer was closed before.
@@ -377,28 +454,66 @@ class Consumer:
             self.taking.pop()
         return None
 
-    def commit(self, message: Message | None = None) -> None:
+    def ack(self, message: Message | None = None) -> None:
         """Everything that `poll` or `consume` gave of the message's partition, up to it, is done.
 
-        Without a message: everything that `poll` and `consume` gave. It is told with the next
-        heartbeat, and when half of the window is done.
+        Without a message: everything that `poll` and `consume` gave. It costs nothing: the log
+        hears of it with the next heartbeat, when half of the window is done, or by `commit`. Any
+        thread may call it.
 
         Raises:
             ConsumerClosed: the consumer was closed, which gave back what was not done.
         """
+        self.taking.raise_if_closed()
+        self._engine.held.ack(message)
+
+    def commit(
+        self,
+        message: Message | None = None,
+        *,
+        asynchronous: bool = False,
+        timeout_s: float = COMMIT_S,
+    ) -> None:
+        """`ack`, and then wait until the log has it: the next owner goes on from there.
+
+        What was given out before in another way, and is not done, keeps the position back. At most
+        once there is nothing to wait for: the log granted each message before it was given out.
+        A heartbeat and its way back take some milliseconds; of a claim only one is under way, and
+        commits that come meanwhile share the next. Spec: SendHeartbeat.
+
+        Args:
+            message: up to where, and of which partition; everything that was given out by default.
+            asynchronous: have it written at once, and wait for nothing; `Claim.committed` shows it.
+            timeout_s: for how long to wait, in seconds.
+
+        Raises:
+            ClaimLost: the log had less when the claim was lost; the next owner processes it again.
+            OutcomeUnknown: the log was not heard of in time; the commit may still land.
+            ConsumerClosed: the consumer was closed, which gave back what was not done.
+        """
+        self.ack(message)
+        engine, deadline = self._engine, self._environment.deadline(timeout_s)
+        if asynchronous:
+            engine.post(lambda: engine.held.commit(message))
+            return
         try:
-            self._engine.call(lambda: self._engine.held.committed(message))
+            commit = engine.call(lambda: engine.held.commit(message))
+            engine.wait(commit.future, deadline)
         except ConsumerClosed:
+            # After `stop` it ends once everything is given up, and the releases say how far it is.
             if self.taking.closed:
                 raise
-            # After `stop` it ends when all that was given out is done.
+            commit = engine.held.commit(message)
+        if not commit.future.done():
+            raise OutcomeUnknown(commit.told(commit.left))
+        commit.future.result()
 
     def consume(self, num_messages: int = CHUNK, timeout_s: float = 1.0) -> Messages:
         """The next messages of one claim as a list: what is there, at most so many.
 
         It waits for the first of them, and not until there are so many; none if none came in time.
-        Asking for the next list says that the last one is done, and so does `commit`. A poll does
-        not.
+        Asking for the next list says that the last one is done, and so do `ack` and `commit`. A
+        poll does not.
 
         Raises:
             InvalidOption: no message is asked for.
@@ -473,7 +588,7 @@ class Consumer:
         handling = self.handling(order, retries, backoff_s, dead_letter_topic)
         workers = max(1, workers)
         ahead, pace = AHEAD * workers, Pace(self._monotonic)
-        pool = Pool(self._settings.environment, handler, workers, handling)
+        pool = Pool(self._environment, handler, workers, handling)
         try:
             while pool.failure is None and not self.taking.over:
                 handling.forget_lost()
@@ -518,6 +633,24 @@ class Consumer:
         """
         self._engine.call(lambda: self._engine.held.seek(topic, partition, offset))
 
+    def seek_to_time(self, topic: str, partition: int, at: datetime) -> None:
+        """At least once: pass over what is older than this; all, if nothing is that young.
+
+        Raises:
+            InvalidOption: the partition is not claimed, that lies before what is done, or the time
+                has no time zone.
+            BrokerFailed: nobody can tell where that is.
+        """
+        if at.tzinfo is None:
+            raise InvalidOption(f"at has a time zone, and {at!r} has none")
+        place = (topic, partition)
+        self._claim(topic, partition)
+        found = self._engine.cluster.offsets_at([place], int(at.timestamp() * 1000))
+        offset = found.get(place)
+        if offset is None:
+            offset = self._engine.cluster.all_ends([place])[place]
+        self.seek(topic, partition, offset)
+
     # --- ending -----------------------------------------------------------------------------------
 
     def stop(self) -> None:
@@ -527,10 +660,10 @@ class Consumer:
         once: what was granted is given out to its end, since nobody else will get it. Any thread
         may call it, and a signal handler.
         """
-        if self._mode is Mode.AT_LEAST_ONCE:
+        if self._config.mode is Mode.AT_LEAST_ONCE:
             self.taking.stop()
         self._engine.stop()
-        if self._mode is Mode.AT_MOST_ONCE:
+        if self._config.mode is Mode.AT_MOST_ONCE:
             self._engine.post(self._engine.held.say_what_is_paused)
 
     def close(self, release: bool = True, timeout_s: float = CLOSE_S) -> None:
@@ -543,7 +676,7 @@ class Consumer:
         It returns after `timeout_s` also where nobody answers: what could not be given up becomes
         stale then.
         """
-        deadline = self._settings.environment.deadline(timeout_s)
+        deadline = self._environment.deadline(timeout_s)
         with self._closing:
             if self.taking.closed:
                 return
@@ -560,7 +693,7 @@ class Consumer:
             self.taking.pop()
             engine.post(partial(engine.held.abandon_rest, release=False))
         if engine.failure is not None:  # nothing that is under way counts any more
-            deadline = self._settings.environment.deadline(min(LET_GO_S, timeout_s))
+            deadline = self._environment.deadline(min(LET_GO_S, timeout_s))
         engine.leave()
         engine.close(deadline)
         self._callbacks.close(deadline)
@@ -571,14 +704,18 @@ class Consumer:
         self, order: str, retries: int, backoff_s: float, dead_letter_topic: str | None
     ) -> Handling:
         """What `run` hands to workers, or to tasks. Not for applications."""
-        if self._mode is not Mode.AT_LEAST_ONCE:
+        if self._config.mode is not Mode.AT_LEAST_ONCE:
             raise InvalidOption("run is for at_least_once; at most once there are batches()")
         try:
             kept = Order(order)
             retrying = Retrying(retries, backoff_s)
         except ValueError as error:
             raise InvalidOption(str(error)) from None
-        dead = None if dead_letter_topic is None else DeadLetters(self._settings, dead_letter_topic)
+        dead = (
+            None
+            if dead_letter_topic is None
+            else DeadLetters(self._config.settings, dead_letter_topic)
+        )
         return Handling(
             kept,
             retrying,
@@ -603,39 +740,12 @@ class Consumer:
         if not found:
             raise InvalidOption(f"nothing of topic {topic} is claimed")
         for claim in found:
-            self._engine.call(partial(do, claim))
+            self._unless_stopped(partial(do, claim))
 
-
-def _refuse_what_makes_no_sense(interval_s: float, every_s: float | None, **counts: int) -> None:
-    for name, count in counts.items():
-        if count < 1:
-            raise InvalidOption(f"{name} is 1 or more, not {count!r}")
-    if not (math.isfinite(interval_s) and interval_s >= HEARTBEAT_INTERVAL_MIN_S):
-        raise InvalidOption(
-            f"heartbeat_interval_s is {HEARTBEAT_INTERVAL_MIN_S} or more, not {interval_s!r}"
-        )
-    if not milliseconds(interval_s).is_integer():
-        raise InvalidOption(
-            f"heartbeat_interval_s is a whole number of milliseconds, not {interval_s!r} s"
-        )
-    if every_s is not None and not 0.001 <= every_s <= interval_s:
-        raise InvalidOption(
-            f"heartbeat_every_s is more than 0 and at most heartbeat_interval_s ({interval_s!r}), "
-            f"not {every_s!r}"
-        )
-
-
-def _settings(
-    bootstrap: str | Sequence[str] | None,
-    settings: Settings | Mapping[str, str] | None,
-    oauth_cb: TokenCallback | None,
-) -> Settings:
-    values = dict(settings.values) if isinstance(settings, Settings) else dict(settings or {})
-    environment = REAL
-    if isinstance(settings, Settings):
-        oauth_cb, environment = oauth_cb or settings.oauth_cb, settings.environment
-    if bootstrap is not None:
-        values["bootstrap.servers"] = addresses(bootstrap)
-    if not values.get("bootstrap.servers"):
-        raise InvalidOption("where the cluster is must be said: Consumer('host:9092', ...)")
-    return Settings(values, oauth_cb, environment)
+    def _unless_stopped(self, what: Callable[[], None]) -> None:
+        """Have the engine do this; after `stop` it ends once everything is given up and done."""
+        try:
+            self._engine.call(what)
+        except ConsumerClosed:
+            if self.taking.closed:
+                raise

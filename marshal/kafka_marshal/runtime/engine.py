@@ -15,20 +15,17 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future, wait
 from contextlib import suppress
 from functools import partial
-from pathlib import Path
 from typing import Final, TypeVar
 
 import attrs
 from attrs import define
 
-from kafka_marshal.client.claiming import Claiming
-from kafka_marshal.client.consumer import Me, Mode
-from kafka_marshal.client.driver import Timing
+from kafka_marshal.client.consumer import Mode
 from kafka_marshal.client.intervals import Said
-from kafka_marshal.client.symptoms import Symptoms
 from kafka_marshal.codec import MalformedRecord
 from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.runtime.cluster import Cluster
+from kafka_marshal.runtime.configuration import Configuration
 from kafka_marshal.runtime.data import Data
 from kafka_marshal.runtime.environment import Deadline, Thread
 from kafka_marshal.runtime.errors import (
@@ -47,7 +44,6 @@ from kafka_marshal.runtime.message import Claim
 from kafka_marshal.runtime.observing import Observer
 from kafka_marshal.runtime.reader import Extent, Heard
 from kafka_marshal.runtime.session import Session, open_session
-from kafka_marshal.runtime.settings import Settings
 from kafka_marshal.runtime.vigil import Vigil
 
 T = TypeVar("T")
@@ -78,34 +74,20 @@ class Engine:
 
     def __init__(
         self,
-        settings: Settings,
-        topic: str,
-        me: Me,
-        group: str,
-        *,
-        data: Callable[[Engine], Data],
-        claiming: Claiming,
-        timing: Timing,
+        config: Configuration,
         observers: Sequence[Observer],
-        symptoms: Symptoms,
-        read_max: int,
-        look_for_partitions_every_s: float,
-        commit_to_kafka: bool,
-        record_to: Path | None,
-        snapshot: Path | None = None,
+        look_for_topics: Callable[[], None],
     ) -> None:
-        """Connect; `me` says who it is but for its instance id, which is made anew.
+        """Connect. `look_for_topics` is called after each look at the topics that are known.
 
         Raises:
             BrokerFailed: the cluster cannot be reached, or has no such coordination topic.
         """
-        self._settings, self._topic, self._group = settings, topic, group
-        self._monotonic = settings.environment.monotonic
-        self._steady_ms = settings.environment.steady_ms
-        self._me, self._claiming, self._timing = me, claiming, timing
-        self._record_to, self._snapshot = record_to, snapshot
-        self._read_max, self._to_kafka = read_max, commit_to_kafka
-        self._inbox: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._config, self._group = config, config.group_id
+        self._settings, self._topic = config.settings, config.coordination_topic
+        self._monotonic = config.settings.environment.monotonic
+        self._steady_ms = config.settings.environment.steady_ms
+        self._inbox: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
         self.failure: MarshalError | None = None
         """Why it stopped by itself; None while all is well."""
         self.ended = threading.Event()
@@ -116,21 +98,41 @@ class Engine:
         self._told_waiting = False
         self._session = self._new_session()
         self._vigil = Vigil(
-            self._who, observers, symptoms, int(me.rules.stale_after_ms), self._monotonic
+            self._who,
+            observers,
+            config.symptoms,
+            int(config.me.rules.stale_after_ms),
+            self._monotonic,
         )
         self.observers = self._vigil.observers
         """What happens is told to them."""
-        self.cluster = Cluster(settings)
-        self.data = data(self)
-        self.log = Log(settings, topic, self.said, self.statistics_of("log"), self.failed)
-        self.held = Holding(me, group, self._session, self.data, self.log, self._vigil, self.post)
+        self.cluster = Cluster(self._settings)
+        self.data = Data(
+            self.cluster,
+            self._group,
+            config.me.client_id,
+            bounds=config.bounds,
+            ahead=config.mode is Mode.AT_LEAST_ONCE,
+            on_fetched=self.fetched,
+            on_gone=self.gone,
+            on_error=self.said,
+            on_failure=self.failed,
+            on_statistics=self.statistics_of("data"),
+        )
+        self.log = Log(
+            self._settings, self._topic, self.said, self.statistics_of("log"), self.failed
+        )
+        self.held = Holding(
+            config.me, self._group, self._session, self.data, self.log, self._vigil, self.post
+        )
         """What is ours."""
         self._growth = Growth(
             self.cluster,
-            look_for_partitions_every_s,
+            config.metadata_refresh_s,
             self._partitions,
             self._has_grown,
             self._is_gone,
+            look_for_topics,
             self.failed,
         )
         self._thread: Thread | None = None
@@ -159,7 +161,7 @@ class Engine:
         """Do this in the engine's thread, and wait until it is done.
 
         Raises:
-            ConsumerClosed: the engine has ended.
+            ConsumerClosed: the engine has ended, by `stop` or `close`.
             MarshalError: what ended it.
         """
         self.raise_failure()
@@ -172,18 +174,29 @@ class Engine:
                 future.set_exception(error)
 
         self.post(called)
+        self.wait(future)
+        return future.result()
+
+    def wait(self, future: Future[T], deadline: Deadline | None = None) -> None:
+        """Wait until the engine has answered, or until the deadline.
+
+        Raises:
+            ConsumerClosed: the engine has ended, by `stop` or `close`.
+            MarshalError: what ended it.
+        """
         while not wait([future], CALL_S).done:
             if self.ended.is_set():
                 self.raise_failure()
-                raise ConsumerClosed("the consumer is closed")
-        return future.result()
+                raise ConsumerClosed("the consumer has stopped")
+            if deadline is not None and not deadline.left_s:
+                return
 
     def raise_failure(self) -> None:
         """Raise what ended the consumer, if something did."""
         if self.failure is not None:
             raise self.failure
 
-    def post(self, event: Callable[[], None]) -> None:
+    def post(self, event: Callable[[], object]) -> None:
         """Something has happened."""
         self._inbox.put(event)
 
@@ -198,7 +211,7 @@ class Engine:
         return partial(self.observers.told, self._group, client)
 
     def _who(self) -> Who:
-        return Who(self._group, self._me.client_id, self.instance_id)
+        return Who(self._group, self._config.me.client_id, self.instance_id)
 
     def add_topic(
         self, topic: str, partitions: int, only: Collection[int] | None, starts: Mapping[int, int]
@@ -288,7 +301,7 @@ class Engine:
             self._look_at = now + LOOK_EVERY_S
             self._vigil.look(self._steady_ms())
             self.held.look()
-            if self._claiming.release_when_behind:
+            if self._config.claiming.release_when_behind:
                 self.data.ends(lambda ends: self.post(partial(self.held.ends, ends)))
         due_ms = session.member.next_timer_ms
         if due_ms is not None and self._steady_ms() >= due_ms:
@@ -317,7 +330,7 @@ class Engine:
         self._vigil.stopped(self.failure)
 
     def _plainly(self, error: BaseException) -> MarshalError:
-        if isinstance(error, TopicMissing) and self._me.mode is Mode.AT_MOST_ONCE:
+        if isinstance(error, TopicMissing) and self._config.me.mode is Mode.AT_MOST_ONCE:
             return self._log_lost(str(error))
         if isinstance(error, MarshalError):
             return error
@@ -335,18 +348,8 @@ class Engine:
     # --- the coordination topic -------------------------------------------------------------------
 
     def _new_session(self) -> Session:
-        me = attrs.evolve(self._me, instance_id=uuid.uuid4().hex)
-        return open_session(
-            self._settings,
-            self._topic,
-            me,
-            self._group,
-            self._claiming,
-            self._timing,
-            self._read_max,
-            self._record_to,
-            self._snapshot,
-        )
+        me = attrs.evolve(self._config.me, instance_id=uuid.uuid4().hex)
+        return open_session(self._config, me)
 
     def _begin_reading(self, session: Session) -> None:
         session.begin(
@@ -381,7 +384,7 @@ class Engine:
             )
 
     def _differ(self, alive: Said) -> str:
-        own_s = self._me.rules.heartbeat_interval_ms / 1000
+        own_s = self._config.me.rules.heartbeat_interval_ms / 1000
         return (
             f"group {self._group}: client {alive.client_id} has a heartbeat interval of "
             f"{alive.interval_ms / 1000:g} s, and this consumer one of {own_s:g} s"
@@ -398,7 +401,7 @@ class Engine:
         if session is not self._session:
             return
         session.forget()
-        if self._me.mode is Mode.AT_MOST_ONCE:
+        if self._config.me.mode is Mode.AT_MOST_ONCE:
             # Whoever began anew would be granted once more what it has processed.
             raise self._log_lost(reason)
         self.said(f"{reason}; beginning anew as a new instance")
@@ -460,7 +463,7 @@ class Engine:
     def _commit_positions(self) -> None:
         if self.held.to_commit:
             offsets, self.held.to_commit = self.held.to_commit, {}
-            if self._to_kafka:
+            if self._config.commit_to_kafka:
                 self.data.commit(offsets)
 
     def _partitions(self) -> dict[str, int]:

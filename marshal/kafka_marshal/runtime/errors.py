@@ -37,6 +37,13 @@ class ConsumerClosed(MarshalError):
     """The consumer was closed before it was asked for this; make another one."""
 
 
+class ClaimLost(MarshalError):
+    """The claim was lost before the log had what was committed of it.
+
+    The next owner processes it again, at least once. The message names partition, epoch and offset.
+    """
+
+
 class ThreadFailed(MarshalError):
     """A thread of the consumer met an error that nothing here expects, and so the consumer ended.
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from attrs import evolve, frozen
+from attrs import frozen
 
 from kafka_marshal.core.fenced import KNOWN_VERSIONS
-from kafka_marshal.core.group_intervals import GroupIntervals
+from kafka_marshal.core.group_intervals import GroupIntervals, RulesByInterval
 from kafka_marshal.core.knowledge import Reader, read_record
 from kafka_marshal.core.messages import Record, ReleaseGroup
 from kafka_marshal.core.partition_states import PartitionStates
@@ -52,7 +52,7 @@ class Fold:
         self.rules = rules
         """By which groups are judged that say no interval."""
         self.intervals = GroupIntervals(rules.heartbeat_interval_ms)
-        self._rules: dict[float, Rules] = {rules.heartbeat_interval_ms: rules}
+        self._rules = RulesByInterval(rules)
         self._readers = PartitionStates[ClaimKey, Reader](Reader.beginning_at(first))
         self._work: dict[str, Work] = {}
         self._last_ms: dict[str, int] = {}
@@ -87,7 +87,7 @@ class Fold:
         message = record.message
         group = message.group_id
         self._last_ms[group] = record.timestamp_ms
-        rules = self._rules_at(self.intervals.judging(record))
+        rules = self._rules[self.intervals.judging(record)]
         if isinstance(message, ReleaseGroup):
             return self._release_group(record, rules)
         key = message.key
@@ -101,14 +101,7 @@ class Fold:
 
     def rules_of(self, group: str) -> Rules:
         """By which the group's next record is judged, unless that says another interval."""
-        return self._rules_at(self.intervals.of(group))
-
-    def _rules_at(self, interval_ms: float) -> Rules:
-        rules = self._rules.get(interval_ms)
-        if rules is None:
-            rules = evolve(self.rules, heartbeat_interval_ms=interval_ms)
-            self._rules[interval_ms] = rules
-        return rules
+        return self._rules[self.intervals.of(group)]
 
     def _release_group(self, record: Record, rules: Rules) -> list[Change]:
         group = record.message.group_id

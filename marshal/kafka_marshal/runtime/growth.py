@@ -28,16 +28,18 @@ class Growth:
         known: Callable[[], Mapping[str, int]],
         grown: Callable[[str, int], None],
         gone: Callable[[str], None],
+        look_for_topics: Callable[[], None],
         failed: Callable[[BaseException], None],
     ) -> None:
         """`known` says how many there were; `grown` hears of each topic that has another number.
 
-        `gone` hears, again and again, of each that was missing twice in a row.
+        `gone` hears, again and again, of each that was missing twice in a row. `look_for_topics` is
+        called after each look at those that are known.
         `failed` takes what ended the thread.
         """
         self._cluster, self._every_s = cluster, every_s
         self._known, self._grown, self._gone = known, grown, gone
-        self._failed = failed
+        self._look_for_topics, self._failed = look_for_topics, failed
         self._closed = threading.Event()
         self._thread: Thread | None = None
 
@@ -67,3 +69,4 @@ class Growth:
                     missed.discard(topic)
                     if partitions != before:
                         self._grown(topic, partitions)
+                self._look_for_topics()

@@ -73,6 +73,14 @@ class Hand:
             return self._last if self.committed is None else self.committed
 
     @property
+    def given_end(self) -> int:
+        """Everything below was given out."""
+        with self._lock:
+            if self.finished:
+                return self.end
+            return self._last + 1 if self._count else self.start
+
+    @property
     def _count(self) -> int:
         """How many were given out."""
         return self._total - self._given.__length_hint__() + self._as_lists

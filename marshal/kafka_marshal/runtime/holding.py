@@ -22,6 +22,7 @@ from kafka_marshal.client.symptoms import Standing
 from kafka_marshal.codec import coordinating_partition
 from kafka_marshal.core.messages import Heartbeat, Record, ReleasingPartition
 from kafka_marshal.core.state import ClaimKey
+from kafka_marshal.runtime.commits import Commit
 from kafka_marshal.runtime.data import Data
 from kafka_marshal.runtime.errors import InvalidOption, MarshalError
 from kafka_marshal.runtime.hand import Hand
@@ -79,6 +80,8 @@ class Holding:
         """Positions that the log has, and Kafka's group offsets have not."""
         self._unread: dict[ClaimKey, float] = {}
         """Releases that were sent and not read back, and until when that is waited for."""
+        self._commits: list[Commit] = []
+        """Commits that somebody waits for."""
         self.under_way = 0
         """Records that were sent, and nobody knows yet what became of them."""
         self.stopping = False
@@ -104,6 +107,16 @@ class Holding:
     def undrained(self) -> list[Claim]:
         """What is ours, and what was and is not handed over to the end. Any thread may ask."""
         return [*self._tenures.copy()]
+
+    def position(self, claim: Claim) -> int:
+        """Below this everything was given out. Any thread may ask."""
+        tenure = self._tenures.get(claim)
+        return claim.committed if tenure is None else tenure.given_end
+
+    def lag(self, claim: Claim) -> int | None:
+        """How far it is from the end of its partition, when that was last seen. Any thread may."""
+        tenure, high = self._tenures.get(claim), self.high.get(claim.key)
+        return None if tenure is None or high is None else max(0, high - tenure.next)
 
     @property
     def drained(self) -> bool:
@@ -211,6 +224,7 @@ class Holding:
                 self._unread[key] = self._steady_ms() + READ_BACK_MS
             return
         self._unread.pop(key, None)
+        self._settle()
         if isinstance(error, NotAppended):
             raise error
         self._observers.unknown(key, type(message).__name__, str(error))
@@ -235,6 +249,8 @@ class Holding:
             self._observers.abandoned(tenure.claim, offsets)
             return
         tenure.allowed_end = offsets.stop
+        if self._me.mode is Mode.AT_MOST_ONCE:
+            tenure.claim.committed = offsets.stop  # which its grant says
         self._data.allow(tenure.claim, offsets)
 
     def lost(self, tenure: Tenure, reason: Lost) -> None:
@@ -258,6 +274,7 @@ class Holding:
                 self.to_commit.pop(claim.key, None)  # others say now where the group is
             known = driver.consumer.known
             self._vigil.lost(claim, reason, tenure.next, known, self._steady_ms())
+            self._settle()
         if dropped:
             self._observers.dropped(claim, dropped)
         self._forget_if_drained(tenure)
@@ -379,6 +396,8 @@ class Holding:
         key = ClaimKey(self._group, topic, partition)
         tenure = self._newest.get(key)
         if tenure is None or tenure.claim.lost is not None:
+            if self.stopping:
+                return  # it was given up already
             raise InvalidOption(f"{topic}/{partition} is not claimed")
         self.carry_out(self.session.member.release(key, self._steady_ms()))
         self.withdraw_unwanted()
@@ -445,13 +464,39 @@ class Holding:
                 self.carry_out(self.session.member.hand_back(key, reached, self._steady_ms()))
             self._forget_if_drained(tenure)
 
-    def committed(self, upto: Message | None) -> None:
-        """What was given out one by one is done, up to this message."""
-        for tenure in list(self._tenures.values()):
+    def ack(self, upto: Message | None) -> None:
+        """What was given out one by one is done, up to this message. Any thread may say so."""
+        for tenure in self._tenures.copy().values():
             if upto is None or tenure.claim is upto.claim:
                 for hand in tenure.hands:
                     hand.commit(None if upto is None else upto.offset)
+                    self.progressed(hand)
+
+    def commit(self, upto: Message | None) -> Commit:
+        """Have the log hear of what is done, of all claims or of this message's.
+
+        At most once there is nothing to wait for: the log granted all of it before it was given
+        out.
+        """
+        done = {}
+        released = [self._newest[key] for key in self._unread if key in self._newest]
+        for tenure in [*self._tenures.values(), *released]:
+            if upto is None or tenure.claim is upto.claim:
                 self._progressed(tenure)
+                done[tenure.claim] = tenure.next
+        if upto is not None:
+            done[upto.claim] = min(upto.offset + 1, done.get(upto.claim, upto.offset + 1))
+        commit = Commit({} if self._me.mode is Mode.AT_MOST_ONCE else done)
+        self._commits.append(commit)
+        for claim in commit.left:
+            if claim.owned:
+                self.carry_out(self.session.member.commit(claim.key, self._steady_ms()))
+        self._settle()
+        return commit
+
+    def _settle(self) -> None:
+        """Tell those who wait for a commit what is known by now."""
+        self._commits = [each for each in self._commits if not each.settled(self._unread)]
 
     def pause(self, claim: Claim) -> None:
         """Give out nothing more of it; what was given out stays in hand."""
@@ -558,11 +603,15 @@ class Holding:
         known = self.session.member.driver(key).consumer.known
         if record.headers.epoch == known.epoch and not self.log_lost:
             self.to_commit[key] = known.position
+            tenure = self._newest.get(key)
+            if tenure is not None and tenure.claim.epoch == known.epoch:
+                tenure.claim.committed = max(tenure.claim.committed, known.position)
         if isinstance(message, ReleasingPartition):
             self._unread.pop(key, None)
         else:
             self._vigil.heard(key, self._steady_ms())
             self._heard(key)
+        self._settle()
 
     def _heard(self, key: ClaimKey) -> None:
         """A heartbeat of ours was read back: the claim is still ours."""

@@ -31,6 +31,8 @@ class Claim:
     can refuse a writer whose epoch is below one that was seen before."""
     position: int
     """Where this tenure began: the next message to consume, when the claim was won."""
+    committed: int = field(init=False)
+    """The position that the log has, as far as was read back: the next owner goes on from there."""
     lost: Lost | None = None
     """Why it is no longer ours; None while it is, as far as was read."""
 
@@ -39,6 +41,10 @@ class Claim:
     more of it is given out until one is."""
     released: Released | None = None
     """Why it was released, where `lost` is RELEASED."""
+
+    @committed.default
+    def _at_the_win(self) -> int:
+        return self.position
 
     @property
     def owned(self) -> bool:

@@ -15,17 +15,15 @@ from typing import Final
 
 from confluent_kafka import Message
 
-from kafka_marshal.client.claiming import Claiming
 from kafka_marshal.client.consumer import Me
-from kafka_marshal.client.driver import Timing
 from kafka_marshal.client.member import Member
+from kafka_marshal.runtime.configuration import Configuration
 from kafka_marshal.runtime.controls import ClusterClient
 from kafka_marshal.runtime.environment import Deadline, Thread
 from kafka_marshal.runtime.errors import BrokerFailed, InvalidOption
 from kafka_marshal.runtime.logs import logger
 from kafka_marshal.runtime.reader import Heard, OffsetsGone, Tail
 from kafka_marshal.runtime.recording import RecordedMember
-from kafka_marshal.runtime.settings import Settings
 from kafka_marshal.runtime.snapshot import Kept, Origin, Snapshot
 from kafka_marshal.runtime.thinning import Thinning
 
@@ -34,54 +32,46 @@ READ_AHEAD: Final = 32
 JOIN_S: Final = 10.0
 
 
-def open_session(
-    settings: Settings,
-    topic: str,
-    me: Me,
-    group: str,
-    claiming: Claiming,
-    timing: Timing,
-    read_max: int,
-    record_to: Path | None = None,
-    snapshot: Path | None = None,
-) -> Session:
-    """Connect, and see where the log begins; of a partition at most `read_max` records are read.
+def open_session(config: Configuration, me: Me) -> Session:
+    """Connect, and see where the log begins.
 
-    What happens is recorded in a folder, if one is named; what was read before is taken from the
-    file of a snapshot, if one is named and still holds.
+    Of a partition at most `coordination_read_max` records are read. What happens is recorded in a
+    folder, if one is named; what was read before is taken from the file of a snapshot, if one is
+    named and still holds.
 
     Raises:
         BrokerFailed: the cluster cannot be reached, or has no such topic.
         InvalidOption: nothing can be recorded there, or put aside.
     """
-    tail = Tail(settings, topic)
+    tail = Tail(config.settings, config.coordination_topic)
     try:
-        extents, partitions = tail.extents(), len(tail.partitions)
+        extents = tail.extents()
         firsts = {
-            number: max(extent.low, extent.high - read_max) for number, extent in extents.items()
+            number: max(extent.low, extent.high - config.coordination_read_max)
+            for number, extent in extents.items()
         }
-        if record_to is not None:
-            if snapshot is not None:
+        of = (me, config.group_id, len(tail.partitions), config.claiming, config.timing)
+        if config.record_to is not None:
+            if config.snapshot is not None:
                 raise InvalidOption("what is recorded begins with the log, and not with a snapshot")
-            record = RecordedMember(
-                me, group, partitions, claiming, timing, firsts=firsts, folder=record_to
-            )
+            record = RecordedMember(*of, firsts=firsts, folder=config.record_to)
             return Session(record, tail, firsts)
-        aside = None if snapshot is None else _snapshot(snapshot, settings, tail, me, group)
+        aside = None if config.snapshot is None else _snapshot(config.snapshot, config, tail)
         kept = {} if aside is None else aside.begin(tail, extents, firsts)
         memory = {number: each.memory for number, each in kept.items()}
-        member = Member(me, group, partitions, claiming, timing, firsts=firsts, memory=memory)
+        member = Member(*of, firsts=firsts, memory=memory)
     except BaseException:
         tail.close()
         raise
     return Session(member, tail, firsts, kept, aside)
 
 
-def _snapshot(path: Path, settings: Settings, tail: Tail, me: Me, group: str) -> Snapshot | None:
+def _snapshot(path: Path, config: Configuration, tail: Tail) -> Snapshot | None:
     """None where nobody could tell later whether it is of the same log."""
+    group = config.group_id
     told = {"event": "snapshot", "group": group}
     try:
-        seen = ClusterClient(settings).topic(tail.topic)
+        seen = ClusterClient(config.settings).topic(tail.topic)
     except BrokerFailed as error:
         logger.warning("snapshot %s: not used, %s", path, error, extra=told)
         return None
@@ -90,7 +80,7 @@ def _snapshot(path: Path, settings: Settings, tail: Tail, me: Me, group: str) ->
         logger.warning("snapshot %s: not used, %s", path, why, extra=told)
         return None
     partitions = len(tail.partitions)
-    origin = Origin(tail.cluster, tail.topic, seen.topic_id, partitions, group, me.rules)
+    origin = Origin(tail.cluster, tail.topic, seen.topic_id, partitions, group, config.me.rules)
     return Snapshot(path, origin)
 
 

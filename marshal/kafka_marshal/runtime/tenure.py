@@ -73,6 +73,11 @@ class Tenure:
             return before + sum(hand.newly_given() for hand in self._hands)
 
     @property
+    def given_end(self) -> int:
+        """Below this everything was given out. Any thread may ask."""
+        return max([self.next, *(hand.given_end for hand in self.hands)])
+
+    @property
     def in_hand(self) -> bool:
         """Whether the application is not done with something of it."""
         return any(not hand.finished for hand in self.hands)

@@ -17,7 +17,6 @@ from kafka_marshal.capture import RawRecord
 from kafka_marshal.client.intervals import Intervals, Said
 from kafka_marshal.codec import MalformedRecord
 from kafka_marshal.core import wire
-from kafka_marshal.core.group_intervals import OtherInterval
 from kafka_marshal.core.knowledge import Field, Knowledge, Reader
 from kafka_marshal.core.messages import ClaimingPartition, Record
 from kafka_marshal.core.state import FENCED, ClaimKey, Rules
@@ -292,10 +291,9 @@ class View:
         """
         for group in self.groups:
             for fold in self.folds.values():
-                try:
-                    fold.intervals.check(group)
-                except OtherInterval as error:
-                    raise contradicted(error) from None
+                other = fold.intervals.other(group)
+                if other is not None:
+                    raise contradicted(other)
 
     def rules_of(self, group: str, place: int | None = None) -> Rules:
         """By which a group is judged now: at the interval that its newest records say.

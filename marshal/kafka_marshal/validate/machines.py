@@ -15,6 +15,7 @@ import attrs
 from kafka_marshal.client import consumer as machine
 from kafka_marshal.client.consumer import Consumer, Forbidden, Me, Mode
 from kafka_marshal.client.effects import Send
+from kafka_marshal.core import wire
 from kafka_marshal.core.knowledge import Reader
 from kafka_marshal.core.messages import (
     ClaimingMessages,
@@ -29,6 +30,7 @@ from kafka_marshal.core.messages import (
 from kafka_marshal.core.partition_states import PartitionStates
 from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.core.verdicts import Verdict
+from kafka_marshal.counterexample.words import BEFORE_NUMBER, carried
 from kafka_marshal.validate.explain import Guard, Impossible
 from kafka_marshal.validate.log import Entry
 from kafka_marshal.validate.run import Member, unstamped
@@ -306,20 +308,10 @@ def said(message: Message | None, headers: Headers) -> str:
         return "no message of the protocol"
     about = f"{message.group_id}/{message.topic}/{message.partition}"
     words = f"{type(message).__name__} of {message.instance_id} ({message.client_id}) for {about}"
-    match message:
-        case ReleaseGroup():
-            words += f" until {message.expires_unix_s}"
-        case Heartbeat() | ReleasingPartition() | ClaimingMessages():
-            words += f" at {message.offset}"
-        case ClaimingPartition():
-            pass
-        case _:
-            assert_never(message)
-    carried = [
-        f"{name.replace('_', '-')} {value}"
-        for name, value in attrs.asdict(headers).items()
-        if name != "present" and value is not None
-    ]
+    number = wire.BY_CLASS[type(message)].number
+    if number is not None:
+        words += f" {BEFORE_NUMBER[number]} {getattr(message, number)}"
     if not headers.present:
         return f"{words}, without headers"
-    return ", ".join([words, *carried]) if carried else f"{words}, headers that say nothing"
+    said = {name: n for name, n in attrs.asdict(headers).items() if n is not None}
+    return ", ".join([words, *(carried(said) or ["headers that say nothing"])])

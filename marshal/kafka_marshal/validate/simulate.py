@@ -56,10 +56,9 @@ class Fleet:
 class _Process:
     """One run of one process."""
 
-    def __init__(self, me: Me, first: dict[int, int]) -> None:
+    def __init__(self, me: Me, first: dict[int, int], home: dict[ClaimKey, int]) -> None:
         self.me = me
-        self.newborn = {place: Consumer.beginning_at(offset) for place, offset in first.items()}
-        self.consumers: dict[ClaimKey, Consumer] = {}
+        self.consumers = {key: Consumer.beginning_at(first[home[key]]) for key in home}
         self.next_index = dict(first)
         self.outbox: dict[int, deque[Send]] = {place: deque() for place in first}
         self.stalled_until_ms = 0
@@ -127,7 +126,7 @@ class Simulation:
             for place, log in self._logs.items():
                 first[place] = 0 if len(log) <= FULL_LOG_MAX else len(log) - FULL_LOG_MAX // 2
             self.members[me.instance_id] = Member(me, GROUP)
-            self._processes.append(_Process(me, first))
+            self._processes.append(_Process(me, first, self._home))
             yield run.started(me.instance_id, first)
         self._waiting = []
 
@@ -172,20 +171,12 @@ class Simulation:
             process.next_index[place] = end
 
     def _read(self, process: _Process, place: int, record: Record) -> None:
-        message, me = record.message, process.me
-        if isinstance(message, ReleaseGroup):
-            for key, consumer in process.consumers.items():
-                if self._home[key] == place:
-                    process.consumers[key] = machine.after_read(me, consumer, record)
-            newborn = machine.after_read(me, process.newborn[place], record)
-            process.newborn[place] = newborn
-        else:
-            key = message.key
-            before = self._consumer(process, key)
-            process.consumers[key] = machine.after_read(me, before, record)
+        message, consumers = record.message, process.consumers
+        for key in self._keys_at(place) if isinstance(message, ReleaseGroup) else [message.key]:
+            consumers[key] = machine.after_read(process.me, consumers[key], record)
 
-    def _consumer(self, process: _Process, key: ClaimKey) -> Consumer:
-        return process.consumers.get(key, process.newborn[self._home[key]])
+    def _keys_at(self, place: int) -> list[ClaimKey]:
+        return [key for key, home in self._home.items() if home == place]
 
     def _sends(self, process: _Process, place: int, send: Send) -> Fields:
         process.outbox[place].append(send)
@@ -196,7 +187,7 @@ class Simulation:
     def _acts(self, process: _Process, key: ClaimKey) -> Iterator[Fields]:
         me = process.me
         yield from self._processes_messages(process, key)
-        consumer = self._consumer(process, key)
+        consumer = process.consumers[key]
         if consumer.asked and self._chance(0.1):
             process.consumers[key] = machine.after_giving_up(me, consumer)
             yield run.gave_up(me.instance_id, key)
@@ -224,7 +215,7 @@ class Simulation:
 
     def _as_owner(self, process: _Process, key: ClaimKey) -> Iterator[Fields]:
         me, place = process.me, self._home[key]
-        consumer = self._consumer(process, key)
+        consumer = process.consumers[key]
         if self._chance(self.fleet.release):
             process.consumers[key] = machine.after_release(me, consumer)
             send = machine.releasing_partition_sent(me, consumer, key, self._unix_s)
@@ -238,7 +229,7 @@ class Simulation:
         yield self._sends(process, place, machine.heartbeat_sent(me, consumer, key, self._unix_s))
 
     def _processes_messages(self, process: _Process, key: ClaimKey) -> Iterator[Fields]:
-        me, consumer = process.me, self._consumer(process, key)
+        me, consumer = process.me, process.consumers[key]
         if machine.may_process_grant(me, consumer) is None:
             for granted in consumer.granted:
                 yield run.processed(me.instance_id, key, granted.start, granted.stop)
@@ -255,7 +246,7 @@ class Simulation:
 
     def _administers(self, process: _Process, key: ClaimKey) -> Iterator[Fields]:
         me, place = process.me, self._home[key]
-        consumer = self._consumer(process, key)
+        consumer = process.consumers[key]
         if key == self._keys[0] and self._chance(self.fleet.pause):
             process.paused = set(self._keys)
             until_s = self._unix_s + int(4 * self.fleet.rules.heartbeat_interval_ms / 1000)

@@ -21,7 +21,7 @@ DOCS = (Path(__file__).parents[3] / "docs" / "watch.md").read_text(encoding="utf
 
 
 def documented() -> dict[str, set[str]]:
-    section = DOCS.split("## What is not told while a log goes on")[1].split("\n## ")[0]
+    section = DOCS.split("## What is not reported while a log goes on")[1].split("\n## ")[0]
     bullets = re.findall(r"^- (.*?)(?=^- |^A claim|\Z)", section, re.DOTALL | re.MULTILINE)
     begun_and_over, begun, whole, never = (set(re.findall(r"`([a-z_]+)`", b)) for b in bullets)
     return {"both": begun_and_over, "begun": begun, "whole": whole, "never": never - {"malformed"}}

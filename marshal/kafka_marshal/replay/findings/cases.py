@@ -14,7 +14,7 @@ from typing import Final
 
 from attrs import define, field
 
-from kafka_marshal.core.state import ClaimKey
+from kafka_marshal.core.state import ClaimKey, Rules
 from kafka_marshal.replay.events import Sighting
 from kafka_marshal.replay.findings.catalogue import CATALOGUE
 from kafka_marshal.replay.rows import Row
@@ -112,7 +112,9 @@ class Case:
 class Cases:
     """The open cases of one observer, by whatever tells them apart."""
 
-    def __init__(self) -> None:
+    def __init__(self, as_yet: Callable[[Case, Rules], Row | None] | None = None) -> None:
+        """`as_yet` gives what is told of a case that is not over, if that is not its row."""
+        self._as_yet = as_yet
         self._open: dict[Hashable, Case] = {}
         self._by_key: dict[ClaimKey, set[Hashable]] = {}
         self._told: list[Row] = []
@@ -132,9 +134,16 @@ class Cases:
         case.add(sighting)
         return case
 
-    def newest(self, count: int) -> list[Case]:
-        """Of the open cases, those opened last, in that order."""
-        return list(itertools.islice(reversed(self._open.values()), count))[::-1]
+    def __iter__(self) -> Iterator[Case]:
+        """The open cases, in the order in which they were opened."""
+        return iter(self._open.values())
+
+    def newest(self, count: int, rules: Rules) -> Iterator[Row]:
+        """What is told as yet of the open cases that were opened last, in that order."""
+        for case in list(itertools.islice(reversed(self._open.values()), count))[::-1]:
+            row = case.row() if self._as_yet is None else self._as_yet(case, rules)
+            if row is not None:
+                yield row
 
     def close(self, key: ClaimKey) -> None:
         """The stories about one claim are over."""
@@ -149,6 +158,6 @@ class Cases:
     def at_the_end(self) -> Iterator[Row]:
         """All that are left: the log is over."""
         yield from self.drain()
-        for case in self._open.values():
+        for case in self:
             yield case.row()
         self._open.clear()

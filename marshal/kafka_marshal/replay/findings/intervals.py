@@ -16,7 +16,7 @@ from kafka_marshal.core.messages import ClaimingPartition
 from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.core.verdicts import Refused
 from kafka_marshal.replay.events import Event
-from kafka_marshal.replay.findings.cases import Case
+from kafka_marshal.replay.findings.cases import Case, Cases
 from kafka_marshal.replay.findings.catalogue import ERROR
 from kafka_marshal.replay.findings.observer import End
 from kafka_marshal.replay.rows import Row
@@ -52,6 +52,8 @@ class _Group:
     """By interval: who says it."""
     refused: int = 0
     """Records under a claim that these rules refused."""
+    case: Case | None = None
+    """The finding, from the record on that begins it."""
 
 
 class IntervalMismatches:
@@ -61,8 +63,7 @@ class IntervalMismatches:
         """`claims` has observed every event before."""
         self._claims = claims
         self._groups: dict[str, _Group] = {}
-        self.cases: dict[str, Case] = {}
-        """By group: the finding, from the record on that begins it."""
+        self._cases = Cases()
 
     def observe(self, event: Event) -> None:
         """Who says which interval, and who acts under what these rules refused."""
@@ -79,12 +80,15 @@ class IntervalMismatches:
         if said is not None:
             group.clients.setdefault(said, set()).add(event.message.client_id)
         if differs or elsewhere:
-            if name not in self.cases:
-                told = partial(_told, group, event.rules.heartbeat_interval_ms)
-                self.cases[name] = Case("interval_mismatch", name, None, None, None, None, told)
-            self.cases[name].add(event.sighting)
-        if len(group.clients) > 1 and name in self.cases:
-            self.cases[name].severity = ERROR
+            told = partial(_told, group, event.rules.heartbeat_interval_ms)
+            group.case = self._cases.add(
+                name,
+                None,
+                event.sighting,
+                lambda: Case("interval_mismatch", name, None, None, None, None, told),
+            )
+        if len(group.clients) > 1 and group.case is not None:
+            group.case.severity = ERROR
 
     def drain(self) -> Iterator[Row]:
         """Nothing before the end."""
@@ -92,8 +96,7 @@ class IntervalMismatches:
 
     def at_the_end(self, end: End) -> Iterator[Row]:
         """The findings."""
-        for case in self.cases.values():
-            yield case.row()
+        return self._cases.at_the_end()
 
 
 def _told(group: _Group, given_ms: float, case: Case) -> str:

@@ -19,7 +19,7 @@ from kafka_marshal.core.state import ClaimKey, Rules
 from kafka_marshal.core.verdicts import Accepted
 from kafka_marshal.kernel.silences import DIGITS, Gaps
 from kafka_marshal.replay.events import Event, Sighting
-from kafka_marshal.replay.findings.cases import Case
+from kafka_marshal.replay.findings.cases import Case, Cases
 from kafka_marshal.replay.findings.catalogue import INFO
 from kafka_marshal.replay.findings.observer import End
 from kafka_marshal.replay.rows import Row
@@ -69,9 +69,9 @@ class Silences:
     """Missed heartbeats and unowned claims of one coordinating partition."""
 
     def __init__(self) -> None:
-        self._silent: dict[tuple[ClaimKey, str], Case] = {}
+        self._silent = Cases(self._as_yet)
         self._unowned: dict[ClaimKey, _Unowned] = {}
-        self._unowned_cases: dict[ClaimKey, Case] = {}
+        self._unowned_cases = Cases(self._as_yet)
         self._paused_until_ms: dict[str, int] = {}
         self._gaps = Counter[int]()
         self._gaps_seen = 0
@@ -112,18 +112,19 @@ class Silences:
             self.count(silence_ms, event.rules.heartbeat_interval_ms)
         if silence_ms <= missed_after_ms(event.rules) or event.tenure is None:
             return
-        name = (event.key, event.message.instance_id)
-        case = self._silent.get(name)
-        if case is None:
-            sender = event.message.instance_id, event.message.client_id
-            case = self._silent[name] = Case.about(
+        sender = event.message.instance_id, event.message.client_id
+        case = self._silent.add(
+            (event.key, event.message.instance_id),
+            None,
+            event.sighting,
+            lambda: Case.about(
                 "missed_heartbeat",
                 event.key,
                 sender,
                 partial(_missed, event.key, sender, event.rules.stale_after_ms),
                 sightings(event.last_word),
-            )
-        case.add(event.sighting)
+            ),
+        )
         case.worst_ms = max(case.worst_ms, silence_ms)
 
     def _owned_again(self, event: Event) -> None:
@@ -153,10 +154,12 @@ class Silences:
         self.longest_unowned_ms[key.group] = max(self.longest_unowned_ms[key.group], lasted_ms)
         if lasted_ms <= limit_ms:
             return False
-        case = self._unowned_cases.get(key)
-        if case is None:
-            ended = ", until the log ended." if at_the_end else f", until offset {until.offset}."
-            case = self._unowned_cases[key] = Case(
+        ended = ", until the log ended." if at_the_end else f", until offset {until.offset}."
+        case = self._unowned_cases.add(
+            key,
+            None,
+            unowned.last,
+            lambda: Case(
                 "unowned_too_long",
                 key.group,
                 key.topic,
@@ -164,8 +167,8 @@ class Silences:
                 None,
                 None,
                 partial(_without_owner, key, unowned, ended),
-            )
-        case.add(unowned.last)
+            ),
+        )
         case.worst_ms = max(case.worst_ms, lasted_ms)
         return True
 
@@ -173,6 +176,13 @@ class Silences:
     def interval_fits(self) -> bool:
         """Most gaps between owners' records are no longer than the interval."""
         return self._gaps_seen < MISMATCH_GAPS_MIN or self._gaps_long * 2 <= self._gaps_seen
+
+    def _as_yet(self, case: Case, rules: Rules) -> Row | None:
+        """A silence that goes on, if the interval seems to fit by now."""
+        if not self.interval_fits:
+            return None
+        brief = case.code == "missed_heartbeat" and case.worst_ms <= rules.stale_after_ms
+        return {**case.row(), **({"severity": INFO} if brief else {})}
 
     def drain(self) -> Iterator[Row]:
         """Nothing before the end: whether the interval fits is not known earlier."""
@@ -195,11 +205,11 @@ class Silences:
         if not self.interval_fits:
             yield self._mismatch(end)
             return
-        for case in self._silent.values():
+        for case in self._silent:
             if case.worst_ms <= end.rules_of(case.group or "").stale_after_ms:
                 case.severity = INFO
             yield case.row()
-        for case in self._unowned_cases.values():
+        for case in self._unowned_cases:
             yield case.row()
         yield from told_of_groups
 

@@ -10,18 +10,16 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
-from attrs import frozen
+from attrs import define, frozen
 
 from kafka_marshal.capture import RawRecord, TimestampType
 from kafka_marshal.core.state import Rules
 from kafka_marshal.replay.account import Account, Judging
 from kafka_marshal.replay.events import Place
-from kafka_marshal.replay.findings.cases import Case, Cases
+from kafka_marshal.replay.findings.cases import Cases
 from kafka_marshal.replay.findings.catalogue import ERROR, INFO, WARNING
-from kafka_marshal.replay.findings.intervals import IntervalMismatches
-from kafka_marshal.replay.findings.silence import Silences
 from kafka_marshal.replay.rows import Row, readable
 from kafka_marshal.replay.tables import BY_NAME, FINDINGS, MALFORMED, TENURES
 
@@ -72,10 +70,11 @@ class LiveAccount(Account):
     def __init__(self, place: Place, judging: Judging) -> None:
         super().__init__(place, judging)
         self._shelves = [
-            _Shelf(book.rules, observer, shelf)
+            _Shelf(book.rules, kept)
             for book in self._books
             for observer in book._observers
-            for shelf in _shelves(observer)
+            for kept in vars(observer).values()
+            if isinstance(kept, Cases)
         ]
         self._disputes = 0
         self._strays = 0
@@ -110,7 +109,7 @@ class LiveAccount(Account):
 
     def _begun(self) -> Iterator[Row]:
         for shelf in self._shelves:
-            if shelf.opened != shelf.told:
+            if shelf.cases.opened != shelf.told:
                 for row in shelf.begun():
                     yield self._placed(row, shelf.rules.rule_set.value)
         disputes = len(self._instances._cases)
@@ -135,39 +134,18 @@ class LiveAccount(Account):
         }
 
 
+@define
 class _Shelf:
     """Where one observer keeps its open cases, and how many of them were told."""
 
-    def __init__(self, rules: Rules, observer: object, kept: Cases | dict[Any, Case]) -> None:
-        self.rules = rules
-        self.told = 0
-        self._observer = observer
-        self._cases = kept if isinstance(kept, Cases) else None
-        self._kept = {} if isinstance(kept, Cases) else kept
-
-    @property
-    def opened(self) -> int:
-        """How many cases there ever were."""
-        return len(self._kept) if self._cases is None else self._cases.opened
+    rules: Rules
+    cases: Cases
+    told: int = 0
 
     def begun(self) -> Iterator[Row]:
         """The cases that were opened since the last time."""
-        fresh, self.told = self.opened - self.told, self.opened
-        if self._cases is None:
-            newest = list(self._kept.values())[-fresh:]
-        else:
-            newest = self._cases.newest(fresh)
-        for case in newest:
-            if isinstance(self._observer, Silences):
-                if not self._observer.interval_fits:
-                    continue
-                yield {**case.row(), **self._how_bad(case)}
-            else:
-                yield case.row()
-
-    def _how_bad(self, case: Case) -> Row:
-        brief = case.code == "missed_heartbeat" and case.worst_ms <= self.rules.stale_after_ms
-        return {"severity": INFO} if brief else {}
+        fresh, self.told = self.cases.opened - self.told, self.cases.opened
+        yield from self.cases.newest(fresh, self.rules)
 
 
 def _name(row: Row) -> tuple[object, ...]:
@@ -176,18 +154,6 @@ def _name(row: Row) -> tuple[object, ...]:
 
 
 _NAMED_BY: Final = ("code", "rules", "group", "topic", "topic_partition", "offset", "instance")
-
-
-def _shelves(observer: object) -> Iterator[Cases | dict[Any, Case]]:
-    """Where the observer keeps open cases: those that stay open to the end it keeps itself."""
-    if isinstance(observer, IntervalMismatches):
-        yield observer.cases
-    if isinstance(observer, Silences):
-        yield observer._silent
-        yield observer._unowned_cases
-    for kept in vars(observer).values():
-        if isinstance(kept, Cases):
-            yield kept
 
 
 def _storable(value: object) -> object:
