@@ -60,7 +60,7 @@ check: setup ## Format, lint, types, import contracts, long sentences
 	$(BIN)/python -m tools.prose
 
 test: setup ## All tests: is the code right, and is it the specified protocol
-	$(BIN)/python -m pytest -n 3
+	$(BIN)/python -m pytest -n 4
 
 model: setup ## The model tests alone: every transition that TLC exports, held against the reducer
 	$(BIN)/python -m pytest model_tests
@@ -110,8 +110,9 @@ soak: setup ## Consumers under random faults on real brokers; ARGS="--seconds 60
 support: setup ## The wheel under each Python here, with the oldest and the newest librdkafka
 	$(BIN)/python -m tools.support $(ARGS)
 
-docs: setup ## Write what is generated: tables of rooms, of docs/replay.md and spec/README.md, docs/pictures
+docs: setup ## Write what is generated: links of docs/safety.md, tables of rooms, of docs/replay.md and spec/README.md, docs/pictures
 	$(BIN)/python -m tools.rooms
+	$(BIN)/python -m tools.links
 	$(BIN)/python -m tools.pictures
 	$(BIN)/python -m kafka_marshal.modelcheck.readme
 	@mkdir -p build

@@ -1,4 +1,4 @@
-"""How the tests are spread over three processes: `make test` runs `pytest -n 3`, since many wait.
+"""How the tests are spread over four processes: `make test` runs `pytest -n 4`, since many wait.
 
 What is dear to start (a Spark session, a broker, what TLC exported) is started in one process only:
 each file goes to one, and files that share such a thing go to the same. (`--dist loadgroup` would
@@ -18,8 +18,8 @@ ROOT = Path(__file__).parent
 SHARED = {
     "exports: Mapping": "tlc",
     "spark: SparkSession": "spark",
+    "kafka_cluster": "cluster",
     "kafka_broker": "kafka",
-    "kafka_cluster": "kafka",
     "tests.runtime.crew": "kafka",
 }
 """What a file says that takes such a thing."""
@@ -28,6 +28,7 @@ LONGEST = (
     "spark",
     "kafka",
     "tlc",
+    "cluster",
     "model_tests/test_machines.py",
     "model_tests/test_walks.py",
     "model_tests/test_trace_spec.py",

@@ -1,6 +1,6 @@
 """The account that the peers of `bench_replay` make, made with the kernel in one process.
 
-Tenures and the last state of every claim, as Parquet; but under the rules: a tenure begins where a
+Tenures and the last state of every claim, as Parquet, but under the rules. A tenure begins where a
 claim was won, and only what its owner was allowed to do counts for it. A thread reads ahead.
 """
 

@@ -3,14 +3,14 @@
 Each figure is a ratio of two things that were measured in this run, on the same topic. Broker and
 clients share the machine. `ARGS="noop amo"` runs some of it only; `--scale 0.1` takes a tenth.
 
-noop       at least once, a loop that does nothing, beside confluent-kafka's `consume` and `poll`
-           loops without a group, and beside Kafka's consumer group; one by one and as lists, of
-           which each message is covered (`Message`), or left as Kafka's client gave it
-pool       at least once, a handler that takes 0 to 5 ms, 1,000 keys, beside one thread
-amo        at most once, beside Kafka's transactions (consume, transform, produce) of equal size
-claims     from the first request to the last win of 256 partitions
-failover   from kill -9 of a consumer until another one owns its claims
-catch_up   until a coordination topic of a million records is folded, and from a snapshot
+- noop: at least once, a loop that does nothing, beside confluent-kafka's `consume` and `poll` loops
+  without a group, and beside Kafka's consumer group. One by one and as lists, of which each message
+  is covered (`Message`), or left as Kafka's client gave it.
+- pool: at least once, a handler that takes 0 to 5 ms, 1,000 keys, beside one thread.
+- amo: at most once, beside Kafka's transactions (consume, transform, produce) of equal size.
+- claims: from the first request to the last win of 256 partitions.
+- failover: from kill -9 of a consumer until another one owns its claims.
+- catch_up: until a coordination topic of a million records is folded, and from a snapshot.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Place:
         return self.topic(self.name(COORDINATION), 4, **{"message.timestamp.type": "LogAppendTime"})
 
     def fill(self, topic: str, count: int, partitions: int, keys: int = 1000) -> None:
-        """Messages, evenly, each with one of so many keys."""
+        """Produce messages, evenly over partitions, each with one of `keys` keys."""
         producer = kafka.Producer(
             {"bootstrap.servers": self.bootstrap, "linger.ms": 50, "compression.type": "lz4"}
         )

@@ -1,8 +1,8 @@
 """How fast plain CPython decodes and folds: `make bench-reducer`.
 
-Input: one million records of 64 claims, as a production log looks: a ClaimingPartition for every
-claim, then heartbeats, with one record in a thousand a release, and later a new claim. CPU time of
-this process, best of three passes over the same records, garbage collector as it comes.
+Input: one million records of 64 claims, as a production log looks. Every claim has a
+ClaimingPartition, then heartbeats; one record in a thousand is a release, and later a new claim.
+CPU time of this process, best of three passes over the same records, garbage collector as it comes.
 
 - decode: value and headers of a record to a `Record`.
 - decode + step: the same, then `step` on the claim of its key.

@@ -1,9 +1,10 @@
 """How fast logs are replayed, beside what else could read them: `make bench-replay`.
 
 Input: generated logs (`logs.py`) in Spark's Kafka schema, `--records` of them (10 M), once with
-2,048 claims that take turns, once with one claim that has a fifth of everything; 16 coordinating
-partitions, headers as our clients write them. Everything runs on the cores that there are; each
-line is the best of `--passes`, wall clock, after one small warm run. Peers get the same file:
+2,048 claims that take turns, once with one claim that has a fifth of everything. There are 16
+coordinating partitions, and headers as our clients write them. Everything runs on the cores that
+there are; each line is the best of `--passes`, wall clock, after one small warm run. Peers get the
+same file:
 
 - Spark split: what Spark needs merely to split the value into its columns, and drop them.
 - polars, DuckDB: the same account as far as SQL goes on a log without faults: tenures and the last
@@ -18,8 +19,8 @@ line is the best of `--passes`, wall clock, after one small warm run. Peers get 
 Of a million records both engines are checked to write the same.
 
 `--scale` measures the replay alone, at several sizes, each in processes of its own after one small
-warm run: time and CPU a record, and the most memory that the driver (Python), its Java, and the
-Python workers held. A log is on disk only while it is replayed.
+warm run. It prints time and CPU a record, and the most memory that the driver (Python), its Java,
+and the Python workers held. A log is on disk only while it is replayed.
 """
 
 from __future__ import annotations
@@ -201,7 +202,7 @@ def measured(work: Callable[[Path, Path], None], path: Path, desk: Path, passes:
 
 
 def check_accounts(path: Path, desk: Path) -> None:
-    """The same tenures, whoever found them, or the comparison would be of different things."""
+    """Check that both found the same tenures, or the comparison would be of different things."""
     told = {}
     for work in (polars_account, duckdb_account, kernel_account):
         work(path, desk / "checked")
@@ -231,7 +232,7 @@ def check_engines(spark: SparkSession, desk: Path) -> None:
 
 
 def scaled(count: int) -> tuple[float, float, dict[str, int]]:
-    """One replay of so many records: wall seconds, CPU seconds, peaks of memory."""
+    """Replay this many records: wall seconds, CPU seconds, peaks of memory."""
     with Scratch("desk") as desk, local_session() as spark:
         warm, path = desk / "warm.parquet", desk / "uniform.parquet"
         logs.write(warm, WARM)

@@ -1,11 +1,11 @@
 """How fast recorded runs are validated, and how that grows: `make bench-validate`.
 
 Input: one simulated run (`kafka_marshal.validate.simulate`) for each mode, of four consumers on
-eight claims of two coordinating partitions, with stalls, crashes, restarts in the middle of the
-log, releases, lost records and an administrator; cut at 10^4, 10^5 and 10^6 events. CPU time of
-this process from the file to the verdict, JSON included.
+eight claims of two coordinating partitions. It has stalls, crashes, restarts in the middle of the
+log, releases, lost records and an administrator, and is cut at 10^4, 10^5 and 10^6 events. CPU time
+of this process from the file to the verdict, JSON included.
 
-Of 10^4 events most are read by processes that saw all of the log and share one fold; later every
+Of 10^4 events most are read by processes that saw all of the log and share one fold. Later every
 process has begun in the middle and folds for itself, so an event costs half as much again. From
 2 * 10^5 events on the cost of an event stays the same.
 """

@@ -91,7 +91,7 @@ def read(bootstrap: str) -> None:
 
 
 def warm_up(bootstrap: str) -> None:
-    """Append one heartbeat of a stranger, which is told when somebody listens."""
+    """Append one heartbeat of a stranger, which is reported when the watch listens."""
     producer = Producer({"bootstrap.servers": bootstrap, "acks": "all"})
     now_s, zero = int(time.time()), Partition(0)
     place = coordinating_partition("warm-up", PARTITIONS)

@@ -53,7 +53,7 @@ class Meter:
 
     def __init__(self) -> None:
         self.cpu_s = 0.0
-        """Of all processes together. Of those that are gone: if whoever started them lives."""
+        """Of all processes together. Those that are gone count if their starter lives."""
         self._peaks: dict[str, int] = defaultdict(int)
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._look, daemon=True)

@@ -2,8 +2,8 @@
 
     python examples/at_least_once.py localhost:9092 billing worker-1 orders
 
-Start it twice, with two client ids, and each has half of the partitions; kill one, and after two
-heartbeat intervals the other goes on where it was, with what was not told to be done once more.
+Start it twice, with two client ids, and each has half of the partitions. Kill one, and after two
+heartbeat intervals the other goes on where it was. What was not reported as done comes once more.
 """
 
 import signal

@@ -4,8 +4,8 @@
 
 A consumer that stood still for too long does not know that somebody else goes on with its
 partition. What it writes then would be counted twice. Every claim has an epoch that grows with each
-owner, so each row remembers the highest epoch that wrote it, and the position up to which it has
-counted; the update of anybody older changes no row. In PostgreSQL the statements are the same.
+owner. So each row remembers the highest epoch that wrote it, and the position up to which it has
+counted. The update of anybody older changes no row. In PostgreSQL the statements are the same.
 """
 
 import signal

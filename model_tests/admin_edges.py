@@ -205,7 +205,7 @@ def work(value: Value) -> Work:
 
 
 def result(phase: Phase, value: Value) -> Result | None:
-    """What the operator was told."""
+    """What the operator reads."""
     given = from_tla.fields(value)
     done, not_set, in_doubt = (_keys(given[name]) for name in ("set", "not_set", "in_doubt"))
     reason = None if given["reason"] == "None" else Reason(from_tla.snake(given["reason"]))

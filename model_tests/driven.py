@@ -47,7 +47,7 @@ def partings(deeds: Deeds) -> Iterator[Parting]:
 
 
 def differs(deeds: Deeds) -> bool:
-    """Some row is not as the machine says. A machine that fails has said something else too."""
+    """Some row is not as the machine says. A machine that fails has answered something else too."""
     try:
         return any(True for _ in partings(deeds))
     except (AssertionError, ValueError):

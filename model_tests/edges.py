@@ -1,6 +1,6 @@
 """What the instances of a model do, as TLC exports it: the rows of `Edges.tla`, in Python's words.
 
-Every model of `Marshal.tla` can be exported: its module is extended by `Edges.tla` and its cfg gets
+Every model of `Marshal.tla` can be exported. Its module is extended by `Edges.tla` and its cfg gets
 the exporting names in the place of its properties, both in a folder of the run. So no bounds are
 written twice, and what is exported is what the model goes through.
 """
@@ -97,7 +97,7 @@ def find(name: str) -> Model:
 def export(model: Model, folder: Path, *, readers: bool = False, short: bool = False) -> Deeds:
     """Run TLC on a model with `Edges.tla` beside it; `folder` is for what it writes.
 
-    With `readers`, also what everybody knows who begins to read at any offset of any log: that is
+    With `readers`, also what everybody knows who begins to read at any offset of any log. That is
     as many folds as the log is long, for each record that is appended. `short` is for a model of
     few states, as in `tlc.run`.
     """

@@ -1,8 +1,8 @@
 """What TLC goes through in `MCMachine.tla`, in Python's words, and a sample of it for `tests/`.
 
-As with triples (`sample`): this room says what a machine can ask of what it knows and of a record,
-and keeps rows until every two answers that occur together in the export, in some situation, are in
-the sample. `make triples` writes it to `tests/data/machines.jsonl.gz`.
+As with triples (`sample`): this room defines what a machine can ask of what it knows and of a
+record. It keeps rows until every two answers that occur together in the export, in some situation,
+are in the sample. `make triples` writes it to `tests/data/machines.jsonl.gz`.
 """
 
 from __future__ import annotations

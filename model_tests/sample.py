@@ -1,7 +1,7 @@
 """A few thousand of TLC's transitions, so that a record meets a claim in every way that matters.
 
 TLC exports some 200,000 triples, most of which differ in nothing that a rule asks for. This room
-says what a rule can ask (who sent it, which side of each edge a number is on) and keeps triples
+says what a rule can ask (who sent it, which side of each edge a number is on). It keeps triples
 until every two answers that occur together in the export, with some verdict, are in the sample.
 `make triples` writes it to `tests/data/triples.jsonl.gz`, and `test_triples.py` holds that file
 against the export.

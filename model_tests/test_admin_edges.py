@@ -1,8 +1,8 @@
 """Marshal promises that an administrator is the specification's, step by step.
 
 Every distinct step that TLC sees an administrator take in these models is driven through the
-machine, and so is every question it can be asked, in every state that it is ever in. What the
-operator is told is part of the state.
+machine. So is every question it can be asked, in every state that it is ever in. The answer to the
+operator is part of the state.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Marshal promises that a machine does what the specification's consumer does, step by step.
 
 Every distinct step of an instance that TLC goes through in these models is driven through the
-machine, and so is every question that it can be asked, in every state in which it is up.
+machine. So is every question that it can be asked, in every state in which it is up.
 """
 
 from __future__ import annotations

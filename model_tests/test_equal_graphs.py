@@ -7,8 +7,12 @@ model; here are small ones.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import attrs
 import pytest
 
+from kafka_marshal.client.intervals import Intervals
 from kafka_marshal.core.invariants import Property
 from kafka_marshal.modelcheck import models
 from kafka_marshal.modelcheck.models import Kind
@@ -17,6 +21,7 @@ from model_tests.explorer import (
     compare,
     configuration,
     environment_of_admins,
+    environment_of_intervals,
     explore,
     mistakes,
     mistakes_of_admins,
@@ -122,6 +127,42 @@ def test_an_administrator_with_a_slip_gives_another_graph(name: str) -> None:
     bounds = environment_of_admins.bounds(model)
     found = explore.explore_bounds_of_admins(bounds, Replaced(machines=(mutant,)))
     assert (found.states, found.edges) != (model.states, model.edges)
+
+
+def hears_no_win(patch: pytest.MonkeyPatch) -> None:
+    """A win says nothing before its first heartbeat."""
+    patch.setattr(Intervals, "won", lambda *_: None)
+
+
+def waits_by_its_own(patch: pytest.MonkeyPatch) -> None:
+    """Others live by our interval, though theirs is longer."""
+    patch.setattr(
+        Intervals, "_lived", lambda it, line, at_ms: at_ms - line.last.at_ms <= 2 * it.own_ms
+    )
+
+
+def forgets_who_came_first(patch: pytest.MonkeyPatch) -> None:
+    """Others stand, also where we came first."""
+    patch.setattr(Intervals, "_those_before_us", lambda it, _: others(it))
+
+
+def others(it: Intervals) -> list[object]:
+    return [line for own_ms, line in it._lineages.items() if own_ms != it.own_ms]
+
+
+@pytest.mark.tlc
+@pytest.mark.parametrize("slip", [hears_no_win, waits_by_its_own, forgets_who_came_first])
+def test_an_interval_rule_with_a_slip_gives_another_graph(
+    slip: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the world of one that came first and may stop, with a shorter log."""
+    small = attrs.evolve(
+        environment_of_intervals.bounds(edges.find("MCInterval_Change")), log_max=3
+    )
+    right = explore.explore_world_of_intervals(small)
+    slip(monkeypatch)
+    found = explore.explore_world_of_intervals(small)
+    assert (found.states, found.edges) != (right.states, right.edges)
 
 
 def test_every_model_of_a_world_that_must_hold_can_be_explored() -> None:

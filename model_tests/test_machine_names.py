@@ -87,7 +87,7 @@ def test_everything_sent_is_a_function_and_the_reverse() -> None:
 
 
 WITH_A_FOLD = {"after_fold"}
-"""`after_read` for whoever has folded the record already."""
+"""`after_read` for a reader that has folded the record already."""
 
 
 def test_everything_remembered_is_a_function_and_the_reverse() -> None:

@@ -33,7 +33,7 @@ def test_readers_and_machines_do_as_the_specification_does(
 
 
 def test_the_sample_in_tests_is_what_the_export_gives(exported: Exported) -> None:
-    """So that whoever changes the specification hears that `make triples` is to be run."""
+    """So that a change of the specification shows that `make triples` is to be run."""
     sample = {machines.line(row) for row in chosen(exported)}
     assert {machines.line(row) for row in machines.read()} == sample, "make triples writes it anew"
 

@@ -69,7 +69,7 @@ def reachable(triple: Triple) -> bool:
 
 
 def test_the_sample_in_tests_is_what_the_export_gives(exports: Mapping[str, Exported]) -> None:
-    """So that whoever changes the specification hears that `make triples` is to be run."""
+    """So that a change of the specification shows that `make triples` is to be run."""
     sample = chosen(exports)
     assert set(triples.read()) == set(sample), "make triples writes it anew"
 

@@ -1,4 +1,4 @@
-"""Walks keep every promise, and whatever does not is told so that it can be pasted.
+"""Walks keep every promise, and one that does not is printed as a test to paste.
 
 Derandomized and short here; `make walks` goes on for minutes, by chance.
 """

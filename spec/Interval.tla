@@ -46,9 +46,9 @@ Larger(x, y) == IF x > y THEN x ELSE y
 (***************************************************************************)
 NewClaim == [owner |-> NONE, epoch |-> NONE, at |-> NONE, position |-> 0]
 
+\* Not a disjunction: TLC would count an action that asks for it once for each side.
 Dead(claim, at, interval) ==
-    \/ claim.owner = NONE
-    \/ at - claim.at > 2 * interval
+    IF claim.owner = NONE THEN TRUE ELSE at - claim.at > 2 * interval
 
 Step(claim, r, offset, interval) ==
     CASE r.type = "Claim" ->

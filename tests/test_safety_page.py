@@ -6,6 +6,9 @@ import re
 import tomllib
 from pathlib import Path
 
+import pytest
+from tools.links import files, linked
+
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs" / "safety.md").read_text(encoding="utf-8")
 MODELS = {
@@ -45,3 +48,15 @@ def test_every_row_names_a_test_that_exists() -> None:
     for row in ROWS:
         assert named(row[4]), row
         assert set(named(row[4])) <= written, row
+
+
+def test_every_model_test_and_rule_of_a_row_is_a_link_to_its_file() -> None:
+    assert linked(PAGE, files()) == PAGE, "make docs"
+    for row in ROWS:
+        for cell in row[2:]:
+            assert cell == "-" or all(f"[`{name}`](" in cell for name in named(cell)), cell
+
+
+def test_a_name_without_a_file_is_an_error() -> None:
+    with pytest.raises(KeyError, match="MCGone"):
+        linked("| `MCGone` |", files())

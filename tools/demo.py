@@ -1,7 +1,7 @@
 """The main job, end to end: `make demo`.
 
-Checks the small fenced model and one model of the original that must fail, replays the bundled
-captures under both rule sets on Spark, then lets three consumers share a topic on a real broker,
+Checks the small fenced model and one model of the original that must fail, and replays the bundled
+captures under both rule sets on Spark. Then three consumers share a topic on a real broker; it
 kills one, stalls one, and replays what happened. Every step is a command that a user can type; it
 is printed before it runs.
 """

@@ -16,14 +16,14 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from tools.demo_worker import BEAT_S
 
-from kafka_marshal.testing import Broker
+from kafka_marshal.testing import QUICK, Broker
 
 TOPIC, GROUP, PARTITIONS = "orders", "billing", 6
 WORKER = Path(__file__).with_name("demo_worker.py")
 
 
 class Orders:
-    """Somebody who orders without end, until told to stop."""
+    """Somebody who orders without end, until it is stopped."""
 
     def __init__(self, bootstrap: str) -> None:
         self.count = 0
@@ -49,7 +49,7 @@ class Orders:
 
 def run(marshal: Callable[..., None], out: Path) -> None:
     """Tell the story; `marshal` runs a command as a user would."""
-    with Broker() as broker:
+    with Broker(java_options=QUICK) as broker:
         bootstrap = broker.bootstrap
         print(f"  a Kafka broker serves at {bootstrap}")
         marshal("init", "--bootstrap", bootstrap, "--partitions", "4")

@@ -8,7 +8,7 @@ from kafka_marshal.client.effects import Lost
 from kafka_marshal.runtime.consumer import Claim, Consumer
 
 BEAT_S = 2.0
-"""The fleet's heartbeat interval: whoever is silent for more than twice this loses its claims."""
+"""The fleet's heartbeat interval: an owner that is silent for more than twice this loses claims."""
 
 
 def say(client: str, text: str) -> None:

@@ -2,8 +2,8 @@
 
     python support_smoke.py BOOTSTRAP TOPIC MESSAGES
 
-It prints which versions it ran, and ends with 0 if every message came once. Half of them go to a
-consumer that is closed, the rest to the one that comes after it.
+It prints which versions it ran. One consumer takes half of the messages and is closed, and the next
+one takes the rest. Exit code 0: every message came once.
 """
 
 import platform
@@ -12,7 +12,7 @@ import sys
 import confluent_kafka
 
 import kafka_marshal
-from kafka_marshal import Consumer
+from kafka_marshal.runtime.consumer import Consumer
 from kafka_marshal.version import package_version
 
 
@@ -21,7 +21,7 @@ def consume(bootstrap: str, topic: str, semantics: str, client_id: str, least: i
     got: list[int] = []
     with Consumer(
         bootstrap,
-        group_id=f"{topic}-{semantics}",
+        group=f"{topic}-{semantics}",
         client_id=client_id,
         semantics=semantics,  # type: ignore[arg-type]
         batch=100,

@@ -92,7 +92,7 @@ def each(
     processes: int | None,
     wrong: list[str],
 ) -> Iterator[Result]:
-    """The work of every model as it ends, in so many processes; the long ones begin first.
+    """The work of every model as it ends, in a number of processes; the long ones begin first.
 
     A model that TLC cannot run is a sentence in `wrong`: the others go on.
     """

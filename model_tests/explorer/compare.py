@@ -11,6 +11,7 @@ from attrs import frozen
 
 from kafka_marshal.modelcheck.models import Kind, Model
 from model_tests.explorer import alone, configuration, explore, records, substitutions
+from model_tests.explorer.environment_of_intervals import JUDGED as JUDGED_OF_INTERVALS
 from model_tests.explorer.environment_of_shares import JUDGED as JUDGED_OF_SHARES
 from model_tests.explorer.explore import Graph
 from model_tests.explorer.properties import JUDGED
@@ -84,7 +85,11 @@ def is_compared(model: Model) -> bool:
 
 def judged(model: Model) -> Set[str]:
     """The names of the properties that Python judges in a model."""
-    of_module = {"MCSetPosition": JUDGED_OF_ADMINS, "MCFairShare": JUDGED_OF_SHARES}
+    of_module: Mapping[str, Set[str]] = {
+        "MCSetPosition": JUDGED_OF_ADMINS,
+        "MCFairShare": JUDGED_OF_SHARES,
+        "MCInterval": JUDGED_OF_INTERVALS.keys(),
+    }
     return of_module.get(model.module.stem, JUDGED)
 
 
@@ -102,6 +107,7 @@ EXPLORERS: Mapping[str, Callable[[Model], Graph]] = {
     "MCMachine": alone.explore,
     "MCSetPosition": explore.explore_admins,
     "MCFairShare": explore.explore_shares,
+    "MCInterval": explore.explore_intervals,
 }
 """By module; every other one is a world of `Marshal.tla`."""
 

@@ -1,6 +1,6 @@
 """`Marshal.tla`, action by action, over the machines: what can happen next, as often as TLC says.
 
-An action yields a state for every way to take it, as TLC counts them: each binding of `\\E` is a
+An action yields a state for every way to take it, as TLC counts them. Each binding of `\\E` is a
 way of its own, also where two lead to the same state. What follows for one instance depends on
 little of the state, and is remembered with it.
 """

@@ -17,12 +17,18 @@ from kafka_marshal.modelcheck.models import Model
 from model_tests.explorer import (
     configuration,
     environment_of_admins,
+    environment_of_intervals,
     environment_of_shares,
     substitutions,
     world,
 )
 from model_tests.explorer.environment import Environment
 from model_tests.explorer.environment_of_admins import BoundsOfAdmins, EnvironmentOfAdmins
+from model_tests.explorer.environment_of_intervals import (
+    EnvironmentOfIntervals,
+    JudgesOfIntervals,
+    WorldOfIntervals,
+)
 from model_tests.explorer.environment_of_shares import (
     EnvironmentOfShares,
     JudgesOfShares,
@@ -115,6 +121,24 @@ def explore_world_of_shares(
         return environment, JudgesOfShares(environment, promised)
 
     return all_states(begun, replaced)
+
+
+def explore_intervals(model: Model) -> Graph:
+    """The graph of one model of `Interval.tla`, by the reducer and `client.intervals`."""
+    cfg = configuration.read(model.cfg)
+    return explore_world_of_intervals(
+        environment_of_intervals.bounds(model), cfg.names("INVARIANTS")
+    )
+
+
+def explore_world_of_intervals(given: WorldOfIntervals, invariants: tuple[str, ...] = ()) -> Graph:
+    """The graph of one world, up to the first state that breaks one of these invariants."""
+
+    def begun() -> tuple[EnvironmentOfIntervals, JudgesOfIntervals]:
+        environment = EnvironmentOfIntervals(given)
+        return environment, JudgesOfIntervals(environment, invariants)
+
+    return all_states(begun, substitutions.Replaced())
 
 
 S = TypeVar("S", bound=State)

@@ -1,7 +1,7 @@
 """One process of `Marshal.tla`, over the machine of `kafka_marshal.client.consumer`.
 
 An instance of ours is the machine and nothing else. One of the original's is the same machine with
-what makes it the original's: it writes no headers, restarts by a bare heartbeat, and does not stop
+what makes it the original's. It writes no headers, restarts by a bare heartbeat, and does not stop
 when its client id is used twice. This room does not know how records travel.
 """
 

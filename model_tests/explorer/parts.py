@@ -1,7 +1,7 @@
 """What a state is made of, each part once: logs, instances, and the little that is left.
 
-Equal parts are the same object, so a state is a tuple of objects that are told apart by identity,
-and what can follow from a part is remembered with it. That is all that makes the explorer fast.
+Equal parts are the same object, so a state is a tuple of objects that are told apart by identity.
+What can follow from a part is remembered with it. That is all that makes the explorer fast.
 This room does not know what can happen to a part (`environment` does).
 """
 

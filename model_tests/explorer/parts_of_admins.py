@@ -24,7 +24,7 @@ class Note(NamedTuple):
     """A record of the log that somebody will ask for: which it is, by whom, of which claim."""
 
     n: int
-    """Counted from 1, as in the specification: whoever has read this many has read it."""
+    """Counted from 1, as in the specification: an instance that has read this many has read it."""
     by: str
     key: ClaimKey | None
 

@@ -68,9 +68,9 @@ def rows(model: Model, cfg: Configuration, log_max: int, also: str = "0") -> Row
             f"ASSUME \\A n \\in 0 .. {log_max - 1} : \\A record \\in {operator}(n) :\n"
             "    Export(<<n, record>>)\n"
             f"ASSUME Export(<<-1, {also}>>)\n"
-            "Nothing == Init /\\ [][FALSE]_vars\n====\n"
+            "StaysAsItIs == Init /\\ [][FALSE]_vars\n====\n"
         )
-        lines = ["SPECIFICATION Nothing", "CONSTANTS"]
+        lines = ["SPECIFICATION StaysAsItIs", "CONSTANTS"]
         lines += [f"  {name} = {value}" for name, value in cfg.assigned.items()]
         lines += [f"  {name} <- {value}" for name, value in cfg.substituted.items()]
         asking = folder / f"{asked.stem}.cfg"

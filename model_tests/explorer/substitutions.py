@@ -1,7 +1,7 @@
 """What a cfg puts in the place of an operator, and which states it looks away from: by name.
 
-Every substitution and constraint that changes a graph has its counterpart here; one that this room
-does not know is an error, since the graphs would differ for a reason that nobody said.
+Every substitution and constraint that changes a graph has its counterpart here. One that this room
+does not know is an error, since the graphs would differ for a reason that nobody named.
 """
 
 from __future__ import annotations

@@ -128,14 +128,14 @@ def values(module: Path) -> Mapping[str, Mapping[str, Any]]:
         exports = "\n".join(f'ASSUME Export(<<"{name}", {name}>>)' for name in names)
         asked.write_text(
             f"---- MODULE {asked.stem} ----\nEXTENDS {module.stem}, Export\n{exports}\n"
-            "Nothing == Init /\\ [][FALSE]_vars\n====\n"
+            "StaysAsItIs == Init /\\ [][FALSE]_vars\n====\n"
         )
         cfg = folder / f"{asked.stem}.cfg"
         constants = [f"World <- {names[0]}"]
         if any(cfg.assigned for cfg in cfgs):
             constants += ["HeartbeatIntervalMs = 1", "PauseMaxMs = 1"]
             constants += ["IsStale <- RecordSaysStale", "IsPaused <- RecordSaysPaused"]
-        cfg.write_text("SPECIFICATION Nothing\nCONSTANTS\n" + "\n".join(constants) + "\n")
+        cfg.write_text("SPECIFICATION StaysAsItIs\nCONSTANTS\n" + "\n".join(constants) + "\n")
         libraries = [module.parent]
         made = edges.export(
             asked,

@@ -1,7 +1,7 @@
 """`make mutants`: run everything that kills mutants and print one table.
 
-Exit code 1 if a mutant survives that should not: a hand-made one whose property does not notice, a
-generated one that `survivors.toml` does not explain, or a room below 95 %.
+Exit code 1 if a mutant survives that should not, or a room is below 95 %. A hand-made one must be
+noticed by its property, and a generated one that survives is explained in `survivors.toml`.
 """
 
 from __future__ import annotations

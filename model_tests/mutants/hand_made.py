@@ -24,8 +24,9 @@ class Killer(enum.Enum):
     WALK = "walk"
     """A property of whole runs, over walks of machines."""
     VALIDATOR = "validator"
-    """The validator of runs, which is right, over a recorded run of a fleet that is not: what the
-    guard protects that stands against the first event that no behaviour explains (`recorded`)."""
+    """The validator of runs, which is right, over a recorded run of a fleet that is not. It gives
+    what the guard protects that stands against the first event that no behaviour explains
+    (`recorded`)."""
 
 
 @attrs.frozen

@@ -230,7 +230,7 @@ class Server:
                 os.kill(pid, signal.SIGKILL)
 
     def _judged(self, name: str, child: Running) -> dict[str, object]:
-        """What a child has told. One that tells nothing was ended, by the kernel or by us."""
+        """What a child has reported. One that tells nothing was ended, by the kernel or by us."""
         status, test = pickle.loads(child.said) if child.said else ("timeout", None)
         by = ""
         if test is not None:

@@ -59,8 +59,8 @@ def of_the_specification() -> list[Row]:
 def of_hand_made(where: str, mutants: Iterable[HandMade]) -> tuple[list[Row], list[str]]:
     """A row a mutant, and a sentence about each that a property should have noticed.
 
-    Where no property forbids a mistake, the row says so: it is told from the right ones by the
-    answers that TLC exported, and by nothing else here.
+    Where no property forbids a mistake, the row says so: it differs from the right ones in the
+    answers that TLC exported, and in nothing else here.
     """
     rows: list[Row] = []
     wrong: list[str] = []

@@ -367,7 +367,7 @@ HARMLESS: tuple[HandMade, ...] = (
 """Mistakes that no property forbids. R6 keeps a consumer from winning a claim that it no longer
 wants and nothing else (spec/NOTES.md). Who names no epoch is refused (EpochMissing), and who names
 no tenure waits until its predecessor is stale: both cost time and no promise. Two that take turns
-never act under one epoch. Whoever does not know the position may not ask at all, so there is no
+never act under one epoch. Without a known position nothing may be asked, so there is no
 such grant. The machine's answers (`walks.refusals`) and the edges of TLC tell them from the right
 ones."""
 

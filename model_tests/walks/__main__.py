@@ -1,4 +1,4 @@
-"""`make walks`: walk for some minutes, or so many walks; print the seed that repeats them.
+"""`make walks`: walk for some minutes, or a number of walks; print the seed that repeats them.
 
 Every other round also compares the machines' answers (`refusals`). What is found is printed as a
 story, a test to paste and a counterexample, which is also written to `build/walks/`. Exit code 1

@@ -1,8 +1,8 @@
 """Walks over mutants: that each is noticed, and by which property.
 
 A search of this room has the troubles that the property is about in every walk, so that it is short
-enough to be repeated. `found.py` keeps what each search found, for tests that take no time; whoever
-changes the machines or the walks runs `make walks ARGS=--mutants`, which writes it anew.
+enough to be repeated. `found.py` keeps what each search found, for tests that take no time. After a
+change of the machines or the walks run `make walks ARGS=--mutants`, which writes it anew.
 """
 
 from __future__ import annotations

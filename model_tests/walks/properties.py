@@ -1,7 +1,7 @@
 """The specification's properties over a walk, by their names, checked as it goes.
 
-Each is what `Properties.tla` and `MCSuffix.tla` say, told incrementally: what a record, a read or a
-processed message can break is looked at when it happens. Some promises need a world in which
+Each is what `Properties.tla` and `MCSuffix.tla` say, computed incrementally: what a record, a read
+or a processed message can break is looked at when it happens. Some promises need a world in which
 something never happened (`NEEDS`); the others hold in every world.
 """
 
@@ -314,7 +314,7 @@ class Watch:
     # --- readers that began in the middle ---------------------------------------------------------
 
     def _suffix_readers(self, ledger: _Ledger, claim: str, record: Record, verdict: object) -> None:
-        """One begins at every record; whoever knows everything is like the rest from then on."""
+        """One begins at every record; one that knows everything is like the rest from then on."""
         if LIES in self.simulation.seen:
             ledger.readers.clear()
             return

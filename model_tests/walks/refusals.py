@@ -1,4 +1,4 @@
-"""What a machine must say when it is asked, told without the machine: from the log and a memory.
+"""What a machine must answer when it is asked, without the machine: from the log and a memory.
 
 The guards once more, by name, over what a walk saw: the claim as all of the log makes it, what an
 instance sent, read back and processed. Only for those who read everything; what may be certain for
@@ -136,7 +136,7 @@ class Refusals:
         """Remembered when it was allowed."""
 
     def has_read(self, who: Instance, claim: str, record: Record) -> None:
-        """What it means for whoever read it, by the log."""
+        """What it means for its reader, by the log."""
         memory, history = self._memory(who, claim), self.simulation.histories[claim]
         before = history.before(memory.view)
         memory.view = record.offset + 1

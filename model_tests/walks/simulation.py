@@ -1,8 +1,8 @@
 """A small world that is played by hand: logs, consumers, an administrator, and what goes wrong.
 
 Deterministic: there is no chance in it and no clock but its own. Every move goes through the guards
-of the machines; what they refuse does not happen. A move that the world does not offer (whoever
-crashed cannot read) does not happen either, so any list of moves can be played, also one of which
+of the machines; what they refuse does not happen. A move that the world does not offer (a crashed
+instance cannot read) does not happen either. So any list of moves can be played, also one of which
 some were left out. It does not judge: watchers do (`properties`, `refusals`).
 """
 
@@ -32,9 +32,11 @@ SKEW_S: Final = {"a": 0, "b": 7, "c": -5, "d": 3_600}
 LATE, LIES, STRANGE, OVERTAKEN, STEPPED_BACK, OVERLAPPING = (
     *("late", "lies", "strange", "overtaken", "stepped_back", "overlapping"),
 )
-"""What a world can have seen, after which fewer properties are promised: somebody began late; a
-stranger lied in headers or took an id that is not its own; a stranger sent anything at all; records
-of one sender were reordered; a broker's clock stepped back; two instances of a client ran at once.
+"""What a world can have seen, after which fewer properties are promised.
+
+Somebody began late. A stranger lied in headers or took an id that is not its own. A stranger sent
+anything at all. Records of one sender were reordered. A broker's clock stepped back. Two instances
+of a client ran at once.
 """
 
 
@@ -89,7 +91,7 @@ class Happened:
 
 
 class Watcher(Protocol):
-    """Whoever is told what happens, as it happens."""
+    """Hears what happens, as it happens."""
 
     def asked(self, who: Instance, move: Move, against: Forbidden | None) -> None:
         """A machine was asked whether it may; nothing has happened yet."""

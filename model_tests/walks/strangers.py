@@ -1,6 +1,6 @@
 """Records from anybody: the original's, which have no headers, and those that lie.
 
-A stranger's record is drawn without knowing the world and told about it afterwards (`about`), so
+A stranger's record is drawn without knowing the world and fitted to it afterwards (`about`), so
 that lies are near the truth: the claim's own epoch, the owner's own id. That somebody lies in what
 it saw (`seen`, `clock`) makes readers that began in the middle wrong by design, since certificates
 are believed; `simulation` keeps the two apart.
@@ -30,7 +30,7 @@ HEADER = st.sampled_from((None, "epoch", "end", 0, 3, NOT_DECIMAL, 10**12))
 
 @attrs.frozen
 class Drawn:
-    """A stranger's record, before it is said what world it lands in."""
+    """A stranger's record, before it is known what world it lands in."""
 
     type: type[Message]
     version: int

@@ -1,4 +1,4 @@
-"""A walk that broke a promise, told: a whiteboard story, a test to paste, a counterexample.
+"""A walk that broke a promise, written down: a whiteboard story, a test to paste, a counterexample.
 
 The story has the form of `tests/golden`: prose, a record, what came of it; what happens outside the
 log is prose. The test is a list of moves, and fails by the same property. This room also leaves out

@@ -3,8 +3,8 @@
 What random walks draw depends on more than their seed: Hypothesis looks at the modules that the
 process has loaded. A tour says of every move what comes of it: the guard of the machine that
 refuses, what the record did, or nothing but the action itself. Together they get to every guard of
-the reducer and of the machines, but for the one that walks never ask (`NotNext`: a walk processes
-the next message and no other).
+the reducer and of the machines. One is left out, because walks never ask it (`NotNext`: a walk
+processes the next message and no other).
 """
 
 from __future__ import annotations

@@ -486,12 +486,35 @@ def test_a_commit_whose_heartbeat_is_of_unknown_outcome_is_told_again() -> None:
     fleet, driver = committing()
     fleet.do("a1", driver.commit(0))
     [sent] = fleet.held["a1"]
-    fleet.do("a1", driver.unknown(sent, 0))
+    fleet.do("a1", driver.unknown(sent, 30_000))
+    assert told(fleet) == [3]
+    assert driver.next_timer_ms == 5_000
+    fleet.do("a1", driver.timer(30_000))
     assert told(fleet) == [3, 3]
     fleet.append(sent)
     fleet.settle()
-    fleet.do("a1", driver.unknown(sent, 0))
+    fleet.do("a1", driver.unknown(sent, 30_000))
+    assert driver.next_timer_ms == 30_000 + MINUTE
+
+
+def test_a_commit_of_what_a_heartbeat_of_unknown_outcome_told_is_told_again() -> None:
+    fleet, driver = committing()
+    fleet.do("a1", driver.timer(MINUTE))
+    [sent] = fleet.held["a1"]
+    fleet.do("a1", driver.unknown(sent, MINUTE + 30_000))
+    assert driver.next_timer_ms == 2 * MINUTE
+    fleet.do("a1", driver.commit(MINUTE + 30_000))
+    fleet.do("a1", driver.timer(MINUTE + 30_000))
     assert told(fleet) == [3, 3]
+
+
+def test_commits_send_no_more_heartbeats_where_none_arrives() -> None:
+    fleet, driver = committing()
+    for now_ms in range(0, 20_000, 100):
+        fleet.do("a1", driver.commit(now_ms))
+        fleet.do("a1", driver.unknown(fleet.held["a1"][0], now_ms))
+        fleet.do("a1", driver.timer(now_ms))
+    assert told(fleet) == [3] * 4
 
 
 def test_a_heartbeat_of_unknown_outcome_is_not_told_again_where_nobody_commits() -> None:
@@ -500,9 +523,7 @@ def test_a_heartbeat_of_unknown_outcome_is_not_told_again_where_nobody_commits()
     [sent] = fleet.held["a1"]
     fleet.do("a1", driver.unknown(sent, MINUTE))
     assert told(fleet) == [3]
-    fleet.do("a1", driver.done(4, MINUTE))
-    fleet.do("a1", driver.commit(MINUTE))
-    assert told(fleet) == [3]
+    assert driver.next_timer_ms == 2 * MINUTE
 
 
 def test_the_outcome_of_an_older_heartbeat_does_not_count() -> None:

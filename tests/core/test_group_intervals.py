@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import attrs
 import pytest
 
-from kafka_marshal import decode
-from kafka_marshal.core.group_intervals import GroupIntervals, LivedUnder
+from kafka_marshal import FENCED, decode
+from kafka_marshal.core.group_intervals import GroupIntervals, LivedUnder, RulesByInterval
 from kafka_marshal.core.messages import Headers, Record
 
 S = 1_000
@@ -205,6 +206,14 @@ def test_a_group_of_another_interval_than_was_given_is_refused_by_name() -> None
         LivedUnder(30 * S, "c", 2),
     )
     assert str(told.intervals.other("g")).startswith("group g says 30s in the log (client c)")
+
+
+def test_rules_are_made_once_for_each_interval() -> None:
+    rules = attrs.evolve(FENCED, pause_max_ms=5)
+    by_interval = RulesByInterval(rules)
+    assert by_interval[rules.heartbeat_interval_ms] is rules
+    assert by_interval[4000] == attrs.evolve(rules, heartbeat_interval_ms=4000)
+    assert by_interval[4000] is by_interval[4000]
 
 
 def test_nothing_is_forced_unless_it_is_asked_for() -> None:

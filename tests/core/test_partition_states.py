@@ -37,7 +37,7 @@ def test_a_record_about_a_group_reaches_its_keys_and_those_that_come_later() -> 
     verdict, reached = states.step_group("g", added, 20)
     assert (verdict, reached) == ("+20", [Stepped(ONE, 101, 121, "+20")])
     assert (states[TWO], states.newborn("g"), states.newborn("h")) == (120, 120, 100)
-    assert TWO not in states
+    assert TWO not in states.all()
     assert states.step(TWO, added, 3) == (120, 123, "+3")
     assert states.group("g") == {ONE: 121, TWO: 123}
     assert states.group("h") == {OTHER: 107}
@@ -48,7 +48,7 @@ def test_what_is_put_goes_on_and_what_is_forgotten_begins_anew() -> None:
     states.put(ONE, 5)
     assert states.step(ONE, added, 1) == (5, 6, "+1")
     states.forget(ONE)
-    assert ONE not in states
+    assert ONE not in states.all()
     assert states[ONE] == 0
     with pytest.raises(KeyError):
         states.forget(ONE)

@@ -60,3 +60,11 @@ def test_a_set_of_verdicts_is_written_once() -> None:
 def test_the_sets_of_verdicts_hold_accepted_or_refused_ones_and_not_both() -> None:
     for value in NAMED:
         assert value <= {*Accepted} or value <= {*Refused}
+
+
+def test_a_verdict_has_its_name_in_output_and_half_a_sentence() -> None:
+    assert Accepted("took_over") is Accepted.TOOK_OVER
+    assert Accepted.TOOK_OVER.sentence == "the owner counts as stale"
+    for verdict in (*Accepted, *Refused):
+        assert verdict.value == verdict.name.lower()
+        assert verdict.sentence

@@ -14,9 +14,13 @@ from tests.replay import connector
 def spark() -> Iterator[SparkSession]:
     """One session for all tests of this folder; without Java it fails, it never skips.
 
-    It alone has the connector: sessions of other processes start as they do for users.
+    It alone has the connector, and interprets its queries. Sessions of other processes start as
+    they do for users.
     """
     with ExitStack() as opened:
         with connector.on_the_class_path():
             session = opened.enter_context(local_session())
+        # Java would compile code for each query, for a few hundred rows.
+        session.conf.set("spark.sql.codegen.wholeStage", "false")
+        session.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
         yield session

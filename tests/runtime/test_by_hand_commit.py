@@ -10,14 +10,21 @@ from typing import Any, cast
 
 import pytest
 
-from kafka_marshal.core.messages import ClaimingPartition, Heartbeat, Partition, ReleaseGroup
+from kafka_marshal.core.messages import (
+    ClaimingPartition,
+    Heartbeat,
+    Partition,
+    ReleaseGroup,
+    ReleasingPartition,
+)
 from kafka_marshal.core.messages import Message as Said
 from kafka_marshal.runtime.aio import AsyncConsumer
 from kafka_marshal.runtime.consumer import ClaimLost, Consumer, Message, OutcomeUnknown
-from kafka_marshal.runtime.errors import ConsumerClosed
+from kafka_marshal.runtime.errors import ConsumerClosed, InvalidOption
 from tests.runtime.doubles import (
     LANDS,
     LANDS_UNKNOWN,
+    LOG,
     LOST,
     WITHIN_S,
     Append,
@@ -34,12 +41,12 @@ def kafka() -> Kafka:
 
 
 def polled(consumer: Consumer, count: int = 1) -> Message:
-    """The last of so many messages."""
+    """The last of these messages."""
     return [cast("Message", consumer.poll(WITHIN_S)) for _ in range(count)][-1]
 
 
 def beats(kafka: Kafka) -> list[int]:
-    """The positions that heartbeats have told."""
+    """The positions of all heartbeats."""
     return [heartbeat.offset for heartbeat in kafka.said(Heartbeat)]
 
 
@@ -70,6 +77,8 @@ def returns_when_the_log_has_it(kafka: Kafka) -> None:
         kafka.hold_log()
         committing = begun(consumer)
         until(lambda: 3 in beats(kafka))
+        consumer._engine.call(lambda: None)
+        assert consumer._engine.held._commits
         assert not committing.done()
         assert message.claim.committed == 0
         kafka.flow()
@@ -141,10 +150,14 @@ def test_a_position_that_nobody_knows_to_be_in_the_log_is_told_again(
     with kafka.consumer() as consumer:
         first_owned(consumer)
         polled(consumer, 2)
-        outcomes = [outcome]
+        outcomes, heard = [outcome], beats(kafka)
         kafka.appends = lambda _: outcomes.pop() if outcomes else LANDS
-        consumer.commit(timeout_s=WITHIN_S)
+        committing = begun(consumer, timeout_s=WITHIN_S)
+        until(lambda: not outcomes)
+        kafka.clock.ahead_s += 5
+        committing.result(WITHIN_S)
         assert beats(kafka)[-1] == 2
+        assert len(beats(kafka)) <= len(heard) + 2
 
 
 def test_a_commit_that_the_log_does_not_confirm_in_time_has_an_unknown_outcome(
@@ -159,6 +172,35 @@ def test_a_commit_that_the_log_does_not_confirm_in_time_has_an_unknown_outcome(
         kafka.clock.ahead_s += 30
         with pytest.raises(OutcomeUnknown, match="orders/0, epoch 0: done below 2, and in the log"):
             committing.result(WITHIN_S)
+
+
+def test_a_commit_that_nobody_waits_for_is_not_kept(kafka: Kafka) -> None:
+    with kafka.consumer() as consumer:
+        first_owned(consumer)
+        kafka.hold_log()
+        held = consumer._engine.held
+        for _ in range(10):
+            consumer.commit(polled(consumer), asynchronous=True)
+        with pytest.raises(OutcomeUnknown, match="done below 10, and in the log below 0"):
+            consumer.commit(timeout_s=0)
+        consumer.commit(asynchronous=True)
+        consumer._engine.call(lambda: None)
+        assert held._commits == []
+
+
+def test_a_commit_ends_in_time_where_the_consumer_itself_is_busy(kafka: Kafka) -> None:
+    with kafka.consumer() as consumer:
+        first_owned(consumer)
+        polled(consumer, 2)
+        busy = threading.Event()
+        consumer._engine.post(busy.wait)
+        committing = begun(consumer, timeout_s=30)
+        kafka.clock.ahead_s += 31
+        try:
+            with pytest.raises(OutcomeUnknown, match="nothing was begun within 30 s"):
+                committing.result(5)
+        finally:
+            busy.set()
 
 
 def taken_over(kafka: Kafka) -> None:
@@ -213,6 +255,126 @@ def test_a_release_of_which_nobody_knows_leaves_the_commit_unknown(kafka: Kafka)
             consumer.commit(message)
         with pytest.raises(OutcomeUnknown, match="done below 2"):
             consumer.commit(message)
+
+
+def commits_what_was_lost_before(kafka: Kafka) -> None:
+    with kafka.consumer() as consumer:
+        first_owned(consumer)
+        polled(consumer, 2)
+        taken_over(kafka)
+        until(lambda: not consumer.claims)
+        error = begun(consumer).exception(WITHIN_S)
+        assert isinstance(error, ClaimLost)
+        assert "done below 2, and in the log below 0, when the claim was lost" in str(error)
+        consumer.commit()  # each is named once
+
+
+def test_a_commit_of_everything_names_a_claim_that_was_lost_before(kafka: Kafka) -> None:
+    commits_what_was_lost_before(kafka)
+
+
+def test_what_was_done_of_a_lost_claim_is_not_forgotten_before_somebody_commits(
+    kafka: Kafka,
+) -> None:
+    with kafka.consumer() as consumer:
+        first_owned(consumer)
+        message = polled(consumer, 2)
+        taken_over(kafka)
+        until(lambda: not consumer.claims)
+        consumer.ack()
+        until(lambda: message.claim not in consumer._engine.held.undrained)
+        consumer.commit(asynchronous=True)
+        with pytest.raises(ClaimLost, match="done below 2"):
+            consumer.commit()
+
+
+def test_what_a_later_tenure_has_told_is_not_missing(kafka: Kafka) -> None:
+    with kafka.consumer() as consumer:
+        first_owned(consumer)
+        message = polled(consumer, 2)
+        kafka.says(ReleaseGroup(0, 0, "admin", "admin", "g", "", Partition(0), 0))
+        until(lambda: message.claim.lost)
+        consumer.ack()
+        again = polled(consumer, 2)
+        assert (again.offset, again.claim.epoch > message.claim.epoch) == (1, True)
+        consumer.commit(again)
+        consumer.commit()
+        with pytest.raises(ClaimLost):
+            consumer.commit(message)
+
+
+def test_a_commit_of_everything_does_not_forget_a_release_of_which_nobody_knows(
+    kafka: Kafka,
+) -> None:
+    with kafka.consumer() as consumer:
+        first_owned(consumer)
+        polled(consumer, 2)
+        kafka.appends = lambda _: LOST
+        consumer.stop()
+        for _ in range(2):
+            with pytest.raises(OutcomeUnknown, match="done below 2"):
+                consumer.commit()
+
+
+def test_a_release_that_came_too_late_has_committed_nothing(kafka: Kafka) -> None:
+    def first(message: Said) -> Append:
+        if isinstance(message, ReleasingPartition):
+            taken_over(kafka)
+        return LANDS
+
+    with kafka.consumer() as consumer:
+        first_owned(consumer)
+        message = polled(consumer, 2)
+        kafka.hold_log()
+        kafka.appends = first
+        consumer.stop()
+        committing = begun(consumer, message=message)
+        until(lambda: kafka.said(ReleasingPartition))
+        assert not committing.done()
+        kafka.flow()
+        with pytest.raises(ClaimLost, match=r"done below 2.*below 0, when"):
+            committing.result(WITHIN_S)
+
+
+def test_a_claim_that_others_took_after_an_unknown_release_is_lost(kafka: Kafka) -> None:
+    def refused(message: Said) -> Append:
+        return LOST if isinstance(message, ReleasingPartition) else LANDS
+
+    with kafka.consumer() as consumer:
+        first_owned(consumer)
+        message = polled(consumer, 2)
+        kafka.appends = refused
+        consumer.release("orders", 0)
+        with pytest.raises(OutcomeUnknown):
+            consumer.commit(message)
+        taken_over(kafka)
+        driver = consumer._engine.held.session.member.driver(message.claim.key)
+        until(lambda: driver.consumer.known.owner_client == "c9")
+        with pytest.raises(ClaimLost):
+            consumer.commit(message)
+
+
+def test_what_a_log_had_that_lost_records_nobody_knows(kafka: Kafka) -> None:
+    with kafka.consumer() as consumer:
+        first_owned(consumer)
+        message = polled(consumer, 2)
+        consumer.commit(message)
+        with kafka.changed:
+            kafka.topics[LOG][0].records.clear()
+            kafka.changed.notify_all()
+        until(lambda: message.claim.lost)
+        with pytest.raises(OutcomeUnknown, match="log_lost_records"):
+            consumer.commit(message)
+
+
+def test_a_message_of_another_consumer_is_refused(kafka: Kafka) -> None:
+    with kafka.consumer() as consumer, kafka.consumer("c2") as other:
+        first_owned(consumer)
+        message = polled(consumer)
+        for asynchronous in (False, True):
+            with pytest.raises(InvalidOption, match=r"orders/0 offset 0, .*another consumer"):
+                other.commit(message, asynchronous=asynchronous)
+        consumer.commit(message)
 
 
 def test_a_consumer_that_is_closed_meanwhile_says_so(kafka: Kafka) -> None:

@@ -12,6 +12,7 @@ from kafka_marshal.client.buffers import Buffers
 from kafka_marshal.client.driver import Driver
 from kafka_marshal.client.member import For, Member
 from kafka_marshal.core.state import ClaimKey
+from kafka_marshal.runtime import holding
 from kafka_marshal.runtime.commits import Commit
 from kafka_marshal.runtime.consumer import Consumer
 from kafka_marshal.runtime.data import Data, _Open
@@ -204,12 +205,17 @@ def is_closed_once_it_stopped(patch: Patch) -> None:
 
 def commits_without_waiting(patch: Patch) -> None:
     """A commit returns when the heartbeat is sent, whatever becomes of it."""
-    patch.setattr(Commit, "settled", lambda it, _: it.future.set_result(None) is None)
+    patch.setattr(Commit, "settled", lambda it, *_: it.future.set_result(None) is None)
 
 
 def commits_one_by_one(patch: Patch) -> None:
     """Each commit has a heartbeat of its own."""
     patch.setattr(Driver, "_commits", property(lambda it: it._told_offset < it._commit_upto))
+
+
+def forgets_what_was_lost(patch: Patch) -> None:
+    """What was done of a lost claim, and is not in the log, is nobody's business any more."""
+    patch.setattr(holding, "has", lambda claim, end: True)
 
 
 MUTANTS: Final[list[tuple[Callable[[Patch], None], Callable[[], None]]]] = [
@@ -258,6 +264,7 @@ MUTANTS: Final[list[tuple[Callable[[Patch], None], Callable[[], None]]]] = [
     (claims_after_a_stop, lambda: ending.adds_a_topic_after_a_stop(Kafka(), True)),
     (is_closed_once_it_stopped, lambda: ending.adds_a_topic_after_a_stop(Kafka(), False)),
     (commits_without_waiting, lambda: commit.returns_when_the_log_has_it(orders())),
+    (forgets_what_was_lost, lambda: commit.commits_what_was_lost_before(orders())),
     (commits_one_by_one, lambda: commit.shares_heartbeats(orders())),
     (asks_with_a_batch_in_hand, lambda: walks.walk_for(walks.AMO, 60.0)),
     (fetches_tenures_side_by_side, lambda: walks.walk_for(walks.AMO, 60.0)),

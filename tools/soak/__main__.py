@@ -2,15 +2,16 @@
 
 Two groups consume one topic at once, one at least once and one at most once. Each consumer is a
 process; whenever one is started it takes the way of consuming that has done the least. Faults are
-drawn from a seed: consumers are killed with -9, put to sleep, ended in order and started again; one
-gets a twin under its client id, or its machine's clock is set; a group is paused or released, a
-position is set, and with three brokers one is killed or all stand still.
+drawn from a seed. Consumers are killed with -9, put to sleep, ended in order and started again. One
+gets a twin under its client id, or its machine's clock is set. A group is paused or released, or a
+position is set. With three brokers one is killed or all stand still.
 
 In the end it compares what consumers wrote down with what must be so:
 
 - at least once no message is lost, and no more than a window repeated for every new owner;
-- at most once no message is handed over twice, and every message that was not processed is in what
-  `marshal receipts` lists, which is at most one batch for a tenure and partition;
+- at most once no message is handed over twice;
+- at most once `marshal receipts` lists every message that was not processed, and at most one batch
+  for a tenure and partition;
 - no consumer ended by itself, failed, or owns nothing at the end;
 - the specification explains the whole run as it was recorded.
 

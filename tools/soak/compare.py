@@ -9,7 +9,7 @@ from typing import Final
 from attrs import frozen
 
 WINDOW: Final = 100
-"""Messages that a consumer has in hand at a time, at most: so many are repeated at least once."""
+"""The most messages that a consumer has in hand, and that are repeated, at least once."""
 
 
 @frozen

@@ -110,7 +110,7 @@ class Worker:
             self._sweeper = None
 
     def last_words(self) -> str:
-        """Why it ended, as far as it said."""
+        """Why it ended, as far as it wrote."""
         if self.read().failures:
             return self.noted.failures[-1]
         lines = self.errors.read_text(encoding="utf-8", errors="replace").splitlines()

@@ -33,7 +33,7 @@ from kafka_marshal.validate import read_folder, validate
 
 PARTITIONS: Final = 6
 SET: Final = 0
-"""Of this partition positions are set, so nothing is said of how often its messages come."""
+"""Its positions are set, so how often its messages come is not judged."""
 JUDGED: Final = [partition for partition in range(PARTITIONS) if partition != SET]
 A_SECOND: Final = 200
 """Messages that are produced, at most."""
@@ -336,7 +336,7 @@ class Soak:
                 self._must_end(crew, client, worker)
 
     def _what_is_due(self) -> None:
-        """What was put off; and those that ended by themselves start again, but it is told."""
+        """Do what was put off; start again those that ended by themselves, and report it."""
         now = time.monotonic()
         due = [one for one in self.later if one[0] <= now]
         self.later = [one for one in self.later if one[0] > now]
@@ -421,7 +421,7 @@ class Soak:
         return Judged(crew, written, compared, wrong)
 
     def _receipts(self, crew: Crew, wrong: list[str]) -> set[tuple[int, int]]:
-        """Partition and offset of everything that may have been lost, as an operator is told."""
+        """Partition and offset of everything that may have been lost, as an operator reads it."""
         ran = self.marshal(crew, "receipts", self.topic, "--json")
         if ran.returncode not in (0, 1):
             wrong.append(f"marshal receipts: exit code {ran.returncode}, {ran.stderr.strip()}")

@@ -16,7 +16,7 @@ from kafka_marshal.cli.common import check_folder, console, errors, fail, needs,
 from kafka_marshal.jars import JarError
 from kafka_marshal.java import JavaNotFoundError
 from kafka_marshal.runtime.errors import COORDINATION_TOPIC
-from kafka_marshal.testing import Broker, BrokerError, version
+from kafka_marshal.testing import QUICK, Broker, BrokerError, version
 from kafka_marshal.testing.kafka import fetched_jars, jars
 
 
@@ -55,7 +55,7 @@ def broker(
     _check_port(port)
     make_topics = _topics(topic, messages) if topic else None
     signal.signal(signal.SIGTERM, _interrupt)
-    kafka = Broker(port=port, folder=folder)
+    kafka = Broker(port=port, folder=folder, java_options=QUICK)
     with one_sentence(BrokerError, JarError, JavaNotFoundError), suppress(KeyboardInterrupt):
         try:
             if not all(jar.path.is_file() for jar in jars()):

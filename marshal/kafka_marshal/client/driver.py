@@ -116,8 +116,11 @@ class Driver:
         self._abandoned = False
         """At most once: nothing from `_finished` on was begun, or will be."""
         self._told_offset = 0
+        self._told_in_vain = False
+        """The last heartbeat may not have arrived."""
         self._commit_upto = 0
         """Everything below is done, and the log is to hear of it at once."""
+        self._heartbeat_sent_ms = AT_ONCE
         self._heartbeat_at_ms: int | None = None
         self._patient_until_ms = AT_ONCE
         """It does not ask for the claim again before this."""
@@ -212,9 +215,8 @@ class Driver:
         elif self._is_last_request(sent.message, sent.headers):
             self._request = None
         elif isinstance(sent.message, Heartbeat) and sent.message.offset == self._told_offset:
-            heard = moves.floor(self.me, self.consumer.reader)
-            if heard < self._commit_upto:  # somebody waits for it, so it is told again
-                self._told_offset = min(self._told_offset, heard)
+            self._told_in_vain = True
+            self._tell_again()
         return self._go_on(now_ms)
 
     def timer(self, now_ms: int) -> list[Effect]:
@@ -252,7 +254,18 @@ class Driver:
         handed over before that was so. Spec: SendHeartbeat.
         """
         self._commit_upto = self.consumer.next
+        self._tell_again()
         return self._go_on(now_ms)
+
+    def _tell_again(self) -> None:
+        """Somebody waits for a heartbeat of unknown outcome: the next one is due before its time.
+
+        Where none arrives, commits send no more of them than that.
+        """
+        waits = self.consumer.known.position < self._commit_upto
+        if waits and self._told_in_vain and self._heartbeat_at_ms is not None:
+            again_ms = self._heartbeat_sent_ms + self.timing.ask_again_after_ms
+            self._heartbeat_at_ms = min(self._heartbeat_at_ms, again_ms)
 
     def stop(self, now_ms: int, why: Released = Released.STOPPED) -> list[Effect]:
         """Give the claim up as soon as everything that was handed over is finished."""
@@ -336,8 +349,9 @@ class Driver:
     def _heartbeat(self, now_ms: int) -> list[Effect]:
         if moves.may_heartbeat(self.me, self.consumer) is not None:
             return []
+        self._heartbeat_sent_ms = now_ms
         self._heartbeat_at_ms = now_ms + self.timing.heartbeat_every_ms
-        self._told_offset = self.consumer.next
+        self._told_offset, self._told_in_vain = self.consumer.next, False
         return [moves.heartbeat_sent(self.me, self.consumer, self.key)]
 
     def _go_on(self, now_ms: int) -> list[Effect]:

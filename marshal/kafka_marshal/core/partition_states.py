@@ -72,9 +72,6 @@ class PartitionStates(Generic[K, S]):
         state = None if group is None else group.get(key)
         return self._newborn.get(name, self.beginning) if state is None else state
 
-    def __contains__(self, key: K) -> bool:
-        return key in self._groups.get(key.group, ())
-
     def newborn(self, group: str) -> S:
         """The state of a key of this group that had no record of its own."""
         return self._newborn.get(group, self.beginning)

@@ -15,20 +15,12 @@ from kafka_marshal.core.verdicts import OWNER_STAYS, Accepted, Refused
 from kafka_marshal.replay.events import Event, key_columns
 from kafka_marshal.replay.findings.ownership import steals
 from kafka_marshal.replay.findings.positions import Pauses, Positions
-from kafka_marshal.replay.report.data import MarkKind
+from kafka_marshal.replay.report.data import MARK_OF, MarkKind
 from kafka_marshal.replay.rows import Row
 from kafka_marshal.replay.stretch import Ints
 
 BEATS_MAX: Final = 1000
 """A lane with more heartbeats than this is drawn without them."""
-
-_OF_VERDICT: Final = {
-    Accepted.TOOK_OVER: MarkKind.TAKEOVER,
-    Accepted.RESTARTED: MarkKind.RESTART,
-    Accepted.FAST_RECLAIMED: MarkKind.RESTART,
-    Accepted.GROUP_RELEASED: MarkKind.PAUSE,
-    Accepted.POSITION_SET: MarkKind.POSITION_SET,
-}
 
 
 @define
@@ -109,8 +101,8 @@ class Lanes:
                 yield MarkKind.THEFT
             elif event.before.owner_client == event.message.client_id and event.before.owned:
                 yield MarkKind.RESTART
-        elif verdict in _OF_VERDICT:
-            yield _OF_VERDICT[verdict]
+        elif verdict in MARK_OF:
+            yield MARK_OF[verdict]
         if event.is_original and self._pauses.breaks(event):
             yield MarkKind.PAUSE_BROKEN
         if self._positions.moves_back(event):

@@ -6,56 +6,68 @@ and how; it does not know how the log is read.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from concurrent.futures import Future
-from typing import Final
 
 from attrs import define, field
 
-from kafka_marshal.client.effects import Lost, Released
-from kafka_marshal.core.state import ClaimKey
+from kafka_marshal.client.effects import Lost
 from kafka_marshal.runtime.errors import ClaimLost
 from kafka_marshal.runtime.log import OutcomeUnknown
 from kafka_marshal.runtime.message import Claim
 
-OURS: Final = frozenset(Released) - {Released.BY_OTHERS}
-"""Why this consumer itself releases a claim, with a record that says how far it is."""
+
+def has(claim: Claim, end: int) -> bool:
+    """Whether the log has that everything below is done; not where it lost records since."""
+    return claim.committed >= end and claim.lost is not Lost.LOG_LOST_RECORDS
 
 
 @define(eq=False)
 class Commit:
     """How far each claim is to be in the log.
 
+    >>> from kafka_marshal.core.state import ClaimKey
     >>> claim = Claim(ClaimKey("g", "orders", 0), "orders", 0, epoch=7, position=10)
-    >>> commit = Commit({claim: 12})
-    >>> commit.settled(()), commit.left == [claim]
+    >>> commit, nothing = Commit({claim: 12}), lambda claim: False
+    >>> commit.settled(nothing, nothing), commit.left == [claim]
     (False, True)
     >>> claim.committed = 12
-    >>> commit.settled(()), commit.future.result()
+    >>> commit.settled(nothing, nothing), commit.future.result()
     (True, None)
     """
 
-    done: dict[Claim, int]
+    done: dict[Claim, int] = field(factory=dict)
     """Below this the application is done."""
     future: Future[None] = field(factory=Future, init=False)
-    """Ends when the log has all of it, or cannot get it any more."""
+    """Ends when the log has all of it, or cannot get it any more. Cancelled where nobody waits."""
 
     @property
     def left(self) -> list[Claim]:
         """Claims that are not that far in the log, as far as was read back."""
-        return [claim for claim, end in self.done.items() if claim.committed < end]
+        return [claim for claim, end in self.done.items() if not has(claim, end)]
 
-    def settled(self, unread: Collection[ClaimKey]) -> bool:
-        """Whether it is over. `unread`: claims whose release was sent and not read back.
+    def settled(self, awaited: Callable[[Claim], bool], may_land: Callable[[Claim], bool]) -> bool:
+        """Whether it is over, also because nobody waits any more.
 
-        The future then fails with ClaimLost, or with OutcomeUnknown where a release may still land,
-        if there is a claim that is gone and not that far in the log.
+        The future then fails with ClaimLost if there is a claim that is gone and not that far in
+        the log; with OutcomeUnknown where nobody knows how far it is.
+
+        Args:
+            awaited: its release was sent, and is about to be read back.
+            may_land: its release was sent, and nothing that was read decides about it.
         """
+        if self.future.cancelled():
+            return True
         left = self.left
-        if any(claim.owned or claim.key in unread for claim in left):
+        if any(claim.owned or awaited(claim) for claim in left):
             return False
-        by_us = [each for each in left if each.lost is Lost.RELEASED and each.released in OURS]
-        lost = [claim for claim in left if claim not in by_us]
+        lost = [
+            claim
+            for claim in left
+            if claim.lost is not Lost.LOG_LOST_RECORDS and not may_land(claim)
+        ]
+        if not self.future.set_running_or_notify_cancel():
+            return True
         if lost:
             self.future.set_exception(ClaimLost(self.told(lost)))
         elif left:

@@ -29,6 +29,7 @@ from kafka_marshal.client.consumer import Mode
 from kafka_marshal.client.effects import Lost, Released
 from kafka_marshal.client.lanes import Order
 from kafka_marshal.runtime.callbacks import Callbacks
+from kafka_marshal.runtime.commits import Commit
 from kafka_marshal.runtime.configuration import (
     Semantics,
     StartPolicy,
@@ -488,24 +489,31 @@ class Consumer:
 
         Raises:
             ClaimLost: the log had less when the claim was lost; the next owner processes it again.
+                Without a message one commit says so of each such claim.
             OutcomeUnknown: the log was not heard of in time; the commit may still land.
+            InvalidOption: another consumer gave the message out.
             ConsumerClosed: the consumer was closed, which gave back what was not done.
         """
         self.ack(message)
         engine, deadline = self._engine, self._environment.deadline(timeout_s)
+        commit = Commit()
         if asynchronous:
-            engine.post(lambda: engine.held.commit(message))
+            commit.future.cancel()
+        engine.post(partial(engine.held.commit, message, commit))
+        if asynchronous:
             return
         try:
-            commit = engine.call(lambda: engine.held.commit(message))
             engine.wait(commit.future, deadline)
         except ConsumerClosed:
             # After `stop` it ends once everything is given up, and the releases say how far it is.
             if self.taking.closed:
                 raise
-            commit = engine.held.commit(message)
-        if not commit.future.done():
-            raise OutcomeUnknown(commit.told(commit.left))
+            commit = Commit()
+            engine.held.commit(message, commit)
+        if commit.future.cancel():
+            raise OutcomeUnknown(
+                commit.told(commit.left) or f"nothing was begun within {timeout_s:g} s"
+            )
         commit.future.result()
 
     def consume(self, num_messages: int = CHUNK, timeout_s: float = 1.0) -> Messages:

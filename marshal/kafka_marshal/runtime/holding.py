@@ -16,13 +16,14 @@ from functools import partial
 from typing import Final
 
 from kafka_marshal.client.consumer import Me, Mode
+from kafka_marshal.client.driver import Driver
 from kafka_marshal.client.effects import Lost, Process, Send, Won
 from kafka_marshal.client.member import For
 from kafka_marshal.client.symptoms import Standing
 from kafka_marshal.codec import coordinating_partition
 from kafka_marshal.core.messages import Heartbeat, Record, ReleasingPartition
 from kafka_marshal.core.state import ClaimKey
-from kafka_marshal.runtime.commits import Commit
+from kafka_marshal.runtime.commits import Commit, has
 from kafka_marshal.runtime.data import Data
 from kafka_marshal.runtime.errors import InvalidOption, MarshalError
 from kafka_marshal.runtime.hand import Hand
@@ -80,6 +81,10 @@ class Holding:
         """Positions that the log has, and Kafka's group offsets have not."""
         self._unread: dict[ClaimKey, float] = {}
         """Releases that were sent and not read back, and until when that is waited for."""
+        self._releases: dict[ClaimKey, tuple[Claim, Driver]] = {}
+        """Of each claim, the last release that was sent and not read back."""
+        self._missing: dict[ClaimKey, tuple[Claim, int]] = {}
+        """How far a tenure was done that ended before the log had it, until a commit says so."""
         self._commits: list[Commit] = []
         """Commits that somebody waits for."""
         self.under_way = 0
@@ -147,6 +152,7 @@ class Holding:
         self.session, self.log_lost = session, False
         self._unread.clear()
         self._places.clear()  # the topic may have another number of partitions
+        self._settle()
 
     # --- what is handed over ----------------------------------------------------------------------
 
@@ -198,9 +204,11 @@ class Holding:
             place = coordinating_partition(key.topic, self.session.member.partitions)
             self._places[key.topic] = place
         self.under_way += 1
+        tenure = self._newest.get(key)
         if isinstance(send.message, ReleasingPartition):
             self._unread[key] = math.inf
-        tenure = self._newest.get(key)
+            if tenure is not None:
+                self._releases[key] = (tenure.claim, self.session.member.driver(key))
         if tenure is not None:
             self._vigil.sent(key, send, self._standing(tenure), self._steady_ms())
         began = time.monotonic()
@@ -223,8 +231,9 @@ class Holding:
             if key in self._unread and isinstance(message, ReleasingPartition):
                 self._unread[key] = self._steady_ms() + READ_BACK_MS
             return
-        self._unread.pop(key, None)
-        self._settle()
+        if isinstance(message, ReleasingPartition):
+            self._unread.pop(key, None)
+            self._settle()
         if isinstance(error, NotAppended):
             raise error
         self._observers.unknown(key, type(message).__name__, str(error))
@@ -294,6 +303,8 @@ class Holding:
         self._data.drop(claim)
         if self._tenures.pop(claim, None) is not None:
             self._tell_given(tenure)
+            if self._me.mode is Mode.AT_LEAST_ONCE and not has(claim, tenure.next):
+                self._missing[claim.key] = (claim, tenure.next)
             # What it asked for may still be granted, if it gave the claim up before it knew.
             unread = tenure.abandoned or claim.lost is Lost.RELEASED
             if self._newest.get(claim.key) is tenure and not unread:
@@ -465,38 +476,67 @@ class Holding:
             self._forget_if_drained(tenure)
 
     def ack(self, upto: Message | None) -> None:
-        """What was given out one by one is done, up to this message. Any thread may say so."""
+        """What was given out one by one is done, up to this message. Any thread may say so.
+
+        Raises:
+            InvalidOption: another consumer gave the message out.
+        """
+        # What is lost is not owned any more before it is forgotten.
+        if upto is not None and upto.claim not in self._tenures and upto.claim.owned:
+            raise InvalidOption(f"{upto} was given out by another consumer")
         for tenure in self._tenures.copy().values():
             if upto is None or tenure.claim is upto.claim:
                 for hand in tenure.hands:
                     hand.commit(None if upto is None else upto.offset)
                     self.progressed(hand)
 
-    def commit(self, upto: Message | None) -> Commit:
+    def commit(self, upto: Message | None, commit: Commit) -> None:
         """Have the log hear of what is done, of all claims or of this message's.
 
         At most once there is nothing to wait for: the log granted all of it before it was given
         out.
         """
-        done = {}
-        released = [self._newest[key] for key in self._unread if key in self._newest]
-        for tenure in [*self._tenures.values(), *released]:
+        done = {} if upto is not None else dict(self._missing.values())
+        for tenure in list(self._tenures.values()):
             if upto is None or tenure.claim is upto.claim:
                 self._progressed(tenure)
                 done[tenure.claim] = tenure.next
         if upto is not None:
             done[upto.claim] = min(upto.offset + 1, done.get(upto.claim, upto.offset + 1))
-        commit = Commit({} if self._me.mode is Mode.AT_MOST_ONCE else done)
+        commit.done = {} if self._me.mode is Mode.AT_MOST_ONCE else done
         self._commits.append(commit)
         for claim in commit.left:
             if claim.owned:
                 self.carry_out(self.session.member.commit(claim.key, self._steady_ms()))
         self._settle()
-        return commit
 
     def _settle(self) -> None:
         """Tell those who wait for a commit what is known by now."""
-        self._commits = [each for each in self._commits if not each.settled(self._unread)]
+        left = []
+        for commit in self._commits:
+            if not commit.settled(self._awaited, self._may_land):
+                left.append(commit)
+            elif not commit.future.cancelled():
+                self._was_told(commit)
+        self._commits = left
+
+    def _was_told(self, commit: Commit) -> None:
+        """The application knows what became of it, so no other commit has to say that."""
+        for claim in commit.done:
+            missing, _ = self._missing.get(claim.key, (None, 0))
+            if missing is claim and not self._may_land(claim):
+                del self._missing[claim.key]
+
+    def _awaited(self, claim: Claim) -> bool:
+        return claim.key in self._unread and self._may_land(claim)
+
+    def _may_land(self, claim: Claim) -> bool:
+        """Its release was sent, not read back, and nobody is known to have won the claim since."""
+        released, driver = self._releases.get(claim.key, (None, None))
+        if released is not claim or driver is None:
+            return False
+        reader = driver.consumer.reader
+        return not reader.known or reader.claim.epoch == claim.epoch
 
     def pause(self, claim: Claim) -> None:
         """Give out nothing more of it; what was given out stays in hand."""
@@ -606,8 +646,11 @@ class Holding:
             tenure = self._newest.get(key)
             if tenure is not None and tenure.claim.epoch == known.epoch:
                 tenure.claim.committed = max(tenure.claim.committed, known.position)
+            if key in self._missing and self._missing[key][1] <= known.position:
+                del self._missing[key]
         if isinstance(message, ReleasingPartition):
             self._unread.pop(key, None)
+            self._releases.pop(key, None)
         else:
             self._vigil.heard(key, self._steady_ms())
             self._heard(key)

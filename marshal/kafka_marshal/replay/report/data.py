@@ -13,9 +13,11 @@ it. Order of tuples is the order on the page where a field says so, and free els
 from __future__ import annotations
 
 import enum
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, Self, TypeAlias
 
 from attrs import frozen
+
+from kafka_marshal.core.verdicts import Accepted
 
 if TYPE_CHECKING:
     from kafka_marshal.replay.report.scale import Scale
@@ -39,25 +41,47 @@ class Severity(enum.StrEnum):
 
 
 class MarkKind(enum.StrEnum):
-    """What a record did to a claim that is worth a glyph. Ordinary heartbeats are `beats`."""
+    """What a record did to a claim that is worth a glyph: its name, and what the page calls it.
 
-    TAKEOVER = "takeover"
-    """ClaimingPartition won over a stale owner (`took_over`)."""
-    RESTART = "restart"
-    """Another instance of the owner's client came in (`restarted`, `fast_reclaimed`)."""
-    THEFT = "theft"
+    Loudest first. Ordinary heartbeats are `beats`.
+    """
+
+    sentence: str
+
+    def __new__(cls, name: str, sentence: str = "") -> Self:
+        """Take the name for the value, and the sentence beside it."""
+        made = str.__new__(cls, name)
+        made._value_ = name
+        made.sentence = sentence
+        return made
+
+    THEFT = "theft", "stolen from a live owner"
     """A record made its sender the owner although another client's owner was live
     (`overwritten` under `original`). Drawn loudest."""
-    REFUSAL = "refusal"
+    TAKEOVER = "takeover", "takeover from a stale owner"
+    """ClaimingPartition won over a stale owner (`took_over`)."""
+    RESTART = "restart", "same client, another instance"
+    """Another instance of the owner's client came in (`restarted`, `fast_reclaimed`)."""
+    REFUSAL = "refusal", "refused"
     """The record was refused; `guard` says by what."""
-    PAUSE = "pause"
+    PAUSE = "pause", "group released and paused"
     """ReleaseGroup reached the claim."""
-    PAUSE_BROKEN = "pause_broken"
+    PAUSE_BROKEN = "pause_broken", "pause broken"
     """Ownership was won, or kept, by somebody else than the pauser within a pause."""
-    POSITION_SET = "position_set"
+    POSITION_SET = "position_set", "position set by the admin"
     """The admin set the position."""
-    POSITION_BACK = "position_back"
+    POSITION_BACK = "position_back", "position moved back"
     """The position fell, and no admin did it."""
+
+
+MARK_OF: Final = {
+    Accepted.TOOK_OVER: MarkKind.TAKEOVER,
+    Accepted.RESTARTED: MarkKind.RESTART,
+    Accepted.FAST_RECLAIMED: MarkKind.RESTART,
+    Accepted.GROUP_RELEASED: MarkKind.PAUSE,
+    Accepted.POSITION_SET: MarkKind.POSITION_SET,
+}
+"""The mark of what is marked whatever else is so."""
 
 
 @frozen

@@ -16,6 +16,23 @@ def definitions() -> Html:
     def path(d: str, kind: str = "fill") -> Html:
         return el("path", {"d": d, "class": kind})
 
+    drawn: dict[MarkKind, tuple[Html, ...]] = {
+        MarkKind.THEFT: (
+            el("circle", {"r": 7, "class": "fill"}),
+            path("M1.6-5.2 -2.6 .8H-.2L-1.6 5.2 2.8-1.2H.3Z", "cut"),
+        ),
+        MarkKind.TAKEOVER: (path("M0-4.6 4.8 3.6H-4.8Z"),),
+        MarkKind.RESTART: (el("circle", {"r": 3.4, "class": "line"}),),
+        MarkKind.REFUSAL: (path("M-2.9-2.9 2.9 2.9M-2.9 2.9 2.9-2.9", "line"),),
+        MarkKind.PAUSE: (path("M-3.6-4.4H-1V4.4H-3.6ZM1-4.4H3.6V4.4H1Z"),),
+        MarkKind.PAUSE_BROKEN: (
+            el("rect", {"x": -6.5, "y": -6.5, "width": 13, "height": 13, "class": "fill"}),
+            path("M-3.2-3.6H-1.2V3.6H-3.2ZM1.2-3.6H3.2V3.6H1.2ZM-6 6 6-6 6.6-5 -5 6.6Z", "cut"),
+        ),
+        MarkKind.POSITION_SET: (path("M0-4.8 4.8 0 0 4.8-4.8 0Z"),),
+        MarkKind.POSITION_BACK: (path("M-5 0 3.4-4.6V4.6Z"),),
+    }
+    dot = (el("circle", {"r": 2.4, "class": "fill"}),)  # a mark without a shape of its own
     hatch = el(
         "pattern",
         {
@@ -34,22 +51,7 @@ def definitions() -> Html:
             "defs",
             None,
             hatch,
-            shape(
-                MarkKind.THEFT,
-                el("circle", {"r": 7, "class": "fill"}),
-                path("M1.6-5.2 -2.6 .8H-.2L-1.6 5.2 2.8-1.2H.3Z", "cut"),
-            ),
-            shape(MarkKind.TAKEOVER, path("M0-4.6 4.8 3.6H-4.8Z")),
-            shape(MarkKind.RESTART, el("circle", {"r": 3.4, "class": "line"})),
-            shape(MarkKind.REFUSAL, path("M-2.9-2.9 2.9 2.9M-2.9 2.9 2.9-2.9", "line")),
-            shape(MarkKind.PAUSE, path("M-3.6-4.4H-1V4.4H-3.6ZM1-4.4H3.6V4.4H1Z")),
-            shape(
-                MarkKind.PAUSE_BROKEN,
-                el("rect", {"x": -6.5, "y": -6.5, "width": 13, "height": 13, "class": "fill"}),
-                path("M-3.2-3.6H-1.2V3.6H-3.2ZM1.2-3.6H3.2V3.6H1.2ZM-6 6 6-6 6.6-5 -5 6.6Z", "cut"),
-            ),
-            shape(MarkKind.POSITION_SET, path("M0-4.8 4.8 0 0 4.8-4.8 0Z")),
-            shape(MarkKind.POSITION_BACK, path("M-5 0 3.4-4.6V4.6Z")),
+            *(shape(kind, *drawn.get(kind, dot)) for kind in MarkKind),
             shape("finding", path("M-3.4-4.4H3.4V1.2L0 4.8-3.4 1.2Z", "line")),
         ),
     )

@@ -11,10 +11,9 @@ from itertools import groupby
 from typing import Final
 
 from kafka_marshal.markup import Html, el, name
-from kafka_marshal.replay.report import words
 from kafka_marshal.replay.report.causes import Group, worst_groups
 from kafka_marshal.replay.report.clock import Axis, span
-from kafka_marshal.replay.report.data import ClaimTimeline, Log, ReportData
+from kafka_marshal.replay.report.data import ClaimTimeline, Log, MarkKind, ReportData
 from kafka_marshal.replay.report.palette import HUES, Palette
 from kafka_marshal.replay.report.timeline import Timeline
 
@@ -42,7 +41,7 @@ def legend(
     if palette.shaded:
         owners.append(el("li", None, "its instances in shades of the colour"))
     kinds = {mark.kind for c in claims for lane in c.lanes for mark in lane.marks}
-    glyphs = [(kind.value, words.MARKS[kind]) for kind in words.MARKS if kind in kinds]
+    glyphs = [(kind.value, kind.sentence) for kind in MarkKind if kind in kinds]
     if flags:
         glyphs.append(("finding", "a finding that is none of these"))
     marks = [

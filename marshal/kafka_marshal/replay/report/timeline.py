@@ -252,7 +252,7 @@ class Timeline:
             self.drawn.anchors[number] = f"at-{new[0]}"
         loud = mark.kind in (MarkKind.THEFT, MarkKind.PAUSE_BROKEN)
         x = axis.percent(mark.at_ms)
-        tell = f"{words.MARKS[mark.kind]}{f': {guard}' if guard else ''}, offset {mark.offset}"
+        tell = f"{mark.kind.sentence}{f': {guard}' if guard else ''}, offset {mark.offset}"
         use = el(
             "use",
             {
@@ -379,7 +379,7 @@ def told_mark(
         visible(mark.sender_instance, 80),
         guard_in_words(mark),
         js_int(mark.position),
-        visible(mark.text or words.MARKS[mark.kind], 300),
+        visible(mark.text or mark.kind.sentence, 300),
         count,
         [[number, visible(sentence, 300)] for number, sentence in findings],
     ]

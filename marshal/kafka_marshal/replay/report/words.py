@@ -6,7 +6,6 @@ from typing import Final
 
 from kafka_marshal.core.invariants import Property
 from kafka_marshal.core.verdicts import Accepted, ReadTwice, Refused
-from kafka_marshal.replay.report.data import MarkKind
 
 BEGAN: Final = {
     Accepted.CLAIMED.value: "claimed it, nobody owned it",
@@ -47,18 +46,6 @@ GUARDS: Final = {
     ReadTwice.DUPLICATE.value: "the same record again",
     ReadTwice.CONFLICTING_DUPLICATE.value: "another record at the same offset",
 }
-
-MARKS: Final = {
-    MarkKind.THEFT: "stolen from a live owner",
-    MarkKind.TAKEOVER: "takeover from a stale owner",
-    MarkKind.RESTART: "same client, another instance",
-    MarkKind.REFUSAL: "refused",
-    MarkKind.PAUSE: "group released and paused",
-    MarkKind.PAUSE_BROKEN: "pause broken",
-    MarkKind.POSITION_SET: "position set by the admin",
-    MarkKind.POSITION_BACK: "position moved back",
-}
-"""What each glyph means, loudest first."""
 
 
 PROMISES: Final = {promise.value: promise.sentence for promise in Property}
