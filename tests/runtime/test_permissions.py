@@ -336,7 +336,7 @@ def test_the_permissions_of_the_security_page_suffice(guarded: Guarded, tmp_path
 
     with Consumer(
         settings=guarded.of("billing-app"),
-        group=new["billing"],
+        group_id=new["billing"],
         client_id="w1",
         coordination_topic=new["__marshal"],
     ) as consumer:
