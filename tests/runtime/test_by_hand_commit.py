@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
+from functools import partial
 from typing import Any, cast
 
 import attrs
@@ -303,6 +304,19 @@ def test_what_a_later_tenure_has_told_is_not_missing(kafka: Kafka) -> None:
         consumer.commit()
         with pytest.raises(ClaimLost):
             consumer.commit(message)
+
+
+def test_of_two_tenures_that_were_lost_the_one_that_came_further_is_named(kafka: Kafka) -> None:
+    with kafka.consumer() as consumer:
+        first_owned(consumer)
+        for done in (5, 3):
+            claim = polled(consumer, done).claim
+            kafka.says(ReleaseGroup(0, 0, "admin", "admin", "g", "", Partition(0), 0))
+            until(partial(getattr, claim, "lost"))
+            consumer.ack()
+        consumer.commit(polled(consumer, 3))
+        with pytest.raises(ClaimLost, match="done below 5"):
+            consumer.commit()
 
 
 def test_a_commit_of_everything_does_not_forget_a_release_of_which_nobody_knows(

@@ -307,7 +307,8 @@ class Holding:
         if self._tenures.pop(claim, None) is not None:
             self._tell_given(tenure)
             done = self._me.mode is Mode.AT_LEAST_ONCE and tenure.next > claim.position
-            if done and not has(claim, tenure.next):
+            _, before = self._missing.get(claim.key, (None, 0))
+            if done and tenure.next >= before and not has(claim, tenure.next):
                 self._missing[claim.key] = (claim, tenure.next)
             # What it asked for may still be granted, if it gave the claim up before it knew.
             unread = tenure.abandoned or claim.lost is Lost.RELEASED
