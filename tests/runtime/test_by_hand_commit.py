@@ -6,10 +6,13 @@ import asyncio
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
+from functools import partial
 from typing import Any, cast
 
+import attrs
 import pytest
 
+from kafka_marshal.core.knowledge import Field
 from kafka_marshal.core.messages import (
     ClaimingPartition,
     Heartbeat,
@@ -303,6 +306,19 @@ def test_what_a_later_tenure_has_told_is_not_missing(kafka: Kafka) -> None:
             consumer.commit(message)
 
 
+def test_of_two_tenures_that_were_lost_the_one_that_came_further_is_named(kafka: Kafka) -> None:
+    with kafka.consumer() as consumer:
+        first_owned(consumer)
+        for done in (5, 3):
+            claim = polled(consumer, done).claim
+            kafka.says(ReleaseGroup(0, 0, "admin", "admin", "g", "", Partition(0), 0))
+            until(partial(getattr, claim, "lost"))
+            consumer.ack()
+        consumer.commit(polled(consumer, 3))
+        with pytest.raises(ClaimLost, match="done below 5"):
+            consumer.commit()
+
+
 def test_a_commit_of_everything_does_not_forget_a_release_of_which_nobody_knows(
     kafka: Kafka,
 ) -> None:
@@ -352,6 +368,54 @@ def test_a_claim_that_others_took_after_an_unknown_release_is_lost(kafka: Kafka)
         until(lambda: driver.consumer.known.owner_client == "c9")
         with pytest.raises(ClaimLost):
             consumer.commit(message)
+
+
+def test_a_reader_that_can_only_guess_who_owns_a_claim_commits_nothing(kafka: Kafka) -> None:
+    def first(message: Said) -> Append:
+        if isinstance(message, Heartbeat) and message.offset == 2:
+            kafka.broker_ms = lambda: 2_000_000_000_000  # our heartbeats were late
+            kafka.says(ClaimingPartition(1, 0, "i9", "c9", "g", "orders", Partition(0)))
+        return LANDS
+
+    with kafka.consumer() as consumer:
+        first_owned(consumer)
+        message = polled(consumer, 2)
+        polled(consumer)  # is in hand, so the claim is not forgotten
+        driver = consumer._engine.held.session.member.driver(message.claim.key)
+
+        def forget() -> None:
+            """It began in the middle of the log, and nothing has told it the time."""
+            known = driver.consumer.reader
+            reader = attrs.evolve(known, certain=known.certain & ~Field.CLOCK)
+            driver.consumer = attrs.evolve(driver.consumer, reader=reader)
+
+        until(lambda: beats(kafka) == [0] and driver.consumer.view == len(kafka.records()))
+        consumer._engine.call(forget)
+        kafka.appends = first
+        with pytest.raises(OutcomeUnknown, match=r"done below 2.*uncertain"):
+            consumer.commit(message)
+        until(lambda: driver.consumer.view >= len(kafka.records()))
+        consumer._engine.call(lambda: None)
+        assert message.claim.committed == 0
+        with pytest.raises(OutcomeUnknown, match="uncertain"):
+            consumer.commit(message)
+
+
+def test_where_a_claim_begins_that_nobody_set_is_not_in_the_log_before_it_was_told(
+    kafka: Kafka,
+) -> None:
+    kafka.appends = lambda message: LOST if isinstance(message, Heartbeat) else LANDS
+    with kafka.consumer(auto_offset_reset="latest") as consumer:
+        first_owned(consumer)
+        assert consumer.position("orders", 0) == 20
+        assert consumer.committed("orders", 0) == 0
+        with pytest.raises(OutcomeUnknown, match="done below 20, and in the log below 0"):
+            consumer.commit(timeout_s=0.1)
+        kafka.appends = lambda _: LANDS
+        kafka.clock.ahead_s += 5
+        consumer.commit(timeout_s=WITHIN_S)
+        assert consumer.committed("orders", 0) == 20
+        assert beats(kafka) == [20]
 
 
 def test_what_a_log_had_that_lost_records_nobody_knows(kafka: Kafka) -> None:

@@ -79,6 +79,74 @@ def test_a_subscription_that_cannot_be_says_why(kafka: Kafka) -> None:
         consumer.subscribe("bills")
 
 
+def test_a_pattern_passes_over_the_coordination_topic(kafka: Kafka) -> None:
+    kafka.create("claims")
+    with kafka.consumer(coordination_topic="claims", metadata_refresh_s=0.01) as consumer:
+        consumer.subscribe("^.*s")
+        taken = ["bills", "old-orders", "orders-eu", "orders-us"]
+        until(lambda: topics(consumer) == taken)
+        kafka.create("news")
+        until(lambda: topics(consumer) == sorted([*taken, "news"]))
+        with pytest.raises(InvalidOption, match="claims is the coordination topic"):
+            consumer.subscribe("claims")
+
+
+def test_a_subscription_that_fails_changes_nothing(kafka: Kafka) -> None:
+    with kafka.consumer() as consumer:
+        consumer.subscribe("old-orders")
+        with pytest.raises(BrokerFailed, match="there is no topic nothing"):
+            consumer.subscribe(["bills", "nothing"])
+        consumer._engine.call(lambda: None)
+        assert list(consumer._engine._topics) == ["old-orders"]
+
+
+def test_a_topic_that_cannot_be_taken_keeps_none_from_the_others(kafka: Kafka) -> None:
+    with kafka.consumer(metadata_refresh_s=0.01) as consumer:
+        consumer.subscribe("^bills|^orders-")
+        until(lambda: topics(consumer) == ["bills", "orders-eu", "orders-us"])
+        kafka.missing = lambda topic: topic == "orders-asia"
+        kafka.create("orders-asia", messages=3)
+        kafka.create("orders-latin", messages=3)
+        until(lambda: "orders-latin" in topics(consumer))
+        assert "orders-asia" not in topics(consumer)
+        kafka.missing = lambda _: False
+        until(lambda: "orders-asia" in topics(consumer))
+
+
+def test_a_topic_that_is_gone_since_it_was_listed_is_passed_over(kafka: Kafka) -> None:
+    kafka.missing = lambda topic: topic == "bills"
+    with kafka.consumer(metadata_refresh_s=0.01) as consumer:
+        consumer.subscribe("^bills|^orders-")
+        until(lambda: topics(consumer) == ["orders-eu", "orders-us"])
+        kafka.missing = lambda _: False
+        until(lambda: topics(consumer) == ["bills", "orders-eu", "orders-us"])
+
+
+def test_what_was_added_stays_whatever_a_subscription_takes(kafka: Kafka) -> None:
+    with kafka.consumer() as consumer:
+        consumer.add_topic("bills")
+        consumer.subscribe(["bills", "orders-eu"])
+        consumer.add_topic("orders-eu")
+        consumer.subscribe("orders-us")
+        until(lambda: topics(consumer) == ["bills", "orders-eu", "orders-us"])
+        consumer.unsubscribe()
+        until(lambda: topics(consumer) == ["bills", "orders-eu"])
+
+
+def test_what_was_removed_stays_away_and_stops_no_other_subscription(kafka: Kafka) -> None:
+    with kafka.consumer(metadata_refresh_s=0.01) as consumer:
+        consumer.subscribe("^orders-")
+        consumer.remove_topic("orders-eu")
+        kafka.create("orders-asia")
+        until(lambda: topics(consumer) == ["orders-asia", "orders-us"])
+        consumer.subscribe("bills")
+        until(lambda: topics(consumer) == ["bills"])
+        consumer.subscribe("^orders-")
+        until(lambda: topics(consumer) == ["orders-asia", "orders-eu", "orders-us"])
+        consumer.unsubscribe()
+        until(lambda: topics(consumer) == [])
+
+
 def test_how_far_a_claim_is_can_be_asked(kafka: Kafka) -> None:
     with kafka.consumer() as consumer:
         consumer.add_topic("bills")

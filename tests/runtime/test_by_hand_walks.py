@@ -21,7 +21,13 @@ from confluent_kafka import Message as Fetched
 from kafka_marshal.codec import decode, decode_headers
 from kafka_marshal.core.messages import ClaimingMessages, Partition, Record, ReleaseGroup
 from kafka_marshal.core.messages import Message as Said
-from kafka_marshal.runtime.consumer import Claiming, Consumer, Message
+from kafka_marshal.runtime.consumer import (
+    Claiming,
+    ClaimLost,
+    Consumer,
+    Message,
+    OutcomeUnknown,
+)
 from kafka_marshal.runtime.errors import ConsumerClosed, InvalidOption
 from kafka_marshal.runtime.fold import Fold
 from kafka_marshal.runtime.taking import Way
@@ -55,6 +61,8 @@ class Walk:
         self.consumers: dict[str, Consumer] = {}
         self.in_hand: dict[str, list[tuple[str, Message]]] = {"a": [], "b": []}
         """What was given out and is not done, and in which way."""
+        self.acked: dict[str, list[Message]] = {"a": [], "b": []}
+        """What `ack` or `commit` said is done, until a commit answers that the log has it."""
         self.closed: list[Consumer] = []
 
     # --- what the cluster does --------------------------------------------------------------------
@@ -170,11 +178,30 @@ class Walk:
 
     def commit(self, client: str, consumer: Consumer) -> None:
         # At most once it is done from here on, whatever becomes of the commit.
+        self.acked[client] += [one for way, one in self.in_hand[client] if way != "loop"]
         self.finished(client, "poll", "list")
-        if self.random.random() < 0.5:
+        how = self.random.random()
+        if how < 0.4:
             consumer.ack()
-        else:
+        elif how < 0.7:
             consumer.commit(asynchronous=True)
+        else:
+            self.commit_and_wait(client, consumer)
+
+    def commit_and_wait(self, client: str, consumer: Consumer) -> None:
+        """Where it returns the log has all that was done before."""
+        try:
+            consumer.commit(timeout_s=0.2)
+        except OutcomeUnknown:
+            return
+        except ClaimLost:
+            self.acked[client] = []
+            return
+        if not self.in_hand[client]:  # else that keeps positions back
+            for message in self.acked[client]:
+                has = self.position(message.partition)
+                assert has > message.offset, f"{message} was committed, and the log has {has}"
+            self.acked[client] = []
 
     def pause(self, client: str, consumer: Consumer) -> None:
         with suppress(InvalidOption):  # nothing is claimed
@@ -229,11 +256,13 @@ class Walk:
             return
         with suppress(InvalidOption):  # nobody may go back
             consumer.seek("events", 0, 0)
+            # What is in hand is given out again.
+            self.in_hand[client] = [each for each in self.in_hand[client] if each[1].partition]
 
     def close(self, client: str, consumer: Consumer) -> None:
         self.kafka.flow()
         consumer.close(release=self.random.random() < 0.5, timeout_s=5.0)
-        self.in_hand[client] = []
+        self.in_hand[client], self.acked[client] = [], []
         self.closed.append(self.consumers.pop(client))
 
     def produce(self) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from concurrent.futures import Future
+from typing import Final
 
 from attrs import define, field
 
@@ -15,6 +16,9 @@ from kafka_marshal.client.effects import Lost
 from kafka_marshal.runtime.errors import ClaimLost
 from kafka_marshal.runtime.log import OutcomeUnknown
 from kafka_marshal.runtime.message import Claim
+
+UNKNOWN: Final = (Lost.LOG_LOST_RECORDS, Lost.UNCERTAIN)
+"""Why a claim is lost of which nobody knows how far it is in the log."""
 
 
 def has(claim: Claim, end: int) -> bool:
@@ -61,11 +65,7 @@ class Commit:
         left = self.left
         if any(claim.owned or awaited(claim) for claim in left):
             return False
-        lost = [
-            claim
-            for claim in left
-            if claim.lost is not Lost.LOG_LOST_RECORDS and not may_land(claim)
-        ]
+        lost = [claim for claim in left if claim.lost not in UNKNOWN and not may_land(claim)]
         if not self.future.set_running_or_notify_cancel():
             return True
         if lost:

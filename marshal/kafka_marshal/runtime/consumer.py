@@ -29,6 +29,7 @@ from kafka_marshal.client.consumer import Mode
 from kafka_marshal.client.effects import Lost, Released
 from kafka_marshal.client.lanes import Order
 from kafka_marshal.runtime.callbacks import Callbacks
+from kafka_marshal.runtime.cluster import NoSuchTopic
 from kafka_marshal.runtime.commits import Commit
 from kafka_marshal.runtime.configuration import (
     Semantics,
@@ -41,6 +42,7 @@ from kafka_marshal.runtime.configuration import (
 from kafka_marshal.runtime.engine import Engine
 from kafka_marshal.runtime.errors import (
     COORDINATION_TOPIC,
+    BrokerFailed,
     ClaimLost,
     ConsumerClosed,
     IntervalMismatch,
@@ -220,6 +222,10 @@ class Consumer:
         self._subscription = Subscription()
         self._subscribed: set[str] = set()
         """What the subscription took by now."""
+        self._added: set[str] = set()
+        """What `add_topic` added: no subscription takes it, or leaves it."""
+        self._removed: set[str] = set()
+        """What `remove_topic` removed since the subscription."""
         self._subscribing = threading.Lock()
         self._callbacks = Callbacks(self._environment, on_claimed, on_lost, on_drained)
         if create_coordination_topic:
@@ -276,6 +282,18 @@ class Consumer:
             InvalidOption: it has no such partition, or is the coordination topic.
             ConsumerClosed: the consumer was closed before.
         """
+        self._to_add(topic, partition, auto_offset_reset)()
+        self._added.add(topic)
+        self._subscribed.discard(topic)
+        self._removed.discard(topic)
+
+    def _to_add(
+        self,
+        topic: str,
+        partition: int | None = None,
+        auto_offset_reset: StartPolicy | None = None,
+    ) -> Callable[[], None]:
+        """Ask the cluster what has to be known of a topic; returns what adds it."""
         start = auto_offset_reset or self._config.auto_offset_reset
         refuse_no_start_policy(start)
         checked(topic)
@@ -293,14 +311,16 @@ class Consumer:
             starts = engine.cluster.all_ends(unset) | starts
         only = None if partition is None else [partition]
         numbered = {number: offset for (_, number), offset in starts.items()}
-        self._unless_stopped(lambda: engine.add_topic(topic, count, only, numbered))
+        add = partial(engine.add_topic, topic, count, only, numbered)
+        return partial(self._unless_stopped, add)
 
     def subscribe(self, topics: Wanted | Iterable[Wanted]) -> None:
         """Consume a share of these topics, and of no others that an earlier call named.
 
         A text that begins with ``^``, or a compiled pattern, takes each topic whose name begins so,
-        also one that is made later: that one is consumed from its beginning. Topics that begin with
-        ``__`` are taken by no pattern. What `add_topic` added stays.
+        also one that is made later: that one is consumed from its beginning. No pattern takes the
+        coordination topic, topics that begin with ``__``, or what `remove_topic` removed since. A
+        topic that `add_topic` added stays as it is. Where it fails nothing has changed.
 
         Raises:
             BrokerFailed: a topic that is named does not exist, or nobody answered.
@@ -310,41 +330,61 @@ class Consumer:
         wanted = Subscription.of(topics)
         self.taking.raise_if_closed()
         with self._subscribing:
-            exist = self._engine.cluster.topics() if wanted.patterns else ()
-            found = wanted.among(exist)
-            for topic in sorted(found - self._subscribed):
-                self.add_topic(topic)
+            found = wanted.among(self._topics() if wanted.patterns else ())
+            adds = {}
+            for topic in sorted(found - self._subscribed - self._added):
+                try:
+                    adds[topic] = self._to_add(topic)
+                except NoSuchTopic:  # what a pattern found may be gone by now
+                    if topic in wanted.names:
+                        raise
+            for topic, add in adds.items():
+                add()
                 self._subscribed.add(topic)
             for topic in sorted(self._subscribed - found):
-                self.remove_topic(topic)
-                self._subscribed.remove(topic)
+                self._remove(topic)
+            self._removed.clear()
             self._subscription = wanted
 
     def unsubscribe(self) -> None:
         """Give up what `subscribe` took, and take nothing more by it."""
         self.subscribe(())
 
+    def _topics(self) -> set[str]:
+        """What a pattern may take."""
+        return self._engine.cluster.topics().keys() - {self._config.coordination_topic}
+
     def _look_for_topics(self) -> None:
         """Take what was made since, in the thread that looks for partitions."""
         if not self._subscription.patterns:
             return
         with self._subscribing, suppress(ConsumerClosed):
-            found = self._subscription.among(self._engine.cluster.topics())
-            for topic in sorted(found - self._subscribed):
-                self.add_topic(topic, auto_offset_reset="earliest")
-                self._subscribed.add(topic)
+            found = self._subscription.among(self._topics())
+            for topic in sorted(found - self._subscribed - self._added):
+                # It may be of use later, and keeps nothing from the others.
+                with suppress(BrokerFailed):
+                    add = self._to_add(topic, auto_offset_reset="earliest")
+                    if topic not in self._removed:
+                        add()
+                        self._subscribed.add(topic)
 
     def remove_topic(self, topic: str) -> None:
         """Take no part in consuming a topic any more, static partitions included.
 
         Its claims are given up as by `release`, and none of them is asked for before the next
-        `add_topic`.
+        `add_topic` or `subscribe`.
 
         Raises:
             InvalidOption: the topic was not added.
             ConsumerClosed: the consumer was closed before.
         """
+        self._remove(topic)
+        self._removed.add(topic)
+
+    def _remove(self, topic: str) -> None:
         self._unless_stopped(lambda: self._engine.remove_topic(topic))
+        self._added.discard(topic)
+        self._subscribed.discard(topic)
 
     def release(self, topic: str, partition: int) -> None:
         """Give one claim up, so that another consumer may have it.

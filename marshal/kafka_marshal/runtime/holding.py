@@ -246,6 +246,9 @@ class Holding:
             self.lost(old, Lost.UNCERTAIN)
         claim = Claim(key, key.topic, key.topic_partition, won.epoch, won.position)
         now_ms = self._steady_ms()
+        # The start policy may begin beyond what the log has, until the first heartbeat is read.
+        log_has = self.session.member.driver(key).consumer.known.position
+        claim.committed = min(won.position, log_has)
         tenure = Tenure(claim, next=won.position, allowed_end=won.position, heard_ms=now_ms)
         self._data.open(claim, won.position)  # before anybody can see that it is ours
         self._tenures[claim] = self._newest[key] = tenure
@@ -303,7 +306,9 @@ class Holding:
         self._data.drop(claim)
         if self._tenures.pop(claim, None) is not None:
             self._tell_given(tenure)
-            if self._me.mode is Mode.AT_LEAST_ONCE and not has(claim, tenure.next):
+            done = self._me.mode is Mode.AT_LEAST_ONCE and tenure.next > claim.position
+            _, before = self._missing.get(claim.key, (None, 0))
+            if done and tenure.next >= before and not has(claim, tenure.next):
                 self._missing[claim.key] = (claim, tenure.next)
             # What it asked for may still be granted, if it gave the claim up before it knew.
             unread = tenure.abandoned or claim.lost is Lost.RELEASED
@@ -640,8 +645,10 @@ class Holding:
         if not isinstance(message, Heartbeat | ReleasingPartition):
             return
         key = message.key
-        known = self.session.member.driver(key).consumer.known
-        if record.headers.epoch == known.epoch and not self.log_lost:
+        reader = self.session.member.driver(key).consumer.reader
+        known = reader.claim
+        # Where the owner is not certain, epoch and position are guesses.
+        if reader.known and record.headers.epoch == known.epoch and not self.log_lost:
             self.to_commit[key] = known.position
             tenure = self._newest.get(key)
             if tenure is not None and tenure.claim.epoch == known.epoch:
