@@ -431,6 +431,22 @@ def test_what_a_log_had_that_lost_records_nobody_knows(kafka: Kafka) -> None:
             consumer.commit(message)
 
 
+def test_what_run_has_in_hand_is_done_when_it_is_handled_and_not_by_a_commit(kafka: Kafka) -> None:
+    with kafka.consumer() as consumer:
+
+        def handler(message: Message) -> None:
+            if message.offset == 3:
+                consumer.commit(message, timeout_s=WITHIN_S)
+                consumer.commit(timeout_s=WITHIN_S)
+                committed.append(message.claim.committed)
+                consumer.stop()
+
+        committed: list[int] = []
+        consumer.add_topic("orders")
+        consumer.run(handler, workers=1)
+        assert committed == [3]
+
+
 def test_a_message_of_another_consumer_is_refused(kafka: Kafka) -> None:
     with kafka.consumer() as consumer, kafka.consumer("c2") as other:
         first_owned(consumer)

@@ -500,7 +500,7 @@ class Consumer:
 
         Without a message: everything that `poll` and `consume` gave. It costs nothing: the log
         hears of it with the next heartbeat, when half of the window is done, or by `commit`. Any
-        thread may call it.
+        thread may call it. What `run` has in hand is done when it is handled, and not by this.
 
         Raises:
             ConsumerClosed: the consumer was closed, which gave back what was not done.

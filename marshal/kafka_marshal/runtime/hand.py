@@ -50,6 +50,8 @@ class Hand:
         """All that was in hand is done, or what is left of it never will be."""
         self.idle = False
         """It waits for workers, and none of them has begun anything of its claim."""
+        self.handled = False
+        """Handlers have it, so it is done when they are, and no commit says so."""
         self.abandoned = False
         """What was given out of it will not be finished: nothing beyond `end` is done."""
         self._cut_at: int | None = None
@@ -111,7 +113,7 @@ class Hand:
     def commit(self, offset: int | None) -> None:
         """What was given out, up to this message, is done; None: all of it."""
         with self._lock:
-            if self.committed is None or self.finished or not self._count:
+            if self.handled or self.committed is None or self.finished or not self._count:
                 return
             given = self._last
             done = given if offset is None else min(offset, given)

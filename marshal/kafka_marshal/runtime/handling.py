@@ -183,6 +183,7 @@ class Handling:
 
     def feed(self, hand: Hand) -> int:
         """A chunk to handle; its hand is told how far it is done. Returns how many messages."""
+        hand.handled = True
         messages = list(Messages(hand.take(hand.total), hand.claim))
         if not messages:
             hand.finish()
