@@ -91,9 +91,43 @@ class _Visitor(MutationVisitor):
     """mutmut's, which goes into decorated functions, too: no mutant is defined beside another."""
 
     def _skip_node_and_children(self, node: cst.CSTNode) -> bool:
+        if _is_never(node):
+            return True
         if isinstance(node, cst.FunctionDef) and node not in self._enum_creation_hooks:
             return node.name.value in NEVER_MUTATE_FUNCTION_NAMES
         return super()._skip_node_and_children(node)
+
+
+def _is_never(node: cst.CSTNode) -> bool:
+    """`assert_never(x)`: mypy knows that nothing comes there."""
+    call = node.value if isinstance(node, cst.Expr) else None
+    return (
+        isinstance(call, cst.Call)
+        and isinstance(call.func, cst.Name)
+        and call.func.value == "assert_never"
+    )
+
+
+def _does_nothing(case: cst.MatchCase) -> bool:
+    """A case that is never reached, or in which nothing happens: without it all is the same."""
+    statements = [
+        statement
+        for line in case.body.body
+        if isinstance(line, cst.SimpleStatementLine)
+        for statement in line.body
+    ]
+    return len(case.body.body) == len(statements) and all(
+        isinstance(each, cst.Pass) or _is_never(each) for each in statements
+    )
+
+
+def _is_the_same(mutation: Mutation) -> bool:
+    """Only a case was left out in which nothing happens."""
+    was, becomes = mutation.original_node, mutation.mutated_node
+    if not isinstance(was, cst.Match) or not isinstance(becomes, cst.Match):
+        return False
+    left_out = [case for case in was.cases if case not in becomes.cases]
+    return len(left_out) == 1 and _does_nothing(left_out[0])
 
 
 def mutants(path: Path) -> Iterator[Made]:
@@ -107,6 +141,8 @@ def mutants(path: Path) -> Iterator[Made]:
     own_lines = _own_lines(ast.parse(source))
     for mutation in visitor.mutations:
         function = mutation.contained_by_top_level_function
+        if _is_the_same(mutation):
+            continue
         if isinstance(function, cst.FunctionDef) and function in names:
             body, node = places[function.body], places.get(mutation.original_node)
             lines = range(body.start.line, body.end.line + 1)

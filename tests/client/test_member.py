@@ -211,6 +211,19 @@ def test_stop_gives_everything_up_when_what_is_in_hand_is_finished() -> None:
     assert member.drained
 
 
+def test_a_commit_tells_the_log_what_is_done_and_when_the_next_heartbeat_is_due() -> None:
+    town = Town()
+    member = start(town, "a1", events=1)
+    town.do("a1", member.available(key("events", 0), 5, 0))
+    town.do("a1", member.done(key("events", 0), 3, 0))
+    owned = town.worlds[coordinating_partition("events", PLACES)]
+    assert owned.claim(key("events", 0)).position == 0
+    town.pass_time(30_000)
+    town.do("a1", member.commit(key("events", 0), town.now_ms))
+    assert owned.claim(key("events", 0)).position == 3
+    assert member.next_timer_ms == town.now_ms + 60_000
+
+
 def test_each_claim_is_handed_over_from_its_position_or_from_the_start_policy() -> None:
     town = Town()
     member = town.join("a1", ALONE)
