@@ -89,6 +89,34 @@ def returns_when_the_log_has_it(kafka: Kafka) -> None:
         assert message.claim.committed == 3
 
 
+@pytest.mark.parametrize("named", [True, False])
+def test_a_message_that_a_loop_is_at_may_be_committed(kafka: Kafka, named: bool) -> None:
+    with kafka.consumer() as consumer:
+        first_owned(consumer)
+        for message in consumer:
+            if message.offset in (3, 5):
+                consumer.commit(message if named else None)
+                assert message.claim.committed == message.offset + 1
+            if message.offset == 5:
+                break
+        consumer.commit()
+        assert beats(kafka) == [0, 4, 6]
+    assert kafka.committed["g", "orders", 0] == 6
+
+
+def test_a_message_before_the_one_that_a_loop_is_at_is_done_anyway(kafka: Kafka) -> None:
+    with kafka.consumer() as consumer:
+        first_owned(consumer)
+        before = None
+        for message in consumer:
+            if before is not None:
+                consumer.commit(before)
+                assert message.claim.committed == message.offset
+                break
+            before = message
+    assert kafka.committed["g", "orders", 0] == 1
+
+
 def test_a_commit_returns_when_the_log_has_it(kafka: Kafka) -> None:
     returns_when_the_log_has_it(kafka)
 
@@ -384,7 +412,7 @@ def test_a_reader_that_can_only_guess_who_owns_a_claim_commits_nothing(kafka: Ka
         driver = consumer._engine.held.session.member.driver(message.claim.key)
 
         def forget() -> None:
-            """It began in the middle of the log, and nothing has told it the time."""
+            """It began in the middle of the log, and does not know the time."""
             known = driver.consumer.reader
             reader = attrs.evolve(known, certain=known.certain & ~Field.CLOCK)
             driver.consumer = attrs.evolve(driver.consumer, reader=reader)

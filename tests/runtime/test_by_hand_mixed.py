@@ -30,7 +30,7 @@ STORIES: dict[str, tuple[int, int]] = {
     "loop list list": (6, 4),
     "poll loop": (3, 0),
     "poll loop loop": (5, 0),
-    "poll loop loop commit": (5, 4),
+    "poll loop loop commit": (5, 5),
     "poll all": (10, 0),
     "list all": (10, 9),
     "loop rest list": (10, 10),

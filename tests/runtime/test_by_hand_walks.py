@@ -62,7 +62,7 @@ class Walk:
         self.in_hand: dict[str, list[tuple[str, Message]]] = {"a": [], "b": []}
         """What was given out and is not done, and in which way."""
         self.acked: dict[str, list[Message]] = {"a": [], "b": []}
-        """What `ack` or `commit` said is done, until a commit answers that the log has it."""
+        """What was acknowledged, until a commit answers that the log has it."""
         self.closed: list[Consumer] = []
 
     # --- what the cluster does --------------------------------------------------------------------

@@ -496,9 +496,10 @@ class Consumer:
         return None
 
     def ack(self, message: Message | None = None) -> None:
-        """Everything that `poll` or `consume` gave of the message's partition, up to it, is done.
+        """Everything that was given out of the message's partition, up to it, is done.
 
-        Without a message: everything that `poll` and `consume` gave. It costs nothing: the log
+        Without a message: everything that was given out, also the message that a loop is at. What
+        `run` gave to handlers is done when they are. It costs nothing: the log
         hears of it with the next heartbeat, when half of the window is done, or by `commit`. Any
         thread may call it. What `run` has in hand is done when it is handled, and not by this.
 

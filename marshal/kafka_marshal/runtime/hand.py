@@ -46,6 +46,8 @@ class Hand:
         self.committed: int | None = chunk.start if by_commit else None
         """How far the application said that it is done, where asking for the next does not say it:
         it commits, or takes all of it at once."""
+        self._acked = chunk.start
+        """Everything below is done of what a loop gave out, also without asking for the next."""
         self.finished = not self._total
         """All that was in hand is done, or what is left of it never will be."""
         self.idle = False
@@ -72,7 +74,7 @@ class Hand:
         with self._lock:
             if self.finished:
                 return self.end
-            return self._last if self.committed is None else self.committed
+            return max(self._last, self._acked) if self.committed is None else self.committed
 
     @property
     def given_end(self) -> int:
@@ -113,10 +115,13 @@ class Hand:
     def commit(self, offset: int | None) -> None:
         """What was given out, up to this message, is done; None: all of it."""
         with self._lock:
-            if self.handled or self.committed is None or self.finished or not self._count:
+            if self.handled or self.finished or not self._count:
                 return
             given = self._last
             done = given if offset is None else min(offset, given)
+            if self.committed is None:
+                self._acked = max(self._acked, done + 1)
+                return
             if done >= self.start:
                 self.committed = max(self.committed, done + 1)
             if done == given and (self._count == self._total or self._cut_at is not None):
