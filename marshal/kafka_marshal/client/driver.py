@@ -269,7 +269,7 @@ class Driver:
 
     def stop(self, now_ms: int, why: Released = Released.STOPPED) -> list[Effect]:
         """Give the claim up as soon as everything that was handed over is finished."""
-        if self.wants:
+        if self.wants and (self.acts or self.asks):
             self.released = why
         self.wants = False
         return self._go_on(now_ms)
