@@ -10,7 +10,13 @@ from confluent_kafka import KafkaError
 from prometheus_client import CollectorRegistry
 
 from kafka_marshal.client.effects import Lost, Released
-from kafka_marshal.core.messages import Headers, Heartbeat, ReleasingPartition
+from kafka_marshal.core.messages import (
+    Headers,
+    Heartbeat,
+    Offset,
+    Partition,
+    ReleasingPartition,
+)
 from kafka_marshal.runtime.message import Claim
 from kafka_marshal.runtime.metrics import PrometheusObserver
 from tests.runtime.doubles import LANDS, LOST, Kafka, until
@@ -21,6 +27,33 @@ def kafka() -> Kafka:
     kafka = Kafka()
     kafka.create("orders", partitions=2, messages=10)
     return kafka
+
+
+@pytest.mark.parametrize(
+    ("semantics", "waits"),
+    [("at_least_once", "they are claimed in some 86,"), ("at_most_once", "they are never claimed")],
+)
+def test_a_log_without_its_head_is_named_where_a_consumer_waits_for_it(
+    kafka: Kafka, caplog: pytest.LogCaptureFixture, semantics: str, waits: str
+) -> None:
+    """It waited for a day, or for ever, and no line said why."""
+    kafka.says(Heartbeat(1, 0, "i", "c", "other", "orders", Partition(0), Offset(0)))
+    kafka.topics["__marshal"][0].low = 1
+    kafka.says(Heartbeat(1, 0, "i", "c", "other", "orders", Partition(0), Offset(0)))
+    with kafka.consumer(semantics=semantics) as consumer:
+        consumer.add_topic("orders")
+        until(lambda: consumer._engine._vigil._unknown_since_ms is not None)
+        kafka.clock.ahead_s += 90
+        consumer._engine.call(lambda: None)
+        assert "head of the log" not in caplog.text
+        kafka.clock.ahead_s += 60
+        until(lambda: "head of the log is gone" in caplog.text)
+        assert "so nobody knows who owned orders/0" in caplog.text
+        assert waits in caplog.text
+        kafka.clock.ahead_s += 600
+        consumer._engine.call(lambda: None)
+        assert caplog.text.count("head of the log") == 1
+        assert not consumer.claims
 
 
 def test_brokers_that_are_away_give_a_line_when_it_begins_and_one_when_it_is_over(

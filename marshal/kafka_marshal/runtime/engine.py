@@ -456,7 +456,9 @@ class Engine:
             for topic, known in self._topics.items()
             for number in (known.only or range(known.partitions))
         ]
-        self._vigil.crowded((member.driver(key) for key in keys), self._steady_ms())
+        drivers = [member.driver(key) for key in keys]
+        self._vigil.crowded(drivers, self._steady_ms())
+        self._vigil.unknown(drivers, self._steady_ms())
 
     # --- beside the machine -----------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+from kafka_marshal.client.consumer import Mode
 from kafka_marshal.client.driver import Driver
 from kafka_marshal.client.effects import Lost, Send
 from kafka_marshal.client.symptoms import Standing, Symptoms
@@ -39,6 +40,8 @@ class Vigil:
         self._claims: dict[ClaimKey, Claim] = {}
         self._idle_since_ms: int | None = None
         self._idle_said = False
+        self._unknown_since_ms: int | None = None
+        self._unknown_said = False
 
     def said(self, sentence: str) -> None:
         """Something about the cluster that passes, or that somebody else must mend."""
@@ -129,3 +132,33 @@ class Vigil:
         if now_ms - self._idle_since_ms > self._stale_after_ms and not self._idle_said:
             self._idle_said = True
             self.observers.idle(self.who().group, Idle(len(known), len(owners)))
+
+    def unknown(self, drivers: Iterable[Driver], now_ms: int) -> None:
+        """Look whether there are claims of which the log does not say whether somebody owns them.
+
+        An owner would have said so within the time in which it becomes stale. Where none has, the
+        head of the log is gone, and a consumer waits: for ever at most once, and at least once
+        until a pause of before cannot hold any more. Rules: DefiniteWin.
+        """
+        found = [driver for driver in drivers if not driver.consumer.reader.known]
+        if not found:
+            self._unknown_since_ms, self._unknown_said = None, False
+            return
+        if self._unknown_since_ms is None:
+            self._unknown_since_ms = now_ms
+        if now_ms - self._unknown_since_ms <= self._stale_after_ms or self._unknown_said:
+            return
+        waits = "they are never claimed"
+        if found[0].me.mode is Mode.AT_LEAST_ONCE:
+            left = {each: (each.claimable_at_ms or now_ms) - now_ms for each in found}
+            found = [each for each, left_ms in left.items() if left_ms > 0]
+            if not found:
+                return  # it asks for them just now
+            waits = f"they are claimed in some {max(left.values()) / 1000:,.0f} s"
+        self._unknown_said = True
+        named = ", ".join(f"{each.key.topic}/{each.key.topic_partition}" for each in found[:3])
+        more = f" and {len(found) - 3:,} more" if len(found) > 3 else ""
+        self.said(
+            f"group {self.who().group}: the head of the log is gone, so nobody knows who owned "
+            f"{named}{more}; {waits}, or as soon as their positions are set (marshal set-position)"
+        )
