@@ -36,7 +36,7 @@ def kafka() -> Kafka:
 def test_a_log_without_its_head_is_named_where_a_consumer_waits_for_it(
     kafka: Kafka, caplog: pytest.LogCaptureFixture, semantics: str, waits: str
 ) -> None:
-    """It waited for a day, or for ever, and no line said why."""
+    """It waited for a day, or for ever, and no line gave the reason."""
     kafka.says(Heartbeat(1, 0, "i", "c", "other", "orders", Partition(0), Offset(0)))
     kafka.topics["__marshal"][0].low = 1
     kafka.says(Heartbeat(1, 0, "i", "c", "other", "orders", Partition(0), Offset(0)))
