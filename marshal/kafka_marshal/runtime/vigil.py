@@ -134,11 +134,11 @@ class Vigil:
             self.observers.idle(self.who().group, Idle(len(known), len(owners)))
 
     def unknown(self, drivers: Iterable[Driver], now_ms: int) -> None:
-        """Look whether there are claims of which the log does not say whether somebody owns them.
+        """Look whether there are claims whose owner the log does not name.
 
-        An owner would have said so within the time in which it becomes stale. Where none has, the
-        head of the log is gone, and a consumer waits: for ever at most once, and at least once
-        until a pause of before cannot hold any more. Rules: DefiniteWin.
+        An owner's heartbeat comes before it is stale. Where none came, the head of the log is gone,
+        and a consumer waits. At most once it waits for ever; at least once until no pause of before
+        can hold. Rules: DefiniteWin.
         """
         found = [driver for driver in drivers if not driver.consumer.reader.known]
         if not found:
