@@ -463,6 +463,7 @@ def test_commits_share_the_heartbeat_after_the_one_that_is_under_way() -> None:
         fleet.do("a1", driver.commit(0))
     fleet.do("a1", driver.done(7, 0))
     assert told(fleet) == [3]
+    assert driver.next_timer_ms == MINUTE
     fleet.append(fleet.held["a1"].pop())
     fleet.settle()
     assert told(fleet) == [7]
@@ -535,6 +536,7 @@ def test_the_outcome_of_an_older_heartbeat_does_not_count() -> None:
     fleet.do("a1", driver.commit(2 * MINUTE))
     fleet.do("a1", driver.unknown(older, 2 * MINUTE))
     assert told(fleet) == [3, 5]
+    assert driver.next_timer_ms == 3 * MINUTE
 
 
 def test_what_is_given_up_is_committed_while_something_is_in_hand_and_then_released() -> None:
