@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from kafka_marshal.client.consumer import Forbidden
+from kafka_marshal.client.member import Member
 from kafka_marshal.runtime import administer
 from kafka_marshal.runtime.log import Log
-from kafka_marshal.runtime.recording import write_log
+from kafka_marshal.runtime.recording import RecordedMember, write_log
 from kafka_marshal.runtime.view import View
 from kafka_marshal.runtime.wishes import plan, wish
 from kafka_marshal.testing import Broker
@@ -84,6 +85,17 @@ def an_eventful_run(
         for each in crew:
             each.__exit__()
     return topic, crew
+
+
+def test_whatever_makes_a_member_send_is_recorded() -> None:
+    """A method that is forgotten sends records of which the recording knows nothing."""
+    sends = {
+        name
+        for name, method in vars(Member).items()
+        if not name.startswith("_") and "list[For]" in str(getattr(method, "__annotations__", ""))
+    }
+    assert {"add_topic", "commit", "done", "timer", "unknown"} <= sends
+    assert sends <= vars(RecordedMember).keys()
 
 
 def test_at_least_once_a_behaviour_explains_everything_that_happened(

@@ -246,6 +246,11 @@ class RecordedMember(Member):
 
         return self._told(told)
 
+    def commit(self, key: ClaimKey, now_ms: int) -> list[For]:
+        """As `Member` has it."""
+        tell = super().commit
+        return self._told(lambda: tell(key, now_ms))
+
     def release(self, key: ClaimKey, now_ms: int) -> list[For]:
         """As `Member` has it."""
         tell = super().release
