@@ -36,11 +36,16 @@ from tests.runtime.doubles import (
 )
 
 
-@pytest.fixture
-def kafka() -> Kafka:
+def orders() -> Kafka:
+    """A cluster with messages to commit."""
     kafka = Kafka()
     kafka.create("orders", partitions=1, messages=20)
     return kafka
+
+
+@pytest.fixture
+def kafka() -> Kafka:
+    return orders()
 
 
 def polled(consumer: Consumer, count: int = 1) -> Message:

@@ -191,13 +191,6 @@ def claims_after_a_stop(patch: Patch) -> None:
     patch.setattr(Member, "add_topic", adds)
 
 
-def orders() -> Kafka:
-    """A cluster with messages to commit."""
-    kafka = Kafka()
-    kafka.create("orders", partitions=1, messages=20)
-    return kafka
-
-
 def is_closed_once_it_stopped(patch: Patch) -> None:
     """A call after a stop that has ended is one after `close`."""
     patch.setattr(Consumer, "_unless_stopped", lambda self, what: self._engine.call(what))
@@ -263,9 +256,9 @@ MUTANTS: Final[list[tuple[Callable[[Patch], None], Callable[[], None]]]] = [
     ),
     (claims_after_a_stop, lambda: ending.adds_a_topic_after_a_stop(Kafka(), True)),
     (is_closed_once_it_stopped, lambda: ending.adds_a_topic_after_a_stop(Kafka(), False)),
-    (commits_without_waiting, lambda: commit.returns_when_the_log_has_it(orders())),
-    (forgets_what_was_lost, lambda: commit.commits_what_was_lost_before(orders())),
-    (commits_one_by_one, lambda: commit.shares_heartbeats(orders())),
+    (commits_without_waiting, lambda: commit.returns_when_the_log_has_it(commit.orders())),
+    (forgets_what_was_lost, lambda: commit.commits_what_was_lost_before(commit.orders())),
+    (commits_one_by_one, lambda: commit.shares_heartbeats(commit.orders())),
     (asks_with_a_batch_in_hand, lambda: walks.walk_for(walks.AMO, 60.0)),
     (fetches_tenures_side_by_side, lambda: walks.walk_for(walks.AMO, 60.0)),
     (forgets_what_a_pause_took_back, lambda: walks.walk_for(walks.ALO, 60.0)),

@@ -498,10 +498,10 @@ class Consumer:
     def ack(self, message: Message | None = None) -> None:
         """Everything that was given out of the message's partition, up to it, is done.
 
-        Without a message: everything that was given out, also the message that a loop is at. What
-        `run` gave to handlers is done when they are. It costs nothing: the log
-        hears of it with the next heartbeat, when half of the window is done, or by `commit`. Any
-        thread may call it. What `run` has in hand is done when it is handled, and not by this.
+        Without a message: everything that was given out, also the message that a loop is at. It
+        costs nothing: the log hears of it with the next heartbeat, when half of the window is done,
+        or by `commit`. Any thread may call it. What `run` has in hand is done when it is handled,
+        and not by this.
 
         Raises:
             ConsumerClosed: the consumer was closed, which gave back what was not done.

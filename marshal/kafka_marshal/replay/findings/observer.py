@@ -1,4 +1,4 @@
-"""What every observer of findings is, and what it is told when the log ends."""
+"""What every observer of findings is, and what it learns when the log ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A replay that never ends: records are folded as they come, and what happens is told at once.
+"""A replay that never ends: it folds records as they come, and reports at once what happens.
 
 Per coordinating partition there is one account, in this process. With a checkpoint folder all are
 committed now and then and at the end (`desk`).

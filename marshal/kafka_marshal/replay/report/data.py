@@ -1,4 +1,4 @@
-"""What a report says, as plain values: whoever fills these gets a page.
+"""What a report says, as plain values: a page is made of these.
 
 This room knows neither tables nor HTML. The pipeline fills it from its tables, a test by hand.
 
