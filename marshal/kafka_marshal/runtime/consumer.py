@@ -415,7 +415,7 @@ class Consumer:
         Raises:
             InvalidOption: the partition is not claimed.
         """
-        return self._claim(topic, partition).committed
+        return self._engine.held.claimed(topic, partition).claim.committed
 
     def position(self, topic: str, partition: int) -> int:
         """The offset after the last message of a claim of ours that was given out.
@@ -423,7 +423,7 @@ class Consumer:
         Raises:
             InvalidOption: the partition is not claimed.
         """
-        return self._engine.held.position(self._claim(topic, partition))
+        return self._engine.held.claimed(topic, partition).given_end
 
     def lag(self, topic: str, partition: int) -> int | None:
         """How many offsets of a claim of ours are not done, up to the end of its partition.
@@ -434,13 +434,7 @@ class Consumer:
         Raises:
             InvalidOption: the partition is not claimed.
         """
-        return self._engine.held.lag(self._claim(topic, partition))
-
-    def _claim(self, topic: str, partition: int) -> Claim:
-        for claim in self.claims:
-            if (claim.topic, claim.partition) == (topic, partition):
-                return claim
-        raise InvalidOption(f"{topic}/{partition} is not claimed")
+        return self._engine.held.lag(topic, partition)
 
     @property
     def instance_id(self) -> str:
@@ -693,7 +687,7 @@ class Consumer:
         if at.tzinfo is None:
             raise InvalidOption(f"at has a time zone, and {at!r} has none")
         place = (topic, partition)
-        self._claim(topic, partition)
+        self._engine.held.claimed(topic, partition)
         found = self._engine.cluster.offsets_at([place], int(at.timestamp() * 1000))
         offset = found.get(place)
         if offset is None:

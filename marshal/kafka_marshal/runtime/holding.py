@@ -113,15 +113,26 @@ class Holding:
         """What is ours, and what was and is not handed over to the end. Any thread may ask."""
         return [*self._tenures.copy()]
 
-    def position(self, claim: Claim) -> int:
-        """Below this everything was given out. Any thread may ask."""
-        tenure = self._tenures.get(claim)
-        return claim.committed if tenure is None else tenure.given_end
+    def claimed(self, topic: str, partition: int) -> Tenure:
+        """What is ours of this partition. Any thread may ask.
 
-    def lag(self, claim: Claim) -> int | None:
-        """How far it is from the end of its partition, when that was last seen. Any thread may."""
-        tenure, high = self._tenures.get(claim), self.high.get(claim.key)
-        return None if tenure is None or high is None else max(0, high - tenure.next)
+        Raises:
+            InvalidOption: nothing.
+        """
+        tenure = self._newest.get(ClaimKey(self._group, topic, partition))
+        if tenure is None or not tenure.claim.owned:
+            raise InvalidOption(f"{topic}/{partition} is not claimed")
+        return tenure
+
+    def lag(self, topic: str, partition: int) -> int | None:
+        """How far it is from the end of its partition, when that was last seen. Any thread may.
+
+        Raises:
+            InvalidOption: the partition is not claimed.
+        """
+        tenure = self.claimed(topic, partition)
+        high = self.high.get(tenure.claim.key)
+        return None if high is None else max(0, high - tenure.next)
 
     @property
     def drained(self) -> bool:
@@ -251,7 +262,7 @@ class Holding:
         claim.committed = min(won.position, log_has)
         tenure = Tenure(claim, next=won.position, allowed_end=won.position, heard_ms=now_ms)
         self._data.open(claim, won.position)  # before anybody can see that it is ours
-        self._tenures[claim] = self._newest[key] = tenure
+        self._newest[key] = self._tenures[claim] = tenure
         self._vigil.won(claim, now_ms)
 
     def _process(self, key: ClaimKey, offsets: range) -> None:
@@ -409,12 +420,12 @@ class Holding:
 
     def release(self, topic: str, partition: int) -> None:
         """Give one claim up, and leave it to others for a while."""
-        key = ClaimKey(self._group, topic, partition)
-        tenure = self._newest.get(key)
-        if tenure is None or tenure.claim.lost is not None:
+        try:
+            key = self.claimed(topic, partition).claim.key
+        except InvalidOption:
             if self.stopping:
                 return  # it was given up already
-            raise InvalidOption(f"{topic}/{partition} is not claimed")
+            raise
         self.carry_out(self.session.member.release(key, self._steady_ms()))
         self.withdraw_unwanted()
 
@@ -568,9 +579,7 @@ class Holding:
 
     def seek(self, topic: str, partition: int, offset: int) -> None:
         """Pass over what lies before this offset."""
-        tenure = self._newest.get(ClaimKey(self._group, topic, partition))
-        if tenure is None or tenure.claim.lost is not None:
-            raise InvalidOption(f"{topic}/{partition} is not claimed")
+        tenure = self.claimed(topic, partition)
         if self._me.mode is Mode.AT_MOST_ONCE:
             raise InvalidOption("at most once a consumer takes what was granted to it")
         self._progressed(tenure)
