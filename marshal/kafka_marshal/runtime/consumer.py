@@ -221,9 +221,7 @@ class Consumer:
         self._monotonic = self._environment.monotonic
         self._subscription = Subscription()
         self._subscribed: set[str] = set()
-        """What the subscription took by now."""
-        self._added: set[str] = set()
-        """What `add_topic` added: no subscription takes it, or leaves it."""
+        """What the subscription took by now; `add_topic` added the engine's other topics."""
         self._removed: set[str] = set()
         """What `remove_topic` removed since the subscription."""
         self._subscribing = threading.Lock()
@@ -283,7 +281,6 @@ class Consumer:
             ConsumerClosed: the consumer was closed before.
         """
         self._to_add(topic, partition, auto_offset_reset)()
-        self._added.add(topic)
         self._subscribed.discard(topic)
         self._removed.discard(topic)
 
@@ -332,7 +329,7 @@ class Consumer:
         with self._subscribing:
             found = wanted.among(self._topics() if wanted.patterns else ())
             adds = {}
-            for topic in sorted(found - self._subscribed - self._added):
+            for topic in sorted(found - self._engine.topics):
                 try:
                     adds[topic] = self._to_add(topic)
                 except NoSuchTopic:  # what a pattern found may be gone by now
@@ -360,7 +357,7 @@ class Consumer:
             return
         with self._subscribing, suppress(ConsumerClosed):
             found = self._subscription.among(self._topics())
-            for topic in sorted(found - self._subscribed - self._added):
+            for topic in sorted(found - self._engine.topics):
                 # It may be of use later, and keeps nothing from the others.
                 with suppress(BrokerFailed):
                     add = self._to_add(topic, auto_offset_reset="earliest")
@@ -383,7 +380,6 @@ class Consumer:
 
     def _remove(self, topic: str) -> None:
         self._unless_stopped(lambda: self._engine.remove_topic(topic))
-        self._added.discard(topic)
         self._subscribed.discard(topic)
 
     def release(self, topic: str, partition: int) -> None:

@@ -213,6 +213,11 @@ class Engine:
     def _who(self) -> Who:
         return Who(self._group, self._config.me.client_id, self.instance_id)
 
+    @property
+    def topics(self) -> set[str]:
+        """What was added and not removed since. Any thread may ask."""
+        return set(self._topics)
+
     def add_topic(
         self, topic: str, partitions: int, only: Collection[int] | None, starts: Mapping[int, int]
     ) -> None:
