@@ -36,12 +36,12 @@ $(STAMPS)/package: pyproject.toml $(STAMPS)/deps
 	@$(PIP) install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
-$(STAMPS)/jars: $(STAMPS)/package $(addprefix marshal/kafka_marshal/,class_data.py modelcheck/jars.py)
-	@$(BIN)/python -m kafka_marshal.modelcheck.setup
+$(STAMPS)/jars: $(STAMPS)/package $(addprefix marshal/kafka_marshal/,class_data.py modelcheck/tlc/jars.py)
+	@$(BIN)/python -m tools.setup.tlc
 	@touch $@
 
 $(STAMPS)/broker: $(STAMPS)/package $(addprefix marshal/kafka_marshal/,class_data.py testing/broker.jars)
-	@$(BIN)/python -m kafka_marshal.testing.setup
+	@$(BIN)/python -m tools.setup.broker
 	@touch $@
 
 $(STAMPS)/connector: $(STAMPS)/package tests/replay/connector.jars
@@ -49,7 +49,7 @@ $(STAMPS)/connector: $(STAMPS)/package tests/replay/connector.jars
 	@touch $@
 
 $(STAMPS)/spark: $(STAMPS)/package marshal/kafka_marshal/class_data.py
-	@$(BIN)/python -m kafka_marshal.replay.setup
+	@$(BIN)/python -m tools.setup.spark
 	@touch $@
 
 check: setup ## Format, lint, types, import contracts, long sentences
@@ -69,7 +69,7 @@ model-full: setup ## Every model's graph and every edge of an instance, by the P
 	$(BIN)/python -m model_tests.explorer $(ARGS)
 
 spec: setup ## Run every model and compare with what it must give; ARGS=--update records it
-	$(BIN)/python -m kafka_marshal.modelcheck.spec $(ARGS)
+	$(BIN)/python -m tools.runs.spec $(ARGS)
 
 demo: setup ## Check two models, replay the bundled captures on Spark, show the findings
 	$(BIN)/python -m tools.demo
@@ -90,7 +90,7 @@ bench-reducer: setup ## Decode and step a million records in plain CPython
 	$(BIN)/python benchmarks/bench_reducer.py $(ARGS)
 
 bench-validate: setup ## Validate simulated runs of 10^4, 10^5 and 10^6 events
-	$(BIN)/python benchmarks/bench_validate.py $(ARGS)
+	$(BIN)/python -m benchmarks.bench_validate $(ARGS)
 
 bench-replay: setup ## Replay 10 million records, beside Spark, polars and DuckDB
 	$(BIN)/python -m benchmarks.bench_replay $(ARGS)
@@ -114,9 +114,9 @@ docs: setup ## Write what is generated: links of docs/safety.md, tables of rooms
 	$(BIN)/python -m tools.rooms
 	$(BIN)/python -m tools.links
 	$(BIN)/python -m tools.pictures
-	$(BIN)/python -m kafka_marshal.modelcheck.readme
+	$(BIN)/python -m tools.pages.models
 	@mkdir -p build
-	$(BIN)/python -m kafka_marshal.replay.manual > build/replay.md
+	$(BIN)/python -m tools.pages.replay > build/replay.md
 	mv build/replay.md docs/replay.md
 
 # Its own environment, so that `make setup` does not grow; nothing of the package is imported.

@@ -20,7 +20,7 @@ SHARED = {
     "spark: SparkSession": "spark",
     "kafka_cluster": "cluster",
     "kafka_broker": "kafka",
-    "tests.runtime.crew": "kafka",
+    "tests.client.crew": "kafka",
 }
 """What a file says that takes such a thing."""
 

@@ -16,11 +16,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kafka_marshal.core.verdicts import FENCED_WINS, SIGNS_OF_LIFE, Accepted
+from kafka_marshal.core.claims.verdicts import FENCED_WINS, SIGNS_OF_LIFE, Accepted
 from kafka_marshal.kernel.columns import Columns, Ints, Names, Small
 from kafka_marshal.kernel.fold import Fold
 from kafka_marshal.kernel.steps import VERDICTS
-from kafka_marshal.replay.reading import read_lean
+from kafka_marshal.replay.fold.reading import read_lean
 from kafka_marshal.replay.sources import find
 
 BLOCK = 1 << 16

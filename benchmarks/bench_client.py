@@ -32,10 +32,10 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from kafka_marshal import ClaimingPartition, Heartbeat, coordinating_partition, encode
-from kafka_marshal.client.claiming import Claiming
+from kafka_marshal.client.api.consumer import Consumer, Messages
 from kafka_marshal.codec import encode_headers
 from kafka_marshal.core.messages import Headers, Offset, Partition
-from kafka_marshal.runtime.consumer import Consumer, Messages
+from kafka_marshal.machines.consumer.claiming import Claiming
 from kafka_marshal.scratch import Scratch
 from kafka_marshal.testing import Broker
 
@@ -376,7 +376,7 @@ def claims(place: Place) -> None:
 
 CHILD = """
 import sys
-from kafka_marshal.runtime.consumer import Consumer
+from kafka_marshal.client.api.consumer import Consumer
 bootstrap, coordination, group, topic = sys.argv[1:]
 with Consumer(bootstrap, group=group, client_id="victim", coordination_topic=coordination,
               heartbeat_interval_s=1.0,

@@ -44,9 +44,9 @@ from benchmarks.written import written
 
 from kafka_marshal import World
 from kafka_marshal.replay import run
-from kafka_marshal.replay.reading import read_chunk, records_of
-from kafka_marshal.replay.session import local_session
+from kafka_marshal.replay.fold.reading import read_chunk, records_of
 from kafka_marshal.replay.sources import find
+from kafka_marshal.replay.spark.session import local_session
 from kafka_marshal.scratch import Scratch
 
 if TYPE_CHECKING:

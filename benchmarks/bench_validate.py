@@ -1,6 +1,6 @@
 """How fast recorded runs are validated, and how that grows: `make bench-validate`.
 
-Input: one simulated run (`kafka_marshal.validate.simulate`) for each mode, of four consumers on
+Input: one simulated run (`tools.runs.simulate`) for each mode, of four consumers on
 eight claims of two coordinating partitions. It has stalls, crashes, restarts in the middle of the
 log, releases, lost records and an administrator, and is cut at 10^4, 10^5 and 10^6 events. CPU time
 of this process from the file to the verdict, JSON included.
@@ -20,11 +20,12 @@ from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 
-from kafka_marshal.client.consumer import Mode
+from tools.runs.simulate import Fleet, Simulation
+
+from kafka_marshal.machines.consumer.consumer import Mode
 from kafka_marshal.scratch import Scratch
 from kafka_marshal.validate import read_run, validate
 from kafka_marshal.validate.run import header
-from kafka_marshal.validate.simulate import Fleet, Simulation
 
 SIZES = (10_000, 100_000, 1_000_000)
 SEED = 7

@@ -13,7 +13,7 @@ import sqlite3
 import sys
 
 from kafka_marshal import Consumer
-from kafka_marshal.runtime.message import Message
+from kafka_marshal.client.message import Message
 
 TABLE = """
 CREATE TABLE IF NOT EXISTS totals (

@@ -9,7 +9,7 @@ import signal
 import sys
 
 from kafka_marshal import Consumer
-from kafka_marshal.runtime.message import Message
+from kafka_marshal.client.message import Message
 
 
 def handle(message: Message) -> None:

@@ -17,10 +17,11 @@ from typing import Any
 import attrs
 
 from kafka_marshal import ClaimKey, Record, ReleaseGroup, Rules
-from kafka_marshal.client import admin
-from kafka_marshal.client.consumer import Consumer, Forbidden, Me
-from kafka_marshal.client.effects import Send
-from kafka_marshal.client.operation import (
+from kafka_marshal.core.claims.pause_work import Work
+from kafka_marshal.core.messages import Message, Partition
+from kafka_marshal.core.partition_states import PartitionStates
+from kafka_marshal.machines.admin import admin
+from kafka_marshal.machines.admin.operation import (
     AdminForbidden,
     Against,
     AllSet,
@@ -32,12 +33,11 @@ from kafka_marshal.client.operation import (
     Result,
     consumer_of,
 )
-from kafka_marshal.core.messages import Message, Partition
-from kafka_marshal.core.partition_states import PartitionStates
-from kafka_marshal.core.work import Work
+from kafka_marshal.machines.consumer.consumer import Consumer, Forbidden, Me
+from kafka_marshal.machines.consumer.effects import Send
 from kafka_marshal.modelcheck import edges, models
 from kafka_marshal.modelcheck.models import Kind, Model
-from kafka_marshal.modelcheck.values import Value
+from kafka_marshal.modelcheck.tlc.values import Value
 from kafka_marshal.scratch import Scratch
 from model_tests import from_tla
 from model_tests.explorer import configuration
@@ -104,7 +104,15 @@ def export(model: Model, folder: Path) -> Exported:
     exporting.write_text("\n".join([*lines, "ACTION_CONSTRAINT ExportAdmins"]) + "\n")
     target = folder / f"{model.name}.tsv"
     few = model.edges is not None and model.edges < FEW_EDGES
-    made = edges.export(model.module, exporting, target, workers=2, check_deadlock=False, short=few)
+    made = edges.export(
+        model.module,
+        exporting,
+        target,
+        workers=2,
+        check_deadlock=False,
+        short=few,
+        libraries=models.libraries(),
+    )
     rules = attrs.evolve(
         from_tla.rules("fenced", cfg.number("HeartbeatIntervalMs"), cfg.number("PauseMaxMs")),
         clock_rewind_max_ms=int(cfg.assigned.get("ClockRewindMaxMs", 0)),

@@ -12,11 +12,11 @@ import attrs
 
 from kafka_marshal import ClaimingMessages, ClaimingPartition, Heartbeat, ReleaseGroup
 from kafka_marshal import ReleasingPartition as Release
-from kafka_marshal.client import consumer as machine
-from kafka_marshal.client.consumer import Consumer, Forbidden
-from kafka_marshal.client.effects import Send
+from kafka_marshal.machines.consumer import consumer as machine
+from kafka_marshal.machines.consumer.consumer import Consumer, Forbidden
+from kafka_marshal.machines.consumer.effects import Send
 from kafka_marshal.modelcheck.models import Model
-from kafka_marshal.modelcheck.values import Value
+from kafka_marshal.modelcheck.tlc.values import Value
 from kafka_marshal.scratch import Scratch
 from model_tests import from_tla
 from model_tests.edges import Deed, Deeds, Row, export, stored

@@ -17,7 +17,7 @@ import attrs
 
 from kafka_marshal.modelcheck import edges, models
 from kafka_marshal.modelcheck.models import Kind, Model
-from kafka_marshal.modelcheck.values import Value
+from kafka_marshal.modelcheck.tlc.values import Value
 from model_tests import from_tla
 from model_tests.explorer import configuration, substitutions, world
 from model_tests.explorer.configuration import Configuration
@@ -85,7 +85,8 @@ def extended(module: Path) -> frozenset[str]:
     names: set[str] = set()
     for clause in re.findall(r"(?m)^EXTENDS (.+)$", module.read_text(encoding="utf-8")):
         names.update(name.strip() for name in clause.split(","))
-    files = [module.with_name(f"{name}.tla") for name in names]
+    folders = models.libraries()
+    files = [folder / f"{name}.tla" for folder in folders for name in names]
     return frozenset(names).union(*(extended(file) for file in files if file.is_file()))
 
 
@@ -113,7 +114,7 @@ def export(model: Model, folder: Path, *, readers: bool = False, short: bool = F
         target,
         check_deadlock=False,
         short=short,
-        libraries=[model.module.parent],
+        libraries=models.libraries(),
     )
     fold = world.bounds(model).fold
     rows = list(_rows(made.read(), fold))

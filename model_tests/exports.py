@@ -9,7 +9,7 @@ import attrs
 from tests.triples import Triple
 
 from kafka_marshal.modelcheck import edges, models
-from kafka_marshal.modelcheck.values import Value
+from kafka_marshal.modelcheck.tlc.values import Value
 from model_tests import from_tla
 
 
@@ -36,6 +36,7 @@ def export_all(folder: Path, only: Sequence[str] | None = None) -> Mapping[str, 
                 workers=2,
                 check_deadlock=model.deadlock_check,
                 short=True,
+                libraries=models.libraries(),
             )
             triples = [_triple(row) for row in export.read()]
             made[model.name] = Exported(model.name, triples, export.calls)

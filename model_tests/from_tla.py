@@ -26,12 +26,12 @@ from kafka_marshal import (
     Rules,
     Verdict,
 )
-from kafka_marshal.client.consumer import Consumer, Forbidden, Me, Mode
-from kafka_marshal.client.effects import Send
 from kafka_marshal.core import wire
-from kafka_marshal.core.knowledge import NOTHING, Field, Reader
+from kafka_marshal.core.claims.suffix_reader import NOTHING, Field, Reader
 from kafka_marshal.core.messages import UNSPECIFIED
-from kafka_marshal.modelcheck.values import Value
+from kafka_marshal.machines.consumer.consumer import Consumer, Forbidden, Me, Mode
+from kafka_marshal.machines.consumer.effects import Send
+from kafka_marshal.modelcheck.tlc.values import Value
 
 NONE = -1
 NOBODY = "none"

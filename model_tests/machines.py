@@ -11,14 +11,14 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import attrs
-from tests import machines
-from tests.machines import Row, State
+from tests import machine_samples as machines
+from tests.machine_samples import Row, State
 
 from kafka_marshal import Claim, Record
-from kafka_marshal.client.consumer import Consumer
-from kafka_marshal.core.knowledge import Field, Reader
+from kafka_marshal.core.claims.suffix_reader import Field, Reader
+from kafka_marshal.machines.consumer.consumer import Consumer
 from kafka_marshal.modelcheck import edges, models
-from kafka_marshal.modelcheck.values import Value
+from kafka_marshal.modelcheck.tlc.values import Value
 from model_tests import from_tla
 from model_tests.sample import covering, kind, side
 
@@ -36,6 +36,7 @@ def export_all(folder: Path, only: Sequence[str] | None = None) -> Mapping[str, 
                 workers=2,
                 check_deadlock=model.deadlock_check,
                 short=True,
+                libraries=models.libraries(),
             )
             made[model.name] = [_row(each) for each in export.read()]
             target.unlink()

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import TypeVar
 
 import attrs
-from tests import machines, triples
+from tests import machine_samples as machines
+from tests import triples
 from tests.triples import Triple
 
 from kafka_marshal import Claim, ReleaseGroup

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import pytest
 
-from kafka_marshal.client.consumer import Forbidden
-from kafka_marshal.client.operation import AdminForbidden, Phase, Reason
-from kafka_marshal.core.work import NO_WORK
+from kafka_marshal.core.claims.pause_work import NO_WORK
+from kafka_marshal.machines.admin.operation import AdminForbidden, Phase, Reason
+from kafka_marshal.machines.consumer.consumer import Forbidden
 from model_tests import admin_edges
 from model_tests.admin_edges import Exported
 from model_tests.explorer import mistakes_of_admins

@@ -6,10 +6,10 @@ import re
 
 import attrs
 
-from kafka_marshal.client import admin, operation
-from kafka_marshal.client.operation import AdminForbidden, Operation, Phase, Reason
-from kafka_marshal.core import work
-from kafka_marshal.core.work import Work
+from kafka_marshal.core.claims import pause_work as work
+from kafka_marshal.core.claims.pause_work import Work
+from kafka_marshal.machines.admin import admin, operation
+from kafka_marshal.machines.admin.operation import AdminForbidden, Operation, Phase, Reason
 from model_tests.from_tla import snake
 from model_tests.test_names import definition, module, operators, record_fields, strings
 

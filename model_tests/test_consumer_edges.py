@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from kafka_marshal.client.consumer import Forbidden
+from kafka_marshal.machines.consumer.consumer import Forbidden
 from kafka_marshal.modelcheck import models
 from model_tests import driven, edges
 from model_tests.edges import Deed, Deeds

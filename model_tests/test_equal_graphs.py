@@ -12,8 +12,8 @@ from collections.abc import Callable
 import attrs
 import pytest
 
-from kafka_marshal.client.intervals import Intervals
-from kafka_marshal.core.invariants import Property
+from kafka_marshal.core.claims.invariants import Property
+from kafka_marshal.machines.consumer.intervals import Intervals
 from kafka_marshal.modelcheck import models
 from kafka_marshal.modelcheck.models import Kind
 from model_tests import edges

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import pytest
-from tests import machines
-from tests.machines import Row
+from tests import machine_samples as machines
+from tests.machine_samples import Row
 
 from model_tests.machines import chosen, export_all, situation
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 
 import pytest
+from tools.runs import spec
 
 from kafka_marshal import Accepted, Refused
-from kafka_marshal.core.invariants import Property
-from kafka_marshal.modelcheck import models, spec
+from kafka_marshal.core.claims.invariants import Property
+from kafka_marshal.modelcheck import models
 from kafka_marshal.modelcheck.errors import ModelCheckError
 from kafka_marshal.modelcheck.models import Kind, Model
 from model_tests.test_names import MARSHAL, SPEC, definition
@@ -43,7 +44,9 @@ def test_every_model_has_its_figures() -> None:
 
 
 def test_every_configuration_is_a_model_and_every_model_a_configuration() -> None:
-    assert {model.cfg.name for model in KNOWN} == {path.name for path in SPEC.glob("MC*.cfg")}
+    assert {model.cfg.name for model in KNOWN} == {
+        path.name for path in SPEC.glob("models/*/*.cfg")
+    }
 
 
 def test_every_property_is_broken_by_some_variant() -> None:

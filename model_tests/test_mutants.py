@@ -11,10 +11,11 @@ from pathlib import Path
 
 import attrs
 import pytest
-from tests import machines, triples
+from tests import machine_samples as machines
+from tests import triples
 
 from kafka_marshal import RuleSet
-from kafka_marshal.core.invariants import STEP_CHECKS, Property
+from kafka_marshal.core.claims.invariants import STEP_CHECKS, Property
 from model_tests.exports import Exported
 from model_tests.mutants import generated, judges, reducer, table, walked
 from model_tests.mutants.generated import Change, Mutant, Survivor
@@ -90,16 +91,16 @@ def test_the_table_says_what_tells_a_mistake_that_no_property_forbids() -> None:
     assert wrong == []
 
 
-CHANGE = Change("core.fenced.is_stale", "a > b", "a >= b")
-OTHER = Change("core.fenced.is_stale", "a > b", "a < b")
+CHANGE = Change("core.claims.fenced.is_stale", "a > b", "a >= b")
+OTHER = Change("core.claims.fenced.is_stale", "a > b", "a < b")
 
 
 def test_a_survivor_that_is_not_listed_is_said_and_so_is_one_that_is_killed() -> None:
     mutants = [Mutant(CHANGE, "survived"), Mutant(OTHER, "killed")]
     assert generated.unexplained(mutants, [Survivor(CHANGE, "same")]) == []
     [new, gone] = generated.unexplained(mutants, [Survivor(OTHER, "same")])
-    assert new.endswith("is not in survivors.toml: core.fenced.is_stale: a > b  ->  a >= b")
-    assert gone.endswith("does not survive: core.fenced.is_stale: a > b  ->  a < b")
+    assert new.endswith("is not in survivors.toml: core.claims.fenced.is_stale: a > b  ->  a >= b")
+    assert gone.endswith("does not survive: core.claims.fenced.is_stale: a > b  ->  a < b")
 
 
 def test_two_mutants_with_one_change_need_two_reasons() -> None:
@@ -109,7 +110,9 @@ def test_two_mutants_with_one_change_need_two_reasons() -> None:
 
 def test_a_function_that_no_test_calls_is_said_once() -> None:
     mutants = [Mutant(CHANGE, "no tests"), Mutant(OTHER, "no tests")]
-    assert generated.unexplained(mutants, []) == ["no test calls core.fenced.is_stale: 2 mutants"]
+    assert generated.unexplained(mutants, []) == [
+        "no test calls core.claims.fenced.is_stale: 2 mutants"
+    ]
 
 
 def test_a_room_whose_score_is_below_the_limit_is_said() -> None:

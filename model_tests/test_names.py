@@ -10,11 +10,12 @@ import pytest
 
 import kafka_marshal
 from kafka_marshal import Accepted, Claim, Headers, Record, Refused
-from kafka_marshal.core.invariants import Property
+from kafka_marshal.core.claims.invariants import Property
+from kafka_marshal.core.claims.verdicts import FENCED_WINS, SIGNS_OF_LIFE, WON_BY_REQUEST
 from kafka_marshal.core.messages import UNSPECIFIED
-from kafka_marshal.core.verdicts import FENCED_WINS, SIGNS_OF_LIFE, WON_BY_REQUEST
 from kafka_marshal.counterexample.model import spec_name
-from kafka_marshal.modelcheck import models, stories
+from kafka_marshal.modelcheck import models
+from kafka_marshal.modelcheck.stories import stories
 from model_tests.from_tla import MESSAGES, snake
 
 ROOT = Path(__file__).parent.parent
@@ -24,7 +25,8 @@ PACKAGE = Path(kafka_marshal.__file__).parent
 
 def module(name: str) -> str:
     """A module's text without its comments."""
-    text = (SPEC / f"{name}.tla").read_text(encoding="utf-8")
+    [path] = SPEC.rglob(f"{name}.tla")
+    text = path.read_text(encoding="utf-8")
     text = re.sub(r"\(\*.*?\*\)", "", text, flags=re.DOTALL)
     return re.sub(r"\\\*.*", "", text)
 
@@ -151,7 +153,7 @@ def test_every_operator_that_a_docstring_names_exists() -> None:
         *("Claim", "Reader", "Consumer", "Marshal", "Properties", "Lease", "MCRecords"),
         *("Admin", "SetPosition", "Share", "FairShare", "Interval"),
     )
-    known |= {path.stem for path in SPEC.glob("*.tla")}
+    known |= {path.stem for path in SPEC.rglob("*.tla")}
     missing = {}
     for source in sorted(PACKAGE.rglob("*.py")):
         for names in re.findall(r"\bSpec: ([\w, ]+)\.", source.read_text(encoding="utf-8")):
@@ -162,7 +164,7 @@ def test_every_operator_that_a_docstring_names_exists() -> None:
 
 
 def test_the_transitions_are_called_as_their_actions() -> None:
-    from kafka_marshal.core import fenced, original
+    from kafka_marshal.core.claims import fenced, original
 
     for message in MESSAGES:
         assert message in operators("Claim")

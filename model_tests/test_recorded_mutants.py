@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kafka_marshal.client import consumer as machine
+from kafka_marshal.machines.consumer import consumer as machine
 from model_tests.mutants import recorded, walked
 from model_tests.mutants.hand_made import HandMade, Killer, having
 

@@ -11,10 +11,10 @@ from random import Random
 
 import attrs
 import pytest
-from tests.client.sharing import Group, claims, comes_to_rest, moves_needed
+from tests.machines.sharing import Group, claims, comes_to_rest, moves_needed
 
-from kafka_marshal.client import fairness
-from kafka_marshal.client.fairness import Memory
+from kafka_marshal.machines.share import rules as fairness
+from kafka_marshal.machines.share.rules import Memory
 from kafka_marshal.modelcheck import models
 from model_tests import edges
 from model_tests.explorer import compare, environment_of_shares, explore, mistakes_of_shares

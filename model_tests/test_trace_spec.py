@@ -10,13 +10,13 @@ import pytest
 from tests.validate.mutations import MUTATIONS, mutated
 from tests.validate.samples import BUSY, broken, fleets, judged, rows
 from tests.validate.test_validator import BROKEN, BY_HAND, INSTANCES
+from tools.runs.simulate import Fleet
 
-from kafka_marshal.client.consumer import Forbidden, Mode
+from kafka_marshal.machines.consumer.consumer import Forbidden, Mode
 from kafka_marshal.modelcheck import models, runs
 from kafka_marshal.validate import Impossible, run_of
 from kafka_marshal.validate.explain import guard_name
 from kafka_marshal.validate.run import Fields
-from kafka_marshal.validate.simulate import Fleet
 
 EVENTS = 250
 

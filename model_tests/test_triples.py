@@ -10,7 +10,7 @@ from tests.kernel.kernel import stepped
 from tests.triples import Triple
 
 from kafka_marshal import Accepted, Refused, RuleSet, step
-from kafka_marshal.core.invariants import broken_by
+from kafka_marshal.core.claims.invariants import broken_by
 from model_tests.exports import Exported
 from model_tests.sample import chosen, situation
 

@@ -12,9 +12,9 @@ import pytest
 from tests import golden_story
 
 from kafka_marshal import Accepted, Refused
-from kafka_marshal.client.consumer import Forbidden
-from kafka_marshal.core.invariants import Property
+from kafka_marshal.core.claims.invariants import Property
 from kafka_marshal.counterexample.model import spec_name
+from kafka_marshal.machines.consumer.consumer import Forbidden
 from model_tests.mutants import reducer, walked
 from model_tests.mutants.hand_made import HandMade
 from model_tests.walks import telling

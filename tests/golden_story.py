@@ -11,8 +11,8 @@ import attrs
 
 from kafka_marshal import FENCED, ORIGINAL, Accepted, MalformedRecord, ReadTwice, Rules, World
 from kafka_marshal.capture import RawRecord
+from kafka_marshal.core.claims.verdicts import Refused
 from kafka_marshal.core.state import Claim, ClaimKey
-from kafka_marshal.core.verdicts import Refused
 
 RULES = {"fenced": FENCED, "original": ORIGINAL}
 

@@ -9,7 +9,7 @@ import pytest
 
 from kafka_marshal import class_data
 from kafka_marshal.java import Java
-from kafka_marshal.modelcheck import jars
+from kafka_marshal.modelcheck.tlc import jars
 
 
 @pytest.fixture

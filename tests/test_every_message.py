@@ -18,8 +18,8 @@ from kafka_marshal.counterexample.words import described
 from kafka_marshal.kernel.columns import Names
 from kafka_marshal.kernel.fold import Fold
 from kafka_marshal.kernel.steps import VERDICTS
-from kafka_marshal.modelcheck import stories
-from kafka_marshal.validate.machines import said
+from kafka_marshal.modelcheck.stories import stories
+from kafka_marshal.validate.instances import said
 from tests.kernel import hostile
 from tests.kernel.kernel import arrays
 

@@ -15,14 +15,14 @@ except ModuleNotFoundError:  # Python 3.13 has the other one in the lock
     import yaml_ft as yaml
 
 from kafka_marshal import ClaimKey, Record, create_coordination_topic
-from kafka_marshal.client.consumer import Me, Mode
-from kafka_marshal.client.driver import Driver, Timing
-from kafka_marshal.client.effects import Send
+from kafka_marshal.admin.trial import Trial, create
+from kafka_marshal.client.api.consumer import CLOSE_S
+from kafka_marshal.client.connect.admin_client import ClusterClient
+from kafka_marshal.client.connect.settings import settings_of
 from kafka_marshal.core.messages import Partition
-from kafka_marshal.runtime.consumer import CLOSE_S
-from kafka_marshal.runtime.controls import ClusterClient
-from kafka_marshal.runtime.settings import settings_of
-from kafka_marshal.runtime.trial import Trial, create
+from kafka_marshal.machines.consumer.consumer import Me, Mode
+from kafka_marshal.machines.consumer.driver import Driver, Timing
+from kafka_marshal.machines.consumer.effects import Send
 from kafka_marshal.testing import QUICK, Broker
 from kafka_marshal.testing.cluster import free_ports
 from tests.pages import ROOT, run, steps

@@ -11,7 +11,7 @@ ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs" / "concepts" / "protocol.md").read_text(encoding="utf-8")
 CITING = (
     "marshal/**/*.py",
-    "spec/*.tla",
+    "spec/**/*.tla",
     "spec/*.toml",
     "model_tests/**/*.py",
     "docs/*.md",
@@ -39,7 +39,7 @@ def test_every_message_and_header_is_in_a_table() -> None:
 
 
 def test_every_property_that_is_promised_is_in_the_specification() -> None:
-    spec = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "spec").glob("*.tla"))
+    spec = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "spec").rglob("*.tla"))
     table = PAGE.split("## What is promised")[1].split("\n\n")[1]
     promised = re.findall(r"\b[A-Z]\w+", re.sub(r"\|[^|]*\|$", "", table, flags=re.MULTILINE))
     assert len(promised) > 9

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from kafka_marshal.client.effects import Lost
-from kafka_marshal.client.symptoms import LateCause, WedgedCause
+from kafka_marshal.client.observe.health import LateCause, WedgedCause
+from kafka_marshal.machines.consumer.effects import Lost
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "marshal" / "kafka_marshal"
@@ -95,7 +95,7 @@ def checks() -> set[str]:
     """Return the name of each check of `marshal doctor`, where it is written as a constant."""
     found = set()
     for name, tree in MODULES.items():
-        if "checks/" in name:
+        if "admin/doctor/" in name:
             for node in ast.walk(tree):
                 if isinstance(node, ast.Call) and ast.unparse(node.func) == "Finding":
                     check = node.args[1]

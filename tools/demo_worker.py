@@ -4,8 +4,8 @@ import signal
 import sys
 import time
 
-from kafka_marshal.client.effects import Lost
-from kafka_marshal.runtime.consumer import Claim, Consumer
+from kafka_marshal.client.api.consumer import Claim, Consumer
+from kafka_marshal.machines.consumer.effects import Lost
 
 BEAT_S = 2.0
 """The fleet's heartbeat interval: an owner that is silent for more than twice this loses claims."""

@@ -25,7 +25,7 @@ def files() -> Mapping[str, str]:
     listed = tomllib.loads((ROOT / "spec" / "models.toml").read_text(encoding="utf-8"))
     cfgs = {path.name: path for path in (ROOT / "spec").rglob("*.cfg")}
     for model in listed["model"]:
-        found[model["name"]] = cfgs[Path(model["cfg"]).name]
+        found[model["name"]] = cfgs[f"{model['name']}.cfg"]
     for path in sorted((ROOT / "tests").rglob("test_*.py")):
         for name in re.findall(r"(?m)^def (test_\w+)\(", path.read_text(encoding="utf-8")):
             found[name] = path

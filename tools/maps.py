@@ -55,8 +55,8 @@ def _room(*names: str) -> tuple[str, ...]:
 
 PARTS: Final[Mapping[str, Part]] = {
     "specification": Part(480, 66, 260, "the protocol in TLA+, explored by TLC", ("spec",)),
-    "reducer": Part(480, 290, 260, "a claim, a record: the next claim", _room("core")),
-    "client": Part(140, 290, 240, "consumers, administrators", _room("client", "runtime")),
+    "reducer": Part(480, 290, 260, "a claim, a record: the next claim", _room("core", "machines")),
+    "client": Part(140, 290, 240, "consumers, administrators", _room("client", "admin")),
     "replay": Part(820, 290, 240, "last night, or now", _room("replay", "kernel")),
 }
 
@@ -114,7 +114,7 @@ def layers() -> list[list[str]]:
     """Return the layers that import-linter checks, the highest first: names below the package."""
     text_ = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     contracts = tomllib.loads(text_)["tool"]["importlinter"]["contracts"]
-    [ordered] = [each["layers"] for each in contracts if each["type"] == "layers"]
+    [ordered] = [each["layers"] for each in contracts if each["name"] == "Imports go one way"]
     return [
         [name.strip().removeprefix("kafka_marshal.") for name in layer.split("|")]
         for layer in ordered

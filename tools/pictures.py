@@ -23,9 +23,9 @@ from kafka_marshal.core.state import RuleSet
 from kafka_marshal.counterexample import Counterexample
 from kafka_marshal.counterexample import diagram as diagram_module
 from kafka_marshal.counterexample.diagram import diagram
-from kafka_marshal.modelcheck.counterexamples import of_trace
 from kafka_marshal.modelcheck.models import find, spec_folder
 from kafka_marshal.modelcheck.models import read as models
+from kafka_marshal.modelcheck.stories.counterexamples import of_trace
 from kafka_marshal.modelcheck.traces import stored
 
 FOLDER: Final = Path(__file__).parent.parent / "docs" / "pictures"

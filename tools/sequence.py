@@ -1,8 +1,8 @@
 """Who writes what when, at most once: two of the shipped machines, one log, and one that dies.
 
-The steps are what `kafka_marshal.client.driver` and `kafka_marshal.core.world` do when a script of
-events is played to them. This module holds the script: who reads when, and which record is slow. It
-decides no verdict.
+The steps are what `kafka_marshal.machines.consumer.driver` and `kafka_marshal.core.claims.world` do
+when a script of events is played to them. This module holds the script: who reads when, and which
+record is slow. It decides no verdict.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Final
 import attrs
 
 from kafka_marshal import FENCED, ClaimKey, Record, World
-from kafka_marshal.client.consumer import Me, Mode
-from kafka_marshal.client.driver import Driver, Timing
-from kafka_marshal.client.effects import Effect, Process, Send, Won
+from kafka_marshal.core.claims.verdicts import Accepted, Refused
 from kafka_marshal.core.messages import Headers
-from kafka_marshal.core.verdicts import Accepted, Refused
 from kafka_marshal.counterexample import LOG, Counterexample, Kind, Participant, Step, words
 from kafka_marshal.counterexample.model import spec_name
+from kafka_marshal.machines.consumer.consumer import Me, Mode
+from kafka_marshal.machines.consumer.driver import Driver, Timing
+from kafka_marshal.machines.consumer.effects import Effect, Process, Send, Won
 
 KEY: Final = ClaimKey("billing", "orders", 3)
 BATCH: Final = 100

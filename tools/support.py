@@ -19,9 +19,9 @@ from typing import Final
 
 from attrs import frozen
 
-from kafka_marshal.runtime.controls import ClusterClient
-from kafka_marshal.runtime.settings import settings_of
-from kafka_marshal.runtime.trial import Trial, create
+from kafka_marshal.admin.trial import Trial, create
+from kafka_marshal.client.connect.admin_client import ClusterClient
+from kafka_marshal.client.connect.settings import settings_of
 from kafka_marshal.scratch import Scratch
 from kafka_marshal.testing import QUICK, Broker, version
 

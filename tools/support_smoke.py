@@ -12,7 +12,7 @@ import sys
 import confluent_kafka
 
 import kafka_marshal
-from kafka_marshal.runtime.consumer import Consumer
+from kafka_marshal.client.api.consumer import Consumer
 from kafka_marshal.version import package_version
 
 

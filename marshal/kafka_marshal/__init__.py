@@ -19,6 +19,9 @@ from kafka_marshal.codec import (
     encode,
     encode_headers,
 )
+from kafka_marshal.core.claims.reducer import step
+from kafka_marshal.core.claims.verdicts import Accepted, ReadTwice, Refused, Verdict
+from kafka_marshal.core.claims.world import Outcome, OutOfOrder, Transition, World
 from kafka_marshal.core.messages import (
     NO_HEADERS,
     ClaimingMessages,
@@ -30,58 +33,57 @@ from kafka_marshal.core.messages import (
     ReleaseGroup,
     ReleasingPartition,
 )
-from kafka_marshal.core.reducer import step
 from kafka_marshal.core.state import FENCED, ORIGINAL, Claim, ClaimKey, Rules, RuleSet
-from kafka_marshal.core.verdicts import Accepted, ReadTwice, Refused, Verdict
-from kafka_marshal.core.world import Outcome, OutOfOrder, Transition, World
 
 if TYPE_CHECKING:
-    from kafka_marshal.client.claiming import Claiming as Claiming
-    from kafka_marshal.client.consumer import Me as Me
-    from kafka_marshal.client.consumer import Mode as Mode
-    from kafka_marshal.client.driver import Driver as Driver
-    from kafka_marshal.client.effects import Lost as Lost
-    from kafka_marshal.client.member import Member as Member
-    from kafka_marshal.replay.errors import ReplayError as ReplayError
-    from kafka_marshal.replay.live.watch import watch as watch
-    from kafka_marshal.runtime.aio import AsyncConsumer as AsyncConsumer
-    from kafka_marshal.runtime.consumer import Consumer as Consumer
-    from kafka_marshal.runtime.engine import LogLost as LogLost
-    from kafka_marshal.runtime.errors import (
+    from kafka_marshal.client.api.aio import AsyncConsumer as AsyncConsumer
+    from kafka_marshal.client.api.consumer import Consumer as Consumer
+    from kafka_marshal.client.connect.coordination_topic import (
+        create_coordination_topic as create_coordination_topic,
+    )
+    from kafka_marshal.client.connect.log_writer import OutcomeUnknown as OutcomeUnknown
+    from kafka_marshal.client.coordinate.coordinator import LogLost as LogLost
+    from kafka_marshal.client.coordinate.ownership import IdUsedTwice as IdUsedTwice
+    from kafka_marshal.client.message import Batch as Batch
+    from kafka_marshal.client.observe.logging_observer import JsonFormatter as JsonFormatter
+    from kafka_marshal.client.observe.metrics import PrometheusObserver as PrometheusObserver
+    from kafka_marshal.client.observe.observers import Observer as Observer
+    from kafka_marshal.client.observe.tracing import OpenTelemetryObserver as OpenTelemetryObserver
+    from kafka_marshal.errors import (
         BrokerFailed as BrokerFailed,
     )
-    from kafka_marshal.runtime.errors import (
+    from kafka_marshal.errors import (
         ClaimLost as ClaimLost,
     )
-    from kafka_marshal.runtime.errors import (
+    from kafka_marshal.errors import (
         ConsumerClosed as ConsumerClosed,
     )
-    from kafka_marshal.runtime.errors import (
+    from kafka_marshal.errors import (
         IntervalMismatch as IntervalMismatch,
     )
-    from kafka_marshal.runtime.errors import (
+    from kafka_marshal.errors import (
         InvalidOption as InvalidOption,
     )
-    from kafka_marshal.runtime.errors import (
+    from kafka_marshal.errors import (
         MarshalError as MarshalError,
     )
-    from kafka_marshal.runtime.errors import (
+    from kafka_marshal.errors import (
         NoCoordinationTopic as NoCoordinationTopic,
     )
-    from kafka_marshal.runtime.errors import (
+    from kafka_marshal.errors import (
         NotLetIn as NotLetIn,
     )
-    from kafka_marshal.runtime.errors import (
+    from kafka_marshal.errors import (
         ThreadFailed as ThreadFailed,
     )
-    from kafka_marshal.runtime.holding import IdUsedTwice as IdUsedTwice
-    from kafka_marshal.runtime.log import OutcomeUnknown as OutcomeUnknown
-    from kafka_marshal.runtime.logs import JsonFormatter as JsonFormatter
-    from kafka_marshal.runtime.message import Batch as Batch
-    from kafka_marshal.runtime.metrics import PrometheusObserver as PrometheusObserver
-    from kafka_marshal.runtime.observing import Observer as Observer
-    from kafka_marshal.runtime.topic import create_coordination_topic as create_coordination_topic
-    from kafka_marshal.runtime.tracing import OpenTelemetryObserver as OpenTelemetryObserver
+    from kafka_marshal.machines.consumer.claiming import Claiming as Claiming
+    from kafka_marshal.machines.consumer.consumer import Me as Me
+    from kafka_marshal.machines.consumer.consumer import Mode as Mode
+    from kafka_marshal.machines.consumer.driver import Driver as Driver
+    from kafka_marshal.machines.consumer.effects import Lost as Lost
+    from kafka_marshal.machines.consumer.member import Member as Member
+    from kafka_marshal.replay.errors import ReplayError as ReplayError
+    from kafka_marshal.replay.live.watch import watch as watch
 
 __all__ = [
     "FENCED",
@@ -118,33 +120,33 @@ __all__ = [
 ]
 
 _LATER: Final = {
-    "AsyncConsumer": "runtime.aio",
-    "Batch": "runtime.message",
-    "BrokerFailed": "runtime.errors",
-    "ClaimLost": "runtime.errors",
-    "Claiming": "client.claiming",
-    "Consumer": "runtime.consumer",
-    "ConsumerClosed": "runtime.errors",
-    "Driver": "client.driver",
-    "IdUsedTwice": "runtime.holding",
-    "IntervalMismatch": "runtime.errors",
-    "InvalidOption": "runtime.errors",
-    "JsonFormatter": "runtime.logs",
-    "LogLost": "runtime.engine",
-    "Lost": "client.effects",
-    "MarshalError": "runtime.errors",
-    "Me": "client.consumer",
-    "Member": "client.member",
-    "Mode": "client.consumer",
-    "NoCoordinationTopic": "runtime.errors",
-    "NotLetIn": "runtime.errors",
-    "Observer": "runtime.observing",
-    "OpenTelemetryObserver": "runtime.tracing",
-    "OutcomeUnknown": "runtime.log",
-    "PrometheusObserver": "runtime.metrics",
+    "AsyncConsumer": "client.api.aio",
+    "Batch": "client.message",
+    "BrokerFailed": "errors",
+    "ClaimLost": "errors",
+    "Claiming": "machines.consumer.claiming",
+    "Consumer": "client.api.consumer",
+    "ConsumerClosed": "errors",
+    "Driver": "machines.consumer.driver",
+    "IdUsedTwice": "client.coordinate.ownership",
+    "IntervalMismatch": "errors",
+    "InvalidOption": "errors",
+    "JsonFormatter": "client.observe.logging_observer",
+    "LogLost": "client.coordinate.coordinator",
+    "Lost": "machines.consumer.effects",
+    "MarshalError": "errors",
+    "Me": "machines.consumer.consumer",
+    "Member": "machines.consumer.member",
+    "Mode": "machines.consumer.consumer",
+    "NoCoordinationTopic": "errors",
+    "NotLetIn": "errors",
+    "Observer": "client.observe.observers",
+    "OpenTelemetryObserver": "client.observe.tracing",
+    "OutcomeUnknown": "client.connect.log_writer",
+    "PrometheusObserver": "client.observe.metrics",
     "ReplayError": "replay.errors",
-    "ThreadFailed": "runtime.errors",
-    "create_coordination_topic": "runtime.topic",
+    "ThreadFailed": "errors",
+    "create_coordination_topic": "client.connect.coordination_topic",
     "watch": "replay.live.watch",
 }
 """Names that bring a client of Kafka, threads or Arrow with them, and the module of each."""

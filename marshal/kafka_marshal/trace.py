@@ -14,12 +14,12 @@ from attrs import evolve
 
 from kafka_marshal.capture import RawRecord
 from kafka_marshal.codec import MalformedRecord
-from kafka_marshal.core import original
+from kafka_marshal.core.claims import original
+from kafka_marshal.core.claims.verdicts import Accepted
+from kafka_marshal.core.claims.world import World
 from kafka_marshal.core.group_intervals import GroupIntervals
 from kafka_marshal.core.messages import Record, ReleaseGroup
 from kafka_marshal.core.state import Claim, ClaimKey, Rules, RuleSet
-from kafka_marshal.core.verdicts import Accepted
-from kafka_marshal.core.world import World
 
 Row: TypeAlias = dict[str, object]
 

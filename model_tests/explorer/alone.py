@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import time
 
-from kafka_marshal.client import consumer as machine
-from kafka_marshal.client.consumer import Consumer, Me
+from kafka_marshal.machines.consumer import consumer as machine
+from kafka_marshal.machines.consumer.consumer import Consumer, Me
 from kafka_marshal.modelcheck.models import Model
-from kafka_marshal.modelcheck.values import parse
+from kafka_marshal.modelcheck.tlc.values import parse
 from model_tests import from_tla
 from model_tests.explorer import configuration, records
 from model_tests.explorer.explore import Graph

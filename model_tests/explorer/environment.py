@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kafka_marshal import ClaimingPartition, ReleaseGroup
-from kafka_marshal.client import consumer as machine
-from kafka_marshal.client.consumer import Consumer
-from kafka_marshal.client.effects import Send
+from kafka_marshal.machines.consumer import consumer as machine
+from kafka_marshal.machines.consumer.consumer import Consumer
+from kafka_marshal.machines.consumer.effects import Send
 from model_tests.explorer.instance import (
     Sending,
     anything_sent,

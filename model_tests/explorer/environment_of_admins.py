@@ -13,11 +13,11 @@ from typing import Any
 from attrs import frozen
 
 from kafka_marshal import ClaimingPartition, ClaimKey, Headers, Heartbeat, ReleaseGroup
-from kafka_marshal.client import admin
-from kafka_marshal.client.consumer import Me, Mode
-from kafka_marshal.client.effects import Send
-from kafka_marshal.client.operation import Operation, Phase, Reason, under_way
 from kafka_marshal.core.messages import Message, Offset, Partition, ReleasingPartition
+from kafka_marshal.machines.admin import admin
+from kafka_marshal.machines.admin.operation import Operation, Phase, Reason, under_way
+from kafka_marshal.machines.consumer.consumer import Me, Mode
+from kafka_marshal.machines.consumer.effects import Send
 from kafka_marshal.modelcheck.models import Model
 from model_tests import admin_edges
 from model_tests.explorer import configuration, world

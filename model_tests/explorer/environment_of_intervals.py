@@ -1,4 +1,4 @@
-"""`Interval.tla`, action by action, over the reducer and `client.intervals`.
+"""`Interval.tla`, action by action, over the reducer and `machines.consumer.intervals`.
 
 As in `environment`, an action yields a state for every way to take it. Who owns what is `step`'s
 word under each instance's own rules. Who yields, and who is held back, is the package's. What
@@ -27,8 +27,8 @@ from kafka_marshal import (
     Rules,
     step,
 )
-from kafka_marshal.client.intervals import Intervals
 from kafka_marshal.core.messages import Message, Offset, Partition
+from kafka_marshal.machines.consumer.intervals import Intervals
 from kafka_marshal.modelcheck.models import Model
 from model_tests.explorer import configuration, world
 

@@ -1,4 +1,4 @@
-"""`FairShare.tla`, action by action, over the rules of `client.fairness`.
+"""`FairShare.tla`, action by action, over the rules of `machines.share.rules`.
 
 As in `environment`, an action yields a state for every way to take it. What a member decides is the
 package's; what the log says, what lands and who comes and goes is here.
@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 from attrs import frozen
 
 from kafka_marshal import ClaimKey
-from kafka_marshal.client import fairness
-from kafka_marshal.client.fairness import Memory, Seen, Sharer
+from kafka_marshal.machines.share import rules as fairness
+from kafka_marshal.machines.share.rules import Memory, Seen, Sharer
 from kafka_marshal.modelcheck.models import Model
 from model_tests.explorer import configuration, world
 

@@ -124,7 +124,7 @@ def explore_world_of_shares(
 
 
 def explore_intervals(model: Model) -> Graph:
-    """The graph of one model of `Interval.tla`, by the reducer and `client.intervals`."""
+    """The graph of one model of `Interval.tla`, over `machines.consumer.intervals`."""
     cfg = configuration.read(model.cfg)
     return explore_world_of_intervals(
         environment_of_intervals.bounds(model), cfg.names("INVARIANTS")

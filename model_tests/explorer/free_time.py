@@ -12,9 +12,9 @@ import attrs
 from attrs import frozen
 
 from kafka_marshal import Claim, Record, Rules, Verdict, step
-from kafka_marshal.client import consumer as machine
-from kafka_marshal.client.consumer import Consumer, Me
-from kafka_marshal.core.knowledge import Reader, read_record
+from kafka_marshal.core.claims.suffix_reader import Reader, read_record
+from kafka_marshal.machines.consumer import consumer as machine
+from kafka_marshal.machines.consumer.consumer import Consumer, Me
 
 
 @frozen

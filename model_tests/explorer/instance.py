@@ -1,4 +1,4 @@
-"""One process of `Marshal.tla`, over the machine of `kafka_marshal.client.consumer`.
+"""One process of `Marshal.tla`, over the machine of `kafka_marshal.machines.consumer.consumer`.
 
 An instance of ours is the machine and nothing else. One of the original's is the same machine with
 what makes it the original's. It writes no headers, restarts by a bare heartbeat, and does not stop
@@ -22,10 +22,10 @@ from kafka_marshal import (
     Heartbeat,
     ReleasingPartition,
 )
-from kafka_marshal.client import consumer as machine
-from kafka_marshal.client.consumer import Consumer, Me
-from kafka_marshal.client.effects import Send
 from kafka_marshal.core.messages import Offset, Partition
+from kafka_marshal.machines.consumer import consumer as machine
+from kafka_marshal.machines.consumer.consumer import Consumer, Me
+from kafka_marshal.machines.consumer.effects import Send
 from model_tests.explorer.free_time import Fold, Stored
 
 KEY = ClaimKey("g", "t", 0)

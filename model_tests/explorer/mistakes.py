@@ -11,12 +11,12 @@ from __future__ import annotations
 import attrs
 
 from kafka_marshal import ClaimingMessages, Record, Rules, Verdict
-from kafka_marshal.client import consumer as machine
-from kafka_marshal.client.consumer import Consumer, Forbidden, Me
-from kafka_marshal.core import knowledge
-from kafka_marshal.core.knowledge import Field, Reader
+from kafka_marshal.core.claims import suffix_reader as knowledge
+from kafka_marshal.core.claims.suffix_reader import Field, Reader
 from kafka_marshal.core.messages import Offset
 from kafka_marshal.core.state import Claim
+from kafka_marshal.machines.consumer import consumer as machine
+from kafka_marshal.machines.consumer.consumer import Consumer, Forbidden, Me
 from model_tests.mutants import walked
 from model_tests.mutants.hand_made import HandMade
 

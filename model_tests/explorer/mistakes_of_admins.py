@@ -22,16 +22,12 @@ from kafka_marshal import (
     Rules,
     Verdict,
 )
-from kafka_marshal.client import admin
-from kafka_marshal.client.consumer import (
-    Consumer,
-    Forbidden,
-    Me,
-    acts,
-    releasing_partition_sent,
-)
-from kafka_marshal.client.effects import Send
-from kafka_marshal.client.operation import (
+from kafka_marshal.core.claims import fenced
+from kafka_marshal.core.claims import pause_work as core_work
+from kafka_marshal.core.claims.pause_work import NO_WORK, Work
+from kafka_marshal.core.claims.verdicts import FENCED_WINS
+from kafka_marshal.machines.admin import admin
+from kafka_marshal.machines.admin.operation import (
     AdminForbidden,
     Against,
     Operation,
@@ -39,10 +35,14 @@ from kafka_marshal.client.operation import (
     Reason,
     consumer_of,
 )
-from kafka_marshal.core import fenced
-from kafka_marshal.core import work as core_work
-from kafka_marshal.core.verdicts import FENCED_WINS
-from kafka_marshal.core.work import NO_WORK, Work
+from kafka_marshal.machines.consumer.consumer import (
+    Consumer,
+    Forbidden,
+    Me,
+    acts,
+    releasing_partition_sent,
+)
+from kafka_marshal.machines.consumer.effects import Send
 from model_tests.mutants.hand_made import HandMade
 
 # --- an administrator -----------------------------------------------------------------------------

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from kafka_marshal import ClaimKey
-from kafka_marshal.client import fairness
-from kafka_marshal.client.fairness import Memory, Seen
+from kafka_marshal.machines.share import rules as fairness
+from kafka_marshal.machines.share.rules import Memory, Seen
 from model_tests.mutants.hand_made import HandMade
 
 

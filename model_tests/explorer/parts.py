@@ -11,9 +11,9 @@ from collections import Counter
 from typing import Any, TypeAlias
 
 from kafka_marshal import NO_HEADERS, Claim, Record, Verdict
-from kafka_marshal.client.consumer import Consumer
-from kafka_marshal.client.effects import Send
-from kafka_marshal.core.verdicts import WINS
+from kafka_marshal.core.claims.verdicts import WINS
+from kafka_marshal.machines.consumer.consumer import Consumer
+from kafka_marshal.machines.consumer.effects import Send
 from model_tests.explorer.free_time import Fold, Stored
 
 Sent: TypeAlias = Counter[tuple[str, str]]

@@ -11,12 +11,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from kafka_marshal import NO_HEADERS, Accepted, Claim, ClaimKey, Record, Verdict
-from kafka_marshal.client import admin
-from kafka_marshal.client.effects import Send
-from kafka_marshal.client.operation import Operation, consumer_of
+from kafka_marshal.core.claims.pause_work import NO_WORK, Work, work_after, work_paused
+from kafka_marshal.core.claims.verdicts import WON_BY_REQUEST
 from kafka_marshal.core.messages import ReleasingPartition
-from kafka_marshal.core.verdicts import WON_BY_REQUEST
-from kafka_marshal.core.work import NO_WORK, Work, work_after, work_paused
+from kafka_marshal.machines.admin import admin
+from kafka_marshal.machines.admin.operation import Operation, consumer_of
+from kafka_marshal.machines.consumer.effects import Send
 from model_tests.explorer.free_time import Fold, Stored
 
 

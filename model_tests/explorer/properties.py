@@ -1,7 +1,8 @@
 """The specification's invariants over the explorer's states, by their names in `Properties.tla`.
 
-Those that a machine can break. The others speak of the log alone, where `core.invariants` and TLC
-judge. A property of the log is judged once for each log, one of log and counts once for each pair.
+Those that a machine can break. The others speak of the log alone, where `core.claims.invariants`
+and TLC judge. A property of the log is judged once for each log, one of log and counts once for
+each pair.
 """
 
 from __future__ import annotations
@@ -10,10 +11,10 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations
 
 from kafka_marshal import Accepted
-from kafka_marshal.client.consumer import Mode
-from kafka_marshal.core.invariants import Property
-from kafka_marshal.core.knowledge import Field, Reader
-from kafka_marshal.core.verdicts import ENDS, FENCED_WINS
+from kafka_marshal.core.claims.invariants import Property
+from kafka_marshal.core.claims.suffix_reader import Field, Reader
+from kafka_marshal.core.claims.verdicts import ENDS, FENCED_WINS
+from kafka_marshal.machines.consumer.consumer import Mode
 from model_tests.explorer.environment import UP, Environment, acts
 from model_tests.explorer.parts import Log, Rest, State
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from kafka_marshal import Accepted, ClaimKey
-from kafka_marshal.client.operation import PartlySet, Phase, consumer_of
-from kafka_marshal.core.invariants import Property
-from kafka_marshal.core.knowledge import EVERYTHING
-from kafka_marshal.core.verdicts import WON_BY_REQUEST
-from kafka_marshal.core.work import NO_WORK, Work, half_set_in_log, left_undone
+from kafka_marshal.core.claims.invariants import Property
+from kafka_marshal.core.claims.pause_work import NO_WORK, Work, half_set_in_log, left_undone
+from kafka_marshal.core.claims.suffix_reader import EVERYTHING
+from kafka_marshal.core.claims.verdicts import WON_BY_REQUEST
+from kafka_marshal.machines.admin.operation import PartlySet, Phase, consumer_of
 from model_tests.explorer.environment import CRASHED, UP
 from model_tests.explorer.environment_of_admins import EnvironmentOfAdmins
 from model_tests.explorer.parts import State

@@ -10,9 +10,9 @@ import time
 from attrs import frozen
 
 from kafka_marshal import Claim, Record, step
-from kafka_marshal.modelcheck import edges
+from kafka_marshal.modelcheck import edges, models
 from kafka_marshal.modelcheck.models import Model
-from kafka_marshal.modelcheck.values import Value
+from kafka_marshal.modelcheck.tlc.values import Value
 from kafka_marshal.scratch import Scratch
 from model_tests import from_tla
 from model_tests.explorer import configuration
@@ -75,7 +75,7 @@ def rows(model: Model, cfg: Configuration, log_max: int, also: str = "0") -> Row
         lines += [f"  {name} <- {value}" for name, value in cfg.substituted.items()]
         asking = folder / f"{asked.stem}.cfg"
         asking.write_text("\n".join(lines) + "\n")
-        libraries = [model.module.parent]
+        libraries = models.libraries()
         made = edges.export(
             asked,
             asking,

@@ -24,10 +24,10 @@ from kafka_marshal import (
     Rules,
     Verdict,
 )
-from kafka_marshal.client import consumer as machine
-from kafka_marshal.client.consumer import Consumer, Forbidden, Me
-from kafka_marshal.core import fenced
-from kafka_marshal.core.verdicts import FENCED_WINS
+from kafka_marshal.core.claims import fenced
+from kafka_marshal.core.claims.verdicts import FENCED_WINS
+from kafka_marshal.machines.consumer import consumer as machine
+from kafka_marshal.machines.consumer.consumer import Consumer, Forbidden, Me
 from model_tests.explorer import environment, mistakes, mistakes_of_admins, mistakes_of_shares
 from model_tests.explorer.configuration import Configuration
 from model_tests.explorer.environment import Environment

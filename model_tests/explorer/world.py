@@ -15,7 +15,7 @@ import attrs
 from attrs import frozen
 
 from kafka_marshal import Rules
-from kafka_marshal.client.consumer import Me, Mode
+from kafka_marshal.machines.consumer.consumer import Me, Mode
 from kafka_marshal.modelcheck import edges, models
 from kafka_marshal.modelcheck.models import Model
 from kafka_marshal.scratch import Scratch
@@ -136,7 +136,7 @@ def values(module: Path) -> Mapping[str, Mapping[str, Any]]:
             constants += ["HeartbeatIntervalMs = 1", "PauseMaxMs = 1"]
             constants += ["IsStale <- RecordSaysStale", "IsPaused <- RecordSaysPaused"]
         cfg.write_text("SPECIFICATION StaysAsItIs\nCONSTANTS\n" + "\n".join(constants) + "\n")
-        libraries = [module.parent]
+        libraries = models.libraries()
         made = edges.export(
             asked,
             cfg,

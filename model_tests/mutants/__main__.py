@@ -19,7 +19,7 @@ def main() -> int:
     parser.add_argument("--hand-made", action="store_true", help="leave generated ones out")
     parser.add_argument("--named", metavar="NAME", help="one hand-made mutant alone")
     parser.add_argument("--children", type=int, help="mutants at a time (default: every core)")
-    parser.add_argument("only", nargs="*", help="functions: 'core.fenced.*'")
+    parser.add_argument("only", nargs="*", help="functions: 'core.claims.fenced.*'")
     asked = parser.parse_args()
 
     rows, wrong = table.of_the_specification(), []

@@ -28,9 +28,22 @@ PACKAGE = ROOT / "marshal" / "kafka_marshal"
 WORK = ROOT / "build" / "mutants"
 SURVIVORS = Path(__file__).parent / "survivors.toml"
 
-ROOMS = ("core/*.py", "client/*.py")
+ROOMS = (
+    "core/**/*.py",
+    "machines/**/*.py",
+    "client/fetch/buffers.py",
+    "client/observe/health.py",
+    "client/process/offsets.py",
+    "client/process/work_queues.py",
+)
 """What is mutated: the modules of the package that are pure."""
-TESTS = ("tests/core", "tests/client", "tests/test_golden.py", "tests/test_captures_original.py")
+TESTS = (
+    "tests/core",
+    "tests/machines",
+    *(f"tests/client/test_{name}.py" for name in ("buffers", "lanes", "offsets", "symptoms")),
+    "tests/test_golden.py",
+    "tests/test_captures_original.py",
+)
 """What must kill: tests without Java and Spark. The transitions of TLC are among them, sampled."""
 
 KILLED = frozenset({"killed", "timeout"})
@@ -42,7 +55,7 @@ class Change:
     """Which mutant: where it is and which lines it changes."""
 
     function: str
-    """Module and function within the package, as in `core.fenced.is_stale`."""
+    """Module and function within the package, as in `core.claims.fenced.is_stale`."""
     was: str
     """The lines as written; empty if the mutant only adds."""
     becomes: str
@@ -50,7 +63,7 @@ class Change:
 
     @property
     def module(self) -> str:
-        """As in `core.fenced`: the longest beginning that is a file of the package."""
+        """As in `core.claims.fenced`: the longest beginning that is a file of the package."""
         parts = self.function.split(".")
         depth = 1
         while PACKAGE.joinpath(*parts[:depth]).is_dir():
@@ -137,8 +150,9 @@ def run(
 ) -> tuple[Mutant, ...]:
     """Make every mutant, run the tests on each, and say what became of it.
 
-    `only` are patterns of functions, as `core.fenced.*`; without any, all. `children` are run at a
-    time; by default one for each core. Raises RuntimeError if a test fails without a mutant.
+    `only` are patterns of functions, as `core.claims.fenced.*`; without any, all. `children` are
+    run at a time; by default one for each core. Raises RuntimeError if a test fails without a
+    mutant.
     """
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)

@@ -13,7 +13,7 @@ from types import ModuleType
 
 import attrs
 
-from kafka_marshal.core.invariants import Property
+from kafka_marshal.core.claims.invariants import Property
 
 
 class Killer(enum.Enum):

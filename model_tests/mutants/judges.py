@@ -1,21 +1,21 @@
 """The properties of one step, as `MCRecords.tla` states them, for steps that a mutant took.
 
-`core.invariants` has those that can be judged from the claim before, the record, the claim after
-and the verdict. Here are also those that need the rules, and the longer form of those that the
-specification states more strictly where anybody may send anything.
+`core.claims.invariants` has those that can be judged from the claim before, the record, the claim
+after and the verdict. Here are also those that need the rules, and the longer form of those that
+the specification states more strictly where anybody may send anything.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from tests import machines
-from tests.machines import Row
+from tests import machine_samples as machines
+from tests.machine_samples import Row
 from tests.triples import Triple
 
 from kafka_marshal import Accepted, ClaimingPartition, ReleaseGroup, RuleSet, step
-from kafka_marshal.core.invariants import Property, broken_by
-from kafka_marshal.core.verdicts import WINS
+from kafka_marshal.core.claims.invariants import Property, broken_by
+from kafka_marshal.core.claims.verdicts import WINS
 from model_tests.mutants.hand_made import HandMade
 
 

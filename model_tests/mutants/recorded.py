@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import attrs
+from tools.runs.simulate import Fleet, simulate
 
-from kafka_marshal.client.consumer import Mode
-from kafka_marshal.core.invariants import Property
+from kafka_marshal.core.claims.invariants import Property
+from kafka_marshal.machines.consumer.consumer import Mode
 from kafka_marshal.validate import Unexplained, run_of, validate
 from kafka_marshal.validate.run import header
-from kafka_marshal.validate.simulate import Fleet, simulate
 from model_tests.mutants.hand_made import HandMade
 
 BUSY = Fleet(crash=0.02, stall=0.03, release=0.03, lose=0.01, pause=0.02)

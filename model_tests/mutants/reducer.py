@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 import attrs
 
 from kafka_marshal import Accepted, Claim, Record, Refused, Rules, Verdict
-from kafka_marshal.core import fenced, original
-from kafka_marshal.core.invariants import Property
+from kafka_marshal.core.claims import fenced, original
+from kafka_marshal.core.claims.invariants import Property
 from model_tests.mutants.hand_made import HandMade, step
 
 P = Property

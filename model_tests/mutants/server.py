@@ -34,7 +34,7 @@ from model_tests.mutants import children, operators
 from model_tests.mutants.operators import Made
 
 PACKAGE = "kafka_marshal"
-READ_FIRST = ("tests.triples", "tests.machines")
+READ_FIRST = ("tests.triples", "tests.machine_samples")
 """Modules that keep what they read of a file: it is read once, and not by every child."""
 SLOWER = 10.0
 """A test may take this many times the CPU time that it took without a mutant, and `GRACE_S`."""
@@ -56,7 +56,7 @@ class Asked:
     """Patterns of files below the package, as `core/*.py`."""
     tests: list[str]
     only: list[str]
-    """Patterns of functions, as `core.fenced.*`; without any, all."""
+    """Patterns of functions, as `core.claims.fenced.*`; without any, all."""
     children: int
     """Mutants at a time."""
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 import attrs
-from tests import machines, triples
+from tests import machine_samples as machines
+from tests import triples
 
-from kafka_marshal.core.invariants import Property
+from kafka_marshal.core.claims.invariants import Property
 from kafka_marshal.modelcheck import models
 from kafka_marshal.modelcheck.models import Kind
 from model_tests.mutants import judges, recorded, reducer, walked

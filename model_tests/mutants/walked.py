@@ -11,13 +11,14 @@ from collections.abc import Callable
 import attrs
 
 from kafka_marshal import Claim, Record, Verdict, step
-from kafka_marshal.client import consumer as machine
-from kafka_marshal.client.consumer import Consumer, Me
-from kafka_marshal.core import fenced, knowledge
-from kafka_marshal.core.invariants import Property
-from kafka_marshal.core.knowledge import Field, Reader
+from kafka_marshal.core.claims import fenced
+from kafka_marshal.core.claims import suffix_reader as knowledge
+from kafka_marshal.core.claims.invariants import Property
+from kafka_marshal.core.claims.suffix_reader import Field, Reader
 from kafka_marshal.core.messages import Headers, Offset
 from kafka_marshal.core.state import Rules
+from kafka_marshal.machines.consumer import consumer as machine
+from kafka_marshal.machines.consumer.consumer import Consumer, Me
 from model_tests.mutants.hand_made import HandMade, validated, walk
 
 P = Property

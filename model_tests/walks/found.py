@@ -1,7 +1,6 @@
 """Walks that show mutants, as `make walks ARGS=--mutants` found and wrote them."""
 
-from kafka_marshal.client.effects import Send
-from kafka_marshal.core.invariants import Property
+from kafka_marshal.core.claims.invariants import Property
 from kafka_marshal.core.messages import (
     ClaimingMessages,
     ClaimingPartition,
@@ -10,6 +9,7 @@ from kafka_marshal.core.messages import (
     Partition,
     ReleasingPartition,
 )
+from kafka_marshal.machines.consumer.effects import Send
 from model_tests.walks.moves import Move, Setting
 from model_tests.walks.mutated import Found
 

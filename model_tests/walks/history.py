@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import bisect
 
+from kafka_marshal.core.claims.verdicts import WINS
 from kafka_marshal.core.state import Claim
-from kafka_marshal.core.verdicts import WINS
 from kafka_marshal.counterexample.records import Judged
 
 

@@ -14,7 +14,7 @@ from typing import ClassVar
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from kafka_marshal.core.invariants import Property
+from kafka_marshal.core.claims.invariants import Property
 from model_tests.walks import strangers
 from model_tests.walks.moves import ADMIN, RULES, Move, Setting
 from model_tests.walks.properties import WALKED, Broken, Watch

@@ -14,10 +14,10 @@ from typing import Final
 import attrs
 
 from kafka_marshal import FENCED, Rules
-from kafka_marshal.client.consumer import Mode
-from kafka_marshal.client.effects import Send
 from kafka_marshal.codec import coordinating_partition
 from kafka_marshal.core.state import ClaimKey
+from kafka_marshal.machines.consumer.consumer import Mode
+from kafka_marshal.machines.consumer.effects import Send
 
 RULES: Final[Rules] = attrs.evolve(
     FENCED, heartbeat_interval_ms=1_000, pause_max_ms=60_000, clock_rewind_max_ms=1_000

@@ -12,7 +12,7 @@ from typing import Final
 
 import attrs
 
-from kafka_marshal.core.invariants import Property
+from kafka_marshal.core.claims.invariants import Property
 from model_tests.mutants import reducer, walked
 from model_tests.mutants.hand_made import HandMade, Killer
 from model_tests.walks.machine import Trouble
@@ -91,8 +91,8 @@ def written(found: Iterable[Found]) -> str:
     lines = [
         '"""Walks that show mutants, as `make walks ARGS=--mutants` found and wrote them."""',
         "",
-        "from kafka_marshal.client.effects import Send",
-        "from kafka_marshal.core.invariants import Property",
+        "from kafka_marshal.machines.consumer.effects import Send",
+        "from kafka_marshal.core.claims.invariants import Property",
         "from kafka_marshal.core.messages import (",
         *(
             f"    {name},"

@@ -15,13 +15,13 @@ import attrs
 from tests.triples import Triple
 
 from kafka_marshal import Accepted, Claim, Record
-from kafka_marshal.client import consumer as machine
-from kafka_marshal.core import knowledge
-from kafka_marshal.core.invariants import Property
-from kafka_marshal.core.knowledge import EVERYTHING, LASTING, Field, Reader
+from kafka_marshal.core.claims import suffix_reader as knowledge
+from kafka_marshal.core.claims.invariants import Property
+from kafka_marshal.core.claims.suffix_reader import EVERYTHING, LASTING, Field, Reader
+from kafka_marshal.core.claims.verdicts import ENDS, OWNER_STAYS, RELEASES, WINS
 from kafka_marshal.core.messages import OwnersMessage, ReleaseGroup
-from kafka_marshal.core.verdicts import ENDS, OWNER_STAYS, RELEASES, WINS
 from kafka_marshal.counterexample.records import Judged
+from kafka_marshal.machines.consumer import consumer as machine
 from model_tests.mutants import judges
 from model_tests.walks.moves import RULES, Move
 from model_tests.walks.simulation import (

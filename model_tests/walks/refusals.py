@@ -12,10 +12,10 @@ from collections.abc import Iterable
 import attrs
 
 from kafka_marshal import Accepted, Record
-from kafka_marshal.client.consumer import Forbidden, Mode
 from kafka_marshal.core.messages import ClaimingPartition
 from kafka_marshal.core.state import Claim
 from kafka_marshal.counterexample.records import Judged
+from kafka_marshal.machines.consumer.consumer import Forbidden, Mode
 from model_tests.walks.moves import Move
 from model_tests.walks.properties import broken
 from model_tests.walks.simulation import Instance, Simulation

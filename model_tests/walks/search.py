@@ -11,7 +11,7 @@ import hypothesis
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from kafka_marshal.core.invariants import Property
+from kafka_marshal.core.claims.invariants import Property
 from model_tests.walks.machine import Trouble, Walk
 from model_tests.walks.properties import WALKED, Broken
 from model_tests.walks.telling import shortened

@@ -14,14 +14,14 @@ from typing import Any, Final, Protocol
 import attrs
 
 from kafka_marshal import Record, World
-from kafka_marshal.client import consumer as machine
-from kafka_marshal.client.consumer import Consumer, Forbidden, Me
-from kafka_marshal.client.effects import Send
+from kafka_marshal.core.claims.verdicts import Accepted, Refused
 from kafka_marshal.core.messages import ReleaseGroup
 from kafka_marshal.core.state import ClaimKey
-from kafka_marshal.core.verdicts import Accepted, Refused
 from kafka_marshal.counterexample.model import spec_name
 from kafka_marshal.counterexample.records import Judged
+from kafka_marshal.machines.consumer import consumer as machine
+from kafka_marshal.machines.consumer.consumer import Consumer, Forbidden, Me
+from kafka_marshal.machines.consumer.effects import Send
 from model_tests.walks.history import History
 from model_tests.walks.moves import ADMIN, RULES, STRANGERS, Move, Setting, key_of
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import attrs
 from hypothesis import strategies as st
 
-from kafka_marshal.client.effects import Send
 from kafka_marshal.core import wire
 from kafka_marshal.core.messages import (
     NO_HEADERS,
@@ -19,6 +18,7 @@ from kafka_marshal.core.messages import (
     Headers,
     Message,
 )
+from kafka_marshal.machines.consumer.effects import Send
 from model_tests.walks.moves import STRANGERS
 from model_tests.walks.simulation import Simulation
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from tests import golden_story
 
 from kafka_marshal import codec
-from kafka_marshal.core.invariants import Property
+from kafka_marshal.core.claims.invariants import Property
 from kafka_marshal.core.messages import NOT_DECIMAL, Message, Record
 from kafka_marshal.counterexample import Counterexample, tell
 from kafka_marshal.counterexample.records import from_judged
@@ -75,7 +75,7 @@ def pasted(problem: Broken) -> str:
     moves = "".join(f"        {move!r},\n" for move in simulation.moves)
     words = set(re.findall(r"\b[A-Z]\w+(?=\()", moves)) - {"Move", "Send"}
     imports = [
-        *(["from kafka_marshal.client.effects import Send"] if words else []),
+        *(["from kafka_marshal.machines.consumer.effects import Send"] if words else []),
         *([f"from kafka_marshal.core.messages import {', '.join(sorted(words))}"] if words else []),
         "from model_tests.walks.machine import walk",
         "from model_tests.walks.moves import Move, Setting",

@@ -13,7 +13,6 @@ from typing import Final
 
 import attrs
 
-from kafka_marshal.client.effects import Send
 from kafka_marshal.core.messages import (
     NO_HEADERS,
     NOT_DECIMAL,
@@ -25,6 +24,7 @@ from kafka_marshal.core.messages import (
     Partition,
     ReleasingPartition,
 )
+from kafka_marshal.machines.consumer.effects import Send
 from model_tests.walks.moves import Move, Setting
 
 CLAIM: Final = "g/t/0"

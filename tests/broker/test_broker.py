@@ -14,8 +14,8 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from kafka_marshal.runtime.controls import ClusterClient
-from kafka_marshal.runtime.settings import settings_of
+from kafka_marshal.client.connect.admin_client import ClusterClient
+from kafka_marshal.client.connect.settings import settings_of
 from kafka_marshal.testing import QUICK, Broker, BrokerError, cluster
 
 MARSHAL = [sys.executable, "-m", "kafka_marshal.cli"]
@@ -176,7 +176,7 @@ def test_no_cluster_id_looks_like_an_option(monkeypatch: pytest.MonkeyPatch) -> 
 STARTER = """
 import subprocess, sys, time
 from pathlib import Path
-from kafka_marshal.sweeper import Sweeper
+from kafka_marshal.reaper import Sweeper
 sweeper = Sweeper(Path(sys.argv[1]))
 started = subprocess.Popen(["sleep", "600"], start_new_session=True, stdout=subprocess.DEVNULL)
 sweeper.watch(started.pid)

@@ -12,14 +12,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from kafka_marshal.runtime.view import View
+from kafka_marshal.admin.view import View
 from kafka_marshal.testing import Broker
-from tests.runtime.hands import Hands
+from tests.client.hands import Hands
 
 READING = """
 import os, signal
 from kafka_marshal.cli import main
-from kafka_marshal.runtime.view import View
+from kafka_marshal.admin.view import View
 
 changes = View.changes
 
@@ -35,7 +35,7 @@ main()
 SENDING = """
 import os, signal
 from kafka_marshal.cli import main
-from kafka_marshal.runtime import log
+from kafka_marshal.client.connect import log_writer as log
 
 append = log.Log.append
 

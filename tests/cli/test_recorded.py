@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from kafka_marshal.runtime.consumer import Consumer
+from kafka_marshal.client.api.consumer import Consumer
 from kafka_marshal.testing import Broker
 from tests.cli.run import marshal
-from tests.runtime.hands import Hands
+from tests.client.hands import Hands
 
 
 @pytest.fixture

@@ -92,7 +92,7 @@ def test_trace_needs_neither_spark_nor_the_model_checker() -> None:
         [
             sys.executable,
             "-c",
-            "import sys, kafka_marshal.cli.trace; print(*sys.modules, sep='\\n')",
+            "import sys, kafka_marshal.cli.logs.trace; print(*sys.modules, sep='\\n')",
         ],
         capture_output=True,
         text=True,

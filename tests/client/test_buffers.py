@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_marshal import ClaimKey
-from kafka_marshal.client.buffers import Bounds, Buffers, Chunk, joined
+from kafka_marshal.client.fetch.buffers import Bounds, Buffers, Chunk, joined
 
 ONE, TWO = ClaimKey("g", "t", 1), ClaimKey("g", "t", 2)
 

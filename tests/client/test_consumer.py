@@ -1,404 +1,255 @@
-"""What one instance may do, what it then sends, and what it remembers: promise by promise.
-
-The specification's own answers, situation by situation, are in `test_transitions.py`.
-"""
+"""What a consumer promises, on a real broker."""
 
 from __future__ import annotations
 
-import attrs
+import signal
+import time
+from typing import Any
+
 import pytest
 
-from kafka_marshal import (
-    FENCED,
-    ClaimingMessages,
-    ClaimingPartition,
-    ClaimKey,
-    Headers,
-    Record,
-    ReleaseGroup,
-    ReleasingPartition,
-)
-from kafka_marshal.client import consumer as machine
-from kafka_marshal.client.consumer import Consumer, Forbidden, Me, Mode
-from kafka_marshal.client.effects import Send
-from kafka_marshal.core.knowledge import Field, Reader
-from kafka_marshal.core.messages import Heartbeat, Offset
-
-KEY = ClaimKey("group", "topic", 3)
-RULES = attrs.evolve(FENCED, heartbeat_interval_ms=1000, pause_max_ms=5000)
-ALO = Me("a1", "a", Mode.AT_LEAST_ONCE, window=2, rules=RULES)
-AMO = Me("a1", "a", Mode.AT_MOST_ONCE, batch=3, rules=RULES)
-OTHER = Me("b1", "b", Mode.AT_MOST_ONCE, batch=3, rules=RULES)
-TWIN = Me("a2", "a", Mode.AT_LEAST_ONCE, rules=RULES)
-ADMIN = Me("admin", "admin", Mode.AT_LEAST_ONCE, admin=True, rules=RULES)
-
-
-class Log:
-    """A log, and one machine that reads all of it as it is written."""
-
-    def __init__(self, me: Me, first: int = 0) -> None:
-        self.me = me
-        self.consumer = Consumer.beginning_at(first)
-        self.now_ms = 1000
-
-    def append(self, sent: Send) -> Consumer:
-        record = Record(0, self.consumer.view, self.now_ms, sent.message, sent.headers)
-        self.consumer = machine.after_read(self.me, self.consumer, record)
-        return self.consumer
-
-    def won(self) -> Log:
-        """The machine asked and won."""
-        self.append(machine.claiming_partition_sent(self.me, self.consumer, KEY))
-        assert machine.acts(self.me, self.consumer)
-        return self
-
-    def won_by(self, me: Me) -> Log:
-        """Another machine, that knows as much, asked and won."""
-        self.append(machine.claiming_partition_sent(me, self.consumer, KEY))
-        assert self.consumer.known.owner_instance == me.instance_id
-        return self
-
-    def heartbeat(self) -> Consumer:
-        return self.append(machine.heartbeat_sent(self.me, self.consumer, KEY))
-
-    def granted(self, offset: int) -> Consumer:
-        """It asked for everything below the offset, and read that it is its own."""
-        assert machine.may_claim_messages(self.me, self.consumer, offset) is None
-        return self.append(machine.claiming_messages_sent(self.me, self.consumer, KEY, offset))
-
-    def paused(self, expires_unix_s: int = 0) -> Log:
-        self.append(machine.release_group_sent(ADMIN, KEY.group, expires_unix_s))
-        return self
-
-    def process(self) -> None:
-        assert machine.may_process(self.me, self.consumer, self.consumer.next) is None
-        self.consumer = machine.after_process(self.me, self.consumer)
-
-
-def knowing(consumer: Consumer, certain: Field) -> Consumer:
-    """The same, with only so much certain."""
-    return attrs.evolve(consumer, reader=attrs.evolve(consumer.reader, certain=certain))
-
-
-# --- beginning ------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("first", [0, 7])
-def test_a_consumer_begins_to_read_where_it_is_told(first: int) -> None:
-    consumer = Consumer.beginning_at(first)
-    assert consumer == Consumer(reader=Reader.beginning_at(first), view=first)
-    assert consumer.reader.known is (first == 0)
-
-
-# --- asking for the claim: R6 ---------------------------------------------------------------------
-
-
-def test_a_request_waits_until_the_last_one_was_read_back() -> None:
-    log = Log(ALO)
-    assert machine.may_claim(ALO, log.consumer) is None
-    sent = machine.claiming_partition_sent(ALO, log.consumer, KEY)
-    log.consumer = machine.after_claiming_partition(ALO, log.consumer)
-    assert machine.may_claim(ALO, log.consumer) is Forbidden.AWAITS_READ_BACK
-    log.won_by(OTHER)
-    assert machine.may_claim(ALO, log.consumer) is Forbidden.AWAITS_READ_BACK
-    log.append(sent)
-    assert machine.may_claim(ALO, log.consumer) is None
-
-
-def test_only_a_request_reads_back_a_request() -> None:
-    log = Log(ALO).won()
-    log.consumer = machine.after_claiming_partition(ALO, log.consumer)
-    assert log.heartbeat().asked
-
-
-def test_who_gives_up_waiting_may_ask_again() -> None:
-    assert machine.may_give_up(ALO, Consumer()) is Forbidden.NOTHING_ASKED
-    asked = machine.after_claiming_partition(ALO, Consumer())
-    assert machine.may_give_up(ALO, asked) is None
-    assert machine.may_claim(ALO, machine.after_giving_up(ALO, asked)) is None
-
-
-def test_an_owner_does_not_ask() -> None:
-    assert machine.may_claim(ALO, Log(ALO).won().consumer) is Forbidden.ALREADY_OWNER
-
-
-def test_an_administrator_asks_only_in_its_own_pause() -> None:
-    log = Log(ADMIN)
-    assert machine.may_claim(ADMIN, log.consumer) is Forbidden.NOTHING_PAUSED
-    assert machine.may_claim(ADMIN, log.paused(9).consumer) is None
-
-
-def test_at_most_once_nobody_asks_for_a_claim_whose_position_it_cannot_know() -> None:
-    late = Consumer.beginning_at(7)
-    assert machine.may_claim(AMO, late) is Forbidden.CLAIM_UNKNOWN
-    assert machine.may_claim(AMO, knowing(late, Field.OWNER)) is Forbidden.POSITION_UNKNOWN
-    assert machine.may_claim(AMO, knowing(late, Field.OWNER | Field.POSITION)) is None
-    assert machine.may_claim(ALO, late) is None
-
-
-def test_a_request_names_the_tenure_that_a_restart_means_to_end() -> None:
-    log = Log(ALO).won_by(TWIN)
-    sent = machine.claiming_partition_sent(ALO, log.consumer, KEY, unix_s=9)
-    assert sent.headers == Headers(present=True, supersedes=0)
-    assert sent.message == ClaimingPartition(1, 9, "a1", "a", "group", "topic", 3)  # type: ignore[arg-type]
-    assert machine.supersedes_of(OTHER, log.consumer) is None
-    assert machine.supersedes_of(ALO, Consumer()) is None
-
-
-# --- who acts: R2, R7 -----------------------------------------------------------------------------
-
-
-def test_only_the_instance_that_won_acts_and_not_its_client() -> None:
-    log = Log(TWIN).won_by(ALO)
-    for guard in (machine.may_heartbeat, machine.may_release, machine.may_act_as_owner):
-        assert guard(TWIN, log.consumer) is Forbidden.NOT_OWNER
-        assert guard(ALO, log.consumer) is None
-
-
-def test_nobody_acts_on_a_guess() -> None:
-    log = Log(ALO).won()
-    assert machine.may_heartbeat(ALO, knowing(log.consumer, Field.EPOCH)) is Forbidden.NOT_OWNER
-
-
-def test_who_sent_its_release_never_acts_under_that_epoch_again() -> None:
-    log = Log(ALO).won()
-    log.consumer = machine.after_release(ALO, log.consumer)
-    assert machine.owns(ALO, log.consumer.reader), "the release may be lost"
-    assert machine.may_heartbeat(ALO, log.consumer) is Forbidden.RESIGNED
-    assert machine.may_process(ALO, log.consumer, 0) is Forbidden.RESIGNED
-    assert machine.may_claim(ALO, log.consumer) is None
-    assert machine.may_heartbeat(ALO, log.won().consumer) is None
-
-
-def test_two_processes_under_one_client_id_do_not_take_turns() -> None:
-    log = Log(ALO).won().won_by(TWIN)
-    consumer = log.consumer
-    assert consumer.stopped
-    for guard in (machine.may_claim, machine.may_heartbeat, machine.may_release):
-        assert guard(ALO, consumer) is Forbidden.STOPPED
-    assert machine.may_process(ALO, consumer, consumer.next) is Forbidden.STOPPED
-
-
-def test_who_lost_to_another_client_goes_on() -> None:
-    log = Log(ALO).won()
-    log.now_ms += 2001
-    assert not log.won_by(OTHER).consumer.stopped
-
-
-def test_who_resigned_before_its_successor_won_goes_on() -> None:
-    log = Log(ALO).won()
-    log.consumer = machine.after_release(ALO, log.consumer)
-    assert not log.won_by(TWIN).consumer.stopped
-
-
-# --- at least once: R5 ----------------------------------------------------------------------------
-
-
-def test_at_least_once_messages_are_processed_in_order_and_not_beyond_the_window() -> None:
-    log = Log(ALO).won()
-    assert machine.may_process(ALO, log.consumer, 1) is Forbidden.NOT_NEXT
-    log.process()
-    log.process()
-    assert machine.may_process(ALO, log.consumer, 2) is Forbidden.BEYOND_WINDOW
-    assert machine.heartbeat_sent(ALO, log.consumer, KEY).message.offset == 2  # type: ignore[union-attr]
-    log.heartbeat()
-    assert log.consumer.known.position == 2
-    assert machine.may_process(ALO, log.consumer, 2) is None
-
-
-def test_a_tenure_begins_where_the_log_is() -> None:
-    log = Log(ALO).won()
-    log.process()
-    log.process()
-    log.paused().won()
-    assert log.consumer.next == 0, "what was not committed is processed again"
-
-
-def test_where_nobody_set_a_position_the_start_policy_counts() -> None:
-    both = Field.POSITION | Field.POSITION_SET
-    for start, position, is_set, certain, begins in [
-        (9, 0, False, both, 9),
-        (9, 0, True, both, 0),
-        (9, 4, True, both, 4),
-        (9, 4, True, Field.POSITION_SET, 9),
-        (2, 4, True, Field.POSITION_SET, 4),
-        (9, 0, False, Field.POSITION, 0),
-        (9, 0, False, Field.OWNER, 9),
-    ]:
-        me = attrs.evolve(ALO, start=start)
-        claim = attrs.evolve(Reader().claim, position=position, position_set=is_set)
-        assert machine.floor(me, Reader(claim, certain)) == begins
-
-
-@pytest.mark.parametrize("mode", Mode)
-def test_a_position_of_0_that_was_set_is_where_everybody_begins(mode: Mode) -> None:
-    """Kafka's committed offset was 50; the operator set the position to 0."""
-    me = attrs.evolve(ALO, mode=mode, start=50)
-    log = Log(me).paused().won_by(ADMIN)
-    log.append(machine.position_sent(ADMIN, log.consumer, KEY, 0))
-    assert log.consumer.known.position_set
-    log.won()
-    sent = machine.heartbeat_sent(me, log.consumer, KEY)
-    assert getattr(sent.message, "offset", None) == 0
-    assert sent.headers.start is None, "an offset below its start says nothing about where to begin"
-    if mode is Mode.AT_LEAST_ONCE:
-        assert log.consumer.next == 0
-
-
-@pytest.mark.parametrize("mode", Mode)
-@pytest.mark.parametrize("start", [0, 50])
-def test_the_first_heartbeat_says_where_its_sender_began(mode: Mode, start: int) -> None:
-    me = attrs.evolve(ALO, mode=mode, start=start)
-    log = Log(me).won()
-    released = machine.releasing_partition_sent(me, log.consumer, KEY)
-    beat = machine.heartbeat_sent(me, log.consumer, KEY)
-    for sent in (released, beat):
-        assert getattr(sent.message, "offset", None) == start
-        assert sent.headers.start == start
-    log.append(sent)
-    assert (log.consumer.known.position, log.consumer.known.position_set) == (start, True)
-
-
-def test_an_administrator_does_not_say_where_it_began() -> None:
-    sent = machine.heartbeat_sent(ADMIN, Log(ALO).won().consumer, KEY)
-    assert sent.headers.start is None
-
-
-def test_only_at_least_once_processes_one_by_one_and_only_at_most_once_asks() -> None:
-    log = Log(AMO).won()
-    assert machine.may_process(AMO, log.consumer, 0) is Forbidden.NOT_AT_LEAST_ONCE
-    assert machine.may_process(ADMIN, log.consumer, 0) is Forbidden.NOT_AT_LEAST_ONCE
-    assert machine.may_claim_messages(ALO, log.consumer, 1) is Forbidden.NOT_AT_MOST_ONCE
-    admin = attrs.evolve(AMO, admin=True)
-    assert machine.may_claim_messages(admin, log.consumer, 1) is Forbidden.NOT_AT_MOST_ONCE
-
-
-# --- at most once: R4 -----------------------------------------------------------------------------
-
-
-def test_asking_for_messages_grants_nothing_and_reading_it_back_does() -> None:
-    log = Log(AMO).won()
-    asked = machine.after_claiming_messages(AMO, log.consumer, 2)
-    assert machine.may_process_grant(AMO, asked) is Forbidden.NOT_GRANTED
-    granted = log.granted(2)
-    assert granted.granted == (range(0, 2),)
-    assert machine.may_process_grant(AMO, granted) is None
-    assert machine.after_process_grant(AMO, granted).granted == ()
-
-
-def test_a_request_for_messages_is_ahead_and_within_a_batch() -> None:
-    log = Log(AMO).won()
-    log.granted(2)
-    answers = {n: machine.may_claim_messages(AMO, log.consumer, n) for n in (2, 3, 5, 6)}
-    assert answers == {2: Forbidden.NOTHING_AHEAD, 3: None, 5: None, 6: Forbidden.BEYOND_BATCH}
-
-
-def test_nobody_asks_for_messages_of_a_position_that_it_does_not_know() -> None:
-    consumer = knowing(Log(AMO).won().consumer, Field.OWNER | Field.EPOCH)
-    assert machine.may_claim_messages(AMO, consumer, 1) is Forbidden.POSITION_UNKNOWN
-    not_owner = Log(AMO).won_by(OTHER).consumer
-    assert machine.may_claim_messages(AMO, not_owner, 1) is Forbidden.NOT_OWNER
-
-
-def test_grants_that_touch_are_one_and_those_apart_are_two() -> None:
-    log = Log(AMO).won()
-    log.granted(1)
-    assert log.granted(2).granted == (range(0, 2),)
-    log.now_ms += 2001
-    log.won_by(OTHER)
-    log.append(machine.claiming_messages_sent(OTHER, log.consumer, KEY, 4))
-    assert log.consumer.granted == (range(0, 2),), "what another was granted is not ours"
-    log.now_ms += 2001
-    assert log.won().granted(5).granted == (range(0, 2), range(4, 5))
-    assert machine.offset_to_send(AMO, log.consumer) == 5
-
-
-def test_what_was_processed_is_granted_no_more() -> None:
-    log = Log(AMO).won()
-    log.consumer = machine.after_process_grant(AMO, log.granted(1))
-    log.granted(2)
-    assert log.granted(3).granted == (range(1, 3),)
-
-
-def test_what_was_granted_may_be_processed_after_the_claim_was_lost() -> None:
-    log = Log(AMO).won()
-    log.granted(2)
-    log.paused()
-    assert machine.may_heartbeat(AMO, log.consumer) is Forbidden.NOT_OWNER
-    assert machine.may_process_grant(AMO, log.consumer) is None
-
-
-def test_a_grant_after_the_position_was_set_back_is_one_with_what_it_overlaps() -> None:
-    log = Log(AMO).won()
-    log.granted(3)
-    log.paused(9).won_by(ADMIN)
-    log.append(machine.position_sent(ADMIN, log.consumer, KEY, 1))
-    assert log.consumer.known.position == 1
-    assert log.won().granted(2).granted == (range(0, 3),)
-    assert log.granted(4).granted == (range(0, 4),)
-
-
-def test_a_refused_request_for_messages_grants_nothing() -> None:
-    log = Log(AMO).won()
-    late = machine.claiming_messages_sent(AMO, log.consumer, KEY, 2)
-    log.paused()
-    assert log.append(late).granted == ()
-
-
-# --- what is sent ---------------------------------------------------------------------------------
-
-
-def test_an_owner_says_under_which_epoch_and_what_it_saw() -> None:
-    log = Log(AMO).won()
-    log.now_ms = 1500
-    log.granted(2)
-    headers = Headers(present=True, epoch=0, seen=1, clock=1500)
-    address = (1, 9, "a1", "a", "group", "topic", 3)
-    began = attrs.evolve(headers, start=0)
-    assert machine.heartbeat_sent(AMO, log.consumer, KEY, unix_s=9) == Send(
-        Heartbeat(*address, 2),  # type: ignore[arg-type]
-        began,
-    )
-    assert machine.releasing_partition_sent(AMO, log.consumer, KEY, unix_s=9) == Send(
-        ReleasingPartition(*address, 2),  # type: ignore[arg-type]
-        began,
-    )
-    assert machine.claiming_messages_sent(AMO, log.consumer, KEY, 4, unix_s=9) == Send(
-        ClaimingMessages(*address, 4),  # type: ignore[arg-type]
-        headers,
-    )
-    assert machine.position_sent(AMO, log.consumer, KEY, 7, unix_s=9) == Send(
-        ReleasingPartition(*address, Offset(7)),  # type: ignore[arg-type]
-        attrs.evolve(headers, set_position=7),
-    )
-
-
-@pytest.mark.parametrize("uncertain", [Field.POSITION, Field.CLOCK])
-def test_who_does_not_know_position_and_clock_does_not_make_others_certain(
-    uncertain: Field,
+from kafka_marshal.client.api.consumer import Claim, IdUsedTwice, Lost
+from kafka_marshal.errors import BrokerFailed, InvalidOption
+from kafka_marshal.machines.consumer.claiming import Claiming
+from kafka_marshal.testing import Broker
+from tests.client.crew import INTERVAL_S, Stage, twice, until
+
+STALE_S = 2 * INTERVAL_S
+
+
+@pytest.fixture
+def stage(kafka_broker: Broker) -> Stage:
+    return Stage(kafka_broker)
+
+
+def test_one_consumer_gets_every_message_once_in_the_order_of_its_partition(stage: Stage) -> None:
+    topic = stage.topic(partitions=3, messages=5_000)
+    got: list[tuple[int, int, int]] = []
+    with stage.consumer("w1") as consumer:
+        consumer.add_topic(topic)
+        for message in consumer:
+            assert message.topic == topic
+            assert message.value is not None
+            got.append((message.partition, message.offset, int(message.value)))
+            assert message.epoch == message.claim.epoch
+            if len(got) == 5_000:
+                consumer.stop()
+    assert sorted(number for _, _, number in got) == list(range(5_000))
+    for partition in range(3):
+        offsets = [offset for place, offset, _ in got if place == partition]
+        assert offsets == list(range(len(offsets)))
+
+
+def test_kafkas_own_tools_see_how_far_a_group_is(stage: Stage) -> None:
+    topic = stage.topic(partitions=1, messages=10)
+    with stage.consumer("w1") as consumer:
+        consumer.add_topic(topic)
+        for message in consumer:
+            if message.offset == 9:
+                consumer.stop()
+    until(lambda: stage.committed(topic, 1) == {0: 10})
+
+
+def test_two_consumers_share_and_whoever_closes_hands_over_without_loss_or_repetition(
+    stage: Stage,
 ) -> None:
-    consumer = Log(ALO).won().consumer
-    assert machine.can_certify(ALO, consumer)
-    unsure = knowing(consumer, consumer.reader.certain & ~uncertain)
-    expected = Headers(present=True, epoch=0, start=0)
-    assert machine.heartbeat_sent(ALO, unsure, KEY).headers == expected
-    assert not machine.can_certify(attrs.evolve(ALO, certifies=False), consumer)
+    topic = stage.topic(partitions=4, messages=2_000)
+    # Longer than the slowest machine needs: nobody is replaced here.
+    every: dict[str, Any] = {"heartbeat_interval_s": 60.0}
+    with stage.worker("w2", topic, claiming=Claiming(claims_max=2), **every) as two:
+        until(lambda: len(two.consumer.claims) == 2)
+        with stage.worker("w1", topic, **every) as one:
+            until(lambda: len(one.got) + len(two.got) == 2_000)
+            stage.produce(topic, 4, range(2_000, 4_000))
+            until(lambda: len(one.got) + len(two.got) >= 4_000)
+            two.end()
+            until(lambda: len(one.consumer.claims) == 4)
+            stage.produce(topic, 4, range(4_000, 6_000))
+            until(lambda: len(one.got) + len(two.got) >= 6_000)
+    assert one.got
+    assert two.got
+    assert sorted(one.got + two.got) == list(range(6_000))
 
 
-def test_an_administrator_pauses_as_the_original_does() -> None:
-    assert machine.may_release_group(ADMIN, Consumer()) is None
-    assert machine.may_release_group(ALO, Consumer()) is Forbidden.NOT_ADMIN
-    assert machine.release_group_sent(ADMIN, "group", 60, unix_s=9) == Send(
-        ReleaseGroup(0, 9, "admin", "admin", "group", "", 0, 60),  # type: ignore[arg-type]
-        Headers(),
-    )
+def test_a_restart_under_the_same_client_id_is_back_at_once(stage: Stage) -> None:
+    topic = stage.topic(partitions=4, messages=40)
+    with stage.consumer("w1", heartbeat_interval_s=60) as consumer:
+        consumer.add_topic(topic)
+        until(lambda: len(consumer.claims) == 4)
+        consumer.close(release=False)
+    with stage.consumer("w1", heartbeat_interval_s=60) as consumer:
+        consumer.add_topic(topic)
+        until(lambda: len(consumer.claims) == 4)  # another one would wait for two minutes
 
 
-# --- reading --------------------------------------------------------------------------------------
+def test_after_kill_9_another_takes_over_and_repeats_no_more_than_a_window(stage: Stage) -> None:
+    topic = stage.topic(partitions=2, messages=3_000)
+    with stage.process("w1", topic, window=100, pause_s=0.0005) as first:
+        until(lambda: len(first.got) > 300)
+        with stage.worker("w2", topic, window=100) as second:
+            time.sleep(0.3)
+            first.kill()
+            until(lambda: set(first.got) | set(second.got) == set(range(3_000)), 30)
+    assert twice(first.got, second.got) <= 2 * 100
 
 
-def test_what_is_read_moves_the_view_past_the_record() -> None:
-    consumer = Consumer.beginning_at(4)
-    sent = machine.claiming_partition_sent(OTHER, consumer, KEY)
-    after = machine.after_read(ALO, consumer, Record(0, 9, 1000, sent.message, sent.headers))
-    assert after.view == 10
+def test_who_slept_too_long_is_fenced_and_says_so(stage: Stage) -> None:
+    topic = stage.topic(partitions=1, messages=200)
+    with stage.process("w1", topic, pause_s=0.01, window=20) as first:
+        until(lambda: len(first.got) > 30)
+        first.send(signal.SIGSTOP)
+        with stage.worker("w2", topic) as second:
+            until(lambda: len(second.got) + len(first.got) >= 200, 20)
+            asleep = len(first.got)
+            first.send(signal.SIGCONT)
+            until(lambda: first.told("lost"))
+            assert first.told("lost") == ["lost 0 taken"]
+            # It finishes the message that it had in hand when it fell asleep, and a window at most
+            # until it has read that it lost.
+            assert len(first.got) <= asleep + 20
+            stage.produce(topic, 1, range(200, 220))
+            until(lambda: second.got[-1] == 219)
+            assert not set(first.got) & set(range(200, 220))
+    assert set(first.got) | set(second.got) == set(range(220))
+
+
+def test_of_two_processes_with_one_id_the_loser_stops_and_says_why(stage: Stage) -> None:
+    topic = stage.topic(partitions=1, messages=10)
+    lost: list[Lost] = []
+
+    def note(_: Claim, reason: Lost) -> None:
+        lost.append(reason)
+
+    with stage.worker("w1", topic, on_lost=note) as first:
+        until(lambda: len(first.got) == 10)
+        with stage.worker("w1", topic) as second:
+            until(lambda: first.failure is not None)
+            assert isinstance(first.failure, IdUsedTwice)
+            assert "client id w1" in str(first.failure)
+            until(lambda: lost == [Lost.ID_USED_TWICE])
+            stage.produce(topic, 1, range(10, 20))
+            until(lambda: second.got[-10:] == list(range(10, 20)))
+
+
+def test_at_most_once_no_message_is_ever_given_twice_whoever_is_killed(stage: Stage) -> None:
+    topic = stage.topic(partitions=2, messages=1_500)
+    amo = {"semantics": "at_most_once", "batch": 50}
+    with stage.process("w1", topic, pause_s=0.001, **amo) as first:
+        until(lambda: len(first.got) > 100)
+        first.kill()
+    with stage.process("w2", topic, **amo) as second:
+        until(lambda: {1_498, 1_499} <= set(second.got), 30)
+        second.kill()
+    assert twice(first.got, second.got) == 0
+    assert 1_500 - len(first.got) - len(second.got) <= 2 * 50
+
+
+def test_a_static_partition_is_claimed_too_so_a_second_one_waits(stage: Stage) -> None:
+    topic = stage.topic(partitions=2, messages=20)
+    with stage.consumer("w1") as one, stage.consumer("w2") as two:
+        one.add_topic(topic, 1)
+        until(lambda: [claim.partition for claim in one.claims] == [1])
+        two.add_topic(topic, 1)
+        time.sleep(1)
+        assert two.claims == []
+        one.close()
+        until(lambda: [claim.partition for claim in two.claims] == [1])
+
+
+def test_what_is_polled_is_done_when_it_is_committed(stage: Stage) -> None:
+    topic = stage.topic(partitions=1, messages=20)
+    with stage.consumer("w1") as consumer:
+        consumer.add_topic(topic)
+        messages = [consumer.poll(10) for _ in range(10)]
+        assert [message and message.offset for message in messages] == list(range(10))
+        consumer.commit(messages[4])
+    with stage.consumer("w1") as consumer:
+        consumer.add_topic(topic)
+        again = consumer.poll(10)
+        assert again is not None
+        assert again.offset == 5
+        consumer.commit()
+        consumer.seek(topic, 0, 15)
+        further = consumer.poll(10)
+        assert further is not None
+        assert further.offset == 15
+        consumer.pause(topic)
+        assert consumer.poll(0.5) is None
+        consumer.resume(topic)
+        resumed = consumer.poll(10)
+        assert resumed is not None
+        assert resumed.offset == 16
+        with pytest.raises(InvalidOption, match="everything below 15 is done"):
+            consumer.seek(topic, 0, 3)
+
+
+def test_what_is_gone_from_the_topic_is_passed_over(stage: Stage) -> None:
+    from confluent_kafka import TopicPartition
+    from confluent_kafka.admin import AdminClient
+
+    topic = stage.topic(partitions=1, messages=100)
+    admin = AdminClient({"bootstrap.servers": stage.bootstrap})
+    for future in admin.delete_records([TopicPartition(topic, 0, 60)]).values():
+        future.result(30)
+    with stage.worker("w1", topic, window=10) as worker:
+        until(lambda: worker.got == list(range(60, 100)))
+
+
+def test_new_partitions_of_a_topic_are_found(stage: Stage) -> None:
+    from confluent_kafka.admin import AdminClient
+    from confluent_kafka.cimpl import NewPartitions
+
+    topic = stage.topic(partitions=1, messages=10)
+    with stage.worker("w1", topic, metadata_refresh_s=0.2) as worker:
+        until(lambda: len(worker.got) == 10)
+        admin = AdminClient({"bootstrap.servers": stage.bootstrap})
+        admin.create_partitions([NewPartitions(topic, 2)])[topic].result(30)
+        until(lambda: len(worker.consumer.claims) == 2)
+
+
+def test_a_coordination_topic_that_grew_stops_the_consumer(stage: Stage) -> None:
+    from confluent_kafka.admin import AdminClient
+    from confluent_kafka.cimpl import NewPartitions
+
+    topic = stage.topic(partitions=1, messages=10)
+    with stage.worker("w1", topic, metadata_refresh_s=0.2) as worker:
+        until(lambda: len(worker.got) == 10)
+        admin = AdminClient({"bootstrap.servers": stage.bootstrap})
+        admin.create_partitions([NewPartitions(stage.coordination, 5)])[stage.coordination].result(
+            30
+        )
+        until(lambda: worker.failure is not None)
+        assert "had 4 partitions and has 5 now" in str(worker.failure)
+
+
+def test_after_the_log_lost_records_it_goes_on_as_a_new_instance(stage: Stage) -> None:
+    topic = stage.topic(partitions=2, messages=100)
+    lost: list[Lost] = []
+
+    def note(_: Claim, reason: Lost) -> None:
+        lost.append(reason)
+
+    with stage.worker("w1", topic, on_lost=note) as worker:
+        until(lambda: len(worker.got) == 100)
+        engine = worker.consumer._engine
+        before = worker.consumer.instance_id
+        # What the reader does when the broker says that its offset is out of range.
+        engine.post(lambda: engine._truncated(engine._session, "the log ends earlier"))
+        until(lambda: worker.consumer.instance_id != before)
+        until(lambda: lost == [Lost.LOG_LOST_RECORDS] * 2)
+        until(lambda: len(worker.consumer.claims) == 2)
+        stage.produce(topic, 2, range(100, 200))
+        until(lambda: set(range(200)) == set(worker.got))
+
+
+def test_what_makes_no_sense_is_said_at_once(stage: Stage) -> None:
+    with stage.consumer("w1") as consumer:
+        with pytest.raises(BrokerFailed, match="there is no topic nowhere"):
+            consumer.add_topic("nowhere")
+        topic = stage.topic(partitions=1, messages=1)
+        with pytest.raises(InvalidOption, match="has 1 partitions, and no 7"):
+            consumer.add_topic(topic, 7)
+    with pytest.raises(InvalidOption, match="client_id is a name"):
+        stage.consumer("a/b")
+    with pytest.raises(InvalidOption, match="heartbeat_every_s is more than 0 and at most"):
+        stage.consumer("w1", heartbeat_every_s=2)

@@ -1,398 +1,160 @@
-"""A fleet of originals and of ours: what is promised of records without headers.
+"""An original and ours at one topic of a real broker. What is promised is in tests/machines.
 
-An original is a script that follows the rules that its own handlers were recorded to follow
-(`originals.Original`). Here is what is safe; what is not is in `test_interop_not_safe`.
+Here is only what a broker can show: that bare records get through to our consumer, and that ours
+lie in the topic as the original reads them.
 """
 
 from __future__ import annotations
 
-import pytest
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-from kafka_marshal.client import consumer as moves
-from kafka_marshal.client.claiming import Claiming
-from kafka_marshal.client.consumer import Me, Mode
-from kafka_marshal.client.effects import Lost
-from kafka_marshal.client.member import Member
-from kafka_marshal.codec import decode_headers, encode_headers
+import pytest
+from confluent_kafka import Producer
+
+from kafka_marshal import FENCED, ClaimKey, World
+from kafka_marshal.capture import RawRecord
+from kafka_marshal.client.connect.reader import Tail
+from kafka_marshal.client.connect.settings import settings_of
+from kafka_marshal.codec import coordinating_partition, decode, encode
+from kafka_marshal.core.claims.verdicts import Accepted
 from kafka_marshal.core.messages import (
-    ClaimingMessages,
-    Headers,
+    ClaimingPartition,
     Heartbeat,
+    Message,
+    Offset,
     Partition,
-    ReleaseGroup,
     ReleasingPartition,
 )
-from kafka_marshal.core.verdicts import Accepted, Refused
-from tests.client.bare import ALONE, EVENTS, OURS, STALE_MS, Kind, Log, start
-from tests.client.originals import Mixed, Original, twice
-from tests.client.town import PLACES, TIMING, key
+from kafka_marshal.machines.consumer.claiming import Claiming
+from kafka_marshal.testing import Broker
+from tests.client.crew import INTERVAL_S, Stage, until
+from tests.machines.originals import READS_NO_GROUPS, as_it_reads
 
-# --- a fleet --------------------------------------------------------------------------------------
-
-
-def all_agree(town: Mixed) -> bool:
-    """Each living original takes for the owner whom the log, by the fenced rules, says."""
-    owners = town.owners("events")
-    return all(
-        one.owner(number) == owners.get(number)
-        for one in town.originals.values()
-        if one.alive
-        for number in range(3)
-    )
+STALE_S = 2 * INTERVAL_S
+PLACES = 4
 
 
-def test_a_timely_fleet_never_has_two_at_work_and_misses_nothing() -> None:
-    """Client ids of their own, one interval, clocks that agree: deaths, releases, newcomers."""
-    town = Mixed()
-    first = town.original("o1")
-    town.pass_time(100_000)
-    ours = start(town, "a1")
-    town.pass_time(100_000)
-    assert not ours.owned
-
-    first.alive = False
-    town.pass_time(200_000)
-    assert len(ours.owned) == 3
-
-    second = town.original("p1")
-    second.fast_reclaim()
-    town.pass_time(200_000)
-    assert all_agree(town)
-    assert not second.at_work
-
-    town.do("a1", ours.stop(town.now_ms))
-    town.pass_time(100_000)
-    assert all_agree(town)
-    assert len(second.at_work) == 3
-
-    other = start(town, "b1")
-    town.pass_time(100_000)
-    second.release()
-    town.pass_time(100_000)
-    assert len(other.owned) == 3
-    assert not town.crowded
-    everything = town.everything()
-    assert set(everything) == {(number, n) for number in range(3) for n in range(town.end)}
-    # Only what came after the last heartbeat of the one that died was processed again.
-    assert len(twice(everything)) <= 3 * 60
+@pytest.fixture
+def stage(kafka_broker: Broker) -> Stage:
+    return Stage(kafka_broker)
 
 
-def test_a_share_is_not_taken_from_an_original() -> None:
-    """It gives nothing back, so whoever asks is refused, by its rules as by ours."""
-    town = Mixed()
-    first = town.original("o1")
-    town.pass_time(10_000)
-    ours = town.join("a1", Claiming())
-    town.do("a1", ours.add_topic("events", 3, town.now_ms))
-    town.pass_time(600_000)
-    assert set(town.by("a1")) == {Refused.LIVE_OWNER}
-    assert len(first.at_work) == 3
-    assert not town.crowded
-    assert all_agree(town)
+class Bare:
+    """An instance of the original with one partition: values without headers, and no key."""
+
+    def __init__(self, stage: Stage, topic: str, client: str = "o") -> None:
+        self._stage, self._topic, self._client = stage, topic, client
+        self._place = coordinating_partition(topic, PLACES)
+        quiet = {"log_level": "0"}  # it is there longer than the broker
+        self._producer = Producer({"bootstrap.servers": stage.bootstrap, "acks": "all", **quiet})
+
+    def claims(self) -> None:
+        self._append(ClaimingPartition(*self._by()))
+
+    def beats(self, offset: int) -> None:
+        self._append(Heartbeat(*self._by(), Offset(offset)))
+
+    def releases(self, offset: int) -> None:
+        self._append(ReleasingPartition(*self._by(), Offset(offset)))
+
+    @contextmanager
+    def alive(self, offset: int) -> Iterator[list[int]]:
+        """It beats four times an interval, until the end of the block; a list of its beats."""
+        beats: list[int] = []
+        ended = threading.Event()
+
+        def run() -> None:
+            while not ended.wait(INTERVAL_S / 4):
+                self.beats(offset)
+                beats.append(offset)
+
+        thread = threading.Thread(target=run, daemon=True)
+        thread.start()
+        try:
+            yield beats
+        finally:
+            ended.set()
+            thread.join(30)
+
+    def _by(self) -> tuple[int, int, str, str, str, str, Partition]:
+        instance, group = f"{self._client}-1", self._stage.group
+        return (1, int(time.time()), instance, self._client, group, self._topic, Partition(0))
+
+    def _append(self, message: Message) -> None:
+        self._producer.produce(self._stage.coordination, encode(message), partition=self._place)
+        assert self._producer.flush(30) == 0
 
 
-def test_an_administrators_pause_holds_for_both() -> None:
-    town = Mixed()
-    first, ours = town.original("o1", partitions=1), start(town, "a1")
-    town.pass_time(5_000)
-    assert (len(ours.owned), len(first.at_work)) == (3, 0)
-    unix_s = town.now_ms // 1000
-    town.send(ReleaseGroup(0, unix_s, "x1", "x", "g", "", Partition(0), unix_s + 60))
-    town.settle()
-    town.pass_time(59_000)
-    assert not ours.owned
-    assert not first.at_work
-    town.pass_time(100_000)
-    assert set(town.owners("events").values()) <= {"a1", "o1"}
-    assert not town.crowded
+def log_of(stage: Stage, topic: str) -> list[RawRecord]:
+    """All that lies where the topic is coordinated."""
+    place = coordinating_partition(topic, PLACES)
+    tail = Tail(settings_of(stage.bootstrap), stage.coordination)
+    try:
+        end = tail.extents()[place].high
+        return [raw for raws in tail.records({place: 0}, {place: end}) for raw in raws]
+    finally:
+        tail.close()
 
 
-def test_a_client_moves_to_ours_at_once_and_its_dead_original_stays_out() -> None:
-    """Spec: MCFaults_AloMoved. The request names the tenure that it ends (R1b)."""
-    town = Mixed()
-    dead = town.original("o1")
-    town.pass_time(90_000)
-    dead.wire = []
-    for number in range(3):
-        dead.beat(number)
-    dead.alive = False
-    ours = start(town, "o2")
-    town.pass_time(1_000)
-    assert len(ours.owned) == 3
-    dead.land()
-    town.settle()
-    assert town.by("o1")[-3:] == [Refused.EPOCH_MISSING] * 3
-    town.pass_time(100_000)
-    assert len(ours.owned) == 3
-    assert len(twice(town.everything())) <= 3 * 90
+def test_ours_stays_out_while_an_original_lives_and_goes_on_where_it_was(stage: Stage) -> None:
+    topic = stage.topic(partitions=1, messages=100)
+    theirs = Bare(stage, topic)
+    theirs.claims()
+    with theirs.alive(40) as beats:
+        for claiming in (Claiming(), Claiming(fair_share=False)):
+            with stage.worker("ours", topic, claiming=claiming) as ours:
+                after = len(beats) + 1.5 * STALE_S / (INTERVAL_S / 4)
+                until(lambda after=after: len(beats) >= after)  # type: ignore[misc]
+                assert not ours.consumer.claims
+                assert not ours.got
+    with stage.worker("ours", topic) as ours:
+        until(lambda: len(ours.got) == 60)
+        assert ours.got == list(range(40, 100))
+        theirs.beats(70)  # it was asleep, and is refused
+        stage.produce(topic, 1, range(100, 120))
+        until(lambda: ours.got[-1] == 119)
+        assert ours.got == list(range(40, 120))
 
 
-def test_a_client_moves_back_by_a_release_and_nothing_is_repeated() -> None:
-    town = Mixed()
-    ours = start(town, "a1")
-    town.pass_time(100_000)
-    town.do("a1", ours.stop(town.now_ms))
-    back = town.original("a2")
-    back.fast_reclaim()
-    town.pass_time(300_000)
-    assert len(back.at_work) == 3
-    assert set(town.by("a2")) == {Accepted.CLAIMED, Accepted.REFRESHED}
-    assert not twice(town.everything())
+def test_an_originals_release_hands_over_at_once_and_ours_hands_back(stage: Stage) -> None:
+    topic = stage.topic(partitions=1, messages=100)
+    theirs = Bare(stage, topic)
+    theirs.claims()
+    theirs.beats(10)
+    with stage.worker("ours", topic, heartbeat_interval_s=60) as ours:
+        theirs.releases(30)
+        until(lambda: len(ours.got) == 70)
+        assert ours.got == list(range(30, 100))
+    theirs.claims()
+    theirs.beats(100)
+
+    world, raws = World(FENCED), log_of(stage, topic)
+    key = ClaimKey(stage.group, topic, 0)
+    said = [world.apply(raw.decoded()).verdict for raw in raws]
+    assert said[-2:] == [Accepted.CLAIMED, Accepted.REFRESHED]
+    assert world.claim(key).owner_client == "o"
+    assert world.claim(key).position == 100
 
 
-def test_where_one_of_ours_waits_a_takeover_that_comes_too_soon_lasts_a_moment() -> None:
-    """An original counts whole seconds, so it may be the first; nothing that it says counts."""
-    town = Mixed()
-    start(town, "a1")
-    start(town, "b1")
-    town.pass_time(10_000)
-    town.deaf.add("a1")
-    early = town.original("o1")
-    town.pass_time(130_000)
-    assert Refused.LIVE_OWNER in town.by("o1")
-    assert set(town.owners("events").values()) == {"b1"}
-    assert not early.at_work
-    assert len(early.processed) <= 3  # a turn of work, at most
-
-
-def test_an_original_that_is_restarted_is_the_owner_for_both_again() -> None:
-    """Where the readings had parted because it took over a moment too soon."""
-    town = Mixed()
-    start(town, "a1")
-    town.pass_time(10_000)
-    town.deaf.add("a1")
-    early = town.original("o1")
-    town.pass_time(300_000)
-    assert len(early.at_work) == 3
-    assert set(town.owners("events").values()) == {"a1"}
-    early.release()
-    again = town.original("o2")
-    town.pass_time(10_000)
-    assert len(again.at_work) == 3
-    assert set(town.owners("events").values()) == {"o2"}
-    again.release()
-    town.pass_time(10_000)
-    repeated = len(twice(town.everything()))
-    start(town, "b1")
-    town.pass_time(10_000)
-    assert set(town.owners("events").values()) == {"b1"}
-    assert len(twice(town.everything())) == repeated
-
-
-# --- R1c: claims ----------------------------------------------------------------------------------
-
-
-def test_a_bare_claim_gets_no_restart_takeover_from_ours() -> None:
-    """Only when ours is stale, like anybody's."""
-    log = Log()
-    log.claims("a1", OURS)
-    log.now_ms += STALE_MS - 1
-    assert log.claims("a2") is Refused.DOES_NOT_SUPERSEDE
-    log.now_ms += 1
-    assert log.claims("a2") is Accepted.TOOK_OVER
-
-
-def test_against_a_bare_claim_the_originals_restart_takes_over_at_once() -> None:
-    log = Log()
-    log.claims("a1")
-    assert log.claims("b1") is Refused.LIVE_OWNER
-    assert log.claims("a2") is Accepted.RESTARTED
-    assert (log.owner, log.epoch) == ("a2", 2)
-
-
-def test_against_a_bare_claim_ours_has_to_name_the_tenure_that_it_ends() -> None:
-    log = Log()
-    log.claims("a1")
-    assert log.claims("a2", OURS) is Refused.DOES_NOT_SUPERSEDE
-    assert log.claims("a2", Headers(True, supersedes=0)) is Accepted.RESTARTED
-
-
-def test_a_claim_of_ours_counts_as_won_with_headers_though_it_has_nothing_to_say() -> None:
-    """Else it would be the original's to reclaim. It carries `marshal-version`."""
-    town = Mixed()
-    start(town, "a1")
-    claim = town.worlds[town.place].claim(EVENTS)
-    first = next(one for one in town.logs[town.place] if one.offset == claim.epoch)
-    assert first.headers == Headers(True)
-    assert claim.won_with_headers
-    assert decode_headers(encode_headers(first.headers)).present
-
-
-def test_after_an_original_took_over_from_ours_what_ours_had_in_flight_is_refused() -> None:
-    """Spec: MCFaults_AloMovedBack. And when it wakes it reads that it lost."""
-    town = Mixed()
-    ours = start(town, "a1")
-    town.pass_time(10_000)
-    late = moves.heartbeat_sent(ours.me, ours.driver(EVENTS).consumer, EVENTS)
-    town.deaf.add("a1")
-    town.pass_time(130_000)
-    next_one = town.original("o1")
-    town.pass_time(20_000)
-    assert len(next_one.at_work) == 3
-    town.append(late)
-    assert town.by("a1")[-1] is Refused.SUPERSEDED
-    town.deaf.clear()
-    town.settle()
-    town.pass_time(100_000)
-    assert [one.effect for one in town.told["a1"]][-3:] == [Lost.TAKEN] * 3
-    assert len(next_one.at_work) == 3
-    assert not town.crowded
-
-
-# --- R2: heartbeats, grants, releases -------------------------------------------------------------
-
-BARE = {
-    ("a1", Heartbeat): Accepted.REFRESHED,
-    ("a1", ClaimingMessages): Accepted.GRANTED,
-    ("a1", ReleasingPartition): Accepted.RELEASED,
-    ("a2", Heartbeat): Accepted.FAST_RECLAIMED,
-    ("a2", ClaimingMessages): Refused.NOT_OWNER,
-    ("a2", ReleasingPartition): Refused.NOT_OWNER,
-    ("b1", Heartbeat): Refused.NOT_OWNER,
-    ("b1", ClaimingMessages): Refused.NOT_OWNER,
-    ("b1", ReleasingPartition): Refused.NOT_OWNER,
-}
-
-
-@pytest.mark.parametrize(("sender", "kind"), BARE)
-def test_a_bare_record_is_the_owners_iff_the_claim_was_won_bare_and_the_instance_matches(
-    sender: str, kind: Kind
-) -> None:
-    bare = Log()
-    bare.claims("a1")
-    assert bare.says(kind, sender, 7) is BARE[sender, kind]
-    ours = Log()
-    ours.claims("a1", OURS)
-    assert ours.says(kind, sender, 7) is Refused.EPOCH_MISSING
-    assert (ours.owner, ours.position) == ("a1", 0)
-
-
-def test_bare_records_refresh_their_owner_and_never_move_the_position_back() -> None:
-    """R3. And what is refused refreshes nothing."""
-    log = Log()
-    log.claims("a1")
-    log.beats("a1", 9)
-    log.now_ms += STALE_MS - 1
-    assert log.beats("a1", 4) is Accepted.REFRESHED
-    assert log.position == 9
-    log.now_ms += STALE_MS - 1
-    assert log.claims("b1") is Refused.LIVE_OWNER
-    assert log.beats("b1", 99) is Refused.NOT_OWNER
-    log.now_ms += 1
-    assert log.claims("b1") is Accepted.TOOK_OVER
-    assert log.position == 9
-
-
-# --- R9: the original's fast reclaim --------------------------------------------------------------
-
-
-def test_a_bare_heartbeat_of_a_new_instance_reclaims_what_its_client_won_bare() -> None:
-    log = Log()
-    log.claims("a1")
-    log.beats("a1", 9)
-    assert log.beats("a2", 5) is Accepted.FAST_RECLAIMED
-    assert (log.owner, log.epoch, log.position) == ("a2", 2, 9)
-    assert log.beats("a1", 20) is Accepted.FAST_RECLAIMED  # its clients take turns, as they did
-
-
-def test_a_bare_heartbeat_reclaims_nothing_that_was_won_with_headers() -> None:
-    log = Log()
-    log.claims("a1", OURS)
-    log.now_ms += 10 * STALE_MS
-    assert log.beats("a2", 5) is Refused.EPOCH_MISSING
-    assert log.owner == "a1"
-
-
-def test_an_original_that_restarts_is_not_displaced_by_ours() -> None:
-    """Spec: MCFaults_ClockOriginal. That is what R9 is for."""
-    town = Mixed()
-    dead = town.original("o1")
-    ours = start(town, "a1")
-    town.do("a1", ours.stop(town.now_ms))
-    town.pass_time(70_000)
-    start(town, "b1")
-    dead.alive = False
-    town.pass_time(60_000)
-    again = town.original("o2")
-    again.fast_reclaim()
-    assert town.by("o2") == [Accepted.FAST_RECLAIMED] * 3
-    town.pass_time(600_000)
-    assert set(town.owners("events").values()) == {"o2"}
-    assert not town.crowded
-
-
-# --- readers that begin in the middle -------------------------------------------------------------
-
-
-@pytest.mark.parametrize("mode", Mode)
-def test_records_without_headers_tell_a_reader_that_began_later_nothing_certain(
-    mode: Mode,
-) -> None:
-    """The same suffix fits a live owner and a zombie. Ours it knows by their first heartbeat."""
-    town = Mixed()
-    ours = town.join("a1", ALONE)
-    town.do("a1", ours.add_topic("events", 3, town.now_ms, only=[1]))
-    town.original("o1", partitions=1)
-    town.pass_time(10_000)
-    log = town.logs[town.place]
-    first = len(log)
-    town.pass_time(1_000_000)
-    late = Member(Me("z1", "z", mode), "g", PLACES, ALONE, TIMING, firsts={town.place: first})
-    late.add_topic("events", 2, town.now_ms)
-    asked = []
-    for record in log[first:]:
-        asked += late.record(record, town.now_ms)
-    asked += late.caught_up(town.place, town.now_ms)
-    assert {record.message.instance_id for record in log[first:]} == {"o1", "a1"}
-    assert late.driver(key("events", 1)).consumer.reader.known
-    assert not late.driver(key("events", 0)).consumer.reader.known
-    assert not asked
-    if mode is Mode.AT_MOST_ONCE:
-        assert late.driver(key("events", 0)).claimable_at_ms is None
-
-
-# --- the topic's timestamps -----------------------------------------------------------------------
-
-
-def test_the_topic_may_get_the_brokers_time_while_originals_run() -> None:
-    """Records before had none. After one heartbeat of each owner it is as if it had always been."""
-    log = Log()
-    log.now_ms = -1
-    log.claims("o1")
-    log.beats("o1", 3)
-    log.now_ms = 1_000_000
-    log.beats("o1", 4)
-    log.now_ms += STALE_MS - 1
-    assert log.claims("a1", OURS) is Refused.LIVE_OWNER
-    log.now_ms += 1
-    assert log.claims("a1", OURS) is Accepted.TOOK_OVER
-
-
-def test_after_stamps_that_were_ahead_a_dead_owner_is_replaced_later_and_never_sooner() -> None:
-    log = Log()
-    log.now_ms += 500_000
-    log.claims("o1")
-    log.now_ms -= 500_000
-    log.beats("o1", 4)
-    log.now_ms += 500_000 + STALE_MS - 1
-    assert log.claims("a1", OURS) is Refused.LIVE_OWNER
-    log.now_ms += 1
-    assert log.claims("a1", OURS) is Accepted.TOOK_OVER
-
-
-def test_the_script_of_an_original_does_what_originals_did() -> None:
-    """By its own rules, alone: it claims, beats, is taken over from when stale, and reclaims."""
-    town = Mixed()
-    first, second = town.original("o1"), town.original("p1")
-    town.pass_time(200_000)
-    assert (len(first.at_work), len(second.at_work)) == (3, 0)
-    first.alive = False
-    town.pass_time(90_000)
-    assert not second.at_work
-    town.pass_time(30_000)
-    assert len(second.at_work) == 3
-    second.alive = False
-    again: Original = town.original("p2")
-    again.fast_reclaim()
-    town.pass_time(1_000)
-    assert len(again.at_work) == 3
+def test_what_ours_wrote_lies_there_as_the_original_reads_it(stage: Stage) -> None:
+    topic = stage.topic(partitions=1, messages=50)
+    for semantics in ("at_least_once", "at_most_once"):
+        with stage.worker("ours", topic, semantics=semantics) as ours:
+            until(lambda ours=ours: ours.consumer.claims)  # type: ignore[misc]
+            stage.produce(topic, 1, range(50, 60))
+            until(lambda ours=ours: len(ours.got) >= 10)  # type: ignore[misc]
+    raws = log_of(stage, topic)
+    messages = [decode(raw.value) for raw in raws]
+    assert {type(message).__name__ for message in messages} == {
+        "ClaimingPartition",
+        "Heartbeat",
+        "ClaimingMessages",
+        "ReleasingPartition",
+    }
+    for raw, message in zip(raws, messages, strict=True):
+        assert raw.value is not None
+        assert READS_NO_GROUPS.read(raw.value) == as_it_reads(message)
+        assert raw.headers

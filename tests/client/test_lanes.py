@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_marshal import ClaimKey
-from kafka_marshal.client.lanes import Begun, Lanes, Order
+from kafka_marshal.client.process.work_queues import Begun, Lanes, Order
 
 ONE, TWO = ClaimKey("g", "t", 1), ClaimKey("g", "t", 2)
 Message = tuple[str | None, int]

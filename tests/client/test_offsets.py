@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_marshal.client.offsets import Offsets
+from kafka_marshal.client.process.offsets import Offsets
 
 
 def test_what_is_finished_out_of_order_counts_when_the_gap_closes() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from attrs import evolve
 
-from kafka_marshal.client.symptoms import LateCause, Standing, Symptoms, Wedged, WedgedCause
+from kafka_marshal.client.observe.health import LateCause, Standing, Symptoms, Wedged, WedgedCause
 from kafka_marshal.core.state import ClaimKey
 
 KEY = ClaimKey("g", "events", 0)

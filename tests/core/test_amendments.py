@@ -15,7 +15,7 @@ import pytest
 from kafka_marshal import FENCED, World
 from kafka_marshal.capture import RawRecord
 from kafka_marshal.codec import HEADER_FIELDS, MalformedRecord
-from kafka_marshal.core.knowledge import Reader, read_record
+from kafka_marshal.core.claims.suffix_reader import Reader, read_record
 from kafka_marshal.core.messages import AMENDMENTS, Record, ReleaseGroup
 from kafka_marshal.core.state import Claim, ClaimKey
 from kafka_marshal.core.wire import HEADER_PREFIX

@@ -19,7 +19,7 @@ from kafka_marshal import (
     RuleSet,
     step,
 )
-from kafka_marshal.core.fenced import has_bad_headers
+from kafka_marshal.core.claims.fenced import has_bad_headers
 from kafka_marshal.core.messages import AMENDMENTS, NOT_DECIMAL
 from tests import triples
 

@@ -22,15 +22,15 @@ from kafka_marshal import (
     ReleaseGroup,
     Verdict,
 )
-from kafka_marshal.core.invariants import (
+from kafka_marshal.core.claims.invariants import (
     clock_is_maximum,
     fenced,
     odd_records_refused,
     restart_takes_over,
     set_stays_set,
 )
+from kafka_marshal.core.claims.verdicts import ODD_HEADERS
 from kafka_marshal.core.messages import AMENDMENTS, NO_HEADERS, NOT_DECIMAL
-from kafka_marshal.core.verdicts import ODD_HEADERS
 
 OFFSET = 9
 BARE = Claim("a1", "a", 3, 5, 1000, 1000)

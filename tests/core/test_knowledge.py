@@ -24,7 +24,14 @@ from kafka_marshal import (
     ReleasingPartition,
     step,
 )
-from kafka_marshal.core.knowledge import EVERYTHING, NOTHING, Field, Knowledge, Reader, read_record
+from kafka_marshal.core.claims.suffix_reader import (
+    EVERYTHING,
+    NOTHING,
+    Field,
+    Knowledge,
+    Reader,
+    read_record,
+)
 from kafka_marshal.core.messages import NO_HEADERS, NOT_DECIMAL, Offset, Partition
 from kafka_marshal.core.state import Rules
 

@@ -4,7 +4,7 @@ import attrs
 import pytest
 
 from kafka_marshal import ORIGINAL, Accepted, Claim, Record, Refused, ReleasingPartition, step
-from kafka_marshal.core.original import claimed
+from kafka_marshal.core.claims.original import claimed
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from kafka_marshal import (
     step,
 )
 from kafka_marshal.core import wire
-from kafka_marshal.core.invariants import STEP_CHECKS, Property, broken_by
+from kafka_marshal.core.claims.invariants import STEP_CHECKS, Property, broken_by
 from kafka_marshal.core.messages import NOT_DECIMAL
 
 SENDERS = st.sampled_from([("i1", "c1"), ("i1b", "c1"), ("i2", "c2"), ("a1", "admin")])

@@ -4,7 +4,7 @@
 """
 
 from kafka_marshal import Accepted, Refused, RuleSet, step
-from kafka_marshal.core.invariants import broken_by
+from kafka_marshal.core.claims.invariants import broken_by
 from tests import triples
 
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import kafka_marshal
-from kafka_marshal.core import verdicts
-from kafka_marshal.core.verdicts import Accepted, Refused
+from kafka_marshal.core.claims import verdicts
+from kafka_marshal.core.claims.verdicts import Accepted, Refused
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = Path(kafka_marshal.__file__).parent
@@ -48,7 +48,7 @@ def test_a_set_of_verdicts_is_written_once() -> None:
         for path in sorted(room.rglob("*.py")):
             for line, found in written(path):
                 places[found].append(f"{path.relative_to(room.parent)}:{line}")
-    here = "kafka_marshal/core/verdicts.py"
+    here = "kafka_marshal/core/claims/verdicts.py"
     again = {
         known.get(found, tuple(sorted(found))): where
         for found, where in places.items()

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from kafka_marshal import FENCED, Claim, ClaimKey, Headers, Record, decode, step
-from kafka_marshal.core.messages import NO_HEADERS
-from kafka_marshal.core.work import (
+from kafka_marshal.core.claims.pause_work import (
     NO_WORK,
     Work,
     half_set_in_log,
@@ -12,6 +11,7 @@ from kafka_marshal.core.work import (
     work_after,
     work_paused,
 )
+from kafka_marshal.core.messages import NO_HEADERS
 
 ONE, TWO = ClaimKey("g", "t", 1), ClaimKey("g", "t", 2)
 BOTH = frozenset({ONE, TWO})

@@ -8,11 +8,12 @@ import attrs
 import pytest
 from hypothesis import given, settings
 
-from kafka_marshal.core.invariants import Property
+from kafka_marshal.core.claims.invariants import Property
 from kafka_marshal.counterexample import Counterexample, Kind, Participant, Step, itf, write
 from kafka_marshal.counterexample.diagram import ROW
 from kafka_marshal.counterexample.page import render
-from kafka_marshal.modelcheck import counterexamples, models, traces
+from kafka_marshal.modelcheck import models, traces
+from kafka_marshal.modelcheck.stories import counterexamples
 from tests.counterexample.sample import HOSTILE, LATE_HEARTBEAT
 from tests.counterexample.sample import counterexamples as any_counterexample
 

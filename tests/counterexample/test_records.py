@@ -1,6 +1,7 @@
 import attrs
 import pytest
 
+from kafka_marshal.core.claims.verdicts import Accepted, Refused
 from kafka_marshal.core.messages import (
     ClaimingPartition,
     Headers,
@@ -12,7 +13,6 @@ from kafka_marshal.core.messages import (
     ReleaseGroup,
 )
 from kafka_marshal.core.state import FENCED, ORIGINAL, Claim
-from kafka_marshal.core.verdicts import Accepted, Refused
 from kafka_marshal.counterexample import LOG, Kind, tell
 from kafka_marshal.counterexample.records import (
     claim_expression,
@@ -21,8 +21,9 @@ from kafka_marshal.counterexample.records import (
     judge,
     record_expression,
 )
-from kafka_marshal.modelcheck import itf, models, traces
-from kafka_marshal.modelcheck.values import Function
+from kafka_marshal.modelcheck import models, traces
+from kafka_marshal.modelcheck.stories import itf
+from kafka_marshal.modelcheck.tlc.values import Function
 
 START_S = 1_795_215_534
 

@@ -10,8 +10,8 @@ import pyarrow as pa
 from kafka_marshal import Claim, ClaimKey
 from kafka_marshal.capture import HeaderPairs, RawRecord
 from kafka_marshal.codec import HEADER_FIELDS, encode
+from kafka_marshal.core.claims.verdicts import Verdict
 from kafka_marshal.core.messages import NOT_DECIMAL, Headers, ReleaseGroup
-from kafka_marshal.core.verdicts import Verdict
 from kafka_marshal.kernel import steps
 from kafka_marshal.kernel.columns import Names
 from kafka_marshal.kernel.fold import Fold

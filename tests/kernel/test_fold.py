@@ -13,9 +13,9 @@ import pytest
 from kafka_marshal import FENCED, ORIGINAL, Rules, World
 from kafka_marshal.capture import RawRecord, read_capture
 from kafka_marshal.codec import MalformedRecord
+from kafka_marshal.core.claims.verdicts import ReadTwice, Refused, Verdict
+from kafka_marshal.core.claims.world import OutOfOrder
 from kafka_marshal.core.state import Claim, ClaimKey
-from kafka_marshal.core.verdicts import ReadTwice, Refused, Verdict
-from kafka_marshal.core.world import OutOfOrder
 from kafka_marshal.kernel import columns, steps
 from kafka_marshal.kernel.fold import BeyondKernel, Fold
 from tests import triples

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from kafka_marshal.modelcheck import tlc
-from kafka_marshal.modelcheck.output import TlcResult
+from kafka_marshal.modelcheck.tlc import tlc
+from kafka_marshal.modelcheck.tlc.output import TlcResult
 
 CLOCK = r"""---- MODULE Clock ----
 EXTENDS Integers, Sequences, Export

@@ -7,9 +7,10 @@ from tests.modelcheck.test_values import values
 
 from kafka_marshal.counterexample import LOG, Counterexample, Kind, Step, tell
 from kafka_marshal.counterexample.itf import MalformedTraceError
-from kafka_marshal.modelcheck import counterexamples, itf, models, stories, traces
-from kafka_marshal.modelcheck.output import State, Trace
-from kafka_marshal.modelcheck.values import Function, ModelValue, Value, parse, record
+from kafka_marshal.modelcheck import models, traces
+from kafka_marshal.modelcheck.stories import counterexamples, itf, stories
+from kafka_marshal.modelcheck.tlc.output import State, Trace
+from kafka_marshal.modelcheck.tlc.values import Function, ModelValue, Value, parse, record
 
 FOLDER = models.spec_folder()
 KEPT = [model for model in models.read() if traces.is_kept(model)]

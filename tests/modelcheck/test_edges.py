@@ -3,9 +3,10 @@ from pathlib import Path
 import pytest
 
 from kafka_marshal import cache
-from kafka_marshal.modelcheck import edges, tlc
+from kafka_marshal.modelcheck import edges
 from kafka_marshal.modelcheck.errors import ModelCheckError
-from kafka_marshal.modelcheck.values import Value, function, record
+from kafka_marshal.modelcheck.tlc import tlc
+from kafka_marshal.modelcheck.tlc.values import Value, function, record
 
 pytestmark = pytest.mark.tlc
 

@@ -2,10 +2,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from tools.setup import tlc as setup
 
 import kafka_marshal.jars
-from kafka_marshal.modelcheck import jars, setup
 from kafka_marshal.modelcheck.errors import ModelCheckError
+from kafka_marshal.modelcheck.tlc import jars
 
 pytestmark = pytest.mark.tlc
 

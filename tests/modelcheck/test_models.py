@@ -6,13 +6,11 @@ import pytest
 from kafka_marshal.modelcheck import models
 from kafka_marshal.modelcheck.errors import ModelCheckError
 from kafka_marshal.modelcheck.models import Kind
-from kafka_marshal.modelcheck.output import Outcome, TlcResult, Trace
+from kafka_marshal.modelcheck.tlc.output import Outcome, TlcResult, Trace
 
 GOOD = """
 [[model]]
 name = "Clock_Day"
-module = "Clock"
-cfg = "Clock_Day.cfg"
 kind = "safety"
 about = "A day has four hours."
 expect = "ok"
@@ -23,7 +21,6 @@ in = ["test"]
 
 [[model]]
 name = "Clock_Early"
-module = "Clock"
 cfg = "Clock_Day.cfg"
 kind = "broken"
 about = "A day of three hours."
@@ -36,8 +33,10 @@ length = 4
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "models.toml").write_text(GOOD)
-    (tmp_path / "Clock.tla").touch()
-    (tmp_path / "Clock_Day.cfg").touch()
+    bounds = tmp_path / "models" / "Clock"
+    bounds.mkdir(parents=True)
+    for name in ("Clock.tla", "Clock_Day.cfg"):
+        (bounds / name).touch()
     return tmp_path
 
 
@@ -49,7 +48,9 @@ def test_the_list_is_read_in_its_order(folder: Path) -> None:
         Outcome.OK,
         ("test",),
     )
-    assert (day.module, day.cfg) == (folder / "Clock.tla", folder / "Clock_Day.cfg")
+    bounds = folder / "models" / "Clock"
+    assert (day.module, day.cfg) == (bounds / "Clock.tla", bounds / "Clock_Day.cfg")
+    assert models.libraries(folder) == (folder, bounds)
     assert (early.must_fail, early.violates, early.length) == (True, "Early", 4)
     assert models.find("Clock_Early", (day, early)) is early
 
@@ -64,7 +65,7 @@ def test_the_list_is_read_in_its_order(folder: Path) -> None:
         ('kind = "safety"', 'kind = "other"', "Clock_Day: 'other' is not a valid Kind"),
         ("states = 4", "state = 4", "Clock_Day: unknown keys: state"),
         ('expect = "ok"', "", "Clock_Day: missing keys: expect"),
-        ("Clock_Day.cfg", "Gone.cfg", r"Clock_Day: Gone\.cfg is not there"),
+        ('"Clock_Day"', '"Clock_Gone"', r"Clock_Gone: Clock_Gone\.cfg is not there"),
         ('"Clock_Early"', '"Clock_Day"', "Clock_Day is there twice"),
         ("states = 4", "states = ", "Invalid value"),
     ],
@@ -78,8 +79,9 @@ def test_a_list_that_contradicts_itself_is_refused_by_name(
 
 
 def test_a_cfg_is_named_after_its_module(folder: Path) -> None:
-    (folder / "models.toml").write_text(GOOD.replace("Clock_Day.cfg", "Watch.cfg"))
-    (folder / "Watch.cfg").touch()
+    named = 'name = "Clock_Day"'
+    (folder / "models.toml").write_text(GOOD.replace(named, f'{named}\ncfg = "Watch.cfg"'))
+    (folder / "models" / "Clock" / "Watch.cfg").touch()
     with pytest.raises(ModelCheckError, match=r"Watch\.cfg does not start with its module's"):
         models.read(folder)
 

@@ -1,16 +1,16 @@
 from pathlib import Path
 
 import pytest
+from tools.runs import spec
 
-from kafka_marshal.modelcheck import models, spec, tlc, traces
+from kafka_marshal.modelcheck import models, traces
+from kafka_marshal.modelcheck.tlc import tlc
 
 pytestmark = pytest.mark.tlc
 
 LIST = """# The hours of a day.
 [[model]]
 name = "Clock_Day"
-module = "Clock"
-cfg = "Clock_Day.cfg"
 kind = "safety"
 about = "A day has four hours."
 expect = "ok"
@@ -19,8 +19,6 @@ states = 99 # counted by hand
 # And what it is not.
 [[model]]
 name = "Clock_Early"
-module = "Clock"
-cfg = "Clock_Early.cfg"
 kind = "broken"
 about = "A day of three hours."
 expect = "invariant"
@@ -31,8 +29,11 @@ violates = "Early"
 @pytest.fixture
 def folder(clock: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = clock.parent
-    (folder / "Clock_Day.cfg").write_text("SPECIFICATION Spec\nINVARIANT Fine")
-    (folder / "Clock_Early.cfg").write_text("SPECIFICATION Spec\nINVARIANT Early")
+    bounds = folder / "models" / "Clock"
+    bounds.mkdir(parents=True)
+    clock.rename(bounds / clock.name)
+    (folder / "models/Clock/Clock_Day.cfg").write_text("SPECIFICATION Spec\nINVARIANT Fine")
+    (folder / "models/Clock/Clock_Early.cfg").write_text("SPECIFICATION Spec\nINVARIANT Early")
     (folder / "models.toml").write_text(LIST)
     monkeypatch.setattr(models, "spec_folder", lambda: folder)
     return folder
@@ -70,7 +71,7 @@ def test_another_counterexample_than_the_kept_one_is_a_difference(
 
 
 def test_a_model_that_ends_otherwise_is_not_written_down(folder: Path) -> None:
-    (folder / "Clock_Day.cfg").write_text("SPECIFICATION Spec\nINVARIANT Early")
+    (folder / "models/Clock/Clock_Day.cfg").write_text("SPECIFICATION Spec\nINVARIANT Early")
     assert spec.main(["--update", "Clock_Day"]) == 1
     assert (folder / "models.toml").read_text() == LIST
 
@@ -89,7 +90,7 @@ def test_a_model_that_takes_minutes_runs_only_if_it_is_named(
 def test_what_cannot_be_run_is_exit_code_2(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (folder / "Clock_Day.cfg").write_text("SPECIFICATION Gone")
+    (folder / "models/Clock/Clock_Day.cfg").write_text("SPECIFICATION Gone")
     assert spec.main(["Clock_Day"]) == 2
     assert "Gone" in capsys.readouterr().out
     assert spec.main(["Nope"]) == 2
@@ -100,9 +101,9 @@ def test_what_cannot_be_run_is_exit_code_2(
 
 
 def test_who_stops_listening_stops_the_runs(folder: Path) -> None:
-    module = folder / "Clock.tla"
+    module = folder / "models/Clock/Clock.tla"
     module.write_text(module.read_text().replace("hour < 3 /\\", "hour < 2000000000 /\\"))
-    (folder / "Clock_Day.cfg").write_text("SPECIFICATION Spec")
+    (folder / "models/Clock/Clock_Day.cfg").write_text("SPECIFICATION Spec")
     runs = spec.run_all(models.read(folder))
     assert next(runs)[0].name == "Clock_Early"
     runs.close()  # the other model would run for hours

@@ -6,11 +6,13 @@ import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tools.pages import models as readme
 
-from kafka_marshal.modelcheck import models, readme, stories, traces
+from kafka_marshal.modelcheck import models, traces
 from kafka_marshal.modelcheck.errors import ModelCheckError
-from kafka_marshal.modelcheck.output import State, Trace
-from kafka_marshal.modelcheck.values import Function, Value, function, parse, record
+from kafka_marshal.modelcheck.stories import stories
+from kafka_marshal.modelcheck.tlc.output import State, Trace
+from kafka_marshal.modelcheck.tlc.values import Function, Value, function, parse, record
 
 DATA = Path(__file__).parent / "data"
 

@@ -6,9 +6,10 @@ import re
 
 import pytest
 
-from kafka_marshal.modelcheck import models, stories, traces
+from kafka_marshal.modelcheck import models, traces
 from kafka_marshal.modelcheck.models import Model
-from kafka_marshal.modelcheck.stories_of_admins import ENDING, SENDS
+from kafka_marshal.modelcheck.stories import stories
+from kafka_marshal.modelcheck.stories.stories_of_admins import ENDING, SENDS
 
 SPEC = models.spec_folder()
 KEPT = [

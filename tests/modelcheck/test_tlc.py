@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from kafka_marshal.modelcheck import tlc
 from kafka_marshal.modelcheck.errors import ModelCheckError
-from kafka_marshal.modelcheck.output import (
+from kafka_marshal.modelcheck.tlc import tlc
+from kafka_marshal.modelcheck.tlc.output import (
     ActionCoverage,
     Outcome,
     OutputReader,
@@ -18,7 +18,7 @@ from kafka_marshal.modelcheck.output import (
     TlcResult,
     properties_of,
 )
-from kafka_marshal.modelcheck.values import record
+from kafka_marshal.modelcheck.tlc.values import record
 
 pytestmark = pytest.mark.tlc
 
@@ -142,7 +142,7 @@ def desk(clock: Path, tmp_path: Path) -> Path:
 
 def running_tlc(clock: Path, desk: Path) -> subprocess.Popen[str]:
     """A Python that runs TLC, which has begun to write its states."""
-    code = f"from pathlib import Path as P; from kafka_marshal.modelcheck import tlc; \
+    code = f"from pathlib import Path as P; from kafka_marshal.modelcheck.tlc import tlc; \
 tlc.run(P({str(clock)!r}), P({str(clock.with_suffix('.cfg'))!r}))"
     python = subprocess.Popen(
         [sys.executable, "-c", code],

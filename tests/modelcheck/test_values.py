@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_marshal.modelcheck.values import (
+from kafka_marshal.modelcheck.tlc.values import (
     Function,
     MalformedValueError,
     ModelValue,

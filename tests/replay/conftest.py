@@ -6,7 +6,7 @@ from contextlib import ExitStack
 import pytest
 from pyspark.sql import SparkSession
 
-from kafka_marshal.replay.session import local_session
+from kafka_marshal.replay.spark.session import local_session
 from tests.replay import connector
 
 

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from kafka_marshal.replay import run
-from kafka_marshal.replay.session import local_session
+from kafka_marshal.replay.spark.session import local_session
 
 
 def pieces(folder: Path) -> list[tuple[Path, Path]]:

@@ -8,7 +8,7 @@ import attrs
 import pytest
 
 from kafka_marshal.capture import RawRecord, UnreadableSource
-from kafka_marshal.replay.reading import read_chunk, records_of
+from kafka_marshal.replay.fold.reading import read_chunk, records_of
 from kafka_marshal.replay.sources import Found, find
 from tests.replay.told import records
 

@@ -9,11 +9,11 @@ import pytest
 
 from kafka_marshal import FENCED, ORIGINAL, OutOfOrder, Rules, RuleSet
 from kafka_marshal.capture import RawRecord, read_capture
-from kafka_marshal.replay import tables
-from kafka_marshal.replay.account import Account, Judging
-from kafka_marshal.replay.book import Book
-from kafka_marshal.replay.events import Place
-from kafka_marshal.replay.rows import Row, arrow_rows
+from kafka_marshal.replay.fold.partition_fold import Account, Judging
+from kafka_marshal.replay.fold.ruleset_fold import Book
+from kafka_marshal.replay.model import tables
+from kafka_marshal.replay.model.events import Place
+from kafka_marshal.replay.model.rows import Row, arrow_rows
 from kafka_marshal.trace import trace
 from tests.replay.test_findings import STORIES
 from tests.replay.told import BOTH, OWNER_COLUMNS, beats, records, replayed

@@ -13,13 +13,13 @@ import pytest
 
 from kafka_marshal.capture import RawRecord, read_capture
 from kafka_marshal.core.state import RuleSet
-from kafka_marshal.replay import checkpoint as room
-from kafka_marshal.replay.account import Account, Judging
-from kafka_marshal.replay.checkpoint import Checkpoint, CheckpointRefused
-from kafka_marshal.replay.events import Place
 from kafka_marshal.replay.findings.cases import Cases
-from kafka_marshal.replay.live.stories import LiveAccount
-from kafka_marshal.replay.rows import Row
+from kafka_marshal.replay.fold.partition_fold import Account, Judging
+from kafka_marshal.replay.live.live_findings import LiveAccount
+from kafka_marshal.replay.model.events import Place
+from kafka_marshal.replay.model.rows import Row
+from kafka_marshal.replay.state import checkpoint as room
+from kafka_marshal.replay.state.checkpoint import Checkpoint, CheckpointRefused
 from tests.replay.live.feeding import CAPTURES, many_nights
 
 JUDGING = Judging(tuple(RuleSet), 4000.0, coordination_partitions=17)
@@ -187,7 +187,7 @@ def test_a_state_makes_nothing_but_accounts(checkpoint: Checkpoint) -> None:
     import os
     import subprocess
 
-    from kafka_marshal.replay.output import placed
+    from kafka_marshal.replay.exports.output import placed
 
     put_aside(checkpoint, some_account(), 7)
     manifest = json.loads((checkpoint.folder / "checkpoint.json").read_text())

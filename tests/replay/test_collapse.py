@@ -12,14 +12,14 @@ from attrs import evolve
 
 from kafka_marshal import RuleSet
 from kafka_marshal.capture import RawRecord
-from kafka_marshal.replay import collapse
-from kafka_marshal.replay.account import Account, Judging
-from kafka_marshal.replay.collapse import items_of, rows_of
 from kafka_marshal.replay.errors import SourcesOverlap
-from kafka_marshal.replay.events import Place
-from kafka_marshal.replay.rows import Row
+from kafka_marshal.replay.fold import run_length as collapse
+from kafka_marshal.replay.fold.partition_fold import Account, Judging
+from kafka_marshal.replay.fold.run_length import items_of, rows_of
+from kafka_marshal.replay.model.chunk_items import Facts, Item, Run, Single
+from kafka_marshal.replay.model.events import Place
+from kafka_marshal.replay.model.rows import Row
 from kafka_marshal.replay.sources.columns import batch_of, cells_of
-from kafka_marshal.replay.stretch import Facts, Item, Run, Single
 from tests.kernel import hostile
 from tests.replay.fleets import fleet
 from tests.replay.test_account import NAMES, capture, interval_ms

@@ -11,11 +11,11 @@ from xml.etree import ElementTree as Xml
 import pytest
 
 from kafka_marshal.replay.errors import InvalidOption, OutputExists
-from kafka_marshal.replay.exports import Exports
+from kafka_marshal.replay.exports.files import Exports
+from kafka_marshal.replay.exports.junit import SENTENCES_MAX, junit
+from kafka_marshal.replay.exports.sarif import sarif
 from kafka_marshal.replay.findings.catalogue import CATALOGUE
-from kafka_marshal.replay.junit import SENTENCES_MAX, junit
-from kafka_marshal.replay.rows import Row
-from kafka_marshal.replay.sarif import sarif
+from kafka_marshal.replay.model.rows import Row
 from tests.replay.test_findings import STORIES, TAKEN, told_of
 
 LEVELS = {"none", "note", "warning", "error"}

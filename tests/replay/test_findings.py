@@ -4,11 +4,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from kafka_marshal.replay.account import Judging
 from kafka_marshal.replay.findings.catalogue import CATALOGUE
-from kafka_marshal.replay.findings.inputs import log_findings
-from kafka_marshal.replay.findings.senders import clock_findings, merged
-from kafka_marshal.replay.rows import Row
+from kafka_marshal.replay.findings.records.inputs import log_findings
+from kafka_marshal.replay.findings.records.senders import clock_findings, merged
+from kafka_marshal.replay.fold.partition_fold import Judging
+from kafka_marshal.replay.model.rows import Row
 from tests.replay.told import BOTH, INTERVAL_MS, beats, records, replayed
 
 OWNS = ["0 CP a1/A", *beats("a1/A", 1, 8)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kafka_marshal.replay.findings.failovers import percentile
+from kafka_marshal.replay.findings.claims.failovers import percentile
 from tests.replay.test_findings import ALIVE, QUIET, TAKEN, TWO, found, moving
 
 

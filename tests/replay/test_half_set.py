@@ -9,8 +9,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kafka_marshal import Accepted, ClaimKey, ReleaseGroup, ReleasingPartition, Rules, World
+from kafka_marshal.core.claims.verdicts import WINS
 from kafka_marshal.core.state import RuleSet
-from kafka_marshal.core.verdicts import WINS
 from tests.replay.told import BOTH, INTERVAL_MS, records, replayed
 
 X_SET_ONE = [

@@ -11,7 +11,7 @@ from attrs import evolve
 from kafka_marshal.capture import RawRecord
 from kafka_marshal.codec import HEADER_FIELDS
 from kafka_marshal.core.messages import AMENDMENTS
-from kafka_marshal.replay.rows import Row
+from kafka_marshal.replay.model.rows import Row
 from tests.replay.fleets import fleet
 from tests.replay.test_collapse import alike, judging
 from tests.replay.told import records, replayed

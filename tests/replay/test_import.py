@@ -4,11 +4,11 @@ import subprocess
 import sys
 
 import kafka_marshal.replay
-import kafka_marshal.replay.replaying  # a module may not take the place of `run`
+import kafka_marshal.replay.api  # a module may not take the place of `run`
 
 WITHOUT_SPARK = (
-    *("sources", "shrinking", "slices", "live.dump", "live.watch", "errors", "options"),
-    *("replaying", "local"),
+    *("sources", "shrink.shrinking", "shrink.slices", "live.dump", "live.watch", "errors"),
+    *("fold.options", "api", "engines.local"),
 )
 
 

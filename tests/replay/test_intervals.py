@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from kafka_marshal.replay.account import Account, Judging
 from kafka_marshal.replay.errors import InvalidOption
-from kafka_marshal.replay.events import Place
-from kafka_marshal.replay.rows import Row
+from kafka_marshal.replay.fold.partition_fold import Account, Judging
+from kafka_marshal.replay.model.events import Place
+from kafka_marshal.replay.model.rows import Row
 from tests.replay.told import BOTH, INTERVAL_MS, records, replayed
 
 

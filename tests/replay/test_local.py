@@ -18,25 +18,19 @@ from benchmarks.written import written
 from pyspark.sql import SparkSession
 
 from kafka_marshal.capture import RawRecord
-from kafka_marshal.replay import (
-    Change,
-    Exports,
-    InvalidOption,
-    Summary,
-    local,
-    present,
-    run,
-    scaled,
-    tables,
-)
-from kafka_marshal.replay.engines import LOCAL_RECORDS_MAX, EngineName, choose
-from kafka_marshal.replay.fold import CLAIM, Spans
-from kafka_marshal.replay.jobs import row_batches
-from kafka_marshal.replay.local_fold import Gathered, LocalFold
-from kafka_marshal.replay.rows import Row
+from kafka_marshal.replay import Change, Exports, InvalidOption, Summary, run
+from kafka_marshal.replay.engines import local
+from kafka_marshal.replay.engines.engine import LOCAL_RECORDS_MAX, EngineName, choose
+from kafka_marshal.replay.engines.local_fold import Gathered, LocalFold
+from kafka_marshal.replay.fold.jobs import row_batches
+from kafka_marshal.replay.model import tables
+from kafka_marshal.replay.model.folded_log import CLAIM, Spans
+from kafka_marshal.replay.model.rows import Row
+from kafka_marshal.replay.model.tables import PUBLISHED
+from kafka_marshal.replay.report_data import large as scaled
+from kafka_marshal.replay.report_data import small as present
 from kafka_marshal.replay.sources import Chunk, find
-from kafka_marshal.replay.spark_fold import SparkFold
-from kafka_marshal.replay.tables import PUBLISHED
+from kafka_marshal.replay.spark.spark_fold import SparkFold
 from tests.replay import dumps
 from tests.replay.fleets import fleet
 from tests.replay.test_collapse import saying_intervals

@@ -2,16 +2,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tools.pages.replay import manual
+
 from kafka_marshal.replay.findings.catalogue import CATALOGUE
-from kafka_marshal.replay.manual import manual
-from kafka_marshal.replay.tables import PUBLISHED
+from kafka_marshal.replay.model.tables import PUBLISHED
 
 ROOT = Path(__file__).parent.parent.parent
 
 
 def test_the_page_about_tables_and_findings_is_what_the_code_says() -> None:
     page = (ROOT / "docs" / "replay.md").read_text(encoding="utf-8")
-    assert page == manual(), "python -m kafka_marshal.replay.manual > docs/replay.md"
+    assert page == manual(), "python -m tools.pages.replay > docs/replay.md"
 
 
 def test_every_column_and_every_code_has_a_meaning() -> None:

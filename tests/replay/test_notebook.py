@@ -12,7 +12,7 @@ from kafka_marshal.capture import RawRecord, read_capture
 from kafka_marshal.codec import MalformedRecord
 from kafka_marshal.core.messages import NOT_DECIMAL, ReleaseGroup
 from kafka_marshal.replay import InvalidOption, run
-from kafka_marshal.replay.decoded import decoded
+from kafka_marshal.replay.model.decoded import decoded
 from kafka_marshal.replay.notebook import MarshalDataSource, run_frame
 from kafka_marshal.replay.sources.columns import batch_of, cells_of
 from kafka_marshal.testing import Broker

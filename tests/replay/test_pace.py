@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kafka_marshal.replay.pace import Pace, Word
+from kafka_marshal.replay.model.position_progress import Pace, Word
 
 REST_MS = 50
 

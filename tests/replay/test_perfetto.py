@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from kafka_marshal.replay.errors import InvalidOption, OutputExists
-from kafka_marshal.replay.exports import Exports
-from kafka_marshal.replay.rows import Row
-from kafka_marshal.replay.tables import TENURES
+from kafka_marshal.replay.exports.files import Exports
+from kafka_marshal.replay.model.rows import Row
+from kafka_marshal.replay.model.tables import TENURES
 from tests.replay.test_findings import TAKEN, told_of
 from tests.replay.told import records, replayed
 

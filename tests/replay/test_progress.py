@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from kafka_marshal.replay import progress
-from kafka_marshal.replay.progress import tasks_told
+from kafka_marshal.replay.spark import progress
+from kafka_marshal.replay.spark.progress import tasks_told
 
 pytestmark = pytest.mark.spark
 

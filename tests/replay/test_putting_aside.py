@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from kafka_marshal.capture import RawRecord, read_capture
-from kafka_marshal.replay.account import Account, Judging
-from kafka_marshal.replay.events import Place
-from kafka_marshal.replay.rows import Row
+from kafka_marshal.replay.fold.partition_fold import Account, Judging
+from kafka_marshal.replay.model.events import Place
+from kafka_marshal.replay.model.rows import Row
 from tests.replay.test_findings import STORIES
 from tests.replay.told import BOTH, records
 

@@ -19,7 +19,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from kafka_marshal.capture import RawRecord, read_capture
-from kafka_marshal.replay.reading import read_chunk, records_of
+from kafka_marshal.replay.fold.reading import read_chunk, records_of
 from kafka_marshal.replay.sources import find
 from kafka_marshal.testing.broker import Broker
 

@@ -18,17 +18,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from kafka_marshal.capture import RawRecord
-from kafka_marshal.replay import (
-    Change,
-    CheckpointRefused,
-    InvalidOption,
-    ReplayError,
-    Summary,
-    run,
-    tables,
-)
-from kafka_marshal.replay import checkpoint as room
-from kafka_marshal.replay.checkpoint import Checkpoint
+from kafka_marshal.replay import Change, CheckpointRefused, InvalidOption, ReplayError, Summary, run
+from kafka_marshal.replay.model import tables
+from kafka_marshal.replay.state import checkpoint as room
+from kafka_marshal.replay.state.checkpoint import Checkpoint
 from tests.replay import dumps
 from tests.replay.fleets import fleet
 from tests.replay.pieces import pieces

@@ -19,14 +19,14 @@ from kafka_marshal.replay import (
     Summary,
     UnreadableSource,
     run,
-    tables,
 )
-from kafka_marshal.replay.account import Judging
-from kafka_marshal.replay.engines import run_fold
-from kafka_marshal.replay.output import placed
-from kafka_marshal.replay.pipeline import OnSpark
-from kafka_marshal.replay.rows import arrow_rows
+from kafka_marshal.replay.engines.engine import run_fold
+from kafka_marshal.replay.exports.output import placed
+from kafka_marshal.replay.fold.partition_fold import Judging
+from kafka_marshal.replay.model import tables
+from kafka_marshal.replay.model.rows import arrow_rows
 from kafka_marshal.replay.sources import find
+from kafka_marshal.replay.spark.pipeline import OnSpark
 from kafka_marshal.trace import trace
 from tests.replay import dumps
 from tests.replay.fleets import fleet

@@ -12,10 +12,12 @@ import pandas as pd
 import pytest
 from pyspark.sql import SparkSession
 
-from kafka_marshal.replay import Exports, present, run, scaled
-from kafka_marshal.replay.fold import CLAIM
+from kafka_marshal.replay import Exports, run
+from kafka_marshal.replay.model.folded_log import CLAIM
 from kafka_marshal.replay.report import ReportData, render
-from kafka_marshal.replay.report.scale import COLUMNS
+from kafka_marshal.replay.report.base.scale import COLUMNS
+from kafka_marshal.replay.report_data import large as scaled
+from kafka_marshal.replay.report_data import small as present
 from tests.replay import dumps
 from tests.replay.fleets import fleet
 
@@ -39,7 +41,7 @@ def told(
         patch.setattr(present, "CLAIMS_MAX", 0)
         patch.setattr(scaled, "WHOLE_MAX", 5)
         patch.setattr(scaled, "BRIEF_MAX", 2)
-        patch.setattr(import_module("kafka_marshal.replay.replaying"), "render", kept)
+        patch.setattr(import_module("kafka_marshal.replay.api"), "render", kept)
         run(
             [str(folder / "log")],
             out=folder / "out",

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kafka_marshal import class_data
-from kafka_marshal.replay import session
+from kafka_marshal.replay.spark import session
 
 
 def test_what_a_killed_session_left_is_removed(tmp_path: Path) -> None:

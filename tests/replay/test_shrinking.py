@@ -17,11 +17,11 @@ from kafka_marshal.capture import (
     parse_line,
     read_capture,
 )
-from kafka_marshal.replay.account import Judging
 from kafka_marshal.replay.errors import InvalidOption, OutputExists
-from kafka_marshal.replay.events import Place
 from kafka_marshal.replay.findings.catalogue import CATALOGUE
-from kafka_marshal.replay.shrinking import (
+from kafka_marshal.replay.fold.partition_fold import Judging
+from kafka_marshal.replay.model.events import Place
+from kafka_marshal.replay.shrink.shrinking import (
     NothingSuch,
     Part,
     Shrunk,
@@ -30,7 +30,7 @@ from kafka_marshal.replay.shrinking import (
     parts_of,
     shrink,
 )
-from kafka_marshal.replay.slices import pasted, written
+from kafka_marshal.replay.shrink.slices import pasted, written
 from kafka_marshal.replay.sources import find
 from tests.replay.test_findings import STORIES
 from tests.replay.told import BOTH, beats, records

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from kafka_marshal.capture import RawRecord, UnreadableSource, read_capture
-from kafka_marshal.replay.reading import read_chunk, records_of
+from kafka_marshal.replay.fold.reading import read_chunk, records_of
 from kafka_marshal.replay.sources import find, text
 from tests.replay import dumps
 from tests.replay.told import records

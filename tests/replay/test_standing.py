@@ -12,11 +12,11 @@ import attrs
 import pytest
 
 from kafka_marshal.capture import RawRecord
-from kafka_marshal.replay.account import Account, Judging
-from kafka_marshal.replay.checkpoint import CheckpointRefused
-from kafka_marshal.replay.rows import Row
-from kafka_marshal.replay.standing import Standing, read_head, take_up
-from kafka_marshal.replay.stretch import Facts
+from kafka_marshal.replay.fold.partition_fold import Account, Judging
+from kafka_marshal.replay.model.chunk_items import Facts
+from kafka_marshal.replay.model.rows import Row
+from kafka_marshal.replay.state.checkpoint import CheckpointRefused
+from kafka_marshal.replay.state.partition_state import Standing, read_head, take_up
 from tests.replay.fleets import fleet
 from tests.replay.test_collapse import Chunked, Rows, fed, judging
 from tests.replay.told import INTERVAL_MS, records

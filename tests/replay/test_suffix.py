@@ -17,20 +17,20 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tools.runs.simulate import Fleet, Simulation
 
 from kafka_marshal import RuleSet, encode
 from kafka_marshal.capture import RawRecord, TimestampType
-from kafka_marshal.client.consumer import Mode
 from kafka_marshal.codec import encode_headers
-from kafka_marshal.core.knowledge import Field, Reader
+from kafka_marshal.core.claims.suffix_reader import Field, Reader
 from kafka_marshal.core.state import FENCED
-from kafka_marshal.replay import suffix as suffix_room
-from kafka_marshal.replay.account import Account, Judging
-from kafka_marshal.replay.events import Place
-from kafka_marshal.replay.findings.inputs import log_findings
-from kafka_marshal.replay.rows import Row
-from kafka_marshal.replay.stretch import Run, rest_of
-from kafka_marshal.validate.simulate import Fleet, Simulation
+from kafka_marshal.machines.consumer.consumer import Mode
+from kafka_marshal.replay.findings.records.inputs import log_findings
+from kafka_marshal.replay.fold import suffix as suffix_room
+from kafka_marshal.replay.fold.partition_fold import Account, Judging
+from kafka_marshal.replay.model.chunk_items import Run, rest_of
+from kafka_marshal.replay.model.events import Place
+from kafka_marshal.replay.model.rows import Row
 from tests.replay.fleets import fleet
 from tests.replay.test_collapse import Chunked, fed
 from tests.replay.told import BOTH, records, replayed

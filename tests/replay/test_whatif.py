@@ -9,15 +9,15 @@ from xml.etree import ElementTree as Xml
 import pytest
 from pyspark.sql import SparkSession
 
-from kafka_marshal.cli.replay import show_difference
+from kafka_marshal.cli.logs.replay import show_difference
 from kafka_marshal.core.state import RuleSet
 from kafka_marshal.replay import Change, Exports, InvalidOption, WhatIf, run
-from kafka_marshal.replay.account import Judging
-from kafka_marshal.replay.engines import run_fold
+from kafka_marshal.replay.engines.engine import run_fold
 from kafka_marshal.replay.findings.catalogue import CATALOGUE
-from kafka_marshal.replay.pipeline import OnSpark
+from kafka_marshal.replay.fold.partition_fold import Judging
+from kafka_marshal.replay.report_data.whatif import compared
 from kafka_marshal.replay.sources import find
-from kafka_marshal.replay.whatif import compared
+from kafka_marshal.replay.spark.pipeline import OnSpark
 from tests.replay.test_exports import check_sarif
 from tests.replay.told import BOTH
 

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kafka_marshal.replay.findings.catalogue import CATALOGUE, ERROR, WARNING
-from kafka_marshal.replay.worst import worst
+from kafka_marshal.replay.report_data.worst import worst
 
 ERRORS = [code for code, kind in CATALOGUE.items() if kind.severity == ERROR][:2]
 WARNINGS = [code for code, kind in CATALOGUE.items() if kind.severity == WARNING][:2]

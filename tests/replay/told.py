@@ -18,9 +18,9 @@ from kafka_marshal import RuleSet
 from kafka_marshal.capture import RawRecord, TimestampType
 from kafka_marshal.codec import HEADER_FIELDS
 from kafka_marshal.core import wire
-from kafka_marshal.replay.account import Account, Judging
-from kafka_marshal.replay.events import Place
-from kafka_marshal.replay.rows import Row
+from kafka_marshal.replay.fold.partition_fold import Account, Judging
+from kafka_marshal.replay.model.events import Place
+from kafka_marshal.replay.model.rows import Row
 
 BEGIN_S = 1_700_000_000
 INTERVAL_MS = 4000

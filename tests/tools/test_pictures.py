@@ -43,7 +43,7 @@ def test_a_transition_without_a_line_is_an_error(monkeypatch: pytest.MonkeyPatch
 def test_the_map_of_packages_shows_imports_of_lower_layers_only() -> None:
     height = {room: number for number, layer in enumerate(layers()) for room in layer}
     shown = [(room, other) for room, (ours, _) in imports().items() for other in ours]
-    assert ("runtime", "client") in shown
+    assert ("client", "machines") in shown
     assert [(a, b) for a, b in shown if height[a] >= height[b]] == []
 
 

@@ -16,8 +16,8 @@ def test_the_pages_list_what_the_modules_write() -> None:
 def test_a_package_and_a_module_at_the_top_are_rooms_of_the_map() -> None:
     names = {room.name for room in packages(PACKAGE)}
     assert {"kafka_marshal.core", "kafka_marshal.codec", "kafka_marshal.replay.findings"} <= names
-    assert "kafka_marshal.core.world" not in names
-    assert "kafka_marshal.core.world" in {room.name for room in modules(PACKAGE)}
+    assert "kafka_marshal.core.claims.world" not in names
+    assert "kafka_marshal.core.claims.world" in {room.name for room in modules(PACKAGE)}
 
 
 def test_a_module_without_a_docstring_is_an_error(tmp_path: Path) -> None:

@@ -9,11 +9,11 @@ import tomllib
 
 from tools import support
 
-from kafka_marshal.runtime.controls import ClusterClient
-from kafka_marshal.runtime.settings import settings_of
-from kafka_marshal.runtime.trial import Trial, create
+from kafka_marshal.admin.trial import Trial, create
+from kafka_marshal.client.connect.admin_client import ClusterClient
+from kafka_marshal.client.connect.settings import settings_of
 from kafka_marshal.testing import Broker, version
-from tests.runtime.hands import new_name
+from tests.client.hands import new_name
 
 PAGE = (support.ROOT / "docs" / "support.md").read_text(encoding="utf-8")
 PROJECT = tomllib.loads((support.ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]

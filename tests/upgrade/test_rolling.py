@@ -21,10 +21,10 @@ import pytest
 from confluent_kafka import Producer
 
 from kafka_marshal.capture import read_capture
-from kafka_marshal.runtime.recording import write_log
+from kafka_marshal.client.coordinate.recording import write_log
 from kafka_marshal.testing import Broker
 from kafka_marshal.validate.reading import LOG_FILE
-from tests.runtime.crew import Stage, until
+from tests.client.crew import Stage, until
 from tests.upgrade.folding import NOBODY_IS_STALE
 from tests.upgrade.versions import PRESENT, Folds, Row, command, differences, environment
 

@@ -15,6 +15,7 @@ import threading
 from pathlib import Path
 
 from kafka_marshal.runtime.consumer import Claim, Consumer, Lost
+
 from kafka_marshal.version import package_version
 
 

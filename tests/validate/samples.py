@@ -9,12 +9,12 @@ from pathlib import Path
 
 import attrs
 import pytest
+from tools.runs.simulate import Fleet, simulate
 
-from kafka_marshal.client import consumer as machine
-from kafka_marshal.client.consumer import Consumer, Me, Mode
+from kafka_marshal.machines.consumer import consumer as machine
+from kafka_marshal.machines.consumer.consumer import Consumer, Me, Mode
 from kafka_marshal.validate import Judgement, run_of, validate
 from kafka_marshal.validate.run import Fields, Setting, header
-from kafka_marshal.validate.simulate import Fleet, simulate
 
 RUNS = Path(__file__).parent.parent / "data" / "runs"
 

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import attrs
 import pytest
+from tools.runs.simulate import Fleet
 
 from kafka_marshal.capture import RawRecord, read_capture, record_of
-from kafka_marshal.client.consumer import Forbidden
 from kafka_marshal.codec import encode_headers
 from kafka_marshal.core.messages import Headers
+from kafka_marshal.machines.consumer.consumer import Forbidden
 from kafka_marshal.validate import Impossible, LogJudgement, Unexplained, validate_log
 from kafka_marshal.validate.explain import Guard
-from kafka_marshal.validate.simulate import Fleet
 from tests.validate.samples import BUSY, fleets, rows
 
 CAPTURES = Path(__file__).parent.parent / "data" / "captures" / "original"

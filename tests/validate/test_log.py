@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import attrs
 import pytest
+from tools.runs.simulate import Fleet, simulate
 
-from kafka_marshal.client.consumer import Mode
-from kafka_marshal.core.knowledge import Reader, read_record
+from kafka_marshal.core.claims.suffix_reader import Reader, read_record
 from kafka_marshal.core.messages import (
     ClaimingPartition,
     Headers,
@@ -17,10 +17,10 @@ from kafka_marshal.core.messages import (
     ReleaseGroup,
 )
 from kafka_marshal.core.state import FENCED, ClaimKey
+from kafka_marshal.machines.consumer.consumer import Mode
 from kafka_marshal.validate.log import Log
 from kafka_marshal.validate.reading import run_of
 from kafka_marshal.validate.run import Appended, lines
-from kafka_marshal.validate.simulate import Fleet, simulate
 
 
 def logged(records: list[Record]) -> Log:

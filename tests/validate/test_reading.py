@@ -11,11 +11,11 @@ import attrs
 import pytest
 
 from kafka_marshal.capture import UnreadableSource
-from kafka_marshal.client import consumer as moves
-from kafka_marshal.client.consumer import Consumer, Me, Mode
 from kafka_marshal.codec import coordinating_partition
 from kafka_marshal.core.messages import Record
 from kafka_marshal.core.state import ClaimKey
+from kafka_marshal.machines.consumer import consumer as moves
+from kafka_marshal.machines.consumer.consumer import Consumer, Me, Mode
 from kafka_marshal.validate import is_run, read_folder, read_run, run, validate
 from kafka_marshal.validate.run import Fields, Setting, header
 from tests.validate.samples import RUNS, judged, rows, setting_of, write

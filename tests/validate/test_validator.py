@@ -8,16 +8,17 @@ from typing import Any
 
 import attrs
 import pytest
+from tools.runs.simulate import Fleet
 
-from kafka_marshal.client import consumer as machine
-from kafka_marshal.client.consumer import Forbidden, Mode
-from kafka_marshal.client.effects import Send
-from kafka_marshal.core import fenced
-from kafka_marshal.core.invariants import Property
-from kafka_marshal.validate import Impossible, Unexplained, log, machines, validator
+from kafka_marshal.core.claims import fenced
+from kafka_marshal.core.claims.invariants import Property
+from kafka_marshal.machines.consumer import consumer as machine
+from kafka_marshal.machines.consumer.consumer import Forbidden, Mode
+from kafka_marshal.machines.consumer.effects import Send
+from kafka_marshal.validate import Impossible, Unexplained, log, validator
+from kafka_marshal.validate import instances as machines
 from kafka_marshal.validate.explain import WHY, Guard
 from kafka_marshal.validate.run import Fields
-from kafka_marshal.validate.simulate import Fleet
 from tests.validate.mutations import MUTATIONS, mutated
 from tests.validate.samples import BUSY, broken, fleets, grants_itself_what_it_asks, judged, rows
 

@@ -26,7 +26,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from tests.runtime.broken import MISTAKES
+from tests.client.broken import MISTAKES
 from tools.soak.run import Soak
 
 from kafka_marshal.testing import QUICK, Cluster

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Final
 
 from attrs import define, field
-from tests.runtime.crew import INTERVAL_S, Stage
+from tests.client.crew import INTERVAL_S, Stage
 from tools.soak.compare import WINDOW
 from tools.soak.worker import WAYS
 
-from kafka_marshal.sweeper import Sweeper
+from kafka_marshal.reaper import Sweeper
 
 BATCH: Final = 50
 

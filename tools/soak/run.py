@@ -18,16 +18,16 @@ from typing import Final
 
 from attrs import frozen
 from confluent_kafka import Producer
-from tests.runtime.crew import INTERVAL_S, RULES, Stage
+from tests.client.crew import INTERVAL_S, RULES, Stage
 from tools.soak.compare import Compared, Written, compare
 from tools.soak.crew import BATCH, Crew, Worker
 from tools.soak.worker import WAYS
 
 from kafka_marshal.capture import read_capture
+from kafka_marshal.client.coordinate.recording import write_log
 from kafka_marshal.codec import MalformedRecord
+from kafka_marshal.core.claims.world import World
 from kafka_marshal.core.messages import ReleaseGroup
-from kafka_marshal.core.world import World
-from kafka_marshal.runtime.recording import write_log
 from kafka_marshal.testing import Cluster
 from kafka_marshal.validate import read_folder, validate
 

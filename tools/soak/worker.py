@@ -21,12 +21,19 @@ from pathlib import Path
 from typing import Any, Final
 
 import attrs
-from tests.runtime.broken import MISTAKES
+from tests.client.broken import MISTAKES
 
-from kafka_marshal.runtime.aio import AsyncConsumer
-from kafka_marshal.runtime.consumer import Claim, ClaimLost, Consumer, Lost, Message, OutcomeUnknown
-from kafka_marshal.runtime.environment import REAL
-from kafka_marshal.runtime.settings import Settings
+from kafka_marshal.client.api.aio import AsyncConsumer
+from kafka_marshal.client.api.consumer import (
+    Claim,
+    ClaimLost,
+    Consumer,
+    Lost,
+    Message,
+    OutcomeUnknown,
+)
+from kafka_marshal.client.connect.environment import REAL
+from kafka_marshal.client.connect.settings import Settings
 
 AT_ONCE: Final = 40
 """Messages of a list, at most."""

@@ -7,19 +7,19 @@ from typing import Annotated
 import typer
 
 from kafka_marshal.cli import FINE
-from kafka_marshal.cli.broker import broker
-from kafka_marshal.cli.doctor import doctor
-from kafka_marshal.cli.init import init
-from kafka_marshal.cli.ls import groups, ls
-from kafka_marshal.cli.pausing import pause, release, resume
-from kafka_marshal.cli.positions import set_position
-from kafka_marshal.cli.receipts import receipts
-from kafka_marshal.cli.replay import replay
-from kafka_marshal.cli.shrink import shrink
-from kafka_marshal.cli.trace import trace
-from kafka_marshal.cli.validate import validate
-from kafka_marshal.cli.verify import verify
-from kafka_marshal.cli.watch import watch
+from kafka_marshal.cli.cluster.broker import broker
+from kafka_marshal.cli.cluster.doctor import doctor
+from kafka_marshal.cli.cluster.init import init
+from kafka_marshal.cli.cluster.ls import groups, ls
+from kafka_marshal.cli.cluster.pause import pause, release, resume
+from kafka_marshal.cli.cluster.positions import set_position
+from kafka_marshal.cli.cluster.receipts import receipts
+from kafka_marshal.cli.logs.replay import replay
+from kafka_marshal.cli.logs.shrink import shrink
+from kafka_marshal.cli.logs.trace import trace
+from kafka_marshal.cli.logs.validate import validate
+from kafka_marshal.cli.logs.verify import verify
+from kafka_marshal.cli.logs.watch import watch
 from kafka_marshal.version import package_version
 
 RECORDED = "Recorded logs and runs"

@@ -18,9 +18,9 @@ from rich.console import Console
 
 from kafka_marshal.cli import COULD_NOT_RUN, interrupted
 from kafka_marshal.cli.durations import milliseconds_of, told
+from kafka_marshal.client.connect.settings import Settings, settings_of
 from kafka_marshal.core.state import FENCED, ORIGINAL, Rules, milliseconds
-from kafka_marshal.runtime.errors import MarshalError
-from kafka_marshal.runtime.settings import Settings, settings_of
+from kafka_marshal.errors import MarshalError
 
 
 class Output(Console):

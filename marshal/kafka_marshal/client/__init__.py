@@ -1,4 +1,8 @@
-"""Machines without IO: what a consumer or an administrator may do, and what follows from it.
+"""The client on real Kafka: the one room that knows a client of Kafka, threads and clocks.
 
-Records and `now_ms` come in, effects go out. There are no threads here, no Kafka and no clock.
+It carries out what `kafka_marshal.machines` asks for, and says what happened; it decides nothing.
+`connect` speaks to Kafka, `fetch` reads what is consumed, `coordinate` feeds an instance's machine,
+`process` handles messages, `observe` says what happens, and `api` is what an application sees.
 """
+
+import kafka_marshal.runtime  # noqa: F401  # old names of modules

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from attrs import field, frozen
 
-from kafka_marshal.core.numbers import not_negative, positive_finite
+from kafka_marshal.core.validators import not_negative, positive_finite
 from kafka_marshal.core.values import value
 
 

@@ -6,7 +6,7 @@ reader skips, so that reading back loses nothing. Files of others are read too: 
 an action, if they name one, and no story.
 
 It knows the notation, as `Expression`, and not what the variables mean. How a TLA+ value of ours
-becomes an expression is told where those values are: `kafka_marshal.modelcheck.itf`.
+becomes an expression is told where those values are: `kafka_marshal.modelcheck.stories.itf`.
 """
 
 from __future__ import annotations

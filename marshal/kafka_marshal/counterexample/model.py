@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 
 import attrs
 
-from kafka_marshal.core.verdicts import Accepted, Refused
+from kafka_marshal.core.claims.verdicts import Accepted, Refused
 
 Expression: TypeAlias = "bool | int | str | list[Expression] | dict[str, Expression]"
 """A TLA+ value as the Informal Trace Format writes it in JSON; see `itf`."""

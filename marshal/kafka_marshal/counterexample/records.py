@@ -13,11 +13,11 @@ from typing import Any, Final
 
 import attrs
 
-from kafka_marshal.core.invariants import broken_by
+from kafka_marshal.core.claims.invariants import broken_by
+from kafka_marshal.core.claims.reducer import step
+from kafka_marshal.core.claims.verdicts import Verdict
 from kafka_marshal.core.messages import UNSPECIFIED, Record
-from kafka_marshal.core.reducer import step
 from kafka_marshal.core.state import FENCED, Claim, Rules
-from kafka_marshal.core.verdicts import Verdict
 from kafka_marshal.counterexample import words
 from kafka_marshal.counterexample.itf import integer
 from kafka_marshal.counterexample.model import (

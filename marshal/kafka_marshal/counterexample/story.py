@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kafka_marshal.core.invariants import Property
+from kafka_marshal.core.claims.invariants import Property
 from kafka_marshal.counterexample.model import REFUSED, Counterexample, Step
 
 

@@ -12,9 +12,9 @@ from typing import Any, Final
 import attrs
 
 from kafka_marshal.core import wire
+from kafka_marshal.core.claims.verdicts import Refused, Verdict
 from kafka_marshal.core.messages import NOT_DECIMAL, ClaimingMessages, Record
 from kafka_marshal.core.state import Claim
-from kafka_marshal.core.verdicts import Refused, Verdict
 from kafka_marshal.counterexample.model import spec_name
 from kafka_marshal.markup import name
 

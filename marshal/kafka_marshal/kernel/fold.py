@@ -12,8 +12,8 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from kafka_marshal.core.claims.world import OutOfOrder
 from kafka_marshal.core.state import FENCED, Claim, ClaimKey, Rules, RuleSet
-from kafka_marshal.core.world import OutOfOrder
 from kafka_marshal.kernel.columns import Columns, Ints, Names, Small
 from kafka_marshal.kernel.steps import (
     CLOCK,

@@ -1,4 +1,4 @@
-"""One record, one claim: the guards of `core.fenced` and `core.original`, compiled.
+"""One record, one claim: the guards of `core.claims.fenced` and `core.claims.original`, compiled.
 
 One row of numbers is one claim, in the order of fields below. The functions are in the order of the
 reducer's, whose docstrings say why. It computes in 64 bits, of records that `first_wrong` let pass.
@@ -12,6 +12,7 @@ import numba
 import numpy as np
 
 from kafka_marshal.core import wire
+from kafka_marshal.core.claims.verdicts import Accepted, Refused, Verdict
 from kafka_marshal.core.messages import (
     ClaimingMessages,
     ClaimingPartition,
@@ -19,7 +20,6 @@ from kafka_marshal.core.messages import (
     ReleaseGroup,
     ReleasingPartition,
 )
-from kafka_marshal.core.verdicts import Accepted, Refused, Verdict
 from kafka_marshal.kernel.columns import HEADER_COLUMNS, MALFORMED, NOT_DECIMAL, STRICT
 
 HEARTBEAT: Final = wire.number_of(Heartbeat)
@@ -85,7 +85,7 @@ _NOT_OWNER: Final = _NUMBER[Refused.NOT_OWNER]
 _NOT_AHEAD: Final = _NUMBER[Refused.NOT_AHEAD]
 _NEGATIVE_POSITION: Final = _NUMBER[Refused.NEGATIVE_POSITION]
 _FINE: Final = -3
-_NO_SUCH_KIND: Final = "kernel.steps knows no such message: compile what core.reducer does"
+_NO_SUCH_KIND: Final = "kernel.steps knows no such message: compile what core.claims.reducer does"
 
 _compiled = numba.njit(cache=True, nogil=True)
 

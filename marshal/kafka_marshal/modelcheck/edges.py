@@ -14,10 +14,10 @@ from pathlib import Path
 import attrs
 
 from kafka_marshal import cache
-from kafka_marshal.modelcheck import jars, tlc
 from kafka_marshal.modelcheck.errors import ModelCheckError
-from kafka_marshal.modelcheck.output import Progress, TlcResult
-from kafka_marshal.modelcheck.values import Value, function, parse
+from kafka_marshal.modelcheck.tlc import jars, tlc
+from kafka_marshal.modelcheck.tlc.output import Progress, TlcResult
+from kafka_marshal.modelcheck.tlc.values import Value, function, parse
 
 SOURCE = Path(__file__).parent / "java" / "Export.java"
 

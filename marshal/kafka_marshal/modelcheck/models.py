@@ -15,9 +15,9 @@ from typing import Any
 import attrs
 
 import kafka_marshal
-from kafka_marshal.modelcheck import tlc
 from kafka_marshal.modelcheck.errors import ModelCheckError
-from kafka_marshal.modelcheck.output import Outcome, Progress, TlcResult
+from kafka_marshal.modelcheck.tlc import tlc
+from kafka_marshal.modelcheck.tlc.output import Outcome, Progress, TlcResult
 
 
 class Kind(enum.StrEnum):
@@ -81,6 +81,7 @@ class Model:
             workers=1 if self.must_fail else self.workers,
             check_deadlock=self.deadlock_check,
             short=self.kind is Kind.REACHABILITY or (self.must_fail and "test" in self.tags),
+            libraries=libraries(self.module.parents[2]),
             on_progress=on_progress,
         )
 
@@ -122,6 +123,12 @@ def spec_folder() -> Path:
     raise ModelCheckError("there is no spec/models.toml, neither in a checkout nor installed")
 
 
+def libraries(folder: Path | None = None) -> tuple[Path, ...]:
+    """Return where TLC finds modules: in the specification's folder, and in those of all bounds."""
+    folder = folder or spec_folder()
+    return (folder, *sorted(path for path in (folder / "models").iterdir() if path.is_dir()))
+
+
 def read(folder: Path | None = None) -> tuple[Model, ...]:
     """Return all models of `folder`, by default of our specification, in the file's order.
 
@@ -152,7 +159,7 @@ def find(name: str, models: tuple[Model, ...]) -> Model:
 
 
 _KEYS = {"in" if field.name == "tags" else field.name for field in attrs.fields(Model)}
-_NEEDED = ("name", "module", "cfg", "kind", "about", "expect")
+_NEEDED = ("name", "kind", "about", "expect")
 
 
 def _model(folder: Path, table: Mapping[str, Any]) -> Model:
@@ -172,9 +179,9 @@ def _model(folder: Path, table: Mapping[str, Any]) -> Model:
         fields["expect"] = Outcome(fields["expect"])
     except ValueError as error:
         raise wrong(str(error)) from error
-    module = fields["module"].removesuffix(".tla")
-    fields["module"] = folder / f"{module}.tla"
-    fields["cfg"] = folder / fields["cfg"]
+    module = fields.get("module", name.partition("_")[0])
+    fields["module"] = folder / "models" / module / f"{module}.tla"
+    fields["cfg"] = fields["module"].with_name(fields.get("cfg", f"{name}.cfg"))
     model = Model(**fields)
     for file in (model.module, model.cfg):
         if not file.is_file():

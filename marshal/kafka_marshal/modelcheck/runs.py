@@ -16,9 +16,10 @@ import attrs
 from kafka_marshal.codec import coordinating_partition
 from kafka_marshal.core.messages import Headers, Message, Record, ReleaseGroup
 from kafka_marshal.core.state import ClaimKey
-from kafka_marshal.modelcheck import models, tlc
+from kafka_marshal.modelcheck import models
 from kafka_marshal.modelcheck.errors import ModelCheckError
-from kafka_marshal.modelcheck.output import TlcResult
+from kafka_marshal.modelcheck.tlc import tlc
+from kafka_marshal.modelcheck.tlc.output import TlcResult
 from kafka_marshal.scratch import Scratch
 from kafka_marshal.validate.explain import Unexplained
 from kafka_marshal.validate.run import (

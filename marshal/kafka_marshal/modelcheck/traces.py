@@ -13,8 +13,8 @@ from pathlib import Path
 
 from kafka_marshal.modelcheck.errors import ModelCheckError
 from kafka_marshal.modelcheck.models import Kind, Model
-from kafka_marshal.modelcheck.output import State, TlcResult, Trace
-from kafka_marshal.modelcheck.values import Function, Value, function, parse, unparse
+from kafka_marshal.modelcheck.tlc.output import State, TlcResult, Trace
+from kafka_marshal.modelcheck.tlc.values import Function, Value, function, parse, unparse
 
 
 def is_kept(model: Model) -> bool:

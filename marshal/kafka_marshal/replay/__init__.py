@@ -3,11 +3,11 @@
 `run` reads recorded logs of a coordination topic, folds them in this process or on Spark, and
 writes tables, a summary and a page.
 
-From the inside out: `account` folds one coordinating partition and knows no Spark; `book`,
-`tenures`, `divergences`, `lanes` and `findings` watch; `tables` says what a row holds; `sources`
-and `reading` say what a record is. `jobs` says what is done to them, and `engines` chooses what
-runs it: `local`, or `pipeline` on Spark. What either holds then answers the questions in `fold`,
-from which `summary` and `present` are made; `output` moves things into place.
+From the inside out: `model` holds the values, `sources` says what a record is, `findings` watches
+and `fold` folds one coordinating partition with all of them; it knows no Spark. `state` puts a fold
+aside. `engines` chooses what runs it, this process or `spark`, and `report_data` takes from the
+folded log what `report` draws. `live`, `exports` and `shrink` are other uses of the same fold;
+`api` is one replay from beginning to end.
 
 Names that need Spark are imported when they are asked for, so whoever needs no Spark (`sources`,
 `marshal shrink`, `marshal watch`) does not wait for it.
@@ -16,17 +16,18 @@ Names that need Spark are imported when they are asked for, so whoever needs no 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
+import kafka_marshal.runtime  # noqa: F401  # old names of modules
 from kafka_marshal.capture import UnreadableSource
 from kafka_marshal.java import JavaNotFoundError
 from kafka_marshal.replay.errors import InvalidOption, OutputExists, ReplayError, SparkFailed
 
 if TYPE_CHECKING:
-    from kafka_marshal.replay.checkpoint import CheckpointRefused
-    from kafka_marshal.replay.exports import Exports
-    from kafka_marshal.replay.options import RULES
-    from kafka_marshal.replay.replaying import run
-    from kafka_marshal.replay.summary import FindingCount, Summary
-    from kafka_marshal.replay.whatif import Change, WhatIf
+    from kafka_marshal.replay.api import run
+    from kafka_marshal.replay.exports.files import Exports
+    from kafka_marshal.replay.fold.options import RULES
+    from kafka_marshal.replay.report_data.summary import FindingCount, Summary
+    from kafka_marshal.replay.report_data.whatif import Change, WhatIf
+    from kafka_marshal.replay.state.checkpoint import CheckpointRefused
 
 __all__ = [
     "RULES",
@@ -45,14 +46,14 @@ __all__ = [
     "run",
 ]
 _LATER: Final = {
-    "Change": "whatif",
-    "CheckpointRefused": "checkpoint",
-    "Exports": "exports",
-    "FindingCount": "summary",
-    "RULES": "options",
-    "Summary": "summary",
-    "WhatIf": "whatif",
-    "run": "replaying",
+    "Change": "report_data.whatif",
+    "CheckpointRefused": "state.checkpoint",
+    "Exports": "exports.files",
+    "FindingCount": "report_data.summary",
+    "RULES": "fold.options",
+    "Summary": "report_data.summary",
+    "WhatIf": "report_data.whatif",
+    "run": "api",
 }
 """Where a name is that is imported when it is asked for."""
 

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from kafka_marshal.runtime.errors import InvalidOption, MarshalError
+from kafka_marshal.errors import InvalidOption, MarshalError
 
 __all__ = ["InvalidOption", "OutputExists", "ReplayError", "SourcesOverlap", "SparkFailed"]
 

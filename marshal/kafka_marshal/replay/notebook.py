@@ -22,12 +22,12 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructType
 
-from kafka_marshal.replay.decoded import SPARK_SCHEMA, decoded
+from kafka_marshal.replay.api import run
 from kafka_marshal.replay.errors import InvalidOption
-from kafka_marshal.replay.reading import read_chunk
-from kafka_marshal.replay.replaying import run
+from kafka_marshal.replay.fold.reading import read_chunk
+from kafka_marshal.replay.model.decoded import SPARK_SCHEMA, decoded
+from kafka_marshal.replay.report_data.summary import Summary
 from kafka_marshal.replay.sources import Chunk, find
-from kafka_marshal.replay.summary import Summary
 from kafka_marshal.scratch import Scratch
 
 _OPTIONS: Final = frozenset({"path", "format", "topic", "one_log"})
@@ -41,7 +41,7 @@ class MarshalDataSource(DataSource):
     list), `format`, `topic`, `one_log`. Stream options: `bootstrap`, `topic` (`__marshal`),
     `starting` (`earliest`, or `latest`), and any setting of librdkafka as `kafka.NAME`.
 
-    Columns: `kafka_marshal.replay.decoded.SCHEMA`.
+    Columns: `kafka_marshal.replay.model.decoded.SCHEMA`.
     """
 
     @classmethod
@@ -119,8 +119,8 @@ def _topic_reader(options: dict[str, str]) -> DataSourceStreamReader:
     if starting not in ("earliest", "latest"):
         raise InvalidOption(f"option 'starting' is not earliest or latest: {starting}")
     # Whoever reads files alone need not have Kafka's client.
+    from kafka_marshal.client.connect.settings import Settings
     from kafka_marshal.replay.live.stream import TopicReader
-    from kafka_marshal.runtime.settings import Settings
 
     given = {
         name.removeprefix("kafka."): value

@@ -8,7 +8,7 @@ business.
 
 from kafka_marshal.testing.broker import Broker
 from kafka_marshal.testing.cluster import Cluster
-from kafka_marshal.testing.guard import Guard
 from kafka_marshal.testing.kafka import QUICK, BrokerError, version
+from kafka_marshal.testing.security import Guard
 
 __all__ = ["QUICK", "Broker", "BrokerError", "Cluster", "Guard", "version"]

@@ -8,8 +8,8 @@ from types import TracebackType
 from typing import Self
 
 from kafka_marshal.testing.cluster import Cluster
-from kafka_marshal.testing.guard import Guard
 from kafka_marshal.testing.kafka import run_tool
+from kafka_marshal.testing.security import Guard
 
 _ONLY = 1
 

@@ -16,10 +16,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
+from kafka_marshal.reaper import Sweeper
 from kafka_marshal.scratch import Scratch
-from kafka_marshal.sweeper import Sweeper
-from kafka_marshal.testing.guard import Guard
 from kafka_marshal.testing.kafka import BrokerError, fetched_jars
+from kafka_marshal.testing.security import Guard
 from kafka_marshal.testing.server import Server
 
 SETTINGS: Final[Mapping[str, str]] = {

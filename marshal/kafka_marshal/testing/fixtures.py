@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from kafka_marshal.runtime.topic import create_coordination_topic
+from kafka_marshal.client.connect.coordination_topic import create_coordination_topic
 from kafka_marshal.testing import QUICK, Broker, Cluster
 
 

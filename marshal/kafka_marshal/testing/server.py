@@ -15,8 +15,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Final
 
-from kafka_marshal.testing.guard import Guard
 from kafka_marshal.testing.kafka import BrokerError, command_line, last_lines, run_tool
+from kafka_marshal.testing.security import Guard
 
 READY: Final = b"Kafka Server started"
 TAKEN: Final = b"Address already in use"

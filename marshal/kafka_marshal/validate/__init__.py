@@ -1,12 +1,12 @@
 """Recorded runs against the specification: whether a behaviour of it explains every event.
 
-This room takes runs apart and drives the machines of `kafka_marshal.client` through them. It knows
-neither TLC (`kafka_marshal.modelcheck.runs` asks it about the same run) nor the terminal.
+This room takes runs apart and drives the machines of `kafka_marshal.machines` through them. It
+knows neither TLC (`kafka_marshal.modelcheck.runs` asks it about the same run) nor the terminal.
 """
 
-from kafka_marshal.validate.alone import LogJudgement, validate_log
 from kafka_marshal.validate.explain import Impossible, Unexplained
 from kafka_marshal.validate.folder import read_folder
+from kafka_marshal.validate.log_only import LogJudgement, validate_log
 from kafka_marshal.validate.reading import is_run, read_run, run_of
 from kafka_marshal.validate.run import Run, Setting
 from kafka_marshal.validate.slices import Slice, slice_of

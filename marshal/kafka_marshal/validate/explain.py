@@ -12,9 +12,9 @@ from typing import Final, TypeAlias
 
 from attrs import frozen
 
-from kafka_marshal.client.consumer import Forbidden
-from kafka_marshal.core.invariants import Property
+from kafka_marshal.core.claims.invariants import Property
 from kafka_marshal.core.state import ClaimKey
+from kafka_marshal.machines.consumer.consumer import Forbidden
 
 
 class Impossible(enum.Enum):

@@ -11,12 +11,12 @@ from typing import Final
 
 import attrs
 
-from kafka_marshal.core.invariants import Property, broken_by
-from kafka_marshal.core.knowledge import EVERYTHING, Field, Reader, read_record
+from kafka_marshal.core.claims.invariants import Property, broken_by
+from kafka_marshal.core.claims.suffix_reader import EVERYTHING, Field, Reader, read_record
+from kafka_marshal.core.claims.verdicts import OWNER_STAYS, Verdict
 from kafka_marshal.core.messages import Record, ReleaseGroup
 from kafka_marshal.core.partition_states import PartitionStates
 from kafka_marshal.core.state import Claim, ClaimKey, Rules
-from kafka_marshal.core.verdicts import OWNER_STAYS, Verdict
 
 FORGET_EVERY = 1024
 """How often, in records, folds that every reader has passed are dropped."""

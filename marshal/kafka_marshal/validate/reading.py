@@ -19,9 +19,9 @@ from kafka_marshal.capture import (
     record_of,
     value_of,
 )
-from kafka_marshal.client.consumer import Me
 from kafka_marshal.codec import MalformedRecord, decode, decode_headers
 from kafka_marshal.core.state import Rules
+from kafka_marshal.machines.consumer.consumer import Me
 from kafka_marshal.validate import run
 from kafka_marshal.validate.run import (
     Appended,

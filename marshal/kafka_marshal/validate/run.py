@@ -12,10 +12,10 @@ from typing import Final, TypeAlias
 import attrs
 from attrs import field, frozen
 
-from kafka_marshal.client.consumer import Me, Mode
 from kafka_marshal.codec import encode, encode_headers
 from kafka_marshal.core.messages import NO_HEADERS, Headers, Message, Record
 from kafka_marshal.core.state import FENCED, ClaimKey, Rules, milliseconds
+from kafka_marshal.machines.consumer.consumer import Me, Mode
 
 FORM: Final = 1
 """The version of the form."""

@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterable, Sequence
 
 import attrs
 
-from kafka_marshal.client.consumer import Consumer
 from kafka_marshal.core.messages import Message, ReleaseGroup
 from kafka_marshal.core.state import ClaimKey
+from kafka_marshal.machines.consumer.consumer import Consumer
 from kafka_marshal.validate.explain import Unexplained
 from kafka_marshal.validate.run import (
     Appended,

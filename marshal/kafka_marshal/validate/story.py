@@ -10,14 +10,14 @@ from collections.abc import Iterable
 import attrs
 
 from kafka_marshal.capture import RawRecord
-from kafka_marshal.client.consumer import acts, owns
 from kafka_marshal.codec import MalformedRecord
+from kafka_marshal.core.claims.verdicts import Verdict
 from kafka_marshal.core.messages import Headers, Message, Record, ReleaseGroup
 from kafka_marshal.core.state import Claim, ClaimKey, Rules
-from kafka_marshal.core.verdicts import Verdict
 from kafka_marshal.counterexample import LOG, Counterexample, Kind, Participant, Step, words
 from kafka_marshal.counterexample.model import Expression, spec_name
 from kafka_marshal.counterexample.records import claim_expression
+from kafka_marshal.machines.consumer.consumer import acts, owns
 from kafka_marshal.markup import name as visible
 from kafka_marshal.validate.explain import Unexplained
 from kafka_marshal.validate.log import Log

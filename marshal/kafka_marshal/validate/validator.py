@@ -17,8 +17,8 @@ from kafka_marshal.codec import coordinating_partition
 from kafka_marshal.core.messages import ReleaseGroup
 from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.validate.explain import Impossible, Unexplained
+from kafka_marshal.validate.instances import Against, Instance, said
 from kafka_marshal.validate.log import FORGET_EVERY, Log
-from kafka_marshal.validate.machines import Against, Instance, said
 from kafka_marshal.validate.run import (
     Appended,
     BeginsAt,

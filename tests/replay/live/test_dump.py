@@ -10,13 +10,13 @@ from typer.testing import CliRunner
 from kafka_marshal import replay
 from kafka_marshal.capture import RawRecord, TimestampType
 from kafka_marshal.cli.app import app
+from kafka_marshal.client.connect import reader
+from kafka_marshal.client.connect.settings import settings_of
+from kafka_marshal.errors import BrokerFailed
 from kafka_marshal.replay.errors import InvalidOption, ReplayError
+from kafka_marshal.replay.fold.reading import read_chunk, records_of
 from kafka_marshal.replay.live.dump import Range, dump, of_address
-from kafka_marshal.replay.reading import read_chunk, records_of
 from kafka_marshal.replay.sources import find
-from kafka_marshal.runtime import reader
-from kafka_marshal.runtime.errors import BrokerFailed
-from kafka_marshal.runtime.settings import settings_of
 from kafka_marshal.testing import Broker
 from tests.cli.run import marshal
 from tests.replay.live.feeding import append, make_topic, many_nights

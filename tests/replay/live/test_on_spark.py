@@ -17,21 +17,21 @@ import pytest
 from pyspark.sql import SparkSession
 
 from kafka_marshal.capture import RawRecord
-from kafka_marshal.replay.checkpoint import MANIFEST, CheckpointRefused, State
+from kafka_marshal.client.connect.settings import settings_of
 from kafka_marshal.replay.errors import ReplayError
-from kafka_marshal.replay.events import Place
 from kafka_marshal.replay.live import on_spark
-from kafka_marshal.replay.live.desk import Watched, Watching
 from kafka_marshal.replay.live.folding import Folded, Folding, told_in
+from kafka_marshal.replay.live.live_findings import LiveAccount, Told
 from kafka_marshal.replay.live.metrics import Metrics
 from kafka_marshal.replay.live.on_spark import watch_on_spark
-from kafka_marshal.replay.live.stories import LiveAccount, Told
+from kafka_marshal.replay.live.watch_context import Watched, Watching
+from kafka_marshal.replay.model.events import Place
 from kafka_marshal.replay.sources.columns import batch_of, cells_of
-from kafka_marshal.runtime.settings import settings_of
+from kafka_marshal.replay.state.checkpoint import MANIFEST, CheckpointRefused, State
 from kafka_marshal.testing import Broker
+from tests.client.test_ahead import HOUR_MS, Stamped
 from tests.replay.live.feeding import INTERVAL_S, append, make_topic, many_nights
 from tests.replay.live.test_watch import BOTH, Heard, complaint, watched
-from tests.runtime.test_ahead import HOUR_MS, Stamped
 
 ROOT = Path(__file__).parents[3]
 NIGHT = list(many_nights(4, 2))

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from kafka_marshal.core.state import RuleSet
-from kafka_marshal.replay.account import Account, Judging
-from kafka_marshal.replay.events import Place
 from kafka_marshal.replay.findings.catalogue import CATALOGUE
-from kafka_marshal.replay.live.stories import BEGUN, OVER, WHOLE, LiveAccount, Told
+from kafka_marshal.replay.fold.partition_fold import Account, Judging
+from kafka_marshal.replay.live.live_findings import BEGUN, OVER, WHOLE, LiveAccount, Told
+from kafka_marshal.replay.model.events import Place
 from tests.replay.test_checkpoint import NIGHTS
 from tests.replay.told import INTERVAL_MS, records
 

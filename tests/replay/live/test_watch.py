@@ -15,14 +15,14 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
+from kafka_marshal.client.connect.settings import settings_of
 from kafka_marshal.core.state import RuleSet
-from kafka_marshal.replay.account import Judging
+from kafka_marshal.errors import BrokerFailed
 from kafka_marshal.replay.errors import ReplayError
+from kafka_marshal.replay.fold.partition_fold import Judging
+from kafka_marshal.replay.live.live_findings import Told
 from kafka_marshal.replay.live.metrics import Metrics
-from kafka_marshal.replay.live.stories import Told
 from kafka_marshal.replay.live.watch import Watched, Watching, watch
-from kafka_marshal.runtime.errors import BrokerFailed
-from kafka_marshal.runtime.settings import settings_of
 from kafka_marshal.testing import Broker
 from kafka_marshal.testing.cluster import free_ports
 from tests.cli.run import marshal

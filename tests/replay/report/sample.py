@@ -28,9 +28,9 @@ from kafka_marshal import (
     World,
 )
 from kafka_marshal.capture import read_capture
-from kafka_marshal.core import original
-from kafka_marshal.core.verdicts import OWNER_STAYS, WINS
-from kafka_marshal.replay.report import data as d
+from kafka_marshal.core.claims import original
+from kafka_marshal.core.claims.verdicts import OWNER_STAYS, WINS
+from kafka_marshal.replay.report.base import data as d
 
 CAPTURES = Path(__file__).parents[2] / "data" / "captures" / "original"
 

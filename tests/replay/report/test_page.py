@@ -12,12 +12,13 @@ from hypothesis import strategies as st
 from tests.replay.report import sample
 
 from kafka_marshal import markup
-from kafka_marshal.core.invariants import Property
+from kafka_marshal.core.claims.invariants import Property
 from kafka_marshal.replay.findings.catalogue import CATALOGUE
-from kafka_marshal.replay.report import data as d
-from kafka_marshal.replay.report import pieces, render, words
-from kafka_marshal.replay.report.causes import causes
-from kafka_marshal.replay.report.scale import Scale
+from kafka_marshal.replay.report import render
+from kafka_marshal.replay.report.base import data as d
+from kafka_marshal.replay.report.base import pieces, words
+from kafka_marshal.replay.report.base.scale import Scale
+from kafka_marshal.replay.report.sections.causes import causes
 
 HOSTILE = (
     "<img src=x onerror=alert(1)>",

@@ -10,9 +10,10 @@ import attrs
 import pytest
 from tests.replay.report.test_page import EMPTY, HOSTILE, Page, a_report
 
-from kafka_marshal.replay.report import data as d
-from kafka_marshal.replay.report import details, render
-from kafka_marshal.replay.report import scale as s
+from kafka_marshal.replay.report import render
+from kafka_marshal.replay.report.base import data as d
+from kafka_marshal.replay.report.base import scale as s
+from kafka_marshal.replay.report.sections import details
 
 ERROR, WARNING = d.Severity.ERROR, d.Severity.WARNING
 

@@ -15,9 +15,9 @@ from typing import Final
 from attrs import define, field
 
 from kafka_marshal.core.state import ClaimKey, Rules
-from kafka_marshal.replay.events import Sighting
 from kafka_marshal.replay.findings.catalogue import CATALOGUE
-from kafka_marshal.replay.rows import Row
+from kafka_marshal.replay.model.events import Sighting
+from kafka_marshal.replay.model.rows import Row
 
 PROOFS_MAX: Final = 8
 """Records shown for one finding: the background, the first few, and the last."""

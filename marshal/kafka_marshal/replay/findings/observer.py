@@ -8,8 +8,8 @@ from typing import Protocol
 from attrs import frozen
 
 from kafka_marshal.core.state import ClaimKey, Rules
-from kafka_marshal.replay.events import Event, Sighting, Tenure
-from kafka_marshal.replay.rows import Row
+from kafka_marshal.replay.model.events import Event, Sighting, Tenure
+from kafka_marshal.replay.model.rows import Row
 
 
 @frozen

@@ -1,6 +1,6 @@
-"""A coordination topic read from a live broker: the part of a replay that knows `runtime`.
+"""A coordination topic read from a live broker: the part of a replay that knows the client.
 
-`dump` puts a range of a topic into files for a batch replay. `stories` tells findings as they begin
-and end, `watch` folds for ever, `sinks` are where the telling goes. `on_spark` is a watch, too: it
-and `stream` are all that needs pyspark in here, and `folding` is what its executors do.
+`dump` puts a range of a topic into files for a batch replay. `live_findings` tells findings as they
+begin and end, `watch` folds for ever, `sinks` are where the telling goes. `on_spark` is a watch,
+too: it and `stream` are all that needs pyspark in here, and `folding` is what its executors do.
 """

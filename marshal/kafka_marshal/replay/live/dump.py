@@ -16,10 +16,10 @@ import pyarrow.parquet as pq
 from attrs import frozen
 
 from kafka_marshal.capture import RawRecord, TimestampType
+from kafka_marshal.client.connect.reader import Tail
+from kafka_marshal.client.connect.settings import Settings
 from kafka_marshal.replay.errors import InvalidOption
 from kafka_marshal.replay.sources.columns import HEADERS, headers_array
-from kafka_marshal.runtime.reader import Tail
-from kafka_marshal.runtime.settings import Settings
 
 TOPIC: Final = "__marshal"
 ROWS_PER_GROUP: Final = 100_000

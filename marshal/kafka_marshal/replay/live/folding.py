@@ -18,13 +18,13 @@ import pyarrow as pa
 from attrs import frozen
 
 from kafka_marshal.capture import RawRecord
-from kafka_marshal.core.world import OutOfOrder
-from kafka_marshal.replay.account import Judging
-from kafka_marshal.replay.checkpoint import State, read_state, thawed_each, write_state
+from kafka_marshal.core.claims.world import OutOfOrder
 from kafka_marshal.replay.errors import ReplayError
-from kafka_marshal.replay.events import Place
-from kafka_marshal.replay.live.stories import LiveAccount, Told, appended_ms
+from kafka_marshal.replay.fold.partition_fold import Judging
+from kafka_marshal.replay.live.live_findings import LiveAccount, Told, appended_ms
+from kafka_marshal.replay.model.events import Place
 from kafka_marshal.replay.sources.columns import records_of
+from kafka_marshal.replay.state.checkpoint import State, read_state, thawed_each, write_state
 
 FOLDED_SCHEMA: Final = (
     "partition bigint, records bigint, owned bigint, told string, file string, "

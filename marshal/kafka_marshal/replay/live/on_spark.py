@@ -20,15 +20,15 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
-from kafka_marshal.replay.checkpoint import Checkpoint, CheckpointRefused
+from kafka_marshal.errors import BrokerFailed
 from kafka_marshal.replay.errors import ReplayError, SparkFailed
-from kafka_marshal.replay.live.desk import COUNT_CHECK_S, Desk, Watched, Watching
 from kafka_marshal.replay.live.folding import FOLDED_SCHEMA, Folded, Folding, told_in
 from kafka_marshal.replay.live.stream import WATCHED, source
-from kafka_marshal.replay.session import local_session
-from kafka_marshal.replay.spark_errors import told_plainly
-from kafka_marshal.replay.workers import mapped
-from kafka_marshal.runtime.errors import BrokerFailed
+from kafka_marshal.replay.live.watch_context import COUNT_CHECK_S, Desk, Watched, Watching
+from kafka_marshal.replay.spark.session import local_session
+from kafka_marshal.replay.spark.spark_errors import told_plainly
+from kafka_marshal.replay.spark.workers import mapped
+from kafka_marshal.replay.state.checkpoint import Checkpoint, CheckpointRefused
 from kafka_marshal.scratch import Scratch
 
 if TYPE_CHECKING:

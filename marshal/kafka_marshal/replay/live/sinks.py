@@ -12,10 +12,10 @@ from typing import Final, Protocol
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
+from kafka_marshal.client.connect.settings import Settings
+from kafka_marshal.errors import BrokerFailed
 from kafka_marshal.replay.errors import ReplayError
-from kafka_marshal.replay.live.stories import Told
-from kafka_marshal.runtime.errors import BrokerFailed
-from kafka_marshal.runtime.settings import Settings
+from kafka_marshal.replay.live.live_findings import Told
 
 FLUSH_S: Final = 30.0
 

@@ -14,11 +14,11 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
+from kafka_marshal.client.connect.reader import Tail
+from kafka_marshal.client.connect.settings import Settings
+from kafka_marshal.errors import BrokerFailed
 from kafka_marshal.replay.sources.columns import SPARK_SCHEMA, batch_of, cells_of
-from kafka_marshal.replay.workers import settle
-from kafka_marshal.runtime.errors import BrokerFailed
-from kafka_marshal.runtime.reader import Tail
-from kafka_marshal.runtime.settings import Settings
+from kafka_marshal.replay.spark.workers import settle
 
 WATCHED: Final = "marshal_watched"
 """What `source` gives is called."""

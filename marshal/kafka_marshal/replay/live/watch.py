@@ -1,7 +1,7 @@
 """A replay that never ends: it folds records as they come, and reports at once what happens.
 
 Per coordinating partition there is one account, in this process. With a checkpoint folder all are
-committed now and then and at the end (`desk`).
+committed now and then and at the end (`watch_context`).
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 
 from kafka_marshal.capture import RawRecord
-from kafka_marshal.replay.events import Place
-from kafka_marshal.replay.live.desk import COUNT_CHECK_S, Desk, Watched, Watching
 from kafka_marshal.replay.live.folding import taken_up, told_of
-from kafka_marshal.replay.live.stories import appended_ms
+from kafka_marshal.replay.live.live_findings import appended_ms
+from kafka_marshal.replay.live.watch_context import COUNT_CHECK_S, Desk, Watched, Watching
+from kafka_marshal.replay.model.events import Place
 
 __all__ = ["Watched", "Watching", "watch"]
 

@@ -5,22 +5,22 @@ from __future__ import annotations
 from importlib import resources
 
 from kafka_marshal.markup import Html, Json, base_style, el, embedded_json, join
-from kafka_marshal.replay.report import (
+from kafka_marshal.replay.report.base import glyphs
+from kafka_marshal.replay.report.base.data import ClaimTimeline, ReportData
+from kafka_marshal.replay.report.base.palette import Palette
+from kafka_marshal.replay.report.base.scale import Scale
+from kafka_marshal.replay.report.sections import (
     causes,
     claims,
     comparison,
     details,
     findings,
-    glyphs,
     heat,
     ownership,
     senders,
     summary,
     timeline,
 )
-from kafka_marshal.replay.report.data import ClaimTimeline, ReportData
-from kafka_marshal.replay.report.palette import Palette
-from kafka_marshal.replay.report.scale import Scale
 
 
 def render(data: ReportData) -> str:

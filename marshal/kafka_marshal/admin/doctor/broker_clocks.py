@@ -1,0 +1,105 @@
+"""Brokers' clocks, from one append to each: to a topic that is made for it and deleted again."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Final
+
+from attrs import frozen
+from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, KafkaError, KafkaException, Message, Producer
+
+from kafka_marshal.client.connect.admin_client import ClusterClient
+from kafka_marshal.client.connect.reader import Silent
+from kafka_marshal.client.connect.settings import Settings
+from kafka_marshal.errors import BrokerFailed
+
+_WAIT_S: Final = 15.0
+_ROUNDS: Final = 3
+"""The first append of a client looks up where to; the quickest of them counts."""
+
+
+@frozen
+class Clock:
+    """One broker's clock."""
+
+    broker: int
+    ahead_ms: int | None
+    """Of this machine's; None if the broker stamped nothing."""
+    doubt_ms: int
+    """Half of what the append took: the true difference is within so much of `ahead_ms`."""
+    reason: str = ""
+    """Why it stamped nothing, if somebody said it."""
+
+
+@frozen
+class Probe:
+    """What a comparison gave."""
+
+    clocks: list[Clock]
+    left: tuple[str, str] | None
+    """The topic that was made for it, and why it could not be deleted again."""
+
+
+def probed(settings: Settings, cluster: ClusterClient, brokers: Sequence[int]) -> Probe:
+    """Append to every broker and compare its stamp with this machine's clock.
+
+    Raises:
+        BrokerFailed: the topic cannot be created.
+    """
+    topic = f"marshal-doctor-{uuid.uuid4().hex[:8]}"
+    made = {"message.timestamp.type": "LogAppendTime", "min.insync.replicas": "1"}
+    cluster.create_topic(topic, len(brokers), 1, made, brokers)
+    try:
+        found = _all_asked(settings, topic, brokers)
+    except BaseException:
+        with suppress(BrokerFailed):
+            cluster.delete_topic(topic)
+        raise
+    try:
+        cluster.delete_topic(topic)
+    except BrokerFailed as error:
+        return Probe(found, (topic, str(error)))
+    return Probe(found, None)
+
+
+def _all_asked(settings: Settings, topic: str, brokers: Sequence[int]) -> list[Clock]:
+    decided = {"acks": "all", "linger_ms": "0", "message_timeout_ms": str(int(_WAIT_S * 1000))}
+    try:
+        producer = Producer(settings.for_client(**decided), logger=Silent())
+    except KafkaException as error:
+        raise BrokerFailed(settings.without_secrets(str(error.args[0]))) from None
+    return [_asked(producer, topic, number, broker) for number, broker in enumerate(brokers)]
+
+
+def _asked(producer: Producer, topic: str, partition: int, broker: int) -> Clock:
+    best: Clock | None = None
+    reason = ""
+    for _ in range(_ROUNDS):
+        stamps: list[int] = []
+        reasons: list[str] = []
+
+        def stamped(
+            error: KafkaError | None,
+            message: Message,
+            to: list[int] = stamps,
+            why: list[str] = reasons,
+        ) -> None:
+            kind, timestamp_ms = message.timestamp()
+            if error is not None:
+                why.append(error.str())
+            elif kind == TIMESTAMP_LOG_APPEND_TIME:
+                to.append(timestamp_ms)
+
+        sent = time.time()
+        with suppress(KafkaException):
+            producer.produce(topic, b"clock", partition=partition, on_delivery=stamped)
+            producer.flush(_WAIT_S)
+        took_ms = (time.time() - sent) * 1000
+        reason = reasons[0] if reasons else reason
+        if stamps and (best is None or took_ms / 2 < best.doubt_ms):
+            ahead_ms = round(stamps[0] - (sent * 1000 + took_ms / 2))
+            best = Clock(broker, ahead_ms, round(took_ms / 2))
+    return best or Clock(broker, None, 0, reason)

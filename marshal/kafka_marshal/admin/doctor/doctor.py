@@ -1,0 +1,154 @@
+"""Whether a cluster keeps what the protocol needs: settings, copies, permissions, clocks, places.
+
+`examine` gathers the facts, changes nothing, and says what it could not look at. What of them is
+wrong, what that endangers and what to do, the rooms of `checks` know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+import attrs
+from attrs import field, frozen
+
+from kafka_marshal.admin.doctor import clocks, permissions, records
+from kafka_marshal.admin.doctor import topic as of_topic
+from kafka_marshal.admin.doctor.broker_clocks import probed
+from kafka_marshal.admin.doctor.finding import LOUD, Finding, Severity, unchecked
+from kafka_marshal.admin.doctor.topic_sample import SAMPLE_MAX, Sample, sample_of
+from kafka_marshal.client.connect.admin_client import ClusterClient, NotAllowed
+from kafka_marshal.client.connect.coordination_topic import BECAUSE
+from kafka_marshal.client.connect.reader import now_ms
+from kafka_marshal.client.connect.settings import Settings
+from kafka_marshal.core.group_intervals import LivedUnder, OtherInterval
+from kafka_marshal.core.state import FENCED, Rules
+from kafka_marshal.errors import BrokerFailed, contradicted
+
+__all__ = ["LOUD", "Examined", "Finding", "Severity", "examine"]
+
+GROUPS_MAX: Final = 10
+"""So many groups are asked about."""
+
+
+@frozen
+class Examined:
+    """What the doctor says."""
+
+    topic: str
+    brokers: int
+    partitions: int
+    copies: int
+    records: int
+    """How many of the newest were looked at."""
+    findings: tuple[Finding, ...]
+    fine: tuple[str, ...] = field(default=())
+    """The checks that found nothing."""
+
+
+def examine(
+    settings: Settings,
+    topic: str,
+    rules: Rules = FENCED,
+    *,
+    records_max: int = SAMPLE_MAX,
+    probe: bool = False,
+    interval_given: bool = False,
+) -> Examined:
+    """Look at everything that can be looked at without changing anything.
+
+    The heartbeat interval is the longest that the newest records say, and that of `rules` where
+    they say none. With `interval_given` they must not say another one. With `probe` a topic of its
+    own is created, appended to, and deleted, to compare clocks.
+
+    Raises:
+        BrokerFailed: the cluster cannot be reached.
+        InvalidOption: the log contradicts the interval that was given.
+    """
+    cluster = ClusterClient(settings)
+    brokers = cluster.brokers()
+    try:
+        seen = cluster.topic(topic)
+    except NotAllowed:
+        return Examined(topic, len(brokers), 0, 0, 0, (permissions.unseen(topic),))
+    if seen is None:
+        missing = of_topic.missing(settings.bootstrap, topic)
+        return Examined(topic, len(brokers), 0, 0, 0, (missing,))
+    findings: dict[str, list[Finding]] = {}
+
+    def checked(names: tuple[str, ...], found: Iterator[Finding]) -> None:
+        findings.update({name: findings.get(name, []) for name in names})
+        for one in found:
+            findings.setdefault(one.check, []).append(one)
+
+    checked(("copies", "leaders"), of_topic.replication(seen, len(brokers)))
+    checked(("permissions",), permissions.on_topic(seen))
+    hold: Mapping[str, str] | BrokerFailed
+    try:
+        hold = cluster.topic_settings(topic)
+    except BrokerFailed as error:
+        hold = error
+    sample, unread = Sample(len(seen.partitions)), None
+    try:
+        sample = sample_of(settings, topic, records_max)
+    except BrokerFailed as error:
+        unread = str(error)
+    rules = _at_the_logs_interval(rules, sample, given=interval_given)
+    if isinstance(hold, BrokerFailed):
+        checked(("settings",), iter([unchecked("settings", str(hold), "DESCRIBE_CONFIGS")]))
+    else:
+        checked(
+            (*BECAUSE, "max.message.bytes", "compression.type"),
+            of_topic.of_settings(hold, seen, rules),
+        )
+    if unread is not None:
+        checked(("records",), iter([unchecked("records", unread, "READ")]))
+    else:
+        # Of a log that is empty nobody can say that all is well with its records.
+        told = ("places", "offsets", "timestamps", "messages", "headers", "clocks")
+        checked(told if sample.records else (), records.records(sample))
+        checked(("head",), records.heads(sample, rules, now_ms()))
+        checked((), clocks.in_log(sample, rules, now_ms()))
+    groups = sorted(sample.groups)[:GROUPS_MAX]
+    allowed = {group: cluster.allowed_of_group(group) for group in groups}
+    checked(("group permissions",) if groups else (), permissions.on_groups(allowed))
+    if probe:
+        checked(("clocks now",), _probed(settings, cluster, brokers, rules))
+    else:
+        checked((), iter([clocks.not_compared()] if len(brokers) > 1 else []))
+    return Examined(
+        topic,
+        len(brokers),
+        len(seen.partitions),
+        seen.copies,
+        sample.records,
+        tuple(one for found in findings.values() for one in found),
+        tuple(name for name, found in findings.items() if not found),
+    )
+
+
+def _at_the_logs_interval(rules: Rules, sample: Sample, *, given: bool) -> Rules:
+    intervals = sample.intervals
+    given_ms = rules.heartbeat_interval_ms
+    for group, clients in intervals.items() if given else ():
+        if given_ms not in clients:
+            longest_ms = max(clients)
+            said = LivedUnder(longest_ms, clients[longest_ms], -1)
+            raise contradicted(OtherInterval(given_ms, group, said))
+    longest_ms = max((one for clients in intervals.values() for one in clients), default=given_ms)
+    return attrs.evolve(rules, heartbeat_interval_ms=longest_ms)
+
+
+def _probed(
+    settings: Settings, cluster: ClusterClient, brokers: Sequence[int], rules: Rules
+) -> Iterator[Finding]:
+    try:
+        probe = probed(settings, cluster, brokers)
+    except BrokerFailed as error:
+        yield unchecked(
+            "clocks now", str(error), "CREATE, WRITE and DELETE", "topics marshal-doctor-*"
+        )
+        return
+    yield from clocks.between_brokers(probe.clocks, rules)
+    if probe.left is not None:
+        yield clocks.left_behind(*probe.left)

@@ -1,0 +1,64 @@
+"""What the user of these settings may do with the topic and the groups, and who could allow it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from kafka_marshal.admin.doctor.finding import Finding, Severity, unchecked
+from kafka_marshal.client.connect.admin_client import TopicSeen
+
+NEEDED: Final[Mapping[str, str]] = {
+    "READ": "who may not read the log cannot claim anything",
+    "WRITE": "who may not append cannot claim, heartbeat or release",
+    "DESCRIBE": "who may not see the topic finds no partition",
+}
+"""On the coordination topic, and why. Kafka's READ and WRITE imply DESCRIBE."""
+
+
+def on_topic(seen: TopicSeen) -> Iterator[Finding]:
+    """What is missing on the coordination topic."""
+    if seen.allowed is None:
+        yield unchecked("permissions", "the cluster does not say what is allowed", "DESCRIBE")
+        return
+    for name, endangers in NEEDED.items():
+        if name not in seen.allowed:
+            found = f"the user of these settings may not {name} the topic"
+            do = command(name, "topic", seen.name)
+            yield Finding(Severity.ERROR, "permissions", found, endangers, do)
+
+
+def unseen(topic: str) -> Finding:
+    """Whoever may not DESCRIBE a topic is not even told whether there is one."""
+    return Finding(
+        Severity.ERROR,
+        "permissions",
+        f"the user of these settings may not see whether there is a topic {topic}",
+        "who may neither READ nor WRITE the log cannot claim, heartbeat or release",
+        f"{command('READ', 'topic', topic)}, and the same for WRITE",
+    )
+
+
+def on_groups(allowed: Mapping[str, frozenset[str] | None]) -> Iterator[Finding]:
+    """What is missing on the groups; None of one of which the cluster does not say it."""
+    for group, operations in sorted(allowed.items()):
+        if operations is None or "READ" in operations:
+            continue
+        sees = "DESCRIBE" in operations
+        yield Finding(
+            Severity.WARNING if sees else Severity.ERROR,
+            "group permissions",
+            f"the user of these settings may not {'READ' if sees else 'see'} group {group}",
+            "positions cannot be committed as the group's offsets: lag tools do not see them"
+            if sees
+            else "its consumers do not start: where they begin may be in the group's offsets",
+            command("READ", "group", group),
+        )
+
+
+def command(operation: str, kind: str, name: str) -> str:
+    """How somebody who may allows it, by Kafka's own tool."""
+    return (
+        f"allow {operation}: kafka-acls.sh --bootstrap-server HOST:PORT --add "
+        f"--allow-principal User:NAME --operation {operation} --{kind} {name}"
+    )

@@ -1,0 +1,112 @@
+"""The newest records, counted: where they lie, who stamped them, who writes without headers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kafka_marshal.admin.doctor.finding import Finding, Severity, names, numbers
+from kafka_marshal.admin.doctor.topic_sample import Sample
+from kafka_marshal.client.connect.coordination_topic import BECAUSE
+from kafka_marshal.core.state import Rules
+
+
+def records(sample: Sample) -> Iterator[Finding]:
+    """What the newest records say."""
+    yield from _places(sample)
+    if sample.of_another_log:
+        yield Finding(
+            Severity.ERROR,
+            "offsets",
+            f"{sample.of_another_log:,} of {sample.owners_records:,} owners' records refer to an "
+            f"offset that is not before their own: {names(sample.clients_of_another_log)}",
+            "they were written to another log, of which this one is a mirror or a remainder: its "
+            "epochs and positions mean nothing here",
+            "stop all consumers, make a new coordination topic, and set positions "
+            "(docs/how-to/mirrored-or-restored-cluster.md)",
+        )
+    yield from _intervals(sample)
+    if sample.create_time:
+        yield Finding(
+            Severity.ERROR,
+            "timestamps",
+            f"{sample.create_time:,} of {sample.records:,} records carry the producer's time",
+            BECAUSE["message.timestamp.type"],
+            "set message.timestamp.type to LogAppendTime; it holds for new records",
+        )
+    if sample.malformed:
+        yield Finding(
+            Severity.WARNING,
+            "messages",
+            f"{sample.malformed:,} of {sample.records:,} records hold no message of the protocol",
+            "nothing by themselves; somebody writes to the topic who should not",
+            "see who it is: `marshal replay` lists them",
+        )
+    if sample.without_headers:
+        yield Finding(
+            Severity.NOTE,
+            "headers",
+            f"{sample.without_headers:,} of {sample.owners_records:,} owners' records carry no "
+            f"headers: {names(sample.clients_without_headers)}",
+            "for the claims of these clients what the original guarantees holds, and no more",
+            "let them go on as clients of this package",
+        )
+
+
+def heads(sample: Sample, rules: Rules, now_ms: float) -> Iterator[Finding]:
+    """Partitions that began so lately that a pause of before may still hold (DefiniteWin)."""
+    needed_ms = rules.pause_max_ms + rules.clock_rewind_max_ms
+    short = {
+        number
+        for number, first_ms in sample.begun.items()
+        if first_ms is None or now_ms - first_ms <= needed_ms
+    }
+    if short:
+        hours, minutes = divmod(-(-needed_ms // 60_000), 60)
+        needed = f"{hours:g} h {minutes:g} min"
+        yield Finding(
+            Severity.NOTE,
+            "head",
+            f"the head of partition {numbers(short)} is gone, and less than {needed} is left",
+            "a group that claims there for the first time, or after a long stop, waits in silence: "
+            f"at least once {needed}, at most once until its position is set",
+            "set its positions: marshal set-position GROUP TOPIC=WHERE",
+        )
+
+
+def _places(sample: Sample) -> Iterator[Finding]:
+    misplaced = sample.misplaced
+    if not misplaced:
+        return
+    worst = max(misplaced, key=lambda one: one.last_ms)
+    before = sample.counted_before
+    grown = f"; with {before} partitions they would be right" if before is not None else ""
+    both = any(
+        one.first_right_ms is not None and one.last_ms > one.first_right_ms for one in misplaced
+    )
+    yield Finding(
+        Severity.ERROR,
+        "places",
+        f"records of {names({one.topic for one in misplaced})} lie on partition {worst.place}, "
+        f"and by {sample.partitions} partitions belong on {worst.right_place}{grown}"
+        + ("; some are newer than records in the right place" if both else ""),
+        "two consumers own one claim, each in its own log"
+        if both
+        else "claims have moved away from their history: owners and positions are forgotten",
+        "never change the partition count; stop all consumers, and set positions anew",
+    )
+
+
+def _intervals(sample: Sample) -> Iterator[Finding]:
+    for group, clients in sample.intervals.items():
+        if len(clients) > 1:
+            said = ", ".join(
+                f"client {clients[interval_ms]} says {interval_ms / 1000:g} s"
+                for interval_ms in sorted(clients)
+            )
+            yield Finding(
+                Severity.ERROR,
+                "intervals",
+                f"group {group} lives under {len(clients)} heartbeat intervals: {said}",
+                "an owner that is dead to one is alive to another, and both process its messages",
+                "stop the consumers that differ; to change the interval, stop all and start anew",
+            )

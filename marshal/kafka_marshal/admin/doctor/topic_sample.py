@@ -1,0 +1,168 @@
+"""The newest records of a coordination topic, counted: places, stamps, headers, who writes.
+
+It knows what a record says, and not what it does, nor what is wrong with any of it.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from attrs import define, field, frozen
+
+from kafka_marshal.capture import RawRecord, TimestampType
+from kafka_marshal.client.connect.reader import Tail
+from kafka_marshal.client.connect.settings import Settings
+from kafka_marshal.codec import MalformedRecord, coordinating_partition
+from kafka_marshal.core import wire
+from kafka_marshal.core.claims.reducer import step
+from kafka_marshal.core.claims.verdicts import Refused
+from kafka_marshal.core.messages import ReleaseGroup
+from kafka_marshal.core.state import Claim
+from kafka_marshal.machines.consumer.intervals import Intervals
+
+SAMPLE_MAX: Final = 20_000
+"""Records that are looked at, of each partition."""
+NEWBORN: Final = Claim()
+
+
+@frozen
+class Misplaced:
+    """Records of a data topic that do not lie where the topic's partition count says."""
+
+    topic: str
+    place: int
+    right_place: int
+    last_ms: int
+    """The newest of them."""
+    first_right_ms: int | None
+    """The oldest in the right place, of those that were looked at."""
+
+
+@define
+class Sample:
+    """What was counted."""
+
+    partitions: int
+    records: int = 0
+    malformed: int = 0
+    create_time: int = 0
+    """Records that carry a producer's time."""
+    owners_records: int = 0
+    """Records that say who owns: all but ReleaseGroups."""
+    without_headers: int = 0
+    clients_without_headers: set[str] = field(factory=set)
+    of_another_log: int = 0
+    """Records that refer to an offset at or after their own, which no sender can have read here."""
+    clients_of_another_log: set[str] = field(factory=set)
+    groups: set[str] = field(factory=set)
+    stepped_back_ms: int = 0
+    """The most that a timestamp is below the one before it in its partition."""
+    stepped_back_at: int = -1
+    last_ms: int = -1
+    """The highest stamp of a broker."""
+    highest_ms: int = -1
+    """The highest stamp, a producer's too: by the highest of its claim an owner is stale."""
+    begun: dict[int, int | None] = field(factory=dict)
+    """Of partitions whose head is gone: the first stamp that is left; None if nothing is."""
+    _intervals: dict[tuple[int, str], Intervals] = field(factory=dict)
+    _group_last: dict[tuple[int, str], int] = field(factory=dict)
+    _latest: dict[int, int] = field(factory=dict)
+    _first: dict[tuple[str, int], int] = field(factory=dict)
+    _last: dict[tuple[str, int], int] = field(factory=dict)
+
+    def begins_late(self, partition: int) -> None:
+        """Its head is gone; what is left of it follows."""
+        self.begun[partition] = None
+
+    def add(self, raw: RawRecord) -> None:
+        """One more record; of each partition in offset order."""
+        self.records += 1
+        if self.begun.get(raw.partition, 0) is None:
+            self.begun[raw.partition] = raw.timestamp_ms
+        self.highest_ms = max(self.highest_ms, raw.timestamp_ms)
+        if raw.timestamp_type is TimestampType.CREATE_TIME:
+            self.create_time += 1
+        else:
+            back_ms = self._latest.get(raw.partition, raw.timestamp_ms) - raw.timestamp_ms
+            if back_ms > self.stepped_back_ms:
+                self.stepped_back_ms, self.stepped_back_at = back_ms, raw.partition
+            self._latest[raw.partition] = raw.timestamp_ms
+            self.last_ms = max(self.last_ms, raw.timestamp_ms)
+        try:
+            record = raw.decoded()
+        except MalformedRecord:
+            self.malformed += 1
+            return
+        message = record.message
+        self.groups.add(message.group_id)
+        place = raw.partition, message.group_id
+        self._group_last[place] = raw.timestamp_ms
+        self._intervals.setdefault(place, Intervals(wire.LEAST_INTERVAL_MS)).read(record)
+        if isinstance(message, ReleaseGroup):
+            return
+        self.owners_records += 1
+        if not record.headers.present:
+            self.without_headers += 1
+            self.clients_without_headers.add(message.client_id)
+        if step(NEWBORN, record)[1] is Refused.HEADER_FROM_THE_FUTURE:
+            self.of_another_log += 1
+            self.clients_of_another_log.add(message.client_id)
+        where = (message.topic, raw.partition)
+        self._first.setdefault(where, raw.timestamp_ms)
+
+        self._last[where] = raw.timestamp_ms
+
+    @property
+    def intervals(self) -> dict[str, dict[float, str]]:
+        """By group: the heartbeat intervals that its live owners say, each with one who says it.
+
+        An owner lives as long as its own interval says. Versions before 0.2.0 say none.
+        """
+        found: dict[str, dict[float, str]] = {}
+        for place, intervals in sorted(self._intervals.items()):
+            for said in intervals.lived_at(self._group_last[place]):
+                found.setdefault(place[1], {})[said.interval_ms] = said.client_id
+        return found
+
+    @property
+    def misplaced(self) -> list[Misplaced]:
+        """By topic and place."""
+        found = []
+        for (topic, place), last_ms in sorted(self._last.items()):
+            right = coordinating_partition(topic, self.partitions)
+            if place != right:
+                first_right_ms = self._first.get((topic, right))
+                found.append(Misplaced(topic, place, right, last_ms, first_right_ms))
+        return found
+
+    @property
+    def counted_before(self) -> int | None:
+        """The partition count by which all that is misplaced would be right, if there is one."""
+        misplaced = self.misplaced
+        for count in range(self.partitions - 1, 0, -1):
+            if all(coordinating_partition(one.topic, count) == one.place for one in misplaced):
+                return count
+        return None
+
+
+def sample_of(settings: Settings, topic: str, records_max: int) -> Sample:
+    """The newest records of each partition, at most so many.
+
+    Raises:
+        BrokerFailed: they cannot be read.
+    """
+    tail = Tail(settings, topic)
+    try:
+        sample = Sample(len(tail.partitions))
+        extents = tail.extents()
+        starts = {n: max(extent.low, extent.high - records_max) for n, extent in extents.items()}
+        ends = {n: extent.high for n, extent in extents.items()}
+        for number, extent in extents.items():
+            if 0 < extent.low == starts[number]:
+                sample.begins_late(number)
+        for batch in tail.records(starts, ends):
+            for raw in batch:
+                sample.add(raw)
+        return sample
+    finally:
+        tail.close()

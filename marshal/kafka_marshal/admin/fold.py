@@ -1,0 +1,111 @@
+"""Every claim of one coordinating partition, as somebody knows it who began to read somewhere.
+
+Where that was the log's first record, everything is certain; where the head is gone, each claim is
+as known as `core.claims.suffix_reader` says. It also keeps what administrators have left undone. It
+does not know where records come from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from attrs import frozen
+
+from kafka_marshal.core.claims.fenced import KNOWN_VERSIONS
+from kafka_marshal.core.claims.pause_work import NO_WORK, Work, work_after, work_paused
+from kafka_marshal.core.claims.suffix_reader import Reader, read_record
+from kafka_marshal.core.claims.verdicts import Accepted, Verdict
+from kafka_marshal.core.group_intervals import GroupIntervals, RulesByInterval
+from kafka_marshal.core.messages import Record, ReleaseGroup
+from kafka_marshal.core.partition_states import PartitionStates
+from kafka_marshal.core.state import FENCED, ClaimKey, Rules
+
+
+@frozen
+class Change:
+    """One claim before and after a record."""
+
+    key: ClaimKey
+    before: Reader
+    after: Reader
+    verdict: Verdict | None
+    """What the record did; None where that cannot be known."""
+    rules: Rules = FENCED
+    """By which it was judged."""
+
+
+class Fold:
+    """Folds the records of one coordinating partition, in offset order.
+
+    Each group is judged by the heartbeat interval that the log says, see `GroupIntervals`.
+
+    >>> from kafka_marshal import decode
+    >>> fold = Fold(0)
+    >>> [change] = fold.apply(Record(0, 0, 5, decode(b"ClaimingPartition/1/0/i1/c1/g/t/3")))
+    >>> change.key, change.after.claim.owner_client
+    (ClaimKey(group='g', topic='t', topic_partition=3), 'c1')
+    """
+
+    def __init__(self, first: int, rules: Rules = FENCED) -> None:
+        self.first = first
+        """The offset where reading began; 0 is all of the log."""
+        self.rules = rules
+        """By which groups are judged that say no interval."""
+        self.intervals = GroupIntervals(rules.heartbeat_interval_ms)
+        self._rules = RulesByInterval(rules)
+        self._readers = PartitionStates[ClaimKey, Reader](Reader.beginning_at(first))
+        self._work: dict[str, Work] = {}
+        self._last_ms: dict[str, int] = {}
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """Every group that had a record."""
+        return tuple(self._last_ms)
+
+    def claims(self, group: str) -> Mapping[ClaimKey, Reader]:
+        """The claims of a group that had a record of their own."""
+        return self._readers.group(group)
+
+    def claim(self, key: ClaimKey) -> Reader:
+        """One claim; before its first record, what ReleaseGroups made of it."""
+        return self._readers[key]
+
+    def newborn(self, group: str) -> Reader:
+        """A claim of this group that had no record of its own."""
+        return self._readers.newborn(group)
+
+    def work(self, group: str) -> Work:
+        """What the group's latest pause has done so far."""
+        return self._work.get(group, NO_WORK)
+
+    def last_ms(self, group: str) -> int | None:
+        """When the group's last record was appended, unix ms."""
+        return self._last_ms.get(group)
+
+    def apply(self, record: Record) -> list[Change]:
+        """Fold the next record; every claim that it reached."""
+        message = record.message
+        group = message.group_id
+        self._last_ms[group] = record.timestamp_ms
+        rules = self._rules[self.intervals.judging(record)]
+        if isinstance(message, ReleaseGroup):
+            return self._release_group(record, rules)
+        key = message.key
+        before, after, verdict = self._readers.step(key, read_record, record, rules)
+        self.intervals.judged(record, accepted=isinstance(verdict, Accepted))
+        # Only where it is certain what the record did.
+        if group in self._work and before.known and after.known:
+            work = work_after(self._work[group], key, before.claim, record, after.claim)
+            self._work[group] = work
+        return [Change(key, before, after, verdict, rules)]
+
+    def rules_of(self, group: str) -> Rules:
+        """By which the group's next record is judged, unless that says another interval."""
+        return self._rules[self.intervals.of(group)]
+
+    def _release_group(self, record: Record, rules: Rules) -> list[Change]:
+        group = record.message.group_id
+        _, reached = self._readers.step_group(group, read_record, record, rules)
+        if record.message.version in KNOWN_VERSIONS:
+            self._work[group] = work_paused(self.work(group), record.message.instance_id)
+        return [Change(one.key, one.before, one.after, one.verdict, rules) for one in reached]

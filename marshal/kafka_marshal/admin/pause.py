@@ -1,0 +1,404 @@
+"""Pausing a group, ending a pause, and ending ownership: ReleaseGroups, sent and read back.
+
+A ReleaseGroup ends every claim of its group on one coordinating partition, and pauses those claims
+until it expires; a second one replaces the first. So a claim is freed by one, together with all
+others of the group on the same coordinating partition: the protocol has nothing smaller that needs
+no consent of the owner. A pause is ended claim by claim, which frees nobody.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Collection, Mapping
+from concurrent.futures import Future
+from typing import Final
+
+import attrs
+from attrs import frozen
+
+from kafka_marshal.admin.fold import Change, Fold
+from kafka_marshal.admin.view import View
+from kafka_marshal.client.connect.log_writer import Appended, Log
+from kafka_marshal.codec import coordinating_partition
+from kafka_marshal.core.claims.pause_work import Work
+from kafka_marshal.core.claims.suffix_reader import Field, Reader
+from kafka_marshal.core.messages import ClaimingPartition, Record, ReleaseGroup
+from kafka_marshal.core.state import ClaimKey, Rules
+from kafka_marshal.errors import BrokerFailed, InvalidOption
+from kafka_marshal.machines.consumer.consumer import (
+    Consumer,
+    Me,
+    Mode,
+    claiming_partition_sent,
+    position_sent,
+    release_group_sent,
+    releasing_partition_sent,
+)
+from kafka_marshal.machines.consumer.effects import Send
+
+EXPIRED: Final = 0
+"""An expiry, in unix seconds, that has passed by everybody's clock."""
+READ_BACK_S: Final = 40.0
+"""So long it is waited until what was sent is read; sending gives up after 30."""
+
+
+@frozen
+class Freed:
+    """A claim that had an owner."""
+
+    key: ClaimKey
+    owner_client: str
+    owner_instance: str
+
+
+@frozen
+class Released:
+    """What a ReleaseGroup did to one coordinating partition, as its log says."""
+
+    place: int
+    freed: tuple[Freed, ...]
+    paused_until_ms: int | None
+    """None if it pauses nothing."""
+    at_ms: int
+    """When it was appended, by the broker's clock."""
+    not_held: tuple[ClaimKey, ...] = ()
+    """Claims whose clock is at the expiry or past it, so that it paused everything but these. It
+    was ahead for a while: a broker's clock was."""
+    holds_above_ms: int | None = None
+    """A pause that ends after this holds on those claims, too, unix ms."""
+
+
+class Half(BrokerFailed):
+    """Some coordinating partitions were reached, and of the others nobody knows."""
+
+    def __init__(self, done: tuple[Released, ...], in_doubt: tuple[int, ...], reason: str) -> None:
+        places = ", ".join(map(str, in_doubt))
+        super().__init__(
+            f"{reason}; {len(done)} coordinating partitions have it, and nobody knows of {places}"
+        )
+        self.done = done
+        self.in_doubt = in_doubt
+        self.reason = reason
+
+
+def new_administrator(rules: Rules, *, number: int | None = None) -> Me:
+    """Somebody new: an id is of one operation, since what is in flight belongs to that one."""
+    name = f"marshal-admin-{uuid.uuid4().hex[:8]}" + ("" if number is None else f"-{number}")
+    return Me(name, name, Mode.AT_MOST_ONCE, admin=True, rules=rules)
+
+
+def paused_until_ms(fold: Fold, group: str) -> int | None:
+    """Until when the log says that the group is paused; None if it is not, as far as it goes."""
+    until_ms = fold.newborn(group).claim.paused_until_ms
+    return until_ms if until_ms is not None and log_ms(fold, group) < until_ms else None
+
+
+def log_ms(fold: Fold, group: str) -> int:
+    """How far the clocks of the group's claims have come, unix ms."""
+    readers = (fold.newborn(group), *fold.claims(group).values())
+    return max(reader.claim.clock_ms for reader in readers)
+
+
+# --- what an operator asks for --------------------------------------------------------------------
+
+
+def pause(view: View, log: Log, group: str, for_ms: int) -> list[Released]:
+    """Pause the group on every coordinating partition, so also for topics that come later.
+
+    For so long by the clock of each log, which judges when the pause is over; this machine's clock
+    plays no part.
+
+    Raises:
+        InvalidOption: longer than the longest pause.
+        Half: not on all of them, or nobody knows.
+    """
+    if for_ms > view.rules.pause_max_ms:
+        raise InvalidOption(
+            f"--for: the longest pause is {view.rules.pause_max_ms // 1000} s; every reader cuts a "
+            "longer one to that"
+        )
+    return _pause_for(view, log, group, for_ms, dict.fromkeys(view.folds, EXPIRED))
+
+
+def _pause_for(
+    view: View, log: Log, group: str, for_ms: int, at_least_s: Mapping[int, int]
+) -> list[Released]:
+    """Pause these coordinating partitions, and none for less than to this expiry.
+
+    What time a log has now only a new record of it says. So the first ReleaseGroup counts from the
+    group's last record, and where that was wrong by more than a second another one replaces it.
+    """
+
+    def expires_s(place: int, log_ms: int) -> int:
+        return max(at_least_s[place], expiry_s(log_ms, for_ms))
+
+    sent = {place: expires_s(place, view.folds[place].last_ms(group) or 0) for place in at_least_s}
+    half = None
+    try:
+        done = release_group(view, log, group, sent)
+    except Half as failed:
+        half, done = failed, [*failed.done]
+    exact = {one.place: expires_s(one.place, one.at_ms) for one in done}
+    wrong = {place: at_s for place, at_s in exact.items() if abs(at_s - sent[place]) > 1}
+    if wrong:
+        anew = {one.place: one for one in release_group(view, log, group, wrong)}
+        done = [
+            attrs.evolve(anew[one.place], freed=one.freed + anew[one.place].freed)
+            if one.place in anew
+            else one
+            for one in done
+        ]
+    if half is not None:
+        raise Half(tuple(done), half.in_doubt, half.reason)
+    return done
+
+
+def expiry_s(log_ms: int, for_ms: int) -> int:
+    """The expiry of a pause that begins when the log's clock shows this, in whole unix seconds."""
+    return -(-(log_ms + for_ms) // 1000)
+
+
+def resume(view: View, log: Log, group: str) -> list[Released]:
+    """End the pause of every claim that the log knows and says to be paused; an empty list if none.
+
+    Nobody who has won since loses a claim by it, however old the view is. Only the pauser's own win
+    ends the pause of one claim (R8a), so each is claimed under its instance id and given back where
+    it was found; where somebody else owns it by then, that request is refused. A ReleaseGroup would
+    end their ownership. `paused_until_ms` says until when claims stay paused that nobody knows yet.
+
+    Raises:
+        Half: not all were read back.
+        BrokerFailed: none was.
+    """
+    ending = Ending(log, new_administrator(view.rules).client_id)
+    for place, fold in view.folds.items():
+        ending.begin(fold, place, group)
+    places = ending.places
+    deadline = time.monotonic() + READ_BACK_S
+
+    def over() -> bool:
+        return ending.over or time.monotonic() > deadline
+
+    for batch in view.changes(None, over) if places else ():
+        for record, changes in batch:
+            ending.read(record, changes)
+    missing = ending.places
+    done = tuple(_ended(view, place, group) for place in sorted(places - missing))
+    if missing:
+        reason = next(iter(ending.failed.values()), "it was not read back in time")
+        raise Half(done, tuple(sorted(missing)), reason) if done else BrokerFailed(reason)
+    return list(done)
+
+
+class Ending:
+    """Ends the pauses of single claims: each is won by its pauser (R8a), and given back.
+
+    Where somebody else owns a claim by the time its request lands, the request is refused. Spec:
+    MCResume, from any view; MCEndPause, after positions were set.
+    """
+
+    def __init__(self, log: Log, name: str) -> None:
+        """`name` is a client id that nothing else was sent under: what has it was sent here."""
+        self.failed: dict[ClaimKey, str] = {}
+        """Claims of which a record could not be appended, or nobody knows, and why."""
+        self._log, self._name = log, name
+        self._under_way: dict[ClaimKey, tuple[int, Future[Appended]]] = {}
+        self._folds: dict[int, Fold] = {}
+        self._beside: set[ClaimKey] = set()
+        self.requests: set[ClaimKey] = set()
+        """Claims of which the request was not read back."""
+
+    def begin(self, fold: Fold, place: int, group: str, own: Collection[ClaimKey] = ()) -> None:
+        """Claim what is paused there, and of `own` also what its pauser owns still.
+
+        That settles what was sent under an earlier win: the log has it by then, or it is void.
+        """
+        self._folds[place] = fold
+        work, paused = fold.work(group), paused_until_ms(fold, group) is not None
+        self._beside |= fold.claims(group).keys() - work.claimed - set(own)
+        for key in sorted({*fold.claims(group), *own}):
+            reader = fold.claim(key)
+            ends = paused and may_end_pause(work, key, reader)
+            if ends or (key in own and _owned_by_pauser(reader)):
+                self.requests.add(key)
+                sent = claiming_partition_sent(self._me(reader), Consumer(reader, 0), key)
+                self._send(key, place, sent)
+
+    def read(self, record: Record, changes: list[Change]) -> None:
+        """The next record of these coordinating partitions, and what it did."""
+        message = record.message
+        if message.client_id != self._name or isinstance(message, ReleaseGroup):
+            return
+        [change] = changes
+        reader, key = change.after, change.key
+        self.requests.discard(key)
+        won = reader.known and reader.claim.epoch == record.offset
+        if isinstance(message, ClaimingPartition) and won:
+            me, consumer = self._me(reader), Consumer(reader, record.offset + 1)
+            sent = releasing_partition_sent(me, consumer, key)
+            work = self._folds[record.partition].work(key.group)
+            if work.set and key in self._beside and reader.claim.position_set:
+                # Without the header it would look like one that was to be set, and was not.
+                sent = position_sent(me, consumer, key, reader.claim.position)
+            self._send(key, record.partition, sent)
+        else:
+            self._under_way.pop(key, None)
+
+    @property
+    def over(self) -> bool:
+        """Everything was read back, or `failed`."""
+        for key, (_, future) in self._under_way.items():
+            if future.done() and (error := future.exception()):
+                self.failed[key] = str(error)
+        return self.failed.keys() >= self._under_way.keys()
+
+    @property
+    def places(self) -> set[int]:
+        """Coordinating partitions where something was not read back."""
+        return {place for place, _ in self._under_way.values()}
+
+    def _me(self, reader: Reader) -> Me:
+        """Who may end the pause, under our name."""
+        pauser = reader.claim.pauser
+        assert pauser is not None
+        return Me(pauser, self._name, Mode.AT_MOST_ONCE, admin=True, certifies=False)
+
+    def _send(self, key: ClaimKey, place: int, sent: Send) -> None:
+        self._under_way[key] = place, self._log.append(place, sent.message, sent.headers)
+
+
+def may_end_pause(work: Work, key: ClaimKey, reader: Reader) -> bool:
+    """It is paused, and it is known by whom and where it is: a pauser's release sets the position.
+
+    One that its pauser owns is not paused any more, and is the pauser's to give back.
+    """
+    needed = Field.OWNER | Field.PAUSER | Field.POSITION
+    known = reader.claim.paused_until_ms is not None and needed in reader.certain
+    return known and not _left_over(work, key, reader)
+
+
+def _left_over(work: Work, key: ClaimKey, reader: Reader) -> bool:
+    """Positions were set under this pause, and nobody ever said one of this claim.
+
+    It was none of those that were to be set. Given back without a position it would look like one
+    that was, and it must not be given one.
+    """
+    return bool(work.set) and key not in work.claimed and not reader.claim.position_set
+
+
+def _owned_by_pauser(reader: Reader) -> bool:
+    claim = reader.claim
+    needed = Field.OWNER | Field.PAUSER | Field.POSITION
+    return needed in reader.certain and claim.owned and claim.owner_instance == claim.pauser
+
+
+def _ended(view: View, place: int, group: str) -> Released:
+    fold = view.folds[place]
+    return Released(place, (), paused_until_ms(fold, group), fold.last_ms(group) or 0)
+
+
+def release(
+    view: View, log: Log, group: str, named: list[tuple[str, int | None]], hold_ms: int = 0
+) -> list[Released]:
+    """End the ownership of these claims, and of all others of the group beside them.
+
+    With `hold_ms` nobody claims them for that long. A pause that is in force stays in force. An
+    empty list if nobody owns one of those that were named.
+
+    Raises:
+        InvalidOption: the group has no such claim.
+    """
+    places = {coordinating_partition(topic, view.partitions) for topic, _ in named}
+    if not any(owned_of(view, group, topic, partition) for topic, partition in named):
+        return []
+    kept_s = {n: kept_expiry_s(view.folds[n], group) for n in sorted(places)}
+    if hold_ms:
+        return _pause_for(view, log, group, hold_ms, kept_s)
+    return release_group(view, log, group, kept_s)
+
+
+def owned_of(view: View, group: str, topic: str, partition: int | None) -> list[ClaimKey]:
+    """Which claims of a topic, or of one partition, somebody owns.
+
+    Raises:
+        InvalidOption: the group has no such claim.
+    """
+    claims = view.folds[coordinating_partition(topic, view.partitions)].claims(group)
+    found = [
+        key for key in claims if key.topic == topic and partition in (None, key.topic_partition)
+    ]
+    if not found:
+        there = ", ".join(sorted({key.topic for _, key in view.claims(group)})) or "none"
+        name = topic if partition is None else f"{topic}:{partition}"
+        raise InvalidOption(f"group {group} has no claim of {name}; it has claims of: {there}")
+    return sorted(key for key in found if claims[key].claim.owned)
+
+
+def kept_expiry_s(fold: Fold, group: str) -> int:
+    """The expiry that a further ReleaseGroup needs, to leave a pause as it is.
+
+    A pause that was ended claim by claim is over, although claims that nobody knows are paused.
+    """
+    until_ms, work, claims = paused_until_ms(fold, group), fold.work(group), fold.claims(group)
+    in_force = not claims or any(
+        reader.claim.paused_until_ms is not None and not _left_over(work, key, reader)
+        for key, reader in claims.items()
+    )
+    return EXPIRED if until_ms is None or not in_force else -(-until_ms // 1000)
+
+
+# --- sending and reading back ---------------------------------------------------------------------
+
+
+def release_group(
+    view: View, log: Log, group: str, expires_unix_s: Mapping[int, int], me: Me | None = None
+) -> list[Released]:
+    """Send a ReleaseGroup to these coordinating partitions and read what each of them did.
+
+    Raises:
+        Half: not all were read back.
+        BrokerFailed: none was.
+    """
+    sender = me or new_administrator(view.rules)
+    sent: dict[int, Future[Appended]] = {}
+    for place, expires_s in expires_unix_s.items():
+        send = release_group_sent(sender, group, expires_s)
+        sent[place] = log.append(place, send.message, send.headers)
+    done: dict[int, Released] = {}
+    deadline = time.monotonic() + READ_BACK_S
+    failed: dict[int, str] = {}
+
+    def over() -> bool:
+        for place, future in sent.items():
+            if place not in failed and future.done() and (error := future.exception()):
+                failed[place] = str(error)
+        return len(done) + len(set(failed) - set(done)) == len(sent) or time.monotonic() > deadline
+
+    for batch in view.changes(None, over):
+        for record, changes in batch:
+            message = record.message
+            own = message.instance_id == sender.instance_id
+            if own and isinstance(message, ReleaseGroup) and message.group_id == group:
+                done[record.partition] = _released(view, record.partition, group, changes)
+    if len(done) < len(sent):
+        missing = tuple(sorted(set(sent) - set(done)))
+        reason = next(iter(failed.values()), "it was not read back in time")
+        if not done:
+            raise BrokerFailed(reason)
+        raise Half(tuple(done.values()), missing, reason)
+    return [done[place] for place in sorted(done)]
+
+
+def _released(view: View, place: int, group: str, changes: list[Change]) -> Released:
+    freed = tuple(
+        Freed(change.key, owner.owner_client or "", owner.owner_instance or "")
+        for change in changes
+        if (owner := change.before.claim).owned
+    )
+    claim = view.folds[place].newborn(group).claim
+    claims = {change.key: change.after.claim for change in changes}
+    free = [key for key, one in claims.items() if one.paused_until_ms is None]
+    ahead = tuple(sorted(free)) if claim.paused_until_ms is not None else ()
+    above_ms = max((claims[key].clock_ms for key in ahead), default=None)
+    return Released(place, freed, claim.paused_until_ms, claim.clock_ms, ahead, above_ms)

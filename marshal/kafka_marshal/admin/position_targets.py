@@ -1,0 +1,179 @@
+"""Where positions are wanted: `events=earliest`, `events:3=500`, `events:3=-100`, or a time.
+
+What was written becomes offsets of partitions that exist; what cannot be becomes one sentence. It
+knows where data topics begin and end, and not how a position is set.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping, Sequence
+
+from attrs import frozen
+
+from kafka_marshal.admin.view import View
+from kafka_marshal.client.connect.admin_client import ClusterClient
+from kafka_marshal.codec import PARTITION_MAX, coordinating_partition
+from kafka_marshal.core.claims.suffix_reader import Field
+from kafka_marshal.core.state import ClaimKey
+from kafka_marshal.errors import BrokerFailed, InvalidOption
+
+
+@frozen
+class Wish:
+    """What somebody wrote. A partition of None is all of them."""
+
+    topic: str
+    partition: int | None
+    where: str
+    """earliest, latest, an offset, `+N` or `-N` from the present position, or a time."""
+
+
+@frozen
+class Planned:
+    """One position that is to be set."""
+
+    key: ClaimKey
+    place: int
+    """The coordinating partition."""
+    position: int | None
+    """Where the claim is now; None if the log does not say for certain."""
+    target: int
+    low: int
+    end: int
+
+
+def claim_named(text: str) -> tuple[str, int | None]:
+    """A topic, or one partition of it: `events`, `events:3`.
+
+    Raises:
+        InvalidOption: it is neither.
+
+    >>> claim_named("events"), claim_named("events:3")
+    (('events', None), ('events', 3))
+    """
+    topic, colon, number = text.partition(":")
+    if topic and not colon:
+        return topic, None
+    if topic and number.isdecimal() and number.isascii() and int(number) <= PARTITION_MAX:
+        return topic, int(number)
+    raise InvalidOption(f"{text!r} must be written TOPIC or TOPIC:PARTITION")
+
+
+def wish(text: str) -> Wish:
+    """What was written.
+
+    Raises:
+        InvalidOption: it cannot be understood.
+
+    >>> wish("events:3=500")
+    Wish(topic='events', partition=3, where='500')
+    """
+    claim, equals, where = text.partition("=")
+    if not claim or not equals or not where:
+        raise InvalidOption(
+            f"{text!r} must be written TOPIC=WHERE or TOPIC:PARTITION=WHERE, where WHERE is an "
+            "offset, +N, -N, earliest, latest, or a time like 2026-01-31T22:00"
+        )
+    if _is_time(where):
+        _unix_ms(where, text)
+    return Wish(*claim_named(claim), where)
+
+
+def plan(wishes: Sequence[Wish], group: str, cluster: ClusterClient, view: View) -> list[Planned]:
+    """The position of each partition that was named, in order.
+
+    Raises:
+        InvalidOption: one was named twice, is not there, or holds no such offset; or `+N` or `-N`
+            where the log says no present position.
+        BrokerFailed: the cluster did not answer.
+    """
+    wanted: dict[tuple[str, int], str] = {}
+    there = cluster.topics()
+    for one in wishes:
+        count = there.get(one.topic, 0)
+        if not count:
+            raise InvalidOption(f"there is no topic {one.topic}")
+        if one.partition is not None and one.partition >= count:
+            raise InvalidOption(f"{one.topic} has partitions 0 to {count - 1}, not {one.partition}")
+        for number in range(count) if one.partition is None else (one.partition,):
+            if (one.topic, number) in wanted:
+                raise InvalidOption(f"{one.topic}:{number} is named twice")
+            wanted[one.topic, number] = one.where
+    extents = cluster.extents(list(wanted))
+    at_times = _at_times(wanted, cluster)
+    planned = []
+    for (topic, number), where in sorted(wanted.items()):
+        extent = extents.get((topic, number))
+        if extent is None:
+            raise BrokerFailed(f"{topic}:{number}: nobody can tell what it holds now")
+        key = ClaimKey(group, topic, number)
+        place = coordinating_partition(topic, view.partitions)
+        reader = view.folds[place].claim(key)
+        position = reader.claim.position if Field.POSITION in reader.certain else None
+        named: Mapping[str, int] = {"earliest": extent.low, "latest": extent.high}
+        counted = f"offset {where}"
+        if where in named:
+            target = named[where]
+        elif _is_offset(where):
+            target = int(where)
+        elif _is_relative(where):
+            begun = key in view.folds[place].claims(group)
+            target = _moved(key, position if begun else None, where)
+            counted = f"{where} from position {position}, which is offset {target},"
+        else:
+            target = at_times.get((topic, number), extent.high)
+        if not extent.low <= target <= extent.high:
+            holds = f"{extent.low} to {extent.high - 1}"
+            if extent.low == extent.high:
+                holds = f"nothing and ends at offset {extent.high}"
+            raise InvalidOption(f"{counted} is outside {topic}:{number}, which holds {holds}")
+        planned.append(Planned(key, place, position, target, extent.low, extent.high))
+    return planned
+
+
+def _at_times(
+    wanted: Mapping[tuple[str, int], str], cluster: ClusterClient
+) -> dict[tuple[str, int], int]:
+    times: dict[int, list[tuple[str, int]]] = {}
+    for place, where in wanted.items():
+        if _is_time(where):
+            times.setdefault(_unix_ms(where, where), []).append(place)
+    found: dict[tuple[str, int], int] = {}
+    for at_ms, places in times.items():
+        found |= cluster.offsets_at(places, at_ms)
+    return found
+
+
+def _moved(key: ClaimKey, position: int | None, where: str) -> int:
+    if position is None:
+        raise InvalidOption(
+            f"{key.topic}:{key.topic_partition}={where} counts from the present position, and the "
+            f"log says none for certain of group {key.group}: name an offset, earliest or latest"
+        )
+    return position + int(where)
+
+
+def _is_time(where: str) -> bool:
+    return where not in ("earliest", "latest") and not _is_offset(where) and not _is_relative(where)
+
+
+def _is_relative(text: str) -> bool:
+    return text[:1] in ("+", "-") and _is_offset(text[1:])
+
+
+def _is_offset(text: str) -> bool:
+    return text.isdecimal() and text.isascii() and len(text) < 19
+
+
+def _unix_ms(text: str, said: str) -> int:
+    """ISO 8601; without a zone it is UTC."""
+    try:
+        at = dt.datetime.fromisoformat(text)
+    except ValueError:
+        raise InvalidOption(
+            f"{said!r}: {text!r} is no offset, nor +N, -N, earliest, latest, or a time like "
+            "2026-01-31T22:00"
+        ) from None
+    # Kafka takes times before 1970 for words of its own.
+    return max(0, int((at if at.tzinfo else at.replace(tzinfo=dt.UTC)).timestamp() * 1000))

@@ -1,0 +1,182 @@
+"""Loss receipts: which messages, granted at most once, may never have been processed.
+
+At most once a range is granted before it is processed, so a consumer that dies takes with it what
+it was granted last. The log says what was granted to whom, how each tenure ended, and, where its
+owner released it, how far that had processed it (`marshal-done`). This room reads receipts off what
+each record did. It does not know where records come from.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from attrs import evolve, frozen
+
+from kafka_marshal.admin.fold import Change
+from kafka_marshal.core.claims.suffix_reader import Field
+from kafka_marshal.core.claims.verdicts import Accepted
+from kafka_marshal.core.messages import ClaimingMessages, Record, ReleaseGroup, ReleasingPartition
+from kafka_marshal.core.state import ClaimKey
+
+RELEASED: Final = "released"
+"""Its owner released it, and says that it did not process all that it was granted."""
+RELEASED_UNSAID: Final = "released_unsaid"
+"""Its owner released it and does not say what it has processed: an older version."""
+STILL_OWNED: Final = "silent"
+"""The tenure has not ended, but its owner has been silent for too long."""
+
+
+@frozen
+class Receipt:
+    """What was granted last in a tenure, where the log does not say that it was processed."""
+
+    group: str
+    topic: str
+    topic_partition: int
+    start: int | None
+    """The first message of the range; None where the log's head is gone and nobody can know."""
+    end: int
+    """The next one after it."""
+    epoch: int
+    """Of the tenure that it was granted in."""
+    instance: str
+    client: str
+    granted_ms: int
+    """When, by the brokers' clock, unix ms."""
+    ended_by: str
+    """What ended the tenure: took_over, restarted, reclaimed, group_released, released,
+    released_unsaid; or silent, if nothing has."""
+    ended_ms: int | None
+    """None while nobody has ended it."""
+    heard_later: bool
+    """The instance wrote something after it had lost the claim: it lives, and probably has
+    processed the range. Never where it said itself how far it got (`released`)."""
+
+
+@frozen
+class _Tenure:
+    epoch: int
+    instance: str
+    client: str
+    start: int | None = None
+    """Where what may be lost begins."""
+    begun: int | None = None
+    """Where the last grant begins."""
+    end: int | None = None
+    """None before the first grant."""
+    granted_ms: int = -1
+    one_at_a_time: bool = False
+    """Its owner asks for a batch only when the one before is processed. Version 0.1.0, which does
+    not write its interval, could be granted a second one before that."""
+
+
+class Receipts:
+    """Watches the claims of one topic of one group, record by record."""
+
+    def __init__(self, group: str, topic: str) -> None:
+        self.group, self.topic = group, topic
+        self._tenures: dict[ClaimKey, _Tenure] = {}
+        self._heard: dict[ClaimKey, int] = {}
+        self._written: list[Receipt] = []
+        self.grants = 0
+        """How many were seen."""
+        self.in_hand = 0
+        """In how many tenures a range is being processed by an owner that lives, as far as the log
+        says. Counted by `receipts`."""
+
+    def read(self, record: Record, changes: list[Change]) -> None:
+        """The next record, and what it did."""
+        if record.message.group_id == self.group:
+            self._hear(record.message.instance_id)
+        for change in changes:
+            if change.key.group == self.group and change.key.topic == self.topic:
+                self._change(record, change)
+
+    def receipts(self, now_ms: int, stale_after_ms: float) -> list[Receipt]:
+        """All so far, also of owners that have been silent for too long at `now_ms`."""
+        silent = {key for key, heard in self._heard.items() if now_ms - heard > stale_after_ms}
+        open_ = [
+            self._receipt(key, tenure, STILL_OWNED, None)
+            for key, tenure in self._tenures.items()
+            if key in silent
+        ]
+        self.in_hand = sum(
+            tenure.end is not None and key not in silent for key, tenure in self._tenures.items()
+        )
+        written = [*self._written, *(one for one in open_ if one is not None)]
+        return sorted(written, key=lambda one: (one.topic_partition, one.end, one.epoch))
+
+    def _hear(self, instance: str) -> None:
+        """An instance that writes is alive, so it has probably processed what it was granted."""
+        for index, one in enumerate(self._written):
+            if one.instance == instance and not one.heard_later and one.ended_by != RELEASED:
+                self._written[index] = evolve(one, heard_later=True)
+
+    def _change(self, record: Record, change: Change) -> None:
+        key, before, after = change.key, change.before.claim, change.after.claim
+        tenure = self._tenures.get(key)
+        if tenure is not None and (not after.owned or after.epoch != tenure.epoch):
+            self._end(record, change, tenure)
+        if not after.owned or after.epoch is None or not change.after.known:
+            return
+        tenure = self._tenures.get(key)
+        if tenure is None:
+            tenure = _Tenure(
+                after.epoch,
+                after.owner_instance or "",
+                after.owner_client or "",
+                one_at_a_time=record.headers.interval_ms is not None,
+            )
+        self._heard[key] = after.last_heartbeat_ms or record.timestamp_ms
+        certain = Field.POSITION in change.before.certain
+        if isinstance(record.message, ClaimingMessages) and change.verdict is Accepted.GRANTED:
+            self.grants += 1
+            begun = before.position if certain else None
+            first = tenure.end is None or tenure.one_at_a_time
+            tenure = evolve(
+                tenure,
+                start=begun if first else tenure.begun,
+                begun=begun,
+                end=after.position,
+                granted_ms=record.timestamp_ms,
+            )
+        self._tenures[key] = tenure
+
+    def _end(self, record: Record, change: Change, tenure: _Tenure) -> None:
+        del self._tenures[change.key]
+        own = record.message.instance_id == tenure.instance
+        verdict, done = change.verdict, record.headers.done
+        by = "unknown" if verdict is None else verdict.value
+        if isinstance(record.message, ReleaseGroup):
+            by = Accepted.GROUP_RELEASED.value
+        if own and isinstance(record.message, ReleasingPartition):
+            by = RELEASED_UNSAID if done is None else RELEASED
+            if done is not None:
+                if tenure.end is None or done >= tenure.end:
+                    return  # in order: all that was granted is processed
+                begun = done if tenure.start is None else max(done, tenure.start)
+                tenure = evolve(tenure, start=begun)
+        heard = own and by != RELEASED
+        receipt = self._receipt(change.key, tenure, by, record.timestamp_ms, heard=heard)
+        if receipt is not None:
+            self._written.append(receipt)
+
+    def _receipt(
+        self, key: ClaimKey, tenure: _Tenure, by: str, ended_ms: int | None, heard: bool = False
+    ) -> Receipt | None:
+        if tenure.end is None:
+            return None
+        return Receipt(
+            group=key.group,
+            topic=key.topic,
+            topic_partition=key.topic_partition,
+            start=tenure.start,
+            end=tenure.end,
+            epoch=tenure.epoch,
+            instance=tenure.instance,
+            client=tenure.client,
+            granted_ms=tenure.granted_ms,
+            ended_by=by,
+            ended_ms=ended_ms,
+            heard_later=heard,
+        )

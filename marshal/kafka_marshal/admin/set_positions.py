@@ -1,0 +1,358 @@
+"""Setting positions: carries out what `machines.admin.administrator` asks for, on a real topic.
+
+One administrator for each coordinating partition that the targets lie on, which reads along from
+the first record. On each of them all positions are set, or none, or it is told which; between them
+nothing is promised, since they are different logs. When all is over the pause that was needed is
+ended claim by claim, which frees nobody who has won one since; or, if the group was paused before,
+it is paused again for as long as it would have been. Either also settles what was in doubt: a write
+that is not in the log before that claim is won anew, or released, does nothing any more.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from typing import Final
+
+from attrs import evolve, field, frozen
+
+from kafka_marshal.admin.fold import Change, Fold
+from kafka_marshal.admin.pause import (
+    EXPIRED,
+    Ending,
+    expiry_s,
+    kept_expiry_s,
+    log_ms,
+    new_administrator,
+    paused_until_ms,
+)
+from kafka_marshal.admin.position_targets import Planned
+from kafka_marshal.admin.view import View
+from kafka_marshal.client.connect.admin_client import ClusterClient
+from kafka_marshal.client.connect.log_writer import Appended, Log, NotAppended
+from kafka_marshal.codec import coordinating_partition
+from kafka_marshal.core.claims.fenced import says_it_sets
+from kafka_marshal.core.claims.pause_work import Work, left_undone
+from kafka_marshal.core.claims.verdicts import Accepted
+from kafka_marshal.core.messages import Record, ReleaseGroup
+from kafka_marshal.core.state import ClaimKey, Rules
+from kafka_marshal.errors import BrokerFailed
+from kafka_marshal.machines.admin.administrator import (
+    AdminEffect,
+    Administrator,
+    Patience,
+    Told,
+    Warned,
+)
+from kafka_marshal.machines.admin.operation import AllSet, NoneSet, PartlySet, Reason, Result
+from kafka_marshal.machines.consumer.consumer import release_group_sent
+from kafka_marshal.machines.consumer.effects import Send
+
+_FAREWELL_S: Final = 40.0
+"""So long it is waited, when all is over, until the last ReleaseGroup was read back."""
+
+
+@frozen
+class Ended:
+    """How it ended on one coordinating partition."""
+
+    place: int
+    set: tuple[ClaimKey, ...]
+    """The log holds the write, and it was accepted."""
+    not_set: tuple[ClaimKey, ...]
+    """They are where they were, and nothing that was sent can set them any more."""
+    in_doubt: tuple[ClaimKey, ...]
+    """The write was sent, and whether it lands nobody knows yet; `marshal ls` will show it."""
+    reason: str | None
+    """Why not all are set; None if they are."""
+    still_paused: bool = field(default=False)
+    """The pause could not be ended everywhere: it ends by itself, or by `marshal resume`."""
+    new_paused_until_ms: int | None = field(default=None)
+    """Until when claims are paused that nobody knows yet: topics and partitions new to the group;
+    None if they are not."""
+
+
+def left_by_others(view: View, group: str) -> list[Work]:
+    """What administrators have left undone, or are still working on."""
+    return [work for fold in view.folds.values() if left_undone(work := fold.work(group))]
+
+
+def beside(view: View, planned: Sequence[Planned]) -> list[ClaimKey]:
+    """Owned claims that were not named, and are interrupted: a group is paused as a whole."""
+    named = {one.key for one in planned}
+    groups = {(one.place, one.key.group) for one in planned}
+    return sorted(
+        key
+        for place, group in groups
+        for key, reader in view.folds[place].claims(group).items()
+        if key not in named and reader.claim.owned
+    )
+
+
+class _Operator:
+    """One operation on one coordinating partition, and what became of what it sent."""
+
+    def __init__(self, fold: Fold, place: int, group: str, pause_ms: int) -> None:
+        self.place, self.group = place, group
+        self._fold, self._pause_ms = fold, pause_ms
+        self.me = new_administrator(fold.rules, number=place)
+        patience = Patience(pause_ms=pause_ms)
+        self.administrator = Administrator(self.me, group, patience, first=fold.first)
+        self.targets: Mapping[ClaimKey, int] = {}
+        self._log: Log | None = None
+        self._on_note: Callable[[str], None] = lambda _: None
+        self._kept_s = EXPIRED
+        self._open: list[tuple[Send, Future[Appended]]] = []
+        self._set: set[ClaimKey] = set()
+        self._told: Result | None = None
+        self._refused: str | None = None
+        self._asking_time = False
+        self._pause_read = False
+        self._farewell_s: float | None = None
+        self._ending: Ending | None = None
+        self._paused_again = False
+        self._settled = False
+        self.over = False
+        self.still_paused = False
+
+    def begin(
+        self,
+        log: Log,
+        targets: Mapping[ClaimKey, int],
+        on_note: Callable[[str], None],
+        rules: Rules,
+    ) -> None:
+        """Pause the group, which lives under these rules. Everything there was has been read.
+
+        How long a pause is the log's clock says, and only a new record says what that shows. So
+        there are two pauses: the first one counts from the group's last record.
+        """
+        self._judge_by(rules)
+        patience = self.administrator.patience
+        every_ms = max(1, int(rules.heartbeat_interval_ms))
+        self.administrator.patience = evolve(patience, heartbeat_every_ms=every_ms)
+        self._log, self._on_note, self.targets = log, on_note, targets
+        self._kept_s = kept_expiry_s(self._fold, self.group)
+        self._asking_time = True
+        last_ms = self._fold.last_ms(self.group) or 0
+        self._append(release_group_sent(self.me, self.group, expiry_s(last_ms, self._pause_ms)))
+
+    def _begin_at(self, log_ms: int) -> None:
+        self._asking_time = False
+        self._do(self.administrator.begin(self.targets, self._now_ms(), log_ms))
+
+    def _now_ms(self) -> int:
+        """A steady clock, which starts anywhere."""
+        assert self._log is not None
+        return int(1000 * self._log.settings.environment.monotonic())
+
+    def read(self, record: Record, changes: list[Change]) -> None:
+        """The next record, and what it did."""
+        if changes and record.message.group_id == self.group:
+            self._judge_by(changes[0].rules)
+        if record.message.instance_id == self.me.instance_id:
+            for change in changes:
+                sets = change.verdict is Accepted.POSITION_SET and says_it_sets(record)
+                if sets and change.key in self.targets:
+                    self._set.add(change.key)
+        self._do(self.administrator.record(record, 0 if self._log is None else self._now_ms()))
+        own = record.message.instance_id == self.me.instance_id
+        if own and isinstance(record.message, ReleaseGroup):
+            if self._asking_time:
+                self._begin_at(record.timestamp_ms)
+            else:
+                self._settled = self.over = self._pause_read
+                self._pause_read = True
+        if self._ending is not None:
+            self._ending.read(record, changes)
+
+    def _judge_by(self, rules: Rules) -> None:
+        """The administrator folds what the view folds, by the interval that the log says."""
+        if self.me.rules is not rules:
+            self.me = self.administrator.me = evolve(self.me, rules=rules)
+
+    def go_on(self, called_off: bool) -> None:
+        """Time has passed, and more may be known of what was sent."""
+        for send, future in [pair for pair in self._open if pair[1].done()]:
+            self._open.remove((send, future))
+            error = future.exception()
+            if error is None:
+                self._do(self.administrator.appended(send.message, self._now_ms()))
+                continue
+            if isinstance(error, NotAppended):
+                self._refused = str(error)
+            if self._asking_time:
+                self._begin_at(self._fold.last_ms(self.group) or 0)
+                continue
+            self._do(self.administrator.unknown(send.message, self._now_ms()))
+        if self._log is not None and self._log.failed is not None:
+            self._refused = self._log.failed
+        if called_off or self._refused is not None:
+            self._do(self.administrator.call_off(self._now_ms()))
+        at_ms = self.administrator.next_timer_ms
+        if at_ms is not None and self._now_ms() >= at_ms:
+            self._do(self.administrator.timer(self._now_ms()))
+        if self._told is not None and not self.over:
+            self._say_farewell()
+
+    def _say_farewell(self) -> None:
+        """End the pause, unless it is somebody else's by now, or over."""
+        if self._farewell_s is None:
+            self._farewell_s = time.monotonic() + _FAREWELL_S
+        ends = self._ending is not None or self._paused_again
+        if self._pause_read and not ends:
+            self._end_pause()
+        elif self._ending is not None and self._ending.over:
+            self.over, self.still_paused = True, bool(self._ending.failed)
+            self._settled = not self._ending.requests
+        elif self._refused is not None and (ends or not self._pause_read):
+            self.over, self.still_paused = True, ends
+        elif time.monotonic() > self._farewell_s:
+            self.over = self.still_paused = True
+
+    def _end_pause(self) -> None:
+        assert self._log is not None
+        fold = self._fold
+        if fold.newborn(self.group).claim.pauser != self.me.instance_id:
+            self.over = True
+        elif self._kept_s * 1000 > log_ms(fold, self.group):
+            self._paused_again = True
+            self._append(release_group_sent(self.me, self.group, self._kept_s))
+        else:
+            self._ending = Ending(self._log, new_administrator(fold.rules).client_id)
+            self._ending.begin(fold, self.place, self.group, self.targets.keys() - self._set)
+
+    def ended(self) -> Ended:
+        """What is known in the end."""
+        told = self._told
+        assert told is not None
+        done = self._set | (set() if isinstance(told, NoneSet) else told.set)
+        in_doubt = told.in_doubt - done if isinstance(told, PartlySet) else frozenset()
+        if self._settled:
+            in_doubt = frozenset()
+        left = set(self.targets) - done
+        return Ended(
+            self.place,
+            tuple(sorted(done)),
+            tuple(sorted(left - in_doubt)),
+            tuple(sorted(in_doubt)),
+            self._reason(told) if left else None,
+            self.still_paused,
+            paused_until_ms(self._fold, self.group) if self._ending is not None else None,
+        )
+
+    def _reason(self, told: Result) -> str | None:
+        if self._refused is not None:
+            return self._refused
+        return None if isinstance(told, AllSet) else told.reason.value
+
+    def _do(self, effects: Iterable[AdminEffect]) -> None:
+        for effect in effects:
+            match effect:
+                case Send():
+                    self._append(effect)
+                case Told(result):
+                    self._told = result
+                case Warned(work):
+                    self._on_note(work_left(work))
+
+    def _append(self, send: Send) -> None:
+        assert self._log is not None
+        self._open.append((send, self._log.append(self.place, send.message, send.headers)))
+
+
+def work_left(work: Work) -> str:
+    """One sentence about what an administrator has left, or is at."""
+    names = ", ".join(f"{key.topic}:{key.topic_partition}" for key in sorted(left_undone(work)))
+    return (
+        f"{work.by} has paused the group and not set {names}"
+        f" (set: {len(work.set)}); either it went away, or it is at it now"
+    )
+
+
+class Operators:
+    """Set positions of one group, on every coordinating partition that these topics lie on.
+
+    They read along from the view's first record on, so that the log is read once.
+    """
+
+    def __init__(self, view: View, group: str, topics: Iterable[str], pause_ms: int) -> None:
+        """`view` is new: nothing was read through it yet. `pause_ms` is the longest pause."""
+        self._view = view
+        self._operators = {
+            place: _Operator(view.folds[place], place, group, pause_ms)
+            for place in sorted(
+                {coordinating_partition(topic, view.partitions) for topic in topics}
+            )
+        }
+
+    def read(self, batch: Iterable[tuple[Record, list[Change]]]) -> None:
+        """The next records that the view has folded."""
+        for record, changes in batch:
+            if record.partition in self._operators:
+                self._operators[record.partition].read(record, changes)
+
+    def set_positions(
+        self,
+        cluster: ClusterClient,
+        log: Log,
+        planned: Sequence[Planned],
+        called_off: Callable[[], bool] = lambda: False,
+        on_note: Callable[[str], None] = lambda _: None,
+    ) -> list[Ended]:
+        """Set these positions, all of topics that were named before.
+
+        On each coordinating partition all are set, or none, or it is told which. The group is
+        paused there meanwhile. Returns when the log says how it ended, or nobody can know.
+
+        Raises:
+            BrokerFailed: reading failed.
+        """
+        targets: dict[int, dict[ClaimKey, int]] = {}
+        for one in planned:
+            targets.setdefault(one.place, {})[one.key] = one.target
+        view = self._view
+        now = cluster.ends([(view.topic, number) for number in view.next])
+        ends = {number: now.get((view.topic, number), at) for number, at in view.next.items()}
+        if any(view.next[number] < end for number, end in ends.items()):
+            for batch in view.changes(ends, called_off):  # what came since the view was read
+                self.read(batch)
+        if called_off():  # nothing was sent yet
+            called = Reason.CALLED_OFF.value
+            return [
+                Ended(place, (), tuple(sorted(keys)), (), called) for place, keys in targets.items()
+            ]
+        operators = [self._operators[place] for place in sorted(targets)]
+        for operator in operators:
+            rules = view.rules_of(operator.group, operator.place)
+            operator.begin(log, targets[operator.place], on_note, rules)
+
+        def over() -> bool:
+            for operator in operators:
+                operator.go_on(called_off())
+            return all(operator.over for operator in operators)
+
+        for batch in view.changes(None, over):
+            self.read(batch)
+        return [operator.ended() for operator in operators]
+
+
+def commit(
+    cluster: ClusterClient, group: str, ended: Sequence[Ended], planned: Sequence[Planned]
+) -> str | None:
+    """Commit the positions that were set as the group's offsets, for Kafka's tools.
+
+    None, or why that failed: then the positions are set all the same.
+    """
+    done = {key for one in ended for key in one.set}
+    offsets = {
+        (one.key.topic, one.key.topic_partition): one.target for one in planned if one.key in done
+    }
+    if not offsets:
+        return None
+    try:
+        cluster.commit(group, offsets)
+    except BrokerFailed as error:
+        return str(error)
+    return None

@@ -1,0 +1,448 @@
+"""The coordination topic as it stands: who owns what, how far everybody is, who is silent.
+
+It folds the topic to where it ends, and further if asked, and looks up where the data topics end.
+It decides nothing, and does not know how it is shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from types import TracebackType
+from typing import Final, Self
+
+from attrs import frozen
+from confluent_kafka import Message
+
+from kafka_marshal.admin.fold import Change, Fold
+from kafka_marshal.capture import RawRecord
+from kafka_marshal.client.connect.admin_client import ClusterClient
+from kafka_marshal.client.connect.log_filter import Thinning
+from kafka_marshal.client.connect.reader import Tail
+from kafka_marshal.client.connect.settings import Settings
+from kafka_marshal.codec import MalformedRecord
+from kafka_marshal.core import wire
+from kafka_marshal.core.claims.pause_work import left_undone
+from kafka_marshal.core.claims.suffix_reader import Field, Knowledge, Reader
+from kafka_marshal.core.messages import ClaimingPartition, Record
+from kafka_marshal.core.state import FENCED, ClaimKey, Rules
+from kafka_marshal.errors import BrokerFailed, MarshalError, contradicted
+from kafka_marshal.machines.consumer.intervals import Intervals, Said
+
+Ends = Mapping[tuple[str, int], int]
+"""Where partitions of data topics end, by topic and number."""
+_NO_ENDS: Final[Ends] = {}
+
+
+class NoSuchGroup(MarshalError):
+    """No record is of this group; the message names those that there are."""
+
+
+@frozen
+class ClaimRow:
+    """One claim. What is not certain is a guess; `knowledge` and `position_certain` say so."""
+
+    group: str
+    topic: str
+    topic_partition: int
+    coordinating_partition: int
+    knowledge: str
+    """known, provisional or unknown: how certain the owner is."""
+    state: str
+    """owned, stale, free or paused."""
+    owner_client: str | None
+    owner_instance: str | None
+    epoch: int | None
+    position: int
+    """Next offset to consume; 0 before anybody said otherwise."""
+    position_certain: bool
+    end: int | None
+    """Where the data topic's partition ends; None if nobody can tell."""
+    lag: int | None
+    last_heartbeat_ms: int | None
+    """When the owner was last heard of, by the brokers' clock, unix ms."""
+    age_ms: int | None
+    """How long ago that is by this machine's clock."""
+    paused_until_ms: int | None
+    pauser: str | None
+    heartbeat_interval_ms: float
+    """By which the claim is judged: what the log says, else what was given."""
+    intervals_ms: tuple[float, ...]
+    """What the group's live owners say; with more than one, messages are processed twice."""
+
+
+@frozen
+class GroupRow:
+    """One group."""
+
+    group: str
+    topics: tuple[str, ...]
+    claims: int
+    owned: int
+    stale: int
+    free: int
+    owners: int
+    """Instances that own something and are not stale."""
+    not_certain: int
+    """Claims of which the owner is not certain."""
+    lag: int | None
+    """Of all claims whose end is known; None if none is."""
+    paused_until_ms: int | None
+    """Until when at least one of its claims is paused."""
+    left_undone: int
+    """Claims that an administrator has left, or is still working on."""
+    last_record_ms: int | None
+    heartbeat_interval_ms: float
+    """By which the group is judged: what the log says, else what was given."""
+    intervals_ms: tuple[float, ...]
+    """What its live owners say; with more than one, messages are processed twice."""
+
+
+class View:
+    """A coordination topic, being folded; close it, or use it as a context manager."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        topic: str,
+        rules: Rules = FENCED,
+        *,
+        since_ms: int | None = None,
+        group: str | None = None,
+    ) -> None:
+        """Connect; read from `since_ms` on (None: all there is).
+
+        With a `group` it is a view of that group alone. What of a long log says nothing new of it
+        is then not even decoded.
+
+        Raises:
+            BrokerFailed: the cluster cannot be reached, or there is no such topic.
+        """
+        self.settings, self.topic = settings, topic
+        self.rules = rules
+        """By which groups are judged that say no heartbeat interval in the log."""
+        self._group = group
+        self._tail = Tail(settings, topic)
+        self.partitions = len(self._tail.partitions)
+        """How many the coordination topic had when this was made."""
+        try:
+            extents = self._tail.extents()
+            starts = {number: extent.low for number, extent in extents.items()}
+            if since_ms is not None:
+                # Of the topic's own offsets at that time, the first whose record is not older.
+                cluster = ClusterClient(settings)
+                at = cluster.offsets_at([(topic, n) for n in extents], since_ms)
+                starts = {n: at.get((topic, n), extents[n].high) for n in extents}
+        except BaseException:
+            self._tail.close()
+            raise
+        self.next = starts
+        """The next offset to read, of each coordinating partition."""
+        self.ends = {number: extents[number].high for number in self.next}
+        """Where each ended when this was made."""
+        self.folds = {number: Fold(start, rules) for number, start in self.next.items()}
+        self._intervals: dict[tuple[int, str], Intervals] = {}
+        self.records = 0
+        """How many were read."""
+        self.malformed = 0
+        """How many of those that had to be decoded hold no message."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the cluster."""
+        self._tail.close()
+
+    @property
+    def headless(self) -> tuple[int, ...]:
+        """Coordinating partitions whose first records were not read: gone, or passed over."""
+        return tuple(number for number, fold in self.folds.items() if fold.first > 0)
+
+    # --- reading ----------------------------------------------------------------------------------
+
+    def read(self) -> Self:
+        """Fold everything to where the topic ended when this was made."""
+        for _ in self.changes(self.ends):
+            pass
+        return self
+
+    def follow(self, stopped: Callable[[], bool]) -> Iterator[list[Change]]:
+        """Fold what comes, batch by batch; an empty one now and then when nothing comes.
+
+        Raises:
+            BrokerFailed: the topic has more partitions than it had: claims have moved away from
+                their history.
+        """
+        yield from (
+            [change for _, changes in batch for change in changes]
+            for batch in self.changes(None, stopped)
+        )
+
+    def changes(
+        self, ends: Mapping[int, int] | None, stopped: Callable[[], bool] = lambda: False
+    ) -> Iterator[list[tuple[Record, list[Change]]]]:
+        """What each record did, batch by batch; to `ends`, or for ever."""
+        thinning = None if ends is None else self._thinning()
+        for batch in self._tail.records(dict(self.next), ends, stopped, thinning):
+            if thinning is None:
+                self.records += len(batch)
+            yield [folded for raw in batch for folded in self._fold(raw)]
+        if ends is not None and not stopped():
+            # The last ones may have been left out.
+            self.next = {n: max(offset, ends.get(n, 0)) for n, offset in self.next.items()}
+
+    def _thinning(self) -> Thinning[Message] | None:
+        if self._group is None:
+            return None
+
+        def fetched(messages: Collection[Message]) -> None:
+            self.records += len(messages)
+
+        whole = frozenset(number for number, fold in self.folds.items() if fold.first == 0)
+        return Thinning(self._group.encode("utf-8", "surrogateescape"), whole, fetched)
+
+    def check_partitions(self) -> None:
+        """Look whether the topic has grown.
+
+        Raises:
+            BrokerFailed: it has.
+        """
+        now = self._tail.partition_count_now()
+        if now != self.partitions:
+            raise BrokerFailed(
+                f"{self.settings.bootstrap}: topic {self.topic} has {now} partitions, not "
+                f"{self.partitions} as before: claims have moved away from their history"
+            )
+
+    def _fold(self, raw: RawRecord) -> Iterator[tuple[Record, list[Change]]]:
+        self.next[raw.partition] = raw.offset + 1
+        try:
+            record = raw.decoded()
+        except MalformedRecord:
+            self.malformed += 1
+            return
+        if self._group not in (None, record.message.group_id):
+            return
+        changes = self.folds[raw.partition].apply(record)
+        self._hear_interval(record, changes)
+        yield record, changes
+
+    def _hear_interval(self, record: Record, changes: list[Change]) -> None:
+        place = record.partition, record.message.group_id
+        intervals = self._intervals.get(place)
+        if intervals is None:
+            if record.headers.interval_ms is None:
+                return
+            intervals = self._intervals[place] = Intervals(wire.LEAST_INTERVAL_MS)
+        intervals.read(record)
+        sender = record.message.instance_id
+        if isinstance(record.message, ClaimingPartition) and any(
+            change.after.claim.owner_instance == sender for change in changes
+        ):
+            intervals.won(record)
+
+    # --- what there is ----------------------------------------------------------------------------
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """Every group that had a record."""
+        return tuple(sorted({group for fold in self.folds.values() for group in fold.groups}))
+
+    def intervals_of(self, group: str) -> list[Said]:
+        """The heartbeat intervals that live owners of a group say, each by its last sender."""
+        found: dict[float, Said] = {}
+        for (number, name), intervals in self._intervals.items():
+            last_ms = self.folds[number].last_ms(group)
+            if name == group and last_ms is not None:
+                for said in intervals.lived_at(last_ms):
+                    other = found.get(said.interval_ms)
+                    if other is None or other.at_ms < said.at_ms:
+                        found[said.interval_ms] = said
+        return [found[interval_ms] for interval_ms in sorted(found)]
+
+    def interval_mismatches(self) -> list[str]:
+        """A sentence for each group whose live owners say two intervals."""
+        told = []
+        for group in self.groups:
+            said = self.intervals_of(group)
+            if len(said) > 1:
+                named = ", ".join(
+                    f"client {one.client_id} says {one.interval_ms / 1000:g} s" for one in said
+                )
+                told.append(
+                    f"group {group} has {len(said)} heartbeat intervals ({named}): its consumers "
+                    f"process messages twice; stop those that differ"
+                )
+        return told
+
+    def check_interval(self) -> None:
+        """Stop unless every group that says its interval lives under that of `rules`.
+
+        Raises:
+            InvalidOption: one lives under another.
+        """
+        for group in self.groups:
+            for fold in self.folds.values():
+                other = fold.intervals.other(group)
+                if other is not None:
+                    raise contradicted(other)
+
+    def rules_of(self, group: str, place: int | None = None) -> Rules:
+        """By which a group is judged now: at the interval that its newest records say.
+
+        Of a coordinating partition on which it says none, another one's; else `rules`.
+        """
+        folds = [self.folds[place]] if place is not None else []
+        folds += sorted(
+            self.folds.values(), key=lambda fold: fold.last_ms(group) or -1, reverse=True
+        )
+        for fold in folds:
+            if fold.intervals.lived_under(group):
+                return fold.rules_of(group)
+        return self.rules
+
+    def check_group(self, group: str) -> None:
+        """Stop unless the log has a record of this group.
+
+        Raises:
+            NoSuchGroup: it has none.
+        """
+        if group not in self.groups:
+            there = ", ".join(self.groups[:20]) or "none"
+            others = f"groups that there are: {there}"
+            if self._group is not None:
+                others = "marshal groups lists those that there are"
+            raise NoSuchGroup(f"no record of {self.topic} is of group {group!r}; {others}")
+
+    def check_topic(self, group: str, topic: str) -> None:
+        """Stop unless the group has a claim of this data topic.
+
+        Raises:
+            NoSuchGroup: it has none.
+        """
+        there = sorted({key.topic for _, key in self.claims(group)})
+        if topic not in there:
+            raise NoSuchGroup(
+                f"group {group} has no claim of {topic}; it has claims of: "
+                f"{', '.join(there[:20]) or 'none'}"
+            )
+
+    def claims(self, group: str | None = None) -> dict[tuple[int, ClaimKey], Reader]:
+        """The claims of a group, or all, by coordinating partition and key, in order."""
+        found = {
+            (number, key): reader
+            for number, fold in self.folds.items()
+            for each in (fold.groups if group is None else (group,))
+            for key, reader in fold.claims(each).items()
+        }
+        return dict(sorted(found.items(), key=lambda item: (item[0][1], item[0][0])))
+
+    def data_ends(
+        self, cluster: ClusterClient, group: str | None = None
+    ) -> dict[tuple[str, int], int]:
+        """Where the partitions end that are claimed; those that nobody can tell are left out."""
+        there = cluster.topics()
+        claimed = {(key.topic, key.topic_partition) for _, key in self.claims(group)}
+        return cluster.ends(
+            [place for place in sorted(claimed) if place[1] < there.get(place[0], 0)]
+        )
+
+    def rows(self, now_ms: int, group: str | None = None, ends: Ends = _NO_ENDS) -> list[ClaimRow]:
+        """Every claim of a group, or of all, as it stands at `now_ms` of this machine."""
+        claims = self.claims(group)
+        said = {each: self._intervals_ms(each) for each in {key.group for _, key in claims}}
+        return [
+            self._row(
+                number,
+                key,
+                reader,
+                now_ms,
+                ends.get((key.topic, key.topic_partition)),
+                self.rules_of(key.group, number),
+                said[key.group],
+            )
+            for (number, key), reader in claims.items()
+        ]
+
+    def _intervals_ms(self, group: str) -> tuple[float, ...]:
+        return tuple(said.interval_ms for said in self.intervals_of(group))
+
+    @staticmethod
+    def _row(
+        number: int,
+        key: ClaimKey,
+        reader: Reader,
+        now_ms: int,
+        end: int | None,
+        rules: Rules,
+        intervals_ms: tuple[float, ...],
+    ) -> ClaimRow:
+        claim = reader.claim
+        age_ms = None
+        if claim.last_heartbeat_ms is not None:
+            age_ms = max(0, now_ms - claim.last_heartbeat_ms)
+        paused = claim.paused_until_ms is not None and claim.paused_until_ms > now_ms
+        state = "paused" if paused else "free"
+        if age_ms is not None:
+            state = "stale" if age_ms > rules.stale_after_ms else "owned"
+        if reader.knowledge is Knowledge.UNKNOWN:
+            state = "unknown"
+        return ClaimRow(
+            group=key.group,
+            topic=key.topic,
+            topic_partition=key.topic_partition,
+            coordinating_partition=number,
+            knowledge=reader.knowledge.value,
+            state=state,
+            owner_client=claim.owner_client,
+            owner_instance=claim.owner_instance,
+            epoch=claim.epoch,
+            position=claim.position,
+            position_certain=Field.POSITION in reader.certain,
+            end=end,
+            lag=None if end is None else max(0, end - claim.position),
+            last_heartbeat_ms=claim.last_heartbeat_ms,
+            age_ms=age_ms,
+            paused_until_ms=claim.paused_until_ms if paused else None,
+            pauser=claim.pauser if paused else None,
+            heartbeat_interval_ms=rules.heartbeat_interval_ms,
+            intervals_ms=intervals_ms,
+        )
+
+    def group_rows(self, now_ms: int, ends: Ends = _NO_ENDS) -> list[GroupRow]:
+        """Every group, as it stands at `now_ms` of this machine."""
+        return [
+            self._group_row(group, self.rows(now_ms, group, ends), now_ms) for group in self.groups
+        ]
+
+    def _group_row(self, group: str, rows: list[ClaimRow], now_ms: int) -> GroupRow:
+        count = {state: sum(row.state == state for row in rows) for state in ("owned", "stale")}
+        lags = [row.lag for row in rows if row.lag is not None]
+        folds = self.folds.values()
+        pauses = [fold.newborn(group).claim.paused_until_ms for fold in folds]
+        until_ms = max((at for at in pauses if at is not None and at > now_ms), default=None)
+        last = [at for fold in folds if (at := fold.last_ms(group)) is not None]
+        return GroupRow(
+            group=group,
+            topics=tuple(sorted({row.topic for row in rows})),
+            claims=len(rows),
+            owned=count["owned"],
+            stale=count["stale"],
+            free=sum(row.state in ("free", "paused") for row in rows),
+            owners=len({row.owner_instance for row in rows if row.state == "owned"}),
+            not_certain=sum(row.knowledge != Knowledge.KNOWN.value for row in rows),
+            lag=sum(lags) if lags else None,
+            paused_until_ms=until_ms,
+            left_undone=sum(len(left_undone(fold.work(group))) for fold in folds),
+            last_record_ms=max(last, default=None),
+            heartbeat_interval_ms=self.rules_of(group).heartbeat_interval_ms,
+            intervals_ms=self._intervals_ms(group),
+        )

@@ -1,0 +1,1 @@
+"""Commands on a live cluster: brokers to try with, the topic, claims, positions, pauses."""

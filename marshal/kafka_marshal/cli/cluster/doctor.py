@@ -1,0 +1,106 @@
+"""`marshal doctor`: whether a cluster keeps what the protocol needs."""
+
+from __future__ import annotations
+
+import json as json_text
+import sys
+from typing import TYPE_CHECKING, Annotated, Final
+
+import attrs
+import typer
+from rich.text import Text
+
+from kafka_marshal.cli import FINE, FOUND_SOMETHING
+from kafka_marshal.cli.common import (
+    PAUSE_MAX_S,
+    Bootstrap,
+    LogsInterval,
+    Options,
+    PauseMax,
+    Properties,
+    Topic,
+    connection,
+    console,
+    errors,
+    fleet_rules,
+    needs,
+    one_sentence,
+)
+from kafka_marshal.errors import MarshalError
+
+if TYPE_CHECKING:
+    from kafka_marshal.admin.doctor.doctor import Examined
+
+_COLOURS: Final = {"error": "bold red", "warning": "yellow", "note": "cyan", "unchecked": "magenta"}
+
+
+def doctor(
+    *,
+    bootstrap: Bootstrap = None,
+    topic: Topic = "__marshal",
+    heartbeat_interval: LogsInterval = None,
+    pause_max: PauseMax = PAUSE_MAX_S,
+    records: Annotated[
+        int, typer.Option(min=0, help="How many of the newest records to read, of each partition.")
+    ] = 20_000,
+    probe: Annotated[
+        bool,
+        typer.Option(
+            "--probe",
+            help="Compare the brokers' clocks: create a topic, append to it, delete it.",
+        ),
+    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="JSON on standard output.")] = False,
+    properties: Properties = None,
+    options: Options = None,
+) -> None:
+    """Examine a cluster: what is not as the protocol needs it, what that endangers, what to do.
+
+    Looks at the coordination topic's settings, copies, leaders and permissions, and at its newest
+    records: whether they lie where they belong, who stamped them, whether time steps back. Changes
+    nothing, except with --probe. Permissions are those of the user of these settings.
+
+    Exits 0 if all is well, 1 if it found an error or a warning, 2 if it could not run.
+    """
+    rules = fleet_rules(heartbeat_interval, pause_max)
+    with needs("kafka"):
+        from kafka_marshal.admin.doctor.doctor import LOUD, examine
+    with one_sentence(MarshalError), errors.status(f"examining {topic}"):
+        settings = connection(bootstrap, properties, options)
+        examined = examine(
+            settings,
+            topic,
+            rules,
+            records_max=records,
+            probe=probe,
+            interval_given=heartbeat_interval is not None,
+        )
+    if json:
+        values = attrs.asdict(examined, value_serializer=_plain)
+        sys.stdout.write(json_text.dumps(values, indent=2) + "\n")
+    else:
+        _print(examined)
+    loud = any(one.severity in LOUD for one in examined.findings)
+    raise typer.Exit(FOUND_SOMETHING if loud else FINE)
+
+
+def _plain(_: object, __: object, value: object) -> object:
+    return getattr(value, "value", value)
+
+
+def _print(examined: Examined) -> None:
+    console.print(
+        f"{examined.topic}: {examined.partitions} partitions, copies of each: {examined.copies}, "
+        f"brokers: {examined.brokers}, newest records read: {examined.records:,}",
+        markup=False,
+        soft_wrap=True,
+    )
+    for one in examined.findings:
+        word = one.severity.value
+        console.print(
+            Text.assemble((f"{word}: ", _COLOURS[word]), (one.found, "bold")), soft_wrap=True
+        )
+        console.print(Text(f"  endangers: {one.endangers}"), soft_wrap=True)
+        console.print(Text(f"  do: {one.do}"), soft_wrap=True)
+    if examined.fine:
+        console.print(Text("fine: " + ", ".join(examined.fine), "green"), soft_wrap=True)

@@ -1,0 +1,253 @@
+"""`marshal pause`, `marshal resume`, `marshal release`: ownership of a whole group ends."""
+
+from __future__ import annotations
+
+import json as json_text
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
+
+import attrs
+import typer
+
+from kafka_marshal.cli import FINE, FOUND_SOMETHING
+from kafka_marshal.cli.cluster.opened import opened, read_to_end
+from kafka_marshal.cli.common import (
+    PAUSE_MAX_S,
+    Bootstrap,
+    Options,
+    PauseMax,
+    Properties,
+    Topic,
+    console,
+    duration,
+    errors,
+    fail,
+    fleet_rules,
+)
+from kafka_marshal.cli.durations import at, told
+from kafka_marshal.core.state import FENCED, ClaimKey, Rules
+
+if TYPE_CHECKING:
+    from kafka_marshal.admin.pause import Released
+    from kafka_marshal.admin.view import View
+    from kafka_marshal.client.connect.log_writer import Log
+
+Group = Annotated[str, typer.Argument(metavar="GROUP", help="The consumer group.")]
+Json = Annotated[bool, typer.Option("--json", help="JSON lines, one a coordinating partition.")]
+Anyway = Annotated[bool, typer.Option("--anyway", help="Also a group that the log does not know.")]
+
+
+def pause(
+    group: Group,
+    *,
+    how_long: Annotated[
+        str, typer.Option("--for", metavar="DURATION", help="Like 90s, 10m or 1h30m.")
+    ],
+    bootstrap: Bootstrap = None,
+    topic: Topic = "__marshal",
+    anyway: Anyway = False,
+    pause_max: PauseMax = PAUSE_MAX_S,
+    json: Json = False,
+    properties: Properties = None,
+    options: Options = None,
+) -> None:
+    """Pause a group: nobody owns its claims, and nobody can claim them, until that is over.
+
+    On every coordinating partition, so topics that the group comes to later are paused, too. Each
+    is paused by a record of its own: not at the same instant, and on some only if it says so.
+    A second pause replaces the first one.
+
+    Where a broker's clock was ahead, a pause that ends before that time holds nothing: it says so.
+
+    Exits 0 if all are paused, 1 if some are, 2 if it could not run.
+    """
+    rules = fleet_rules(pause_max_s=pause_max)
+    for_ms = duration(how_long, "--for", longest_ms=rules.pause_max_ms)
+    with _at_hand(group, bootstrap, topic, properties, options, rules) as (view, open_log):
+        from kafka_marshal.admin import pause as pausing
+
+        if not anyway:
+            view.check_group(group)
+        with open_log() as log:
+            done = _done(lambda: pausing.pause(view, log, group, for_ms), json)
+    held_ms = [one.paused_until_ms for one in done if one.paused_until_ms is not None]
+    if not json:
+        if held_ms:
+            console.print(f"{group} is paused until {at(max(held_ms))} UTC", markup=False)
+        _print_not_held(done)
+        _print_freed(done)
+    if len(held_ms) < len(done) or any(one.not_held for one in done):
+        raise typer.Exit(FOUND_SOMETHING)
+
+
+def resume(
+    group: Group,
+    *,
+    bootstrap: Bootstrap = None,
+    topic: Topic = "__marshal",
+    json: Json = False,
+    properties: Properties = None,
+    options: Options = None,
+) -> None:
+    """End the pause of a group, whoever paused it.
+
+    Claim by claim, so nobody who has won one since loses it. Claims that nobody ever asked for
+    stay paused: topics and partitions that the group comes to later.
+
+    Exits 0 if it is not paused any more, or was not, 1 if it is in part, 2 if it could not run.
+    """
+    with _at_hand(group, bootstrap, topic, properties, options) as (view, open_log):
+        from kafka_marshal.admin import pause as pausing
+
+        view.check_group(group)
+        with open_log() as log:
+            done = _done(lambda: pausing.resume(view, log, group), json)
+        left = [pausing.paused_until_ms(fold, group) for fold in view.folds.values()]
+    if json:
+        return
+    console.print(f"{group} is not paused{' any more' if done else ''}", markup=False)
+    until_ms = max((each for each in left if each is not None), default=None)
+    if until_ms is not None:
+        console.print(
+            f"  but for topics and partitions that are new to it: until {at(until_ms)} UTC",
+            markup=False,
+        )
+
+
+def release(
+    group: Group,
+    claims: Annotated[
+        list[str], typer.Argument(metavar="TOPIC[:PARTITION]", help="Whose owner is to go.")
+    ],
+    *,
+    bootstrap: Bootstrap = None,
+    topic: Topic = "__marshal",
+    hold: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DURATION", show_default="not at all", help="Nobody can claim them so long."
+        ),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say who would lose what, and do nothing.")
+    ] = False,
+    json: Json = False,
+    properties: Properties = None,
+    options: Options = None,
+) -> None:
+    """End the ownership of claims, so that somebody else can have them.
+
+    The protocol frees a group as a whole: all its claims on the same coordinating partition lose
+    their owners, which claim anew. So may the one that is not wanted: stop it first, or use --hold
+    and stop it meanwhile. Positions stay where they are.
+
+    Exits 0 if it was done, 1 if nobody owns any of them, 2 if it could not run.
+    """
+    hold_ms = 0 if hold is None else duration(hold, "--hold", longest_ms=FENCED.pause_max_ms)
+    with _at_hand(group, bootstrap, topic, properties, options) as (view, open_log):
+        from kafka_marshal.admin import pause as pausing
+        from kafka_marshal.admin.position_targets import claim_named
+
+        view.check_group(group)
+        named = [claim_named(text) for text in claims]
+        wanted = {key for one in named for key in pausing.owned_of(view, group, *one)}
+        if dry_run:
+            _print_would_free(view, group, wanted)
+            raise typer.Exit(FINE if wanted else FOUND_SOMETHING)
+        with open_log() as log:
+            done = _done(lambda: pausing.release(view, log, group, named, hold_ms), json)
+    if not done:
+        errors.print("marshal: nobody owns any of them; nothing was done")
+        raise typer.Exit(FOUND_SOMETHING)
+    if not json:
+        _print_freed(done, wanted)
+        if hold_ms:
+            _print_not_held(done)
+
+
+@contextmanager
+def _at_hand(
+    group: str,
+    bootstrap: str | None,
+    topic: str,
+    properties: Properties,
+    options: Options,
+    rules: Rules = FENCED,
+) -> Iterator[tuple[View, Callable[[], Log]]]:
+    """The topic, folded to its end, and what appends to it."""
+    with opened(bootstrap, topic, properties, options, rules, group=group) as view:
+        from kafka_marshal.client.connect.log_writer import Log
+
+        yield read_to_end(view), lambda: Log(view.settings, topic)
+
+
+def _done(do: Callable[[], list[Released]], json: bool) -> list[Released]:
+    """Do it; what was reached in part is told, with exit code 1, and what nobody knows, with 2."""
+    from kafka_marshal.admin.pause import Half
+
+    try:
+        done = do()
+    except Half as half:
+        _print_freed(list(half.done))
+        errors.print(f"marshal: {half}")
+        raise typer.Exit(FOUND_SOMETHING) from None
+    except KeyboardInterrupt:
+        fail("interrupted; what was sent may take effect: marshal groups says how it stands")
+    if json:
+        for one in done:
+            sys.stdout.write(json_text.dumps(attrs.asdict(one)) + "\n")
+    return done
+
+
+def _print_freed(done: list[Released], wanted: set[ClaimKey] | None = None) -> None:
+    for one in done:
+        for freed in one.freed:
+            beside = wanted is not None and freed.key not in wanted
+            console.print(
+                f"  {freed.key.topic}:{freed.key.topic_partition} was owned by "
+                f"{freed.owner_client} ({freed.owner_instance})"
+                + ("; it lies beside what was named" if beside else ""),
+                markup=False,
+                soft_wrap=True,
+            )
+    held = max((one.paused_until_ms - one.at_ms for one in done if one.paused_until_ms), default=0)
+    if held and wanted is not None:
+        console.print(f"nobody can claim them for {told(held)}", markup=False)
+
+
+def _print_not_held(done: list[Released]) -> None:
+    """Where the log's clock is past the end of the pause already, nothing is paused by it."""
+    for one in done:
+        if one.paused_until_ms is None:
+            console.print(
+                f"  but on coordinating partition {one.place} nothing is: the clock of its broker "
+                f"says {at(one.at_ms)} UTC, when the pause is over",
+                markup=False,
+                soft_wrap=True,
+            )
+        elif one.not_held and one.holds_above_ms is not None:
+            names = ", ".join(f"{key.topic}:{key.topic_partition}" for key in one.not_held)
+            console.print(
+                f"  but {names} {'is' if len(one.not_held) == 1 else 'are'} free, and anybody may "
+                f"claim: a broker's clock was ahead, and their clock is at "
+                f"{at(one.holds_above_ms)} UTC; a pause that ends after that holds",
+                markup=False,
+                soft_wrap=True,
+            )
+
+
+def _print_would_free(view: View, group: str, wanted: set[ClaimKey]) -> None:
+    places = {number for (number, key) in view.claims(group) if key in wanted}
+    for (number, key), reader in view.claims(group).items():
+        if number in places and reader.claim.owned:
+            console.print(
+                f"  {key.topic}:{key.topic_partition} is owned by {reader.claim.owner_client} "
+                f"({reader.claim.owner_instance})"
+                + ("" if key in wanted else "; it lies beside what was named"),
+                markup=False,
+                soft_wrap=True,
+            )
+    if not places:
+        console.print("nobody owns any of them", markup=False)

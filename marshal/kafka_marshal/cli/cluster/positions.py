@@ -1,0 +1,219 @@
+"""`marshal set-position`: where a group goes on."""
+
+from __future__ import annotations
+
+import json as json_text
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from kafka_marshal.cli import FINE, FOUND_SOMETHING
+from kafka_marshal.cli.cluster.opened import opened, read_to_end
+from kafka_marshal.cli.common import (
+    Bootstrap,
+    LogsInterval,
+    Options,
+    Properties,
+    Stop,
+    Topic,
+    console,
+    duration,
+    errors,
+    fail,
+    fleet_rules,
+    needs,
+    one_sentence,
+)
+from kafka_marshal.cli.durations import at
+from kafka_marshal.errors import MarshalError
+
+if TYPE_CHECKING:
+    from kafka_marshal.admin.position_targets import Planned
+    from kafka_marshal.admin.set_positions import Ended
+
+_REASONS = {
+    "paused_by_another": "somebody else paused the group meanwhile, and the later pause wins",
+    "claim_taken": "somebody else owns one of the claims",
+    "pause_expired": "the pause ran out before all claims were won; try a longer --pause",
+    "called_off": "it was called off",
+}
+
+
+def set_position(
+    group: Annotated[str, typer.Argument(metavar="GROUP", help="The consumer group.")],
+    positions: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="TOPIC[:PARTITION]=WHERE",
+            help="WHERE is an offset, +N or -N from the present position, earliest, latest, or a "
+            "time like 2026-01-31T22:00 (UTC).",
+        ),
+    ],
+    *,
+    bootstrap: Bootstrap = None,
+    topic: Topic = "__marshal",
+    pause: Annotated[
+        str,
+        typer.Option(metavar="DURATION", help="The group is paused at most so long meanwhile."),
+    ] = "60s",
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be set, and do nothing.")
+    ] = False,
+    anyway: Annotated[
+        bool,
+        typer.Option(
+            "--anyway",
+            help="Also where another administrator has left something undone.",
+        ),
+    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="JSON on standard output.")] = False,
+    heartbeat_interval: LogsInterval = None,
+    properties: Properties = None,
+    options: Options = None,
+) -> None:
+    """Set where a group goes on: all of the positions, or none, or it says which.
+
+    The group is paused on the coordinating partitions of these topics while it is done, mostly
+    for less than a second, and its consumers claim anew. All or none holds for each
+    coordinating partition; topics that lie on different ones are told apart. Positions that were
+    set are then also committed as the group's offsets, for Kafka's own tools.
+
+    +N and -N count from the position that the log says now; the table says what they come to. A
+    group that has not started yet is set, too.
+
+    Ctrl-C calls it off and says what was set. Exits 0 if all are set, 1 if not, 2 if it could not
+    run and has sent nothing.
+    """
+    rules = fleet_rules(heartbeat_interval)
+    pause_ms = duration(pause, "--pause", longest_ms=rules.pause_max_ms)
+    with needs("kafka"):
+        from kafka_marshal.admin import set_positions as administer
+        from kafka_marshal.admin.position_targets import plan, wish
+        from kafka_marshal.client.connect.admin_client import ClusterClient
+        from kafka_marshal.client.connect.log_writer import Log
+    with one_sentence(MarshalError):
+        wishes = [wish(text) for text in positions]
+    stop = Stop(
+        first="calling off; a second Ctrl-C does not wait for the log",
+        second="left as it was; marshal ls and marshal groups say how it stands",
+    )
+    with opened(bootstrap, topic, properties, options, rules, group=group) as view:
+        cluster = ClusterClient(view.settings)
+        operators = administer.Operators(view, group, {one.topic for one in wishes}, pause_ms)
+        read_to_end(view, operators.read, stop, interval_given=heartbeat_interval is not None)
+        _check_called_off(stop)
+        if group not in view.groups:
+            errors.print(
+                f"Note: no record of {topic} is of group {group} yet; its consumers will begin "
+                "where this sets it."
+            )
+        planned = plan(wishes, group, cluster, view)
+        left = administer.left_by_others(view, group)
+        beside = administer.beside(view, planned)
+        if not json:
+            _print_plan(planned, len(beside))
+        for work in left:
+            errors.print(f"Warning: {administer.work_left(work)}.")
+        if any(one.target == 0 for one in planned):
+            errors.print(
+                "Note: consumers of version 0.1.0 take position 0 for one that nobody has set: "
+                "they begin at Kafka's committed offset, or where start= says."
+            )
+        if dry_run:
+            if json:
+                _print_json(planned, (), "planned", None)
+            raise typer.Exit(FINE)
+        if left and not anyway:
+            errors.print("marshal: nothing was done; --anyway sets the positions all the same")
+            raise typer.Exit(FOUND_SOMETHING)
+        _check_called_off(stop)
+        with Log(view.settings, topic) as log, errors.status("setting positions"):
+            ended = operators.set_positions(
+                cluster, log, planned, stop, lambda note: errors.print(f"Note: {note}.")
+            )
+        failed = administer.commit(cluster, group, ended, planned)
+    if json:
+        _print_json(planned, ended, "ended", failed)
+    else:
+        _print_ended(planned, ended)
+    if failed is not None:
+        errors.print(f"Note: the group's committed offsets were not changed: {failed}")
+    whole = all(one.reason is None for one in ended) and failed is None
+    raise typer.Exit(FINE if whole else FOUND_SOMETHING)
+
+
+def _check_called_off(stop: Stop) -> None:
+    """Stop where nothing was sent yet."""
+    if stop():
+        fail("called off; nothing was sent")
+
+
+def _print_plan(planned: list[Planned], beside: int) -> None:
+    table = Table(box=None, pad_edge=False, header_style="bold", show_edge=False)
+    table.add_column("CLAIM", overflow="fold")
+    for name in ("POSITION", "TO", "MOVES BY", "HOLDS"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for one in planned:
+        moves = None if one.position is None else one.target - one.position
+        table.add_row(
+            Text(f"{one.key.topic}:{one.key.topic_partition}"),
+            "?" if one.position is None else f"{one.position:,}",
+            f"{one.target:,}",
+            "" if moves is None else f"{moves:+,}",
+            f"{one.low:,} to {one.end - 1:,}" if one.end > one.low else "nothing",
+        )
+    console.print(table)
+    if beside:
+        claims = "1 more claim" if beside == 1 else f"{beside} more claims"
+        console.print(f"{claims} of the group beside them: interrupted, positions stay")
+
+
+def _print_ended(planned: list[Planned], ended: list[Ended]) -> None:
+    for one in ended:
+        of = f" of {len(one.set) + len(one.not_set) + len(one.in_doubt)}"
+        if one.reason is None:
+            line = Text(f"set: {len(one.set)}{of}", "bold green")
+        else:
+            reason = _REASONS.get(one.reason, one.reason)
+            line = Text(f"set: {len(one.set)}{of}: {reason}", "bold red")
+        console.print(line, Text(f"(coordinating partition {one.place})", "dim"), soft_wrap=True)
+        for word, keys in (("set", one.set), ("not set", one.not_set), ("in doubt", one.in_doubt)):
+            if keys and one.reason is not None:
+                names = ", ".join(f"{key.topic}:{key.topic_partition}" for key in keys)
+                console.print(f"  {word}: {names}", markup=False, soft_wrap=True)
+        if one.still_paused:
+            console.print("  the group may still be paused: marshal resume", markup=False)
+        elif one.new_paused_until_ms is not None:
+            until = f"until {at(one.new_paused_until_ms)} UTC"
+            console.print(
+                f"  topics and partitions new to the group stay paused {until}",
+                markup=False,
+                soft_wrap=True,
+            )
+
+
+def _print_json(
+    planned: list[Planned], ended: list[Ended] | tuple[()], state: str, failed: str | None
+) -> None:
+    """One object each: the claim, where it was, where it is to be, and what became of it."""
+    became = {
+        key: (word, one.reason)
+        for one in ended
+        for word, keys in (("set", one.set), ("not_set", one.not_set), ("in_doubt", one.in_doubt))
+        for key in keys
+    }
+    for one in planned:
+        word, reason = became.get(one.key, (state, None))
+        values = {
+            **one.key._asdict(),
+            "coordinating_partition": one.place,
+            "position": one.position,
+            "target": one.target,
+            "state": word,
+            "reason": None if word == "set" else reason,
+            "committed": word == "set" and failed is None,
+        }
+        sys.stdout.write(json_text.dumps(values) + "\n")

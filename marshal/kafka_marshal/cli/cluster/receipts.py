@@ -1,0 +1,124 @@
+"""`marshal receipts`: what may have been lost at most once."""
+
+from __future__ import annotations
+
+import json as json_text
+import sys
+import time
+from typing import TYPE_CHECKING, Annotated
+
+import attrs
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from kafka_marshal.cli import FINE, FOUND_SOMETHING
+from kafka_marshal.cli.cluster.opened import Batch, opened, read_to_end
+from kafka_marshal.cli.common import (
+    Bootstrap,
+    LogsInterval,
+    Options,
+    Properties,
+    Topic,
+    errors,
+    fleet_rules,
+    for_tables,
+    needs,
+)
+from kafka_marshal.cli.durations import at
+
+if TYPE_CHECKING:
+    from kafka_marshal.admin.receipts import Receipt
+
+_ENDED = {
+    "took_over": "another client took over",
+    "restarted": "its client restarted",
+    "fast_reclaimed": "its client restarted",
+    "reclaimed": "it claimed anew",
+    "group_released": "an administrator released the group",
+    "released": "it released the claim and had not processed this",
+    "released_unsaid": "it released the claim and does not say what it processed (version 0.1.0)",
+    "silent": "still its own, but silent",
+}
+
+
+def receipts(
+    group: Annotated[str, typer.Argument(metavar="GROUP", help="The consumer group.")],
+    data_topic: Annotated[str, typer.Argument(metavar="TOPIC", help="The data topic.")],
+    *,
+    bootstrap: Bootstrap = None,
+    topic: Topic = "__marshal",
+    heartbeat_interval: LogsInterval = None,
+    json: Annotated[bool, typer.Option("--json", help="JSON lines, one a receipt.")] = False,
+    properties: Properties = None,
+    options: Options = None,
+) -> None:
+    """List messages that may have been lost, consumed at most once.
+
+    A range is granted before it is processed. The last range of each tenure is listed, unless its
+    owner said in its release that it was processed, or still lives: the owner may have died before
+    that. The log knows no more. An instance that was heard of later lives, and has probably
+    processed it.
+
+    Exits 1 if there are any, 0 if not, 2 if it could not run.
+    """
+    rules = fleet_rules(heartbeat_interval)
+    with needs("kafka"):
+        from kafka_marshal.admin.receipts import Receipts
+        from kafka_marshal.codec import coordinating_partition
+    watched = Receipts(group, data_topic)
+
+    def watch(batch: Batch) -> None:
+        for record, changes in batch:
+            watched.read(record, changes)
+
+    with opened(bootstrap, topic, properties, options, rules, group=group) as view:
+        read_to_end(view, watch, interval_given=heartbeat_interval is not None)
+        view.check_group(group)
+        view.check_topic(group, data_topic)
+    place = coordinating_partition(data_topic, view.partitions)
+    first = view.folds[place].first
+    if first:
+        errors.print(f"Note: the log begins at offset {first:,}; what was granted before is gone")
+    stale_after_ms = view.rules_of(group, place).stale_after_ms
+    found = watched.receipts(time.time_ns() // 1_000_000, stale_after_ms)
+    if json:
+        for one in found:
+            sys.stdout.write(json_text.dumps(attrs.asdict(one)) + "\n")
+    else:
+        _print(found, watched.grants, watched.in_hand)
+    raise typer.Exit(FOUND_SOMETHING if found else FINE)
+
+
+def _print(found: list[Receipt], grants: int, in_hand: int) -> None:
+    shown = for_tables()
+    messages = sum(one.end - one.start for one in found if one.start is not None)
+    shown.print(
+        f"{len(found)} of {grants:,} grants may have been lost, {messages:,} messages"
+        if found
+        else f"nothing may have been lost of {grants:,} grants"
+    )
+    if in_hand:
+        owners = "an owner that lives" if in_hand == 1 else f"{in_hand:,} owners that live"
+        shown.print(f"not counted: the last grants of {owners}, which may still be in hand")
+    if not found:
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold", show_edge=False)
+    table.add_column("PARTITION", justify="right", no_wrap=True)
+    for name in ("FROM", "TO", "EPOCH"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("GRANTED TO", overflow="fold")
+    table.add_column("GRANTED AT (UTC)", overflow="fold")
+    table.add_column("HOW IT ENDED", overflow="fold")
+    for one in found:
+        how = _ENDED.get(one.ended_by, one.ended_by)
+        table.add_row(
+            str(one.topic_partition),
+            "?" if one.start is None else f"{one.start:,}",
+            f"{one.end - 1:,}",
+            f"{one.epoch:,}",
+            Text.assemble(one.client, (f" {one.instance}", "dim")),
+            at(one.granted_ms),
+            Text(how + (", and it was heard of later" if one.heard_later else "")),
+        )
+    shown.print(table)

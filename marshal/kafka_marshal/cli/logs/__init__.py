@@ -1,0 +1,1 @@
+"""Commands on logs and recorded runs: replay, shrink, trace, validate, verify, watch."""

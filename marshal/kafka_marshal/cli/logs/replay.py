@@ -1,0 +1,385 @@
+"""`marshal replay`: recorded logs in; tables, a summary and a page out."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+from kafka_marshal.cli import FINE, FOUND_SOMETHING
+from kafka_marshal.cli.common import (
+    PAUSE_MAX_S,
+    Bootstrap,
+    CoordinationPartitions,
+    ForceInterval,
+    LogsInterval,
+    OneLog,
+    Options,
+    PauseMax,
+    Properties,
+    ReplayRules,
+    connection,
+    console,
+    errors,
+    fail,
+    needs,
+    one_sentence,
+)
+from kafka_marshal.errors import InvalidOption
+from kafka_marshal.scratch import Scratch
+
+if TYPE_CHECKING:
+    from kafka_marshal.replay import Summary, WhatIf
+    from kafka_marshal.replay.engines.engine import Choice
+
+SEVERITIES = ("error", "warning", "info")
+COLOURS = {"error": "red", "warning": "yellow", "info": "dim"}
+
+
+class Engine(StrEnum):
+    """What folds."""
+
+    auto = "auto"
+    local = "local"
+    spark = "spark"
+
+
+def replay(
+    sources: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="SOURCE",
+            show_default=False,
+            help="Dumps of the coordination topic: captures, kcat -J, console consumer, "
+            "kafka-dump-log, segments, Connect sinks, Spark's Parquet; files, folders, globs. "
+            "A live topic: kafka://HOST:PORT/TOPIC.",
+        ),
+    ] = None,
+    *,
+    heartbeat_interval: LogsInterval = None,
+    force_interval: ForceInterval = False,
+    out: Annotated[
+        Path,
+        typer.Option(show_default=False, help="The folder to make; it must not exist."),
+    ],
+    rules: Annotated[ReplayRules, typer.Option(help="Which protocol judges.")] = ReplayRules.fenced,
+    pause_max: PauseMax = PAUSE_MAX_S,
+    coordination_partitions: CoordinationPartitions = None,
+    one_log: OneLog = False,
+    source_format: Annotated[
+        str | None,
+        typer.Option(
+            "--format",
+            show_default=False,
+            help="What the sources are: capture, kcat, console, dump-log, segment, connect or "
+            "parquet. Not given: each file is looked at.",
+        ),
+    ] = None,
+    bootstrap: Bootstrap = None,
+    topic: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TOPIC",
+            show_default="__marshal with --bootstrap; of a dump everything",
+            help="The coordination topic. Of a dump that names topics, its records alone.",
+        ),
+    ] = None,
+    begin: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            metavar="OFFSET|TIME",
+            show_default="the beginning",
+            help="Where to begin in a live topic; a time without a zone is UTC.",
+        ),
+    ] = None,
+    end: Annotated[
+        str | None,
+        typer.Option(
+            "--to",
+            metavar="OFFSET|TIME",
+            show_default="its end now",
+            help="Where to end; what lies there is not read.",
+        ),
+    ] = None,
+    properties: Properties = None,
+    options: Options = None,
+    sarif: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", show_default=False, help="Write the findings as SARIF 2.1.0 too."
+        ),
+    ] = None,
+    junit: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", show_default=False, help="Write the findings as JUnit XML too."
+        ),
+    ] = None,
+    perfetto: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            show_default=False,
+            help="Write tenures and findings as a trace for ui.perfetto.dev too; .gz is packed.",
+        ),
+    ] = None,
+    what_if: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KEY=VALUE,...",
+            show_default=False,
+            help="Replay under another setting too, and print what would be different: "
+            "heartbeat_interval=30s, rules=original, pause_max=1h.",
+        ),
+    ] = None,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            show_default=False,
+            help="Go on from where the last run with this folder ended, and tell of all its runs; "
+            "the sources are one log then.",
+        ),
+    ] = None,
+    engine: Annotated[
+        Engine,
+        typer.Option(
+            help="What folds: this process, or Spark; the tables are the same. auto: Spark, if "
+            "there are millions of records."
+        ),
+    ] = Engine.auto,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", help="Print nothing but errors; the exit code says enough.")
+    ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print summary.json, and nothing else.")
+    ] = False,
+) -> None:
+    """Replay recorded logs: who owned what, and what went wrong.
+
+    Writes Parquet tables, summary.json and report.html. Exits 1 if there is an error or a warning
+    among the findings.
+    """
+    try:
+        from kafka_marshal.replay import (
+            Change,
+            Exports,
+            JavaNotFoundError,
+            ReplayError,
+            UnreadableSource,
+            run,
+        )
+        from kafka_marshal.replay.exports.output import refuse_existing
+    except ModuleNotFoundError as error:
+        fail(f"a replay needs {error.name}; install it with: pip install 'kafka-marshal[replay]'")
+    # py4j reports what an interrupt broke to the root logger; the user knows of the interrupt.
+    logging.getLogger().addHandler(logging.NullHandler())
+    with (
+        one_sentence(UnreadableSource, ReplayError, JavaNotFoundError),
+        _progress(quiet=quiet or as_json) as bar,
+        ExitStack() as scratch,
+    ):
+        task = bar.add_task("reading", total=None)
+
+        def next_step(words: str) -> None:
+            bar.reset(task, description=words, total=None)
+
+        def tasks(done: int, of: int) -> None:
+            bar.update(task, completed=done, total=of)
+
+        chosen: list[Choice] = []
+        change = Change.parsed(what_if) if what_if else None
+        if bootstrap is not None:
+            sources = [*(sources or ()), f"kafka://{bootstrap}/{topic or '__marshal'}"]
+        if not sources:
+            try:
+                where = connection(None, properties, options).bootstrap
+            except InvalidOption as error:
+                fail(f"a replay needs a SOURCE, and {error}")
+            sources = [f"kafka://{where}/{topic or '__marshal'}"]
+        live = [source for source in sources if source.startswith("kafka://")]
+        if not live and (begin or end or properties or options):
+            fail("--from, --to, -F and -X are about a live topic, and no SOURCE is one")
+        if live:
+            refuse_existing(out)  # before minutes of reading
+        dumped = [
+            _dumped(source, scratch, begin, end, properties, options, next_step)
+            if source in live
+            else source
+            for source in sources
+        ]
+        summary = run(
+            dumped,
+            named=sources,
+            out=out,
+            heartbeat_interval_s=heartbeat_interval,
+            force_interval=force_interval,
+            rules=rules.value,
+            pause_max_s=pause_max,
+            coordination_partitions=coordination_partitions,
+            one_log=one_log,
+            source_format=source_format,
+            topic=topic,
+            exports=Exports(sarif, junit, perfetto),
+            what_if=change,
+            checkpoint=checkpoint,
+            engine=engine.value,
+            on_engine=chosen.append,
+            on_progress=next_step,
+            on_tasks=tasks if bar.live.is_started else None,
+        )
+    if as_json:
+        typer.echo(summary.json(), nl=False)
+    elif not quiet:
+        console.print(*map(str, chosen), markup=False, soft_wrap=True)
+        _show(summary)
+        if summary.what_if is not None:
+            show_difference(summary.what_if)
+    raise typer.Exit(FOUND_SOMETHING if summary.found_something else FINE)
+
+
+def _progress(*, quiet: bool) -> Progress:
+    """A bar on standard error, if somebody looks at it; it is gone when the work is done."""
+    return Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}", markup=False),
+        BarColumn(bar_width=30),
+        TextColumn("{task.percentage:>3.0f}%"),
+        TimeElapsedColumn(),
+        console=errors,
+        transient=True,
+        disable=quiet or not errors.is_terminal,
+    )
+
+
+def _dumped(
+    source: str,
+    scratch: ExitStack,
+    begin: str | None,
+    end: str | None,
+    properties: Path | None,
+    options: list[str] | None,
+    on_progress: Callable[[str], None],
+) -> str:
+    """The live topic as a folder of files, which live as long as `scratch`."""
+    with needs("kafka"):
+        from kafka_marshal.replay.live.dump import Range, dump, of_address
+    where, topic = of_address(source)
+    settings = connection(where, properties, options)
+    folder = scratch.enter_context(Scratch("dump"))
+    return str(dump(settings, topic, folder, Range(begin, end), on_progress))
+
+
+def show_difference(told: WhatIf) -> None:
+    """What `--what-if` came to."""
+    settings = (
+        f"{key} {_setting(told.before[key])} -> {_setting(value)}"
+        for key, value in told.after.items()
+        if told.before[key] != value
+    )
+    console.print(f"\nWhat if {', '.join(settings) or 'nothing changed'}:", markup=False)
+    table = Table(box=None, pad_edge=False)
+    for column in ("finding", "rules"):
+        table.add_column(column)
+    for column in ("before", "after"):
+        table.add_column(column, justify="right")
+    for count in told.findings:
+        style = "" if count.before == count.after else "bold"
+        numbers = str(count.before), str(count.after)
+        table.add_row(count.code, count.rules or "-", *numbers, style=style)
+    console.print(table if told.findings else "No findings before or after.")
+    console.print(
+        f"{_counted(told.tenures_before, 'tenure')} before, {told.tenures_after:,} after: "
+        f"{told.tenures_gone:,} gone, {told.tenures_new:,} new; "
+        f"{_counted(told.claims_differ, 'claim')} with other owners on the way, "
+        f"{told.owners_differ:,} in the end.",
+        markup=False,
+    )
+    for row in told.divergences:
+        console.print(
+            f"  {row['log']}: {row['topic']}/{row['topic_partition']} of group {row['group']} "
+            f"from offset {row['offset']} of partition {row['coordinating_partition']}: "
+            f"{_owner(row, 'before')} -> {_owner(row, 'after')}",
+            markup=False,
+            soft_wrap=True,
+        )
+    more = told.claims_differ - len(told.divergences)
+    if more > 0:
+        console.print(f"  and {_counted(more, 'more claim')}")
+
+
+def _setting(value: object) -> str:
+    if value is None:
+        return "the log's"
+    return "+".join(map(str, value)) if isinstance(value, list) else f"{value:g} s"
+
+
+def _owner(row: Mapping[str, object], when: str) -> str:
+    instance = row[f"{when}_owner_instance"]
+    return "nobody" if instance is None else f"{row[f'{when}_owner_client']} ({instance})"
+
+
+def _counted(number: int, thing: str) -> str:
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"
+
+
+def _show_worst(summary: Summary) -> None:
+    """What the worst findings say, in the words of the page."""
+    from kafka_marshal.replay.report_data.worst import worst
+
+    loud = sum(count.findings for count in summary.findings if count.severity != "info")
+    shown = worst(summary.out)
+    more = "" if len(shown) == loud else f", of {loud:,}"
+    console.print(f"\nThe worst{more}:", markup=False)
+    for row in shown:
+        severity, rules = str(row["severity"]), row["rules"]
+        under = f" ({rules} rules)" if rules and len(summary.rules) > 1 else ""
+        console.print(
+            Text.assemble(
+                (f"  {severity} ", COLOURS[severity]),
+                (f"{row['code']}{under}: ", "bold"),
+                str(row["sentence"]),
+            ),
+            soft_wrap=True,
+        )
+    console.print()
+
+
+def _show(summary: Summary) -> None:
+    """The findings as a table, and where everything is."""
+    console.print(
+        f"{_counted(summary.records, 'record')} of {_counted(len(summary.logs), 'log')}, "
+        f"{_counted(summary.rows['claims'] // len(summary.rules), 'claim')} judged, "
+        f"{_counted(summary.rows['malformed'], 'malformed record')}",
+        markup=False,
+    )
+    for caveat in summary.caveats:
+        console.print(f"Note: {caveat}", markup=False)
+    table = Table(box=None, pad_edge=False)
+    for column in ("finding", "rules", "severity"):
+        table.add_column(column)
+    table.add_column("count", justify="right")
+    table.add_column("logs", overflow="fold")
+    for count in sorted(
+        summary.findings, key=lambda c: (SEVERITIES.index(c.severity), c.code, c.rules or "")
+    ):
+        table.add_row(
+            count.code,
+            count.rules or "-",
+            Text(count.severity, style=COLOURS[count.severity]),
+            str(count.findings),
+            Text(", ".join(count.logs)),
+        )
+    console.print(table if summary.findings else "Nothing to report.")
+    if summary.found_something:
+        _show_worst(summary)
+    console.print(f"{summary.report}", markup=False, soft_wrap=True)

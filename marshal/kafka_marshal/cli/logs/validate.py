@@ -1,0 +1,290 @@
+"""`marshal validate`: a recorded run, or a log alone, against the specification."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import attrs
+import typer
+
+from kafka_marshal.capture import RawRecord, UnreadableSource, read_capture
+from kafka_marshal.cli import FINE, FOUND_SOMETHING
+from kafka_marshal.cli.common import (
+    LiveBootstrap,
+    Options,
+    Properties,
+    RulesChoice,
+    Topic,
+    check_file,
+    check_folder,
+    connection,
+    console,
+    errors,
+    fail,
+    needs,
+    one_sentence,
+    rules_with,
+    seconds,
+)
+from kafka_marshal.codec import MalformedRecord
+from kafka_marshal.core.messages import ReleaseGroup
+from kafka_marshal.core.state import ClaimKey, Rules
+from kafka_marshal.counterexample import Counterexample, tell, write
+from kafka_marshal.validate import (
+    Judgement,
+    LogJudgement,
+    Run,
+    Slice,
+    Unexplained,
+    is_run,
+    read_folder,
+    read_run,
+    slice_of,
+    story_of,
+    story_of_log,
+    validate_log,
+)
+from kafka_marshal.validate import validate as validate_run
+from kafka_marshal.validate.explain import guard_name
+from kafka_marshal.validate.reading import LOG_FILE
+
+TOLD_MAX = 200
+"""Records of a log that are told before the one at fault."""
+
+
+def validate(
+    run: Annotated[
+        Path,
+        typer.Argument(
+            metavar="RUN",
+            show_default=False,
+            help="A recorded run (docs/validate.md): a file, or a folder with log.jsonl and a file "
+            "of events for each process, as a consumer's record_to writes it. Or a JSONL capture: "
+            "the log alone.",
+        ),
+    ],
+    heartbeat_interval: Annotated[
+        float | None,
+        typer.Option(
+            "--heartbeat-interval",
+            metavar="DURATION",
+            parser=seconds("--heartbeat-interval"),
+            show_default=False,
+            help="The fleet's heartbeat interval. A capture does not say it, a run does.",
+        ),
+    ] = None,
+    tlc: Annotated[
+        bool, typer.Option("--tlc", help="Ask TLC about the same run; it must agree.")
+    ] = False,
+    slice_out: Annotated[
+        Path | None,
+        typer.Option(
+            "--slice",
+            metavar="FILE",
+            show_default=False,
+            help="Write the smallest part that still fails, as a run.",
+        ),
+    ] = None,
+    trace_out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            show_default=False,
+            help="Write what was found there: RUN.txt, RUN.itf.json and RUN.html.",
+        ),
+    ] = None,
+    bootstrap: LiveBootstrap = None,
+    topic: Topic = "__marshal",
+    properties: Properties = None,
+    options: Options = None,
+) -> None:
+    """Say whether a behaviour of the specification explains everything in a run.
+
+    If not, say which event is the first that none explains, which guard forbids it, what that guard
+    is there for, and tell the smallest part of the run in which it is the same. Exits 1 then.
+
+    With --bootstrap the log is taken from the cluster first, and stays in the folder: log.jsonl.
+    """
+    check_file("--slice", slice_out)
+    check_folder("--trace-out", trace_out)
+    with one_sentence(UnreadableSource, OSError):
+        if bootstrap is not None or properties is not None or options:
+            _take_log(run, bootstrap, topic, properties, options)
+        if run.is_dir() and not (run / LOG_FILE).is_file():
+            fail(f"{run} is no recorded run: it holds no {LOG_FILE}, and there is no --bootstrap")
+        if is_run(run):
+            if heartbeat_interval is not None:
+                fail(
+                    f"{run} is a recorded run and says itself what the heartbeat interval is: "
+                    "leave out --heartbeat-interval"
+                )
+            code = _run(run, tlc, slice_out, trace_out)
+        else:
+            if tlc or slice_out is not None:
+                fail(f"{run} is a log alone: {'--tlc' if tlc else '--slice'} needs events")
+            if heartbeat_interval is None:
+                fail(
+                    f"{run} is a log alone and does not say what the heartbeat interval is: "
+                    "--heartbeat-interval DURATION is needed"
+                )
+            rules = rules_with(RulesChoice.fenced, heartbeat_interval)
+            code = _log(run, rules, trace_out)
+    raise typer.Exit(code)
+
+
+def _take_log(
+    run: Path,
+    bootstrap: str | None,
+    topic: str,
+    properties: Path | None,
+    options: list[str] | None,
+) -> None:
+    """Put the log beside what consumers have recorded of their run."""
+    if not run.is_dir():
+        fail(f"{run} is not a folder: --bootstrap takes the log of a folder that was recorded")
+    if (run / LOG_FILE).exists():
+        fail(f"{run / LOG_FILE} exists already: leave out --bootstrap, or remove it first")
+    with needs("kafka"):
+        from kafka_marshal.client.coordinate.recording import write_log
+    with errors.status(f"reading {topic}"):
+        records = write_log(connection(bootstrap, properties, options), topic, run)
+    errors.print(f"wrote {run / LOG_FILE}: {records:,} records")
+
+
+# --- a run ----------------------------------------------------------------------------------------
+
+
+def _read(path: Path) -> Run:
+    return read_folder(path) if path.is_dir() else read_run(path)
+
+
+def _run(path: Path, tlc: bool, slice_out: Path | None, trace_out: Path | None) -> int:
+    with errors.status("validating"):
+        judgement = validate_run(_read(path))
+    _say_run(judgement)
+    found = judgement.unexplained
+    if found is not None:
+        with errors.status("looking for a smaller run that fails"):
+            again = _read(path)
+            part = slice_of(again.setting, again.events, found)
+        _say_unexplained(found, story_of(part, str(path)), path, trace_out)
+        _write_slice(part, slice_out)
+    if tlc:
+        _compare(path, judgement)
+    return FINE if found is None else FOUND_SOMETHING
+
+
+def _say_run(judgement: Judgement) -> None:
+    kinds = ", ".join(f"{count:,} {kind.lower()}" for kind, count in judgement.kinds.most_common())
+    console.print(f"{judgement.events:,} events explained ({kinds or 'nothing'})", soft_wrap=True)
+    if judgement.strangers:
+        console.print(
+            f"{judgement.strangers:,} records were sent by nobody who was recorded: they are "
+            "folded, and not explained",
+            soft_wrap=True,
+        )
+    if judgement.explained:
+        console.print("[green]A behaviour of the specification explains all of it.[/green]")
+
+
+def _say_unexplained(
+    found: Unexplained, story: Counterexample, path: Path, trace_out: Path | None
+) -> None:
+    console.print(
+        f"[red]No behaviour of the specification explains event {found.number:,}[/red]",
+        soft_wrap=True,
+    )
+    who = f"{found.action} by {found.instance}" if found.instance is not None else found.action
+    for line in (
+        f"  {found.where}: {who}",
+        f"  got:      {found.got}",
+        f"  expected: {found.expected}",
+        f"  {found.why}",
+        "",
+        tell(story),
+    ):
+        console.print(line, markup=False, soft_wrap=True)
+    if trace_out is not None:
+        for written in write(trace_out, path.name.removesuffix(".jsonl"), story):
+            console.print(f"wrote {written}", markup=False, soft_wrap=True)
+
+
+def _write_slice(part: Slice, slice_out: Path | None) -> None:
+    console.print(f"{len(part.events):,} events still fail in the same way.", markup=False)
+    if slice_out is None:
+        return
+    with slice_out.open("w", encoding="utf-8") as lines:
+        lines.writelines(json.dumps(row) + "\n" for row in part.rows())
+    console.print(f"wrote {slice_out}", markup=False, soft_wrap=True)
+
+
+def _compare(path: Path, judgement: Judgement) -> None:
+    """Ask TLC; stop with exit code 2 if it says something else."""
+    try:
+        from kafka_marshal.modelcheck import runs
+        from kafka_marshal.modelcheck.errors import ModelCheckError
+    except ModuleNotFoundError as error:
+        fail(f"--tlc needs {error.name}; install it with: pip install 'kafka-marshal[model]'")
+    with one_sentence(ModelCheckError), errors.status("asking TLC"):
+        said = runs.check(_read(path), up_to=judgement.unexplained)
+    ours = judgement.unexplained
+    guard = None if ours is None or ours.guard is None else guard_name(ours.guard)
+    if (said.explained, said.guard) != (judgement.events, guard):
+        fail(
+            f"TLC says otherwise: {said.explained:,} events explained, then "
+            f"{said.guard or 'nothing more'}. One of the two is wrong; please report it."
+        )
+    console.print(f"TLC says the same ({said.seconds:.0f} s).", markup=False)
+
+
+# --- the log alone --------------------------------------------------------------------------------
+
+
+def _log(path: Path, rules: Rules, trace_out: Path | None) -> int:
+    with errors.status("validating"):
+        records = sorted(read_capture(path), key=lambda raw: (raw.partition, raw.offset))
+        judgement = validate_log(records, rules, str(path))
+    _say_log(judgement)
+    found = judgement.unexplained
+    if found is None:
+        return FINE
+    at_fault = records[found.number - 1]
+    found = attrs.evolve(found, where=f"{path}: partition {at_fault.partition}")
+    before = [raw for raw in records[: found.number] if raw.partition == at_fault.partition]
+    ours = [raw for raw in before if _is_of(raw, found.key)][-TOLD_MAX:]
+    story = story_of_log(ours or [at_fault], rules, found, str(path))
+    _say_unexplained(found, story, path, trace_out)
+    return FOUND_SOMETHING
+
+
+def _is_of(raw: RawRecord, key: ClaimKey | None) -> bool:
+    try:
+        message = raw.decoded().message
+    except MalformedRecord:
+        return False
+    if key is None:
+        return False
+    if isinstance(message, ReleaseGroup):
+        return message.group_id == key.group
+    return message.key == key
+
+
+def _say_log(judgement: LogJudgement) -> None:
+    console.print(
+        f"{judgement.records:,} records of a log alone: {judgement.judged:,} could have been sent "
+        "by their senders",
+        soft_wrap=True,
+    )
+    notes = (
+        (judgement.strangers, "carry no headers: the original's, which may send anything"),
+        (judgement.unjudged, "cannot be judged: the head of the log is missing"),
+        (judgement.malformed, "are no messages of the protocol"),
+    )
+    for count, what in notes:
+        if count:
+            console.print(f"{count:,} {what}", markup=False, soft_wrap=True)
+    if judgement.explained:
+        nothing = "" if judgement.judged else " (none of it asked for an explanation)"
+        console.print(f"[green]Nothing in it is unexplained[/green]{nothing}.", soft_wrap=True)

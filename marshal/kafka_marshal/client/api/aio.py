@@ -1,0 +1,417 @@
+"""The consumer for asyncio: the same one, behind a thread.
+
+It waits for messages in a thread of its own and gives them to the event loop a chunk at a time; no
+more is taken before the loop asks, so buffers fill and fetching stops as they do without a loop.
+Heartbeats do not wait for the loop either. What is claimed, and what counts as done, is decided
+where it always is (`consumer`, `handling`).
+
+    async with AsyncConsumer("localhost:9092", group_id="billing", client_id="w1") as consumer:
+        await consumer.add_topic("events")
+        async for message in consumer:
+            await handle(message)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, suppress
+from datetime import datetime
+from functools import partial
+from types import TracebackType
+from typing import Any, Concatenate, Final, Literal, ParamSpec, Self, TypeVar
+
+from confluent_kafka import TopicPartition
+
+from kafka_marshal.client.api.consumer import CLOSE_S, COMMIT_S, FEED_S, Consumer
+from kafka_marshal.client.api.delivery import CHUNK, Way
+from kafka_marshal.client.api.subscription import Wanted
+from kafka_marshal.client.coordinate.configuration import StartPolicy
+from kafka_marshal.client.fetch.in_flight import Hand
+from kafka_marshal.client.message import Batch, Claim, Message, Messages
+from kafka_marshal.client.process.handling import AHEAD, Counted, Handling, Pace, not_ours
+from kafka_marshal.client.process.work_queues import Begun
+from kafka_marshal.errors import InvalidOption
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_LOOK_S: Final = 1.0
+
+
+def _as(
+    model: Callable[Concatenate[Any, P], None],
+) -> Callable[[Callable[..., None]], Callable[Concatenate[Any, P], None]]:
+    """The decorated method takes what the model takes."""
+    return lambda method: method
+
+
+class AsyncConsumer:
+    """A consumer of topics for one event loop: an asynchronous context manager and iterator.
+
+    Its methods do what those of `Consumer` do.
+    """
+
+    @_as(Consumer.__init__)
+    def __init__(self, *args: Any, **options: Any) -> None:
+        """What `Consumer` takes; it connects when it is entered, and raises then.
+
+        The callbacks on_claimed, on_lost and on_drained, and the observers, run in threads.
+        """
+        self._make = partial(Consumer, *args, **options)
+        self._made: Consumer | None = None
+        self._taking = ThreadPoolExecutor(1, "marshal-taking")
+
+    async def __aenter__(self) -> Self:
+        self._made = await asyncio.to_thread(self._make)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    @property
+    def _consumer(self) -> Consumer:
+        if self._made is None:
+            raise InvalidOption("it is connected by: async with AsyncConsumer(...) as consumer")
+        return self._made
+
+    # --- topics -----------------------------------------------------------------------------------
+
+    async def add_topic(
+        self,
+        topic: str,
+        partition: int | None = None,
+        *,
+        auto_offset_reset: StartPolicy | None = None,
+    ) -> None:
+        """Consume a topic: a share of its partitions, or this one."""
+        add = partial(self._consumer.add_topic, auto_offset_reset=auto_offset_reset)
+        await asyncio.to_thread(add, topic, partition)
+
+    async def subscribe(self, topics: Wanted | Iterable[Wanted]) -> None:
+        """Consume a share of these topics, and of no others that an earlier call named."""
+        await asyncio.to_thread(self._consumer.subscribe, topics)
+
+    async def unsubscribe(self) -> None:
+        """Give up what `subscribe` took, and take nothing more by it."""
+        await asyncio.to_thread(self._consumer.unsubscribe)
+
+    async def remove_topic(self, topic: str) -> None:
+        """Take no part in consuming a topic any more, static partitions included."""
+        await asyncio.to_thread(self._consumer.remove_topic, topic)
+
+    async def release(self, topic: str, partition: int) -> None:
+        """Give one claim up, so that another consumer may have it."""
+        await asyncio.to_thread(self._consumer.release, topic, partition)
+
+    @property
+    def claims(self) -> list[Claim]:
+        """What is ours now, as far as was read."""
+        return self._consumer.claims
+
+    def assignment(self) -> list[TopicPartition]:
+        """The partitions that are ours now."""
+        return self._consumer.assignment()
+
+    def committed(self, topic: str, partition: int) -> int:
+        """The position in the log of a claim of ours: the next owner goes on from there."""
+        return self._consumer.committed(topic, partition)
+
+    def position(self, topic: str, partition: int) -> int:
+        """The offset after the last message of a claim of ours that was given out."""
+        return self._consumer.position(topic, partition)
+
+    def lag(self, topic: str, partition: int) -> int | None:
+        """How many offsets of a claim of ours are not done, up to the end of its partition."""
+        return self._consumer.lag(topic, partition)
+
+    def __repr__(self) -> str:
+        return f"<Async{repr(self._made)[1:]}" if self._made else "<AsyncConsumer, not connected>"
+
+    @property
+    def instance_id(self) -> str:
+        """Names this run of this process in the log."""
+        return self._consumer.instance_id
+
+    # --- messages ---------------------------------------------------------------------------------
+
+    async def __aiter__(self) -> AsyncIterator[Message]:
+        """Messages, until `stop` or `close`. Asking for the next says that the last one is done."""
+        self._consumer.taking.raise_if_closed()
+        while (hand := await self._hand()) is not None:
+            for message in hand.taking:
+                yield message
+            self._consumer.taking.finish(hand)
+
+    async def batches(self, timeout_s: float | None = None) -> AsyncIterator[Batch]:
+        """Batches of messages of one claim each; asking for the next says that the last is done."""
+        self._consumer.taking.raise_if_closed()
+        while (hand := await self._hand(timeout_s, Way.LIST)) is not None:
+            taken = hand.take(hand.total)
+            if taken:
+                yield Batch(hand.claim, Messages(taken, hand.claim), hand.start, hand.end)
+            self._consumer.taking.finish(hand)
+
+    async def consume(self, num_messages: int = CHUNK, timeout_s: float = 1.0) -> Messages:
+        """The next messages of one claim as a list, none if none came in time.
+
+        Asking for the next list says that the last one is done, and so do `ack` and `commit`.
+        """
+        self._consumer.taking.raise_if_closed()
+        if num_messages < 1:
+            raise InvalidOption(f"num_messages is 1 or more, not {num_messages}")
+        give = partial(self._consumer.consume, num_messages, 0.0)
+        return await self._given(give, Way.LIST, timeout_s, num_messages) or Messages((), None)
+
+    async def poll(self, timeout_s: float = 1.0) -> Message | None:
+        """The next message, or None if none came in time; only `ack` or `commit` says so."""
+        self._consumer.taking.raise_if_closed()
+        return await self._given(partial(self._consumer.poll, 0.0), Way.POLL, timeout_s)
+
+    def ack(self, message: Message | None = None) -> None:
+        """Everything that `poll` gave of the message's partition, up to it, is done; or all."""
+        self._consumer.ack(message)
+
+    async def commit(
+        self,
+        message: Message | None = None,
+        *,
+        asynchronous: bool = False,
+        timeout_s: float = COMMIT_S,
+    ) -> None:
+        """`ack`, and then wait until the log has it.
+
+        Raises:
+            ClaimLost: the log had less when the claim was lost; the next owner processes it again.
+            OutcomeUnknown: the log was not heard of in time; the commit may still land.
+            ConsumerClosed: the consumer was closed, which gave back what was not done.
+        """
+        commit = partial(self._consumer.commit, asynchronous=asynchronous, timeout_s=timeout_s)
+        await asyncio.to_thread(commit, message)
+
+    def processing(self, message: Message) -> AbstractContextManager[object]:
+        """Wrap what is done for a message in this, for the observers; `run` does it by itself."""
+        return self._consumer.processing(message)
+
+    async def run(
+        self,
+        handler: Callable[[Message], Awaitable[object]],
+        *,
+        concurrency: int = 100,
+        order: Literal["partition", "key", "none"] = "partition",
+        retries: int = 3,
+        backoff_s: float = 0.1,
+        dead_letter_topic: str | None = None,
+        timeout_s: float = CLOSE_S,
+    ) -> Counted:
+        """At least once: await the handler for every message, many at a time, until `stop`.
+
+        When it is cancelled, or fails, the handlers are cancelled, too; what they had in hand is
+        not done: it is given out again, by this consumer or the next owner.
+
+        Args:
+            handler: what it returns does not matter; what it raises is a failure.
+            concurrency: so many messages are in hand at a time.
+            order: what is handled one after the other: a partition, a key in it, or nothing.
+            retries: so often a message that failed is tried again; its lane waits.
+            backoff_s: so long after the first failure, twice as long after each further one.
+            dead_letter_topic: takes what failed for good; without one, that ends `run`.
+            timeout_s: so long handlers are waited for after `stop`.
+
+        Raises:
+            HandlerFailed: a message failed for good, and there is no dead-letter topic.
+            InvalidOption: an option makes no sense.
+            ConsumerClosed: the consumer was closed before.
+        """
+        consumer = self._consumer
+        consumer.taking.raise_if_closed()
+        handling = consumer.handling(order, retries, backoff_s, dead_letter_topic)
+        tasks = _Tasks(handler, max(1, concurrency), handling)
+        pace = Pace(time.monotonic)
+        try:
+            while tasks.failure is None and not consumer.taking.over:
+                handling.forget_lost()
+                if await tasks.hungry(FEED_S):
+                    pace_per_s = pace.per_s(handling.counted.handled)
+                    share = consumer.taking.share_of(max(AHEAD + tasks.concurrency, pace_per_s))
+                    take = partial(consumer.taking.take, FEED_S, Way.LIST, share)
+                    hand = await self._in_thread(take)
+                    consumer.taking.pop()
+                    if hand is not None:
+                        tasks.feed(hand)
+            if tasks.failure is None:
+                await tasks.end(timeout_s)
+        finally:
+            await tasks.cancel()
+            if not consumer.taking.ended:
+                await self._in_thread(partial(consumer.give_again, handling))
+        consumer.taking.raise_failure()
+        if tasks.failure is not None:
+            raise tasks.failure
+        return handling.counted
+
+    async def pause(self, topic: str, partition: int | None = None) -> None:
+        """Give out nothing of it for now; the claims stay ours."""
+        await asyncio.to_thread(self._consumer.pause, topic, partition)
+
+    async def resume(self, topic: str, partition: int | None = None) -> None:
+        """Go on after `pause`."""
+        await asyncio.to_thread(self._consumer.resume, topic, partition)
+
+    async def seek(self, topic: str, partition: int, offset: int) -> None:
+        """At least once: pass over what lies before this offset, as if it were done."""
+        await asyncio.to_thread(self._consumer.seek, topic, partition, offset)
+
+    async def seek_to_time(self, topic: str, partition: int, at: datetime) -> None:
+        """At least once: pass over what is older than this; all, if nothing is that young."""
+        await asyncio.to_thread(self._consumer.seek_to_time, topic, partition, at)
+
+    # --- ending -----------------------------------------------------------------------------------
+
+    def stop(self) -> None:
+        """Take no more. Loops end when what was given out, or granted, is done."""
+        self._consumer.stop()
+
+    async def close(self, release: bool = True, timeout_s: float = CLOSE_S) -> None:
+        """Give the claims up, so that others may have them at once, and let go of the cluster."""
+        if self._made is not None:
+            # It goes on if whoever waits for it is cancelled.
+            await asyncio.shield(asyncio.to_thread(self._made.close, release, timeout_s))
+        self._taking.shutdown(wait=False)
+
+    # --- within -----------------------------------------------------------------------------------
+
+    async def _in_thread(self, what: Callable[[], T]) -> T:
+        """One after the other: what a cancelled one took is given to the next."""
+        return await asyncio.get_running_loop().run_in_executor(self._taking, what)
+
+    async def _given(
+        self, give: Callable[[], T | None], way: Way, timeout_s: float, maximum: int = CHUNK
+    ) -> T | None:
+        """What `give` gives, which does not wait; None if nothing came in time.
+
+        Messages are given out here, since what the thread gives is lost when the task is cancelled.
+        """
+        deadline = time.monotonic() + timeout_s
+        while True:
+            left_s = max(0.0, deadline - time.monotonic())
+            if await self._hand(left_s, way, maximum) is None:
+                return None
+            if given := give():
+                return given
+
+    async def _hand(
+        self, timeout_s: float | None = None, way: Way = Way.LOOP, maximum: int = CHUNK
+    ) -> Hand | None:
+        """The next chunk; None when it is over, or nothing came in time."""
+        taking = self._consumer.taking
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        while not taking.closed:
+            left_s = _LOOK_S if deadline is None else min(_LOOK_S, deadline - time.monotonic())
+            take = partial(taking.take, max(0.0, left_s), way, maximum)
+            hand = await self._in_thread(take)
+            if hand is not None or taking.ended or (deadline and time.monotonic() >= deadline):
+                return hand
+        taking.raise_failure()
+        return None
+
+
+class _Tasks:
+    """A task for each message that is in hand. All but `_handle` runs without waiting."""
+
+    def __init__(
+        self,
+        handler: Callable[[Message], Awaitable[object]],
+        concurrency: int,
+        handling: Handling,
+    ) -> None:
+        self.failure: BaseException | None = None
+        self.concurrency = concurrency
+        self._handler, self._handling = handler, handling
+        self._tasks: set[asyncio.Task[bool]] = set()
+        self._hungry = asyncio.Event()
+        self._hungry.set()
+        self._ending = False
+
+    async def hungry(self, timeout_s: float) -> bool:
+        """Wait until more messages are needed; False if that takes longer.
+
+        Begins what may be begun by now: a claim that was silent is heard again, or was lost, while
+        no task was there whose end would have begun the next.
+        """
+        self._go_on()
+        # Not by `wait_for`, which in Python 3.11 forgets a cancellation that comes when it is over.
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                await self._hungry.wait()
+        return self._hungry.is_set()
+
+    def feed(self, hand: Hand) -> None:
+        """A chunk to handle."""
+        self._handling.feed(hand)
+        self._go_on()
+
+    async def end(self, timeout_s: float) -> None:
+        """Begin nothing more; wait for what is in hand."""
+        self._ending = True
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=timeout_s)
+
+    async def cancel(self) -> None:
+        """Begin nothing more, and end what is in hand."""
+        self._ending = True
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _go_on(self) -> None:
+        handling = self._handling
+        while len(self._tasks) < self.concurrency and not self._ending:
+            begun = handling.begin()
+            if begun is None:
+                break
+            task = asyncio.get_running_loop().create_task(self._handle(begun))
+            self._tasks.add(task)
+            task.add_done_callback(partial(self._ended, begun))
+        if handling.waiting < AHEAD + self.concurrency or self.failure is not None:
+            self._hungry.set()
+        else:
+            self._hungry.clear()
+
+    def _ended(self, begun: Begun[Message], task: asyncio.Task[bool]) -> None:
+        self._tasks.discard(task)
+        self._handling.finish(begun)
+        if not task.cancelled():
+            error = task.exception()
+            if error is not None:
+                self.failure = self.failure or error
+                self._ending = True
+            elif task.result():
+                self._handling.done(begun)
+        self._go_on()
+
+    async def _handle(self, begun: Begun[Message]) -> bool:
+        """Try it until it is done, dead, or not ours any more."""
+        tried = 0
+        while True:
+            tried += 1
+            try:
+                with self._handling.observers.processing(begun.message):
+                    await self._handler(begun.message)
+                return True
+            except Exception as error:
+                if self._ending or not_ours(begun):
+                    return False
+                wait_s = self._handling.again_after_s(begun, error, tried)
+                if wait_s is None:
+                    put = partial(self._handling.put_aside, begun, error, tried)
+                    await asyncio.to_thread(put)
+                    return True
+                await asyncio.sleep(wait_s)

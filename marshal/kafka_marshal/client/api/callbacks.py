@@ -1,0 +1,67 @@
+"""Calls what an application wants called when claims come and go.
+
+In a thread of its own, one after the other, so no heartbeat waits for a callback that takes long.
+"""
+
+# ruff: noqa: D102  # what each method hears is said once, at `Observer`
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from kafka_marshal.client.connect.environment import Deadline, Environment, Thread
+from kafka_marshal.client.message import Claim
+from kafka_marshal.client.observe.observers import Observer
+from kafka_marshal.machines.consumer.effects import Lost
+
+logger: Final = logging.getLogger("kafka_marshal")
+
+
+class Callbacks(Observer):
+    """An observer that calls, later."""
+
+    def __init__(
+        self,
+        environment: Environment,
+        on_claimed: Callable[[Claim], None] | None,
+        on_lost: Callable[[Claim, Lost], None] | None,
+        on_drained: Callable[[Claim], None] | None,
+    ) -> None:
+        self._on_claimed, self._on_lost, self._on_drained = on_claimed, on_lost, on_drained
+        self._calls: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._environment = environment
+        self._thread: Thread | None = None
+
+    def start(self, failed: Callable[[BaseException], None]) -> None:
+        """Begin; `failed` takes what ended the thread."""
+        self._thread = self._environment.start("marshal-callbacks", self._run, failed)
+
+    def close(self, deadline: Deadline) -> None:
+        """End when everything was called."""
+        self._calls.put(None)
+        if self._thread is not threading.current_thread():
+            deadline.join(self._thread)
+
+    def claimed(self, claim: Claim) -> None:
+        if self._on_claimed is not None:
+            self._calls.put(partial(self._on_claimed, claim))
+
+    def lost(self, claim: Claim, reason: Lost) -> None:
+        if self._on_lost is not None:
+            self._calls.put(partial(self._on_lost, claim, reason))
+
+    def drained(self, claim: Claim) -> None:
+        if self._on_drained is not None:
+            self._calls.put(partial(self._on_drained, claim))
+
+    def _run(self) -> None:
+        while (call := self._calls.get()) is not None:
+            try:
+                call()
+            except Exception:
+                logger.exception("a callback of the consumer failed")

@@ -1,0 +1,792 @@
+"""What an application sees: a consumer of topics that coordinates through nothing but a log.
+
+For simple use it is a context manager to iterate over; `poll`, `commit`, `pause` and `seek` are
+there for people who come from Kafka's consumer. It knows which thread asks; what is claimed,
+fetched, told and given up is the business of `coordinator` and `fetcher`.
+
+    with Consumer("localhost:9092", group_id="billing", client_id="worker-1") as consumer:
+        consumer.add_topic("events")
+        for message in consumer:
+            handle(message)
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Literal, Self
+
+from confluent_kafka import TopicPartition
+
+from kafka_marshal.client.api.callbacks import Callbacks
+from kafka_marshal.client.api.delivery import CHUNK, Taking, Way
+from kafka_marshal.client.api.subscription import Subscription, Wanted, checked
+from kafka_marshal.client.connect.coordination_topic import (
+    create_coordination_topic as make_coordination_topic,
+)
+from kafka_marshal.client.connect.log_writer import OutcomeUnknown
+from kafka_marshal.client.connect.metadata import NoSuchTopic
+from kafka_marshal.client.connect.settings import Settings, TokenCallback
+from kafka_marshal.client.coordinate.commits import Commit
+from kafka_marshal.client.coordinate.configuration import (
+    Semantics,
+    StartPolicy,
+    configured,
+    connection,
+    refuse_no_start_policy,
+    renamed,
+)
+from kafka_marshal.client.coordinate.coordinator import Engine
+from kafka_marshal.client.coordinate.ownership import IdUsedTwice
+from kafka_marshal.client.fetch.buffers import Bounds
+from kafka_marshal.client.message import Batch, Claim, Message, Messages
+from kafka_marshal.client.observe.observers import Observer
+from kafka_marshal.client.process.handling import (
+    AHEAD,
+    Counted,
+    DeadLetters,
+    HandlerFailed,
+    Handling,
+    Pace,
+    Retrying,
+)
+from kafka_marshal.client.process.pool import Pool
+from kafka_marshal.client.process.work_queues import Order
+from kafka_marshal.errors import (
+    COORDINATION_TOPIC,
+    BrokerFailed,
+    ClaimLost,
+    ConsumerClosed,
+    IntervalMismatch,
+    InvalidOption,
+    MarshalError,
+)
+from kafka_marshal.machines.consumer.claiming import Claiming
+from kafka_marshal.machines.consumer.consumer import Mode
+from kafka_marshal.machines.consumer.effects import Lost, Released
+
+__all__ = [
+    "Batch",
+    "Claim",
+    "ClaimLost",
+    "Claiming",
+    "Consumer",
+    "Counted",
+    "HandlerFailed",
+    "IdUsedTwice",
+    "IntervalMismatch",
+    "Lost",
+    "Message",
+    "Messages",
+    "Observer",
+    "OutcomeUnknown",
+    "Released",
+]
+
+CLOSE_S: Final = 30.0
+COMMIT_S: Final = 30.0
+LET_GO_S: Final = 2.0
+"""How much of the time for closing is kept for letting go of the cluster, in seconds."""
+FEED_S: Final = 0.1
+"""So long `run` waits for messages before it looks whether it is over."""
+
+
+class Consumer:
+    """A consumer of topics; a context manager, and an iterator over messages.
+
+    It claims partitions in a coordination topic and keeps them with heartbeats, in threads of its
+    own: a claim stays however long the application takes for a message. Under at-least-once,
+    asking for the next message says that the one before it is done. One thread iterates or polls;
+    `run` uses many.
+    """
+
+    def __init__(
+        self,
+        bootstrap: str | Sequence[str] | None = None,
+        *,
+        group_id: str = "",
+        client_id: str,
+        semantics: Semantics = "at_least_once",
+        auto_offset_reset: StartPolicy = "earliest",
+        heartbeat_interval_s: float = 60.0,
+        heartbeat_every_s: float | None = None,
+        window: int = 100_000,
+        batch: int = 10_000,
+        claiming: Claiming | None = None,
+        bounds: Bounds | None = None,
+        coordination_topic: str = COORDINATION_TOPIC,
+        create_coordination_topic: bool = False,
+        coordination_read_max: int = 2_000_000,
+        settings: Settings | Mapping[str, str] | None = None,
+        oauth_cb: TokenCallback | None = None,
+        commit_to_kafka: bool = True,
+        metadata_refresh_s: float = 30.0,
+        on_claimed: Callable[[Claim], None] | None = None,
+        on_lost: Callable[[Claim, Lost], None] | None = None,
+        on_drained: Callable[[Claim], None] | None = None,
+        observers: Sequence[Observer] = (),
+        wedged_after_beats: int = 4,
+        record_to: str | Path | None = None,
+        snapshot: str | Path | None = None,
+        group: str | None = None,
+        start: StartPolicy | None = None,
+        look_for_partitions_every_s: float | None = None,
+    ) -> None:
+        """Connect. Nothing is claimed before `add_topic`.
+
+        Args:
+            bootstrap: where the cluster is, `host:port,...` or a list of `host:port`; or `settings`
+                says it.
+            group_id: the consumers that share the work.
+            client_id: names this consumer across restarts; of its group's processes, it alone has
+                it. With it a restart takes up at once what it had before.
+            semantics: at_least_once: a message is processed again if a consumer dies before it has
+                told that it is done. at_most_once: never; what a consumer that dies has in hand is
+                lost.
+            auto_offset_reset: where to begin in a partition for which neither the log of claims nor
+                Kafka's committed offsets of the group say anything.
+            heartbeat_interval_s: of the whole group, in whole milliseconds: an owner that is silent
+                for more than twice this loses its claims. A consumer that comes to a group with
+                another interval ends with IntervalMismatch.
+            heartbeat_every_s: how often this consumer tells that it lives; half the interval.
+            window: at least once: how far beyond what the log knows to be done it processes, and
+                so the most messages of one partition that are processed again after a crash. The
+                log is told with every heartbeat, and whenever half of the window is done.
+            batch: at most once: the most messages that are asked for together, and so the most of
+                one partition that a crash loses.
+            claiming: how eagerly it claims.
+            bounds: how much is fetched ahead of each partition.
+            coordination_topic: the log; see `marshal init`.
+            create_coordination_topic: create it, as `marshal init` does, unless it exists.
+            coordination_read_max: of a longer one only so many of its last records are read.
+            settings: any settings of librdkafka.
+            oauth_cb: gets a token for SASL/OAUTHBEARER: takes `sasl.oauthbearer.config`, gives the
+                token and when it expires, in unix seconds.
+            commit_to_kafka: also commit positions to Kafka's group offsets, for the tools that
+                show how far behind a group is.
+            metadata_refresh_s: how often topics are asked whether they have grown, and whether
+                there are new ones that a pattern takes.
+            on_claimed: a claim was won.
+            on_lost: a claim was lost, and why; messages of it that are in hand do not count.
+            on_drained: nothing of a claim that was lost is in hand any more.
+            observers: who hears what happens: metrics, spans, or your own.
+            wedged_after_beats: it is said that a claim is wedged when so many heartbeats in a row
+                told the same position although there are messages.
+            record_to: a folder in which to write down what happens, for `marshal validate`.
+            snapshot: a file in which to put aside what was read of the log of claims, once a minute
+                and in the end: the next start reads only what came since.
+            group: deprecated; it is `group_id` now.
+            start: deprecated; it is `auto_offset_reset` now.
+            look_for_partitions_every_s: deprecated; it is `metadata_refresh_s` now.
+
+        The three callbacks run in a thread of their own, one after the other.
+
+        Raises:
+            InvalidOption: an option makes no sense.
+            BrokerFailed: the cluster cannot be reached.
+            NoCoordinationTopic: it has no coordination topic.
+        """
+        group_id = renamed("group", group, "group_id", group_id)
+        auto_offset_reset = renamed("start", start, "auto_offset_reset", auto_offset_reset)
+        metadata_refresh_s = renamed(
+            "look_for_partitions_every_s",
+            look_for_partitions_every_s,
+            "metadata_refresh_s",
+            metadata_refresh_s,
+        )
+        self._config = config = configured(
+            settings=connection(bootstrap, settings, oauth_cb),
+            group_id=group_id,
+            client_id=client_id,
+            semantics=semantics,
+            auto_offset_reset=auto_offset_reset,
+            heartbeat_interval_s=heartbeat_interval_s,
+            heartbeat_every_s=heartbeat_every_s,
+            window=window,
+            batch=batch,
+            claiming=claiming,
+            bounds=bounds,
+            coordination_topic=coordination_topic,
+            coordination_read_max=coordination_read_max,
+            commit_to_kafka=commit_to_kafka,
+            metadata_refresh_s=metadata_refresh_s,
+            wedged_after_beats=wedged_after_beats,
+            record_to=record_to,
+            snapshot=snapshot,
+        )
+        self._environment = config.settings.environment
+        self._monotonic = self._environment.monotonic
+        self._subscription = Subscription()
+        self._subscribed: set[str] = set()
+        """What the subscription took by now; `add_topic` added the engine's other topics."""
+        self._removed: set[str] = set()
+        """What `remove_topic` removed since the subscription."""
+        self._subscribing = threading.Lock()
+        self._callbacks = Callbacks(self._environment, on_claimed, on_lost, on_drained)
+        if create_coordination_topic:
+            make_coordination_topic(config.settings, coordination_topic, rules=config.me.rules)
+        try:
+            self._engine = Engine(config, [self._callbacks, *observers], self._look_for_topics)
+        except ValueError as error:
+            raise InvalidOption(str(error)) from None
+        self._data = self._engine.data
+        self.taking: Final = Taking(self._engine, self._data)
+        """What is in hand. Not for applications."""
+        self._closing = threading.Lock()
+        if overridden := config.settings.overridden:
+            of_log = {"isolation.level": ", of the coordination topic"}
+            instead = ", ".join(
+                f"{name} (it is {value}{of_log.get(name, '')})"
+                for name, value in overridden.items()
+            )
+            self._engine.said(
+                f"these settings do not hold, since a consumer decides them itself: {instead}"
+            )
+        self._callbacks.start(self._engine.failed)
+        self._engine.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    # --- topics -----------------------------------------------------------------------------------
+
+    def add_topic(
+        self,
+        topic: str,
+        partition: int | None = None,
+        *,
+        auto_offset_reset: StartPolicy | None = None,
+    ) -> None:
+        """Consume a topic: a share of its partitions, or this one.
+
+        A share is claimed together with the other consumers of the group. One partition is a
+        static assignment: it is still claimed, and fenced, so a second process that was given the
+        same one waits. After `stop` nothing is claimed any more. `auto_offset_reset` says where to
+        begin in this topic; what the consumer says by default.
+
+        Raises:
+            BrokerFailed: there is no such topic, or nobody answered.
+            InvalidOption: it has no such partition, or is the coordination topic.
+            ConsumerClosed: the consumer was closed before.
+        """
+        self._to_add(topic, partition, auto_offset_reset)()
+        self._subscribed.discard(topic)
+        self._removed.discard(topic)
+
+    def _to_add(
+        self,
+        topic: str,
+        partition: int | None = None,
+        auto_offset_reset: StartPolicy | None = None,
+    ) -> Callable[[], None]:
+        """Ask the cluster what has to be known of a topic; returns what adds it."""
+        start = auto_offset_reset or self._config.auto_offset_reset
+        refuse_no_start_policy(start)
+        checked(topic)
+        if topic == self._config.coordination_topic:
+            raise InvalidOption(f"{topic} is the coordination topic, which nobody consumes")
+        self.taking.raise_if_closed()
+        engine = self._engine
+        count = engine.cluster.partitions_of(topic)
+        if partition is not None and not 0 <= partition < count:
+            raise InvalidOption(f"topic {topic} has {count} partitions, and no {partition}")
+        asked = [(topic, number) for number in (range(count) if partition is None else [partition])]
+        starts = engine.cluster.committed(self._config.group_id, asked)
+        if start == "latest":
+            unset = [each for each in asked if each not in starts]
+            starts = engine.cluster.all_ends(unset) | starts
+        only = None if partition is None else [partition]
+        numbered = {number: offset for (_, number), offset in starts.items()}
+        add = partial(engine.add_topic, topic, count, only, numbered)
+        return partial(self._unless_stopped, add)
+
+    def subscribe(self, topics: Wanted | Iterable[Wanted]) -> None:
+        """Consume a share of these topics, and of no others that an earlier call named.
+
+        A text that begins with ``^``, or a compiled pattern, takes each topic whose name begins so,
+        also one that is made later: that one is consumed from its beginning. No pattern takes the
+        coordination topic, topics that begin with ``__``, or what `remove_topic` removed since. A
+        topic that `add_topic` added stays as it is. Where it fails nothing has changed.
+
+        Raises:
+            BrokerFailed: a topic that is named does not exist, or nobody answered.
+            InvalidOption: a text is no topic's name and no pattern.
+            ConsumerClosed: the consumer was closed before.
+        """
+        wanted = Subscription.of(topics)
+        self.taking.raise_if_closed()
+        with self._subscribing:
+            found = wanted.among(self._topics() if wanted.patterns else ())
+            adds = {}
+            for topic in sorted(found - self._engine.topics):
+                try:
+                    adds[topic] = self._to_add(topic)
+                except NoSuchTopic:  # what a pattern found may be gone by now
+                    if topic in wanted.names:
+                        raise
+            for topic, add in adds.items():
+                add()
+                self._subscribed.add(topic)
+            for topic in sorted(self._subscribed - found):
+                self._remove(topic)
+            self._removed.clear()
+            self._subscription = wanted
+
+    def unsubscribe(self) -> None:
+        """Give up what `subscribe` took, and take nothing more by it."""
+        self.subscribe(())
+
+    def _topics(self) -> set[str]:
+        """What a pattern may take."""
+        return self._engine.cluster.topics().keys() - {self._config.coordination_topic}
+
+    def _look_for_topics(self) -> None:
+        """Take what was made since, in the thread that looks for partitions."""
+        if not self._subscription.patterns:
+            return
+        with self._subscribing, suppress(ConsumerClosed):
+            found = self._subscription.among(self._topics())
+            for topic in sorted(found - self._engine.topics):
+                # It may be of use later, and keeps nothing from the others.
+                with suppress(BrokerFailed):
+                    add = self._to_add(topic, auto_offset_reset="earliest")
+                    if topic not in self._removed:
+                        add()
+                        self._subscribed.add(topic)
+
+    def remove_topic(self, topic: str) -> None:
+        """Take no part in consuming a topic any more, static partitions included.
+
+        Its claims are given up as by `release`, and none of them is asked for before the next
+        `add_topic` or `subscribe`.
+
+        Raises:
+            InvalidOption: the topic was not added.
+            ConsumerClosed: the consumer was closed before.
+        """
+        self._remove(topic)
+        self._removed.add(topic)
+
+    def _remove(self, topic: str) -> None:
+        self._unless_stopped(lambda: self._engine.remove_topic(topic))
+        self._subscribed.discard(topic)
+
+    def release(self, topic: str, partition: int) -> None:
+        """Give one claim up, so that another consumer may have it.
+
+        At least once, the message in hand is finished and the next one is another consumer's. At
+        most once, the batch that was granted is finished first. This consumer asks for the claim
+        again after `Claiming.not_again_ms`, also where it is static. After `stop`, which gives
+        everything up, there is nothing left to do.
+
+        Raises:
+            InvalidOption: the partition is not claimed.
+            ConsumerClosed: the consumer was closed before.
+        """
+        self._unless_stopped(lambda: self._engine.held.release(topic, partition))
+
+    @property
+    def claims(self) -> list[Claim]:
+        """What is ours now, as far as was read; each with its epoch, a fencing token."""
+        return self._engine.held.claims
+
+    def assignment(self) -> list[TopicPartition]:
+        """The partitions that are ours now, as those of Kafka's consumer; see `claims`."""
+        return [TopicPartition(claim.topic, claim.partition) for claim in self.claims]
+
+    def committed(self, topic: str, partition: int) -> int:
+        """The position in the log of a claim of ours: the next owner goes on from there.
+
+        Raises:
+            InvalidOption: the partition is not claimed.
+        """
+        return self._engine.held.claimed(topic, partition).claim.committed
+
+    def position(self, topic: str, partition: int) -> int:
+        """The offset after the last message of a claim of ours that was given out.
+
+        Raises:
+            InvalidOption: the partition is not claimed.
+        """
+        return self._engine.held.claimed(topic, partition).given_end
+
+    def lag(self, topic: str, partition: int) -> int | None:
+        """How many offsets of a claim of ours are not done, up to the end of its partition.
+
+        The end is as old as the last look at it, some seconds; None before the first one. Where a
+        topic was compacted, some of these offsets hold no message.
+
+        Raises:
+            InvalidOption: the partition is not claimed.
+        """
+        return self._engine.held.lag(topic, partition)
+
+    @property
+    def instance_id(self) -> str:
+        """Names this run of this process in the log."""
+        return self._engine.instance_id
+
+    def __repr__(self) -> str:
+        engine = self._engine
+        how = "open"
+        if engine.failure is not None:
+            how = f"failed: {engine.failure}"
+        elif self.taking.closed:
+            how = "closed"
+        elif engine.stopping:
+            how = "stopping"
+        claims = ", ".join(f"{claim.topic}/{claim.partition}" for claim in self.claims)
+        who = f"{self._config.me.client_id} of group {self._config.group_id}"
+        return f"<Consumer {who}, {how}, claims: [{claims}]>"
+
+    # --- messages ---------------------------------------------------------------------------------
+
+    def __iter__(self) -> Iterator[Message]:
+        """Messages, until `stop` or `close`. Asking for the next says that the last one is done.
+
+        Ways of taking messages may be mixed, and each message is done when the way it was given out
+        says so. Leaving the loop leaves the message in hand: the next loop goes on after it.
+
+        Raises:
+            ConsumerClosed: the consumer was closed before; a loop that is under way ends.
+        """
+        self.taking.raise_if_closed()
+        while (hand := self.taking.take(None)) is not None:
+            yield from hand.taking
+            self.taking.finish(hand)
+
+    def poll(self, timeout_s: float = 1.0) -> Message | None:
+        """The next message, or None if none came in time. `ack` and `commit` say that it is done.
+
+        Raises:
+            ConsumerClosed: the consumer was closed before.
+        """
+        self.taking.raise_if_closed()
+        deadline = self._monotonic() + timeout_s
+        while not self.taking.closed:
+            hand = self.taking.take(max(0.0, deadline - self._monotonic()), Way.POLL)
+            if hand is None:
+                return None
+            message = next(hand.taking, None)
+            if message is not None:
+                return message
+            # What was given out of it is done when it is committed, so only we forget it.
+            self.taking.pop()
+        return None
+
+    def ack(self, message: Message | None = None) -> None:
+        """Everything that was given out of the message's partition, up to it, is done.
+
+        Without a message: everything that was given out, also the message that a loop is at. It
+        costs nothing: the log hears of it with the next heartbeat, when half of the window is done,
+        or by `commit`. Any thread may call it. What `run` has in hand is done when it is handled,
+        and not by this.
+
+        Raises:
+            ConsumerClosed: the consumer was closed, which gave back what was not done.
+        """
+        self.taking.raise_if_closed()
+        self._engine.held.ack(message)
+
+    def commit(
+        self,
+        message: Message | None = None,
+        *,
+        asynchronous: bool = False,
+        timeout_s: float = COMMIT_S,
+    ) -> None:
+        """`ack`, and then wait until the log has it: the next owner goes on from there.
+
+        What was given out before in another way, and is not done, keeps the position back. At most
+        once there is nothing to wait for: the log granted each message before it was given out.
+        A heartbeat and its way back take some milliseconds; of a claim only one is under way, and
+        commits that come meanwhile share the next. Spec: SendHeartbeat.
+
+        Args:
+            message: up to where, and of which partition; everything that was given out by default.
+            asynchronous: have it written at once, and wait for nothing; `Claim.committed` shows it.
+            timeout_s: for how long to wait, in seconds.
+
+        Raises:
+            ClaimLost: the log had less when the claim was lost; the next owner processes it again.
+                Without a message one commit says so of each such claim.
+            OutcomeUnknown: the log was not heard of in time; the commit may still land.
+            InvalidOption: another consumer gave the message out.
+            ConsumerClosed: the consumer was closed, which gave back what was not done.
+        """
+        self.ack(message)
+        engine, deadline = self._engine, self._environment.deadline(timeout_s)
+        commit = Commit()
+        if asynchronous:
+            commit.future.cancel()
+        engine.post(partial(engine.held.commit, message, commit))
+        if asynchronous:
+            return
+        try:
+            engine.wait(commit.future, deadline)
+        except ConsumerClosed:
+            # After `stop` it ends once everything is given up, and the releases say how far it is.
+            if self.taking.closed:
+                raise
+            commit = Commit()
+            engine.held.commit(message, commit)
+        if commit.future.cancel():
+            raise OutcomeUnknown(
+                commit.told(commit.left) or f"nothing was begun within {timeout_s:g} s"
+            )
+        commit.future.result()
+
+    def consume(self, num_messages: int = CHUNK, timeout_s: float = 1.0) -> Messages:
+        """The next messages of one claim as a list: what is there, at most so many.
+
+        It waits for the first of them, and not until there are so many; none if none came in time.
+        Asking for the next list says that the last one is done, and so do `ack` and `commit`. A
+        poll does not.
+
+        Raises:
+            InvalidOption: no message is asked for.
+            ConsumerClosed: the consumer was closed before.
+        """
+        self.taking.raise_if_closed()
+        if num_messages < 1:
+            raise InvalidOption(f"num_messages is 1 or more, not {num_messages}")
+        deadline = self._monotonic() + timeout_s
+        while not self.taking.closed:
+            left_s = max(0.0, deadline - self._monotonic())
+            hand = self.taking.take(left_s, Way.LIST, num_messages)
+            if hand is None:
+                return Messages((), None)
+            taken = hand.take(num_messages)
+            if taken:
+                return Messages(taken, hand.claim)
+            self.taking.finish(hand)
+        return Messages((), None)
+
+    def batches(self, timeout_s: float | None = None) -> Iterator[Batch]:
+        """Batches of messages of one claim each, until `stop` or `close`.
+
+        At most once: it is given only after its grant was read back, so nobody else has it or will
+        have it. Asking for the next one says that the last is done. With a timeout it ends when no
+        batch came for so long.
+
+        Raises:
+            ConsumerClosed: the consumer was closed before; a loop that is under way ends.
+        """
+        self.taking.raise_if_closed()
+        while (hand := self.taking.take(timeout_s, Way.LIST)) is not None:
+            taken = hand.take(hand.total)
+            if taken:
+                yield Batch(hand.claim, Messages(taken, hand.claim), hand.start, hand.end)
+            self.taking.finish(hand)
+
+    def run(
+        self,
+        handler: Callable[[Message], object],
+        *,
+        workers: int = 8,
+        order: Literal["partition", "key", "none"] = "partition",
+        retries: int = 3,
+        backoff_s: float = 0.1,
+        dead_letter_topic: str | None = None,
+        timeout_s: float = CLOSE_S,
+    ) -> Counted:
+        """At least once: call the handler for every message, from many threads, until `stop`.
+
+        What is in hand when it ends is not done: it is given out again, by this consumer or the
+        next owner.
+
+        Args:
+            handler: what it returns does not matter; what it raises is a failure.
+            workers: so many messages are in hand at a time.
+            order: what is handled one after the other: a partition, a key in it, or nothing.
+            retries: so often a message that failed is tried again; its lane waits.
+            backoff_s: so long after the first failure, twice as long after each further one.
+            dead_letter_topic: takes what failed for good; without one, that ends `run`.
+            timeout_s: so long handlers are waited for in the end.
+
+        Returns:
+            What became of the messages.
+
+        Raises:
+            HandlerFailed: a message failed for good, and there is no dead-letter topic.
+            InvalidOption: an option makes no sense.
+            ConsumerClosed: the consumer was closed before.
+        """
+        self.taking.raise_if_closed()
+        handling = self.handling(order, retries, backoff_s, dead_letter_topic)
+        workers = max(1, workers)
+        ahead, pace = AHEAD * workers, Pace(self._monotonic)
+        pool = Pool(self._environment, handler, workers, handling)
+        try:
+            while pool.failure is None and not self.taking.over:
+                handling.forget_lost()
+                if not pool.waiting:
+                    # Of every claim something, and no more than is handled in a second.
+                    wanted = max(ahead, pace.per_s(handling.counted.handled))
+                    hand = self.taking.take(FEED_S, Way.LIST, self.taking.share_of(wanted))
+                    self.taking.pop()
+                    if hand is not None:
+                        pool.feed(hand)
+        finally:
+            pool.end(timeout_s)
+            self.give_again(handling)
+        self.taking.raise_failure()
+        if pool.failure is not None:
+            raise pool.failure
+        return handling.counted
+
+    def processing(self, message: Message) -> AbstractContextManager[object]:
+        """Wrap what is done for a message in this, for the observers that look at it: spans, times.
+
+        `run` does it by itself.
+        """
+        return self._engine.observers.processing(message)
+
+    def pause(self, topic: str, partition: int | None = None) -> None:
+        """Give out nothing of it for now; the claims stay ours."""
+        self._each(topic, partition, self._engine.held.pause)
+
+    def resume(self, topic: str, partition: int | None = None) -> None:
+        """Go on after `pause`."""
+        self._each(topic, partition, self._engine.held.resume)
+
+    def seek(self, topic: str, partition: int, offset: int) -> None:
+        """At least once: pass over what lies before this offset, as if it were done.
+
+        Going back is the business of `marshal set-position`: a position in the log never falls
+        while its consumer lives.
+
+        Raises:
+            InvalidOption: the partition is not claimed, or the offset is below what is done.
+        """
+        self._engine.call(lambda: self._engine.held.seek(topic, partition, offset))
+
+    def seek_to_time(self, topic: str, partition: int, at: datetime) -> None:
+        """At least once: pass over what is older than this; all, if nothing is that young.
+
+        Raises:
+            InvalidOption: the partition is not claimed, that lies before what is done, or the time
+                has no time zone.
+            BrokerFailed: nobody can tell where that is.
+        """
+        if at.tzinfo is None:
+            raise InvalidOption(f"at has a time zone, and {at!r} has none")
+        place = (topic, partition)
+        self._engine.held.claimed(topic, partition)
+        found = self._engine.cluster.offsets_at([place], int(at.timestamp() * 1000))
+        offset = found.get(place)
+        if offset is None:
+            offset = self._engine.cluster.all_ends([place])[place]
+        self.seek(topic, partition, offset)
+
+    # --- ending -----------------------------------------------------------------------------------
+
+    def stop(self) -> None:
+        """Take no more. The loop ends when what was given out, or granted, is done.
+
+        At least once: nothing more is given out, also not of the chunk that a loop is in. At most
+        once: what was granted is given out to its end, since nobody else will get it. Any thread
+        may call it, and a signal handler.
+        """
+        if self._config.mode is Mode.AT_LEAST_ONCE:
+            self.taking.stop()
+        self._engine.stop()
+        if self._config.mode is Mode.AT_MOST_ONCE:
+            self._engine.post(self._engine.held.say_what_is_paused)
+
+    def close(self, release: bool = True, timeout_s: float = CLOSE_S) -> None:
+        """Give the claims up, so that others may have them at once, and let go of the cluster.
+
+        A message that was given out and not finished is not done: at least once, another consumer
+        processes it again; at most once nobody does, a WARNING names it, and `marshal receipts`
+        lists it. Without `release` the claims stay ours until they are stale: a restart under the
+        same client id comes back at once.
+        It returns after `timeout_s` also where nobody answers: what could not be given up becomes
+        stale then.
+        """
+        deadline = self._environment.deadline(timeout_s)
+        with self._closing:
+            if self.taking.closed:
+                return
+            self.taking.closed = True
+        engine = self._engine
+        if release and not engine.ended.is_set():
+            hand = self.taking.pop()
+            engine.stop()
+            if hand is not None:
+                engine.post(lambda: engine.held.abandon(hand))
+            engine.post(engine.held.abandon_rest)
+            deadline.earlier(min(LET_GO_S, timeout_s / 4)).wait(engine.ended.wait)
+        elif not engine.ended.is_set():
+            self.taking.pop()
+            engine.post(partial(engine.held.abandon_rest, release=False))
+        if engine.failure is not None:  # nothing that is under way counts any more
+            deadline = self._environment.deadline(min(LET_GO_S, timeout_s))
+        engine.leave()
+        engine.close(deadline)
+        self._callbacks.close(deadline)
+
+    # --- within -----------------------------------------------------------------------------------
+
+    def handling(
+        self, order: str, retries: int, backoff_s: float, dead_letter_topic: str | None
+    ) -> Handling:
+        """What `run` hands to workers, or to tasks. Not for applications."""
+        if self._config.mode is not Mode.AT_LEAST_ONCE:
+            raise InvalidOption("run is for at_least_once; at most once there are batches()")
+        try:
+            kept = Order(order)
+            retrying = Retrying(retries, backoff_s)
+        except ValueError as error:
+            raise InvalidOption(str(error)) from None
+        dead = (
+            None
+            if dead_letter_topic is None
+            else DeadLetters(self._config.settings, dead_letter_topic)
+        )
+        return Handling(
+            kept,
+            retrying,
+            dead,
+            self._engine.held.progressed,
+            self._engine.observers,
+        )
+
+    def give_again(self, handling: Handling) -> None:
+        """What a `run` that ends has not done is given out again. Not for applications."""
+        left = handling.end()
+        if left:
+            with suppress(MarshalError):  # it has ended, so nobody gets any more
+                self._engine.call(partial(self._engine.held.give_again, left))
+
+    def _each(self, topic: str, partition: int | None, do: Callable[[Claim], None]) -> None:
+        found = [
+            claim
+            for claim in self._engine.held.undrained
+            if claim.topic == topic and partition in (None, claim.partition)
+        ]
+        if not found:
+            raise InvalidOption(f"nothing of topic {topic} is claimed")
+        for claim in found:
+            self._unless_stopped(partial(do, claim))
+
+    def _unless_stopped(self, what: Callable[[], None]) -> None:
+        """Have the engine do this; after `stop` it ends once everything is given up and done."""
+        try:
+            self._engine.call(what)
+        except ConsumerClosed:
+            if self.taking.closed:
+                raise

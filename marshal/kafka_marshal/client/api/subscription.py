@@ -1,0 +1,73 @@
+"""Which topics a consumer wants: by name, or by a pattern that also takes what is made later."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable
+from typing import TypeAlias
+
+from attrs import frozen
+
+from kafka_marshal.errors import InvalidOption
+
+Wanted: TypeAlias = str | re.Pattern[str]
+"""A topic's name; a text that begins with ``^``, which is a pattern; or a compiled pattern."""
+
+
+@frozen
+class Subscription:
+    """Names and patterns of topics.
+
+    >>> wanted = Subscription.of(["bills", "^orders-"])
+    >>> sorted(wanted.among(["bills", "orders-eu", "old-orders-eu", "__orders"]))
+    ['bills', 'orders-eu']
+    """
+
+    names: frozenset[str] = frozenset()
+    patterns: tuple[re.Pattern[str], ...] = ()
+
+    @classmethod
+    def of(cls, topics: Wanted | Iterable[Wanted]) -> Subscription:
+        """What was asked for.
+
+        Raises:
+            InvalidOption: a text is no topic's name and no pattern.
+        """
+        given = [topics] if isinstance(topics, str | re.Pattern) else list(topics)
+        patterns = [each for each in given if not isinstance(each, str)]
+        names = set()
+        for text in given:
+            if not isinstance(text, str):
+                continue
+            if not text.startswith("^"):
+                names.add(checked(text))
+                continue
+            try:
+                patterns.append(re.compile(text))
+            except re.error as error:
+                raise InvalidOption(f"topics: {text!r} is no pattern: {error}") from None
+        return cls(frozenset(names), tuple(patterns))
+
+    def among(self, topics: Collection[str]) -> set[str]:
+        """Of all topics those that are wanted, and what is wanted by name.
+
+        A pattern has to match a name's beginning. Topics that begin with ``__`` are Kafka's and
+        ours, so no pattern takes them.
+        """
+        matching = {
+            topic
+            for topic in topics
+            if not topic.startswith("__") and any(each.match(topic) for each in self.patterns)
+        }
+        return matching | self.names
+
+
+def checked(topic: str) -> str:
+    """A topic's name.
+
+    Raises:
+        InvalidOption: it cannot be one.
+    """
+    if not topic or "/" in topic:
+        raise InvalidOption(f"a topic is a name without '/', not {topic!r}")
+    return topic

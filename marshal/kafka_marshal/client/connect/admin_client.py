@@ -1,0 +1,354 @@
+"""What a cluster says of itself, and what it is told to change: brokers, topics, offsets.
+
+It knows Kafka's admin client and turns its errors into one sentence. It does not know what any of
+it is good for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import Any, Final, TypeVar, cast
+
+from attrs import frozen
+from confluent_kafka import (
+    ConsumerGroupTopicPartitions,
+    KafkaError,
+    KafkaException,
+    TopicCollection,
+    TopicPartition,
+)
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # public, not listed in __all__
+    AclOperation,
+    ConfigResource,
+    NewTopic,
+    OffsetSpec,
+    ResourceType,
+)
+
+from kafka_marshal.client.connect.client_errors import Hearing, code_of
+from kafka_marshal.client.connect.reader import (
+    CONNECT_S,
+    SPREADS_S,
+    UNKNOWN_TOPIC,
+    Extent,
+    patiently,
+)
+from kafka_marshal.client.connect.settings import Settings
+from kafka_marshal.errors import BrokerFailed
+
+T = TypeVar("T")
+
+ALL_OPERATIONS: Final = frozenset({"READ", "WRITE", "DESCRIBE", "DESCRIBE_CONFIGS"})
+"""What a user of the coordination topic may need; Kafka's words."""
+
+
+@frozen
+class PartitionSeen:
+    """One partition of a topic, by number of broker."""
+
+    leader: int | None
+    """None while there is none: nobody can read or append."""
+    replicas: tuple[int, ...]
+    in_sync: tuple[int, ...]
+
+
+@frozen
+class TopicSeen:
+    """A topic that exists."""
+
+    name: str
+    partitions: Mapping[int, PartitionSeen]
+    allowed: frozenset[str] | None
+    """What the user of these settings may do with it, in Kafka's words; None if it is not said."""
+    topic_id: str | None = None
+    """Another one when the topic is deleted and made again; None where brokers give none."""
+
+    @property
+    def led(self) -> bool:
+        """Every partition has a leader."""
+        return all(one.leader is not None for one in self.partitions.values())
+
+    @property
+    def copies(self) -> int:
+        """The fewest copies that one of its partitions has."""
+        return min(len(one.replicas) for one in self.partitions.values())
+
+
+class NotAllowed(BrokerFailed):
+    """The user of these settings may not even see it."""
+
+
+class TopicExists(BrokerFailed):
+    """Somebody else was quicker."""
+
+
+class ClusterClient:
+    """One cluster, asked. Nothing is remembered."""
+
+    def __init__(self, settings: Settings) -> None:
+        """Connect at the first question.
+
+        Raises:
+            BrokerFailed: a setting is not one of librdkafka's.
+        """
+        self.settings = settings
+        self._monotonic = settings.environment.monotonic
+        self._hearing = Hearing(settings)
+        with self._plainly(""):
+            self._admin = settings.environment.admin(
+                self._hearing.for_client(), logger=self._hearing
+            )
+
+    # --- brokers and topics -----------------------------------------------------------------------
+
+    def brokers(self) -> tuple[int, ...]:
+        """The numbers of the brokers that are up.
+
+        Raises:
+            BrokerFailed: the cluster did not answer; so do all methods.
+        """
+        return tuple(sorted(self._metadata().brokers))
+
+    def topics(self) -> dict[str, int]:
+        """Every topic that this user can see, and how many partitions it has."""
+        return {name: len(one.partitions) for name, one in self._metadata().topics.items()}
+
+    def topic(self, name: str, spreads_s: float = SPREADS_S) -> TopicSeen | None:
+        """The topic; None if there is no such topic.
+
+        A broker may not have heard of a new one, so that there is none is asked again for
+        `spreads_s`.
+
+        Raises:
+            NotAllowed: the user of these settings may not see it.
+        """
+        try:
+            found = patiently(
+                partial(self._answer, partial(self._describe, name)), self._monotonic, spreads_s
+            )
+        except KafkaException as error:
+            if code_of(error) in UNKNOWN_TOPIC:
+                return None
+            failed = self._failed(error, f"topic {name}")
+            if code_of(error) == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+                failed = NotAllowed(str(failed))
+            raise failed from None
+        partitions = {
+            one.id: PartitionSeen(
+                one.leader.id if one.leader is not None and one.leader.id >= 0 else None,
+                tuple(node.id for node in one.replicas),
+                tuple(node.id for node in one.isr),
+            )
+            for one in found.partitions
+        }
+        operations = found.authorized_operations
+        allowed = None if operations is None else frozenset(one.name for one in operations)
+        if allowed is not None and AclOperation.ALL.name in allowed:
+            allowed |= ALL_OPERATIONS
+        bits = (
+            found.topic_id.get_most_significant_bits(),
+            found.topic_id.get_least_significant_bits(),
+        )
+        return TopicSeen(name, partitions, allowed, str(found.topic_id) if any(bits) else None)
+
+    def _describe(self, name: str) -> Future[Any]:
+        asked = self._admin.describe_topics(
+            TopicCollection([name]), include_authorized_operations=True, request_timeout=CONNECT_S
+        )
+        return cast("Future[Any]", asked[name])
+
+    def topic_settings(self, name: str) -> dict[str, str]:
+        """The topic's settings as they hold, also the brokers' defaults."""
+        resource = ConfigResource(ResourceType.TOPIC, name)
+        with self._plainly(f"settings of topic {name}"):
+            found = patiently(
+                lambda: self._answer(
+                    lambda: self._admin.describe_configs([resource], request_timeout=CONNECT_S)[
+                        resource
+                    ]
+                ),
+                self._monotonic,
+            )
+        return {one.name: one.value or "" for one in found.values()}
+
+    def create_topic(
+        self,
+        name: str,
+        partitions: int,
+        copies: int,
+        settings: Mapping[str, str],
+        brokers: Sequence[int] = (),
+    ) -> None:
+        """Create it; with `brokers` partition n lies on the n-th of them alone.
+
+        Raises:
+            TopicExists: it is there already.
+        """
+        placed: dict[str, Any] = {"replication_factor": copies}
+        if brokers:
+            placed = {"replica_assignment": [[number] for number in brokers]}
+        new = NewTopic(name, partitions, config=dict(settings), **placed)
+        with self._plainly(f"creating {name}"):
+            try:
+                self._answer(
+                    lambda: self._admin.create_topics([new], request_timeout=CONNECT_S)[name]
+                )
+            except KafkaException as error:
+                if code_of(error) == KafkaError.TOPIC_ALREADY_EXISTS:
+                    raise TopicExists(str(self._failed(error, f"creating {name}"))) from None
+                raise
+
+    def delete_topic(self, name: str) -> None:
+        """Delete it."""
+        with self._plainly(f"deleting {name}"):
+            self._answer(lambda: self._admin.delete_topics([name], request_timeout=CONNECT_S)[name])
+
+    # --- offsets ----------------------------------------------------------------------------------
+
+    def extents(self, places: Sequence[tuple[str, int]]) -> dict[tuple[str, int], Extent]:
+        """What these partitions of topics hold now; those that nobody can tell are left out."""
+        lows = self._offsets(places, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
+        highs = self._offsets(places, OffsetSpec.latest())  # type: ignore[no-untyped-call]
+        return {place: Extent(lows[place], highs[place]) for place in lows if place in highs}
+
+    def ends(self, places: Sequence[tuple[str, int]]) -> dict[tuple[str, int], int]:
+        """Where these partitions of topics end now; those that nobody can tell are left out."""
+        return self._offsets(places, OffsetSpec.latest())  # type: ignore[no-untyped-call]
+
+    def offsets_at(
+        self, places: Sequence[tuple[str, int]], at_ms: int
+    ) -> dict[tuple[str, int], int]:
+        """The first offset whose record is not older than this; left out where there is none.
+
+        Raises:
+            BrokerFailed: of one of them nobody can tell.
+        """
+        with self._plainly("offsets at a time"):
+            found = self._all_offsets(places, OffsetSpec.for_timestamp(at_ms))
+        return {place: offset for place, offset in found.items() if offset >= 0}
+
+    def _all_offsets(
+        self, places: Sequence[tuple[str, int]], spec: OffsetSpec
+    ) -> dict[tuple[str, int], int]:
+        """What is answered of all of them: no answer says nothing about the offset."""
+
+        def ask() -> dict[tuple[str, int], int]:
+            failed: list[KafkaException] = []
+            found = self._offsets(places, spec, failed.append)
+            if failed:
+                raise failed[0]
+            return found
+
+        return patiently(ask, self._monotonic)
+
+    def _offsets(
+        self,
+        places: Sequence[tuple[str, int]],
+        spec: OffsetSpec,
+        failed: Callable[[KafkaException], None] = lambda _: None,
+    ) -> dict[tuple[str, int], int]:
+        """What is answered; `failed` takes each error, and what it is of is left out."""
+        if not places:
+            return {}
+        found = {}
+        try:
+            asked = self._asked(
+                lambda: self._admin.list_offsets(
+                    {TopicPartition(*place): spec for place in places}, request_timeout=CONNECT_S
+                )
+            )
+        except KafkaException as error:
+            failed(error)
+            return {}
+        for place, answer in asked.items():
+            try:
+                found[place.topic, place.partition] = self._answer(partial(_itself, answer)).offset
+            except KafkaException as error:
+                failed(error)
+        return found
+
+    def allowed_of_group(self, group: str) -> frozenset[str] | None:
+        """What the user of these settings may do with a group, in Kafka's words, READ and DESCRIBE.
+
+        None if it is not said.
+        """
+        try:
+            found = self._answer(
+                lambda: self._admin.describe_consumer_groups(
+                    [group], include_authorized_operations=True, request_timeout=CONNECT_S
+                )[group]
+            )
+        except KafkaException as error:
+            refused = code_of(error) == KafkaError.GROUP_AUTHORIZATION_FAILED
+            return frozenset() if refused else None
+        operations = found.authorized_operations
+        if not operations:
+            return None
+        allowed = frozenset(one.name for one in operations)
+        return allowed | ALL_OPERATIONS if AclOperation.ALL.name in allowed else allowed
+
+    def commit(self, group: str, offsets: Mapping[tuple[str, int], int]) -> None:
+        """Set the group's committed offsets, which Kafka's own tools show."""
+        wanted = [TopicPartition(*place, offset) for place, offset in sorted(offsets.items())]
+        with self._plainly(f"committing offsets of group {group}"):
+            answered = self._answer(
+                lambda: self._admin.alter_consumer_group_offsets(
+                    [ConsumerGroupTopicPartitions(group, wanted)], request_timeout=CONNECT_S
+                )[group]
+            )
+            for one in answered.topic_partitions or ():
+                if one.error is not None:
+                    raise KafkaException(one.error)
+
+    # --- errors -----------------------------------------------------------------------------------
+
+    def _metadata(self) -> Any:
+        with self._plainly(""):
+            return self._asked(
+                lambda: self._hearing.ask(
+                    lambda within_s: self._admin.list_topics(timeout=within_s),
+                    lambda: self._admin.poll(0),
+                    CONNECT_S,
+                )
+            )
+
+    def _answer(self, question: Callable[[], Future[T]]) -> T:
+        """The answer to a question.
+
+        Raises:
+            NotLetIn: there will be none.
+            KafkaException: there is none, for whatever reason.
+        """
+        poll = partial(self._admin.poll, 0)
+        return self._asked(lambda: self._hearing.wait(question(), poll, 2 * CONNECT_S))
+
+    def _asked(self, ask: Callable[[], T]) -> T:
+        """What it returns; every error but our own is one of Kafka's, so nobody expects others."""
+        try:
+            return ask()
+        except (KafkaException, BrokerFailed):
+            raise
+        except TimeoutError:
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "no answer")) from None
+        except Exception as error:
+            words = f"{type(error).__name__}: {error}"
+            raise KafkaException(KafkaError(KafkaError._FAIL, words)) from error
+
+    @contextmanager
+    def _plainly(self, about: str) -> Iterator[None]:
+        try:
+            yield
+        except KafkaException as error:
+            raise self._failed(error, about) from None
+
+    def _failed(self, exception: KafkaException, about: str) -> BrokerFailed:
+        with suppress(AttributeError, KafkaException):
+            self._admin.poll(0)  # lets the client say what it has on its mind
+        return self._hearing.failed(exception, about)
+
+
+def _itself(promised: Future[T]) -> Future[T]:
+    return promised

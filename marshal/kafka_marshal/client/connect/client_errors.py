@@ -1,0 +1,240 @@
+"""What a client of Kafka says aside, and what of it is final: a password or a certificate refused.
+
+librdkafka tries for ever, and whoever asked it hears of nothing but a time-out. Why nobody answers
+it says aside, whenever it is polled. Before anybody has let us in, a refusal is final, and what was
+asked ends with it; afterwards nothing is: a broker that restarts says many things. This room knows
+the words of librdkafka and of TLS. It does not know what is asked.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from concurrent.futures import Future, wait
+from typing import Any, Final, TypeVar
+
+from confluent_kafka import KafkaError, KafkaException
+
+from kafka_marshal.client.connect.settings import Settings
+from kafka_marshal.errors import BrokerFailed, NotLetIn
+
+T = TypeVar("T")
+
+SLICE_S: Final = 0.25
+"""So often whoever waits to be let in listens to what is said aside."""
+
+_WHO: Final = re.compile(r"^(\[thrd:\S+\]: )?\S+/(bootstrap|\d+): ")
+_WHEN: Final = re.compile(r" \(after \d+ms in state [^)]*\)$")
+_CUT_OFF: Final = re.compile(r"(?i)disconnect|transport failure|timed out|unexpected eof|reset by")
+"""The connection was lost in the middle: that happens when a broker restarts."""
+_UNTRUSTED: Final = re.compile(r"certificate verify failed")
+_ALERT: Final = re.compile(r"alert (.*certificate.*|unknown ca.*|.*number (?:4[2-68]|116)$)")
+"""Alerts of TLS about a certificate of ours."""
+_HUNG_UP: Final = re.compile(r"(?i)connection closed by peer|broken pipe|reset by peer")
+
+
+class Hearing:
+    """What one client says aside: it is its `error_cb`, and its `logger`."""
+
+    def __init__(self, settings: Settings) -> None:
+        """Begin to listen.
+
+        Raises:
+            BrokerFailed: nobody would ever get a token; librdkafka says nothing about that.
+        """
+        if _mechanism(settings) == "OAUTHBEARER" and not _gets_tokens(settings):
+            raise BrokerFailed(
+                f"{settings.bootstrap}: OAUTHBEARER needs sasl.oauthbearer.method=oidc, or a "
+                "callback that gets the token (oauth_cb)"
+            )
+        self.settings = settings
+        self._monotonic = settings.environment.monotonic
+        self.let_in = False
+        """Somebody has answered: our password and our certificate are good."""
+        self._refused: str | None = None
+        self._of_all = False
+        """The refusal counts for every broker, since what was refused is the same everywhere."""
+        self._all_down = False
+        self._said = ""
+
+    def for_client(self, **decided: str) -> dict[str, Any]:
+        """What a client is made with that speaks to us; see `Settings.for_client`."""
+        return {**self.settings.for_client(**decided), "error_cb": self.heard}
+
+    def heard(self, error: KafkaError) -> None:
+        """Something that a client said aside."""
+        if error.code() == KafkaError._ALL_BROKERS_DOWN:
+            self._all_down = True
+            self._said = self._said or error.str()
+            return
+        self._said = self._hung_up(error.str()) or _plain(error.str())
+        refused = refusal(error.code(), error.str(), self.settings)
+        if refused is not None:
+            self._refused = refused
+            self._of_all = error.code() == KafkaError._AUTHENTICATION
+
+    def log(self, _: int, __: str, *words: object) -> None:
+        """Something that a client wrote into its log; but for one thing it says all aside, too."""
+        if words:
+            self._said = self._hung_up(str(words[-1])) or self._said
+
+    def _hung_up(self, said: str) -> str | None:
+        if self.let_in or not _HUNG_UP.search(said):
+            return None
+        return "brokers hang up at the first word: see security.protocol"
+
+    @property
+    def refusal(self) -> NotLetIn | None:
+        """Why nobody will ever let us in; None as long as that is open."""
+        alone = "," not in self.settings.bootstrap
+        if self.let_in or self._refused is None:
+            return None
+        if not (self._of_all or alone or self._all_down):
+            return None  # of several brokers another one may
+        words = f"{self.settings.bootstrap}: {self._refused}"
+        return NotLetIn(self.settings.without_secrets(words))
+
+    def failed(self, exception: KafkaException, about: str = "") -> BrokerFailed:
+        """What went wrong, and what was said aside, in one sentence."""
+        refused = self.refusal
+        if refused is not None:
+            return refused
+        error = exception.args[0]
+        reason = error.str() if isinstance(error, KafkaError) else str(error)
+        if self._said and self._said not in reason:
+            reason = f"{reason}: {self._said}"
+        words = ": ".join(part for part in (self.settings.bootstrap, about, reason) if part)
+        return BrokerFailed(self.settings.without_secrets(words))
+
+    def ask(
+        self, question: Callable[[float], T], poll: Callable[[], object], timeout_s: float
+    ) -> T:
+        """The answer to a question that takes how long to wait; `poll` lets the client speak.
+
+        Until we are let in the question is asked again and again, each time shortly; `poll` is
+        called in between, and not afterwards.
+
+        Raises:
+            NotLetIn: that will not happen.
+            KafkaException: nobody answered in time, or the answer is an error.
+        """
+        deadline = self._monotonic() + timeout_s
+        taken = False
+        while True:
+            left_s = max(0.0, deadline - self._monotonic())
+            whole = self.let_in or taken or left_s <= SLICE_S
+            try:
+                answer = question(left_s if whole else SLICE_S)
+            except KafkaException as exception:
+                code = code_of(exception)
+                if whole or code not in (KafkaError._TRANSPORT, KafkaError._TIMED_OUT):
+                    raise
+                poll()
+                if (refused := self.refusal) is not None:
+                    raise refused from None
+                # Somebody is there who takes the question, and needs more time to answer it.
+                taken = code == KafkaError._TIMED_OUT
+            else:
+                self._answered()
+                return answer
+
+    def wait(self, future: Future[T], poll: Callable[[], object], timeout_s: float) -> T:
+        """The answer that was promised; `poll` lets the client speak.
+
+        Raises:
+            NotLetIn: there will be none.
+            KafkaException: the answer is an error.
+            TimeoutError: there was none in time.
+        """
+        deadline = self._monotonic() + timeout_s
+        while True:
+            left_s = max(0.0, deadline - self._monotonic())
+            if wait([future], left_s if self.let_in else min(left_s, SLICE_S)).done:
+                break
+            poll()
+            if (refused := self.refusal) is not None:
+                raise refused
+            if self.let_in or left_s <= SLICE_S:
+                raise TimeoutError
+        try:
+            answer = future.result()
+        except KafkaException as exception:
+            self.let_in = self.let_in or code_of(exception) > 0
+            poll()
+            raise
+        self._answered()
+        return answer
+
+    def _answered(self) -> None:
+        self.let_in = True
+        self._said = ""
+
+
+def refusal(code: int, said: str, settings: Settings) -> str | None:
+    """Whether what was said means that we are never let in: why, and what to set.
+
+    >>> said = "ssl://b1:9093/bootstrap: SSL handshake failed: error:0A000086:SSL routines::" \
+        "certificate verify failed: ... (after 4ms in state SSL_HANDSHAKE)"
+    >>> print(refusal(KafkaError._SSL, said, Settings({})))
+    the broker's certificate could not be verified: ssl.ca.location must hold the certificate of \
+the CA that signed it, and it must name the host and not have expired
+    """
+    said = _plain(said)
+    if _CUT_OFF.search(said):
+        return None
+    if code == KafkaError._AUTHENTICATION:
+        return _with_hint(said, settings)
+    if "SSL routines" not in said:
+        return None
+    if _UNTRUSTED.search(said):
+        return (
+            "the broker's certificate could not be verified: ssl.ca.location must hold the "
+            "certificate of the CA that signed it, and it must name the host and not have expired"
+        )
+    reason = said.rpartition("SSL routines:")[2].lstrip(":")
+    if _ALERT.search(said):
+        if any(_OURS.fullmatch(name) for name in settings.values):
+            return (
+                f"the broker refused our certificate ({reason}): ssl.certificate.location must "
+                "hold one of a CA that the broker trusts"
+            )
+        return (
+            f"the broker asks for a certificate of ours ({reason}): set ssl.certificate.location "
+            "and ssl.key.location"
+        )
+    return f"TLS failed ({reason}): see security.protocol, and whether the port is one of TLS"
+
+
+_OURS: Final = re.compile(r"ssl\.(certificate\.(location|pem)|keystore\.location)|ssl_certificate")
+
+
+def _with_hint(said: str, settings: Settings) -> str:
+    mechanism = _mechanism(settings)
+    if "mechanism handshake failed" in said:
+        return f"{said}: see sasl.mechanisms"
+    if mechanism == "PLAIN" or mechanism.startswith("SCRAM"):
+        return f"{said}: see sasl.username and sasl.password"
+    return said
+
+
+def _mechanism(settings: Settings) -> str:
+    return settings.values.get("sasl.mechanisms") or settings.values.get("sasl.mechanism") or ""
+
+
+def _gets_tokens(settings: Settings) -> bool:
+    return (
+        settings.oauth_cb is not None
+        or settings.values.get("sasl.oauthbearer.method", "").lower() == "oidc"
+        or settings.values.get("enable.sasl.oauthbearer.unsecure.jwt") == "true"
+    )
+
+
+def _plain(said: str) -> str:
+    """Without which connection it was and how long it took."""
+    return _WHEN.sub("", _WHO.sub("", said))
+
+
+def code_of(exception: KafkaException) -> int:
+    """Kafka's number of an error; those of librdkafka itself are negative."""
+    error = exception.args[0]
+    return int(error.code()) if isinstance(error, KafkaError) else 0

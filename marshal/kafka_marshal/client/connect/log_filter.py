@@ -1,0 +1,277 @@
+"""What of a coordination topic need not be folded: other groups, and heartbeats that say no more.
+
+Nearly all of a log is heartbeats, and whoever joins late has all of them to read. Of a run of one
+sender's heartbeats about one claim, the first one decides what becomes of all of them, and the last
+one is how far they got: those between change nothing that the last one does not. A run is broken by
+whatever else is about the claim or its group, by a heartbeat that falls behind the one before it,
+and by anything that is not written the ordinary way. It goes on for as long as nobody needs what is
+held: whoever is far behind has the less to fold, the longer that is.
+
+Exact where the log is known from its beginning; `tests/client/test_thinning.py` holds every fold
+to the fold of the whole log. Of a suffix every record may count, as a certificate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from typing import Any, Final, Generic, Protocol, TypeVar
+
+from attrs import define, field
+
+from kafka_marshal.core import wire
+
+_ADDRESS_END: Final = len(wire.TIME) + len(wire.ADDRESS)
+_FIELDS: Final = {
+    layout.name.encode(): _ADDRESS_END + (layout.number is not None)
+    for layout in wire.MESSAGES
+    if layout.keyed
+}
+"""Of each message about one claim: how many fields follow its type."""
+_OWNERS_HEADERS: Final = ("marshal-epoch", "marshal-seen", "marshal-clock")
+_AMENDMENTS: Final = frozenset(header.name for header in wire.HEADERS if header.amends)
+_START: Final = "marshal-start"
+_INTERVAL: Final = "marshal-interval"
+_NO_HEADERS: Final = b""
+"""Stands for the epoch where there are no headers."""
+_DIGITS_MAX: Final = 18
+"""Numbers of no more digits are well within 64 bits."""
+_SENDERS_MAX: Final = 10_000
+"""Every second has other values, so what was found out about them is not kept for ever."""
+
+
+class Fetched(Protocol):
+    """What is asked of a message of Kafka's client."""
+
+    def partition(self) -> int | None:
+        """Coordinating partition."""
+
+    def offset(self) -> int | None:
+        """Its offset."""
+
+    def timestamp(self) -> tuple[int, int]:
+        """Kind, and unix milliseconds."""
+
+    def value(self) -> bytes | None:
+        """The message, encoded."""
+
+    def headers(self) -> Any:
+        """In the order in which they were written."""
+
+
+M = TypeVar("M", bound=Fetched)
+
+
+@define
+class _Run(Generic[M]):
+    """Heartbeats of one sender about one claim, with nothing about it in between."""
+
+    sender: bytes
+    epoch: bytes
+    offset: bytes
+    timestamp_ms: int
+    last: M | None = None
+    """None while it is the first one, too."""
+
+
+@define
+class _Held(Generic[M]):
+    """What has to be folded of one coordinating partition, and was not given on yet."""
+
+    kept: list[M] = field(factory=list)
+    """Not in order: the last one of a run comes when the run has ended."""
+    runs: dict[bytes, _Run[M]] = field(factory=dict)
+    """By what they are about: "topic/partition"."""
+
+    def end(self, about: bytes) -> None:
+        """The run about this claim, if there is one, does not go on."""
+        run = self.runs.pop(about, None)
+        if run is not None and run.last is not None:
+            self.kept.append(run.last)
+
+    def end_all(self) -> None:
+        """No run goes on."""
+        self.kept += [run.last for run in self.runs.values() if run.last is not None]
+        self.runs.clear()
+
+
+class Thinning(Generic[M]):
+    """Which records of one group a reader has to fold."""
+
+    def __init__(
+        self,
+        group: bytes,
+        whole: Collection[int],
+        fetched: Callable[[Collection[M]], None] = lambda messages: None,
+    ) -> None:
+        """`whole` are the coordinating partitions that are read from their beginning.
+
+        Of others every record of the group is kept. `fetched` is told of everything there was to
+        choose from.
+        """
+        self._whole = whole
+        self._in_value = b"/" + group + b"/"
+        self._group = group
+        self._fetched = fetched
+        self._held: dict[int, _Held[M]] = {}
+        self._intervals: dict[int, set[bytes]] = {}
+        """By place: what was said of heartbeat intervals. Where that is more than one, which of
+        them the group lives under depends on when each was heard of, so nothing is left out."""
+        self._senders: dict[bytes, bytes] = {}
+        """Of "Heartbeat/version/unix_s/instance/client" who that is."""
+
+    def held(self, place: int) -> int:
+        """How many records of a place would be given on."""
+        held = self._held.get(place)
+        return 0 if held is None else len(held.kept) + len(held.runs)
+
+    def given(self, places: Iterable[int]) -> list[M]:
+        """Those of these places that have to be folded, each place in offset order."""
+        found: list[M] = []
+        for place in places:
+            held = self._held.pop(place, None)
+            if held is not None:
+                held.end_all()
+                found += sorted(held.kept, key=_offset)
+        return found
+
+    def add(self, messages: Collection[M]) -> None:
+        """More of the log: each partition in offset order, no errors."""
+        self._fetched(messages)
+        # A million of them are between a consumer and its start, so what nearly all of them are is
+        # looked at here and now, and no more of it than is needed.
+        group, senders = self._in_value, self._senders
+        now, held = -1, _Held[M]()
+        for message in messages:
+            value = message.value()
+            if value is None:
+                continue
+            head, of_group, tail = value.partition(group)
+            if not of_group:
+                continue
+            place = message.partition()
+            if place is None:
+                continue
+            if place != now:
+                now, held = place, self._held.setdefault(place, _Held())
+            about, _, offset = tail.rpartition(b"/")
+            run = held.runs.get(about)
+            if (
+                run is not None
+                and (senders.get(head) or self._sender(head)) == run.sender
+                and len(offset) == len(run.offset)
+                and offset >= run.offset
+                and offset.isdigit()
+            ):
+                timestamp_ms = message.timestamp()[1]
+                if timestamp_ms >= run.timestamp_ms and _epoch(message) == run.epoch:
+                    run.last, run.offset, run.timestamp_ms = message, offset, timestamp_ms
+                    continue
+            self._look_at(held, place, message, value)
+
+    def _look_at(self, held: _Held[M], place: int, message: M, value: bytes) -> None:
+        """A record of which more has to be known."""
+        if place not in self._whole:
+            held.kept.append(message)
+            return
+        kind, *fields = value.split(b"/")
+        if len(fields) > 4 and fields[4] != self._group:
+            return
+        about = self._about(kind, fields)
+        if about is None:
+            # A pause, or something odd that may be about any claim of the partition.
+            held.end_all()
+            held.kept.append(message)
+            return
+        if self._of_two_intervals(place, message):
+            held.end_all()
+            held.kept.append(message)
+            return
+        sender = self._sender(value.rsplit(b"/", 4)[0])
+        epoch = None if sender is None else _epoch(message)
+        if sender is None or epoch is None or not _is_plain(fields[-1]):
+            held.end(about)
+            held.kept.append(message)
+            return
+        run, timestamp_ms = held.runs.get(about), message.timestamp()[1]
+        if (
+            run is not None
+            and (run.sender, run.epoch) == (sender, epoch)
+            and int(run.offset) <= int(fields[-1])
+            and run.timestamp_ms <= timestamp_ms
+        ):
+            run.last, run.offset, run.timestamp_ms = message, fields[-1], timestamp_ms
+            return
+        held.end(about)
+        held.kept.append(message)
+        held.runs[about] = _Run(sender, epoch, fields[-1], timestamp_ms)
+
+    def _of_two_intervals(self, place: int, message: M) -> bool:
+        """Somebody says another heartbeat interval here than somebody before."""
+        said = self._intervals.setdefault(place, set())
+        for name, value in message.headers() or ():
+            if name == _INTERVAL and value:
+                said.add(value)
+        return len(said) > 1
+
+    def _about(self, kind: bytes, fields: list[bytes]) -> bytes | None:
+        """Which claim a message is about; None if any, or if it is not written as usual."""
+        if len(fields) != _FIELDS.get(kind):
+            return None
+        topic, partition = fields[5:7]
+        # "00" is another way to write the same claim.
+        plain = _is_plain(partition) and (partition == b"0" or not partition.startswith(b"0"))
+        return topic + b"/" + partition if plain else None
+
+    def _sender(self, head: bytes) -> bytes | None:
+        """Whose heartbeat begins like this; None where it is another message, or odd."""
+        kind, *fields = head.split(b"/")
+        if kind != b"Heartbeat" or len(fields) != 4 or not _is_plain(fields[1]):
+            return None
+        if len(self._senders) >= _SENDERS_MAX:
+            self._senders.clear()
+        sender = self._senders[head] = b"/".join((fields[0], *fields[2:]))
+        return sender
+
+
+def _offset(message: Fetched) -> int:
+    offset = message.offset()
+    return -1 if offset is None else offset
+
+
+def _is_plain(number: bytes) -> bool:
+    return number.isdigit() and len(number) <= _DIGITS_MAX
+
+
+def _epoch(message: Fetched) -> bytes | None:
+    """Under which epoch a heartbeat was sent, and what it says of its sender's start and interval.
+
+    None where its headers are not ordinary.
+    """
+    headers = message.headers()
+    if not headers:
+        return _NO_HEADERS
+    begun = interval = b""
+    while headers[-1][0] in _AMENDMENTS:
+        *headers, (name, value) = headers
+        if not headers or (name == _START and not (value and _is_plain(value))):
+            return None
+        begun = b"begun" if name == _START else begun
+        interval = value or b"" if name == _INTERVAL else interval
+    epoch: bytes | None
+    if len(headers) == 3:
+        (first, epoch), (second, seen), (third, clock) = headers
+        if (
+            (first, second, third) != _OWNERS_HEADERS
+            or not (seen and seen.isdigit() and len(seen) <= _DIGITS_MAX)
+            or not (clock and clock.isdigit() and len(clock) <= _DIGITS_MAX)
+            or (offset := message.offset()) is None
+            or int(seen) >= offset
+        ):
+            return None
+    elif len(headers) == 1:
+        ((first, epoch),) = headers
+        if first != _OWNERS_HEADERS[0]:
+            return None
+    else:
+        return None
+    return b" ".join((epoch, begun, interval)) if epoch and _is_plain(epoch) else None

@@ -1,0 +1,268 @@
+"""Appending to the coordination topic: in order, idempotently, and what became of each record.
+
+An append is a future of where the record lies. It fails in one of two ways, and the difference is
+what the protocol lives by: the broker refused the record, so it is nowhere (`NotAppended`); or
+nobody knows, and it may still land (`OutcomeUnknown`). This room does not know what a record does.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from functools import partial
+from types import TracebackType
+from typing import Final, Self
+
+import attrs
+from attrs import frozen
+from confluent_kafka import KafkaError, KafkaException, Message
+
+from kafka_marshal.client.connect.environment import Deadline
+from kafka_marshal.client.connect.reader import Silent
+from kafka_marshal.client.connect.settings import Settings
+from kafka_marshal.codec import UnsendableMessage, encode, encode_headers
+from kafka_marshal.core.messages import Headers
+from kafka_marshal.core.messages import Message as Said
+from kafka_marshal.errors import BrokerFailed
+
+CLOSE_S: Final = 10.0
+"""So long closing waits for what is under way."""
+PURGE_S: Final = 1.0
+"""How long closing waits to hear of what it gave up, in seconds."""
+_POLL_S: Final = 0.1
+_FULL_S: Final = 0.05
+_LOOK_S: Final = 0.01
+
+REFUSED: Final = frozenset(
+    {
+        KafkaError.MSG_SIZE_TOO_LARGE,
+        KafkaError.RECORD_LIST_TOO_LARGE,
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+        KafkaError.INVALID_MSG,
+        KafkaError.INVALID_RECORD,
+        KafkaError.INVALID_TIMESTAMP,
+        KafkaError.POLICY_VIOLATION,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError.TOPIC_EXCEPTION,
+        KafkaError._UNKNOWN_TOPIC,
+        KafkaError._UNKNOWN_PARTITION,
+        KafkaError._AUTHENTICATION,
+    }
+)
+"""After these a record is nowhere. After any other error nobody knows, whatever it sounds like."""
+_MISSING: Final = frozenset(
+    {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION}
+)
+"""Those of them that say that the topic is gone, or that a new one is not known everywhere yet."""
+
+
+@frozen
+class Appended:
+    """Where a record lies, as far as the broker said: it is in the log in any case.
+
+    A record that the client sent again after a lost answer was appended the first time; the broker
+    then confirms it without an offset.
+    """
+
+    partition: int | None
+    offset: int | None
+
+
+class NotAppended(BrokerFailed):
+    """The record was refused for sure: it is nowhere, and will not be."""
+
+
+class TopicMissing(NotAppended):
+    """The record is nowhere, since the topic is gone, or was made anew a moment ago."""
+
+
+class OutcomeUnknown(BrokerFailed):
+    """Nobody knows whether the record was appended; it may still be."""
+
+
+class Log:
+    """A topic to append to; close it, or use it as a context manager. Any thread may append.
+
+    What one `Log` appended lies in the order of its calls, and once. Only where the outcome of a
+    record is unknown may others that were under way then lie there twice: librdkafka begins a new
+    sequence, and the broker cannot know them again. Whoever writes headers is safe from that
+    (`copies_max` in MCFaults.tla). Futures are resolved in a thread of its
+    own, so a callback of one must be short and must not wait for another.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        topic: str,
+        on_error: Callable[[str], None] = lambda _: None,
+        on_statistics: Callable[[str], None] | None = None,
+        on_failure: Callable[[BaseException], None] | None = None,
+    ) -> None:
+        """Connect; `on_error` takes sentences about the cluster, never secrets.
+
+        `on_statistics` takes what librdkafka says of itself, `on_failure` what ended the thread
+        that reports outcomes: from then on `failed` says why, and nothing can be appended.
+
+        Raises:
+            BrokerFailed: the settings are refused.
+        """
+        self.settings = settings
+        self.topic = topic
+        self._on_error = on_error
+        self.failed: str | None = None
+        """Why nothing can be appended any more; None while all is well."""
+        decided = {
+            "enable_idempotence": "true",
+            "acks": "all",
+            # A grant waits for its record; what is sent together shares a request anyway.
+            "linger_ms": settings.values.get("linger.ms", "0"),
+            # So long an outcome may be open; then it is unknown. It has two names.
+            "message_timeout_ms": settings.values.get(
+                "message.timeout.ms", settings.values.get("delivery.timeout.ms", "30000")
+            ),
+        }
+        try:
+            self._producer = settings.environment.appender(
+                {
+                    **settings.for_client(**decided),
+                    **settings.telling(on_statistics),
+                    "error_cb": self._error,
+                },
+                logger=Silent(),
+            )
+        except KafkaException as error:
+            reason = settings.without_secrets(str(error.args[0]))
+            raise BrokerFailed(f"{settings.values.get('bootstrap.servers')}: {reason}") from None
+        self._closing = threading.Event()
+        self._lock = threading.Lock()
+        self._open: set[Future[Appended]] = set()
+        """Appends without an outcome so far."""
+        self._silent: str | None = None
+        """Why nobody reports outcomes any more; None while the thread does."""
+        self._on_failure = on_failure
+        self._thread = settings.environment.start(f"marshal-log-{topic}", self._serve, self._ended)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def append(self, partition: int, message: Said, headers: Headers) -> Future[Appended]:
+        """Append a message to this partition, stamped with this machine's time.
+
+        Only the original's rules look at that stamp (`unix_s`), as the time of sending.
+        The future fails with NotAppended or OutcomeUnknown. Its key is null: nobody reads it, and
+        the partition is the protocol's choice.
+        """
+        future: Future[Appended] = Future()
+        try:
+            unix_s = self.settings.environment.unix_ms() // 1000
+            value = encode(attrs.evolve(message, unix_s=unix_s))
+            pairs = encode_headers(headers)
+        except UnsendableMessage as error:
+            future.set_exception(NotAppended(str(error)))
+            return future
+        with self._lock:
+            if self._silent is not None:
+                future.set_exception(NotAppended(self._silent))
+                return future
+            self._open.add(future)
+        future.add_done_callback(self._open.discard)
+        while True:
+            try:
+                self._producer.produce(
+                    self.topic,
+                    value,
+                    partition=partition,
+                    headers=list(pairs),
+                    on_delivery=partial(self._delivered, future),
+                )
+            except BufferError:
+                if not self._closing.wait(_FULL_S):
+                    continue
+                future.set_exception(NotAppended(f"topic {self.topic}: it is closed"))
+            except KafkaException as error:  # the client did not even take it
+                future.set_exception(NotAppended(str(self._outcome(error.args[0]))))
+            return future
+
+    def flush(self, timeout_s: float) -> bool:
+        """Wait until everything is appended or failed; False if that takes longer."""
+        return self._left_after(self.settings.environment.deadline(timeout_s)) == 0
+
+    def _left_after(self, deadline: Deadline) -> int:
+        """How many are still under way then.
+
+        Our own thread polls. The client's `flush` would call back with the exception of a fatal
+        error pending, and the callback would break (confluent-kafka 2.16).
+        """
+        while (left := len(self._producer)) and deadline.left_s:
+            time.sleep(_LOOK_S)
+        return left
+
+    def close(self, timeout_s: float = CLOSE_S) -> None:
+        """Wait at most `timeout_s` for what is under way; the outcome of the rest is unknown."""
+        if self._closing.is_set():
+            return
+        environment = self.settings.environment
+        if self._left_after(environment.deadline(timeout_s)):
+            self._producer.purge()
+            self._left_after(environment.deadline(PURGE_S))
+        self._closing.set()
+        environment.deadline(PURGE_S).join(self._thread)
+        self._no_more_outcomes(f"topic {self.topic}: it is closed")
+
+    def _serve(self) -> None:
+        while not self._closing.is_set():
+            try:
+                self._producer.poll(_POLL_S)
+            except KafkaException as error:  # what is fatal is raised, and not told to `error_cb`
+                self._error(error.args[0])
+
+    def _ended(self, error: BaseException) -> None:
+        """Nobody reports outcomes any more, so nothing that is appended has one."""
+        if self._on_failure is not None:
+            # First: who looks at `failed` would give another reason for the same end.
+            self._on_failure(error)
+        self.failed = f"topic {self.topic}: {type(error).__name__}: {error}"
+        self._closing.set()
+        self._no_more_outcomes(self.failed)
+
+    def _no_more_outcomes(self, why: str) -> None:
+        """The thread has ended: what it did not report stays unknown, and no append begins."""
+        with self._lock:
+            self._silent = why
+            left = list(self._open)
+        for future in left:
+            future.set_exception(OutcomeUnknown(why))
+
+    def _delivered(self, future: Future[Appended], error: KafkaError | None, it: Message) -> None:
+        if future.done():
+            return  # it was given up
+        if error is not None:
+            future.set_exception(self._outcome(error))
+            return
+        future.set_result(Appended(it.partition(), it.offset()))
+
+    def _outcome(self, error: KafkaError) -> BrokerFailed:
+        words = (self.failed or self.settings.bootstrap, f"topic {self.topic}", error.str())
+        reason = self.settings.without_secrets(": ".join(words))
+        if error.code() in _MISSING:
+            return TopicMissing(f"{reason}: the topic is gone, or was made anew")
+        return NotAppended(reason) if error.code() in REFUSED else OutcomeUnknown(reason)
+
+    def _error(self, error: KafkaError) -> None:
+        sentence = self.settings.without_secrets(f"{self.settings.bootstrap}: {error.str()}")
+        if error.fatal():
+            if error.code() == KafkaError.CLUSTER_AUTHORIZATION_FAILED:
+                sentence += f": see whether the user may WRITE topic {self.topic}"
+            self.failed = sentence
+        self._on_error(sentence)

@@ -1,0 +1,102 @@
+"""What a consumer asks a cluster beside its messages: what a topic holds, where its group stood.
+
+It asks through clients of its own: one that another thread polls answers nobody else, since a call
+waits until no poll runs, and the next poll begins at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from functools import partial
+from typing import Final
+
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # public, not listed in __all__
+    OffsetSpec,
+)
+
+from kafka_marshal.client.connect.admin_client import ClusterClient
+from kafka_marshal.client.connect.client_errors import code_of
+from kafka_marshal.client.connect.environment import Fetcher
+from kafka_marshal.client.connect.reader import CONNECT_S, of_all, patiently
+from kafka_marshal.errors import BrokerFailed
+
+_SLICE_S: Final = 0.25
+"""The first question waits so long; each further one twice as long as the one before."""
+
+
+class NoSuchTopic(BrokerFailed):
+    """The cluster answered that there is no such topic."""
+
+
+class Cluster(ClusterClient):
+    """A cluster, as a consumer sees it."""
+
+    def partitions_of(self, topic: str) -> int:
+        """How many partitions a topic has.
+
+        Raises:
+            NoSuchTopic: there is none.
+            BrokerFailed: nobody answered.
+        """
+        seen = self.topic(topic)
+        if seen is None:
+            raise NoSuchTopic(f"{self.settings.bootstrap}: there is no topic {topic}")
+        return len(seen.partitions)
+
+    def all_ends(self, places: Sequence[tuple[str, int]]) -> dict[tuple[str, int], int]:
+        """Where these partitions of topics end now, all of them.
+
+        Raises:
+            BrokerFailed: of one of them nobody can tell.
+        """
+        with self._plainly("where partitions end"):
+            latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+            return self._all_offsets(places, latest)
+
+    def committed(
+        self, group: str, places: Sequence[tuple[str, int]]
+    ) -> dict[tuple[str, int], int]:
+        """The group's committed offsets; what has none is left out.
+
+        A consumer asks, and not the admin client, whose librdkafka (2.16) takes the process with it
+        (a null pointer in `rd_kafka_handle_OffsetFetch`) where the group's coordinator is only just
+        being made.
+
+        Raises:
+            BrokerFailed: nobody answered.
+        """
+        wanted = [TopicPartition(*place) for place in places]
+        decided = {"group_id": group, "enable_auto_commit": "false"}
+        try:
+            asking = self.settings.environment.fetcher(
+                self._hearing.for_client(**decided), logger=self._hearing
+            )
+            with closing(asking):
+                answered = patiently(
+                    partial(_committed, asking, wanted, self._monotonic), self._monotonic
+                )
+        except KafkaException as error:
+            raise self._failed(error, f"committed offsets of group {group}") from None
+        return {(one.topic, one.partition): one.offset for one in answered if one.offset >= 0}
+
+
+def _committed(
+    asking: Fetcher, wanted: list[TopicPartition], monotonic: Callable[[], float]
+) -> list[TopicPartition]:
+    """The answer, or that the group is not ours to ask for: that is told only to whoever polls."""
+    deadline = monotonic() + 2 * CONNECT_S
+    slice_s = _SLICE_S
+    while True:
+        left_s = deadline - monotonic()
+        try:
+            return of_all(asking.committed(wanted, timeout=max(0.0, min(slice_s, left_s))))
+        except KafkaException as exception:
+            if code_of(exception) != KafkaError._TIMED_OUT or left_s <= slice_s:
+                raise
+        told = asking.poll(0)
+        error = None if told is None else told.error()
+        if error is not None and error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
+            raise KafkaException(error)
+        slice_s *= 2

@@ -1,0 +1,452 @@
+"""Reading a coordination topic, partition by partition in offset order.
+
+It knows Kafka's client: metadata, watermarks, messages. It does not know what a record says.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import Final, TypeVar, cast
+
+from attrs import field, frozen
+from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
+
+from kafka_marshal.capture import RawRecord, TimestampType
+from kafka_marshal.client.connect.client_errors import Hearing, code_of
+from kafka_marshal.client.connect.log_filter import Thinning
+from kafka_marshal.client.connect.settings import Settings
+from kafka_marshal.errors import BrokerFailed, InvalidOption, NoCoordinationTopic
+
+T = TypeVar("T")
+
+CONNECT_S: Final = 15.0
+"""A cluster that does not answer within this time cannot be reached."""
+SPREADS_S: Final = 2.0
+"""How long the slowest broker may need to hear of a new topic."""
+BATCH_MAX: Final = 1000
+FOLLOW_MAX: Final = 250
+"""More at once live long enough for Python to look through them for cycles, again and again."""
+FAR: Final = 500
+"""Whoever has more to read before the end can do nothing yet, and may leave out the more, the more
+comes together."""
+HELD_MAX: Final = 20_000
+"""So many of a partition are given on, however far its end is."""
+HELD_S: Final = 1.0
+"""After so long all is given on, too: who owns something has to know how it stands."""
+FRESH_S: Final = 1.0
+"""So long it is true where a topic ended when somebody looked."""
+QUIET_S: Final = 0.2
+"""So long a read waits for the first record."""
+_PASSING: Final = frozenset(
+    {
+        KafkaError._ALL_BROKERS_DOWN,
+        KafkaError._TRANSPORT,
+        # The client looks for its group's coordinator, and nobody here needs one.
+        KafkaError.GROUP_AUTHORIZATION_FAILED,
+    }
+)
+_FINAL: Final = frozenset(
+    {
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.GROUP_AUTHORIZATION_FAILED,
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+        KafkaError.SASL_AUTHENTICATION_FAILED,
+        KafkaError.UNSUPPORTED_SASL_MECHANISM,
+        KafkaError.SECURITY_DISABLED,
+        KafkaError.TOPIC_EXCEPTION,
+        KafkaError.INVALID_PARTITIONS,
+        KafkaError.INVALID_GROUP_ID,
+        KafkaError.INVALID_REQUEST,
+        KafkaError.UNSUPPORTED_VERSION,
+        KafkaError._AUTHENTICATION,
+        KafkaError._SSL,
+        KafkaError._UNKNOWN_PARTITION,
+        KafkaError._UNKNOWN_GROUP,
+        KafkaError._INVALID_ARG,
+        KafkaError._UNSUPPORTED_FEATURE,
+        KafkaError._NOT_IMPLEMENTED,
+        KafkaError._CONFLICT,
+        KafkaError._STATE,
+        KafkaError._FATAL,
+        KafkaError._FAIL,
+    }
+)
+"""What asking again does not change. Everything else passes: brokers restart, leaders and
+coordinators move, connections break."""
+_AGAIN_S: Final = 0.1
+UNKNOWN_TOPIC: Final = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC})
+_GONE: Final = frozenset(
+    {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._LOG_TRUNCATION}
+)
+
+
+class OffsetsGone(BrokerFailed):
+    """What comes next is not in the log any more: it lost its end, or its beginning overtook us."""
+
+
+def patiently(
+    ask: Callable[[], T], monotonic: Callable[[], float], spreads_s: float = SPREADS_S
+) -> T:
+    """The answer; asked again for `CONNECT_S` unless what is answered is final.
+
+    That there is no such topic is final after `spreads_s`: another broker may know it already.
+
+    Raises:
+        KafkaException: the answer is final, or there was no other one in time.
+    """
+    began = monotonic()
+    while True:
+        try:
+            return ask()
+        except KafkaException as exception:
+            code = code_of(exception)
+            patience_s = spreads_s if code in UNKNOWN_TOPIC else CONNECT_S
+            if code in _FINAL or monotonic() > began + patience_s:
+                raise
+            time.sleep(_AGAIN_S)
+
+
+@frozen
+class Heard:
+    """What was read at once."""
+
+    records: list[RawRecord]
+    ended: frozenset[int]
+    """Partitions of which there was nothing more when they were read."""
+    lasts: Mapping[int, RawRecord] = field(factory=dict)
+    """The last record that was read of a partition of which nothing is held back."""
+
+
+@frozen
+class Extent:
+    """What a topic's partition holds: `[low, high)`."""
+
+    low: int
+    high: int
+
+
+def of_all(answered: list[TopicPartition]) -> list[TopicPartition]:
+    """The answer where it is one of every partition: an error says nothing about the offset.
+
+    Raises:
+        KafkaException: of one of them it is an error.
+    """
+    for one in answered:
+        if one.error is not None:
+            raise KafkaException(one.error)
+    return answered
+
+
+class Tail:
+    """A coordination topic, opened for reading; close it."""
+
+    def __init__(self, settings: Settings, topic: str) -> None:
+        """Connect.
+
+        Raises:
+            BrokerFailed: the cluster cannot be reached.
+            NoCoordinationTopic: there is no such topic.
+        """
+        self.settings = settings
+        self.topic = topic
+        decided = {
+            # Whoever reads a long log empties the client's queue in a moment; the client would look
+            # whether it has room again only once a second.
+            "fetch_queue_backoff_ms": "5",
+            "group_id": settings.values.get("group.id", "kafka-marshal-replay"),
+            "enable_auto_commit": "false",
+            "enable_auto_offset_store": "false",
+            # Offsets that are gone are an error, and never passed over.
+            "auto_offset_reset": "error",
+            "enable_partition_eof": "true",
+            # All that lies in the log, as every reader of the original sees it.
+            "isolation_level": "read_uncommitted",
+        }
+        self._hearing = Hearing(settings)
+        with self._plainly():
+            made_of = self._hearing.for_client(**decided)
+            self._consumer = settings.environment.log_reader(made_of, logger=self._hearing)
+        self._monotonic = settings.environment.monotonic
+        self._looked_up: dict[int, Extent] = {}
+        self._looked_up_at = 0.0
+        try:
+            self.cluster, self.partitions = self._described()
+        except BaseException:
+            self._consumer.close()
+            raise
+
+    def close(self) -> None:
+        """Let go of the cluster."""
+        self._consumer.close()
+
+    def _described(self) -> tuple[str, tuple[int, ...]]:
+        def ask() -> tuple[str, tuple[int, ...]]:
+            metadata = self._hearing.ask(
+                lambda within_s: self._consumer.list_topics(self.topic, timeout=within_s),
+                lambda: self._consumer.poll(0),
+                CONNECT_S,
+            )
+            found = metadata.topics.get(self.topic)
+            if found is None or not (found.error or found.partitions):
+                raise KafkaException(KafkaError(KafkaError._UNKNOWN_TOPIC))
+            if found.error is not None:
+                raise KafkaException(found.error)
+            return str(metadata.cluster_id), tuple(sorted(found.partitions))
+
+        try:
+            return patiently(ask, self._monotonic)
+        except KafkaException as error:
+            if code_of(error) in UNKNOWN_TOPIC:
+                raise NoCoordinationTopic(self.settings.bootstrap, self.topic) from None
+            raise self._failed(error, f"topic {self.topic}") from None
+
+    def partition_count_now(self) -> int:
+        """How many partitions the topic has by now."""
+        return len(self._described()[1])
+
+    def extents(self) -> dict[int, Extent]:
+        """What each partition holds now."""
+        found = {}
+        for partition in self.partitions:
+            place = TopicPartition(self.topic, partition)
+            with self._plainly():
+                low, high = patiently(
+                    partial(self._consumer.get_watermark_offsets, place, timeout=CONNECT_S),
+                    self._monotonic,
+                )
+            found[partition] = Extent(low, high)
+        self._looked_up, self._looked_up_at = found, self._monotonic()
+        return found
+
+    def offsets_at(self, place: str, option: str, extents: Mapping[int, Extent]) -> dict[int, int]:
+        """What `--from` or `--to` means, per partition: an offset, or the first at a time.
+
+        A time is ISO 8601; without a zone it is UTC.
+
+        Raises:
+            InvalidOption: neither an offset nor a time.
+            BrokerFailed: the cluster did not answer.
+        """
+        if place.isdecimal():
+            wanted = dict.fromkeys(self.partitions, int(place))
+        else:
+            try:
+                at = dt.datetime.fromisoformat(place)
+            except ValueError:
+                raise InvalidOption(
+                    f"{option} must be an offset or a time like 2026-01-31T22:00, not {place!r}"
+                ) from None
+            at_ms = int((at if at.tzinfo else at.replace(tzinfo=dt.UTC)).timestamp() * 1000)
+            asked = [TopicPartition(self.topic, number, at_ms) for number in self.partitions]
+            with self._plainly():
+                answered = patiently(
+                    lambda: of_all(self._consumer.offsets_for_times(asked, timeout=CONNECT_S)),
+                    self._monotonic,
+                )
+            wanted = {
+                one.partition: one.offset if one.offset >= 0 else extents[one.partition].high
+                for one in answered
+            }
+        return {
+            number: min(max(offset, extents[number].low), extents[number].high)
+            for number, offset in wanted.items()
+        }
+
+    def records(
+        self,
+        starts: Mapping[int, int],
+        ends: Mapping[int, int] | None = None,
+        stopped: Callable[[], bool] = lambda: False,
+        thinning: Thinning[Message] | None = None,
+    ) -> Iterator[list[RawRecord]]:
+        """Batches of records from `starts` on; an empty one now and then when nothing comes.
+
+        Ends when every partition reached its end, or never without `ends`; or once `stopped`. What
+        `log_filter` leaves out is left out; the rest may come late, and has come when it ends.
+
+        Raises:
+            BrokerFailed: reading failed for good: no permission, offsets that are gone.
+        """
+        left = {n for n in starts if ends is None or starts[n] < ends[n]}
+        places = [TopicPartition(self.topic, n, starts[n]) for n in sorted(left)]
+        with self._plainly():
+            self._consumer.assign(places)
+            # The client remembers what was read to an end before, and is paused for that.
+            self._consumer.resume(places)
+        while left and not stopped():
+            batch: list[Message] = []
+            for message in self._messages():
+                number, offset = _place(message)
+                if self._at_end(message):
+                    if ends is not None and number in left and offset >= ends[number]:
+                        left.discard(number)
+                    continue
+                if number not in left:
+                    continue
+                if ends is not None and offset >= ends[number] - 1:
+                    self._finish(number, left)
+                    if offset >= ends[number]:
+                        continue
+                batch.append(message)
+            if thinning is not None:
+                thinning.add(batch)
+                batch = thinning.given([n for n in starts if thinning.held(n) > HELD_MAX])
+            yield [*map(raw_record, batch)]
+        if thinning is not None:
+            yield [*map(raw_record, thinning.given(starts))]
+
+    def follow(
+        self,
+        wanted: Callable[[], Mapping[int, int]],
+        stopped: Callable[[], bool],
+        thinning: Thinning[Message],
+    ) -> Iterator[Heard]:
+        """Whatever comes in the partitions that are `wanted`, each from its first offset on.
+
+        More may be wanted later. Says of each partition when it was read to its end, again
+        whenever that is so. What `log_filter` leaves out is left out; of a partition that is far
+        from its end it gives when it has gathered much or for long, or when nothing more comes.
+
+        Raises:
+            OffsetsGone: what was to be read is gone.
+            BrokerFailed: reading failed for good.
+        """
+        following: set[int] = set()
+        latest: dict[int | None, Message] = {}
+        gave_at = self._monotonic()
+        with self._plainly():
+            self._consumer.unassign()
+        while not stopped():
+            more = {n: first for n, first in wanted().items() if n not in following}
+            if more:
+                places = [TopicPartition(self.topic, n, first) for n, first in more.items()]
+                with self._plainly():
+                    self._consumer.incremental_assign(places)
+                    self._consumer.resume(places)
+                following.update(more)
+                empty = frozenset(n for n, first in more.items() if self._was_empty(n, first))
+                if empty:
+                    yield Heard([], empty)
+            messages = self._messages(FOLLOW_MAX)
+            data = [message for message in messages if message.error() is None]
+            newest = {one.partition(): one for one in data}
+            latest.update(newest)
+            reached = dict(map(_next, newest.values()))
+            ended = self._ended(messages, reached) if len(data) < len(messages) else set()
+            # The client says so only when a fetch has waited for nothing, half a second later, and
+            # in a busy log never. What it fetched last said where the end was.
+            left = {n: self._end_as_fetched(n) - offset for n, offset in reached.items()}
+            ended.update(n for n in left if left[n] <= 0)
+            thinning.add(data)
+            near = {n for n in left if left[n] <= FAR or thinning.held(n) > HELD_MAX} | ended
+            if not messages or self._monotonic() > gave_at + HELD_S:
+                near, gave_at = following, self._monotonic()
+            given = thinning.given(near)
+            if given or ended:
+                lasts = {n: raw_record(latest[n]) for n in near if n in latest}
+                yield Heard([*map(raw_record, given)], frozenset(ended), lasts)
+
+    def _was_empty(self, number: int, first: int) -> bool:
+        """Whether nothing was there from `first` on, a moment ago.
+
+        The client says so only half a second later, and would not answer before that either.
+        """
+        extent, age_s = self._looked_up.get(number), self._monotonic() - self._looked_up_at
+        return extent is not None and extent.high <= first and age_s < FRESH_S
+
+    def _ended(self, messages: list[Message], reached: Mapping[int, int]) -> set[int]:
+        """Partitions of which the client says that it is at their end, and gave nothing since."""
+        ends = [one for one in messages if one.error() is not None and self._at_end(one)]
+        places = [_place(one) for one in ends if _is_end(one)]
+        return {number for number, offset in places if offset >= reached.get(number, offset)}
+
+    def _end_as_fetched(self, number: int) -> int:
+        with self._plainly():
+            place = TopicPartition(self.topic, number)
+            return self._consumer.get_watermark_offsets(place, cached=True)[1]
+
+    def _finish(self, number: int, left: set[int]) -> None:
+        left.discard(number)
+        self._consumer.pause([TopicPartition(self.topic, number)])
+
+    def _messages(self, maximum: int = BATCH_MAX) -> list[Message]:
+        """What is there; waits only for the first, since a batch waits until it is full."""
+        with self._plainly():
+            first = self._consumer.poll(QUIET_S)
+            if first is None:
+                return []
+            return [first, *self._consumer.consume(maximum, 0)]
+
+    def _at_end(self, message: Message) -> bool:
+        """Whether it is the client's word that a partition ends here; raises other errors."""
+        error = message.error()
+        if error is None:
+            return False
+        if error.code() == KafkaError._PARTITION_EOF:
+            return True
+        if error.retriable() or error.code() in _PASSING:
+            return True
+        number, _ = _place(message)
+        place = f"partition {number}" if number >= 0 else "all of it"
+        raise (OffsetsGone if error.code() in _GONE else BrokerFailed)(
+            self.settings.without_secrets(
+                f"{self.settings.bootstrap}: reading {self.topic}, {place}: {error.str()}"
+            )
+        )
+
+    @contextmanager
+    def _plainly(self) -> Iterator[None]:
+        try:
+            yield
+        except KafkaException as error:
+            raise self._failed(error) from None
+
+    def _failed(self, exception: KafkaException, about: str = "") -> BrokerFailed:
+        with suppress(AttributeError, KafkaException):
+            self._consumer.poll(0)  # lets the client say what it has on its mind
+        return self._hearing.failed(exception, about)
+
+
+def _place(message: Message) -> tuple[int, int]:
+    """Partition and offset; -1 where an error has none."""
+    number, offset = message.partition(), message.offset()
+    return (-1 if number is None else number), (-1 if offset is None else offset)
+
+
+def _next(message: Message) -> tuple[int, int]:
+    """Partition, and the offset after it."""
+    number, offset = _place(message)
+    return number, offset + 1
+
+
+def _is_end(message: Message) -> bool:
+    error = message.error()
+    return error is not None and error.code() == KafkaError._PARTITION_EOF
+
+
+class Silent:
+    """The client's own log, which repeats what it tells as errors."""
+
+    def log(self, *_: object) -> None:
+        """Nothing."""
+
+
+def raw_record(message: Message) -> RawRecord:
+    """A message as every other source gives it."""
+    kind, timestamp_ms = message.timestamp()
+    return RawRecord(
+        *_place(message),
+        timestamp_ms,
+        message.value(),
+        tuple(cast("Iterable[tuple[str, bytes | None]]", message.headers() or ())),
+        TimestampType.of_kafka_client(kind),
+    )
+
+
+def now_ms() -> int:
+    """This machine's clock, Unix milliseconds."""
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,234 @@
+"""How to connect: librdkafka's settings, from a file and from options, and never shown.
+
+Every setting of librdkafka passes through unchanged; this room knows none but the few that a
+reader must decide itself. It knows which ones hold secrets, so that no message can hold one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final, TypeAlias
+
+from attrs import field, frozen
+
+from kafka_marshal.client.connect.environment import REAL, Environment
+from kafka_marshal.errors import BrokerFailed, InvalidOption
+
+_LINE: Final = re.compile(r"\s*([A-Za-z][\w.\-]*)\s*=\s*(.*?)\s*")
+_SECRET: Final = re.compile(r".*(password|secret|token|pem|jaas|config).*")
+_PLAIN: Final = re.compile(
+    r"bootstrap\.servers|client\.id|group\.id|security\.protocol|sasl\.mechanisms?|debug|"
+    r".*\.(ms|bytes|location|enable)"
+)
+_HARMLESS: Final = re.compile(r"\d+|true|false|")
+
+
+_ALIASES: Final = {"request.required.acks": "acks", "auto.commit.enable": "enable.auto.commit"}
+"""Names of librdkafka for the same setting."""
+
+
+def _plain(value: str) -> str:
+    """The same for values that mean the same."""
+    value = value.strip().lower()
+    return "all" if value == "-1" else value
+
+
+def may_be_secret(name: str, value: str) -> bool:
+    """Whether the value must not be shown: also that of a setting whose name nobody knows."""
+    if _SECRET.fullmatch(name):
+        return bool(value)
+    return not _PLAIN.fullmatch(name) and not _HARMLESS.fullmatch(value)
+
+
+_NO_ENVIRONMENT: Final[Mapping[str, str]] = MappingProxyType({})
+
+TokenCallback: TypeAlias = Callable[[str | None], tuple[str, float]]
+"""Takes `sasl.oauthbearer.config`; gives a token and when it expires, in unix seconds."""
+
+
+@frozen
+class Settings:
+    """Settings of librdkafka. Printing them shows their names."""
+
+    values: Mapping[str, str] = field(repr=lambda values: ", ".join(sorted(values)))
+    oauth_cb: TokenCallback | None = None
+    """Gets a token for SASL/OAUTHBEARER; confluent-kafka's `oauth_cb`."""
+    environment: Environment = field(default=REAL, repr=False, eq=False)
+    """What the client is made of beneath the settings; another one in tests."""
+
+    _overridden: dict[str, str] = field(factory=dict, repr=False, eq=False, init=False)
+
+    @property
+    def overridden(self) -> dict[str, str]:
+        """Settings that a client was not made with as they are here, and what it has instead."""
+        return dict(sorted(self._overridden.items()))
+
+    @property
+    def bootstrap(self) -> str:
+        """Where the cluster is."""
+        return self.values["bootstrap.servers"]
+
+    def for_client(self, **decided: str) -> dict[str, Any]:
+        """What a client is made with; `decided` wins, its `_` stand for `.`.
+
+        Raises:
+            BrokerFailed: there is no token for it.
+        """
+        wins = {name.replace("_", "."): value for name, value in decided.items()}
+        self._overridden.update(
+            (name, wins[_ALIASES.get(name, name)])
+            for name, value in self.values.items()
+            if _plain(wins.get(_ALIASES.get(name, name), value)) != _plain(value)
+        )
+        made_of = {**self.values, **wins}
+        return made_of if self.oauth_cb is None else {**made_of, "oauth_cb": self._tokens()}
+
+    def _tokens(self) -> TokenCallback:
+        """The callback, which was asked for the first token by us.
+
+        A client whose callback raises while it is made waits for ten seconds, and then raises
+        something that no `except` but a bare one catches (confluent-kafka 2.16).
+        """
+        ask = self.oauth_cb
+        assert ask is not None
+        try:
+            first = [ask(self.values.get("sasl.oauthbearer.config"))]
+        except Exception as error:
+            raise BrokerFailed(
+                self.without_secrets(
+                    f"{self.values.get('bootstrap.servers')}: oauth_cb got no token: "
+                    f"{type(error).__name__}: {error}"
+                )
+            ) from error
+        return lambda config: first.pop() if first else ask(config)
+
+    def telling(self, to: Callable[[str], None] | None) -> dict[str, str | Callable[[str], None]]:
+        """What makes a client say how it fares, every ten seconds unless a setting says else."""
+        if to is None:
+            return {}
+        every_ms = self.values.get("statistics.interval.ms", "10000")
+        return {"statistics.interval.ms": every_ms, "stats_cb": to}
+
+    def without_secrets(self, text: str) -> str:
+        """The text with every value taken out that may be a secret."""
+        for name, value in self.values.items():
+            if may_be_secret(name, value):
+                text = text.replace(value, "***")
+        return text
+
+
+def addresses(bootstrap: object) -> str:
+    """`bootstrap.servers`, from a string or from a list or tuple of strings.
+
+    Raises:
+        InvalidOption: it is neither.
+
+    >>> addresses(["a:9092", "b:9092"])
+    'a:9092,b:9092'
+    """
+    if isinstance(bootstrap, str):
+        return bootstrap
+    if isinstance(bootstrap, list | tuple) and all(isinstance(one, str) for one in bootstrap):
+        return ",".join(bootstrap)
+    raise InvalidOption(
+        f"bootstrap must be 'host:port,...' or a list of 'host:port', not of type "
+        f"{type(bootstrap).__name__}; settings=... takes a mapping"
+    )
+
+
+def settings_from(given: str | Sequence[str] | Mapping[str, str] | Settings) -> Settings:
+    """Settings from a bootstrap address, from several, or from settings of librdkafka.
+
+    Raises:
+        InvalidOption: nothing in it says where the cluster is.
+    """
+    if isinstance(given, Settings):
+        return given
+    if isinstance(given, Mapping) and given.get("bootstrap.servers"):
+        return Settings(dict(given))
+    if isinstance(given, Mapping):
+        raise InvalidOption("no cluster given: bootstrap.servers is missing in the settings")
+    return Settings({"bootstrap.servers": addresses(given)})
+
+
+def settings_of(
+    bootstrap: str | None,
+    file: Path | None = None,
+    options: Sequence[str] = (),
+    environment: Mapping[str, str] = _NO_ENVIRONMENT,
+) -> Settings:
+    """How a command connects. Of one setting the first of these that holds it counts.
+
+    1. `bootstrap`, then `options`, each `key=value`;
+    2. `file` (-F);
+    3. the environment: `MARSHAL_BOOTSTRAP`;
+    4. the configuration file, which is not read where there is a `file`: `MARSHAL_CONFIG` names
+       it, else it is `kafka-marshal/config.properties` in the user's configuration folder.
+
+    Raises:
+        InvalidOption: a file cannot be read, a line or an option is no `key=value`, or nothing
+            says where the cluster is. No message holds a value.
+    """
+    values: dict[str, str] = {}
+    if file is None:
+        values.update(_configured(environment))
+    if environment.get("MARSHAL_BOOTSTRAP"):
+        values["bootstrap.servers"] = environment["MARSHAL_BOOTSTRAP"]
+    if file is not None:
+        values.update(_properties(file, f"-F {file}"))
+    for option in options:
+        values.update([_setting(option, "-X")])
+    if bootstrap:
+        values["bootstrap.servers"] = bootstrap
+    if not values.get("bootstrap.servers"):
+        raise InvalidOption(
+            "no cluster given: use --bootstrap HOST:PORT or MARSHAL_BOOTSTRAP, or set "
+            "bootstrap.servers in -F or in the configuration file"
+        )
+    return Settings(values)
+
+
+def configuration_file(environment: Mapping[str, str]) -> Path:
+    """Where the configuration file is if `MARSHAL_CONFIG` names none.
+
+    As the XDG specification says: an empty folder counts as unset, a relative one is ignored.
+
+    >>> str(configuration_file({"XDG_CONFIG_HOME": "/etc/xdg"}))
+    '/etc/xdg/kafka-marshal/config.properties'
+    """
+    base = environment.get("XDG_CONFIG_HOME", "")
+    folder = Path(base) if base.startswith("/") else Path(environment.get("HOME", "/")) / ".config"
+    return folder / "kafka-marshal" / "config.properties"
+
+
+def _configured(environment: Mapping[str, str]) -> dict[str, str]:
+    named = environment.get("MARSHAL_CONFIG")
+    if named:
+        return _properties(Path(named), f"MARSHAL_CONFIG {named}")
+    if not environment:
+        return {}
+    file = configuration_file(environment)
+    return _properties(file, str(file)) if file.is_file() else {}
+
+
+def _properties(file: Path, called: str) -> dict[str, str]:
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
+        raise InvalidOption(f"{called}: {reason}") from None
+    return dict(
+        _setting(line, f"{called}:{number}")
+        for number, line in enumerate(lines, start=1)
+        if line.strip() and not line.lstrip().startswith(("#", "!"))
+    )
+
+
+def _setting(text: str, where: str) -> tuple[str, str]:
+    found = _LINE.fullmatch(text)
+    if found is None:
+        raise InvalidOption(f"{where}: a setting is written key=value")
+    return found[1], found[2]

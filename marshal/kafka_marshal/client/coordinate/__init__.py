@@ -1,0 +1,1 @@
+"""One instance at work: feeds its machine, and carries out what it asks for."""

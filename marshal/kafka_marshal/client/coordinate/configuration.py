@@ -1,0 +1,190 @@
+"""What a consumer was asked to be: every option, checked once, in one frozen object.
+
+Whatever needs an option takes this object, so a new one has one place. Nothing here connects.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final, Literal, TypeAlias, TypeVar
+
+import attrs
+from attrs import frozen
+
+from kafka_marshal.client.connect.environment import REAL
+from kafka_marshal.client.connect.settings import Settings, TokenCallback, addresses
+from kafka_marshal.client.fetch.buffers import Bounds
+from kafka_marshal.client.observe.health import Symptoms
+from kafka_marshal.core.state import FENCED, milliseconds
+from kafka_marshal.errors import InvalidOption
+from kafka_marshal.machines.consumer.claiming import Claiming
+from kafka_marshal.machines.consumer.consumer import Me, Mode
+from kafka_marshal.machines.consumer.driver import Timing
+
+T = TypeVar("T")
+
+StartPolicy: TypeAlias = Literal["earliest", "latest"]
+"""Where to begin in a partition of which nobody knows a position: `auto.offset.reset` of Kafka."""
+Semantics: TypeAlias = Literal["at_least_once", "at_most_once"]
+
+HEARTBEAT_INTERVAL_MIN_S: Final = 0.1
+"""The shortest `heartbeat_interval_s`: below it, a pause of the garbage collector loses claims."""
+
+
+@frozen(kw_only=True)
+class Configuration:
+    """One consumer. `Consumer` says what its options mean."""
+
+    settings: Settings
+    coordination_topic: str
+    group_id: str
+    me: Me
+    """Who it is, but for its instance id, which each session makes anew."""
+    auto_offset_reset: StartPolicy
+    timing: Timing
+    wedged_after_beats: int
+    claiming: Claiming
+    bounds: Bounds
+    coordination_read_max: int
+    metadata_refresh_s: float
+    commit_to_kafka: bool
+    record_to: Path | None
+    snapshot: Path | None
+
+    @property
+    def mode(self) -> Mode:
+        """At least once, or at most once."""
+        return self.me.mode
+
+    @property
+    def symptoms(self) -> Symptoms:
+        """What watches the claims of one consumer."""
+        interval_ms = self.me.rules.heartbeat_interval_ms
+        return Symptoms(self.timing.heartbeat_every_ms, interval_ms, self.wedged_after_beats)
+
+
+def configured(
+    *,
+    settings: Settings,
+    group_id: str,
+    client_id: str,
+    semantics: str,
+    auto_offset_reset: StartPolicy,
+    heartbeat_interval_s: float,
+    heartbeat_every_s: float | None,
+    window: int,
+    batch: int,
+    claiming: Claiming | None,
+    bounds: Bounds | None,
+    coordination_topic: str,
+    coordination_read_max: int,
+    commit_to_kafka: bool,
+    metadata_refresh_s: float,
+    wedged_after_beats: int,
+    record_to: str | Path | None,
+    snapshot: str | Path | None,
+) -> Configuration:
+    """The configuration that these options make.
+
+    Raises:
+        InvalidOption: an option makes no sense; the message names it.
+    """
+    counts = {
+        "window": window,
+        "batch": batch,
+        "coordination_read_max": coordination_read_max,
+        "wedged_after_beats": wedged_after_beats,
+    }
+    for name, count in counts.items():
+        if count < 1:
+            raise InvalidOption(f"{name} is 1 or more, not {count!r}")
+    _refuse_no_interval(heartbeat_interval_s, heartbeat_every_s)
+    if not metadata_refresh_s > 0:
+        raise InvalidOption(f"metadata_refresh_s is more than 0, not {metadata_refresh_s!r}")
+    if semantics not in ("at_least_once", "at_most_once"):
+        raise InvalidOption(f"semantics is at_least_once or at_most_once, not {semantics!r}")
+    refuse_no_start_policy(auto_offset_reset)
+    for name, text in (("group_id", group_id), ("client_id", client_id)):
+        if not text or "/" in text:
+            raise InvalidOption(f"{name} is a name without '/', not {text!r}")
+    every_s = heartbeat_interval_s / 2 if heartbeat_every_s is None else heartbeat_every_s
+    try:
+        rules = attrs.evolve(FENCED, heartbeat_interval_ms=milliseconds(heartbeat_interval_s))
+        mode = Mode.AT_LEAST_ONCE if semantics == "at_least_once" else Mode.AT_MOST_ONCE
+        me = Me("", client_id, mode, window=window, batch=batch, rules=rules, says_interval=True)
+        timing = Timing(
+            heartbeat_every_ms=max(1, int(milliseconds(every_s))),
+            ask_again_after_ms=max(1, min(5_000, int(rules.heartbeat_interval_ms / 2))),
+        )
+    except ValueError as error:
+        raise InvalidOption(str(error)) from None
+    return Configuration(
+        settings=settings,
+        coordination_topic=coordination_topic,
+        group_id=group_id,
+        me=me,
+        auto_offset_reset=auto_offset_reset,
+        timing=timing,
+        wedged_after_beats=wedged_after_beats,
+        claiming=claiming or Claiming(),
+        bounds=bounds or Bounds(),
+        coordination_read_max=coordination_read_max,
+        metadata_refresh_s=metadata_refresh_s,
+        commit_to_kafka=commit_to_kafka,
+        record_to=None if record_to is None else Path(record_to),
+        snapshot=None if snapshot is None else Path(snapshot),
+    )
+
+
+def renamed(old: str, given: T | None, new: str, value: T) -> T:
+    """An option of `Consumer` that had another name in 0.1.0 goes on for a release, and warns."""
+    if given is None:
+        return value
+    warnings.warn(f"{old} is called {new} now", DeprecationWarning, stacklevel=3)
+    return given
+
+
+def refuse_no_start_policy(start: str) -> None:
+    """Raise InvalidOption for what is none."""
+    if start not in ("earliest", "latest"):
+        raise InvalidOption(f"auto_offset_reset is earliest or latest, not {start!r}")
+
+
+def _refuse_no_interval(interval_s: float, every_s: float | None) -> None:
+    if not (math.isfinite(interval_s) and interval_s >= HEARTBEAT_INTERVAL_MIN_S):
+        raise InvalidOption(
+            f"heartbeat_interval_s is {HEARTBEAT_INTERVAL_MIN_S} or more, not {interval_s!r}"
+        )
+    if not milliseconds(interval_s).is_integer():
+        raise InvalidOption(
+            f"heartbeat_interval_s is a whole number of milliseconds, not {interval_s!r} s"
+        )
+    if every_s is not None and not 0.001 <= every_s <= interval_s:
+        raise InvalidOption(
+            f"heartbeat_every_s is more than 0 and at most heartbeat_interval_s ({interval_s!r}), "
+            f"not {every_s!r}"
+        )
+
+
+def connection(
+    bootstrap: str | Sequence[str] | None,
+    settings: Settings | Mapping[str, str] | None,
+    oauth_cb: TokenCallback | None,
+) -> Settings:
+    """Where the cluster is and how to get in, by whichever of these says it.
+
+    Raises:
+        InvalidOption: none of them does.
+    """
+    values = dict(settings.values) if isinstance(settings, Settings) else dict(settings or {})
+    environment = REAL
+    if isinstance(settings, Settings):
+        oauth_cb, environment = oauth_cb or settings.oauth_cb, settings.environment
+    if bootstrap is not None:
+        values["bootstrap.servers"] = addresses(bootstrap)
+    if not values.get("bootstrap.servers"):
+        raise InvalidOption("where the cluster is must be said: Consumer('host:9092', ...)")
+    return Settings(values, oauth_cb, environment)

@@ -1,0 +1,703 @@
+"""Our claims, from the win until nothing of them is in hand.
+
+What the machine asks for is done here: records are sent, claims fetched from where they were won,
+messages handed over when that is allowed; and the machine hears what the application does with
+them. It does not know how the log is read, nor when it is time for anything. Where nothing else is
+said only one thread calls (`coordinator`).
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
+from functools import partial
+from typing import Final
+
+from kafka_marshal.client.connect.log_writer import Appended, Log, NotAppended
+from kafka_marshal.client.connect.reader import Extent
+from kafka_marshal.client.coordinate.commits import Commit, has
+from kafka_marshal.client.coordinate.owned_partition import Tenure
+from kafka_marshal.client.coordinate.session import Session
+from kafka_marshal.client.fetch.fetcher import Data
+from kafka_marshal.client.fetch.in_flight import Hand
+from kafka_marshal.client.message import Claim, Message
+from kafka_marshal.client.observe.health import Standing
+from kafka_marshal.client.observe.health_monitor import Vigil
+from kafka_marshal.codec import coordinating_partition
+from kafka_marshal.core.messages import Heartbeat, Record, ReleasingPartition
+from kafka_marshal.core.state import ClaimKey
+from kafka_marshal.errors import InvalidOption, MarshalError
+from kafka_marshal.machines.consumer.consumer import Me, Mode
+from kafka_marshal.machines.consumer.driver import Driver
+from kafka_marshal.machines.consumer.effects import Lost, Process, Send, Won
+from kafka_marshal.machines.consumer.member import For
+
+READ_BACK_MS: Final = 2_000
+"""How long the end waits until a release is read back: only then Kafka hears of its position."""
+WAKE_PARTS: Final = 16
+"""When so small a part of the window is done, the engine is told before it looks by itself."""
+
+
+TURN_MS: Final = 700
+"""How long a claim's messages are given out one by one while another claim waits for its turn. The
+engine looks every 0.25 s, so a turn ends within a second, or with the message in hand."""
+
+
+class IdUsedTwice(MarshalError):
+    """Two live processes use one client id in one group: they would take turns for ever."""
+
+
+class Holding:
+    """The claims of one consumer, whatever instance of it won them."""
+
+    def __init__(
+        self,
+        me: Me,
+        group: str,
+        session: Session,
+        data: Data,
+        log: Log,
+        vigil: Vigil,
+        post: Callable[[Callable[[], None]], None],
+    ) -> None:
+        """What is posted is called later by the one thread."""
+        self._me, self._group = me, group
+        self._data, self._log, self._vigil, self._post = data, log, vigil, post
+        self._observers = vigil.observers
+        self._steady_ms = log.settings.environment.steady_ms
+        self._wake_after = max(1, me.window // WAKE_PARTS)
+        self._places: dict[str, int] = {}
+        self.session = session
+        """Whose machine is asked."""
+        self.log_lost = False
+        """What this session has sent says no more how far it is."""
+        self._tenures: dict[Claim, Tenure] = {}
+        """All of which something may still be in hand. Any thread may look one up."""
+        self._newest: dict[ClaimKey, Tenure] = {}
+        """Of each claim, the last that began and has not been forgotten."""
+        self.to_commit: dict[ClaimKey, int] = {}
+        """Positions that the log has, and Kafka's group offsets have not."""
+        self._unread: dict[ClaimKey, float] = {}
+        """Releases that were sent and not read back, and until when that is waited for."""
+        self._releases: dict[ClaimKey, tuple[Claim, Driver]] = {}
+        """Of each claim, the last release that was sent and not read back."""
+        self._missing: dict[ClaimKey, tuple[Claim, int]] = {}
+        """How far a tenure was done that ended before the log had it, until a commit says so."""
+        self._commits: list[Commit] = []
+        """Commits that somebody waits for."""
+        self.under_way = 0
+        """Records that were sent, and nobody knows yet what became of them."""
+        self.stopping = False
+        self._abandons = False
+        """At most once: nothing that is or will be granted will be processed."""
+        self.high: Mapping[ClaimKey, int] = {}
+        """Where partitions end, when it was last looked."""
+        self.buffered: Mapping[Claim, tuple[int, int]] = {}
+        self._busy: frozenset[Claim] = frozenset()
+        """Claims of ours of which something was in work when it was last looked."""
+
+    @property
+    def claims(self) -> list[Claim]:
+        """What is ours now, as far as was read. Any thread may ask."""
+        return [claim for claim in self._tenures.copy() if claim.owned]
+
+    @property
+    def count(self) -> int:
+        """How many are ours, or were and are not handed over to the end. Any thread may ask."""
+        return len(self._tenures)
+
+    @property
+    def undrained(self) -> list[Claim]:
+        """What is ours, and what was and is not handed over to the end. Any thread may ask."""
+        return [*self._tenures.copy()]
+
+    def claimed(self, topic: str, partition: int) -> Tenure:
+        """What is ours of this partition. Any thread may ask.
+
+        Raises:
+            InvalidOption: nothing.
+        """
+        tenure = self._newest.get(ClaimKey(self._group, topic, partition))
+        if tenure is None or not tenure.claim.owned:
+            raise InvalidOption(f"{topic}/{partition} is not claimed")
+        return tenure
+
+    def lag(self, topic: str, partition: int) -> int | None:
+        """How far it is from the end of its partition, when that was last seen. Any thread may.
+
+        Raises:
+            InvalidOption: the partition is not claimed.
+        """
+        tenure = self.claimed(topic, partition)
+        high = self.high.get(tenure.claim.key)
+        return None if high is None else max(0, high - tenure.next)
+
+    @property
+    def drained(self) -> bool:
+        """No append is under way, and every release was read back or waited for long enough.
+
+        At most once, all that was granted is done or abandoned.
+        """
+        granted = self._me.mode is Mode.AT_MOST_ONCE and self._tenures
+        unread = any(until_ms > self._steady_ms() for until_ms in self._unread.values())
+        return not self.under_way and not granted and not unread
+
+    # --- the log loses records --------------------------------------------------------------------
+
+    def truncated(self) -> None:
+        """At least once: what this session was told does not hold any more."""
+        # Whoever owns it next, if nobody set a position, goes on from Kafka's.
+        for tenure in list(self._tenures.values()):
+            if tenure.claim.lost is None:
+                self._progressed(tenure)
+                self.to_commit[tenure.claim.key] = tenure.next
+        self.log_lost = True
+        self.carry_out(self.session.member.truncated())
+
+    def begin_anew(self, session: Session) -> None:
+        """Another instance goes on."""
+        for tenure in list(self._tenures.values()):
+            self.lost(tenure, Lost.LOG_LOST_RECORDS)
+        self.session, self.log_lost = session, False
+        self._unread.clear()
+        self._places.clear()  # the topic may have another number of partitions
+        self._settle()
+
+    # --- what is handed over ----------------------------------------------------------------------
+
+    def in_hand(self, hand: Hand) -> bool:
+        """Whether the application may have the chunk that it has taken. Any thread may ask.
+
+        Not where its claim was lost, paused, given up or moved meanwhile. Whoever decides that
+        asks for it at `data` first, and then looks at what is in hand: so the chunk is either in
+        hand by then, or is refused here.
+        """
+        tenure = self._tenures.get(hand.claim)
+        return tenure is not None and tenure.take(hand, self._data.keeps)
+
+    def progressed(self, hand: Hand) -> None:
+        """The application got further with this. Any thread may say so.
+
+        As long as nobody waits for it the engine finds out when it looks: it is woken when that
+        much of the window is done.
+        """
+        tenure = self._tenures.get(hand.claim)
+        if tenure is None or tenure.told:
+            return
+        waits = hand.claim.lost is not None or tenure.withdrawn or self.stopping
+        much = hand.end - tenure.next >= self._wake_after
+        if waits or much or self._me.mode is Mode.AT_MOST_ONCE:
+            tenure.told = True
+            self._post(partial(self._progressed, tenure))
+
+    # --- carrying out -----------------------------------------------------------------------------
+
+    def carry_out(self, effects: list[For]) -> None:
+        """What the machine asks for, in its order."""
+        for each in effects:
+            match each.effect:
+                case Send() as send:
+                    self._send(each.key, send)
+                case Process(offsets=offsets):
+                    self._process(each.key, offsets)
+                case Won() as won:
+                    self._won(each.key, won)
+                case Lost() as reason:
+                    tenure = self._newest.get(each.key)
+                    if tenure is not None:
+                        self.lost(tenure, reason)
+
+    def _send(self, key: ClaimKey, send: Send) -> None:
+        place = self._places.get(key.topic)
+        if place is None:
+            place = coordinating_partition(key.topic, self.session.member.partitions)
+            self._places[key.topic] = place
+        self.under_way += 1
+        tenure = self._newest.get(key)
+        if isinstance(send.message, ReleasingPartition):
+            self._unread[key] = math.inf
+            if tenure is not None:
+                self._releases[key] = (tenure.claim, self.session.member.driver(key))
+        if tenure is not None:
+            self._vigil.sent(key, send, self._standing(tenure), self._steady_ms())
+        began = time.monotonic()
+        future = self._log.append(place, send.message, send.headers)
+        session = self.session
+        future.add_done_callback(
+            lambda done: self._post(
+                partial(self._sent, session, key, send, done, time.monotonic() - began)
+            )
+        )
+
+    def _sent(
+        self, session: Session, key: ClaimKey, send: Send, done: Future[Appended], seconds: float
+    ) -> None:
+        self.under_way -= 1
+        error = done.exception()
+        message = send.message
+        if error is None:
+            self._observers.appended(key, type(message).__name__, seconds)
+            if key in self._unread and isinstance(message, ReleasingPartition):
+                self._unread[key] = self._steady_ms() + READ_BACK_MS
+            return
+        if isinstance(message, ReleasingPartition):
+            self._unread.pop(key, None)
+            self._settle()
+        if isinstance(error, NotAppended):
+            raise error
+        self._observers.unknown(key, type(message).__name__, str(error))
+        if session is self.session:
+            self.carry_out(session.member.unknown(send, self._steady_ms()))
+
+    def _won(self, key: ClaimKey, won: Won) -> None:
+        old = self._newest.get(key)
+        if old is not None and old.claim.owned:
+            self.lost(old, Lost.UNCERTAIN)
+        claim = Claim(key, key.topic, key.topic_partition, won.epoch, won.position)
+        now_ms = self._steady_ms()
+        # The start policy may begin beyond what the log has, until the first heartbeat is read.
+        log_has = self.session.member.driver(key).consumer.known.position
+        claim.committed = min(won.position, log_has)
+        tenure = Tenure(claim, next=won.position, allowed_end=won.position, heard_ms=now_ms)
+        self._data.open(claim, won.position)  # before anybody can see that it is ours
+        self._newest[key] = self._tenures[claim] = tenure
+        self._vigil.won(claim, now_ms)
+
+    def _process(self, key: ClaimKey, offsets: range) -> None:
+        tenure = self._newest.get(key)
+        assert tenure is not None, "what was granted was granted to a tenure"
+        if tenure.abandoned or tenure.claim not in self._tenures:
+            self._observers.abandoned(tenure.claim, offsets)
+            return
+        tenure.allowed_end = offsets.stop
+        if self._me.mode is Mode.AT_MOST_ONCE:
+            tenure.claim.committed = offsets.stop  # which its grant says
+        self._data.allow(tenure.claim, offsets)
+
+    def lost(self, tenure: Tenure, reason: Lost) -> None:
+        """A claim is not ours any more.
+
+        Before anybody can see that, nothing more of it is given out, but for what was granted.
+        """
+        claim, dropped = tenure.claim, 0
+        granted = self._me.mode is Mode.AT_MOST_ONCE and tenure.next < tenure.allowed_end
+        if granted and reason is not Lost.LOG_LOST_RECORDS:
+            self._data.drain(claim, tenure.allowed_end)
+        else:
+            dropped = self._data.drop(claim)
+            tenure.cut()
+        if claim.lost is None:
+            driver = self.session.member.driver(claim.key)
+            if reason is Lost.RELEASED:
+                claim.released = driver.released
+            claim.lost = reason
+            if reason in (Lost.TAKEN, Lost.PAUSED, Lost.ID_USED_TWICE):
+                self.to_commit.pop(claim.key, None)  # others say now where the group is
+            known = driver.consumer.known
+            self._vigil.lost(claim, reason, tenure.next, known, self._steady_ms())
+            self._settle()
+        if dropped:
+            self._observers.dropped(claim, dropped)
+        self._forget_if_drained(tenure)
+        if reason is Lost.ID_USED_TWICE:
+            raise IdUsedTwice(
+                f"client id {self._me.client_id} of group {self._group} is used by another "
+                f"process that lives: it took {claim.topic}/{claim.partition} from us; give every "
+                f"process an id of its own"
+            )
+
+    def _forget_if_drained(self, tenure: Tenure) -> None:
+        claim = tenure.claim
+        if claim.lost is None or tenure.in_hand:
+            return
+        if self._me.mode is Mode.AT_MOST_ONCE and tenure.next < tenure.allowed_end:
+            return
+        self._data.drop(claim)
+        if self._tenures.pop(claim, None) is not None:
+            self._tell_given(tenure)
+            done = self._me.mode is Mode.AT_LEAST_ONCE and tenure.next > claim.position
+            _, before = self._missing.get(claim.key, (None, 0))
+            if done and tenure.next >= before and not has(claim, tenure.next):
+                self._missing[claim.key] = (claim, tenure.next)
+            # What it asked for may still be granted, if it gave the claim up before it knew.
+            unread = tenure.abandoned or claim.lost is Lost.RELEASED
+            if self._newest.get(claim.key) is tenure and not unread:
+                del self._newest[claim.key]
+            self._observers.drained(claim)
+
+    # --- what the application has done ------------------------------------------------------------
+
+    def fetched(self, claim: Claim, end: int) -> None:
+        """A claim's messages below this were fetched."""
+        if claim.lost is None:
+            self.carry_out(self.session.member.available(claim.key, end, self._steady_ms()))
+
+    def gone(self, claim: Claim, first: int, extent: Extent) -> None:
+        """A claim's messages from `first` on are gone from the topic, which holds others.
+
+        What was fetched before is not gone: it is handed over first.
+        """
+        low, high = extent.low, extent.high
+        self._vigil.said(
+            f"{claim.topic}/{claim.partition}: messages {first} to {low - 1} are gone from the "
+            f"topic and cannot be consumed any more"
+        )
+        # A lost tenure may be drained by now: nothing is left of it for the application to take.
+        tenure = self._tenures.get(claim)
+        if tenure is None or claim.lost is not None:
+            return
+        self.carry_out(self.session.member.extent(claim.key, low, high, self._steady_ms()))
+        if tenure.next >= first:
+            self._done(tenure, low)
+
+    def _progressed(self, tenure: Tenure) -> None:
+        tenure.told = False  # before it is looked at, so nothing that comes later is missed
+        reached = tenure.reached()
+        self._tell_given(tenure)
+        self._done(tenure, reached)
+        if tenure.claim.lost is not None:
+            self._forget_if_drained(tenure)
+
+    def _tell_given(self, tenure: Tenure) -> None:
+        given = tenure.newly_given()
+        if given:
+            self._observers.handed_over(tenure.claim, given)
+
+    def _done(self, tenure: Tenure, offset: int) -> None:
+        if offset <= tenure.next:
+            return
+        further, tenure.next = offset - tenure.next, offset
+        key = tenure.claim.key
+        if tenure.claim.lost is not None:
+            return
+        self._observers.done(tenure.claim, offset, further)
+        if self._me.mode is Mode.AT_MOST_ONCE and offset < tenure.allowed_end:
+            return
+        self.carry_out(self.session.member.done(key, offset, self._steady_ms()))
+
+    def ends(self, ends: Mapping[ClaimKey, int]) -> None:
+        """Partitions of ours end here."""
+        for key, high in ends.items():
+            self.carry_out(self.session.member.extent(key, 0, high, self._steady_ms()))
+
+    # --- giving up --------------------------------------------------------------------------------
+
+    def stop(self) -> None:
+        """Begin to give everything up."""
+        if not self.stopping:
+            self.stopping = True
+            self.carry_out(self.session.member.stop(self._steady_ms()))
+            self.withdraw_unwanted()
+
+    def say_what_is_paused(self) -> None:
+        """At most once: the end waits for what was granted, which nobody else will get."""
+        for tenure in list(self._tenures.values()):
+            if tenure.paused and tenure.next < tenure.allowed_end:
+                self._vigil.said(
+                    f"{tenure.claim.topic}/{tenure.claim.partition} is paused, and messages "
+                    f"{tenure.next} to {tenure.allowed_end - 1} of it were granted: the consumer "
+                    f"ends when it is resumed, or closed"
+                )
+
+    def withdraw_unwanted(self) -> None:
+        """At least once: what is given up and was not begun is not waited for."""
+        if self._me.mode is Mode.AT_MOST_ONCE:
+            if self._abandons:
+                self._abandon_grants(release=True)
+            return
+        member = self.session.member
+        for tenure in list(self._tenures.values()):
+            key = tenure.claim.key
+            if tenure.withdrawn or tenure.claim.lost is not None or member.driver(key).wants:
+                continue
+            tenure.withdrawn = True
+            self._data.drop(tenure.claim)
+            end = max([tenure.next, *tenure.cut()])
+            self._progressed(tenure)
+            self.carry_out(member.hand_back(key, end, self._steady_ms()))
+
+    def release(self, topic: str, partition: int) -> None:
+        """Give one claim up, and leave it to others for a while."""
+        try:
+            key = self.claimed(topic, partition).claim.key
+        except InvalidOption:
+            if self.stopping:
+                return  # it was given up already
+            raise
+        self.carry_out(self.session.member.release(key, self._steady_ms()))
+        self.withdraw_unwanted()
+
+    def remove_topic(self, topic: str) -> None:
+        """Give up what is claimed of a topic, and ask for none of it any more."""
+        self.carry_out(self.session.member.remove_topic(topic, self._steady_ms()))
+        self.withdraw_unwanted()
+
+    def abandon(self, hand: Hand) -> None:
+        """The application will not finish what it has in hand."""
+        hand.abandon()
+        tenure = self._tenures.get(hand.claim)
+        if tenure is None:
+            return
+        self._progressed(tenure)
+        if hand.claim.lost is None and tenure.withdrawn:
+            member = self.session.member
+            self.carry_out(member.hand_back(hand.claim.key, tenure.next, self._steady_ms()))
+
+    def give_again(self, firsts: Iterable[Hand]) -> None:
+        """At least once: give out again what is not done of these and of what was taken after.
+
+        Only where the claim is still ours; what was given up is handed back.
+        """
+        for first in firsts:
+            tenure = self._tenures.get(first.claim)
+            if tenure is None:
+                continue
+            self._data.seek(first.claim, first.next)
+            hands = tenure.hands_from(first)
+            for hand in hands:
+                self.abandon(hand)
+            tenure.forget(hands)
+            self._progressed(tenure)
+
+    def abandon_rest(self, *, release: bool = True) -> None:
+        """The application will finish nothing of what it has in hand, and take nothing more."""
+        for tenure in list(self._tenures.values()):
+            for hand in tenure.hands:
+                if not hand.finished:
+                    self.abandon(hand)
+        if self._me.mode is Mode.AT_MOST_ONCE:
+            self._abandons = release
+            self._abandon_grants(release=release)
+
+    def _abandon_grants(self, *, release: bool) -> None:
+        """At most once: report what was granted and not done, and free the claims if `release`.
+
+        The releases name the first offset that is not known to be processed.
+        """
+        for tenure in list(self._tenures.values()):
+            if tenure.abandoned:
+                continue
+            tenure.abandoned = True
+            self._data.drop(tenure.claim)
+            for hand in tenure.hands:
+                hand.abandon()
+            key, owned, reached = tenure.claim.key, tenure.claim.owned, tenure.reached()
+            if reached < tenure.allowed_end:
+                self._observers.abandoned(tenure.claim, range(reached, tenure.allowed_end))
+            tenure.next = tenure.allowed_end = reached
+            if owned and release:
+                self.carry_out(self.session.member.hand_back(key, reached, self._steady_ms()))
+            self._forget_if_drained(tenure)
+
+    def ack(self, upto: Message | None) -> None:
+        """What was given out one by one is done, up to this message. Any thread may say so.
+
+        Raises:
+            InvalidOption: another consumer gave the message out.
+        """
+        # What is lost is not owned any more before it is forgotten.
+        if upto is not None and upto.claim not in self._tenures and upto.claim.owned:
+            raise InvalidOption(f"{upto} was given out by another consumer")
+        for tenure in self._tenures.copy().values():
+            if upto is None or tenure.claim is upto.claim:
+                for hand in tenure.hands:
+                    hand.commit(None if upto is None else upto.offset)
+                    self.progressed(hand)
+
+    def commit(self, upto: Message | None, commit: Commit) -> None:
+        """Have the log hear of what is done, of all claims or of this message's.
+
+        At most once there is nothing to wait for: the log granted all of it before it was given
+        out.
+        """
+        done = {} if upto is not None else dict(self._missing.values())
+        for tenure in list(self._tenures.values()):
+            if upto is None or tenure.claim is upto.claim:
+                self._progressed(tenure)
+                done[tenure.claim] = tenure.next
+        if upto is not None:
+            done[upto.claim] = min(upto.offset + 1, done.get(upto.claim, upto.offset + 1))
+        commit.done = {} if self._me.mode is Mode.AT_MOST_ONCE else done
+        self._commits.append(commit)
+        for claim in commit.left:
+            if claim.owned:
+                self.carry_out(self.session.member.commit(claim.key, self._steady_ms()))
+        self._settle()
+
+    def _settle(self) -> None:
+        """Tell those who wait for a commit what is known by now."""
+        left = []
+        for commit in self._commits:
+            if not commit.settled(self._awaited, self._may_land):
+                left.append(commit)
+            elif not commit.future.cancelled():
+                self._was_told(commit)
+        self._commits = left
+
+    def _was_told(self, commit: Commit) -> None:
+        """The application knows what became of it, so no other commit has to say that."""
+        for claim in commit.done:
+            missing, _ = self._missing.get(claim.key, (None, 0))
+            if missing is claim and not self._may_land(claim):
+                del self._missing[claim.key]
+
+    def _awaited(self, claim: Claim) -> bool:
+        return claim.key in self._unread and self._may_land(claim)
+
+    def _may_land(self, claim: Claim) -> bool:
+        """Its release was sent, not read back, and nobody is known to have won the claim since."""
+        released, driver = self._releases.get(claim.key, (None, None))
+        if released is not claim or driver is None:
+            return False
+        reader = driver.consumer.reader
+        return not reader.known or reader.claim.epoch == claim.epoch
+
+    def pause(self, claim: Claim) -> None:
+        """Give out nothing more of it; what was given out stays in hand."""
+        tenure = self._tenures.get(claim)
+        if tenure is not None:
+            tenure.paused = True
+            self._withhold(tenure)
+
+    def _withhold(self, tenure: Tenure) -> None:
+        """Nothing more is taken, then nothing more is given out of what was taken before."""
+        self._data.pause(tenure.claim)
+        for hand in tenure.hands:
+            before, end = hand.end, hand.cut()
+            if end < before and hand.left:
+                self._data.seek(tenure.claim, end)
+
+    def resume(self, claim: Claim) -> None:
+        """Go on with it."""
+        tenure = self._tenures.get(claim)
+        if tenure is not None:
+            tenure.paused = False
+        if not claim.silent:
+            self._data.resume(claim)
+
+    def seek(self, topic: str, partition: int, offset: int) -> None:
+        """Pass over what lies before this offset."""
+        tenure = self.claimed(topic, partition)
+        if self._me.mode is Mode.AT_MOST_ONCE:
+            raise InvalidOption("at most once a consumer takes what was granted to it")
+        self._progressed(tenure)
+        if offset < tenure.next:
+            raise InvalidOption(
+                f"{topic}/{partition}: everything below {tenure.next} is done; marshal "
+                f"set-position goes back"
+            )
+        self._data.seek(tenure.claim, offset)
+        hands = tenure.hands
+        for hand in hands:
+            self.abandon(hand)
+        tenure.forget(hands)
+        offset = max(offset, tenure.next)
+        key = tenure.claim.key
+        self.carry_out(
+            self.session.member.extent(
+                key, offset, max(offset, tenure.allowed_end), self._steady_ms()
+            )
+        )
+        self._data.seek(tenure.claim, offset)
+        self._done(tenure, offset)
+
+    def look(self) -> None:
+        """See how far the application got with everything."""
+        tenures = list(self._tenures.values())
+        for tenure in tenures:
+            self._progressed(tenure)
+        self._hold_back_what_is_silent()
+        # Where one of these is stuck that is reported. Nobody reports what is paused or lost, so
+        # others that wait behind it are.
+        self._busy = frozenset(
+            tenure.claim
+            for tenure in tenures
+            if tenure.in_work and not tenure.withheld and tenure.claim.lost is None
+        )
+        self._end_turns(tenures)
+        self.withdraw_unwanted()
+
+    def _end_turns(self, tenures: Iterable[Tenure]) -> None:
+        """Whose messages were given out one by one for long enough, waits for its next turn."""
+        since_ms = self._steady_ms() - TURN_MS
+        for tenure in tenures:
+            for hand in tenure.hands:
+                if hand.since_ms <= since_ms:
+                    self._data.give_back(hand)
+
+    def _hold_back_what_is_silent(self) -> None:
+        """At least once: begin nothing of what others may take, and would process again.
+
+        At most once nobody else is granted the same, so nothing is held back.
+        """
+        stale_ms, now_ms = self._me.rules.stale_after_ms, self._steady_ms()
+        if self._me.mode is Mode.AT_MOST_ONCE:
+            return
+        found = []
+        for tenure in list(self._tenures.values()):
+            claim = tenure.claim
+            if claim.owned and not claim.silent and now_ms - tenure.heard_ms > stale_ms:
+                self._withhold(tenure)
+                claim.silent = True
+                found.append(claim)
+        self._vigil.silent(found, stale_ms / 1000)
+
+    def read_back(self, record: Record) -> None:
+        """A record of ours was read, and the machine knows what it did.
+
+        Kafka's group offsets follow the positions in the log: what was refused moves neither, since
+        somebody may have set the position meanwhile.
+        """
+        message = record.message
+        if not isinstance(message, Heartbeat | ReleasingPartition):
+            return
+        key = message.key
+        reader = self.session.member.driver(key).consumer.reader
+        known = reader.claim
+        # Where the owner is not certain, epoch and position are guesses.
+        if reader.known and record.headers.epoch == known.epoch and not self.log_lost:
+            self.to_commit[key] = known.position
+            tenure = self._newest.get(key)
+            if tenure is not None and tenure.claim.epoch == known.epoch:
+                tenure.claim.committed = max(tenure.claim.committed, known.position)
+            if key in self._missing and self._missing[key][1] <= known.position:
+                del self._missing[key]
+        if isinstance(message, ReleasingPartition):
+            self._unread.pop(key, None)
+            self._releases.pop(key, None)
+        else:
+            self._vigil.heard(key, self._steady_ms())
+            self._heard(key)
+        self._settle()
+
+    def _heard(self, key: ClaimKey) -> None:
+        """A heartbeat of ours was read back: the claim is still ours."""
+        tenure = self._newest.get(key)
+        if tenure is None or not tenure.claim.owned:
+            return
+        tenure.heard_ms = self._steady_ms()
+        if tenure.claim.silent:
+            tenure.claim.silent = False
+            self._vigil.heard_again(tenure.claim)
+            if not tenure.paused:
+                self._data.resume(tenure.claim)
+
+    def drop(self) -> None:
+        """It ends by a failure: give out nothing more."""
+        if self._me.mode is Mode.AT_MOST_ONCE:
+            self._abandon_grants(release=False)
+        for tenure in list(self._tenures.values()):
+            self._data.drop(tenure.claim)
+            tenure.cut()
+
+    def stand(self, ends: Mapping[ClaimKey, int]) -> None:
+        """Tell how all claims stand, given where partitions end."""
+        self.high, self.buffered = ends, self._data.buffered()
+        for tenure in self._tenures.values():
+            if tenure.claim.lost is None:
+                self._observers.standing(tenure.claim, self._standing(tenure))
+
+    def _standing(self, tenure: Tenure) -> Standing:
+        return tenure.standing(self.high, self.buffered, self._busy)

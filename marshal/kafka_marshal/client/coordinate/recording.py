@@ -1,0 +1,273 @@
+"""A run of one instance, written down as `marshal validate` reads it (docs/validate.md).
+
+Each instance writes a file of its own into a folder: what it read, what it sent and what it
+processed, in its own order. An effect is written before anybody can carry it out, so whatever
+others can have seen of an instance is recorded, also when it is killed with -9. What is missing
+then is the last of what it read and finished without saying so, which nothing that anybody saw
+depends on. It is written and not synced: a machine that loses power loses more.
+
+It does not know what is allowed: it writes down what the machine is told and what the
+machine wants, and the validator says what of that is explained.
+
+What counts as processed: at least once, what the application has finished, when the machine hears
+of it; at most once, what was granted, before it is handed over, since it will never be again.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Final
+
+from kafka_marshal.capture import RawRecord, capture_line
+from kafka_marshal.client.connect.log_filter import Fetched
+from kafka_marshal.client.connect.reader import Tail
+from kafka_marshal.client.connect.settings import Settings
+from kafka_marshal.codec import coordinating_partition
+from kafka_marshal.core.messages import ClaimingPartition, Record
+from kafka_marshal.core.state import ClaimKey
+from kafka_marshal.errors import InvalidOption
+from kafka_marshal.machines.consumer.claiming import Claiming
+from kafka_marshal.machines.consumer.consumer import Me, Mode
+from kafka_marshal.machines.consumer.driver import Timing
+from kafka_marshal.machines.consumer.effects import Process, Send
+from kafka_marshal.machines.consumer.member import For, Member
+from kafka_marshal.validate import run
+from kafka_marshal.validate.reading import LOG_FILE
+from kafka_marshal.validate.run import Fields, Setting
+
+WRITTEN_AT: Final = 1_000
+"""So many lines that nobody waits for are written together."""
+
+
+def write_log(settings: Settings, topic: str, folder: Path) -> int:
+    """Put a capture of the whole coordination topic beside what was recorded.
+
+    It is in the order in which records were appended, as far as the brokers' stamps tell. Returns
+    how many there are.
+
+    Raises:
+        BrokerFailed: the cluster cannot be reached, or has no such topic.
+    """
+    found: list[tuple[int, RawRecord]] = []
+    with closing(Tail(settings, topic)) as tail:
+        extents = tail.extents()
+        starts = {number: extent.low for number, extent in extents.items()}
+        ends = {number: extent.high for number, extent in extents.items()}
+        latest: dict[int, int] = {}
+        for batch in tail.records(starts, ends):
+            for raw in batch:
+                # Offsets are the order of a partition, also where a clock went back.
+                at_ms = max(raw.timestamp_ms, latest.get(raw.partition, 0))
+                latest[raw.partition] = at_ms
+                found.append((at_ms, raw))
+    found.sort(key=lambda each: each[0])
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / LOG_FILE).open("w", encoding="utf-8", newline="\n") as file:
+        file.writelines(f"{capture_line(raw)}\n" for _, raw in found)
+    return len(found)
+
+
+class RecordedMember(Member):
+    """A member that writes down what happens to it, and what it wants done before it is done."""
+
+    def __init__(
+        self,
+        me: Me,
+        group: str,
+        partitions: int,
+        claiming: Claiming | None = None,
+        timing: Timing | None = None,
+        *,
+        firsts: Mapping[int, int] | None = None,
+        folder: Path,
+    ) -> None:
+        """Begin a file in this folder, which is made if it is not there.
+
+        Raises:
+            InvalidOption: nothing can be written there.
+            ValueError: what `Member` raises.
+        """
+        super().__init__(me, group, partitions, claiming, timing, firsts=firsts)
+        self.path = folder / f"{me.instance_id}.jsonl"
+        self._lines: list[str] = []
+        self._within = False
+        self._gone_below: dict[ClaimKey, int] = {}
+        self._fetched: dict[int, deque[int]] = {}
+        """Offsets that were fetched and not folded, by coordinating partition; also those that
+        nobody need fold."""
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._file = self.path.open("x", encoding="utf-8", newline="\n")
+        except OSError as error:
+            raise InvalidOption(f"cannot record to {self.path}: {error.strerror}") from None
+        self._writing = threading.Lock()
+        # Once the outcome of a record is unknown, librdkafka begins a new sequence and sends what
+        # was under way once more, although it may lie there: the log then holds copies.
+        setting = Setting(me.rules, {me.instance_id: run.Member(me, group)}, partitions, False)
+        self._write(run.header(setting), run.started(me.instance_id, firsts))
+        self.flush()
+
+    # --- what is written --------------------------------------------------------------------------
+
+    def fetched(self, messages: Iterable[Fetched]) -> None:
+        """These lie in the log, whether they need be folded or not. Any thread may call it."""
+        for message in messages:
+            place, offset = message.partition(), message.offset()
+            if place is not None and offset is not None:
+                self._fetched.setdefault(place, deque()).append(offset)
+
+    def flush(self) -> None:
+        """Everything until now is on disk, as far as a killed process is concerned."""
+        with self._writing:
+            if self._lines and not self._file.closed:
+                self._file.write("\n".join(self._lines) + "\n")
+                self._lines.clear()
+            if not self._file.closed:
+                self._file.flush()
+
+    def end(self) -> None:
+        """It is gone; what it has sent may still land."""
+        self._write(run.crashed(self.me.instance_id))
+        self.flush()
+        with self._writing:
+            self._file.close()
+
+    def _write(self, *events: Fields) -> None:
+        self._lines += map(json.dumps, events)
+        if len(self._lines) >= WRITTEN_AT:
+            self.flush()
+
+    def _told(self, tell: Callable[[], list[For]]) -> list[For]:
+        """What came of telling the machine something; `_within` because it may tell itself more."""
+        if self._within:
+            return tell()
+        self._within = True
+        try:
+            effects = tell()
+        finally:
+            self._within = False
+        self._write_effects(effects)
+        return effects
+
+    def _write_effects(self, effects: list[For]) -> None:
+        own, leaves = self.me.instance_id, False
+        for each in effects:
+            match each.effect:
+                case Send(message, headers):
+                    place = coordinating_partition(each.key.topic, self.partitions)
+                    self._write(run.sent(own, place, message, headers))
+                    leaves = True
+                case Process(offsets) if self.me.mode is Mode.AT_MOST_ONCE:
+                    self._write(run.processed(own, each.key, offsets.start, offsets.stop))
+                    leaves = True
+        if leaves:
+            self.flush()
+
+    # --- what happens -----------------------------------------------------------------------------
+
+    def add_topic(
+        self,
+        topic: str,
+        partitions: int,
+        now_ms: int,
+        *,
+        only: Collection[int] | None = None,
+        start: Callable[[int], int] = lambda partition: 0,
+    ) -> list[For]:
+        """As `Member` has it, and so are the following."""
+        for number in range(partitions) if only is None else only:
+            key = ClaimKey(self.group, topic, number)
+            if key not in self._held and number < partitions and start(number):
+                self._write(run.begins_at(self.me.instance_id, key, start(number)))
+        add = super().add_topic
+        return self._told(lambda: add(topic, partitions, now_ms, only=only, start=start))
+
+    def remove_topic(self, topic: str, now_ms: int) -> list[For]:
+        """As `Member` has it."""
+        tell = super().remove_topic
+        return self._told(lambda: tell(topic, now_ms))
+
+    def record(self, record: Record, now_ms: int) -> list[For]:
+        """What was fetched before it, and not kept, was read too."""
+        if record.partition in self.places:
+            fetched = self._fetched.get(record.partition, ())
+            while fetched and fetched[0] <= record.offset:
+                self._write(run.read(self.me.instance_id, record.partition, fetched.popleft()))
+        tell = super().record
+        return self._told(lambda: tell(record, now_ms))
+
+    def caught_up(self, place: int, now_ms: int) -> list[For]:
+        """As `Member` has it."""
+        tell = super().caught_up
+        return self._told(lambda: tell(place, now_ms))
+
+    def unknown(self, sent: Send, now_ms: int) -> list[For]:
+        """A request whose outcome is not known is no longer waited for."""
+        message = sent.message
+        if isinstance(message, ClaimingPartition) and self._driver_of(message.key).asks:
+            self._write(run.gave_up(self.me.instance_id, message.key))
+        tell = super().unknown
+        return self._told(lambda: tell(sent, now_ms))
+
+    def timer(self, now_ms: int) -> list[For]:
+        """As `Member` has it."""
+        tell = super().timer
+        return self._told(lambda: tell(now_ms))
+
+    def available(self, key: ClaimKey, end: int, now_ms: int) -> list[For]:
+        """As `Member` has it."""
+        tell = super().available
+        return self._told(lambda: tell(key, end, now_ms))
+
+    def extent(self, key: ClaimKey, low: int, high: int, now_ms: int) -> list[For]:
+        """As `Member` has it; what is gone is written once."""
+        position = self.driver(key).consumer.reader.claim.position
+        if low > max(position, self._gone_below.get(key, 0)):
+            self._gone_below[key] = low
+            self._write(run.gone(self.me.instance_id, key, low))
+        tell = super().extent
+        return self._told(lambda: tell(key, low, high, now_ms))
+
+    def done(self, key: ClaimKey, offset_next: int, now_ms: int) -> list[For]:
+        """At least once: what the machine takes for processed from now on."""
+        driver, tell = self.driver(key), super().done
+        start = driver.consumer.next
+
+        def told() -> list[For]:
+            effects = tell(key, offset_next, now_ms)
+            if driver.consumer.next > start:
+                self._write(run.processed(self.me.instance_id, key, start, driver.consumer.next))
+            return effects
+
+        return self._told(told)
+
+    def commit(self, key: ClaimKey, now_ms: int) -> list[For]:
+        """As `Member` has it."""
+        tell = super().commit
+        return self._told(lambda: tell(key, now_ms))
+
+    def release(self, key: ClaimKey, now_ms: int) -> list[For]:
+        """As `Member` has it."""
+        tell = super().release
+        return self._told(lambda: tell(key, now_ms))
+
+    def hand_back(self, key: ClaimKey, offset_next: int, now_ms: int) -> list[For]:
+        """As `Member` has it."""
+        tell = super().hand_back
+        return self._told(lambda: tell(key, offset_next, now_ms))
+
+    def stop(self, now_ms: int) -> list[For]:
+        """As `Member` has it."""
+        tell = super().stop
+        return self._told(lambda: tell(now_ms))
+
+    def truncated(self) -> list[For]:
+        """It will send nothing more; whoever goes on is another instance."""
+        effects = super().truncated()
+        self.flush()
+        return effects

@@ -1,0 +1,180 @@
+"""One instance id: its machine, and the thread that reads the coordination topic for it.
+
+It reads from the beginning of the log, from where a long one is cut short, or from a snapshot, and
+gives on what is of the instance's group. When the log lost records a session is over; the next one
+is another instance. It does not know what a record does.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final
+
+from confluent_kafka import Message
+
+from kafka_marshal.client.connect.admin_client import ClusterClient
+from kafka_marshal.client.connect.environment import Deadline, Thread
+from kafka_marshal.client.connect.log_filter import Thinning
+from kafka_marshal.client.connect.reader import Heard, OffsetsGone, Tail
+from kafka_marshal.client.coordinate.configuration import Configuration
+from kafka_marshal.client.coordinate.recording import RecordedMember
+from kafka_marshal.client.coordinate.snapshot import Kept, Origin, Snapshot
+from kafka_marshal.client.observe.logging_observer import logger
+from kafka_marshal.errors import BrokerFailed, InvalidOption
+from kafka_marshal.machines.consumer.consumer import Me
+from kafka_marshal.machines.consumer.member import Member
+
+READ_AHEAD: Final = 32
+"""So many batches are read before they are folded."""
+JOIN_S: Final = 10.0
+
+
+def open_session(config: Configuration, me: Me) -> Session:
+    """Connect, and see where the log begins.
+
+    Of a partition at most `coordination_read_max` records are read. What happens is recorded in a
+    folder, if one is named; what was read before is taken from the file of a snapshot, if one is
+    named and still holds.
+
+    Raises:
+        BrokerFailed: the cluster cannot be reached, or has no such topic.
+        InvalidOption: nothing can be recorded there, or put aside.
+    """
+    tail = Tail(config.settings, config.coordination_topic)
+    try:
+        extents = tail.extents()
+        firsts = {
+            number: max(extent.low, extent.high - config.coordination_read_max)
+            for number, extent in extents.items()
+        }
+        of = (me, config.group_id, len(tail.partitions), config.claiming, config.timing)
+        if config.record_to is not None:
+            if config.snapshot is not None:
+                raise InvalidOption("what is recorded begins with the log, and not with a snapshot")
+            record = RecordedMember(*of, firsts=firsts, folder=config.record_to)
+            return Session(record, tail, firsts)
+        aside = None if config.snapshot is None else _snapshot(config.snapshot, config, tail)
+        kept = {} if aside is None else aside.begin(tail, extents, firsts)
+        memory = {number: each.memory for number, each in kept.items()}
+        member = Member(*of, firsts=firsts, memory=memory)
+    except BaseException:
+        tail.close()
+        raise
+    return Session(member, tail, firsts, kept, aside)
+
+
+def _snapshot(path: Path, config: Configuration, tail: Tail) -> Snapshot | None:
+    """None where nobody could tell later whether it is of the same log."""
+    group = config.group_id
+    told = {"event": "snapshot", "group": group}
+    try:
+        seen = ClusterClient(config.settings).topic(tail.topic)
+    except BrokerFailed as error:
+        logger.warning("snapshot %s: not used, %s", path, error, extra=told)
+        return None
+    if seen is None or seen.topic_id is None:
+        why = "the brokers give topics no id"
+        logger.warning("snapshot %s: not used, %s", path, why, extra=told)
+        return None
+    partitions = len(tail.partitions)
+    origin = Origin(tail.cluster, tail.topic, seen.topic_id, partitions, group, config.me.rules)
+    return Snapshot(path, origin)
+
+
+class Session:
+    """A machine, and whoever reads for it."""
+
+    def __init__(
+        self,
+        member: Member,
+        tail: Tail,
+        firsts: Mapping[int, int],
+        kept: Mapping[int, Kept] = MappingProxyType({}),
+        aside: Snapshot | None = None,
+    ) -> None:
+        self.member = member
+        self._tail, self._aside = tail, aside
+        self._firsts = {**firsts, **{number: each.first for number, each in kept.items()}}
+        self._starts = {**firsts, **{number: each.last.offset + 1 for number, each in kept.items()}}
+        self._wanted: dict[int, int] = {}
+        self._room = threading.Semaphore(READ_AHEAD)
+        self._stopped = False
+        self._open = threading.Lock()
+        """Taken once, by who lets go."""
+        self._thread: Thread | None = None
+
+    def want(self, places: Iterable[int]) -> None:
+        """Read these coordinating partitions."""
+        self._wanted = {place: self._starts.get(place, 0) for place in places}
+
+    def begin(
+        self,
+        heard: Callable[[Heard], None],
+        truncated: Callable[[str], None],
+        failed: Callable[[BaseException], None],
+    ) -> None:
+        """Read, and give on what is of the group; each time `folded` says that it was dealt with.
+
+        `truncated` takes why the log is not what it was, `failed` why reading ended.
+        """
+        whole = frozenset(number for number, first in self._firsts.items() if first == 0)
+        group, member = self.member.group.encode("utf-8", "surrogateescape"), self.member
+        thinning = Thinning[Message](group, whole)
+        if isinstance(member, RecordedMember):
+            thinning = Thinning(group, whole, member.fetched)
+
+        def run() -> None:
+            try:
+                read()
+            finally:
+                if self._stopped:
+                    self._let_go()
+
+        def read() -> None:
+            try:
+                for each in self._tail.follow(
+                    lambda: self._wanted, lambda: self._stopped, thinning
+                ):
+                    self._room.acquire()
+                    heard(each)
+            except OffsetsGone as error:
+                truncated(str(error))
+
+        def ended(error: BaseException) -> None:
+            if not self._stopped:
+                failed(error)
+
+        self._thread = self._tail.settings.environment.start("marshal-reader", run, ended)
+
+    def folded(self, heard: Heard) -> None:
+        """What was given on is dealt with, before anything is put aside."""
+        self._room.release()
+        if self._aside is not None:
+            self._aside.read(heard.lasts)
+
+    def put_aside(self, *, at_once: bool = False) -> None:
+        """Write the snapshot, where there is one to be written."""
+        if self._aside is not None:
+            self._aside.keep(self.member.memory, at_once=at_once)
+
+    def forget(self) -> None:
+        """What was put aside does not hold any more."""
+        if self._aside is not None:
+            self._aside.drop()
+            self._aside = None
+
+    def end(self, deadline: Deadline | None = None) -> None:
+        """Read no more, and let go of the cluster; a reader that stands still does that later."""
+        self._stopped = True
+        self._room.release()
+        if (deadline or self._tail.settings.environment.deadline(JOIN_S)).join(self._thread):
+            self._let_go()
+        if isinstance(self.member, RecordedMember):
+            self.member.end()
+
+    def _let_go(self) -> None:
+        if self._open.acquire(blocking=False):
+            self._tail.close()

@@ -1,0 +1,295 @@
+"""What a session knows of the log, put aside in a file: the next start reads only what came since.
+
+The file says of which log it is, by which rules and in which version it was folded, and of each
+coordinating partition which record was the last one. Where any of that is not so any more the log
+is read as if there were no file: it saves time, and nobody has to trust it. It may be deleted at
+any time. This room knows the file, and not what a record does.
+"""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+import json
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+from attrs import frozen
+
+from kafka_marshal.capture import RawRecord
+from kafka_marshal.client.connect.reader import CONNECT_S, Extent, OffsetsGone, Tail
+from kafka_marshal.client.observe.logging_observer import logger
+from kafka_marshal.core.claims.suffix_reader import Field, Reader
+from kafka_marshal.core.state import Claim, ClaimKey, Rules
+from kafka_marshal.errors import InvalidOption
+from kafka_marshal.machines.consumer.consumer import Consumer
+from kafka_marshal.machines.consumer.memory import Memory
+from kafka_marshal.machines.share.timing import Request
+from kafka_marshal.version import package_version
+
+FORMAT: Final = 2
+EVERY_S: Final = 60.0
+"""So often it is written, where there is something new."""
+
+
+class SnapshotRefused(Exception):
+    """The file does not say what can be gone on with; the message says why."""
+
+
+@frozen
+class Origin:
+    """Which log it is of, whose claims, and by which rules they are judged."""
+
+    cluster: str
+    topic: str
+    topic_id: str
+    partitions: int
+    group: str
+    rules: Rules
+
+
+@frozen
+class Mark:
+    """A record, so that one can tell whether it is still there."""
+
+    offset: int
+    timestamp_ms: int
+    sha256: str
+
+    @classmethod
+    def of(cls, raw: RawRecord) -> Mark:
+        """This one."""
+        said = b"" if raw.value is None else raw.value
+        return cls(raw.offset, raw.timestamp_ms, hashlib.sha256(said).hexdigest())
+
+
+@frozen
+class Kept:
+    """One coordinating partition."""
+
+    first: int
+    """Where reading began, once; 0 is all of the log."""
+    last: Mark
+    """The last record that was read."""
+    memory: Memory
+
+
+class Snapshot:
+    """One session's file."""
+
+    def __init__(self, path: Path, origin: Origin) -> None:
+        """Nothing is read or written yet.
+
+        Raises:
+            InvalidOption: there is no folder for it.
+        """
+        if not path.parent.is_dir():
+            raise InvalidOption(f"snapshot {path}: there is no folder {path.parent}")
+        self.path, self.origin = path, origin
+        self._firsts: dict[int, int] = {}
+        self._lasts: dict[int, Mark | RawRecord] = {}
+        self._news = self._broken = False
+        self._due_at = time.monotonic() + EVERY_S
+
+    def begin(
+        self, tail: Tail, extents: Mapping[int, Extent], firsts: Mapping[int, int]
+    ) -> dict[int, Kept]:
+        """What of it still holds: of the other partitions the log is read, from `firsts` on."""
+        found: dict[int, Kept] = {}
+        try:
+            found = parsed(self.path.read_text(encoding="utf-8"), self.origin)
+        except FileNotFoundError:
+            self._say("there is none yet", expected=True)
+        except (OSError, UnicodeDecodeError) as error:
+            self._say(f"not used, it cannot be read: {error}")
+        except SnapshotRefused as reason:
+            self._say(f"not used, {reason}")
+        for place, kept in list(found.items()):
+            against = unfit(kept, extents[place], firsts[place])
+            if against is not None:
+                self._say(f"not used for partition {place}, {against}")
+                del found[place]
+        there = marks_at(tail, {place: kept.last.offset for place, kept in found.items()})
+        for place, kept in list(found.items()):
+            if there.get(place) != kept.last:
+                at = kept.last.offset
+                gone = "is another one now" if place in there else "is not there"
+                self._say(f"not used for partition {place}, its record {at} {gone}")
+                del found[place]
+        self._firsts = {**firsts, **{place: kept.first for place, kept in found.items()}}
+        self._lasts = {place: kept.last for place, kept in found.items()}
+        if found:
+            claims = sum(len(kept.memory.claims) for kept in found.values())
+            left = sum(extents[n].high - kept.last.offset - 1 for n, kept in found.items())
+            self._say(f"{claims} claims taken up, {left} records came since", expected=True)
+        return found
+
+    def read(self, lasts: Mapping[int, RawRecord]) -> None:
+        """The log was read and folded to these records."""
+        self._news |= bool(lasts)
+        self._lasts.update(lasts)
+
+    def keep(self, memory: Callable[[], Mapping[int, Memory]], *, at_once: bool = False) -> None:
+        """Write it, where that is due. What stands there is the old one or the new one, whole."""
+        if not self._news or not (at_once or time.monotonic() >= self._due_at):
+            return
+        self._due_at, self._news = time.monotonic() + EVERY_S, False
+        kept = {
+            place: Kept(self._firsts[place], last if isinstance(last, Mark) else Mark.of(last), one)
+            for place, one in memory().items()
+            if (last := self._lasts.get(place)) is not None
+        }
+        beside = self.path.with_name(f"{self.path.name}.{os.getpid()}.{id(self):x}")
+        try:
+            beside.write_text(written(self.origin, kept), encoding="utf-8")
+            beside.replace(self.path)
+        except OSError as error:
+            beside.unlink(missing_ok=True)
+            if not self._broken:
+                self._say(f"cannot be written: {error.strerror or error}")
+            self._broken = True
+
+    def drop(self) -> None:
+        """The log is not what it was: nobody may go on with this."""
+        self._news, self._lasts = False, {}
+        try:
+            self.path.unlink(missing_ok=True)
+        except OSError as error:
+            self._say(f"cannot be deleted: {error.strerror or error}")
+
+    def _say(self, what: str, *, expected: bool = False) -> None:
+        told = {"event": "snapshot", "group": self.origin.group}
+        say = logger.info if expected else logger.warning
+        say("snapshot %s: %s", self.path, what, extra=told)
+
+
+# --- whether it still holds -----------------------------------------------------------------------
+
+
+def unfit(kept: Kept, extent: Extent, first: int) -> str | None:
+    """Why nobody can go on from there; None if one can."""
+    following = kept.last.offset + 1
+    if following > extent.high:
+        return f"it was read to {following} and the log ends at {extent.high}"
+    if kept.last.offset < extent.low:
+        return f"it was read to {following} and the log begins at {extent.low}"
+    if following < first:
+        return f"it was read to {following} and reading begins at {first} (coordination_read_max)"
+    return None
+
+
+def marks_at(tail: Tail, offsets: Mapping[int, int]) -> dict[int, Mark]:
+    """The records that lie there now, as far as brokers give them in time."""
+    ends = {place: offset + 1 for place, offset in offsets.items()}
+    deadline = time.monotonic() + CONNECT_S
+    found: dict[int, Mark] = {}
+    with suppress(OffsetsGone):  # since it was looked where the log begins and ends
+        for batch in tail.records(offsets, ends, lambda: time.monotonic() > deadline):
+            of_these = (raw for raw in batch if raw.offset == offsets[raw.partition])
+            found.update((raw.partition, Mark.of(raw)) for raw in of_these)
+    return found
+
+
+# --- the file -------------------------------------------------------------------------------------
+
+
+def written(origin: Origin, kept: Mapping[int, Kept]) -> str:
+    """The text of a file: what it is, and what it says."""
+    body = json.dumps(
+        {
+            "origin": _origin(origin),
+            "partitions": {str(place): _kept(each) for place, each in kept.items()},
+        }
+    )
+    head = {"format": FORMAT, "version": package_version(), "sha256": _digest(body)}
+    return f"{json.dumps(head)}\n{body}\n"
+
+
+def parsed(text: str, origin: Origin) -> dict[int, Kept]:
+    """What a file says, by coordinating partition.
+
+    Raises:
+        SnapshotRefused: it is no such file, or not whole, or not of this origin.
+    """
+    head_line, _, body = text.partition("\n")
+    try:
+        head = json.loads(head_line)
+        if not isinstance(head, dict) or "format" not in head:
+            raise SnapshotRefused("it is no snapshot")
+        if (head["format"], head.get("version")) != (FORMAT, package_version()):
+            raise SnapshotRefused(
+                f"it was written by version {head.get('version')}, and this is {package_version()}"
+            )
+        if head.get("sha256") != _digest(body.rstrip("\n")):
+            raise SnapshotRefused("it is not whole")
+        fields = json.loads(body)
+        ours, theirs = _origin(origin), fields["origin"]
+        differ = sorted(name for name in ours if ours[name] != theirs.get(name))
+        if differ:
+            raise SnapshotRefused(f"it is of another {', '.join(differ)}")
+        return {
+            int(place): _kept_of(each, origin.group) for place, each in fields["partitions"].items()
+        }
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise SnapshotRefused(f"it is no snapshot: {error}") from None
+
+
+def _digest(body: str) -> str:
+    return hashlib.sha256(body.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _origin(origin: Origin) -> dict[str, Any]:
+    fields: dict[str, Any] = json.loads(json.dumps(attrs.asdict(origin), default=_value))
+    return fields
+
+
+def _value(named: object) -> object:
+    assert isinstance(named, enum.Enum)
+    return named.value
+
+
+def _kept(kept: Kept) -> dict[str, Any]:
+    memory = kept.memory
+    return {
+        "first": kept.first,
+        "last": attrs.asdict(kept.last),
+        "newborn": _consumer(memory.newborn),
+        "claims": [
+            [key.topic, key.topic_partition, *_consumer(each)]
+            for key, each in memory.claims.items()
+        ],
+        "requests": [
+            [client, one.key.topic, one.key.topic_partition, one.at_ms]
+            for client, one in memory.requests.items()
+        ],
+    }
+
+
+def _kept_of(fields: Mapping[str, Any], group: str) -> Kept:
+    claims = {
+        ClaimKey(group, topic, number): _consumer_of(known)
+        for topic, number, *known in fields["claims"]
+    }
+    requests = {
+        client: Request(ClaimKey(group, topic, number), at_ms)
+        for client, topic, number, at_ms in fields["requests"]
+    }
+    memory = Memory(_consumer_of(fields["newborn"]), claims, requests)
+    return Kept(fields["first"], Mark(**fields["last"]), memory)
+
+
+def _consumer(consumer: Consumer) -> list[Any]:
+    """Its view, the claim, and what of it is certain. Their order is the format's."""
+    reader = consumer.reader
+    claim, certain, *rest = attrs.astuple(reader, recurse=False)
+    return [consumer.view, attrs.astuple(claim), certain.value, rest]
+
+
+def _consumer_of(fields: Iterable[Any]) -> Consumer:
+    view, claim, certain, rest = fields
+    return Consumer(Reader(Claim(*claim), Field(certain), *rest), view)

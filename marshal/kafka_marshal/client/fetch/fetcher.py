@@ -1,0 +1,619 @@
+"""The data consumer: fetches the partitions that are ours, from where it is told, into buffers.
+
+Kafka's client fetches ahead by itself, and is polled by one thread at a time: by the application's
+when it has nothing in hand, since every hand-over between threads costs more than a message; by one
+of our own while the application is busy. Whatever else is asked of that client is done by the
+thread that polls, between two polls: so nothing that was fetched under an old assignment is ever
+taken for the new one, and nobody waits for a lock that a poll holds.
+
+Everything fetched, asked or answered carries the tenure that it is for, a `Claim`: a partition may
+be lost and won again between any two lines. Where a tenure that is over still has granted messages
+to fetch, the next one of the partition is fetched after it: Kafka's client fetches a partition from
+one position at a time. The room does not know the protocol: which claims are ours, from where on,
+and what may be handed over, others say (`coordinator`).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Final, cast
+
+from attrs import define, field
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Message as Fetched
+
+from kafka_marshal.client.connect.environment import Deadline, Thread
+from kafka_marshal.client.connect.metadata import Cluster
+from kafka_marshal.client.connect.reader import Extent, Silent
+from kafka_marshal.client.connect.settings import Settings
+from kafka_marshal.client.fetch.buffers import Bounds, Buffers, Chunk, joined
+from kafka_marshal.client.fetch.in_flight import Hand
+from kafka_marshal.client.fetch.split_fetch import offset_of, place_of, runs_of
+from kafka_marshal.client.message import Claim
+from kafka_marshal.core.state import ClaimKey
+from kafka_marshal.errors import BrokerFailed
+
+FETCH_MAX: Final = 1_000
+"""So many messages are taken from Kafka's client at once."""
+BUSY_S: Final = 0.02
+"""An application that has not asked for so long is busy, and our own thread polls for it."""
+POLL_S: Final = 0.05
+"""So long a change of what is fetched may wait for the thread."""
+FULL_S: Final = 0.2
+"""A partition whose buffer is full for so long is fetched no further; to pause one drops what
+Kafka's client has fetched ahead, so a buffer that is about to be emptied is waited for."""
+ALONE_S: Final = 5.0
+"""The same where nothing else wants to be fetched: a partition that is fetched again comes up to a
+second later, and whoever has emptied half of its buffer by then would wait for it."""
+RETRY_S: Final = 5.0
+"""So long until a partition whose position is beyond its end is looked at again."""
+
+_error: Final = cast("Callable[[Fetched], KafkaError | None]", Fetched.error)
+
+
+@define(eq=False)
+class _Open:
+    """A tenure that is fetched."""
+
+    claim: Claim
+    allowed: list[range] = field(factory=list)
+    """What may be handed over, and was not yet when it was last looked at."""
+    position: int = 0
+    """Up to where it was handed over."""
+    fetched: int = 0
+    """Up to where it was fetched."""
+    told: int = 0
+    """Up to where it was said that there is something to consume."""
+    assigned: bool = False
+    paused: bool = False
+    """The application wants nothing of it for now."""
+    held: bool = False
+    """Kafka's client is told to fetch no more of it, since its buffer is full."""
+    until: int | None = None
+    """The claim is lost: only what was granted is fetched, below this."""
+    retry_at: float | None = None
+
+    @property
+    def place(self) -> tuple[str, int]:
+        """Topic and partition."""
+        return self.claim.topic, self.claim.partition
+
+    @property
+    def wanted(self) -> bool:
+        """Whether more of it is to be fetched."""
+        return not self.paused and (self.until is None or self.fetched < self.until)
+
+
+class Data:
+    """The messages of our claims. Every method but those with `_` may be called by any thread."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        group: str,
+        client_id: str,
+        *,
+        bounds: Bounds | None = None,
+        ahead: bool,
+        on_fetched: Callable[[Claim, int], None],
+        on_gone: Callable[[Claim, int, Extent], None],
+        on_error: Callable[[str], None],
+        on_failure: Callable[[BaseException], None],
+        on_statistics: Callable[[str], None] | None = None,
+    ) -> None:
+        """Connect; nothing is fetched before `start`.
+
+        `on_fetched` takes up to where a claim was fetched, or with `ahead` up to where it could
+        be; `on_gone` the first offset that is not there any more, and what the partition holds;
+        `on_error` sentences, `on_failure` why fetching ended; `on_statistics` what librdkafka says
+        of itself.
+
+        Raises:
+            BrokerFailed: the settings are refused.
+        """
+        self._cluster = cluster
+        self._settings = settings = cluster.settings
+        self._ahead = ahead
+        self._on_fetched, self._on_gone = on_fetched, on_gone
+        self._group = group
+        self._on_error, self._on_failure = on_error, on_failure
+        decided = {
+            "group_id": group,
+            "client_id": settings.values.get("client.id", client_id),
+            "enable_auto_commit": "false",
+            "enable_auto_offset_store": "false",
+            # A full queue of the client is emptied in a moment; it would look for room only once
+            # a second.
+            "fetch_queue_backoff_ms": "5",
+            # Whoever must pass over messages that are gone says so in the log first.
+            "auto_offset_reset": "error",
+            # The end says that there is no more below it, whatever lies between two messages.
+            "enable_partition_eof": "true",
+        }
+        try:
+            self._consumer = settings.environment.fetcher(
+                {
+                    **settings.for_client(**decided),
+                    **settings.telling(on_statistics),
+                    "error_cb": self._said,
+                    "on_commit": self._committed,
+                },
+                logger=Silent(),
+            )
+        except KafkaException as error:
+            raise _failed(settings, error) from None
+        self._monotonic = settings.environment.monotonic
+        self._lock = threading.Lock()
+        self._arrived = threading.Condition(self._lock)
+        self._emptied = threading.Condition(self._lock)
+        self._buffers: Buffers[Claim, Fetched] = Buffers(offset_of, _size_of, bounds)
+        self._open: dict[Claim, _Open] = {}
+        self._of_place: dict[tuple[str, int], list[_Open]] = {}
+        """The same by partition, in the order in which they were opened."""
+        self._by_place: dict[tuple[str, int], _Open] = {}
+        """What Kafka's client fetches. Touched by the thread that polls alone."""
+        self._topics: set[str] = set()
+        """All that were ever fetched."""
+        self._commands: deque[Callable[[], None]] = deque()
+        self._full_since: dict[Claim, float] = {}
+        self._ended = self._closed = False
+        self._woken = False
+        self._polling = threading.Lock()
+        """Held by the thread that polls."""
+        self._asked_at = 0.0
+        """When the application last polled for itself."""
+        self._thread: Thread | None = None
+
+    def start(self) -> None:
+        """Begin to fetch."""
+        environment = self._settings.environment
+        self._thread = environment.start("marshal-data", self._run, self._failed)
+
+    # --- what others say --------------------------------------------------------------------------
+
+    def open(self, claim: Claim, position: int) -> None:
+        """The claim is ours: fetch it from there."""
+        one = _Open(claim, position=position, fetched=position)
+        with self._lock:
+            self._buffers.open(claim, position)
+            self._open[claim] = one
+            self._of_place.setdefault(one.place, []).append(one)
+        self._command(partial(self._settle, one.place))
+
+    def drain(self, claim: Claim, end: int) -> None:
+        """The claim is no longer ours, but its messages below `end` are."""
+        with self._lock:
+            one = self._open.get(claim)
+            if one is None:
+                return
+            one.until = end
+        self._command(partial(self._settle, one.place))
+
+    def drop(self, claim: Claim) -> int:
+        """The claim is no longer ours: forget at once what was fetched, and fetch no more.
+
+        Returns how many messages were fetched in vain.
+        """
+        with self._lock:
+            one = self._open.pop(claim, None)
+            if one is None:
+                return 0
+            self._of_place[one.place].remove(one)
+            dropped = self._buffers.drop(claim)
+        self._command(partial(self._settle, one.place))
+        return dropped
+
+    def allow(self, claim: Claim, offsets: range) -> None:
+        """These may be handed over."""
+        with self._lock:
+            one = self._open.get(claim)
+            if one is None:
+                return
+            begin = offsets.start
+            if one.allowed and one.allowed[-1].stop == begin:
+                begin = max(one.allowed.pop().start, min(one.position, begin))
+            one.allowed.append(range(begin, offsets.stop))
+            if not one.paused:
+                self._buffers.allow(claim, offsets)
+                self._arrived.notify_all()
+
+    def seek(self, claim: Claim, position: int) -> None:
+        """Go on from there; what was fetched is forgotten."""
+        self._anew(claim, position=position)
+
+    def pause(self, claim: Claim) -> None:
+        """Hand nothing of it over, fetch no more; it goes on where it is, or from a `seek`."""
+        self._anew(claim, paused=True)
+
+    def resume(self, claim: Claim) -> None:
+        """Take that back."""
+        self._anew(claim, paused=False)
+
+    def _anew(
+        self, claim: Claim, position: int | None = None, *, paused: bool | None = None
+    ) -> None:
+        with self._lock:
+            one = self._open.get(claim)
+            if one is None or one.paused == paused:
+                return
+            one.paused = one.paused if paused is None else paused
+            if position is not None:
+                if position < one.position:  # taken back, and allowed as it was before
+                    one.allowed.insert(0, range(position, one.position))
+                one.position = position
+            self._buffers.drop(claim)
+
+        def anew() -> None:
+            with self._lock:
+                if claim in self._open and not one.paused:
+                    begin = one.fetched = one.position
+                    self._buffers.open(claim, begin)
+                    one.allowed = [each for each in one.allowed if each.stop > begin]
+                    for each in one.allowed:
+                        self._buffers.allow(claim, range(max(begin, each.start), each.stop))
+            self._unassign(one)
+            self._settle(one.place)
+
+        self._command(anew)
+
+    def commit(self, offsets: Mapping[ClaimKey, int]) -> None:
+        """Tell Kafka's group offsets; whether that works is not waited for."""
+        places = [
+            TopicPartition(key.topic, key.topic_partition, offset)
+            for key, offset in offsets.items()
+        ]
+
+        def tell() -> None:
+            try:
+                self._consumer.commit(offsets=places, asynchronous=True)
+            except KafkaException as error:
+                self._on_error(f"the group's offsets were not committed to Kafka: {error}")
+
+        self._command(tell)
+
+    def take(self, maximum: int, timeout_s: float | None) -> Chunk[Claim, Fetched] | None:
+        """The next messages that may be handed over; None if none came in time, or by `wake`.
+
+        A chunk may be without messages; it says then that there is nothing below its end.
+        """
+        deadline = None if timeout_s is None else self._monotonic() + timeout_s
+        while True:
+            with self._lock:
+                chunk = self._buffers.take(maximum)
+                if chunk is not None:
+                    one = self._open[chunk.key]
+                    one.position = chunk.end
+                    if self._full_since:
+                        self._emptied.notify()
+                    return chunk
+                # That messages may be handed over is waited for, that there are any polled for.
+                waits = self._buffers.waits
+            left = POLL_S if deadline is None else min(POLL_S, deadline - self._monotonic())
+            if self._ended or self._woken or (left <= 0 and deadline is not None):
+                self._woken = False
+                return None
+            came = False
+            # Our own thread leaves the polling to us when it has done with its own.
+            self._asked_at = self._monotonic()
+            if self._polling.acquire(timeout=0.0 if waits else max(0.0, left)):
+                try:
+                    if self._buffers.ready:
+                        continue
+                    if not self._ended:
+                        came = self._fetch(0.0 if waits else max(0.0, left))
+                    self._asked_at = self._monotonic()
+                except KafkaException as error:
+                    failed = _failed(self._settings, error)
+                    self._on_failure(failed)
+                    raise failed from None
+                finally:
+                    self._polling.release()
+                if not waits:
+                    continue
+            if not came:
+                # We cannot wait for both; our own thread waits for messages.
+                self._asked_at = 0.0
+                with self._lock:
+                    self._emptied.notify_all()
+                    if not self._buffers.ready:
+                        self._arrived.wait(left)
+
+    def keeps(self, hand: Hand) -> bool:
+        """Whether what was taken is still to be given out: nothing was done to its tenure since.
+
+        What was paused meanwhile is given out after that.
+        """
+        with self._lock:
+            one = self._open.get(hand.claim)
+            if one is None or one.position != hand.end:
+                return False
+            if one.paused:
+                one.position = hand.start
+                one.allowed = joined(one.allowed, range(hand.start, hand.end))
+            return not one.paused
+
+    def give_back(self, hand: Hand) -> None:
+        """End its turn, where another claim waits for one: what is not given out is taken later.
+
+        The application cannot take anything in between, so messages stay in order.
+        """
+        with self._lock:
+            one = self._open.get(hand.claim)
+            if one is None or one.paused or one.position != hand.end:
+                return
+            if not self._buffers.ready_beside(hand.claim):
+                return
+            rest = hand.give_back()
+            if rest is None:
+                return
+            # Where its buffer is being opened anew, it is opened there.
+            one.position = rest.start
+            one.allowed = joined(one.allowed, range(rest.start, rest.end))
+            self._buffers.put_back(rest)
+            self._arrived.notify_all()
+
+    def wake(self) -> None:
+        """Let everybody who waits in `take` look up."""
+        with self._lock:
+            self._woken = True
+            self._arrived.notify_all()
+
+    def ends(self, then: Callable[[dict[ClaimKey, int]], None]) -> None:
+        """Find the ends of our partitions, as the last fetch said; of some nothing may be known."""
+
+        def ask() -> None:
+            found = {}
+            for one in self._by_place.values():
+                place = TopicPartition(*one.place)
+                with suppress(KafkaException):
+                    _, high = self._consumer.get_watermark_offsets(place, cached=True)
+                    if high >= 0:
+                        found[one.claim.key] = high
+            then(found)
+
+        self._command(ask)
+
+    def buffered(self) -> dict[Claim, tuple[int, int]]:
+        """Of each tenure, the messages that wait, and their bytes."""
+        with self._lock:
+            of = self._buffers
+            return {each: (of.waiting(each), of.waiting_bytes(each)) for each in self._open}
+
+    def close(self, deadline: Deadline) -> None:
+        """Fetch no more and let go of the cluster; a thread that stands still does that later."""
+        with self._lock:
+            if self._ended:
+                return
+            self._ended = True
+            self._arrived.notify_all()
+            self._emptied.notify_all()
+        if deadline.join(self._thread):
+            self._let_go()
+
+    def _let_go(self) -> None:
+        with self._polling:  # closed under a poll it would take the process with it
+            if not self._closed:
+                self._closed = True
+                self._consumer.close()
+
+    def _said(self, error: KafkaError) -> None:
+        self._on_error(self._settings.without_secrets(error.str()))
+
+    def _committed(self, error: KafkaError | None, _: list[TopicPartition]) -> None:
+        if error is not None and error.code() != KafkaError._NO_OFFSET:
+            reason = self._settings.without_secrets(error.str())
+            self._on_error(f"the group's offsets were not committed to Kafka: {reason}")
+
+    # --- the thread -------------------------------------------------------------------------------
+
+    def _command(self, command: Callable[[], None]) -> None:
+        self._commands.append(command)
+        with self._lock:
+            self._emptied.notify()
+
+    def _run(self) -> None:
+        while not self._ended:
+            if self._monotonic() - self._asked_at < BUSY_S:
+                with self._lock:
+                    self._emptied.wait(BUSY_S)
+                continue
+            with self._polling:
+                self._fetch(POLL_S)
+        with self._polling:
+            self._obey()  # what was committed last
+        self._let_go()
+
+    def _failed(self, error: BaseException) -> None:
+        if isinstance(error, KafkaException):
+            error = _failed(self._settings, error)
+        self._on_failure(error)
+
+    def _fetch(self, timeout_s: float) -> bool:
+        """Do what was asked for, and take in what came; whether anything did."""
+        self._obey()
+        if not self._has_room():
+            return False
+        batch = self._consumer.consume(FETCH_MAX, 0)
+        if not batch and (first := self._consumer.poll(timeout_s)) is not None:
+            batch = [first, *self._consumer.consume(FETCH_MAX - 1, 0)]
+        if batch:
+            self._take_in(batch)
+        self._retry()
+        return bool(batch)
+
+    def _obey(self) -> None:
+        while self._commands:
+            self._commands.popleft()()
+
+    def _settle(self, place: tuple[str, int]) -> None:
+        """Fetch of this partition what was opened first and is wanted."""
+        with self._lock:
+            wanted = next((one for one in self._of_place[place] if one.wanted), None)
+        fetched = self._by_place.get(place)
+        if fetched is wanted:
+            return
+        if fetched is not None:
+            self._unassign(fetched)
+        if wanted is not None:
+            self._topics.add(place[0])
+            self._consumer.incremental_assign([TopicPartition(*place, wanted.fetched)])
+            wanted.assigned = True
+            self._by_place[place] = wanted
+
+    def _unassign(self, one: _Open) -> None:
+        if not one.assigned:
+            return
+        self._consumer.incremental_unassign([TopicPartition(*one.place)])
+        one.assigned = one.held = False
+        one.retry_at = None
+        del self._by_place[one.place]
+
+    def _has_room(self) -> bool:
+        """Whether to fetch now. Waits a little while buffers are full and about to be emptied."""
+        with self._lock:
+            full = self._buffers.full
+            if not full and not self._full_since:
+                return True
+            now = self._monotonic()
+            self._full_since = {key: self._full_since.get(key, now) for key in full}
+            others = any(k not in full and o.wanted for k, o in self._open.items())
+            patience_s = FULL_S if others else ALONE_S
+            waits = any(now - since < patience_s for since in self._full_since.values())
+            if waits and (self._buffers.ready or not others):
+                self._emptied.wait(POLL_S)
+                return False
+            hold = [o for k, o in self._open.items() if k in full and o.assigned and not o.held]
+            free = [o for k, o in self._open.items() if k not in full and o.held]
+            for one in hold + free:
+                one.held = not one.held
+        for ones, tell in ((hold, self._consumer.pause), (free, self._consumer.resume)):
+            if ones:
+                tell([TopicPartition(*one.place) for one in ones])
+        return True
+
+    def _take_in(self, batch: list[Fetched]) -> None:
+        if any(map(_error, batch)):
+            batch = self._without_errors(batch)
+        self._add_runs(batch)
+
+    def _add_runs(self, batch: list[Fetched]) -> None:
+        for run in runs_of(batch, of_one_topic=len(self._topics) == 1):
+            self._add(run)
+
+    def _add(self, run: list[Fetched]) -> None:
+        one = self._by_place.get(place_of(run[0]))
+        if one is None:
+            return
+        with self._lock:
+            end = self._buffers.add(one.claim, run)
+            if end is not None:
+                one.fetched = end
+                self._arrived.notify()
+        if end is not None:
+            self._say_fetched(one, end)
+
+    def _say_fetched(self, one: _Open, end: int) -> None:
+        if self._ahead and end > one.told:
+            place = TopicPartition(*one.place)
+            with suppress(KafkaException):
+                end = max(end, self._consumer.get_watermark_offsets(place, cached=True)[1])
+        if end > one.told:
+            one.told = end
+            self._on_fetched(one.claim, end)
+        if not one.wanted:
+            # Not before the next poll: what this one brought is of this tenure.
+            self._commands.append(partial(self._settle, one.place))
+
+    def _without_errors(self, batch: list[Fetched]) -> list[Fetched]:
+        """Take in what lies before each error, then what the error says; return the rest."""
+        begin = 0
+        for index, message in enumerate(batch):
+            error = message.error()
+            if error is None:
+                continue
+            self._add_runs(batch[begin:index])
+            begin = index + 1
+            self._heed(message, error)
+        return batch[begin:]
+
+    def _heed(self, message: Fetched, error: KafkaError) -> None:
+        one = self._by_place.get(place_of(message))
+        if error.code() == KafkaError._PARTITION_EOF:
+            if one is not None:
+                with self._lock:
+                    end = self._buffers.nothing_below(one.claim, cast("int", message.offset()))
+                    one.fetched = one.fetched if end is None else end
+                    self._arrived.notify()
+                if end is not None:
+                    self._say_fetched(one, end)
+        elif error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
+            if one is not None:
+                self._out_of_range(one)
+        elif error.retriable() or error.code() in _PASSING:
+            self._said(error)
+        elif error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
+            # As `Cluster.committed` says it: which of the two hears of it first is open.
+            where = self._settings.bootstrap
+            raise BrokerFailed(f"{where}: offsets of group {self._group}: {error.str()}")
+        else:
+            raise KafkaException(error)
+
+    def _out_of_range(self, one: _Open) -> None:
+        key, place = one.claim.key, one.place
+        extent = self._cluster.extents([place]).get(place)
+        if extent is None:
+            one.retry_at = self._monotonic() + RETRY_S
+            return
+        low, high = extent.low, extent.high
+        position = one.fetched
+        if position > high and one.until is not None:
+            # What was granted is nowhere, and the next tenure must not wait for it.
+            low = one.until
+        if position < low:
+            # What was fetched before is still to be handed over.
+            with self._lock:
+                self._buffers.nothing_below(one.claim, low)
+                one.fetched = low
+                self._arrived.notify()
+            self._on_gone(one.claim, position, Extent(low, high))
+            self._say_fetched(one, low)
+            self._again(one)
+        elif position <= high:
+            self._again(one)
+        else:
+            self._on_error(
+                f"{key.topic}/{key.topic_partition}: the position of group {key.group} is "
+                f"{position}, but the partition ends at {high}: it lost its end, or is another "
+                f"topic by the same name; set the position, or wait until it gets there"
+            )
+            one.retry_at = self._monotonic() + RETRY_S
+
+    def _again(self, one: _Open) -> None:
+        self._unassign(one)
+        self._settle(one.place)
+
+    def _retry(self) -> None:
+        now = self._monotonic()
+        for one in list(self._by_place.values()):
+            if one.retry_at is not None and now >= one.retry_at:
+                self._again(one)
+
+
+def _size_of(messages: Sequence[Fetched]) -> int:
+    return sum(map(len, messages))
+
+
+def _failed(settings: Settings, exception: KafkaException) -> BrokerFailed:
+    error = exception.args[0]
+    reason = error.str() if isinstance(error, KafkaError) else str(error)
+    where = settings.values.get("bootstrap.servers", "the cluster")
+    return BrokerFailed(settings.without_secrets(f"{where}: {reason}"))
+
+
+_PASSING: Final = frozenset(
+    {KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT, KafkaError._RESOLVE}
+)

@@ -1,0 +1,164 @@
+"""What an application sees: a message, several of them, and the claim that they came under.
+
+A message is a thin cover over the one that Kafka's client fetched; nothing is copied until it is
+asked for, and of several none is covered until it is looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import repeat
+from typing import Final, cast, overload
+
+from attrs import define, field, frozen
+from confluent_kafka import Message as Fetched
+
+from kafka_marshal.core.state import ClaimKey
+from kafka_marshal.machines.consumer.effects import Lost, Released
+
+HeaderPairs = list[tuple[str, bytes | None]]
+
+
+@define(eq=False)
+class Claim:
+    """One partition of a topic that is ours, from the time it was won until it is lost."""
+
+    key: ClaimKey = field(repr=False)
+    topic: str
+    partition: int
+    epoch: int
+    """Grows with every new owner, so it works as a fencing token: whoever stores what it processed
+    can refuse a writer whose epoch is below one that was seen before."""
+    position: int
+    """Where this tenure began: the next message to consume, when the claim was won."""
+    committed: int = field(init=False)
+    """The position that the log has, as far as was read back: the next owner goes on from there."""
+    lost: Lost | None = None
+    """Why it is no longer ours; None while it is, as far as was read."""
+
+    silent: bool = False
+    """At least once: no heartbeat of it was read back for so long that others may take it; nothing
+    more of it is given out until one is."""
+    released: Released | None = None
+    """Why it was released, where `lost` is RELEASED."""
+
+    @committed.default
+    def _at_the_win(self) -> int:
+        return self.position
+
+    @property
+    def owned(self) -> bool:
+        """Whether it is still ours, as far as was read. The log may know better: see `epoch`."""
+        return self.lost is None
+
+
+class Message:
+    """One message of a topic, and the claim under which it was fetched."""
+
+    __slots__ = ("claim", "fetched")
+
+    def __init__(self, fetched: Fetched, claim: Claim) -> None:
+        self.fetched: Final = fetched
+        """As Kafka's client gave it."""
+        self.claim: Final = claim
+
+    @property
+    def topic(self) -> str:
+        """The topic's name."""
+        return self.claim.topic
+
+    @property
+    def partition(self) -> int:
+        """The topic's partition."""
+        return self.claim.partition
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of the claim: a fencing token."""
+        return self.claim.epoch
+
+    @property
+    def offset(self) -> int:
+        """Where it lies in its partition."""
+        return cast("int", self.fetched.offset())
+
+    @property
+    def key(self) -> bytes | None:
+        """The key; None where there is none."""
+        return self.fetched.key()
+
+    @property
+    def value(self) -> bytes | None:
+        """The value; None where there is none."""
+        return self.fetched.value()
+
+    @property
+    def headers(self) -> HeaderPairs:
+        """The headers, in their order; a name may come twice."""
+        return cast("HeaderPairs", self.fetched.headers() or [])
+
+    @property
+    def timestamp_ms(self) -> int:
+        """Unix milliseconds; -1 where there is none."""
+        return self.fetched.timestamp()[1]
+
+    def __repr__(self) -> str:
+        return f"Message({self.topic}/{self.partition} offset {self.offset}, epoch {self.epoch})"
+
+
+class Messages(Sequence[Message]):
+    """Messages of one claim in their order, to be read as a list; may be empty."""
+
+    __slots__ = ("_claim", "fetched")
+
+    def __init__(self, fetched: Sequence[Fetched], claim: Claim | None) -> None:
+        """Without a claim there are none."""
+        self.fetched: Final = fetched
+        """As Kafka's client gave them; to look at each of these costs the least."""
+        self._claim = claim
+
+    @property
+    def claim(self) -> Claim:
+        """What all of them came under; its epoch is a fencing token.
+
+        Raises:
+            LookupError: there are none.
+        """
+        if self._claim is None:
+            raise LookupError("there are no messages, so they came under no claim")
+        return self._claim
+
+    def __len__(self) -> int:
+        return len(self.fetched)
+
+    def __iter__(self) -> Iterator[Message]:
+        return iter(()) if not self._claim else map(Message, self.fetched, repeat(self._claim))
+
+    @overload
+    def __getitem__(self, index: int) -> Message: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Messages: ...
+
+    def __getitem__(self, index: int | slice) -> Message | Messages:
+        if isinstance(index, slice):
+            return Messages(self.fetched[index], self._claim)
+        return Message(self.fetched[index], self.claim)
+
+    def __repr__(self) -> str:
+        if not self:
+            return "Messages()"
+        claim, last = self.claim, self[-1].offset
+        return f"Messages({claim.topic}/{claim.partition} offsets {self[0].offset} to {last})"
+
+
+@frozen
+class Batch:
+    """Messages of one claim that are processed together."""
+
+    claim: Claim
+    messages: Messages
+    start: int
+    """The first offset that the batch covers; there may be no message at it."""
+    end: int
+    """The next offset after the batch."""

@@ -1,0 +1,1 @@
+"""What a consumer says of itself: observers, logs, metrics, traces, health."""

@@ -1,0 +1,164 @@
+"""What a consumer notices about itself, told to those who observe it and written into the log.
+
+The engine says what happens; this room keeps what is needed to see that a claim is wedged or late,
+by whom one was fenced off, and that there is nothing to own. It changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from kafka_marshal.client.message import Claim
+from kafka_marshal.client.observe.health import Standing, Symptoms
+from kafka_marshal.client.observe.logging_observer import Logs, Who
+from kafka_marshal.client.observe.observers import Idle, Observer, Observers, Taken
+from kafka_marshal.core.messages import Heartbeat
+from kafka_marshal.core.state import Claim as Known
+from kafka_marshal.core.state import ClaimKey
+from kafka_marshal.machines.consumer.consumer import Mode
+from kafka_marshal.machines.consumer.driver import Driver
+from kafka_marshal.machines.consumer.effects import Lost, Send
+
+TAKEN = frozenset({Lost.TAKEN, Lost.ID_USED_TWICE})
+
+
+class Vigil:
+    """One consumer's. Called by the engine's thread, but for `observers` and `said`."""
+
+    def __init__(
+        self,
+        who: Callable[[], Who],
+        observers: Sequence[Observer],
+        symptoms: Symptoms,
+        stale_after_ms: int,
+        monotonic: Callable[[], float],
+    ) -> None:
+        self.who = who
+        self._logs = Logs(who, monotonic)
+        self.observers = Observers([self._logs, *observers])
+        self._symptoms, self._stale_after_ms = symptoms, stale_after_ms
+        self._claims: dict[ClaimKey, Claim] = {}
+        self._idle_since_ms: int | None = None
+        self._idle_said = False
+        self._unknown_since_ms: int | None = None
+        self._unknown_said = False
+
+    def said(self, sentence: str) -> None:
+        """Something about the cluster that passes, or that somebody else must mend."""
+        self._logs.said(sentence)
+
+    def stopped(self, error: BaseException) -> None:
+        """The consumer stops by itself."""
+        self._logs.stopped(error)
+
+    # --- claims -----------------------------------------------------------------------------------
+
+    def won(self, claim: Claim, now_ms: int) -> None:
+        """It is ours."""
+        self._claims[claim.key] = claim
+        self._symptoms.won(claim.key, now_ms)
+        self._idle_since_ms, self._idle_said = None, False
+        self.observers.claimed(claim)
+
+    def lost(self, claim: Claim, reason: Lost, position: int, known: Known, now_ms: int) -> None:
+        """It is not ours any more; up to where it was done, and who has it as far as was read."""
+        key = claim.key
+        self.look(now_ms)
+        silent_ms = self._symptoms.silent_ms(key, now_ms)
+        self._symptoms.lost(key)
+        self._claims.pop(key, None)
+        self.observers.lost(claim, reason)
+        if reason in TAKEN:
+            by, epoch = known.owner_client, known.epoch
+            seen = Taken(by, epoch, position, silent_ms, self._stale_after_ms)
+            self.observers.fenced(claim, reason, seen)
+
+    def ended(self) -> None:
+        """The consumer has ended."""
+        while self._claims:
+            _, claim = self._claims.popitem()
+            self.observers.left(claim)
+
+    def silent(self, claims: Sequence[Claim], stale_s: float) -> None:
+        """Nothing of these was heard for so long that others may take them."""
+        if claims:
+            self._logs.silent(claims, stale_s)
+
+    def heard_again(self, claim: Claim) -> None:
+        """It goes on."""
+        self._logs.heard_again(claim)
+
+    # --- heartbeats -------------------------------------------------------------------------------
+
+    def sent(self, key: ClaimKey, send: Send, standing: Standing, now_ms: int) -> None:
+        """A message of the protocol is on its way."""
+        claim = self._claims.get(key)
+        if claim is None or not isinstance(send.message, Heartbeat):
+            return
+        wedged = self._symptoms.beat(key, standing, now_ms)
+        if wedged is not None:
+            self.observers.wedged(claim, wedged)
+
+    def heard(self, key: ClaimKey, now_ms: int) -> None:
+        """A heartbeat of ours was read back."""
+        late = self._symptoms.heard(key, now_ms)
+        if late is not None and key in self._claims:
+            self.observers.late(self._claims[key], late)
+
+    def look(self, now_ms: int) -> None:
+        """Time has passed."""
+        self._logs.look()
+        for key, late in self._symptoms.look(now_ms):
+            self.observers.late(self._claims[key], late)
+
+    # --- nothing to own ---------------------------------------------------------------------------
+
+    def crowded(self, drivers: Iterable[Driver], now_ms: int) -> None:
+        """Look whether everything that this consumer may claim is others'.
+
+        It is said when that has been so for as long as an owner takes to become stale: until then
+        a share may be given to it.
+        """
+        if self._claims:
+            return
+        known = [driver.consumer.known for driver in drivers]
+        mine = self.who().client_id
+        owners = {each.owner_client for each in known}
+        if not known or owners & {None, mine}:
+            self._idle_since_ms = None
+            return
+        if self._idle_since_ms is None:
+            self._idle_since_ms = now_ms
+        if now_ms - self._idle_since_ms > self._stale_after_ms and not self._idle_said:
+            self._idle_said = True
+            self.observers.idle(self.who().group, Idle(len(known), len(owners)))
+
+    def unknown(self, drivers: Iterable[Driver], now_ms: int) -> None:
+        """Look whether there are claims whose owner the log does not name.
+
+        An owner's heartbeat comes before it is stale. Where none came, the head of the log is gone,
+        and a consumer waits. At most once it waits for ever; at least once until no pause of before
+        can hold. Rules: DefiniteWin.
+        """
+        found = [driver for driver in drivers if not driver.consumer.reader.known]
+        if not found:
+            self._unknown_since_ms, self._unknown_said = None, False
+            return
+        if self._unknown_since_ms is None:
+            self._unknown_since_ms = now_ms
+        if now_ms - self._unknown_since_ms <= self._stale_after_ms or self._unknown_said:
+            return
+        waits = "they are never claimed"
+        if found[0].me.mode is Mode.AT_LEAST_ONCE:
+            left = {each: (each.claimable_at_ms or now_ms) - now_ms for each in found}
+            found = [each for each, left_ms in left.items() if left_ms > 0]
+            if not found:
+                return  # it asks for them just now
+            waits = f"they are claimed in some {max(left.values()) / 1000:,.0f} s"
+        self._unknown_said = True
+        named = ", ".join(f"{each.key.topic}/{each.key.topic_partition}" for each in found[:3])
+        more = f" and {len(found) - 3:,} more" if len(found) > 3 else ""
+        self.said(
+            f"group {self.who().group}: the head of the log is gone, so nobody knows who owned "
+            f"{named}{more}; {waits}, or as soon as their positions are set (marshal set-position)"
+        )

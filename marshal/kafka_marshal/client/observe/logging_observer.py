@@ -1,0 +1,350 @@
+"""What a consumer writes into the log `kafka_marshal`: a sentence for people, fields for machines.
+
+Each record has, besides its sentence, the fields of `FIELDS` as attributes (`extra`), in the
+protocol's words; what does not apply is missing. `JsonFormatter` writes a record with them as one
+JSON object. What is written is decided here, what happened elsewhere (`coordinator`, `pool`).
+"""
+
+# ruff: noqa: D102  # what each method hears is said once, at `Observer`
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import time
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from attrs import define, frozen
+
+from kafka_marshal.client.message import Claim, Message
+from kafka_marshal.client.observe.health import Late, LateCause, Wedged, WedgedCause
+from kafka_marshal.client.observe.observers import Idle, Observer, Taken
+from kafka_marshal.core.state import ClaimKey
+from kafka_marshal.machines.consumer.effects import Lost, Released
+
+logger: Final = logging.getLogger("kafka_marshal")
+
+FIELDS: Final = (
+    "event",
+    "group",
+    "client_id",
+    "instance_id",
+    "topic",
+    "partition",
+    "epoch",
+    "position",
+    "offset",
+    "reason",
+    "cause",
+)
+"""The fields of a record. `event` is the name of what an `Observer` hears, or `cluster`: something
+about the cluster that passes, or `snapshot`, or `stopped`."""
+
+
+OVER_S: Final = 30.0
+"""What was not said again for so many seconds is over. A client that cannot connect says so every
+10 s or more often (`reconnect.backoff.max.ms`)."""
+NAMED_MAX: Final = 10
+"""At most so many claims are named in one line."""
+_NUMBER: Final = re.compile(r"\d+")
+_AWAY: Final = re.compile(
+    r"(?i)connection refused|connect to \S+ failed|disconnect|transport failure|timed out|reset by|"
+    r"brokers? (is|are) down|unexpected eof|failed to resolve|no route|unreachable"
+)
+"""One broker that is away says any of this, through every client and about every connection."""
+
+
+@define
+class _Lasting:
+    """Something that is said again and again."""
+
+    sentence: str
+    since_s: float
+    last_s: float
+    times: int = 1
+
+    @classmethod
+    def begins(cls, of: dict[str, _Lasting], alike: str, sentence: str, now_s: float) -> bool:
+        """Whether it is said for the first time."""
+        one = of.get(alike)
+        if one is None:
+            of[alike] = cls(sentence, now_s, now_s)
+            return True
+        one.last_s, one.times = now_s, one.times + 1
+        return False
+
+
+@frozen
+class Who:
+    """Whose log it is."""
+
+    group: str
+    client_id: str
+    instance_id: str
+
+
+_STUCK: Final = {
+    WedgedCause.IN_HAND: (
+        "the application has messages in hand and does not finish the one at {position}; look at "
+        "its handler (a list is done as a whole: ask for shorter ones), or set the position "
+        "beyond that message (marshal set-position)"
+    ),
+    WedgedCause.NOT_TAKEN: (
+        "messages were fetched and the application does not ask for them; see where its threads "
+        "stand, or let it call pause, release or remove_topic for what it does not want"
+    ),
+    WedgedCause.NOT_FETCHED: (
+        "there are messages and nothing comes of them; see whether the brokers of the topic answer "
+        "and whether the position is within it"
+    ),
+}
+_RELEASED: Final = {
+    Released.STOPPED: "lost: released, since this consumer stops",
+    Released.SHARED: "lost: released, since another consumer of the group has less",
+    Released.BEHIND: "lost: released, since it fell behind its topic",
+    Released.WITH_ITS_TOPIC: "lost: released, since partition 0 of its topic is another's",
+    Released.ASKED: "lost: released, as the application asked",
+    Released.BY_OTHERS: "lost: released by an administrator, or by somebody in our name",
+}
+_LATE: Final = {
+    LateCause.NOT_SENT: (
+        "this process stood still or was too busy to send one; look for suspension, a debugger, "
+        "swapping, or code that holds the interpreter's lock"
+    ),
+    LateCause.NOT_READ_BACK: (
+        "what was sent did not come back in the log; look at the brokers of the coordination topic "
+        "and the network to them"
+    ),
+}
+
+
+class Logs(Observer):
+    """Writes what happens to one consumer."""
+
+    def __init__(
+        self, who: Callable[[], Who], monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._who = who
+        self._monotonic = monotonic
+        self._lasting: dict[str, _Lasting] = {}
+        """What was said of the cluster, and is not over."""
+        self._unknown: dict[str, _Lasting] = {}
+        """Topics whose last append had an outcome that nobody knows."""
+
+    def claimed(self, claim: Claim) -> None:
+        self._of(logging.INFO, "claimed", claim, "claimed", position=claim.position)
+
+    def lost(self, claim: Claim, reason: Lost) -> None:
+        if reason not in (Lost.TAKEN, Lost.ID_USED_TWICE):
+            level = logging.WARNING if reason is Lost.LOG_LOST_RECORDS else logging.INFO
+            what, fields = f"lost: {reason.value}", {"reason": reason.value}
+            if claim.released is not None:
+                what, fields["cause"] = _RELEASED[claim.released], claim.released.value
+            self._of(level, "lost", claim, what, **fields)
+
+    def fenced(self, claim: Claim, reason: Lost, seen: Taken) -> None:
+        silent = "" if seen.silent_ms is None else f" {seen.silent_ms / 1000:.1f} s ago"
+        if reason is Lost.ID_USED_TWICE:
+            what = (
+                f"fenced: another process that lives uses client id {self._who().client_id}, and "
+                f"took it; give every process an id of its own"
+            )
+        else:
+            what = (
+                f"fenced: client {seen.by_client} took it, under epoch {seen.epoch}; our last "
+                f"heartbeat was read back{silent}, and an owner is stale after "
+                f"{seen.stale_after_ms / 1000:g} s. What was not done from {seen.position} on is "
+                f"processed there. If this happens again: find out what keeps this process from "
+                f"its heartbeats, or choose a longer heartbeat_interval_s in the whole group"
+            )
+        # The event is `lost`, as that of every other way to lose it.
+        self._of(logging.WARNING, "lost", claim, what, reason=reason.value, position=seen.position)
+
+    def drained(self, claim: Claim) -> None:
+        self._of(logging.DEBUG, "drained", claim, "drained")
+
+    def left(self, claim: Claim) -> None:
+        self._of(logging.INFO, "left", claim, "left without being given back; it becomes stale")
+
+    def appended(self, key: ClaimKey, kind: str, seconds: float) -> None:
+        over = self._unknown.pop(key.topic, None)
+        if over is not None:
+            what = (
+                f"what is appended about topic {key.topic} arrives again, after "
+                f"{self._monotonic() - over.since_s:.1f} s; of {over.times} messages nobody knew it"
+            )
+            self._write(logging.WARNING, "known_again", what, topic=key.topic)
+
+    def unknown(self, key: ClaimKey, kind: str, error: str) -> None:
+        now_s = self._monotonic()
+        if not _Lasting.begins(self._unknown, key.topic, error, now_s):
+            return
+        self._write(
+            logging.WARNING,
+            "unknown",
+            f"{kind} of {key.topic}/{key.topic_partition}: nobody knows whether it was "
+            f"appended: {error} (written once, until something of this topic arrives)",
+            topic=key.topic,
+            partition=key.topic_partition,
+            reason=kind,
+        )
+
+    def silent(self, claims: Sequence[Claim], stale_s: float) -> None:
+        """Nothing more of these is given out, since others may take them."""
+        names = ", ".join(f"{claim.topic}/{claim.partition}" for claim in claims[:NAMED_MAX])
+        more = f" and {len(claims) - NAMED_MAX} more" if len(claims) > NAMED_MAX else ""
+        what = (
+            f"silent: no heartbeat of {names}{more} was read back for {stale_s:g} s, so others may "
+            f"take over; nothing more of it is given out until one is"
+        )
+        self._write(logging.WARNING, "silent", what)
+
+    def heard_again(self, claim: Claim) -> None:
+        """It goes on after `silent`."""
+        what = "a heartbeat was read back, so its messages are given out again"
+        self._of(logging.INFO, "heard_again", claim, what)
+
+    def dropped(self, claim: Claim, messages: int) -> None:
+        what = f"dropped {messages} messages that were fetched or in hand"
+        self._of(logging.DEBUG, "dropped", claim, what)
+
+    def abandoned(self, claim: Claim, offsets: range) -> None:
+        what = (
+            f"messages {offsets.start} to {offsets.stop - 1} were granted and are not known to be "
+            f"processed; no consumer will process them (marshal receipts {claim.key.group} "
+            f"{claim.topic})"
+        )
+        self._of(logging.WARNING, "abandoned", claim, what, offset=offsets.start)
+
+    def wedged(self, claim: Claim, wedged: Wedged) -> None:
+        # After so many heartbeats, then twice, four times as many: it may last for days.
+        times, odd = divmod(wedged.beats, wedged.first)
+        if odd or times & (times - 1):
+            return
+        standing = wedged.standing
+        what = (
+            f"wedged: {wedged.beats} heartbeats in a row said position {standing.position}, and "
+            f"the partition ends at {standing.end}; "
+            f"{_STUCK[wedged.cause].format(position=standing.position)}"
+        )
+        self._of(
+            logging.WARNING,
+            "wedged",
+            claim,
+            what,
+            position=standing.position,
+            reason=wedged.cause.value,
+        )
+
+    def late(self, claim: Claim, late: Late) -> None:
+        what = (
+            f"late: no heartbeat was read back for {late.silent_ms / 1000:.1f} s, "
+            f"{late.late_ms / 1000:.1f} s more than an interval after it was due; "
+            f"{_LATE[late.cause]}. Whoever else asks takes the claim when the owner is stale"
+        )
+        self._of(logging.WARNING, "late", claim, what, reason=late.cause.value)
+
+    def idle(self, group: str, idle: Idle) -> None:
+        what = (
+            f"idle: {idle.claims} partitions are owned by {idle.owners} other consumers, so there "
+            f"is nothing for this one to do until one of them goes; give the topics more "
+            f"partitions, or the group fewer consumers"
+        )
+        self._write(logging.WARNING, "idle", what)
+
+    def retried(self, message: Message, error: BaseException, tried: int) -> None:
+        what = f"offset {message.offset} failed, try {tried}: {type(error).__name__}: {error}"
+        self._message(logging.INFO, "retried", message, what, error)
+
+    def dead_lettered(self, message: Message, error: BaseException, tried: int) -> None:
+        what = (
+            f"offset {message.offset} failed {tried} times and was put into the dead-letter "
+            f"topic: {type(error).__name__}: {error}"
+        )
+        self._message(logging.WARNING, "dead_lettered", message, what, error)
+
+    def said(self, sentence: str) -> None:
+        """Something about the cluster that passes, or that somebody else must mend.
+
+        Written when it begins, and when it is over, with how long it was said. What is the same
+        but for its numbers is the same; so are all the words for brokers that are away.
+        """
+        alike = "away" if _AWAY.search(sentence) else _NUMBER.sub("", sentence)
+        if _Lasting.begins(self._lasting, alike, sentence, self._monotonic()):
+            self._write(logging.WARNING, "cluster", sentence)
+
+    def look(self) -> None:
+        """Time has passed."""
+        now_s = self._monotonic()
+        for alike, one in list(self._lasting.items()):
+            if now_s - one.last_s >= OVER_S:
+                self._lasting.pop(alike, None)
+                if one.times > 1:
+                    what = (
+                        f"over, said {one.times} times within {one.last_s - one.since_s:.1f} s: "
+                        f"{one.sentence}"
+                    )
+                    self._write(logging.WARNING, "cluster", what)
+
+    def stopped(self, error: BaseException) -> None:
+        """The consumer stops by itself."""
+        what = f"the consumer of group {self._who().group} stops: {error}"
+        self._write(logging.ERROR, "stopped", what, reason=type(error).__name__)
+
+    def _message(
+        self, level: int, event: str, message: Message, what: str, error: BaseException
+    ) -> None:
+        reason = type(error).__name__
+        self._of(level, event, message.claim, what, offset=message.offset, reason=reason)
+
+    def _of(self, level: int, event: str, claim: Claim, what: str, **fields: Any) -> None:
+        if not logger.isEnabledFor(level):
+            return
+        self._write(
+            level,
+            event,
+            f"{claim.topic}/{claim.partition} (epoch {claim.epoch}): {what}",
+            topic=claim.topic,
+            partition=claim.partition,
+            epoch=claim.epoch,
+            **fields,
+        )
+
+    def _write(self, level: int, event: str, sentence: str, **fields: Any) -> None:
+        who = self._who()
+        extra = {
+            "event": event,
+            "group": who.group,
+            "client_id": who.client_id,
+            "instance_id": who.instance_id,
+            **fields,
+        }
+        logger.log(level, "%s", sentence, extra=extra)
+
+
+class JsonFormatter(logging.Formatter):
+    """A record as one JSON object: time, level, logger, message, and whichever FIELDS it has.
+
+    >>> record = logging.LogRecord("kafka_marshal", 20, "", 0, "claimed", (), None)
+    >>> record.created, record.event, record.partition = 0.0, "claimed", 3
+    >>> print(JsonFormatter().format(record))
+    {"time": "1970-01-01T00:00:00.000+00:00", "level": "INFO", "logger": "kafka_marshal", \
+"message": "claimed", "event": "claimed", "partition": 3}
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        """One line."""
+        at = datetime.fromtimestamp(record.created, UTC)
+        told: dict[str, Any] = {
+            "time": at.isoformat(timespec="milliseconds"),
+            "level": record.levelname,
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        told |= {name: getattr(record, name) for name in FIELDS if hasattr(record, name)}
+        if record.exc_info:
+            told["exception"] = self.formatException(record.exc_info)
+        return json.dumps(told, default=str)

@@ -1,0 +1,228 @@
+"""Who wants to know what happens to a consumer, and in which words it is told.
+
+The words are those of the protocol, as everywhere. This room does not know who listens, nor what
+becomes of it; an observer that raises is named in the log, and the consumer goes on.
+"""
+
+# ruff: noqa: D102  # what each method hears is said once, at `Observer`
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from typing import Any, Final
+
+from attrs import frozen
+
+from kafka_marshal.client.message import Claim, Message
+from kafka_marshal.client.observe.health import Late, Standing, Wedged
+from kafka_marshal.core.state import ClaimKey
+from kafka_marshal.machines.consumer.effects import Lost
+
+logger: Final = logging.getLogger("kafka_marshal")
+
+
+@frozen
+class Taken:
+    """What is known when a claim was lost to somebody else."""
+
+    by_client: str | None
+    """Who owns it now."""
+    epoch: int | None
+    """Under this epoch."""
+    position: int
+    """The new owner goes on from what the log says; so far we were done."""
+    silent_ms: int | None
+    """Since when no heartbeat of ours was read back."""
+    stale_after_ms: int
+    """An owner that is silent for longer may be replaced."""
+
+
+@frozen
+class Idle:
+    """A consumer owns nothing, and there is nothing for it to own."""
+
+    claims: int
+    """So many partitions was it given, and all have owners."""
+    owners: int
+    """So many other consumers own them."""
+
+
+class Observer:
+    """What happens to consumers. Nothing is done about it here: override what you want to hear.
+
+    Any thread of a consumer may call, so be quick and wait for nothing. One observer may observe
+    several consumers; the group is in `claim.key.group`.
+    """
+
+    def claimed(self, claim: Claim) -> None:
+        """A claim was won, under `claim.epoch`."""
+
+    def lost(self, claim: Claim, reason: Lost) -> None:
+        """A claim is not ours any more. TAKEN and ID_USED_TWICE: it was fenced off."""
+
+    def fenced(self, claim: Claim, reason: Lost, seen: Taken) -> None:
+        """After `lost`: somebody else took the claim, and what is in hand does not count."""
+
+    def drained(self, claim: Claim) -> None:
+        """Nothing of a claim that was lost is in hand any more."""
+
+    def left(self, claim: Claim) -> None:
+        """The consumer has ended with this claim: nobody gave it back, and it becomes stale."""
+
+    def appended(self, key: ClaimKey, kind: str, seconds: float) -> None:
+        """A message of the protocol lies in the log; how long that took. Its kind is its name."""
+
+    def unknown(self, key: ClaimKey, kind: str, error: str) -> None:
+        """Nobody knows whether this message of the protocol was appended."""
+
+    def handed_over(self, claim: Claim, messages: int) -> None:
+        """The application was given so many more messages."""
+
+    def done(self, claim: Claim, position: int, offsets: int) -> None:
+        """Everything below the position is done; that is so many offsets further than before."""
+
+    def dropped(self, claim: Claim, messages: int) -> None:
+        """So many messages were fetched, or in hand, and do not count: their claim was lost."""
+
+    def abandoned(self, claim: Claim, offsets: range) -> None:
+        """At most once: what was granted, is not known to be processed, and never will be."""
+
+    def standing(self, claim: Claim, standing: Standing) -> None:
+        """How a claim stands; told about once a second."""
+
+    def wedged(self, claim: Claim, wedged: Wedged) -> None:
+        """Heartbeats go on and the position does not move; told with each heartbeat."""
+
+    def late(self, claim: Claim, late: Late) -> None:
+        """A heartbeat was not in the log in time; told once, until one is."""
+
+    def idle(self, group: str, idle: Idle) -> None:
+        """There are more consumers than partitions, and this one has nothing; told once."""
+
+    def processing(self, message: Message) -> AbstractContextManager[object]:
+        """Around the handler of a message, in its thread; what it raises goes through."""
+        return nullcontext()
+
+    def retried(self, message: Message, error: BaseException, tried: int) -> None:
+        """A handler failed for the so-manieth time, and will be called again."""
+
+    def dead_lettered(self, message: Message, error: BaseException, tried: int) -> None:
+        """A handler failed for good; the message lies in the dead-letter topic."""
+
+    def statistics(self, group: str, client: str, values: Mapping[str, Any]) -> None:
+        """What librdkafka says of itself (its STATISTICS.md); client is `data` or `log`."""
+
+
+class Observers(Observer):
+    """Several, one after the other. None of them can stop the consumer."""
+
+    def __init__(self, observers: Sequence[Observer] = ()) -> None:
+        self._observers = tuple(observers)
+        self._around = tuple(
+            one for one in self._observers if type(one).processing is not Observer.processing
+        )
+        self.wants_statistics = any(
+            type(one).statistics is not Observer.statistics for one in self._observers
+        )
+
+    def _tell(self, tell: Callable[[Observer], None]) -> None:
+        for one in self._observers:
+            try:
+                tell(one)
+            except Exception:
+                logger.exception("an observer of the consumer failed")
+
+    def claimed(self, claim: Claim) -> None:
+        self._tell(lambda one: one.claimed(claim))
+
+    def lost(self, claim: Claim, reason: Lost) -> None:
+        self._tell(lambda one: one.lost(claim, reason))
+
+    def fenced(self, claim: Claim, reason: Lost, seen: Taken) -> None:
+        self._tell(lambda one: one.fenced(claim, reason, seen))
+
+    def drained(self, claim: Claim) -> None:
+        self._tell(lambda one: one.drained(claim))
+
+    def left(self, claim: Claim) -> None:
+        self._tell(lambda one: one.left(claim))
+
+    def appended(self, key: ClaimKey, kind: str, seconds: float) -> None:
+        self._tell(lambda one: one.appended(key, kind, seconds))
+
+    def unknown(self, key: ClaimKey, kind: str, error: str) -> None:
+        self._tell(lambda one: one.unknown(key, kind, error))
+
+    def handed_over(self, claim: Claim, messages: int) -> None:
+        self._tell(lambda one: one.handed_over(claim, messages))
+
+    def done(self, claim: Claim, position: int, offsets: int) -> None:
+        self._tell(lambda one: one.done(claim, position, offsets))
+
+    def dropped(self, claim: Claim, messages: int) -> None:
+        self._tell(lambda one: one.dropped(claim, messages))
+
+    def abandoned(self, claim: Claim, offsets: range) -> None:
+        self._tell(lambda one: one.abandoned(claim, offsets))
+
+    def standing(self, claim: Claim, standing: Standing) -> None:
+        self._tell(lambda one: one.standing(claim, standing))
+
+    def wedged(self, claim: Claim, wedged: Wedged) -> None:
+        self._tell(lambda one: one.wedged(claim, wedged))
+
+    def late(self, claim: Claim, late: Late) -> None:
+        self._tell(lambda one: one.late(claim, late))
+
+    def idle(self, group: str, idle: Idle) -> None:
+        self._tell(lambda one: one.idle(group, idle))
+
+    def processing(self, message: Message) -> AbstractContextManager[object]:
+        return self._inside(message) if self._around else nullcontext()
+
+    @contextmanager
+    def _inside(self, message: Message) -> Iterator[None]:
+        with ExitStack() as stack:
+            for one in self._around:
+                try:
+                    around = one.processing(message)
+                    stack.enter_context(_Harmless(around))
+                except Exception:
+                    logger.exception("an observer of the consumer failed")
+            yield
+
+    def retried(self, message: Message, error: BaseException, tried: int) -> None:
+        self._tell(lambda one: one.retried(message, error, tried))
+
+    def dead_lettered(self, message: Message, error: BaseException, tried: int) -> None:
+        self._tell(lambda one: one.dead_lettered(message, error, tried))
+
+    def statistics(self, group: str, client: str, values: Mapping[str, Any]) -> None:
+        self._tell(lambda one: one.statistics(group, client, values))
+
+    def told(self, group: str, client: str, text: str) -> None:
+        """What librdkafka's callback gets."""
+        self.statistics(group, client, json.loads(text))
+
+
+class _Harmless:
+    """An observer's context: what it raises when it ends is named in the log, and no more.
+
+    It cannot swallow what the handler raised either.
+    """
+
+    def __init__(self, around: AbstractContextManager[object]) -> None:
+        self._around = around
+
+    def __enter__(self) -> None:
+        self._around.__enter__()
+
+    def __exit__(self, *raised: Any) -> None:
+        try:
+            self._around.__exit__(*raised)
+        except Exception as error:
+            if error is not raised[1]:
+                logger.exception("an observer of the consumer failed")

@@ -1,0 +1,1 @@
+"""Handling messages: order, retries, dead letters, threads."""

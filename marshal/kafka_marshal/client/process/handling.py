@@ -1,0 +1,314 @@
+"""Messages that are being handled: begun in their order, tried again, put aside, done.
+
+Messages are begun in the order that was asked for (`client.process.work_queues`) and finish in any;
+how far a partition is done is the newest offset before which everything is
+(`client.process.offsets`). What fails is tried again after a while, then appended to a dead-letter
+topic; only when it lies there is it done. Who calls the handler is not known here: threads
+(`pool`), or tasks of an event loop (`aio`).
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from typing import Final
+
+from attrs import define, field, frozen, validators
+from confluent_kafka import KafkaError, KafkaException
+
+from kafka_marshal.client.connect.reader import Silent
+from kafka_marshal.client.connect.settings import Settings
+from kafka_marshal.client.fetch.in_flight import Hand
+from kafka_marshal.client.message import Claim, Message, Messages
+from kafka_marshal.client.observe.observers import Observers
+from kafka_marshal.client.process.offsets import Offsets
+from kafka_marshal.client.process.work_queues import Begun, Lanes, Order
+from kafka_marshal.core.state import ClaimKey
+from kafka_marshal.core.validators import positive
+from kafka_marshal.errors import BrokerFailed
+
+AHEAD: Final = 64
+"""So many messages a worker may wait for it, that others need not wait for the feeder."""
+DEAD_S: Final = 30.0
+PACE_S: Final = 0.25
+"""How often it is measured how fast workers are."""
+
+
+@frozen
+class Retrying:
+    """How often a message is tried again, and when."""
+
+    retries: int = field(default=3, validator=validators.ge(0))
+    backoff_s: float = field(default=0.1, validator=positive)
+    """Before the first time; twice as long before each further one, and a little by chance."""
+    backoff_max_s: float = field(default=30.0, validator=positive)
+
+    def wait_s(self, tried: int) -> float:
+        """How long to wait after so many tries."""
+        longest = min(self.backoff_max_s, self.backoff_s * float(2 ** (tried - 1)))
+        return longest * random.uniform(0.5, 1.0)  # noqa: S311  # so that not all come at once
+
+
+@define
+class Counted:
+    """What became of messages."""
+
+    handled: int = 0
+    retried: int = 0
+    dead: int = 0
+    """Appended to the dead-letter topic."""
+    dropped: int = 0
+    """Their claim was lost before they were begun, or while they were in hand."""
+
+
+class Pace:
+    """How many messages workers handle in a second.
+
+    >>> now_s = iter([0.0, 0.1, 0.5, 0.6])
+    >>> pace = Pace(lambda: next(now_s))
+    >>> pace.per_s(10), pace.per_s(100), pace.per_s(110)
+    (0, 200, 200)
+    """
+
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        self._monotonic = monotonic
+        self._since_s, self._handled, self._per_s = monotonic(), 0, 0
+
+    def per_s(self, handled: int) -> int:
+        """The pace of late, given how many were handled until now; 0 before it was measured."""
+        now_s = self._monotonic()
+        past_s = now_s - self._since_s
+        if past_s >= PACE_S:
+            self._per_s = int((handled - self._handled) / past_s)
+            self._since_s, self._handled = now_s, handled
+        return self._per_s
+
+
+class HandlerFailed(Exception):
+    """A handler failed for good, and there is no dead-letter topic. It was not done."""
+
+
+class DeadLetters:
+    """The topic of what failed for good; safe for many threads."""
+
+    def __init__(self, settings: Settings, topic: str) -> None:
+        """Connect.
+
+        Raises:
+            BrokerFailed: the settings are refused.
+        """
+        self._settings, self._topic = settings, topic
+        decided = {"enable_idempotence": "true", "acks": "all"}
+        try:
+            made_of = settings.for_client(**decided)
+            self._producer = settings.environment.appender(made_of, logger=Silent())
+        except KafkaException as error:
+            raise BrokerFailed(settings.without_secrets(f"{topic}: {error.args[0]}")) from None
+
+    def put(self, message: Message, error: Exception, tried: int) -> None:
+        """Append it, with where it came from and what it failed of; returns when it lies there.
+
+        Raises:
+            BrokerFailed: it could not be appended.
+        """
+        said: list[KafkaError | None] = []
+        headers: list[tuple[str, str | bytes | None]] = [
+            *message.headers,
+            ("marshal-dead-topic", message.topic),
+            ("marshal-dead-partition", str(message.partition)),
+            ("marshal-dead-offset", str(message.offset)),
+            ("marshal-dead-error", f"{type(error).__name__}: {error}"[:1000]),
+            ("marshal-dead-tries", str(tried)),
+        ]
+        self._producer.produce(
+            self._topic,
+            message.value,
+            message.key,
+            headers=headers,
+            on_delivery=lambda failed, _: said.append(failed),
+        )
+        deadline = time.monotonic() + DEAD_S
+        while not said and time.monotonic() < deadline:
+            self._producer.poll(0.05)
+        if not said or said[0] is not None:
+            reason = said[0].str() if said and said[0] is not None else "no answer"
+            raise BrokerFailed(self._settings.without_secrets(f"{self._topic}: {reason}"))
+
+
+@define(eq=False)
+class _Claimed:
+    """What the workers have of one claim."""
+
+    hands: list[Hand]
+    offsets: Offsets
+    begun: int = 0
+    """How many messages workers have in hand."""
+
+    def begins(self, more: int) -> None:
+        """So many more messages are in workers' hands, or fewer."""
+        self.begun += more
+        if self.begun == max(0, more):
+            for hand in self.hands:
+                hand.idle = not self.begun
+
+
+class Handling:
+    """What one feeder gets, and many handle. Any thread may call; `lock` is held for each step."""
+
+    def __init__(
+        self,
+        order: Order,
+        retrying: Retrying,
+        dead: DeadLetters | None,
+        progressed: Callable[[Hand], None],
+        observers: Observers,
+    ) -> None:
+        self.observers = observers
+        self.counted = Counted()
+        self.lock = threading.RLock()
+        self._retrying, self._dead, self._progressed = retrying, dead, progressed
+        self._lanes: Lanes[Message] = Lanes(order, lambda message: message.key)
+        self._claimed: dict[ClaimKey, _Claimed] = {}
+        self._in_hand: Counter[Claim] = Counter()
+        """How many messages of each tenure were begun and are handled now."""
+        self._dropped: dict[Claim, list[Hand]] = {}
+        """What the workers have of claims that were lost, until nobody handles any of it."""
+
+    @property
+    def waiting(self) -> int:
+        """How many messages nobody has begun."""
+        return self._lanes.waiting
+
+    def feed(self, hand: Hand) -> int:
+        """A chunk to handle; its hand is told how far it is done. Returns how many messages."""
+        hand.handled = True
+        messages = list(Messages(hand.take(hand.total), hand.claim))
+        if not messages:
+            hand.finish()
+            self._progressed(hand)
+            return 0
+        with self.lock:
+            key = hand.claim.key
+            claimed = self._claimed.get(key)
+            if claimed is not None and claimed.hands[0].claim is not hand.claim:
+                self._drop(key)
+                claimed = None
+            if claimed is None:
+                claimed = self._claimed[key] = _Claimed([], Offsets(hand.start))
+            hand.idle = not claimed.begun
+            claimed.hands.append(hand)
+            claimed.offsets.begun((message.offset for message in messages), hand.end)
+            self._lanes.add(key, messages)
+        return len(messages)
+
+    def forget_lost(self) -> None:
+        """Drop what waits of claims that were lost."""
+        with self.lock:
+            for key, claimed in list(self._claimed.items()):
+                if claimed.hands[0].claim.lost is not None:
+                    self._drop(key)
+
+    def _drop(self, key: ClaimKey) -> None:
+        dropped = self._lanes.drop(key)
+        claimed = self._claimed.pop(key)
+        claim = claimed.hands[0].claim
+        if dropped:
+            self.counted.dropped += dropped
+            self.observers.dropped(claim, dropped)
+        self._dropped[claim] = claimed.hands
+        self._let_go(claim)
+
+    def _let_go(self, claim: Claim) -> None:
+        """Nothing of a lost claim is in hand any more, once nobody handles any of it."""
+        if not self._in_hand[claim]:
+            del self._in_hand[claim]
+            for hand in self._dropped.pop(claim, ()):
+                hand.abandon()
+                self._progressed(hand)
+
+    def end(self) -> list[Hand]:
+        """Whatever becomes of what is left does not count. Returns the first chunk of each claim.
+
+        In it, and in what was taken after it, something may not be done.
+        """
+        with self.lock:
+            left = [claimed.hands[0] for claimed in self._claimed.values()]
+            for key in self._claimed:
+                self._lanes.drop(key)
+            self._claimed.clear()
+        return [hand for hand in left if not hand.finished]
+
+    def begin(self) -> Begun[Message] | None:
+        """The next message that may be handled; None: all wait for others, or there is none."""
+        with self.lock:
+            begun = self._lanes.begin(lambda key: self._claimed[key].hands[0].claim.silent)
+            if begun is not None:
+                self._claimed[begun.key].begins(1)
+                self._in_hand[begun.message.claim] += 1
+            return begun
+
+    def finish(self, begun: Begun[Message]) -> None:
+        """Nobody handles it any more, whatever became of it; the next of its lane may begin."""
+        with self.lock:
+            self._lanes.finished(begun)
+            if not begun.dropped:
+                self._claimed[begun.key].begins(-1)
+            self._in_hand[begun.message.claim] -= 1
+            self._let_go(begun.message.claim)
+
+    def again_after_s(self, begun: Begun[Message], error: Exception, tried: int) -> float | None:
+        """How long to wait until the next try; None: it was tried often enough."""
+        if tried > self._retrying.retries:
+            return None
+        with self.lock:
+            self.counted.retried += 1
+        self.observers.retried(begun.message, error, tried)
+        return self._retrying.wait_s(tried)
+
+    def put_aside(self, begun: Begun[Message], error: Exception, tried: int) -> None:
+        """Append it to the dead-letter topic, which takes a while; then it is done.
+
+        Raises:
+            HandlerFailed: there is none.
+            BrokerFailed: it could not be appended.
+        """
+        if self._dead is None:
+            raise HandlerFailed(
+                f"{begun.message!r} failed {tried} times, and no dead_letter_topic was given: "
+                f"{type(error).__name__}: {error}"
+            ) from error
+        self._dead.put(begun.message, error, tried)
+        with self.lock:
+            self.counted.dead += 1
+        self.observers.dead_lettered(begun.message, error, tried)
+
+    def done(self, begun: Begun[Message]) -> None:
+        """It was handled."""
+        with self.lock:
+            claimed = self._claimed.get(begun.key)
+            if begun.dropped or claimed is None:
+                self.counted.dropped += 1
+                self.observers.dropped(begun.message.claim, 1)
+                return
+            self.counted.handled += 1
+            reached = claimed.offsets.finished(begun.message.offset)
+            told = []
+            while claimed.hands and claimed.hands[0].end <= reached and len(claimed.hands) > 1:
+                told.append(claimed.hands.pop(0))
+            for hand in told:
+                hand.finish()
+            last = claimed.hands[0]
+            if last.end <= reached:
+                last.finish()
+            elif last.committed is not None:
+                last.committed = max(last.committed, reached)
+        if told or last.finished:
+            self._progressed(last)
+
+
+def not_ours(begun: Begun[Message]) -> bool:
+    """Whether its claim was lost since: nothing that becomes of it counts."""
+    return begun.dropped or begun.message.claim.lost is not None

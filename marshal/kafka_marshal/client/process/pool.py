@@ -1,0 +1,117 @@
+"""Many workers for one consumer: threads that call a handler for each message.
+
+Heartbeats wait for no handler. What may be begun, is tried again or counts as done, `handling`
+knows. It does not know how messages are fetched or claims kept.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Final
+
+from kafka_marshal.client.connect.environment import Environment
+from kafka_marshal.client.fetch.in_flight import Hand
+from kafka_marshal.client.message import Message
+from kafka_marshal.client.process.handling import AHEAD, Handling, not_ours
+from kafka_marshal.client.process.work_queues import Begun
+
+_WAIT_S: Final = 0.1
+
+
+class Pool:
+    """Workers that take what one feeder gets."""
+
+    def __init__(
+        self,
+        environment: Environment,
+        handler: Callable[[Message], object],
+        workers: int,
+        handling: Handling,
+    ) -> None:
+        self._handler, self._handling = handler, handling
+        self._lock = handling.lock
+        self._more = threading.Condition(self._lock)
+        self._less = threading.Condition(self._lock)
+        self._ending = False
+        self._ahead = AHEAD * workers
+        self.failure: BaseException | None = None
+        self._monotonic = environment.monotonic
+        self._threads = [
+            environment.start(f"marshal-worker-{number}", self._work, self._failed)
+            for number in range(workers)
+        ]
+
+    @property
+    def waiting(self) -> bool:
+        """Whether the feeder should wait: enough is there for the workers."""
+        with self._lock:
+            if self._handling.waiting >= self._ahead:
+                self._less.wait(_WAIT_S)
+            return self._handling.waiting >= self._ahead
+
+    def feed(self, hand: Hand) -> None:
+        """A chunk for the workers."""
+        with self._lock:
+            self._more.notify(self._handling.feed(hand))
+
+    def end(self, timeout_s: float) -> None:
+        """Begin nothing more; wait for what is in hand."""
+        with self._lock:
+            self._ending = True
+            self._more.notify_all()
+        deadline = self._monotonic() + timeout_s
+        for thread in self._threads:
+            thread.join(max(0.0, deadline - self._monotonic()))
+
+    def _work(self) -> None:
+        while (begun := self._begin()) is not None:
+            done = False
+            try:
+                done = self._handle(begun)
+            except BaseException as error:
+                self._failed(error)  # before the next of its lane may begin
+                raise
+            finally:
+                self._finish(begun)
+            if done:
+                self._handling.done(begun)
+
+    def _failed(self, error: BaseException) -> None:
+        with self._lock:
+            self.failure = self.failure or error
+            self._less.notify_all()
+
+    def _begin(self) -> Begun[Message] | None:
+        with self._lock:
+            while not self._ending and self.failure is None:
+                begun = self._handling.begin()
+                if begun is not None:
+                    self._less.notify()
+                    return begun
+                self._more.wait(_WAIT_S)
+        return None
+
+    def _handle(self, begun: Begun[Message]) -> bool:
+        """Try it until it is done, dead, or not ours any more."""
+        tried = 0
+        while True:
+            tried += 1
+            try:
+                with self._handling.observers.processing(begun.message):
+                    self._handler(begun.message)
+                return True
+            except Exception as error:
+                if self._ending or not_ours(begun):
+                    return False
+                wait_s = self._handling.again_after_s(begun, error, tried)
+                if wait_s is None:
+                    self._handling.put_aside(begun, error, tried)
+                    return True
+                time.sleep(wait_s)
+
+    def _finish(self, begun: Begun[Message]) -> None:
+        with self._lock:
+            self._handling.finish(begun)
+            self._more.notify()

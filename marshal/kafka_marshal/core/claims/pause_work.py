@@ -1,0 +1,95 @@
+"""What an administrator's pause has done so far, as everybody who folds the log can tell.
+
+An administrator wins all its claims before it sets the first position, and then sets them one by
+one. If it dies in between, nobody is left to say so but the log: claims that were won in a pause,
+and not set. This room knows the work of one pause; it does not know who asks, an administrator
+that begins or a replay. Spec: the section of that name in module Admin.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import attrs
+from attrs import frozen
+
+from kafka_marshal.core.claims.fenced import says_it_sets
+from kafka_marshal.core.messages import Record, ReleasingPartition
+from kafka_marshal.core.state import Claim, ClaimKey
+
+
+@frozen
+class Work:
+    """The work of the sender of the group's latest ReleaseGroup. Spec: NoWork."""
+
+    by: str | None = None
+    """Instance that paused the group; None before any pause."""
+    claimed: frozenset[ClaimKey] = frozenset()
+    """Claims that it won since."""
+    set: frozenset[ClaimKey] = frozenset()
+    """Claims whose position it set since."""
+    let_go: frozenset[ClaimKey] = frozenset()
+    """Claims that it gave back at the position that it found."""
+
+
+NO_WORK: Final = Work()
+"""Before any pause; also: nothing to tell."""
+
+
+def left_undone(work: Work) -> frozenset[ClaimKey]:
+    """Claims that were left: not set, though others were, or never given back.
+
+    Spec: LeftUndone.
+    """
+    not_set = work.claimed - work.set
+    return not_set if work.set else not_set - work.let_go
+
+
+def half_set_in_log(work: Work) -> bool:
+    """The pause left something undone. Spec: HalfSetInLog.
+
+    While its administrator is still at it, this is nothing to worry about.
+    """
+    return bool(left_undone(work))
+
+
+def work_paused(work: Work, by: str) -> Work:
+    """Another pause begins; that of the same instance goes on with what it left.
+
+    Spec: WorkPaused.
+    """
+    return work if work.by == by and half_set_in_log(work) else Work(by)
+
+
+def work_after(work: Work, key: ClaimKey, before: Claim, record: Record, after: Claim) -> Work:
+    """The work after a record of one claim, given the claim before and after. Spec: WorkAfter.
+
+    >>> from kafka_marshal import FENCED, decode, step
+    >>> key = ClaimKey("g", "t", 0)
+    >>> record = Record(0, 7, 0, decode(b"ClaimingPartition/1/0/x1/x/g/t/0"))
+    >>> work_after(Work("x1"), key, Claim(), record, step(Claim(), record, FENCED)[0]).claimed
+    frozenset({ClaimKey(group='g', topic='t', topic_partition=0)})
+    """
+    sender = record.message.instance_id
+    if after.owned and after.owner_instance == sender and after.epoch == record.offset:
+        return work_won(work, key, sender)
+    if before.owned and before.owner_instance == sender and not after.owned:
+        return work_released(work, key, record)
+    return work
+
+
+def work_won(work: Work, key: ClaimKey, by: str) -> Work:
+    """This instance has won a claim."""
+    if by != work.by:
+        return work
+    return attrs.evolve(work, claimed=work.claimed | {key}, let_go=work.let_go - {key})
+
+
+def work_released(work: Work, key: ClaimKey, record: Record) -> Work:
+    """The sender of this record owned a claim, which nobody owns after it."""
+    is_release = isinstance(record.message, ReleasingPartition)
+    if record.message.instance_id != work.by or not is_release:
+        return work
+    if says_it_sets(record):
+        return attrs.evolve(work, set=work.set | {key})
+    return attrs.evolve(work, let_go=work.let_go | {key})

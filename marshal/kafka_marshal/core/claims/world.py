@@ -1,0 +1,134 @@
+"""`World`: every claim of one coordinating partition, folded in offset order.
+
+This room knows which claims a record reaches: its own key, or, for ReleaseGroup, every claim of
+its group, also those first seen later. It does not know where records come from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from attrs import field
+
+from kafka_marshal.core.claims.reducer import step
+from kafka_marshal.core.claims.verdicts import ReadTwice, Verdict
+from kafka_marshal.core.messages import Heartbeat, Record, ReleaseGroup
+from kafka_marshal.core.partition_states import PartitionStates
+from kafka_marshal.core.state import FENCED, Claim, ClaimKey, Rules
+from kafka_marshal.core.values import value
+
+
+class OutOfOrder(ValueError):
+    """A record was handed over after one with a higher offset; sort by offset before folding."""
+
+
+@value
+class Transition:
+    """One claim before and after a record."""
+
+    key: ClaimKey
+    before: Claim
+    after: Claim
+
+
+@value
+class Outcome:
+    """What one record did to the world."""
+
+    verdict: Verdict | ReadTwice
+    transitions: tuple[Transition, ...] = field(default=())
+    """The record's own claim; for ReleaseGroup every claim of the group that is known so far."""
+
+
+class World:
+    """Folds the records of one coordinating partition. Spec: Step, for every key.
+
+    The whole state is a function of the records folded so far, in offset order, and of `rules`:
+    two worlds that folded the same records are equal.
+    """
+
+    def __init__(self, rules: Rules = FENCED) -> None:
+        self.rules = rules
+        self._states = PartitionStates[ClaimKey, Claim](Claim())
+        self._last: Record | None = None
+
+    @property
+    def claims(self) -> dict[ClaimKey, Claim]:
+        """Every claim that had a record of its own, in order of first sight within its group."""
+        return self._states.all()
+
+    def group(self, group: str) -> Mapping[ClaimKey, Claim]:
+        """The claims of one group; empty when none was seen."""
+        return self._states.group(group)
+
+    def claim(self, key: ClaimKey) -> Claim:
+        """The claim of `key`; before its first record, what ReleaseGroups made of it."""
+        return self._states[key]
+
+    def apply(self, record: Record, rules: Rules | None = None) -> Outcome:
+        """Fold the next record of the partition, by other rules than the world's if they are given.
+
+        A record at the offset just folded is not folded again: `ReadTwice` says whether it was the
+        same. Gaps are ordinary (transactions, control records).
+
+        Raises:
+            OutOfOrder: the record's offset is below one already folded.
+        """
+        twice = self.read_before(record)
+        if twice is not None:
+            return Outcome(twice)
+        self._last = record
+        message = record.message
+        if isinstance(message, ReleaseGroup):
+            return self._release_group(record, message.group_id, rules or self.rules)
+        key = message.key
+        before, after, verdict = self._states.step(key, step, record, rules or self.rules)
+        return Outcome(verdict, (Transition(key, before, after),))
+
+    def read_before(self, record: Record) -> ReadTwice | None:
+        """Whether a record at this offset is the one just folded, and if so, the same.
+
+        Raises:
+            OutOfOrder: the record's offset is below one already folded.
+        """
+        last = self._last
+        if last is None or record.offset > last.offset:
+            return None
+        if record.offset < last.offset:
+            raise OutOfOrder(f"offset {record.offset} came after offset {last.offset}")
+        return ReadTwice.DUPLICATE if record == last else ReadTwice.CONFLICTING_DUPLICATE
+
+    def pass_over(self, record: Record) -> None:
+        """Count a record as folded whose claim is not here: nobody can know what it did."""
+        self._last = record
+
+    def seed(self, key: ClaimKey, claim: Claim) -> None:
+        """Go on with a claim that is known from elsewhere: see `core.claims.suffix_reader`."""
+        self._states.put(key, claim)
+
+    def forget(self, key: ClaimKey) -> None:
+        """Leave a claim out of which it is no longer known how it stands."""
+        self._states.forget(key)
+
+    def apply_run(self, last: Record) -> Transition:
+        """Fold the last of a run of heartbeats in place of all of them.
+
+        They are of one sender, none falls behind the one before it in time or position, and nothing
+        about their claim lies between them, so each is obeyed or refused as the last one is.
+        Whether other records lie between is of no matter, and not checked.
+        """
+        assert isinstance(last.message, Heartbeat)
+        key = last.message.key
+        before, after, _ = self._states.step(key, step, last, self.rules)
+        return Transition(key, before, after)
+
+    def _release_group(self, record: Record, group_id: str, rules: Rules) -> Outcome:
+        """Reach every claim of the group; a claim first seen later starts from the newborn."""
+        verdict, stepped = self._states.step_group(group_id, step, record, rules)
+        reached = tuple(Transition(each.key, each.before, each.after) for each in stepped)
+        return Outcome(verdict, reached)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, World):
+            return NotImplemented
+        return (self.rules, self._states) == (other.rules, other._states)

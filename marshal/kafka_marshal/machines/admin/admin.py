@@ -1,0 +1,350 @@
+"""An administrator that sets the positions of several claims: all, or none, or it says which.
+
+Spec: module Admin. It pauses the group, claims every partition, and writes no position before it
+has read that all of them are its own. This room says what is allowed in which phase and what
+follows; when to do it, and when to lose patience, is `administrator`'s business. It does not know
+how records travel. For each claim it is a `Consumer` that is an administrator; every guard gives
+None, or the first reason against.
+
+>>> from kafka_marshal.machines.consumer.consumer import Mode
+>>> me = Me("x1", "x", Mode.AT_MOST_ONCE, admin=True)
+>>> may_claim_target(me, Operation("g"), ClaimKey("g", "t", 0))
+<AdminForbidden.NOT_UNDER_WAY: 'not_under_way'>
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import attrs
+
+from kafka_marshal.core.claims.fenced import KNOWN_VERSIONS
+from kafka_marshal.core.claims.pause_work import (
+    NO_WORK,
+    Work,
+    half_set_in_log,
+    work_after,
+    work_paused,
+)
+from kafka_marshal.core.claims.suffix_reader import Field
+from kafka_marshal.core.messages import Record, ReleaseGroup, ReleasingPartition
+from kafka_marshal.core.state import ClaimKey
+from kafka_marshal.machines.admin.operation import (
+    AdminForbidden,
+    Against,
+    AllSet,
+    NoneSet,
+    Operation,
+    PartlySet,
+    Phase,
+    Reason,
+    consumer_of,
+    ended,
+    remembering,
+    under_way,
+)
+from kafka_marshal.machines.consumer.consumer import (
+    Consumer,
+    Forbidden,
+    Me,
+    acts,
+    after_claiming_partition,
+    after_giving_up,
+    after_read,
+    after_release,
+    claiming_partition_sent,
+    heartbeat_sent,
+    may_claim,
+    may_give_up,
+    may_heartbeat,
+    may_release,
+    position_sent,
+    release_group_sent,
+    releasing_partition_sent,
+)
+from kafka_marshal.machines.consumer.effects import Send
+
+
+def all_owned(me: Me, operation: Operation) -> bool:
+    """Every win was read back, and none was lost again. Spec: AllOwned."""
+    return all(acts(me, consumer_of(operation, key)) for key in operation.targets)
+
+
+def is_set(me: Me, work: Work, key: ClaimKey) -> bool:
+    """Its position was read back as set, not only sent. Spec: IsSet."""
+    return work.by == me.instance_id and key in work.set
+
+
+def write_may_land(me: Me, consumer: Consumer) -> bool:
+    """A write was sent, and nothing that was read rules out its effect. Spec: WriteMayLand."""
+    if consumer.resigned is None:
+        return False
+    if not consumer.reader.known:
+        return True
+    claim = consumer.known
+    believes = claim.owned and claim.owner_instance == me.instance_id
+    return believes and claim.epoch == consumer.resigned
+
+
+# --- the guards -----------------------------------------------------------------------------------
+
+
+def may_begin(me: Me, operation: Operation, targets: Mapping[ClaimKey, int]) -> Against | None:
+    """May it pause the group, to set these positions? Spec: MayBegin."""
+    if not me.admin:
+        return Forbidden.NOT_ADMIN
+    if operation.phase is not Phase.IDLE:
+        return AdminForbidden.ALREADY_BEGUN
+    if not targets:
+        return AdminForbidden.NOTHING_TO_SET
+    if any(target < 0 for target in targets.values()):
+        return AdminForbidden.NEGATIVE_TARGET
+    return None
+
+
+def may_go_on(me: Me, operation: Operation, key: ClaimKey) -> Against | None:
+    """Is there anything left to do about this claim? Spec: MayGoOn."""
+    if operation.phase not in (Phase.CLAIMING, Phase.SETTING):
+        return AdminForbidden.NOT_UNDER_WAY
+    if key not in operation.targets:
+        return AdminForbidden.NOT_A_TARGET
+    if is_set(me, operation.work, key):
+        return AdminForbidden.ALREADY_SET
+    return None
+
+
+def may_claim_target(me: Me, operation: Operation, key: ClaimKey) -> Against | None:
+    """Spec: MayClaimTarget."""
+    against = may_go_on(me, operation, key)
+    if against is not None:
+        return against
+    if key in operation.awaits:
+        return Forbidden.AWAITS_READ_BACK
+    return may_claim(me, consumer_of(operation, key))
+
+
+def may_heartbeat_target(me: Me, operation: Operation, key: ClaimKey) -> Against | None:
+    """Spec: MayHeartbeatTarget."""
+    against = may_go_on(me, operation, key)
+    return against if against is not None else may_heartbeat(me, consumer_of(operation, key))
+
+
+def may_set_position(me: Me, operation: Operation, key: ClaimKey) -> Against | None:
+    """All or none: the first write is for when all are owned. Spec: MaySetPosition."""
+    against = may_go_on(me, operation, key)
+    if against is not None:
+        return against
+    if operation.phase is Phase.CLAIMING and not all_owned(me, operation):
+        return AdminForbidden.NOT_ALL_OWNED
+    return may_release(me, consumer_of(operation, key))
+
+
+def may_let_go(me: Me, operation: Operation, key: ClaimKey) -> Against | None:
+    """May it give back a claim that it still owns when it has ended? Spec: MayLetGo.
+
+    The pauser's release sets the position, whatever it says, so it must know where that is.
+    """
+    if not ended(operation):
+        return AdminForbidden.STILL_UNDER_WAY
+    if key not in operation.targets:
+        return AdminForbidden.NOT_A_TARGET
+    consumer = consumer_of(operation, key)
+    against = may_release(me, consumer)
+    if against is None and Field.POSITION not in consumer.reader.certain:
+        return Forbidden.POSITION_UNKNOWN
+    return against
+
+
+def may_stop_waiting(me: Me, operation: Operation, key: ClaimKey) -> Against | None:
+    """May it no longer wait for what it sent of this claim? Spec: MayStopWaiting."""
+    if key not in operation.targets:
+        return AdminForbidden.NOT_A_TARGET
+    if key in operation.awaits:
+        return None
+    return may_give_up(me, consumer_of(operation, key))
+
+
+def may_call_off(me: Me, operation: Operation) -> Against | None:
+    """Spec: MayCallOff."""
+    return None if under_way(operation) else AdminForbidden.NOT_UNDER_WAY
+
+
+# --- what it sends --------------------------------------------------------------------------------
+
+
+def pause_sent(me: Me, operation: Operation, expires_unix_s: int) -> Send:
+    """Spec: PauseSent."""
+    return release_group_sent(me, operation.group, expires_unix_s)
+
+
+def target_claimed(me: Me, operation: Operation, key: ClaimKey) -> Send:
+    """Spec: TargetClaimed."""
+    return claiming_partition_sent(me, consumer_of(operation, key), key)
+
+
+def target_heartbeat(me: Me, operation: Operation, key: ClaimKey) -> Send:
+    """Spec: TargetHeartbeat."""
+    return heartbeat_sent(me, consumer_of(operation, key), key)
+
+
+def target_set(me: Me, operation: Operation, key: ClaimKey) -> Send:
+    """Spec: TargetSet."""
+    return position_sent(me, consumer_of(operation, key), key, operation.targets[key])
+
+
+def target_let_go(me: Me, operation: Operation, key: ClaimKey) -> Send:
+    """At the position that it found, and without the header that says otherwise.
+
+    Spec: TargetLetGo.
+    """
+    return releasing_partition_sent(me, consumer_of(operation, key), key)
+
+
+# --- what it remembers ----------------------------------------------------------------------------
+
+
+def after_beginning(me: Me, operation: Operation, targets: Mapping[ClaimKey, int]) -> Operation:
+    """Spec: AfterBeginning."""
+    return attrs.evolve(operation, phase=Phase.PAUSING, targets=dict(targets))
+
+
+def after_claiming_target(me: Me, operation: Operation, key: ClaimKey) -> Operation:
+    """Spec: AfterClaimingTarget."""
+    asked = after_claiming_partition(me, consumer_of(operation, key))
+    return remembering(operation, key, asked)
+
+
+def after_setting_position(me: Me, operation: Operation, key: ClaimKey) -> Operation:
+    """Spec: AfterSettingPosition."""
+    resigned = remembering(operation, key, after_release(me, consumer_of(operation, key)))
+    return attrs.evolve(resigned, phase=Phase.SETTING, awaits=operation.awaits | {key})
+
+
+def after_letting_go(me: Me, operation: Operation, key: ClaimKey) -> Operation:
+    """Spec: AfterLettingGo."""
+    return remembering(operation, key, after_release(me, consumer_of(operation, key)))
+
+
+def after_stopping_to_wait(me: Me, operation: Operation, key: ClaimKey) -> Operation:
+    """What it sent may still land. Spec: AfterStoppingToWait."""
+    waiting = remembering(operation, key, after_giving_up(me, consumer_of(operation, key)))
+    return attrs.evolve(waiting, awaits=operation.awaits - {key})
+
+
+# --- the end --------------------------------------------------------------------------------------
+
+
+def after_ending(me: Me, operation: Operation, work: Work, reason: Reason | None) -> Operation:
+    """It is over, and this is what the operator is told. Spec: AfterEnding, ResultOf, PhaseToldBy.
+
+    `work` is what the log said while the group was paused by this administrator. A reason is
+    needed unless all are set.
+    """
+    targets = frozenset(operation.targets)
+    done = frozenset(key for key in targets if is_set(me, work, key))
+    if done == targets:
+        return attrs.evolve(operation, phase=Phase.DONE, result=AllSet(done))
+    assert reason is not None
+    in_doubt = frozenset(
+        key for key in targets - done if write_may_land(me, consumer_of(operation, key))
+    )
+    not_set = targets - done - in_doubt
+    if not_set == targets:
+        result = NoneSet(not_set, reason)
+        return attrs.evolve(operation, phase=Phase.NONE_SET, result=result)
+    partly = PartlySet(done, not_set, in_doubt, reason)
+    return attrs.evolve(operation, phase=Phase.PARTLY_SET, result=partly)
+
+
+def after_calling_off(me: Me, operation: Operation, reason: Reason) -> Operation:
+    """Spec: AfterCallingOff."""
+    return after_ending(me, operation, operation.work, reason)
+
+
+# --- reading --------------------------------------------------------------------------------------
+
+
+def key_of(record: Record) -> ClaimKey | None:
+    """The claim that a record is about; None for a ReleaseGroup, which is about all of a group."""
+    message = record.message
+    if isinstance(message, ReleaseGroup):
+        return None
+    return message.key
+
+
+def is_pause(record: Record) -> bool:
+    """A ReleaseGroup that the reducer does not refuse. Spec: IsPause."""
+    return isinstance(record.message, ReleaseGroup) and record.message.version in KNOWN_VERSIONS
+
+
+def is_own_pause(me: Me, record: Record) -> bool:
+    """Spec: IsOwnPause."""
+    return is_pause(record) and record.message.instance_id == me.instance_id
+
+
+def paused_by_another(me: Me, operation: Operation) -> bool:
+    """Somebody else's pause is the latest that it has read. Spec: PausedByAnother."""
+    return operation.work.by != me.instance_id
+
+
+def is_taken(me: Me, consumer: Consumer) -> bool:
+    """Somebody else owns the claim, or may. Spec: IsTaken."""
+    if not consumer.reader.known:
+        return True
+    return consumer.known.owned and consumer.known.owner_instance != me.instance_id
+
+
+def warning(work: Work) -> Work:
+    """What somebody else had left undone when a pause began. Spec: Warning."""
+    return work if half_set_in_log(work) else NO_WORK
+
+
+def _folded(me: Me, operation: Operation, record: Record) -> Operation:
+    """What every claim, and the work, are after a record. Spec: ConsumersAfter, WorkRead."""
+    message, view = record.message, record.offset + 1
+    if message.group_id != operation.group:
+        return attrs.evolve(operation, view=view)
+
+    def read(consumer: Consumer) -> tuple[Consumer, None]:
+        return after_read(me, consumer, record), None
+
+    consumers, work, awaits = operation.consumers.copy(), operation.work, operation.awaits
+    if isinstance(message, ReleaseGroup):
+        consumers.step_group(operation.group, read)
+        if is_pause(record):
+            work = work_paused(work, message.instance_id)
+    else:
+        before, after, _ = consumers.step(message.key, read)
+        # Only where it is certain what the record did.
+        if before.reader.known and after.reader.known:
+            work = work_after(work, message.key, before.known, record, after.known)
+        if isinstance(message, ReleasingPartition) and message.instance_id == me.instance_id:
+            awaits -= {message.key}
+    return attrs.evolve(operation, consumers=consumers, view=view, awaits=awaits, work=work)
+
+
+def after_reading(me: Me, operation: Operation, record: Record) -> Operation:
+    """Fold one more record of the coordinating partition, of whichever claim. Spec: AfterReading.
+
+    Whoever paused last has the group, so another's pause ends the operation at once. Before the
+    first write a claim that somebody else owns does, too.
+    """
+    read = _folded(me, operation, record)
+    own_pause = is_own_pause(me, record) and record.message.group_id == operation.group
+    if own_pause and paused_by_another(me, operation):
+        read = attrs.evolve(read, warned=warning(operation.work))
+    if operation.phase is Phase.PAUSING and own_pause:
+        return attrs.evolve(read, phase=Phase.CLAIMING)
+    if operation.phase not in (Phase.CLAIMING, Phase.SETTING):
+        return read
+    if operation.phase is Phase.SETTING and all(
+        is_set(me, read.work, key) for key in operation.targets
+    ):
+        return after_ending(me, read, read.work, None)
+    if paused_by_another(me, read):
+        return after_ending(me, read, operation.work, Reason.PAUSED_BY_ANOTHER)
+    if operation.phase is Phase.CLAIMING and any(
+        is_taken(me, consumer_of(read, key)) for key in operation.targets
+    ):
+        return after_ending(me, read, read.work, Reason.CLAIM_TAKEN)
+    return read

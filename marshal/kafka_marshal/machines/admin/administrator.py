@@ -1,0 +1,260 @@
+"""When to do it: one administrator and the positions that it was asked to set.
+
+`admin` says what is allowed; this room decides when, and does nothing that is not allowed there, so
+its mistakes can cost time and never leave positions half set without a word. Everything that
+happens comes in as a call with `now_ms`, the administrator's own clock, which is only ever a hint
+and may start anywhere.
+What is to be done comes out as effects. There are no threads here, no Kafka and no clock.
+
+The runtime hands over every record of the coordinating partition, and of everything it was given to
+send says `appended` or, if it will never know, `unknown`. An administrator is for one operation:
+what it sent may land later than it is told, and belongs to that operation's instance id.
+
+>>> from kafka_marshal.machines.consumer.consumer import Mode
+>>> me = Me("x1", "x", Mode.AT_MOST_ONCE, admin=True)
+>>> administrator = Administrator(me, "g")
+>>> [pause] = administrator.begin({ClaimKey("g", "events", 0): 500}, now_ms=0)
+>>> [claim] = administrator.record(Record(7, 0, 5, pause.message, pause.headers), now_ms=5)
+>>> [write] = administrator.record(Record(7, 1, 6, claim.message, claim.headers), now_ms=6)
+>>> administrator.record(Record(7, 2, 7, write.message, write.headers), now_ms=7)
+[Told(result=AllSet(set=frozenset({ClaimKey(group='g', topic='events', topic_partition=0)})))]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
+
+from attrs import field, frozen
+
+from kafka_marshal.core.claims.pause_work import NO_WORK, Work
+from kafka_marshal.core.messages import ClaimingPartition, Message, Record, ReleaseGroup
+from kafka_marshal.core.state import ClaimKey
+from kafka_marshal.core.validators import positive
+from kafka_marshal.machines.admin import admin as moves
+from kafka_marshal.machines.admin.operation import (
+    Against,
+    Operation,
+    Phase,
+    Reason,
+    Result,
+    consumer_of,
+    under_way,
+)
+from kafka_marshal.machines.consumer.consumer import Me
+from kafka_marshal.machines.consumer.effects import Send
+
+
+@frozen
+class Told:
+    """Say this to the operator: the operation is over."""
+
+    result: Result
+
+
+@frozen
+class Warned:
+    """Say this to the operator: an earlier administrator left its work half done."""
+
+    work: Work
+
+
+AdminEffect: TypeAlias = Send | Told | Warned
+
+
+class NotAllowed(ValueError):
+    """What was asked is not allowed in this state: `against` says why."""
+
+    def __init__(self, against: Against) -> None:
+        super().__init__(against.value.replace("_", " "))
+        self.against = against
+
+
+@frozen
+class Patience:
+    """How long an administrator tries. All in milliseconds of its own clock."""
+
+    pause_ms: int = field(default=600_000, validator=positive)
+    """How long the group is paused; nothing is written for the first time after that."""
+    heartbeat_every_ms: int = field(default=60_000, validator=positive)
+    """Between two heartbeats of a claim while the others are not won yet."""
+    ask_again_after_ms: int = field(default=5_000, validator=positive)
+    """After a request that was refused."""
+
+
+class Administrator:
+    """One operation over several claims of a group. Every method returns effects, in order."""
+
+    def __init__(
+        self, me: Me, group: str, patience: Patience | None = None, *, first: int = 0
+    ) -> None:
+        """Read the coordinating partition of the group's topics from `first`."""
+        self.me = me
+        interval_ms = max(1, int(me.rules.heartbeat_interval_ms))
+        self.patience = patience or Patience(heartbeat_every_ms=interval_ms)
+        self.operation = Operation.beginning_at(group, first)
+        self._deadline_ms: int | None = None
+        self._ask_at_ms: dict[ClaimKey, int] = {}
+        self._heartbeat_at_ms: dict[ClaimKey, int] = {}
+
+    @property
+    def left_undone(self) -> Work:
+        """What an administrator has left undone by what was read so far; NO_WORK if nothing.
+
+        Before `begin` this is a reason to ask who is at it; after it, our own work.
+        """
+        return moves.warning(self.operation.work)
+
+    @property
+    def next_timer_ms(self) -> int | None:
+        """When to call `timer` next, by the administrator's own clock; None when it has ended."""
+        ends_at_ms = self._ends_at_ms
+        if ends_at_ms is None:
+            return None
+        asks = [at for key, at in self._ask_at_ms.items() if self._missing(key)]
+        return min([ends_at_ms, *self._heartbeat_at_ms.values(), *asks])
+
+    # --- what happens -----------------------------------------------------------------------------
+
+    def begin(
+        self, targets: Mapping[ClaimKey, int], now_ms: int, log_ms: int | None = None
+    ) -> list[AdminEffect]:
+        """Set these positions: all of them, or none.
+
+        `log_ms` is what the log's clock shows, which judges when the pause is over; None if
+        `now_ms` is.
+
+        Raises:
+            NotAllowed: `may_begin` says why.
+        """
+        against = moves.may_begin(self.me, self.operation, targets)
+        if against is not None:
+            raise NotAllowed(against)
+        log_ms = now_ms if log_ms is None else log_ms
+        expires_unix_s = -(-(log_ms + self.patience.pause_ms) // 1000)
+        self._deadline_ms = now_ms + expires_unix_s * 1000 - log_ms
+        self.operation = moves.after_beginning(self.me, self.operation, targets)
+        return [moves.pause_sent(self.me, self.operation, expires_unix_s)]
+
+    def record(self, record: Record, now_ms: int) -> list[AdminEffect]:
+        """The next record of the coordinating partition, of whichever claim and group."""
+        before = self.operation
+        self.operation = moves.after_reading(self.me, before, record)
+        effects: list[AdminEffect] = []
+        if self.operation.warned is not before.warned and self.operation.warned != NO_WORK:
+            effects.append(Warned(self.operation.warned))
+        own = record.message.instance_id == self.me.instance_id
+        if own and isinstance(record.message, ClaimingPartition):
+            key = moves.key_of(record)
+            assert key is not None
+            self._ask_at_ms[key] = now_ms + self.patience.ask_again_after_ms
+        return effects + self._told_since(before) + self._go_on(now_ms)
+
+    def appended(self, message: Message, now_ms: int) -> list[AdminEffect]:
+        """It was appended. That means nothing yet: what counts is what is read back."""
+        return self._go_on(now_ms)
+
+    def unknown(self, message: Message, now_ms: int) -> list[AdminEffect]:
+        """Whether it was or will be appended nobody knows: send it anew, in a way that is safe.
+
+        A claim is won anew, which makes an earlier write void if it comes later. A pause is not
+        sent twice: the second one would end what was won under the first.
+        """
+        if not isinstance(message, ReleaseGroup):
+            key = message.key
+            if moves.may_stop_waiting(self.me, self.operation, key) is None:
+                self.operation = moves.after_stopping_to_wait(self.me, self.operation, key)
+                self._ask_at_ms.pop(key, None)
+        return self._go_on(now_ms)
+
+    def timer(self, now_ms: int) -> list[AdminEffect]:
+        """Time has passed."""
+        return self._go_on(now_ms)
+
+    def call_off(self, now_ms: int, reason: Reason = Reason.CALLED_OFF) -> list[AdminEffect]:
+        """The operator does not want to wait. Nothing happens if the operation is not under way."""
+        if moves.may_call_off(self.me, self.operation) is not None:
+            return []
+        before = self.operation
+        self.operation = moves.after_calling_off(self.me, before, reason)
+        return self._told_since(before) + self._go_on(now_ms)
+
+    # --- what follows -----------------------------------------------------------------------------
+
+    def _told_since(self, before: Operation) -> list[AdminEffect]:
+        result = self.operation.result
+        return [] if result is None or result is before.result else [Told(result)]
+
+    def _missing(self, key: ClaimKey) -> bool:
+        return moves.may_claim_target(self.me, self.operation, key) is None
+
+    def _go_on(self, now_ms: int) -> list[AdminEffect]:
+        """Everything that may be done now and is due."""
+        if self._is_too_late(now_ms):
+            return self.call_off(now_ms, Reason.PAUSE_EXPIRED)
+        effects: list[AdminEffect] = []
+        for key in sorted(self.operation.targets):
+            due = now_ms >= self._ask_at_ms.get(key, now_ms)
+            if due and self._missing(key):
+                effects.append(self._send(moves.target_claimed, moves.after_claiming_target, key))
+        for key in sorted(self.operation.targets):
+            if moves.may_set_position(self.me, self.operation, key) is None:
+                effects.append(self._send(moves.target_set, moves.after_setting_position, key))
+        for key in sorted(self.operation.targets):
+            if moves.may_let_go(self.me, self.operation, key) is None:
+                effects.append(self._send(moves.target_let_go, moves.after_letting_go, key))
+        return effects + self._heartbeats(now_ms)
+
+    def _send(
+        self,
+        sent: Callable[[Me, Operation, ClaimKey], Send],
+        after: Callable[[Me, Operation, ClaimKey], Operation],
+        key: ClaimKey,
+    ) -> Send:
+        effect = sent(self.me, self.operation, key)
+        self.operation = after(self.me, self.operation, key)
+        return effect
+
+    def _heartbeats(self, now_ms: int) -> list[AdminEffect]:
+        """Keep what is owned while the rest is not won: nobody pauses a claim that was won."""
+        effects: list[AdminEffect] = []
+        for key in sorted(self.operation.targets):
+            if moves.may_heartbeat_target(self.me, self.operation, key) is not None:
+                self._heartbeat_at_ms.pop(key, None)
+                continue
+            due_ms = self._heartbeat_at_ms.setdefault(
+                key, now_ms + self.patience.heartbeat_every_ms
+            )
+            if now_ms >= due_ms:
+                effects.append(moves.target_heartbeat(self.me, self.operation, key))
+                self._heartbeat_at_ms[key] = now_ms + self.patience.heartbeat_every_ms
+        return effects
+
+    @property
+    def _ends_at_ms(self) -> int | None:
+        """When it gives up, by its own clock; None if it is not under way.
+
+        After the first write there is more to lose by giving up, so it goes on for as long as its
+        claims can still be its own.
+        """
+        if self._deadline_ms is None or not under_way(self.operation):
+            return None
+        writes = self.operation.phase is Phase.SETTING
+        return self._deadline_ms + (int(self.me.rules.stale_after_ms) if writes else 0)
+
+    def _is_too_late(self, now_ms: int) -> bool:
+        """The pause ran out, by its own clock or by the log's."""
+        ends_at_ms = self._ends_at_ms
+        if ends_at_ms is None:
+            return False
+        return now_ms >= ends_at_ms or any(map(self._log_says_over, self.operation.targets))
+
+    def _log_says_over(self, key: ClaimKey) -> bool:
+        """Of a claim that it has not won: its own win ends the pause of a claim."""
+        consumer = consumer_of(self.operation, key)
+        until_ms = consumer.known.paused_until_ms
+        return (
+            self.operation.phase is Phase.CLAIMING
+            and until_ms is not None
+            and consumer.known.clock_ms >= until_ms
+        )

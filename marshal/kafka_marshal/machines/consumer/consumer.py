@@ -1,0 +1,512 @@
+"""One instance and one claim: what it knows, what it remembers, what it may do, what it then sends.
+
+Spec: module Consumer. A consumer decides from what it has read, which may be long ago. This room
+says what is allowed and what follows; when to do it is the driver's business (`driver`), and it can
+only do what is allowed here. It does not know how records travel, whether they arrive, or who else
+there is. Every guard gives None, or the first reason against.
+
+>>> me = Me("i1", "c1", Mode.AT_LEAST_ONCE)
+>>> consumer = Consumer()
+>>> may_heartbeat(me, consumer)
+<Forbidden.NOT_OWNER: 'not_owner'>
+>>> claiming_partition_sent(me, consumer, ClaimKey("g", "t", 0)).message.client_id
+'c1'
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import TypeAlias
+
+import attrs
+from attrs import field, frozen
+
+from kafka_marshal.core.claims.suffix_reader import Field, Reader, read_record
+from kafka_marshal.core.claims.verdicts import Accepted, Verdict
+from kafka_marshal.core.messages import (
+    NO_HEADERS,
+    ClaimingMessages,
+    ClaimingPartition,
+    Headers,
+    Heartbeat,
+    Offset,
+    Partition,
+    Record,
+    ReleaseGroup,
+    ReleasingPartition,
+)
+from kafka_marshal.core.state import FENCED, Claim, ClaimKey, Rules
+from kafka_marshal.machines.consumer.effects import Send
+
+
+class Mode(enum.Enum):
+    """How messages are consumed. The value is the specification's word."""
+
+    AT_MOST_ONCE = "AMO"
+    AT_LEAST_ONCE = "ALO"
+
+
+class Forbidden(enum.Enum):
+    """Why a consumer may not do something, in the order in which it is asked. Spec: Forbidden."""
+
+    STOPPED = "stopped"
+    """It lost its claim to another instance of its own client id: the id is used twice."""
+    NOT_ADMIN = "not_admin"
+    """Only an administrator pauses a group."""
+    NOTHING_PAUSED = "nothing_paused"
+    """An administrator claims only in its own pause."""
+    NOT_AT_MOST_ONCE = "not_at_most_once"
+    """Only a consumer at most once asks for messages."""
+    NOT_AT_LEAST_ONCE = "not_at_least_once"
+    """A consumer at most once processes grants and nothing else (R4)."""
+    ALREADY_OWNER = "already_owner"
+    """It owns the claim and has not released it."""
+    AWAITS_READ_BACK = "awaits_read_back"
+    """R6: its last ClaimingPartition was not read back yet."""
+    CLAIM_UNKNOWN = "claim_unknown"
+    """At most once: who owns the claim is not certain."""
+    POSITION_UNKNOWN = "position_unknown"
+    """At most once: the position is not certain, and waiting does not help."""
+    NOT_OWNER = "not_owner"
+    """What it has read does not make it the owner (R2)."""
+    RESIGNED = "resigned"
+    """R7: it sent its release under this epoch."""
+    NOTHING_AHEAD = "nothing_ahead"
+    """The offset is at or below the position (R4)."""
+    BEYOND_BATCH = "beyond_batch"
+    """More messages than one request may ask for."""
+    NOT_NEXT = "not_next"
+    """Messages are processed in order."""
+    BEYOND_WINDOW = "beyond_window"
+    """R5: too far after its last accepted position."""
+    NOT_GRANTED = "not_granted"
+    """R4: it has not read that the log granted it anything."""
+    NOTHING_ASKED = "nothing_asked"
+    """No request is outstanding."""
+
+
+@frozen
+class Me:
+    """Who an instance is. Spec: `me` in Consumer."""
+
+    instance_id: str
+    """Names one run of one process; new at every start."""
+    client_id: str
+    """Names the consumer across restarts; unique within its group."""
+    mode: Mode
+    window: int = 1
+    """R5: how many messages ALO runs ahead of its last accepted position."""
+    batch: int = 1
+    """The most messages that one ClaimingMessages asks for."""
+    start: int = 0
+    """Where the start policy begins, where nobody ever set a position or none is known."""
+    admin: bool = False
+    """It pauses the group and sets positions; it does not consume."""
+    certifies: bool = True
+    """Its records say what it saw (`seen`, `clock`), for readers that begin in the middle."""
+    rules: Rules = FENCED
+    says_interval: bool = False
+    """Its claims and heartbeats say its heartbeat interval, and it yields to owners of another."""
+
+
+@frozen
+class Consumer:
+    """What an instance knows and remembers about one claim. Spec: NewConsumer."""
+
+    reader: Reader = field(factory=Reader)
+    view: int = 0
+    """The next offset to read."""
+    resigned: int | None = None
+    """R7: the epoch for which it last sent a ReleasingPartition."""
+    asked: bool = False
+    """R6: it has a ClaimingPartition that it has not read back."""
+    stopped: bool = False
+    """It lost its claim to another instance of its own client."""
+    next: int = 0
+    """ALO: the next message to process."""
+    granted: tuple[range, ...] = ()
+    """AMO: messages granted to it and not yet processed; ranges apart, in order."""
+
+    @classmethod
+    def beginning_at(cls, first: int) -> Consumer:
+        """A consumer that begins to read at this offset."""
+        return cls(reader=Reader.beginning_at(first), view=first)
+
+    @property
+    def known(self) -> Claim:
+        """The claim as it folded it. Spec: Known."""
+        return self.reader.claim
+
+
+# --- what it believes -----------------------------------------------------------------------------
+
+
+def owns(me: Me, reader: Reader) -> bool:
+    """What it has read makes it the owner, for certain. Spec: Owns."""
+    claim = reader.claim
+    return claim.owner_instance == me.instance_id and claim.owned and reader.known
+
+
+def has_resigned(me: Me, consumer: Consumer, claim: Claim) -> bool:
+    """R7: after its release was sent, it never acts under that epoch again. Spec: HasResigned."""
+    return consumer.resigned is not None and consumer.resigned == claim.epoch
+
+
+def acts_on(me: Me, consumer: Consumer, reader: Reader) -> bool:
+    """It owns the claim, by this reading, and has not resigned. Spec: ActsOn."""
+    return owns(me, reader) and not has_resigned(me, consumer, reader.claim)
+
+
+def acts(me: Me, consumer: Consumer) -> bool:
+    """It acts as the owner. Spec: Acts."""
+    return not consumer.stopped and acts_on(me, consumer, consumer.reader)
+
+
+def never_set(reader: Reader) -> bool:
+    """Nobody ever said where to go on, for certain. Spec: NeverSet."""
+    return not reader.claim.position_set and Field.POSITION_SET in reader.certain
+
+
+def offset_to_send(me: Me, consumer: Consumer) -> Offset:
+    """How far it got: what it processed (ALO), or what was granted (AMO). Spec: OffsetToSend."""
+    if me.mode is Mode.AT_LEAST_ONCE:
+        return Offset(consumer.next)
+    granted_end = consumer.granted[-1].stop if consumer.granted else 0
+    begun = me.start if never_set(consumer.reader) else consumer.known.position
+    return Offset(max(begun, granted_end))
+
+
+# --- the guards -----------------------------------------------------------------------------------
+
+
+def may_claim(me: Me, consumer: Consumer) -> Forbidden | None:
+    """May it ask for the claim? Spec: MayClaim. Rules: R6."""
+    if consumer.stopped:
+        return Forbidden.STOPPED
+    if me.admin and consumer.known.pauser != me.instance_id:
+        return Forbidden.NOTHING_PAUSED
+    if acts(me, consumer):
+        return Forbidden.ALREADY_OWNER
+    if consumer.asked:
+        return Forbidden.AWAITS_READ_BACK
+    if me.mode is Mode.AT_MOST_ONCE and not me.admin:
+        if not consumer.reader.known:
+            return Forbidden.CLAIM_UNKNOWN
+        if Field.POSITION not in consumer.reader.certain:
+            return Forbidden.POSITION_UNKNOWN
+    return None
+
+
+def may_act_as_owner(me: Me, consumer: Consumer) -> Forbidden | None:
+    """May it do what only an owner may? Spec: MayActAsOwner. Rules: R2, R7."""
+    if consumer.stopped:
+        return Forbidden.STOPPED
+    if not owns(me, consumer.reader):
+        return Forbidden.NOT_OWNER
+    if has_resigned(me, consumer, consumer.known):
+        return Forbidden.RESIGNED
+    return None
+
+
+def may_heartbeat(me: Me, consumer: Consumer) -> Forbidden | None:
+    """Spec: MayHeartbeat."""
+    return may_act_as_owner(me, consumer)
+
+
+def may_release(me: Me, consumer: Consumer) -> Forbidden | None:
+    """Spec: MayRelease."""
+    return may_act_as_owner(me, consumer)
+
+
+def may_claim_messages(me: Me, consumer: Consumer, offset: int) -> Forbidden | None:
+    """May it ask for everything below `offset`? Spec: MayClaimMessages. Rules: R4."""
+    if me.mode is not Mode.AT_MOST_ONCE or me.admin:
+        return Forbidden.NOT_AT_MOST_ONCE
+    against = may_act_as_owner(me, consumer)
+    if against is not None:
+        return against
+    if Field.POSITION not in consumer.reader.certain:
+        return Forbidden.POSITION_UNKNOWN
+    if offset <= consumer.known.position:
+        return Forbidden.NOTHING_AHEAD
+    if offset > consumer.known.position + me.batch:
+        return Forbidden.BEYOND_BATCH
+    return None
+
+
+def may_release_group(me: Me, consumer: Consumer) -> Forbidden | None:
+    """Spec: MayReleaseGroup."""
+    return None if me.admin else Forbidden.NOT_ADMIN
+
+
+def floor(me: Me, reader: Reader) -> int:
+    """Where ALO counts from: where the log says, also at 0. Spec: Floor.
+
+    The start policy counts where nobody ever said it, and where the position is not certain: that
+    one nobody can know any more.
+    """
+    position = reader.claim.position
+    if never_set(reader) or Field.POSITION not in reader.certain:
+        return max(position, me.start)
+    return position
+
+
+def in_window(me: Me, consumer: Consumer) -> bool:
+    """R5: not beyond the window after its last accepted position. Spec: InWindow."""
+    return consumer.next < floor(me, consumer.reader) + me.window
+
+
+def may_process(me: Me, consumer: Consumer, message: int) -> Forbidden | None:
+    """ALO: may it process this message? Spec: MayProcess. Rules: R5."""
+    if me.mode is not Mode.AT_LEAST_ONCE or me.admin:
+        return Forbidden.NOT_AT_LEAST_ONCE
+    against = may_act_as_owner(me, consumer)
+    if against is not None:
+        return against
+    if message != consumer.next:
+        return Forbidden.NOT_NEXT
+    if not in_window(me, consumer):
+        return Forbidden.BEYOND_WINDOW
+    return None
+
+
+def may_process_grant(me: Me, consumer: Consumer) -> Forbidden | None:
+    """AMO: may it process what was granted? Spec: MayProcessGrant. Rules: R4.
+
+    Whoever was granted a range is the only one that was since the position was last set, so it may
+    process it even after it lost the claim.
+    """
+    return None if consumer.granted else Forbidden.NOT_GRANTED
+
+
+def may_give_up(me: Me, consumer: Consumer) -> Forbidden | None:
+    """May it stop waiting for its request? It may still land. Spec: MayGiveUp."""
+    return None if consumer.asked else Forbidden.NOTHING_ASKED
+
+
+# --- what it sends --------------------------------------------------------------------------------
+
+
+def can_certify(me: Me, consumer: Consumer) -> bool:
+    """All of what it saw is certain. Spec: CanCertify.
+
+    An owner without the position must not make others certain of it.
+    """
+    needed = Field.POSITION | Field.CLOCK
+    return me.certifies and needed in consumer.reader.certain
+
+
+def interval_to_say(me: Me) -> int | None:
+    """Its heartbeat interval in milliseconds, if its claims and heartbeats say it.
+
+    No verdict depends on it, so the specification of one claim does not know it (Interval.tla).
+    """
+    return int(me.rules.heartbeat_interval_ms) if me.says_interval else None
+
+
+def _owner_headers(
+    me: Me,
+    consumer: Consumer,
+    set_position: int | None = None,
+    interval_ms: int | None = None,
+    done: int | None = None,
+    start: int | None = None,
+) -> Headers:
+    """Spec: OwnerHeaders."""
+    certifies = can_certify(me, consumer)
+    return Headers(
+        True,
+        epoch=consumer.known.epoch,
+        seen=consumer.view - 1 if certifies else None,
+        clock=consumer.known.clock_ms if certifies else None,
+        set_position=set_position,
+        interval_ms=interval_ms,
+        done=done,
+        start=start,
+    )
+
+
+def start_to_send(me: Me, consumer: Consumer) -> int | None:
+    """Where it began, if it is there or beyond. Spec: StartToSend.
+
+    An offset below its start says nothing about where to begin; an administrator begins nowhere.
+    """
+    return None if me.admin or offset_to_send(me, consumer) < me.start else me.start
+
+
+def supersedes_of(me: Me, consumer: Consumer) -> int | None:
+    """R1b: the tenure that a restarted consumer means to end. Spec: SupersedesOf."""
+    known = consumer.known
+    return known.epoch if known.owned and known.owner_client == me.client_id else None
+
+
+_Address: TypeAlias = tuple[int, int, str, str, str, str, Partition]
+
+
+def _address(me: Me, key: ClaimKey, unix_s: int) -> _Address:
+    """What every message about a claim begins with: version 1, when, by whom, about what."""
+    topic_partition = Partition(key.topic_partition)
+    return (1, unix_s, me.instance_id, me.client_id, key.group, key.topic, topic_partition)
+
+
+def claiming_partition_sent(me: Me, consumer: Consumer, key: ClaimKey, unix_s: int = 0) -> Send:
+    """Spec: ClaimingPartitionSent."""
+    headers = Headers(True, supersedes=supersedes_of(me, consumer), interval_ms=interval_to_say(me))
+    return Send(ClaimingPartition(*_address(me, key, unix_s)), headers)
+
+
+def heartbeat_sent(me: Me, consumer: Consumer, key: ClaimKey, unix_s: int = 0) -> Send:
+    """Spec: HeartbeatSent."""
+    message = Heartbeat(*_address(me, key, unix_s), offset_to_send(me, consumer))
+    headers = _owner_headers(
+        me, consumer, interval_ms=interval_to_say(me), start=start_to_send(me, consumer)
+    )
+    return Send(message, headers)
+
+
+def releasing_partition_sent(
+    me: Me, consumer: Consumer, key: ClaimKey, unix_s: int = 0, done: int | None = None
+) -> Send:
+    """Spec: ReleasingPartitionSent.
+
+    At most once `done` says how far what was granted was processed. Nothing is decided by it, so
+    the specification does not know it; receipts are read off it.
+    """
+    message = ReleasingPartition(*_address(me, key, unix_s), offset_to_send(me, consumer))
+    headers = _owner_headers(me, consumer, done=done, start=start_to_send(me, consumer))
+    return Send(message, headers)
+
+
+def position_sent(me: Me, consumer: Consumer, key: ClaimKey, target: int, unix_s: int = 0) -> Send:
+    """An administrator's release says that it sets the position. Spec: PositionSent."""
+    message = ReleasingPartition(*_address(me, key, unix_s), Offset(target))
+    return Send(message, _owner_headers(me, consumer, set_position=target))
+
+
+def claiming_messages_sent(
+    me: Me, consumer: Consumer, key: ClaimKey, offset: int, unix_s: int = 0
+) -> Send:
+    """Spec: ClaimingMessagesSent."""
+    message = ClaimingMessages(*_address(me, key, unix_s), Offset(offset))
+    return Send(message, _owner_headers(me, consumer))
+
+
+def release_group_sent(me: Me, group: str, expires_unix_s: int, unix_s: int = 0) -> Send:
+    """Without headers and with version 0, as the original writes it. Spec: ReleaseGroupSent."""
+    message = ReleaseGroup(
+        0, unix_s, me.instance_id, me.client_id, group, "", Partition(0), expires_unix_s
+    )
+    return Send(message, NO_HEADERS)
+
+
+# --- what it remembers ----------------------------------------------------------------------------
+
+
+def after_claiming_partition(me: Me, consumer: Consumer) -> Consumer:
+    """Spec: AfterClaimingPartition."""
+    return attrs.evolve(consumer, asked=True)
+
+
+def after_release(me: Me, consumer: Consumer) -> Consumer:
+    """Spec: AfterRelease."""
+    return attrs.evolve(consumer, resigned=consumer.known.epoch)
+
+
+def after_claiming_messages(me: Me, consumer: Consumer, offset: int) -> Consumer:
+    """R4: asking grants nothing; what was granted is read in the log.
+
+    Spec: AfterClaimingMessages, GrantedWhenAsked.
+    """
+    return consumer
+
+
+def after_process(me: Me, consumer: Consumer) -> Consumer:
+    """Spec: AfterProcess."""
+    return attrs.evolve(consumer, next=consumer.next + 1)
+
+
+def after_process_grant(me: Me, consumer: Consumer) -> Consumer:
+    """Spec: AfterProcessGrant."""
+    return attrs.evolve(consumer, granted=())
+
+
+def after_giving_up(me: Me, consumer: Consumer) -> Consumer:
+    """Spec: AfterGivingUp."""
+    return attrs.evolve(consumer, asked=False)
+
+
+# --- reading --------------------------------------------------------------------------------------
+
+
+def grant_read(me: Me, before: Reader, record: Record, verdict: Verdict | None) -> range:
+    """R4: what this record granted to this very instance, while the position was certain.
+
+    Spec: GrantRead.
+    """
+    message = record.message
+    if (
+        verdict is Accepted.GRANTED
+        and isinstance(message, ClaimingMessages)
+        and message.instance_id == me.instance_id
+        and before.known
+        and Field.POSITION in before.certain
+    ):
+        return range(before.claim.position, message.offset)
+    return range(0)
+
+
+def _together(granted: tuple[range, ...], more: range) -> tuple[range, ...]:
+    """The union: what was granted before need not touch what is granted now."""
+    if not more:
+        return granted
+    apart: list[range] = []
+    for each in sorted((*granted, more), key=lambda each: each.start):
+        if apart and each.start <= apart[-1].stop:
+            apart[-1] = range(apart[-1].start, max(apart[-1].stop, each.stop))
+        else:
+            apart.append(each)
+    return tuple(apart)
+
+
+def lost_to_own_client(me: Me, acted_before: bool, after: Reader) -> bool:
+    """A living process under the same client id: two would take turns. Spec: LostToOwnClient."""
+    return (
+        acted_before
+        and after.known
+        and after.claim.owned
+        and after.claim.owner_client == me.client_id
+        and after.claim.owner_instance != me.instance_id
+    )
+
+
+def after_read(me: Me, consumer: Consumer, record: Record) -> Consumer:
+    """Fold one more record, and notice what it means for oneself. Spec: AfterRead.
+
+    The record must belong to the claim, and be the next of the log that does.
+    """
+    after, verdict = read_record(consumer.reader, record, me.rules)
+    return after_fold(me, consumer, record, after, verdict)
+
+
+def after_fold(
+    me: Me, consumer: Consumer, record: Record, after: Reader, verdict: Verdict | None
+) -> Consumer:
+    """What a record means for oneself, where it is folded already. Spec: AfterRead.
+
+    Many who read one log from its beginning fold the same, so it can be done once for all of them.
+    """
+    before = consumer.reader
+    acted, acting = acts_on(me, consumer, before), acts_on(me, consumer, after)
+    own = record.message.instance_id == me.instance_id
+    begins = acting and (not acted or before.claim.epoch != after.claim.epoch)
+    # Most of what a consumer does is reading, so it is built by position, as in
+    # `core.claims.fenced`.
+    return Consumer(
+        after,
+        record.offset + 1,
+        consumer.resigned,
+        consumer.asked and not (own and isinstance(record.message, ClaimingPartition)),
+        consumer.stopped or lost_to_own_client(me, acted, after),
+        floor(me, after) if begins else consumer.next,
+        _together(consumer.granted, grant_read(me, before, record, verdict)),
+    )

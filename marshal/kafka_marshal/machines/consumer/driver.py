@@ -1,0 +1,510 @@
+"""When to do it: one instance and one claim, with timers, batches and answers of the producer.
+
+`consumer` says what is allowed; this room decides when, and does nothing that is not allowed there,
+so its mistakes can cost time and not safety. Everything that happens comes in as a call with
+`now_ms`, a steady clock that never steps and starts anywhere; it measures how long to wait, and
+nothing else. What time it is the records say (`log_clock`). What is to be done comes out as
+effects. There are no threads here, no Kafka and no clock; whoever sends a record stamps it with
+unix time.
+
+>>> from kafka_marshal.machines.consumer.consumer import Me, Mode
+>>> from kafka_marshal.core.messages import Record
+>>> driver = Driver(Me("i1", "c1", Mode.AT_LEAST_ONCE), ClaimKey("g", "events", 0))
+>>> [asked] = driver.caught_up(now_ms=0)
+>>> asked.message.client_id, driver.caught_up(now_ms=1)
+('c1', [])
+>>> won, heartbeat = driver.read(Record(7, 0, 5, asked.message, asked.headers), now_ms=5)
+>>> won
+Won(epoch=0, position=0, position_known=True)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import attrs
+from attrs import field, frozen
+
+from kafka_marshal.core.claims.suffix_reader import Field
+from kafka_marshal.core.messages import (
+    ClaimingMessages,
+    ClaimingPartition,
+    Headers,
+    Heartbeat,
+    Message,
+    Record,
+)
+from kafka_marshal.core.state import ClaimKey
+from kafka_marshal.core.validators import positive
+from kafka_marshal.machines.consumer import consumer as moves
+from kafka_marshal.machines.consumer.consumer import Consumer, Me, Mode
+from kafka_marshal.machines.consumer.effects import Effect, Lost, Process, Released, Send, Won
+from kafka_marshal.machines.consumer.log_clock import AT_ONCE, LogClock
+
+
+@frozen
+class Timing:
+    """How patient an instance is. All in milliseconds of its steady clock."""
+
+    heartbeat_every_ms: int = field(default=60_000, validator=positive)
+    """Between two heartbeats; at most the rules' heartbeat interval, or the claim is lost."""
+    ask_again_after_ms: int = field(default=5_000, validator=positive)
+    """After a request that was refused, or whose outcome nobody knows."""
+
+
+def timing_of(me: Me, timing: Timing | None = None) -> Timing:
+    """How patient this consumer is: by default it sends one heartbeat in each of its intervals.
+
+    Raises:
+        ValueError: heartbeats would be rarer than the rules' interval, the interval is to be said
+            and is not whole milliseconds, or `me` is an administrator, who does not consume.
+    """
+    if me.admin:
+        raise ValueError(f"{me.instance_id} is an administrator and does not consume")
+    interval_ms = me.rules.heartbeat_interval_ms
+    if me.says_interval and interval_ms != int(interval_ms):
+        raise ValueError(
+            f"heartbeat_interval_ms is {interval_ms!r}, and the log says it in whole milliseconds"
+        )
+    timing = timing or Timing(heartbeat_every_ms=max(1, int(interval_ms)))
+    if timing.heartbeat_every_ms > interval_ms:
+        raise ValueError(
+            f"heartbeat_every_ms is {timing.heartbeat_every_ms}, "
+            f"more than the heartbeat interval of {interval_ms:g} ms"
+        )
+    return timing
+
+
+class Driver:
+    """One instance's dealings with one claim. Every method returns effects, in their order."""
+
+    def __init__(
+        self,
+        me: Me,
+        key: ClaimKey,
+        timing: Timing | None = None,
+        *,
+        first: int = 0,
+    ) -> None:
+        """Read the coordinating partition from `first`.
+
+        Raises:
+            ValueError: what `timing_of` raises.
+        """
+        self.timing = timing_of(me, timing)
+        self.me = me
+        self.key = key
+        self.consumer = Consumer.beginning_at(first)
+        self.clock = LogClock()
+        """The log's; drivers of one coordinating partition may share it."""
+        self.held_back_until_ms: Callable[[], int] = lambda: AT_ONCE
+        """Before this it does not ask, by the steady clock: others live under another interval."""
+        self.wants = True
+        """Whether it wants the claim; False after `stop`, until `want`."""
+        self.eager = True
+        """Whether it asks by itself as soon as the claim looks claimable; or only when `ask`ed."""
+        self.released: Released | None = None
+        """Why it was given back last, or is about to be; None where it never was."""
+        self._reads_live = False
+        self._end = 0
+        """The data topic holds messages below this, as far as this tenure knows."""
+        self._gone_below = 0
+        """The data topic holds nothing below this, as far as this tenure knows."""
+        self._handed_over = 0
+        self._finished = 0
+        """At most once: everything below is done, or never will be and the release says so."""
+        self._abandoned = False
+        """At most once: nothing from `_finished` on was begun, or will be."""
+        self._told_offset = 0
+        self._told_in_vain = False
+        """The last heartbeat may not have arrived."""
+        self._commit_upto = 0
+        """Everything below is done, and the log is to hear of it at once."""
+        self._heartbeat_sent_ms = AT_ONCE
+        self._heartbeat_at_ms: int | None = None
+        self._patient_until_ms = AT_ONCE
+        """It does not ask for the claim again before this."""
+        self._request: int | None = None
+        """At most once: up to where it asked and has not read the answer."""
+
+    @property
+    def next_timer_ms(self) -> int | None:
+        """When to call `timer` next, by the steady clock; None while nothing is due."""
+        due = [at for at in (self._heartbeat_at_ms, self._ask_at_ms) if at is not None]
+        return min(due, default=None)
+
+    @property
+    def acts(self) -> bool:
+        """Whether it owns the claim by what it has read, and has not given it up."""
+        return moves.acts(self.me, self.consumer)
+
+    @property
+    def asks(self) -> bool:
+        """Whether a request of it is under way. Rules: R6."""
+        return self.consumer.asked
+
+    @property
+    def claimable_at_ms(self) -> int | None:
+        """From when on the claim looks claimable, by the steady clock: only a hint.
+
+        None while it may not ask for it. Before the log's clock is current this may be too late, by
+        no more than the time that an owner has before it is stale.
+        """
+        if not self.wants or not self._reads_live:
+            return None
+        if moves.may_claim(self.me, self.consumer) is not None:
+            return None
+        return max(self._patient_until_ms, self._claimable_at_ms, self.held_back_until_ms())
+
+    @property
+    def drained(self) -> bool:
+        """Everything that was handed over is finished, and nothing granted is left."""
+        if self.me.mode is Mode.AT_MOST_ONCE:
+            return self._abandoned or not self.busy
+        return self.consumer.next >= self._handed_over
+
+    @property
+    def busy(self) -> bool:
+        """At most once: a batch was asked for or handed over in this tenure, and is not done."""
+        return self._request is not None or self._handed_over > self._finished
+
+    # --- what happens -----------------------------------------------------------------------------
+
+    def caught_up(self, now_ms: int) -> list[Effect]:
+        """The log was read to its end; call this whenever that is so.
+
+        Only then is a claim asked for: whoever slept, or has just begun, would ask by an old view.
+        """
+        self._reads_live = True
+        self.clock.caught_up()
+        return self._go_on(now_ms)
+
+    def read(self, record: Record, now_ms: int) -> list[Effect]:
+        """The next record of the claim: of its key, or a ReleaseGroup of its group."""
+        self._reads_live = False
+        self.clock.read(record.timestamp_ms, now_ms)
+        before = self.consumer
+        acted = moves.acts(self.me, before)
+        self.consumer = moves.after_read(self.me, before, record)
+        acting = moves.acts(self.me, self.consumer)
+        own = record.message.instance_id == self.me.instance_id
+        if own and self._is_last_request(record.message, record.headers):
+            self._request = None
+        if own and isinstance(record.message, ClaimingPartition) and not acting:
+            # Where an owner lives it is asked again when that one is stale, and not a moment later.
+            if self._claimable_at_ms <= now_ms:
+                self._patient_until_ms = now_ms + self.timing.ask_again_after_ms
+        elif before.known.owned and not self.consumer.known.owned:
+            self._patient_until_ms = AT_ONCE
+        if acting and (not acted or before.known.epoch != self.consumer.known.epoch):
+            return self._begin(now_ms) + self._go_on(now_ms)
+        if acted and not acting:
+            return self._end_tenure()
+        return self._go_on(now_ms)
+
+    def unknown(self, sent: Send, now_ms: int) -> list[Effect]:
+        """Whether this arrived is not known; it may still land later.
+
+        A release is not sent again (R7). A heartbeat's successor says more. A request for messages
+        that is lost is asked for anew; if both land, the second grants nothing.
+        """
+        if isinstance(sent.message, ClaimingPartition):
+            if moves.may_give_up(self.me, self.consumer) is None:
+                self.consumer = moves.after_giving_up(self.me, self.consumer)
+                self._patient_until_ms = now_ms + self.timing.ask_again_after_ms
+        elif self._is_last_request(sent.message, sent.headers):
+            self._request = None
+        elif isinstance(sent.message, Heartbeat) and sent.message.offset == self._told_offset:
+            self._told_in_vain = True
+            self._tell_again()
+        return self._go_on(now_ms)
+
+    def timer(self, now_ms: int) -> list[Effect]:
+        """Time has passed. Early calls do no harm."""
+        if self._heartbeat_at_ms is not None and now_ms >= self._heartbeat_at_ms:
+            return self._heartbeat(now_ms)
+        return self._go_on(now_ms)
+
+    def available(self, end: int, now_ms: int) -> list[Effect]:
+        """The data topic's partition holds messages below `end`; each tenure hears it."""
+        self._end = max(self._end, end)
+        return self._go_on(now_ms)
+
+    def done(self, offset_next: int, now_ms: int) -> list[Effect]:
+        """Everything that was handed over below `offset_next` is finished.
+
+        At least once, what is finished after the claim was lost does not count: the next owner
+        repeats it. At most once, the next batch is asked for when all of this one is finished.
+        """
+        if self.me.mode is Mode.AT_MOST_ONCE:
+            self._finished = max(self._finished, offset_next)
+            return self._go_on(now_ms)
+        # `after_process` for each of them, in one. Nothing was handed over that the window did not
+        # allow, so it need not be asked again: what is gone lies beyond it.
+        if moves.may_act_as_owner(self.me, self.consumer) is None:
+            end = min(offset_next, self._handed_over)
+            self.consumer = attrs.evolve(self.consumer, next=max(self.consumer.next, end))
+        return self._go_on(now_ms)
+
+    def commit(self, now_ms: int) -> list[Effect]:
+        """What is done by now is to be in the log at once, and not with the next heartbeat.
+
+        One heartbeat is under way at a time: a further call waits for it, and all calls that came
+        meanwhile share the next. At most once there is nothing to do: the log granted what was
+        handed over before that was so. Spec: SendHeartbeat.
+        """
+        self._commit_upto = self.consumer.next
+        self._tell_again()
+        return self._go_on(now_ms)
+
+    def _tell_again(self) -> None:
+        """Somebody waits for a heartbeat of unknown outcome: the next one is due before its time.
+
+        Where none arrives, commits send no more of them than that.
+        """
+        waits = self.consumer.known.position < self._commit_upto
+        if waits and self._told_in_vain and self._heartbeat_at_ms is not None:
+            again_ms = self._heartbeat_sent_ms + self.timing.ask_again_after_ms
+            self._heartbeat_at_ms = min(self._heartbeat_at_ms, again_ms)
+
+    def stop(self, now_ms: int, why: Released = Released.STOPPED) -> list[Effect]:
+        """Give the claim up as soon as everything that was handed over is finished."""
+        if self.wants and (self.acts or self.asks):
+            self.released = why
+        self.wants = False
+        return self._go_on(now_ms)
+
+    def hand_back(self, offset_next: int, now_ms: int) -> list[Effect]:
+        """After `stop`: of what was handed over nothing from `offset_next` on was or will be begun.
+
+        The claim is given up without waiting for it. At most once nobody else will process it
+        either, and the release says so (`marshal-done`), also of what is asked for and not granted
+        yet.
+        """
+        if not self.wants and self.me.mode is Mode.AT_MOST_ONCE:
+            self._finished, self._abandoned = offset_next, True
+        elif not self.wants:
+            self._handed_over = max(self.consumer.next, min(self._handed_over, offset_next))
+        return self._go_on(now_ms)
+
+    def want(self, now_ms: int, *, eager: bool = True) -> list[Effect]:
+        """It wants the claim after all, and asks for it by itself if `eager`."""
+        self.wants, self.eager = True, eager
+        return self._go_on(now_ms)
+
+    def ask(self, now_ms: int) -> list[Effect]:
+        """Ask for the claim now, also where somebody lives who owns it.
+
+        The request is then refused, and everybody has read that it was made. Nothing happens where
+        asking is not allowed, or not from so old a view.
+        """
+        if self.claimable_at_ms is None or now_ms < self.held_back_until_ms():
+            return []
+        return self._request_claim()
+
+    def gone(self, low: int, now_ms: int) -> list[Effect]:
+        """The data topic holds no messages below `low` any more.
+
+        The window and the batch count messages that may be processed twice, or lost; where there
+        are none, they reach as far as `low`, until the log has heard of it.
+        """
+        self._gone_below = max(self._gone_below, low)
+        return self.available(low, now_ms)
+
+    def truncated(self) -> list[Effect]:
+        """The log's end moved back: nothing that was read holds. Begin anew, under a new id."""
+        self.wants = False
+        self.consumer = Consumer(stopped=True)
+        self._heartbeat_at_ms = None
+        return [Lost.LOG_LOST_RECORDS]
+
+    # --- what follows -----------------------------------------------------------------------------
+
+    def _begin(self, now_ms: int) -> list[Effect]:
+        consumer = self.consumer
+        self._handed_over = self._told_offset = self._commit_upto = consumer.next
+        self._finished, self._abandoned = consumer.next, False
+        # The position may have been set, or the topic made anew: what is there is fetched anew.
+        self._end = self._gone_below = 0
+        self._request = None
+        assert consumer.known.epoch is not None
+        known = Field.POSITION in consumer.reader.certain
+        position = moves.floor(self.me, consumer.reader)
+        # The first heartbeat tells readers that began in the middle who owns the claim.
+        return [Won(consumer.known.epoch, position, known), *self._heartbeat(now_ms)]
+
+    def _end_tenure(self) -> list[Effect]:
+        self._heartbeat_at_ms = None
+        if self.consumer.stopped:
+            self.wants = False
+            return [Lost.ID_USED_TWICE]
+        if not self.consumer.reader.known:
+            return [Lost.UNCERTAIN]
+        known = self.consumer.known
+        if known.owned:
+            return [Lost.TAKEN]
+        self.released = Released.BY_OTHERS
+        return [Lost.PAUSED if known.paused_until_ms is not None else Lost.RELEASED]
+
+    def _heartbeat(self, now_ms: int) -> list[Effect]:
+        if moves.may_heartbeat(self.me, self.consumer) is not None:
+            return []
+        self._heartbeat_sent_ms = now_ms
+        self._heartbeat_at_ms = now_ms + self.timing.heartbeat_every_ms
+        self._told_offset, self._told_in_vain = self.consumer.next, False
+        return [moves.heartbeat_sent(self.me, self.consumer, self.key)]
+
+    def _go_on(self, now_ms: int) -> list[Effect]:
+        """Whatever is due and allowed."""
+        steps: tuple[Callable[[int], list[Effect]], ...] = (
+            self._process_grant,
+            self._hand_over,
+            self._tell_progress,
+            self._release,
+            self._claim,
+            self._claim_messages,
+        )
+        return [effect for step in steps for effect in step(now_ms)]
+
+    def _claim(self, now_ms: int) -> list[Effect]:
+        ask_at_ms = self._ask_at_ms
+        if ask_at_ms is None or now_ms < ask_at_ms:
+            return []
+        return self._request_claim()
+
+    def _request_claim(self) -> list[Effect]:
+        sent = moves.claiming_partition_sent(self.me, self.consumer, self.key)
+        self.consumer = moves.after_claiming_partition(self.me, self.consumer)
+        return [sent]
+
+    @property
+    def _ask_at_ms(self) -> int | None:
+        """From when on it asks by itself, as things stand; None while it does not.
+
+        Nothing here is remembered but its own patience: a claim that is given up is asked for at
+        once, however long its owner seemed to live.
+        """
+        return self.claimable_at_ms if self.eager else None
+
+    @property
+    def _claimable_at_ms(self) -> int:
+        log_ms = self._claimable_at_log_ms
+        return AT_ONCE if log_ms is None else self.clock.own_ms(log_ms)
+
+    @property
+    def _claimable_at_log_ms(self) -> int | None:
+        """From when on the claim looks claimable, by the log's clock; None: at any time.
+
+        Spec: LooksClaimable. Only a hint: the log decides. A claim of our own client is asked for
+        at once: that is how a restart comes back.
+        """
+        if not self.consumer.reader.known:
+            return self._won_by_silence_at_log_ms
+        known = self.consumer.known
+        pause_over_ms = known.paused_until_ms
+        if known.last_heartbeat_ms is None or known.owner_client == self.me.client_id:
+            return pause_over_ms
+        # Who owns it won it outside of a pause, or ended one, so there is none to wait for.
+        return known.last_heartbeat_ms + int(self.me.rules.stale_after_ms) + 1
+
+    @property
+    def _won_by_silence_at_log_ms(self) -> int | None:
+        """A reader that does not know the owner asks only where the answer will be certain.
+
+        Spec: DefiniteWin. Any request may have won, its own too, so each begins the wait anew; the
+        first one of a silent log says what time it is.
+        """
+        reader, rules = self.consumer.reader, self.me.rules
+        if reader.head_ms is None:
+            return None
+        alive_ms = max(reader.head_ms, reader.alive_ms or reader.head_ms)
+        head_over_ms = max(
+            reader.head_ms + rules.pause_max_ms, alive_ms + int(rules.stale_after_ms)
+        )
+        return max(head_over_ms + 1, reader.claim.paused_until_ms or reader.head_ms)
+
+    def _is_last_request(self, message: Message, headers: Headers) -> bool:
+        """Whether it is what is waited for, and not a copy of an older one that landed late."""
+        return (
+            isinstance(message, ClaimingMessages)
+            and message.offset == self._request
+            and headers.epoch == self.consumer.known.epoch
+        )
+
+    def _claim_messages(self, now_ms: int) -> list[Effect]:
+        """At most once: ask for what there is, when nothing is asked for or in hand.
+
+        So a crash loses one batch, which is the last that the log granted to this tenure.
+        """
+        position = self.consumer.known.position
+        batch = max(self.me.batch, self._gone_below - position)
+        offset = min(self._end, position + batch)
+        if not self.wants or self.busy:
+            return []
+        me = self.me if batch == self.me.batch else attrs.evolve(self.me, batch=batch)
+        if moves.may_claim_messages(me, self.consumer, offset) is not None:
+            return []
+        sent = moves.claiming_messages_sent(self.me, self.consumer, self.key, offset)
+        self.consumer = moves.after_claiming_messages(self.me, self.consumer, offset)
+        self._request = offset
+        return [sent]
+
+    def _process_grant(self, now_ms: int) -> list[Effect]:
+        """At most once: exactly what was granted, and only after it was read. Rules: R4."""
+        if moves.may_process_grant(self.me, self.consumer) is not None:
+            return []
+        granted = self.consumer.granted
+        self.consumer = moves.after_process_grant(self.me, self.consumer)
+        self._handed_over = granted[-1].stop
+        # The original's readers see the position only in a heartbeat.
+        return [*map(Process, granted), *self._heartbeat(now_ms)]
+
+    def _hand_over(self, now_ms: int) -> list[Effect]:
+        """At least once: what the window allows. Rules: R5.
+
+        The window counts from the last accepted position, so what was handed over and not finished
+        is never more than a window, whoever processes it again.
+        """
+        me, consumer = self.me, self.consumer
+        if me.mode is not Mode.AT_LEAST_ONCE or not self.wants:
+            return []
+        if moves.may_act_as_owner(me, consumer) is not None:
+            return []
+        allowed = moves.floor(me, consumer.reader) + me.window
+        end = min(self._end, max(allowed, self._gone_below))
+        if end > self._handed_over:
+            handed_over, self._handed_over = self._handed_over, end
+            return [Process(range(handed_over, end))]
+        return []
+
+    def _tell_progress(self, now_ms: int) -> list[Effect]:
+        """At least once: a heartbeat before it is due, if somebody waits for its position."""
+        me, consumer = self.me, self.consumer
+        if me.mode is not Mode.AT_LEAST_ONCE:
+            return []
+        # Half of the window is finished: when the log has heard of it the other half will not have
+        # to wait.
+        half = self.wants and consumer.next - self._told_offset >= (me.window + 1) // 2
+        # The release says it otherwise.
+        commits = self._commits and not (self.drained and not self.wants)
+        return self._heartbeat(now_ms) if half or commits else []
+
+    @property
+    def _commits(self) -> bool:
+        """Whether a position is to be told at once, and no heartbeat with one is under way."""
+        heard = moves.floor(self.me, self.consumer.reader)
+        return self._told_offset < self._commit_upto and self._told_offset <= heard
+
+    def _release(self, now_ms: int) -> list[Effect]:
+        if self.wants or not self.drained:
+            return []
+        if moves.may_release(self.me, self.consumer) is not None:
+            return []
+        done = None
+        if self.me.mode is Mode.AT_MOST_ONCE:
+            position = moves.offset_to_send(self.me, self.consumer)
+            done = self._finished if self._abandoned else position
+        sent = moves.releasing_partition_sent(self.me, self.consumer, self.key, done=done)
+        self.consumer = moves.after_release(self.me, self.consumer)
+        self._heartbeat_at_ms = None
+        return [sent, Lost.RELEASED]

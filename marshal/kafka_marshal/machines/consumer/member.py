@@ -1,0 +1,668 @@
+"""One instance of one group: its claims, which of them it asks for, and what they want done.
+
+A driver deals with one claim; a member has one for every claim of its group that was ever heard of,
+hands each record to those that it concerns, and decides which claims are asked for and given back
+(`claiming`, `share.timing`). Whoever runs it reads the coordinating partitions in `places` in
+offset order and carries out what comes back, in that order. `now_ms` is a steady clock, as for a
+driver; what the log dates is translated by the clock of its coordinating partition (`log_clock`).
+There are no threads here, no Kafka and no clock.
+
+>>> from kafka_marshal.machines.consumer.consumer import Mode
+>>> member = Member(Me("i1", "c1", Mode.AT_LEAST_ONCE), "g", partitions=1)
+>>> member.add_topic("events", 1, now_ms=0)
+[]
+>>> [asked] = member.caught_up(0, now_ms=0)
+>>> sent = asked.effect
+>>> won, heartbeat = member.record(Record(0, 0, 5, sent.message, sent.headers), now_ms=5)
+>>> won.effect
+Won(epoch=0, position=0, position_known=True)
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Final
+
+import attrs
+from attrs import define, field, frozen
+
+from kafka_marshal.codec import coordinating_partition
+from kafka_marshal.core.messages import ClaimingPartition, Heartbeat, Record, ReleaseGroup
+from kafka_marshal.core.state import ClaimKey
+from kafka_marshal.machines.consumer import consumer as moves
+from kafka_marshal.machines.consumer.claiming import Claiming, Velocity
+from kafka_marshal.machines.consumer.consumer import Consumer, Me, Mode
+from kafka_marshal.machines.consumer.driver import Driver, Timing, timing_of
+from kafka_marshal.machines.consumer.effects import Effect, Lost, Process, Released, Send, Won
+from kafka_marshal.machines.consumer.intervals import Intervals
+from kafka_marshal.machines.consumer.intervals import Said as Alive
+from kafka_marshal.machines.consumer.log_clock import AT_ONCE, LogClock
+from kafka_marshal.machines.consumer.memory import Memory, without_self
+from kafka_marshal.machines.share.rules import Sharer
+from kafka_marshal.machines.share.timing import (
+    FairShare,
+    Owner,
+    Patience,
+    Request,
+    Said,
+    requests_after,
+)
+
+
+@frozen
+class For:
+    """An effect, and which claim it is of."""
+
+    key: ClaimKey
+    effect: Effect
+
+
+CLOCK_MOVED_MS: Final = 1_000
+"""The log's clock turned out to be this much later than it seemed: what to ask for is chosen anew,
+since it may be due by now."""
+
+
+@define
+class _Place:
+    """A coordinating partition, as far as it was read."""
+
+    newborn: Consumer
+    """What a claim begins as that had no record of its own yet."""
+    intervals: Intervals
+    """Who of the group lives under which interval."""
+    clock: LogClock = field(factory=LogClock)
+    """Its drivers share it."""
+    drivers: dict[ClaimKey, Driver] = field(factory=dict)
+    caught_up: bool = False
+
+
+@define
+class _Held:
+    """What a member knows of a claim beside its driver."""
+
+    fixed: bool = False
+    """It was asked for by its number."""
+    removed: bool = False
+    """Its topic was removed: it is given up, and not asked for."""
+    end: int = 0
+    """The data topic's messages below this were fetched."""
+    low: int = 0
+    """The data topic's partition holds nothing below this."""
+    high: int = 0
+    """The end of the data topic's partition."""
+    request_at_ms: int | None = None
+    """At most once: it makes no request before this; None once it may."""
+    not_before_ms: int = AT_ONCE
+    """It does not ask for the claim before this."""
+    beat_at_ms: int = 0
+    velocity: Velocity = field(factory=Velocity)
+
+
+class Member:
+    """One instance's dealings with its group. Every method returns effects, in their order."""
+
+    def __init__(
+        self,
+        me: Me,
+        group: str,
+        partitions: int,
+        claiming: Claiming | None = None,
+        timing: Timing | None = None,
+        *,
+        firsts: Mapping[int, int] | None = None,
+        memory: Mapping[int, Memory] | None = None,
+    ) -> None:
+        """The coordination topic has so many partitions.
+
+        `firsts` says from which offset on each is read; 0 where it says nothing. Of what is in
+        `memory` only that is read which came since it was put aside, by whatever instance.
+
+        Raises:
+            ValueError: what `timing_of` raises.
+        """
+        self.me = me
+        self.group = group
+        self.partitions = partitions
+        self.claiming = claiming or Claiming()
+        self.timing = timing_of(me, timing)
+        self._firsts = dict(firsts or {})
+        self._memory = dict(memory or {})
+        """Of places that it does not need yet."""
+        self._places: dict[int, _Place] = {}
+        self._place_of: dict[str, int] = {}
+        self._held: dict[ClaimKey, _Held] = {}
+        """The claims of the topics that it was given."""
+        self._share = FairShare(self._sharer(), _patience(self.timing, me))
+        self._requests: Mapping[str, Request] = {}
+        """Who in the group asked for what, in vain."""
+        self.differs: Alive | None = None
+        """Who lives under another heartbeat interval and came first; then this member has ended."""
+        self._stopping = False
+        self._stale_choice = True
+        """Something has changed since it last chose what to ask for."""
+        self._choose_at_ms: int | None = None
+        self._due: dict[ClaimKey, int | None] = {}
+        self._timers: list[tuple[int, ClaimKey]] = []
+
+    # --- what it is -------------------------------------------------------------------------------
+
+    @property
+    def places(self) -> frozenset[int]:
+        """The coordinating partitions that it needs read."""
+        return frozenset(self._places)
+
+    @property
+    def owned(self) -> dict[ClaimKey, Driver]:
+        """The claims that it owns by what it has read, and has not given up."""
+        return {key: driver for key, driver in self._drivers(self._held) if driver.acts}
+
+    @property
+    def drained(self) -> bool:
+        """After `stop`: nothing is owned any more, and no request is under way."""
+        return not any(driver.acts or driver.asks for _, driver in self._drivers(self._held))
+
+    def driver(self, key: ClaimKey) -> Driver:
+        """The driver of a claim of a topic that it was given."""
+        return self._places[self._place_of[key.topic]].drivers[key]
+
+    @property
+    def next_timer_ms(self) -> int | None:
+        """When to call `timer` next, by the steady clock; None while nothing is due."""
+        while self._timers and self._due.get(self._timers[0][1]) != self._timers[0][0]:
+            heapq.heappop(self._timers)
+        due = [self._timers[0][0]] if self._timers else []
+        if self._choose_at_ms is not None and self._chooses:
+            due.append(self._choose_at_ms)
+        return min(due, default=None)
+
+    @property
+    def _chooses(self) -> bool:
+        """It wants claims, and every place was read to its end."""
+        caught_up = all(place.caught_up for place in self._places.values())
+        return bool(self._places) and caught_up and not self._stopping
+
+    def memory(self) -> dict[int, Memory]:
+        """What it knows of each place, for an instance that goes on where this one is now."""
+        found = dict(self._memory)
+        for number, place in self._places.items():
+            newborn = without_self(place.newborn)
+            claims = {key: without_self(each.consumer) for key, each in place.drivers.items()}
+            requests = {
+                client: request
+                for client, request in self._requests.items()
+                if self._home(request.key.topic) == number
+            }
+            differ = {key: each for key, each in claims.items() if each != newborn}
+            found[number] = Memory(newborn, differ, requests)
+        return found
+
+    # --- what happens -----------------------------------------------------------------------------
+
+    def add_topic(
+        self,
+        topic: str,
+        partitions: int,
+        now_ms: int,
+        *,
+        only: Collection[int] | None = None,
+        start: Callable[[int], int] = lambda partition: 0,
+    ) -> list[For]:
+        """Take part in consuming a topic of so many partitions; again when it has got more.
+
+        `only` names partitions to claim whatever the others do; nobody else is kept from them.
+        `start` says where the start policy begins, where nobody ever set a position. After `stop`
+        a new topic is passed over.
+
+        Raises:
+            ValueError: `only` names a partition that the topic does not have.
+        """
+        missing = sorted(set(only or ()) - set(range(partitions)))
+        if missing:
+            raise ValueError(f"topic {topic} has {partitions} partitions, and no {missing[0]}")
+        if self._stopping:
+            return []
+        effects = []
+        for number in range(partitions) if only is None else only:
+            key = ClaimKey(self.group, topic, number)
+            if key in self._held and not self._held[key].removed:
+                continue
+            if self._home(topic) not in self._places:
+                self._new_place(self._home(topic), now_ms)
+            self._held[key] = _Held(fixed=only is not None)
+            driver = self._driver_of(key)
+            driver.me = attrs.evolve(driver.me, start=start(number))
+            if not driver.acts:  # else it is being given up, and wanted again after that
+                effects += self._did(key, driver.want(now_ms, eager=only is not None), now_ms)
+        self._share.me = self._sharer()
+        self._stale_choice = True
+        return effects + self._choose(now_ms)
+
+    def remove_topic(self, topic: str, now_ms: int) -> list[For]:
+        """Give up what it owns of a topic, and ask for none of it before it is added again."""
+        effects = []
+        for key, held in self._held.items():
+            if key.topic == topic:
+                held.removed = True
+                effects += self._did(key, self.driver(key).stop(now_ms), now_ms)
+        self._share.me = self._sharer()
+        self._stale_choice = True
+        return effects + self._choose(now_ms)
+
+    def record(self, record: Record, now_ms: int) -> list[For]:
+        """The next record of a place, of whichever group and claim."""
+        place, message = self._places.get(record.partition), record.message
+        if place is None:
+            return []
+        place.caught_up = False
+        self._stale_choice |= place.clock.read(record.timestamp_ms, now_ms) >= CLOCK_MOVED_MS
+        if message.group_id != self.group:
+            return []
+        if isinstance(message, ReleaseGroup):
+            place.newborn = moves.after_read(self.me, place.newborn, record)
+            self._stale_choice = True
+            keys: Iterable[ClaimKey] = list(place.drivers)
+        else:
+            if self._home(message.topic) != record.partition:
+                return []  # a claim of that name on another partition than ours
+            keys = [message.key]
+        if self._yields(place, record):
+            return []
+        effects = []
+        for key in keys:
+            driver = self._driver_of(key)
+            before, busy = driver.consumer.known.owner_instance, driver.busy
+            effects += self._did(key, driver.read(record, now_ms), now_ms)
+            if busy and not driver.busy:  # it was refused, or there is nothing in what was granted
+                effects += self._tell_available(key, now_ms)
+            after = driver.consumer.known.owner_instance
+            self._stale_choice |= before != after
+            wins = isinstance(message, ClaimingPartition) and message.instance_id == after
+            if wins and self.me.says_interval:
+                place.intervals.won(record)
+            requests = requests_after(self._requests, message, record.timestamp_ms, after)
+            self._stale_choice |= requests is not self._requests
+            self._requests = requests
+        return effects
+
+    def _yields(self, place: _Place, record: Record) -> bool:
+        """Whether others live under another interval, and came first. Spec: Yields.
+
+        Then not even this record is looked at: it may be a win that nobody else sees. What was read
+        from the past says who may live; what came after the log was read to its end, who does.
+        """
+        if not self.me.says_interval:
+            return False
+        place.intervals.read(record)
+        if self.differs is None and place.clock.current:
+            self.differs = place.intervals.differs(record.timestamp_ms)
+            self._stopping |= self.differs is not None
+        return self.differs is not None
+
+    def waits_for(self, now_ms: int) -> Alive | None:
+        """Who may live under another heartbeat interval; while that is so it asks for nothing."""
+        for place in self._places.values():
+            until_ms = place.intervals.until_ms
+            if until_ms is not None and now_ms < place.clock.own_ms(until_ms):
+                return place.intervals.alive[0]
+        return None
+
+    def _held_back_until_ms(self) -> int:
+        found = AT_ONCE
+        for place in self._places.values():
+            until_ms = place.intervals.until_ms
+            if until_ms is not None:
+                found = max(found, place.clock.own_ms(until_ms))
+        return found
+
+    def caught_up(self, place: int, now_ms: int) -> list[For]:
+        """The place was read to its end; call this whenever that is so."""
+        at = self._places[place]
+        was_read, at.caught_up = not at.caught_up, True
+        at.clock.caught_up()
+        effects = self._lend_the_time(now_ms)
+        # A record of any claim may move the log's clock, and with it what all of them wait for.
+        for key in list(at.drivers) if was_read else ():
+            effects += self._did(key, at.drivers[key].caught_up(now_ms), now_ms)
+        return effects + self._choose(now_ms)
+
+    def unknown(self, sent: Send, now_ms: int) -> list[For]:
+        """Whether this arrived is not known; it may still land later."""
+        assert not isinstance(sent.message, ReleaseGroup)  # a member pauses nobody
+        key = sent.message.key
+        self._stale_choice = True
+        effects = self._did(key, self._driver_of(key).unknown(sent, now_ms), now_ms)
+        return effects + self._choose(now_ms)
+
+    def timer(self, now_ms: int) -> list[For]:
+        """Time has passed. Early calls do no harm."""
+        effects = []
+        while self._timers and self._timers[0][0] <= now_ms:
+            at_ms, key = heapq.heappop(self._timers)
+            if self._due.get(key) == at_ms:
+                self._due[key] = None
+                effects += self._tell_available(key, now_ms)
+                effects += self._did(key, self._driver_of(key).timer(now_ms), now_ms)
+        return effects + self._choose(now_ms)
+
+    def available(self, key: ClaimKey, end: int, now_ms: int) -> list[For]:
+        """The claim's messages below `end` were fetched."""
+        held = self._held[key]
+        held.end = max(held.end, end)
+        held.high = max(held.high, end)
+        return self._tell_available(key, now_ms)
+
+    def extent(self, key: ClaimKey, low: int, high: int, now_ms: int) -> list[For]:
+        """The data topic's partition holds the offsets from `low` below `high`."""
+        held = self._held[key]
+        held.low, held.high = max(held.low, low), high
+        return self._did(key, self.driver(key).gone(low, now_ms), now_ms)
+
+    def done(self, key: ClaimKey, offset_next: int, now_ms: int) -> list[For]:
+        """Everything that was handed over below `offset_next` is finished."""
+        effects = self._did(key, self.driver(key).done(offset_next, now_ms), now_ms)
+        return effects + self._tell_available(key, now_ms)
+
+    def commit(self, key: ClaimKey, now_ms: int) -> list[For]:
+        """What is done of a claim by now is to be in the log at once."""
+        return self._did(key, self.driver(key).commit(now_ms), now_ms)
+
+    def release(self, key: ClaimKey, now_ms: int) -> list[For]:
+        """Give one claim up, and do not ask for it again for a while."""
+        return self._give_back(key, now_ms, Released.ASKED)
+
+    def _give_back(self, key: ClaimKey, now_ms: int, why: Released) -> list[For]:
+        self._held[key].not_before_ms = now_ms + self.claiming.not_again_ms
+        return self._did(key, self.driver(key).stop(now_ms, why), now_ms)
+
+    def hand_back(self, key: ClaimKey, offset_next: int, now_ms: int) -> list[For]:
+        """Of a claim that is given up nothing from `offset_next` on was begun, or will be."""
+        return self._did(key, self.driver(key).hand_back(offset_next, now_ms), now_ms)
+
+    def stop(self, now_ms: int) -> list[For]:
+        """Give all claims up, each as soon as everything that was handed over is finished."""
+        self._stopping = True
+        effects = []
+        for key, driver in self._drivers(self._held):
+            effects += self._did(key, driver.stop(now_ms), now_ms)
+        return effects
+
+    def truncated(self) -> list[For]:
+        """The end of a place moved back: nothing holds. Begin anew, under a new instance id."""
+        self._stopping = True
+        owned = self.owned
+        return [For(key, each) for key, driver in owned.items() for each in driver.truncated()]
+
+    # --- places and drivers -----------------------------------------------------------------------
+
+    def _home(self, topic: str) -> int:
+        place = self._place_of.get(topic)
+        if place is None:
+            place = self._place_of[topic] = coordinating_partition(topic, self.partitions)
+        return place
+
+    def _driver_of(self, key: ClaimKey) -> Driver:
+        place = self._places[self._home(key.topic)]
+        driver = place.drivers.get(key)
+        if driver is None:
+            driver = place.drivers[key] = Driver(self.me, key, self.timing)
+            driver.consumer, driver.clock = place.newborn, place.clock
+            driver.held_back_until_ms = self._held_back_until_ms
+            driver.wants = driver.eager = False
+            if place.caught_up:
+                # It had no record, so it is as far as its place; and it does nothing yet.
+                driver.caught_up(AT_ONCE)
+        return driver
+
+    def _new_place(self, number: int, now_ms: int) -> None:
+        place = self._places[number] = _Place(
+            Consumer.beginning_at(self._firsts.get(number, 0)),
+            Intervals(self.me.rules.heartbeat_interval_ms),
+        )
+        memory = self._memory.pop(number, None)
+        if memory is not None:
+            place.newborn = memory.newborn
+            for key, consumer in memory.claims.items():
+                self._driver_of(key).consumer = consumer
+                place.clock.read(consumer.known.clock_ms, now_ms)
+            self._requests = {**memory.requests, **self._requests}
+
+    def _lend_the_time(self, now_ms: int) -> list[For]:
+        """A place of which nothing new was read takes the time from those of which something was.
+
+        Else whoever comes when all are gone would wait at each coordinating partition anew.
+        """
+        known = [place.clock for place in self._places.values() if place.clock.current]
+        effects: list[For] = []
+        for place in self._places.values():
+            borrowed = not place.clock.current and [place.clock.borrow(each) for each in known]
+            if not borrowed or not any(borrowed):
+                continue
+            self._stale_choice = True
+            for key, driver in place.drivers.items():
+                effects += self._did(key, driver.timer(now_ms), now_ms)
+        return effects
+
+    def _drivers(self, keys: Iterable[ClaimKey]) -> Iterable[tuple[ClaimKey, Driver]]:
+        return ((key, self.driver(key)) for key in keys)
+
+    # --- what follows -----------------------------------------------------------------------------
+
+    def _did(self, key: ClaimKey, effects: list[Effect], now_ms: int) -> list[For]:
+        """What one driver wants done; with what that means to the member."""
+        more: list[For] = []
+        held = self._held.get(key)
+        for effect in effects:
+            more.append(For(key, effect))
+            if held is None:
+                continue
+            match effect:
+                case Won():
+                    self._stale_choice = True
+                    held.end, held.request_at_ms = 0, None
+                    held.velocity, held.beat_at_ms = Velocity(), now_ms
+                case Lost():
+                    self._stale_choice = True
+                    self._stopping |= effect is Lost.ID_USED_TWICE
+                case Send(message=Heartbeat() as message):
+                    more += self._beat(key, held, message.offset, now_ms)
+                case Send() | Process():
+                    pass
+        self._schedule(key)
+        return more
+
+    def _schedule(self, key: ClaimKey) -> None:
+        at_ms = self._driver_of(key).next_timer_ms
+        held = self._held.get(key)
+        if held is not None and held.request_at_ms is not None:
+            at_ms = held.request_at_ms if at_ms is None else min(at_ms, held.request_at_ms)
+        if at_ms != self._due.get(key):
+            self._due[key] = at_ms
+            if at_ms is not None:
+                heapq.heappush(self._timers, (at_ms, key))
+
+    def _tell_available(self, key: ClaimKey, now_ms: int) -> list[For]:
+        """Tell the driver what there is: at most once, no more than it may ask for now.
+
+        Then what a crash can lose is one batch, and the log is not asked more often than it may.
+        """
+        held = self._held.get(key)
+        if held is None:
+            return []
+        driver = self.driver(key)
+        if self.me.mode is Mode.AT_LEAST_ONCE:
+            return self._did(key, driver.available(held.end, now_ms), now_ms)
+        if held.request_at_ms is not None and now_ms < held.request_at_ms:
+            return []
+        held.request_at_ms = None
+        if driver.busy:
+            return []
+        asked = driver.available(
+            min(held.end, driver.consumer.known.position + driver.me.batch), now_ms
+        )
+        if asked:
+            every_ms = int(1000 * max(1, len(self.owned)) / self.claiming.transactions_per_s)
+            held.request_at_ms = now_ms + every_ms
+        return self._did(key, asked, now_ms)
+
+    def _beat(self, key: ClaimKey, held: _Held, position: int, now_ms: int) -> list[For]:
+        """A heartbeat is sent: see whether the claim has fallen behind."""
+        if now_ms - held.beat_at_ms < self.timing.heartbeat_every_ms:
+            return []
+        held.beat_at_ms = now_ms
+        behind = held.velocity.beat(position, held.high)
+        if behind and self.claiming.release_when_behind and not held.fixed:
+            return self._give_back(key, now_ms, Released.BEHIND)
+        return []
+
+    # --- which claims to ask for ------------------------------------------------------------------
+
+    def _choose(self, now_ms: int) -> list[For]:
+        """Ask for claims, and give some back, if anything has changed that this depends on."""
+        due = self._choose_at_ms is not None and now_ms >= self._choose_at_ms
+        if not self._chooses or not (self._stale_choice or due):
+            return []
+        self._stale_choice, self._choose_at_ms = False, None
+        if self._not_yet(self._held_back_until_ms(), now_ms):
+            return []
+        effects = []
+        for key, driver in self._drivers(self._held):
+            if self._held[key].removed:
+                continue
+            if not driver.wants and not driver.acts and not driver.consumer.stopped:
+                if self._not_yet(self._held[key].not_before_ms, now_ms):
+                    continue
+                effects += self._did(key, driver.want(now_ms, eager=self._held[key].fixed), now_ms)
+        return effects + self._ask(now_ms)
+
+    def _not_yet(self, at_ms: int, now_ms: int) -> bool:
+        """Whether it is too early; then it will choose again."""
+        if at_ms <= now_ms:
+            return False
+        at = self._choose_at_ms
+        self._choose_at_ms = at_ms if at is None else min(at, at_ms)
+        return True
+
+    def _ask(self, now_ms: int) -> list[For]:
+        effects = self._follow(now_ms) if self.claiming.whole_topics else []
+        if self.claiming.fair_share and not self.claiming.greedy:
+            return effects + self._ask_for_a_share(now_ms)
+        for key in self._to_ask(now_ms):
+            effects += self._did(key, self.driver(key).ask(now_ms), now_ms)
+        return effects
+
+    def _units(self) -> list[ClaimKey]:
+        """What is competed for: partitions, or partition 0 for its topic."""
+        whole = self.claiming.whole_topics
+        return [
+            key
+            for key, held in self._held.items()
+            if not held.fixed and not held.removed and not (whole and key.topic_partition)
+        ]
+
+    def _follow(self, now_ms: int) -> list[For]:
+        """Whoever owns partition 0 wants the others of its topic, and nobody else does."""
+        effects = []
+        for key, held in self._held.items():
+            if held.fixed or held.removed or not key.topic_partition:
+                continue
+            first, driver = key._replace(topic_partition=0), self.driver(key)
+            leads = first in self._held and self.driver(first).acts
+            if leads and not driver.eager:
+                effects += self._did(key, driver.want(now_ms), now_ms)
+            elif not leads and driver.eager:
+                driver.eager = False
+                effects += self._did(key, driver.stop(now_ms, Released.WITH_ITS_TOPIC), now_ms)
+        return effects
+
+    def _to_ask(self, now_ms: int) -> list[ClaimKey]:
+        """Whatever is free, what its own client id owned first, as far as its limit allows."""
+        units = self._units()
+        busy = sum(driver.acts or driver.asks for _, driver in self._drivers(units))
+        claims_max = self.claiming.claims_max
+        room = len(units) if claims_max is None else claims_max - busy
+        found: list[ClaimKey] = []
+        for key in sorted(units, key=lambda key: (not self._was_ours(key), key)):
+            if len(found) < room and self._looks_claimable(key, now_ms):
+                found.append(key)
+        return found
+
+    def _was_ours(self, key: ClaimKey) -> bool:
+        return self.driver(key).consumer.known.owner_client == self.me.client_id
+
+    def _looks_claimable(self, key: ClaimKey, now_ms: int) -> bool:
+        """Whether it may ask for the claim now; if it may later, it will choose again then."""
+        at_ms = self._claimable_at_ms(key)
+        return at_ms is not None and not self._not_yet(at_ms, now_ms)
+
+    def _claimable_at_ms(self, key: ClaimKey) -> int | None:
+        driver = self.driver(key)
+        at_ms = driver.claimable_at_ms
+        alive_ms = driver.consumer.known.last_heartbeat_ms
+        if at_ms is None or alive_ms is None or self.claiming.fast_reclaim:
+            return at_ms
+        stale_at_ms = alive_ms + int(self.me.rules.stale_after_ms) + 1
+        return max(at_ms, driver.clock.own_ms(stale_at_ms))
+
+    # --- fair share -------------------------------------------------------------------------------
+
+    def _sharer(self) -> Sharer:
+        wanted = ((key, held) for key, held in self._held.items() if not held.removed)
+        fixed = frozenset(key for key, held in wanted if held.fixed)
+        most = self.claiming.claims_max
+        return Sharer(
+            self.me.instance_id,
+            self.me.client_id,
+            fixed.union(self._units()),
+            fixed,
+            None if most is None else most + len(fixed),
+        )
+
+    def _ask_for_a_share(self, now_ms: int) -> list[For]:
+        """Whatever `share` says, until it has no more to give."""
+        effects = []
+        for _ in range(1 + len(self._held)):
+            decision = self._share.look(self._said(), now_ms)
+            asked = [key for key in decision.ask if self._looks_claimable(key, now_ms)]
+            if decision.request is not None:
+                asked.append(decision.request)
+            for key in asked:
+                effects += self._did(key, self.driver(key).ask(now_ms), now_ms)
+            if decision.look_again_ms is not None:
+                self._not_yet(decision.look_again_ms, now_ms)
+            if decision.give is None:
+                break
+            giving = self.driver(decision.give).stop(now_ms, Released.SHARED)
+            effects += self._did(decision.give, giving, now_ms)
+        return effects
+
+    def _said(self) -> Said:
+        """What the log says, with its times by the steady clock."""
+        drivers = dict(self._drivers(self._share.me.keys))
+        owners, asked, giving = dict[ClaimKey, Owner](), set[ClaimKey](), set[ClaimKey]()
+        for key, driver in drivers.items():
+            known = driver.consumer.known
+            if known.owner_instance is not None and known.last_heartbeat_ms is not None:
+                alive_ms = driver.clock.own_ms(known.last_heartbeat_ms)
+                owners[key] = Owner(known.owner_instance, known.owner_client or "", alive_ms)
+            if driver.asks:
+                asked.add(key)
+            if not driver.wants and known.owner_instance == self.me.instance_id:
+                giving.add(key)
+        requests = {
+            client: Request(
+                each.key, self._places[self._home(each.key.topic)].clock.own_ms(each.at_ms)
+            )
+            for client, each in self._requests.items()
+        }
+        return Said(owners, requests, frozenset(asked), frozenset(giving))
+
+
+def _patience(timing: Timing, me: Me) -> Patience:
+    interval_ms = timing.heartbeat_every_ms
+    return Patience(
+        stale_after_ms=int(me.rules.stale_after_ms),
+        renew_ms=interval_ms,
+        settle_ms=min(1_000, interval_ms // 4),
+        grace_ms=min(5_000, interval_ms),
+    )

@@ -1,0 +1,37 @@
+"""What a member knows of the log, apart from who it is: put aside, and taken up by another one.
+
+Whoever has read the whole log and whoever begins where this was put aside know the same, so the
+next instance need only read what came since. It does not know where it is kept, nor whether the
+log is still the one that it is of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from attrs import frozen
+
+from kafka_marshal.core.state import ClaimKey
+from kafka_marshal.machines.consumer.consumer import Consumer
+from kafka_marshal.machines.share.timing import Request
+
+
+@frozen
+class Memory:
+    """One coordinating partition, as far as it was read."""
+
+    newborn: Consumer
+    """What a claim begins as that had no record of its own."""
+    claims: Mapping[ClaimKey, Consumer]
+    """Those of one group that differ from it."""
+    requests: Mapping[str, Request]
+    """By client id: who asked in vain for one of these claims."""
+
+
+def without_self(consumer: Consumer) -> Consumer:
+    """What it has read, and nothing of what it has asked for, processed or resigned from.
+
+    >>> without_self(Consumer(view=7, asked=True, next=3)) == Consumer(view=7)
+    True
+    """
+    return Consumer(consumer.reader, consumer.view)

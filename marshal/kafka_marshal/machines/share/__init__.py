@@ -1,0 +1,1 @@
+"""Fair share: what a member asks for and gives back, and when (Share.tla)."""

@@ -1,0 +1,249 @@
+"""When a member of a group asks for a share of its claims, and when it gives some back.
+
+`rules` says what is to be done, by what was read; this room adds patience. It knows when a
+request is old, when a free claim was offered for long enough, and when others had time to make
+themselves known. It does not know of drivers, records or effects: what the log says comes in as a
+value, and what to do goes out as one. All times are of one clock, its member's: what the log dates
+was translated (`log_clock`).
+
+>>> key = ClaimKey("g", "events", 0)
+>>> share = FairShare(Sharer("a1", "a", frozenset({key})))
+>>> share.look(Said({}, {}, frozenset(), frozenset()), now_ms=0).ask
+(ClaimKey(group='g', topic='events', topic_partition=0),)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from attrs import field, frozen
+
+from kafka_marshal.core.messages import ClaimingPartition, Message, ReleaseGroup, ReleasingPartition
+from kafka_marshal.core.state import ClaimKey
+from kafka_marshal.core.validators import not_negative, positive
+from kafka_marshal.machines.share import rules
+from kafka_marshal.machines.share.rules import Memory, Seen, Sharer
+
+# --- what is asked and answered -------------------------------------------------------------------
+
+
+@frozen
+class Owner:
+    """Who owns a claim, as the log says."""
+
+    instance_id: str
+    client_id: str
+    alive_ms: int
+    """When its last record was accepted: `Claim.last_heartbeat_ms`, by the clock of who asks."""
+
+
+@frozen
+class Request:
+    """A ClaimingPartition that was refused, and not followed by a win of the same client."""
+
+    key: ClaimKey
+    at_ms: int
+    """By the log's clock where it is kept, by the asker's in `Said`."""
+
+
+@frozen
+class Said:
+    """What the log says of a group, and what is under way."""
+
+    owners: Mapping[ClaimKey, Owner]
+    """Of the sharer's keys; what nobody owns is left out. Stale ones may be there."""
+    requests: Mapping[str, Request]
+    """By client id; `requests_after` keeps them. Old ones may be there."""
+    asked: frozenset[ClaimKey]
+    """Claims that this instance has asked for and has not read back (`Consumer.asked`)."""
+    giving: frozenset[ClaimKey]
+    """Claims that it owns and is giving back: it was told to, or has sent the release."""
+
+
+@frozen
+class Decision:
+    """What to do now. Everything may be refused by the log, and is then decided anew."""
+
+    ask: tuple[ClaimKey, ...] = ()
+    """Ask for these, in this order: they are free, stale, or of an instance of the own client."""
+    request: ClaimKey | None = None
+    """Ask for this one although somebody owns it, so that everybody reads who wants. Not to be
+    delayed until the owner is stale; the log refuses it, or it wins what has become free."""
+    give: ClaimKey | None = None
+    """Begin to give this one back: finish what is in hand, then release. Look again at once."""
+    look_again_ms: int | None = None
+    """Look again at this time, if no record comes before; None: never."""
+
+
+@frozen
+class Patience:
+    """How long to wait."""
+
+    stale_after_ms: int = field(default=120_000, validator=positive)
+    """Owners and requests older than this do not count: twice the heartbeat interval."""
+    renew_ms: int = field(default=60_000, validator=positive)
+    """A request that nobody answered is repeated, and names another owner. Under stale_after_ms,
+    or whoever owns nothing is forgotten now and then."""
+    settle_ms: int = field(default=1_000, validator=not_negative)
+    """Between the first claim or request and the next: who starts at the same time is read of."""
+    grace_ms: int = field(default=5_000, validator=positive)
+    """A free claim is offered to the next poorest when for so long nothing was taken."""
+
+
+def requests_after(
+    requests: Mapping[str, Request], message: Message, at_ms: int, owner_instance: str | None
+) -> Mapping[str, Request]:
+    """The requests once one more record of the group is read; the same mapping if nothing changed.
+
+    A ClaimingPartition that did not make its sender the owner is its client's request; one that did
+    answers it, so one request moves one claim. Who releases wants nothing.
+
+    Args:
+        message: of any claim of the group that the sharer reads.
+        at_ms: the record's timestamp.
+        owner_instance: who owns the claim after the record, as its reader says.
+    """
+    if isinstance(message, ReleaseGroup):
+        return requests
+    client = message.client_id
+    if isinstance(message, ClaimingPartition) and message.instance_id != owner_instance:
+        key = message.key
+        return {**requests, client: Request(key, at_ms)}
+    if isinstance(message, ClaimingPartition | ReleasingPartition) and client in requests:
+        return {other: request for other, request in requests.items() if other != client}
+    return requests
+
+
+# --- and when -------------------------------------------------------------------------------------
+
+
+class FairShare:
+    """The rules with patience: what to do now, as the log stands. One for a member."""
+
+    def __init__(self, me: Sharer, patience: Patience | None = None) -> None:
+        """Knows nothing yet.
+
+        Raises:
+            ValueError: requests would be renewed more rarely than they are forgotten.
+        """
+        self.me = me
+        """May be replaced, when topics come or grow."""
+        self.patience = patience or Patience()
+        if self.patience.renew_ms >= self.patience.stale_after_ms:
+            raise ValueError(
+                f"renew_ms is {self.patience.renew_ms}, not less than "
+                f"stale_after_ms, {self.patience.stale_after_ms}"
+            )
+        self._announced_ms: int | None = None
+        self._free_since_ms: dict[ClaimKey, int] = {}
+        self._passed_over: frozenset[ClaimKey] = frozenset()
+
+    def look(self, said: Said, now_ms: int) -> Decision:
+        """What to do, as things stand; to be asked when every place was read to its end.
+
+        Costs some steps for each claim, so ask once after a batch of records and not at each.
+
+        Args:
+            said: what the log says, and what is under way.
+            now_ms: a steady clock; it does not go back.
+        """
+        seen, memory = self._seen(said, now_ms), self._memory(said)
+        self._notice(seen, now_ms)
+        offered = rules.offered_to_me(seen, self._overdue(now_ms))
+        settling = self._settles_at_ms is not None and now_ms < self._settles_at_ms
+        ask = self._predecessors(said, seen)
+        if not settling:
+            ask += rules.claims_to_ask(seen, memory, offered)
+        # What an earlier instance owns is not ours to release before we have taken it over.
+        give = min(
+            (
+                key
+                for key in rules.claims_to_give(seen, memory)
+                if said.owners[key].instance_id == self.me.instance_id
+            ),
+            default=None,
+        )
+        request = None
+        if not ask:
+            request = self._request(said, seen, memory, offered, now_ms)
+        return Decision(ask, request, give, self._look_again_ms(said, now_ms))
+
+    def _seen(self, said: Said, now_ms: int) -> Seen:
+        fresh_ms = now_ms - self.patience.stale_after_ms
+        return Seen(
+            self.me,
+            {
+                key: owner.client_id
+                for key, owner in said.owners.items()
+                if owner.alive_ms >= fresh_ms and key in self.me.keys
+            },
+            {
+                client: request.key
+                for client, request in said.requests.items()
+                if request.at_ms >= fresh_ms
+            },
+        )
+
+    def _memory(self, said: Said) -> Memory:
+        return Memory(said.asked, said.giving, self._passed_over)
+
+    def _notice(self, seen: Seen, now_ms: int) -> None:
+        """Since when it is known to the others, and since when claims are free."""
+        if not rules.is_announced(seen):
+            self._announced_ms = None
+        elif self._announced_ms is None:
+            self._announced_ms = now_ms
+        # While claims are being taken nobody is too slow.
+        since, free = self._free_since_ms, set(seen.free)
+        since = since if since.keys() <= free else {}
+        self._free_since_ms = {key: since.get(key, now_ms) for key in free}
+
+    @property
+    def _settles_at_ms(self) -> int | None:
+        """Until when it waits for others to make themselves known; None before it did itself."""
+        if self._announced_ms is None:
+            return None
+        return self._announced_ms + self.patience.settle_ms
+
+    def _overdue(self, now_ms: int) -> dict[ClaimKey, int]:
+        grace_ms = self.patience.grace_ms
+        return {key: (now_ms - since) // grace_ms for key, since in self._free_since_ms.items()}
+
+    def _predecessors(self, said: Said, seen: Seen) -> tuple[ClaimKey, ...]:
+        """Claims of an earlier instance of its own client: taken over at once (R1b)."""
+        me = self.me
+        mine = [key for key, owner in seen.owners.items() if owner == me.client_id]
+        others = sorted(key for key in mine if said.owners[key].instance_id != me.instance_id)
+        own = len(mine) - len(others) + len(said.asked.intersection(others))
+        most = len(others) if me.limit is None else max(0, me.limit - own)
+        return tuple(key for key in others if key not in said.asked)[:most]
+
+    def _request(
+        self, said: Said, seen: Seen, memory: Memory, offered: Iterable[ClaimKey], now_ms: int
+    ) -> ClaimKey | None:
+        if rules.wants_to_name(seen, memory, offered):
+            return rules.claim_to_name(seen, self._passed_over)
+        own = said.requests.get(self.me.client_id)
+        if own is None or memory.asked or now_ms < own.at_ms + self.patience.renew_ms:
+            return None
+        if rules.is_hungry(seen) and rules.is_waiting(seen):
+            self._passed_over = rules.passed_over_after(seen, memory)
+            return rules.claim_to_name(seen, self._passed_over)
+        if seen.mine == 0 and seen.owners:
+            return rules.claim_to_name(seen, self._passed_over)
+        return None
+
+    def _look_again_ms(self, said: Said, now_ms: int) -> int | None:
+        patience, overdue = self.patience, self._overdue(now_ms)
+        due = [
+            since + (overdue[key] + 1) * patience.grace_ms
+            for key, since in self._free_since_ms.items()
+        ]
+        if self._settles_at_ms is not None:
+            due.append(self._settles_at_ms)
+        if (own := said.requests.get(self.me.client_id)) is not None:
+            due.append(own.at_ms + patience.renew_ms)
+        stale_after_ms = patience.stale_after_ms
+        due += [owner.alive_ms + stale_after_ms + 1 for owner in said.owners.values()]
+        due += [request.at_ms + stale_after_ms + 1 for request in said.requests.values()]
+        return min((at for at in due if at > now_ms), default=None)

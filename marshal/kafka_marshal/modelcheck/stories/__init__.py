@@ -1,0 +1,1 @@
+"""What TLC found, told step by step, and as a counterexample."""

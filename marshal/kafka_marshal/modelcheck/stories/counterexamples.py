@@ -1,0 +1,270 @@
+"""What TLC found, in the form that all counterexamples have.
+
+The sentences are `stories`'. Who acted and which way a record went is read off two neighbouring
+states: from the outbox of every instance, from the log, and from whatever else changed at one
+instance only. So it knows no other variable by name, and an action that is new needs nothing here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Final, TypeAlias
+
+import attrs
+
+from kafka_marshal.counterexample.model import (
+    ACCEPTED,
+    LOG,
+    REFUSED,
+    Counterexample,
+    Kind,
+    Participant,
+    Step,
+)
+from kafka_marshal.modelcheck.models import Model
+from kafka_marshal.modelcheck.stories import itf, stories
+from kafka_marshal.modelcheck.tlc.output import State, TlcResult, Trace
+from kafka_marshal.modelcheck.tlc.values import Function, Value
+
+KINDS: Final[Mapping[str, Kind]] = {
+    "Read": Kind.READ,
+    "Process": Kind.PROCESSED,
+    "ProcessGrant": Kind.PROCESSED,
+    "Crash": Kind.CRASHED,
+    "Restart": Kind.STARTED,
+    "Join": Kind.STARTED,
+    "Stall": Kind.STALLED,
+    "Resume": Kind.RESUMED,
+    "Tick": Kind.TIME,
+}
+"""Actions that no change of the log or an outbox gives away; any other is drawn as what it is."""
+
+Changed: TypeAlias = "Mapping[str, tuple[Value | None, Value]]"
+"""Variables that a step changed, before and after."""
+
+
+def of_result(model: Model, result: TlcResult) -> Counterexample | None:
+    """Return the counterexample of a run; nothing if it found none."""
+    if result.trace is None:
+        return None
+    return of_trace(result.trace, result.violated, f"TLC {model.name}", model.about)
+
+
+def of_trace(trace: Trace, violated: str | None, source: str, about: str = "") -> Counterexample:
+    """Return a counterexample of TLC: one step a state, told as `stories.tell` does."""
+    told = _told(trace, violated)
+    instances = _instances(trace)
+    keeps_log = any("log" in state.variables for state in trace.states)
+    reader = _Reader(instances, keeps_log)
+    steps = tuple(
+        reader.step(number, trace.states, told.get(number, ""))
+        for number in range(len(trace.states))
+    )
+    # Who never does anything may not even have been started.
+    acting = [instances[name] for name in instances if any(step.who == name for step in steps)]
+    return Counterexample(
+        violated=violated,
+        source=source,
+        participants=(*acting, *([Participant(LOG)] if keeps_log or instances else [])),
+        steps=steps,
+        violated_at=None if trace.back_to is not None else len(trace.states) - 1,
+        loop_back_to=trace.back_to,
+        about=about,
+    )
+
+
+def _told(trace: Trace, violated: str | None) -> dict[int, str]:
+    lines = (
+        re.fullmatch(r" *(\d+)  (.*)", line) for line in stories.tell(trace, violated).split("\n")
+    )
+    return {int(line[1]): line[2] for line in lines if line}
+
+
+def _instances(trace: Trace) -> dict[str, Participant]:
+    """Return who may take part, by name: who can send, and whoever sent."""
+    clients: dict[str, str] = {}
+    names: list[str] = []
+    for state in trace.states:
+        names += _owners_of(state.variables.get("outbox"))
+        for record in _records(list(state.variables.values())):
+            message = record["message"]
+            assert isinstance(message, Mapping)
+            clients[str(message["instance_id"])] = str(message.get("client_id", ""))
+    return {
+        name: Participant(name, f"client {clients[name]}" if clients.get(name) else "")
+        for name in dict.fromkeys([*names, *sorted(set(clients) - set(names))])
+    }
+
+
+def _owners_of(value: Value | None) -> list[str]:
+    return sorted(map(str, value)) if isinstance(value, Function) else []
+
+
+def _records(values: list[Value]) -> Iterator[Function]:
+    """Yield what looks like a record of the log, however deep: it has a message with a sender."""
+    while values:
+        value = values.pop()
+        if isinstance(value, Function):
+            message = value.get("message")
+            if isinstance(message, Mapping) and "instance_id" in message:
+                yield value
+            else:
+                values += value.values()
+        elif isinstance(value, tuple | frozenset):
+            values += value
+
+
+@attrs.define
+class _Reader:
+    """Reads one step after the other, and remembers what is under way."""
+
+    instances: Mapping[str, Participant]
+    keeps_log: bool
+    under_way: dict[str, list[int]] = attrs.field(factory=dict)
+    """For every instance the steps at which what is in its outbox set out, oldest first."""
+
+    def step(self, number: int, states: tuple[State, ...], line: str) -> Step:
+        """Return the step to this state."""
+        state = states[number]
+        time, sentence = re.fullmatch(r"(?:(\d+ s)  )?(.*)", line, re.DOTALL).groups()  # type: ignore[union-attr]
+        step = Step(
+            number=number,
+            action=state.action,
+            sentence=sentence,
+            time=time,
+            state={name: itf.expression(value) for name, value in state.variables.items()},
+        )
+        if number == 0:
+            return step
+        before = states[number - 1].variables
+        changed: Changed = {
+            name: (before.get(name), value)
+            for name, value in state.variables.items()
+            if before.get(name) != value
+        }
+        return self._described(step, changed)
+
+    def _described(self, step: Step, changed: Changed) -> Step:
+        sender, set_out, left = self._outboxes(step.number, changed)
+        appended = _grown(changed.get("log")) if self.keeps_log else _newest(changed)
+        if appended is not None:
+            who = self._known(_sender(appended)) or sender
+            offset = appended.get("offset")
+            return attrs.evolve(
+                step,
+                kind=Kind.APPENDED,
+                who=who,
+                source=who,
+                target=LOG,
+                since=left if left is not None else self._copied(who, appended, step),
+                offset=offset if isinstance(offset, int) else None,
+                label=_label(step, f"offset {offset}: ", f"{who}'s ").split(":")[0],
+                verdict=_verdict(changed),
+            )
+        who = sender or self._who(changed)
+        if set_out:
+            label = _label(step, f"{who} ", "sends ")
+            return attrs.evolve(step, kind=Kind.SENT, who=who, source=who, target=LOG, label=label)
+        label = _label(step, f"{who} ", f"{who}'s ")
+        if left is not None:
+            return attrs.evolve(step, kind=Kind.LOST, who=who, source=who, since=left, label=label)
+        kind = KINDS.get(step.action, Kind.OTHER)
+        if kind is Kind.READ and who is not None:
+            offset_read = re.search(r"\breads offset (\d+)", step.sentence)
+            return attrs.evolve(
+                step,
+                kind=kind,
+                who=who,
+                source=LOG,
+                target=who,
+                offset=int(offset_read[1]) if offset_read else None,
+                label=label,
+            )
+        if who is None and "log" in changed:
+            who = LOG
+        return attrs.evolve(step, kind=kind, who=who, label=label)
+
+    def _outboxes(self, number: int, changed: Changed) -> tuple[str | None, bool, int | None]:
+        """Return whose outbox changed, whether something set out, and when what left it had."""
+        before, after = changed.get("outbox", (None, ()))
+        if not isinstance(before, Function) or not isinstance(after, Function):
+            return None, False, None
+        for who, now in after.items():
+            was = before.get(who, ())
+            if was == now or not isinstance(was, tuple) or not isinstance(now, tuple):
+                continue
+            under_way = self.under_way.setdefault(str(who), [])
+            if len(now) > len(was):
+                under_way += [number] * (len(now) - len(was))
+                return str(who), True, None
+            # The oldest goes first; where a network reorders, it is the one that is missing.
+            gone = next((k for k in range(len(now)) if was[k] != now[k]), len(now))
+            return str(who), False, under_way.pop(gone) if gone < len(under_way) else None
+        return None, False, None
+
+    def _copied(self, who: str | None, appended: Function, step: Step) -> int | None:
+        """Return when a record set out that landed and is under way still: a copy of it landed."""
+        outbox = (step.state or {}).get("outbox")
+        waiting = outbox.get(who or "") if isinstance(outbox, dict) else None
+        message = itf.expression(appended["message"])
+        for sent, set_out in zip(
+            waiting if isinstance(waiting, list) else [],
+            self.under_way.get(who or "", []),
+            strict=False,
+        ):
+            if isinstance(sent, dict) and sent.get("message") == message:
+                return set_out
+        return None
+
+    def _known(self, name: str | None) -> str | None:
+        return name if name in self.instances else None
+
+    def _who(self, changed: Changed) -> str | None:
+        """Return the one instance at which functions of instances changed."""
+        found = set()
+        for before, after in changed.values():
+            if (
+                isinstance(before, Function)
+                and isinstance(after, Function)
+                and set(map(str, after)) <= self.instances.keys()
+            ):
+                found |= {str(key) for key in after if before.get(key) != after[key]}
+        return found.pop() if len(found) == 1 else None
+
+
+def _grown(change: tuple[Value | None, Value] | None) -> Function | None:
+    """Return the record at the end of a log that grew."""
+    before, after = change or ((), ())
+    if isinstance(before, tuple) and isinstance(after, tuple) and len(after) > len(before):
+        return after[-1] if isinstance(after[-1], Function) else None
+    return None
+
+
+def _newest(changed: Changed) -> Function | None:
+    """Return the record that appeared, in a model that keeps none but the last."""
+    found = [r for _, after in changed.values() for r in _records([after]) if "offset" in r]
+    return found[0] if len(found) == 1 else None
+
+
+def _sender(record: Function) -> str | None:
+    message = record.get("message")
+    return str(message.get("instance_id")) if isinstance(message, Mapping) else None
+
+
+def _verdict(changed: Changed) -> str | None:
+    """Return the name of a verdict that appeared, at the end of a sequence or in a record."""
+    for _, after in changed.values():
+        newest = after[-1:] if isinstance(after, tuple) else ()
+        for value in after.values() if isinstance(after, Function) else newest:
+            if isinstance(value, str) and value in ACCEPTED | REFUSED:
+                return value
+    return None
+
+
+def _label(step: Step, *prefixes: str) -> str:
+    """Return the sentence without what the drawing says by where it stands."""
+    label = step.sentence
+    for prefix in prefixes:
+        label = label.removeprefix(prefix)
+    return label or step.action

@@ -1,0 +1,285 @@
+"""A counterexample of `Marshal.tla`, told in the protocol's words.
+
+One line a step: who sent what, where it landed in the log and what it did there, who read how far,
+who processed which message. Told from two neighbouring states and the name of the action; it does
+not run anything. MCRecords has records only; SetPosition is told by `stories_of_admins`; steps of
+any other module are told as the variables that changed.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Any, TypeAlias
+
+from kafka_marshal.core import wire
+from kafka_marshal.core.claims.verdicts import Accepted, Refused
+from kafka_marshal.counterexample.words import phrase
+from kafka_marshal.modelcheck.stories import stories_of_admins
+from kafka_marshal.modelcheck.tlc.output import State, Trace
+from kafka_marshal.modelcheck.tlc.values import Function, unparse
+
+# Values of a state, read by name. The specification's types are not Python's: every access below
+# is one that Marshal.tla's Init and actions make good.
+Variables: TypeAlias = Mapping[str, Any]
+
+NONE = -1
+NOBODY = "none"
+START_MS = 1000
+"""Marshal.tla's Start: clocks begin here, since 0 seconds means "never" to the original."""
+
+
+def tell(trace: Trace, violated: str | None = None) -> str:
+    """Return a counterexample as text: a line for each step, and what is wrong at its end.
+
+    Steps are numbered like TLC's states after the first; where time passes, so do several steps
+    in one line.
+    """
+    steps = _steps_of(trace.states[0].variables)
+    width = len(str(len(trace.states) - 1))
+    lines = [f"{number:>{width}}  {line}" for number, line in steps(trace)]
+    lines += [f"{'':{width}}  {line}" for line in _ending(trace, violated)]
+    return "\n".join(lines)
+
+
+_Steps: TypeAlias = Callable[[Trace], Iterator[tuple[int, str]]]
+
+
+def _steps_of(variables: Variables) -> _Steps:
+    """Tell modules apart by their variables: a trace does not name its module."""
+    if {"log", "history", "verdicts", "consumers", "outbox"} <= variables.keys():
+        return _marshal_steps
+    if variables.keys() >= stories_of_admins.VARIABLES:
+        return partial(stories_of_admins.admin_steps, described=_described, landed=_landed)
+    return _record_steps if {"claim", "last"} <= variables.keys() else _plain_steps
+
+
+def _ending(trace: Trace, violated: str | None) -> Iterator[str]:
+    last = len(trace.states) - 1
+    if trace.back_to == last:
+        yield "From here on nothing happens any more."
+    elif trace.back_to is not None:
+        steps = (
+            f"step {last}" if trace.back_to + 1 == last else f"steps {trace.back_to + 1} to {last}"
+        )
+        yield f"From here on {steps} again, for ever."
+    if violated:
+        yield f"{violated} does not hold."
+
+
+def _plain_steps(trace: Trace) -> Iterator[tuple[int, str]]:
+    """Tell any module's steps: the action and the variables that it changed."""
+    before: Variables = {}
+    for number, state in enumerate(trace.states):
+        changed = [
+            f"{name} = {unparse(value)}"
+            for name, value in state.variables.items()
+            if name not in before or before[name] != value
+        ]
+        yield number, f"{state.action or 'at first'}: {', '.join(changed) or 'nothing changes'}"
+        before = state.variables
+
+
+def _record_steps(trace: Trace) -> Iterator[tuple[int, str]]:
+    """Tell MCRecords: there is nothing but records and the claim."""
+    for number in range(1, len(trace.states)):
+        before: Variables = trace.states[number - 1].variables
+        after: Variables = trace.states[number].variables
+        record, verdict = after["last"]["record"], after["last"]["verdict"]
+        clock = f"{(record['timestamp_ms'] - START_MS) // 1000} s"
+        yield number, f"{clock}  {_landed(record, verdict, before['claim'], after['claim'])}"
+
+
+def _marshal_steps(trace: Trace) -> Iterator[tuple[int, str]]:
+    states: tuple[State, ...] = trace.states
+    timed = any(state.variables["now"] != states[0].variables["now"] for state in states)
+    for number in range(1, len(states)):
+        before, after = states[number - 1].variables, states[number].variables
+        action = states[number].action
+        if action == "Tick":
+            # Told by the last of several in a row.
+            if number + 1 == len(states) or states[number + 1].action != "Tick":
+                yield number, f"{_clock(after)}  time passes"
+            continue
+        line = TOLD[action](before, after)
+        yield number, f"{_clock(after)}  {line}" if timed else line
+
+
+def _clock(variables: Variables) -> str:
+    return f"{(variables['now'] - START_MS) // 1000} s"
+
+
+def _who(variable: str, before: Variables, after: Variables) -> str:
+    """Return the instance at which a function of instances changed."""
+    (who,) = (i for i in after[variable] if before[variable][i] != after[variable][i])
+    return str(who)
+
+
+def _send(before: Variables, after: Variables) -> str:
+    who = _who("outbox", before, after)
+    sent = after["outbox"][who][-1]
+    line = f"{who} sends {_described(sent)}"
+    ahead_s = sent["message"]["unix_s"] - after["now"] // 1000
+    return f"{line}; its clock is {ahead_s} s ahead" if ahead_s > 0 else line
+
+
+def _lose(before: Variables, after: Variables) -> str:
+    who = _who("outbox", before, after)
+    left = list(after["outbox"][who])
+    was = list(before["outbox"][who])
+    index = next((k for k, sent in enumerate(left) if sent != was[k]), len(left))
+    return f"{who}'s {_described(was[index])} is lost"
+
+
+def _truncate(before: Variables, after: Variables) -> str:
+    return f"the log loses offsets {len(after['log'])} to {len(before['log']) - 1}"
+
+
+def _begin(words: str) -> Callable[[Variables, Variables], str]:
+    def told(before: Variables, after: Variables) -> str:
+        who = _who("status", before, after)
+        first = after["consumers"][who]["view"]
+        return f"{who} starts, {words}" + (f", and reads from offset {first}" if first else "")
+
+    return told
+
+
+def _append(before: Variables, after: Variables) -> str:
+    claims = before["history"][-1], after["history"][-1]
+    return _landed(after["log"][-1], after["verdicts"][-1], *claims)
+
+
+def _landed(record: Any, verdict: str, before: Any, after: Any) -> str:
+    """Say what a record did to its claim, at its place in the log."""
+    line = f"offset {record['offset']}: {record['message']['instance_id']}'s {_described(record)}"
+    if record.get("stale", False):
+        line += ", the owner is stale by now"
+    if record.get("pause_over", False):
+        line += ", the pause is over by now"
+    name = re.sub(r"(?<!^)(?=[A-Z])", "_", verdict).upper()
+    if name in Refused.__members__:
+        return f"{line}: refused by {verdict}, {Refused[name].sentence}"
+    return f"{line}: {verdict}, {Accepted[name].sentence}{_effects(before, after)}"
+
+
+def _read(before: Variables, after: Variables) -> str:
+    who = _who("consumers", before, after)
+    had, has = before["consumers"][who], after["consumers"][who]
+    offset = after["log"][had["view"]]["offset"]
+    was, now = had["reader"]["claim"], has["reader"]["claim"]
+    line = f"{who} reads offset {offset}"
+    if _owner(was) != _owner(now) or was["epoch"] != now["epoch"]:
+        owner = _owner(now)
+        epoch = f", epoch {now['epoch']}" if now["epoch"] != NONE and owner != NOBODY else ""
+        sees = "nobody owns" if owner == NOBODY else f"{_self(owner, who)} owns{epoch}"
+        # After as many records the log itself may say otherwise: fault (c).
+        by_log = after["history"][has["view"]]
+        line += f": {sees}" + (", by its own clock" if _owner(by_log) != owner else "")
+    granted = has["granted"] - had["granted"]
+    if granted:
+        line += f"; granted to it: {_messages(granted)}"
+    if has["stopped"] and not had["stopped"]:
+        line += "; its client id is used twice, so it stops"
+    if had["reader"]["certain"] != has["reader"]["certain"]:
+        certain = ", ".join(sorted(has["reader"]["certain"])) or "nothing"
+        line += f"; certain of {certain}"
+    return line
+
+
+def _process(before: Variables, after: Variables) -> str:
+    who = _who("consumers", before, after)
+    counts = {
+        message: count
+        for message, count in _pairs(after["processed"])
+        if dict(_pairs(before["processed"]))[message] != count
+    }
+    line = f"{who} processes {_messages(counts)}"
+    most = max(counts.values())
+    if most == 1:
+        return line
+    repeated = [message for message, count in counts.items() if count == most]
+    which = "" if len(repeated) == len(counts) else f", {_messages(repeated)}"
+    return f"{line}{which} for the {_ordinal(most)} time"
+
+
+def _status(words: str) -> Callable[[Variables, Variables], str]:
+    return lambda before, after: f"{_who('status', before, after)} {words}"
+
+
+TOLD: Mapping[str, Callable[[Variables, Variables], str]] = {
+    **{f"Send{layout.name}": _send for layout in wire.MESSAGES},
+    "SendAnything": _send,
+    "ResumeForAll": _send,
+    "ResumeClaim": _send,
+    "GiveUp": lambda before, after: (
+        f"{_who('consumers', before, after)} gives up waiting for its ClaimingPartition"
+    ),
+    "Append": _append,
+    "AppendCopy": _append,
+    "Lose": _lose,
+    "Read": _read,
+    "Process": _process,
+    "ProcessGrant": _process,
+    "Crash": _status("crashes"),
+    "Restart": _begin("a new instance of a crashed client"),
+    "Join": _begin("a client that was not there before"),
+    "Stall": _status("stalls"),
+    "Resume": _status("goes on"),
+    "Truncate": _truncate,
+    "StepBack": lambda before, after: "the broker's clock steps back",
+    "Refold": lambda before, after: (
+        f"{_who('consumers', before, after)} is told, drops everything and folds anew"
+    ),
+}
+"""How each action but Tick is told; the actions of Marshal.tla, by name."""
+
+
+def _described(record: Any) -> str:
+    message, written = record["message"], record["headers"]
+    names = [header.field for header in wire.HEADERS if header.field in written]
+    headers = {name: written[name] for name in names if written[name] != NONE}
+    return phrase(message["type"], message, headers, lambda at_s: f"{at_s - START_MS // 1000} s")
+
+
+def _effects(before: Any, after: Any) -> str:
+    """Say what a record changed in its claim, beyond clocks."""
+    found = []
+    old, new = _owner(before), _owner(after)
+    if new not in (old, NOBODY):
+        found.append(f"{new} owns" + (f" instead of {old}" if old != NOBODY else ""))
+    if after["epoch"] != before["epoch"]:
+        found.append(f"epoch {after['epoch']}")
+    if after["position"] != before["position"]:
+        found.append(f"position {before['position']} → {after['position']}")
+    elif after["position_set"] and not before["position_set"]:
+        found.append(f"position {after['position']} is set")
+    until, was_until = after["paused_until_ms"], before["paused_until_ms"]
+    if until != was_until:
+        paused = f"paused for {after['pauser']} until {(until - START_MS) // 1000} s"
+        found.append("the pause ends" if until == NONE else paused)
+    return "".join(f"; {words}" for words in found)
+
+
+def _owner(claim: Any) -> str:
+    # The original keeps the owner's ids after a release and forgets the heartbeat.
+    return NOBODY if claim["last_heartbeat_ms"] == NONE else str(claim["owner_instance"])
+
+
+def _self(owner: str, who: str) -> str:
+    return "it" if owner == who else owner
+
+
+def _messages(numbers: Any) -> str:
+    listed = ", ".join(map(str, sorted(numbers)))
+    return f"message{'s' if len(numbers) > 1 else ''} {listed}"
+
+
+def _ordinal(count: int) -> str:
+    return {2: "second", 3: "third"}.get(count, f"{count}th")
+
+
+def _pairs(counted: Any) -> Iterator[tuple[int, int]]:
+    """Yield message and count; the domain is 0 .. n, or 1 .. n and then a sequence."""
+    if isinstance(counted, Function):
+        yield from ((int(str(m)), int(str(n))) for m, n in counted.items())
+    else:
+        yield from enumerate(counted, start=1)

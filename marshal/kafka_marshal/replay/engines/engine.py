@@ -1,0 +1,155 @@
+"""What folds a log: this process, or Spark; and which of them, when nobody says.
+
+Both make the same tables. Spark's start takes longer than this process needs for a few million
+records; of more, or on a cluster, Spark is faster and holds less. This room knows what is asked of
+an engine and imports neither before it is chosen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Protocol
+
+from attrs import frozen
+
+from kafka_marshal.replay.errors import InvalidOption, ReplayError, SourcesOverlap
+from kafka_marshal.replay.fold.jobs import Job, WholeLog
+from kafka_marshal.replay.fold.partition_fold import Judging
+from kafka_marshal.replay.model.folded_log import Fold
+from kafka_marshal.replay.sources import Chunk
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LOCAL_RECORDS_MAX: Final = 2_000_000
+"""Of more records `auto` chooses Spark. So many take about as much processor time here as Spark
+takes for its start, if most of them say nothing new."""
+
+
+class EngineName(StrEnum):
+    """What `--engine` may be."""
+
+    auto = "auto"
+    local = "local"
+    spark = "spark"
+
+
+@frozen
+class Choice:
+    """Which engine, and why."""
+
+    engine: EngineName
+    """`local` or `spark`."""
+    why: str
+
+    def __str__(self) -> str:
+        where = "in this process" if self.engine is EngineName.local else "on Spark"
+        return f"Folded {where}: {self.why}."
+
+
+def choose(asked: str, chunks: Sequence[Chunk], *, session: bool = False) -> Choice:
+    """Which engine reads these chunks. `session`: the caller has a session of Spark.
+
+    Raises:
+        InvalidOption: there is no such engine.
+    """
+    if asked not in set(EngineName):
+        raise InvalidOption(f"--engine must be one of {', '.join(EngineName)}, not {asked!r}")
+    engine = EngineName(asked)
+    if engine is not EngineName.auto:
+        return Choice(engine, f"--engine {engine}")
+    if session:
+        return Choice(EngineName.spark, "a session was given")
+    records = sum(chunk.records for chunk in chunks)
+    about, limit = f"about {records:,} records", f"{LOCAL_RECORDS_MAX:,}"
+    if records <= LOCAL_RECORDS_MAX:
+        return Choice(EngineName.local, f"{about}, and up to {limit} do not need Spark")
+    return Choice(EngineName.spark, f"{about}, more than {limit}")
+
+
+class Engine(Protocol):
+    """What runs jobs.
+
+    All three raise UnreadableSource where something is no record, SourcesOverlap where chunks that
+    were collapsed do not follow each other, and ReplayError (SparkFailed) where a task broke.
+    """
+
+    def collapses(self, chunks: Sequence[Chunk]) -> bool:
+        """Whether so much input is worth collapsing."""
+
+    def fold(self, job: Job) -> AbstractContextManager[Fold]:
+        """Run a job; its rows are kept while the block lasts."""
+
+    def fold_into(self, job: Job, folder: Path) -> None:
+        """Run a job, and write its rows into the new folder, as Parquet in `FOLDED_SCHEMA`."""
+
+    def fold_of(
+        self, folders: Sequence[Path], states: Sequence[Path]
+    ) -> AbstractContextManager[Fold]:
+        """The rows in such folders, and what each of the states says if its log ends there."""
+
+
+@contextmanager
+def started(
+    choice: Choice,
+    spark: SparkSession | None = None,
+    on_progress: Callable[[str], None] = lambda _: None,
+    on_tasks: Callable[[int, int], None] | None = None,
+) -> Iterator[Engine]:
+    """The engine that was chosen; of Spark, with its session or a local one that is then stopped.
+
+    Raises:
+        JavaNotFoundError: there is no Java for Spark.
+        ReplayError: Spark is not installed.
+        SparkFailed: it does not start.
+    """
+    if choice.engine is EngineName.local:
+        from kafka_marshal.replay.engines.local import InProcess
+
+        yield InProcess(on_tasks)
+        return
+    try:
+        from kafka_marshal.replay.spark.pipeline import OnSpark
+        from kafka_marshal.replay.spark.progress import tasks_told
+        from kafka_marshal.replay.spark.session import local_session
+        from kafka_marshal.replay.spark.spark_errors import told_plainly
+    except ModuleNotFoundError as error:
+        raise ReplayError(
+            f"a replay on Spark ({choice.why}) needs {error.name}; install it with: "
+            "pip install 'kafka-marshal[replay]', or fold in this process: --engine local"
+        ) from None
+    on_progress("starting Spark")
+    with (
+        local_session() if spark is None else nullcontext(spark) as session,
+        tasks_told(session, on_tasks),
+        told_plainly(),
+    ):
+        yield OnSpark(session)
+
+
+@contextmanager
+def run_fold(
+    engine: Engine,
+    chunks: tuple[Chunk, ...],
+    judging: Judging,
+    on_progress: Callable[[str], None] = lambda _: None,
+) -> Iterator[Fold]:
+    """Read and fold everything; the rows are kept while the block lasts.
+
+    Raises:
+        UnreadableSource: a line or a row is no record.
+        ReplayError: the engine could not go on for another reason.
+    """
+    on_progress(f"reading {len(chunks)} chunks, folding")
+    job = WholeLog(chunks, judging, collapsing=engine.collapses(chunks))
+    with ExitStack() as kept:
+        try:
+            fold = kept.enter_context(engine.fold(job))
+        except SourcesOverlap:
+            on_progress("the sources overlap: reading them again, record by record")
+            job = WholeLog(chunks, judging, collapsing=False)
+            fold = kept.enter_context(engine.fold(job))
+        yield fold

@@ -1,0 +1,303 @@
+"""A replay that goes on where the last one ended: one open log, folded run by run.
+
+The folder holds, of every run, the rows that nothing can change any more, and of the latest run
+that met it, the state of every coordinating partition. What a replay shows is both: the rows of all
+runs, and what each state says if the log ends now. `Checkpoint`'s one file says which belong
+together, and replacing it is the commit. A run writes only into its own folder, whose name no
+other run has, so a task of Spark that outlived its driver harms nobody. Which engine folded a run
+is not written down: the next may be folded by another.
+"""
+
+from __future__ import annotations
+
+import shutil
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+import numpy as np
+import pyarrow as pa
+from attrs import frozen
+
+from kafka_marshal.capture import TimestampType
+from kafka_marshal.replay.engines.engine import Engine
+from kafka_marshal.replay.errors import ReplayError, SourcesOverlap
+from kafka_marshal.replay.fold.jobs import Drained, placed_records, row_schema
+from kafka_marshal.replay.fold.partition_fold import Judging
+from kafka_marshal.replay.fold.reading import ARROW_SCHEMA, read_chunk
+from kafka_marshal.replay.model.chunk_items import Single
+from kafka_marshal.replay.model.folded_log import Fold
+from kafka_marshal.replay.sources import Chunk
+from kafka_marshal.replay.sources.columns import padded
+from kafka_marshal.replay.state.checkpoint import Checkpoint
+from kafka_marshal.replay.state.partition_state import SUFFIX, Head, Standing, read_head, take_up
+
+ROWS: Final = "rows"
+STATES: Final = "states"
+_SKIPPED: Final = -2
+"""The `input_order` of a row that only counts what its chunk holds of offsets folded before."""
+
+
+@frozen
+class Went:
+    """What one run did to a checkpoint."""
+
+    run: int
+    """The how many-th it is."""
+    heads: tuple[Head, ...]
+    """Of the coordinating partitions that its input held."""
+
+    @property
+    def folded(self) -> int:
+        """Records that no run had folded before."""
+        return sum(head.folded for head in self.heads)
+
+    @property
+    def skipped(self) -> int:
+        """Records that lie below the offset to go on from."""
+        return sum(head.skipped for head in self.heads)
+
+
+class OpenLog:
+    """A checkpoint folder of replays, held by this process."""
+
+    def __init__(self, folder: Path, checkpoint: Checkpoint) -> None:
+        resumed = checkpoint.load()
+        self._beside: Mapping[str, Any] = resumed.beside if resumed else {}
+        self._checkpoint = checkpoint
+        self._committing = False
+        self.folder = folder.resolve()
+        runs, states = self._beside.get("runs", []), self._beside.get("states", {})
+        self.runs: tuple[str, ...] = tuple(runs)
+        """The folders of all runs that were committed, the first first."""
+        self.states: dict[int, Path] = {
+            int(partition): self.folder / run / STATES / f"{partition}{SUFFIX}"
+            for partition, run in states.items()
+        }
+        """The state of every coordinating partition."""
+        self.heads = {partition: read_head(path) for partition, path in self.states.items()}
+        self.sweep()
+
+    def begun(self) -> Path:
+        """A folder for a run, which counts for nothing before `commit`."""
+        folder = self.folder / f"run-{len(self.runs) + 1:05}-{uuid.uuid4().hex[:8]}"
+        (folder / STATES).mkdir(parents=True)
+        return folder
+
+    def commit(self, run: Path) -> None:
+        """From now on the next run goes on from here."""
+        states = dict(self.states)
+        for path in (run / STATES).glob(f"*{SUFFIX}"):
+            states[int(path.stem)] = path
+        runs = (*self.runs, run.name)
+        named = {str(p): path.parent.parent.name for p, path in sorted(states.items())}
+        self._committing = True  # if it breaks, only the file knows what counts
+        self._checkpoint.commit({"runs": list(runs), "states": named})
+        self._committing = False
+        self.runs, self.states = runs, states
+
+    def sweep(self) -> None:
+        """Remove what no commit speaks of: runs that broke, states that others took the place of.
+
+        Not while anything may still be computed from it.
+        """
+        if self._committing:
+            return
+        for run in self.folder.glob("run-*"):
+            if run.name not in self.runs:
+                shutil.rmtree(run, ignore_errors=True)
+                continue
+            for path in (run / STATES).glob("*"):
+                if path not in self.states.values():
+                    path.unlink(missing_ok=True)
+
+
+@contextmanager
+def open_log(folder: Path, options: Mapping[str, Any]) -> Iterator[OpenLog]:
+    """Take a folder, or make it.
+
+    Raises:
+        CheckpointRefused: it was made with other options or by another version, it is damaged, or
+            somebody else holds it.
+    """
+    with closing(Checkpoint(folder, {"command": "replay", **options})) as checkpoint:
+        try:
+            yield OpenLog(folder, checkpoint)
+        except OSError as error:
+            place = error.filename or folder
+            raise ReplayError(f"{place}: cannot write there: {error.strerror or error}") from None
+
+
+class _Reader:
+    """Reads chunks from where earlier runs ended."""
+
+    def __init__(self, chunks: tuple[Chunk, ...], next_offsets: Mapping[int, int]) -> None:
+        self._chunks = chunks
+        self._next_offsets = dict(next_offsets)
+
+    def new(self, number: int, chunk: Chunk) -> Iterator[pa.RecordBatch]:
+        """The records that no run has folded."""
+        for batch in read_chunk(number, chunk):
+            below, _ = self._below(batch)
+            yield batch.filter(pa.array(~below)) if below.any() else batch
+
+    def chunk(self, number: int) -> tuple[list[pa.RecordBatch], list[pa.RecordBatch]]:
+        """The new records of a chunk; what is to be said of the others."""
+        new, rest = [], []
+        log = ""
+        skipped: dict[int, int] = {}
+        for batch in read_chunk(number, self._chunks[number]):
+            below, again = self._below(batch)
+            if not below.any():
+                new.append(batch)
+                continue
+            log = batch.column("log")[0].as_py()
+            passed = batch.column("partition").to_numpy()[below & ~again]
+            for partition, count in zip(*np.unique(passed, return_counts=True), strict=True):
+                skipped[int(partition)] = skipped.get(int(partition), 0) + int(count)
+            if again.any():
+                rest.append(batch.filter(pa.array(again)))
+            if not below.all():
+                new.append(batch.filter(pa.array(~below)))
+        if skipped:
+            rest.append(_counts(log, skipped))
+        return new, rest
+
+    def _below(self, batch: pa.RecordBatch) -> tuple[Any, Any]:
+        """Which records were folded before, and which of them are the last that were."""
+        partitions = batch.column("partition").to_numpy()
+        offsets = batch.column("offset").to_numpy()
+        next_offsets = np.zeros(len(offsets), np.int64)
+        for partition in np.unique(partitions):
+            next_offsets[partitions == partition] = self._next_offsets.get(int(partition), 0)
+        return offsets < next_offsets, offsets == next_offsets - 1
+
+
+def _counts(log: str, skipped: Mapping[int, int]) -> pa.RecordBatch:
+    """Rows that sort before all records of their partition."""
+    columns = {
+        "log": pa.array([log] * len(skipped)),
+        "partition": pa.array(list(skipped), pa.int64()),
+        "offset": pa.array([-1] * len(skipped), pa.int64()),
+        "input_order": pa.array([_SKIPPED] * len(skipped), pa.int64()),
+        "timestamp_ms": pa.array([0] * len(skipped), pa.int64()),
+        "timestamp_type": pa.array([TimestampType.NOT_STATED.value] * len(skipped)),
+        "value": pa.array([str(count).encode() for count in skipped.values()], pa.binary()),
+    }
+    return padded(pa.RecordBatch.from_pydict(columns), ARROW_SCHEMA)
+
+
+@frozen
+class _NewRecords:
+    """What one run folds, onto the states of earlier ones: a `Job`."""
+
+    chunks: tuple[Chunk, ...]
+    judging: Judging
+    states: Mapping[int, Path]
+    next_offsets: Mapping[int, int]
+    folder: Path
+    """Where to put states."""
+    collapsing: bool
+
+    def read(self, number: int) -> Iterator[pa.RecordBatch]:
+        """As `Job`."""
+        new, rest = _Reader(self.chunks, self.next_offsets).chunk(number)
+        if not self.collapsing:
+            yield from rest
+            yield from new
+            return
+        from kafka_marshal.replay.fold.run_length import rows_of
+
+        for each in rest:
+            yield padded(each, row_schema(self))
+        if new:
+            judging = self.judging
+            interval_ms = judging.heartbeat_interval_ms
+            yield from rows_of(number, new, interval_ms, forced=judging.forced)
+
+    def fold(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Drained]:
+        """As `Job`; states are put aside."""
+        items_of, expand = self._taking()
+        standing: Standing | None = None
+        begins_at = 0
+        for batch in batches:
+            orders = batch.column("input_order").to_pylist()
+            for (log, partition, item), order in zip(items_of(batch), orders, strict=True):
+                if standing is None or standing.partition != partition:
+                    if standing is not None:
+                        yield standing.put_aside(self.folder)
+                    standing = self._standing(log, partition)
+                    begins_at = standing.next_offset
+                if order == _SKIPPED:
+                    standing.skipped += int(item.raw.value)
+                elif isinstance(item, Single) and item.raw.offset < begins_at:
+                    standing.again(item.raw)
+                elif self.collapsing:
+                    standing.take(item, expand)
+                else:
+                    standing.feed(item.raw)
+            if standing is not None:
+                yield standing.account.drain()
+        if standing is not None:
+            yield standing.put_aside(self.folder)
+
+    def _taking(self) -> tuple[Callable[[pa.RecordBatch], Iterator[tuple[str, int, Any]]], Any]:
+        """What a row is, and what gives the records of a run."""
+        if not self.collapsing:
+            return _singles, None
+        from kafka_marshal.replay.fold.run_length import Expander, items_of
+
+        reader = _Reader(self.chunks, self.next_offsets)
+        return items_of, Expander(self.chunks, reader.new).records
+
+    def _standing(self, log: str, partition: int) -> Standing:
+        path = self.states.get(partition)
+        return Standing.of(log, partition, self.judging) if path is None else take_up(path)
+
+
+def _singles(batch: pa.RecordBatch) -> Iterator[tuple[str, int, Any]]:
+    for log, partition, raw in placed_records(batch):
+        yield log, partition, Single(raw, raw.timestamp_ms)
+
+
+@contextmanager
+def run_resumed(
+    engine: Engine,
+    chunks: tuple[Chunk, ...],
+    judging: Judging,
+    log: OpenLog,
+    on_progress: Callable[[str], None],
+) -> Iterator[tuple[Fold, Went, Callable[[], None]]]:
+    """Read what is new, fold it onto what was; the whole account, and what commits the run.
+
+    Raises:
+        UnreadableSource: a line or a row is no record.
+        ReplayError: the engine could not go on for another reason.
+        CheckpointRefused: a state is damaged.
+    """
+    next_offsets = {partition: head.next_offset for partition, head in log.heads.items()}
+    run = log.begun()
+    job = _NewRecords(
+        chunks, judging, log.states, next_offsets, run / STATES, engine.collapses(chunks)
+    )
+    on_progress(f"reading {len(chunks)} chunks, folding what is new")
+    try:
+        try:
+            engine.fold_into(job, run / ROWS)
+        except SourcesOverlap:
+            on_progress("the sources overlap: reading them again, record by record")
+            shutil.rmtree(run, ignore_errors=True)
+            run = log.begun()
+            job = attrs.evolve(job, folder=run / STATES, collapsing=False)
+            engine.fold_into(job, run / ROWS)
+        states = {int(path.stem): path for path in (run / STATES).glob(f"*{SUFFIX}")}
+        heads = tuple(read_head(path) for _, path in sorted(states.items()))
+        on_progress("telling how everything stands")
+        folders = [log.folder / name / ROWS for name in (*log.runs, run.name)]
+        with engine.fold_of(folders, [*{**log.states, **states}.values()]) as fold:
+            yield fold, Went(len(log.runs) + 1, heads), lambda: log.commit(run)
+    finally:
+        log.sweep()

@@ -1,0 +1,341 @@
+"""A folded log whose rows are Arrow tables in this process, and what is answered about them."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from operator import itemgetter
+from pathlib import Path
+from typing import Any, Final, Self
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from attrs import frozen
+
+from kafka_marshal.replay.findings.catalogue import ERROR, WARNING
+from kafka_marshal.replay.fold.jobs import FOLDED_SCHEMA, Drained, check_counts
+from kafka_marshal.replay.model.folded_log import (
+    CLAIM,
+    COUNTED,
+    MEASURES,
+    PROOF_COLUMN,
+    ROWS_PER_FILE,
+    ClaimName,
+    Parted,
+    Spans,
+    in_order,
+    order_in_claim,
+    write_nothing,
+)
+from kafka_marshal.replay.model.rows import Row, Table, arrow_rows
+from kafka_marshal.replay.model.tables import (
+    BY_NAME,
+    CLAIMS,
+    DIVERGENCES,
+    FINDINGS,
+    FOLDED,
+    LANES,
+    TENURES,
+)
+
+_ROWS_AT_ONCE: Final = 4096
+"""Rows that are Python's at a time, of a table that is gone through."""
+_Name = tuple[object, ...]
+"""A claim's, and under which rules; those are None where the rules are what is changed."""
+
+
+class Gathered:
+    """Rows as they come from accounts, kept as Arrow."""
+
+    def __init__(self) -> None:
+        self._batches: dict[str, list[pa.RecordBatch]] = {table.name: [] for table in FOLDED}
+
+    def add(self, drained: Drained) -> None:
+        """Some more."""
+        for name, rows in drained.items():
+            if rows:
+                self._add(name, arrow_rows(BY_NAME[name], rows))
+
+    def add_file(self, path: Path) -> None:
+        """The rows of a file in `FOLDED_SCHEMA`."""
+        for name in BY_NAME:
+            for lines in pq.read_table(path, columns=[name]).column(name).chunks:
+                rows = lines.drop_null()
+                if len(rows):
+                    self._add(name, rows.cast(BY_NAME[name].arrow_type))
+
+    def _add(self, name: str, rows: pa.StructArray) -> None:
+        self._batches[name].append(pa.RecordBatch.from_struct_array(rows))
+
+    def tables(self) -> dict[str, pa.Table]:
+        """All of them, by name."""
+        return {
+            name: pa.Table.from_batches(batches, _schema(BY_NAME[name])).combine_chunks()
+            for name, batches in self._batches.items()
+        }
+
+    def write(self, path: Path) -> None:
+        """A file in `FOLDED_SCHEMA`."""
+        with pq.ParquetWriter(path, FOLDED_SCHEMA) as file:
+            for name, rows in self.tables().items():
+                for batch in rows.to_batches():
+                    columns = [
+                        batch.to_struct_array()
+                        if table.name == name
+                        else pa.nulls(batch.num_rows, table.arrow_type)
+                        for table in FOLDED
+                    ]
+                    file.write_batch(pa.RecordBatch.from_arrays(columns, schema=FOLDED_SCHEMA))
+
+
+@frozen
+class LocalFold:
+    """As `Fold`."""
+
+    tables: Mapping[str, pa.Table]
+    """Each in its order."""
+
+    @classmethod
+    def of(cls, gathered: Gathered) -> LocalFold:
+        """What was gathered.
+
+        Raises:
+            UnreadableSource: no coordinating partition was folded.
+        """
+        fold = cls(
+            {name: _in_order(rows, BY_NAME[name].order) for name, rows in gathered.tables().items()}
+        )
+        check_counts(fold.counts)
+        return fold
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """As `Fold`."""
+        return {name: rows.num_rows for name, rows in self.tables.items()}
+
+    @property
+    def findings_counted(self) -> list[Row]:
+        """As `Fold`."""
+        return in_order(_counted(self._rows(FINDINGS, *COUNTED), "count"))
+
+    def collect(self, *wanted: Table) -> dict[str, list[Row]]:
+        """As `Fold`."""
+        return {table.name: self.tables[table.name].to_pylist() for table in wanted}
+
+    def collect_claims(
+        self, wanted: Sequence[Table], names: Collection[ClaimName]
+    ) -> dict[str, list[Row]]:
+        """As `Fold`."""
+        return {table.name: self._of_claims(table, names).to_pylist() for table in wanted}
+
+    def _of_claims(self, table: Table, names: Collection[ClaimName]) -> pa.Table:
+        chosen = set(names)
+        wanted = [tuple(row.values()) in chosen for row in self._rows(table, *CLAIM)]
+        rows = self.tables[table.name].filter(pa.array(wanted, pa.bool_()))
+        return rows.drop_columns([PROOF_COLUMN]) if table is FINDINGS else rows
+
+    def first(self, table: Table, limit: int, *, worst: bool = False) -> list[Row]:
+        """As `Fold`."""
+        rows = self.tables[table.name]
+        if worst:
+            severities = pc.index_in(rows.column("severity"), pa.array([ERROR, WARNING]))
+            ranks = severities.fill_null(2)
+            rows = rows.take(pc.array_sort_indices(ranks))  # stable
+        return _pylist(rows.slice(0, limit))
+
+    def first_of_claims(self, table: Table, names: Collection[ClaimName], limit: int) -> list[Row]:
+        """As `Fold`."""
+        rows = self._of_claims(table, names)
+        if table is FINDINGS:
+            ranks = pc.index_in(rows.column("severity"), pa.array([ERROR, WARNING])).fill_null(2)
+            rows = rows.append_column("_rank", ranks)
+            rows = _in_order(rows, ("_rank", "offset")).drop_columns(["_rank"])
+        else:
+            rows = _in_order(rows, (order_in_claim(table),))
+        seen: Counter[_Name] = Counter()
+        found = []
+        for row in rows.to_pylist():
+            name = tuple(row[column] for column in (*CLAIM, "rules"))
+            seen[name] += 1
+            if seen[name] <= limit:
+                found.append(row)
+        return found
+
+    def each(self, table: Table) -> Iterator[Row]:
+        """As `Fold`."""
+        for batch in self.tables[table.name].to_batches(max_chunksize=_ROWS_AT_ONCE):
+            yield from batch.to_pylist()
+
+    def _rows(self, table: Table, *columns: str) -> Iterator[Row]:
+        """Some columns of a table."""
+        for batch in self.tables[table.name].select(columns).to_batches(_ROWS_AT_ONCE):
+            yield from batch.to_pylist()
+
+    def write(self, table: Table, folder: Path, extra: Sequence[Row] = ()) -> None:
+        """As `Fold`."""
+        rows = self.tables[table.name]
+        if extra:
+            more = pa.Table.from_struct_array(arrow_rows(table, extra))
+            rows = _in_order(pa.concat_tables([rows, more]).combine_chunks(), table.order)
+        if not rows.num_rows:
+            write_nothing(table, folder)
+            return
+        (folder / table.name).mkdir()
+        for number, begin in enumerate(range(0, rows.num_rows, ROWS_PER_FILE)):
+            path = folder / table.name / f"part-{number:05}.parquet"
+            pq.write_table(rows.slice(begin, ROWS_PER_FILE), path)
+
+    def divergences_of_logs(self) -> list[Row]:
+        """As `Fold`."""
+        claims: dict[object, Counter[_Name]] = defaultdict(Counter)
+        for row in self._rows(DIVERGENCES, *CLAIM):
+            claims[row["log"]][tuple(row.values())] += 1
+        return [
+            {"log": log, "divergences": of_log.total(), "parting": len(of_log)}
+            for log, of_log in claims.items()
+        ]
+
+    def findings_over_time(self, spans: Spans) -> tuple[list[Row], list[Row]]:
+        """As `Fold`."""
+        of_log: dict[object, tuple[int, int]] = {
+            log: (begin_ms, step_ms) for log, begin_ms, step_ms in spans.logs
+        }
+        codes, groups = [], []
+        for row in self._rows(FINDINGS, "log", "code", "group", "severity", "timestamp_ms"):
+            at_ms = row.pop("timestamp_ms")
+            if at_ms is None or row["log"] not in of_log:
+                continue
+            assert isinstance(at_ms, int)
+            begin_ms, step_ms = of_log[row["log"]]
+            row["at"] = min(max((at_ms - begin_ms) // step_ms, 0), spans.columns - 1)
+            code, group = row.pop("code"), row.pop("group")
+            codes.append({**row, "code": code})
+            if group is not None and row["severity"] in (ERROR, WARNING):
+                groups.append({**row, "group": group})
+        return _counted(codes, "count"), _counted(groups, "count")
+
+    def claims_counted(self, ends_ms: Mapping[str, int], limit: int | None) -> list[Row]:
+        """As `Fold`."""
+        claims: dict[_Name, dict[str, Any]] = {}
+        most = ("records", "tenures", "takeovers", "unowned_ms")
+        for row in self._rows(LANES, *CLAIM, *most, "marks", "free_since_ms"):
+            lane: dict[str, Any] = dict(row)
+            since_ms = lane.pop("free_since_ms")
+            if since_ms is not None:
+                lane["unowned_ms"] += max(ends_ms[lane["log"]] - since_ms, 0)
+            counted = claims.setdefault(_named(lane), {**lane, "marks": 0})
+            counted["marks"] += lane["marks"]
+            for each in most:
+                counted[each] = max(counted[each], lane[each])
+        for counted in claims.values():
+            counted.update(errors=0, warnings=0, findings=0)
+        for row in self._rows(FINDINGS, *CLAIM, "severity"):
+            found = claims.get(_named(row))
+            if found is not None:
+                found["findings"] += 1
+                found["errors"] += row["severity"] == ERROR
+                found["warnings"] += row["severity"] == WARNING
+        rows: list[Row] = list(claims.values())
+        if limit is None:
+            return rows
+        chosen: dict[_Name, Row] = {}
+        for measure in MEASURES:
+            rows.sort(key=itemgetter(*CLAIM))
+            rows.sort(key=itemgetter(measure, "warnings"), reverse=True)
+            chosen.update((_named(row), row) for row in rows[:limit])
+        return list(chosen.values())
+
+    def parted_from(self, after: Self, limit: int, *, same_rules: bool) -> Parted:
+        """As `Fold`."""
+        edges = [fold._edges(same_rules) for fold in (self, after)]
+        parted: dict[_Name, list[tuple[int, bool, bool]]] = defaultdict(list)
+        for side, only in enumerate((edges[0] - edges[1], edges[1] - edges[0])):
+            for name, offset, _, began in only:
+                parted[name].append((offset, began and side == 0, began and side == 1))
+        where = sorted(
+            ((name, min(offset for offset, _, _ in of_claim)) for name, of_claim in parted.items()),
+            key=lambda one: (one[0][0], one[1], *one[0][1:-1], one[0][-1] or ""),
+        )
+        lasting = [fold._lasting(dict(where[:limit]), same_rules) for fold in (self, after)]
+        owners = [fold._owners(same_rules) for fold in (self, after)]
+        return Parted(
+            claims=len(parted),
+            gone=sum(gone for of_claim in parted.values() for _, gone, _ in of_claim),
+            new=sum(new for of_claim in parted.values() for _, _, new in of_claim),
+            owners_differ=sum(
+                owner != owners[1][name] for name, owner in owners[0].items() if name in owners[1]
+            ),
+            first=[
+                (
+                    {**dict(zip((*CLAIM, "rules"), name, strict=True)), "offset": offset},
+                    lasting[0].get(name),
+                    lasting[1].get(name),
+                )
+                for name, offset in where[:limit]
+            ],
+        )
+
+    def _edges(self, same_rules: bool) -> set[tuple[_Name, int, object, bool]]:
+        """Where ownership changes: every beginning and every end of a tenure, and its owner."""
+        edges = set()
+        columns = (*CLAIM, "rules", "owner_instance", "from_offset", "to_offset")
+        for row in self._rows(TENURES, *columns):
+            name, owner = _under(row, same_rules), row["owner_instance"]
+            for offset, began in ((row["from_offset"], True), (row["to_offset"], False)):
+                if isinstance(offset, int):
+                    edges.add((name, offset, owner, began))
+        return edges
+
+    def _lasting(self, offsets: Mapping[_Name, int], same_rules: bool) -> dict[_Name, Row]:
+        """The tenure of each of these claims that lasts at its offset."""
+        found = {}
+        columns = ("owner_instance", "owner_client", "from_offset", "to_offset")
+        for row in self._rows(TENURES, *CLAIM, "rules", *columns):
+            name = _under(row, same_rules)
+            begin, end = row["from_offset"], row["to_offset"]
+            offset = offsets.get(name)
+            assert isinstance(begin, int)
+            if (
+                offset is not None
+                and begin <= offset
+                and (not isinstance(end, int) or end > offset)
+            ):
+                found[name] = row
+        return found
+
+    def _owners(self, same_rules: bool) -> dict[_Name, object]:
+        """Of every claim, who owns it in the end."""
+        rows = self._rows(CLAIMS, *CLAIM, "rules", "owner_instance")
+        return {_under(row, same_rules): row["owner_instance"] for row in rows}
+
+
+def _named(row: Row) -> _Name:
+    return tuple(row[column] for column in CLAIM)
+
+
+def _under(row: Row, same_rules: bool) -> _Name:
+    return (*_named(row), row["rules"] if same_rules else None)
+
+
+def _counted(rows: Iterable[Row], name: str) -> list[Row]:
+    """Each distinct row once, with how many of it there are."""
+    counts: Counter[tuple[tuple[str, object], ...]] = Counter(tuple(row.items()) for row in rows)
+    return [{**dict(row), name: count} for row, count in counts.items()]
+
+
+def _in_order(rows: pa.Table, order: Sequence[str]) -> pa.Table:
+    """Sorted, nulls first, and what is equal as it was."""
+    if rows.num_rows < 2:
+        return rows
+    keys = [(name, "ascending") for name in order]
+    return rows.take(pc.sort_indices(rows, sort_keys=keys, null_placement="at_start"))
+
+
+def _pylist(rows: pa.Table) -> list[Row]:
+    found: list[Row] = rows.to_pylist()
+    return found
+
+
+def _schema(table: Table) -> pa.Schema:
+    return pa.schema(list(table.arrow_type))

@@ -1,0 +1,1 @@
+"""Findings and tenures as files, for other tools."""

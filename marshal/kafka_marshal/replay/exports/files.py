@@ -1,0 +1,123 @@
+"""Findings and tenures for other tools, each into a file of its own beside the output folder.
+
+As with the folder: a file that is there is refused, and a run that fails leaves none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import IO, Final
+
+from attrs import frozen
+
+from kafka_marshal.replay.errors import InvalidOption, ReplayError
+from kafka_marshal.replay.exports.junit import JUnit
+from kafka_marshal.replay.exports.output import refuse_existing, umask
+from kafka_marshal.replay.exports.perfetto import Perfetto, packed
+from kafka_marshal.replay.exports.sarif import sarif
+from kafka_marshal.replay.model.rows import Row
+from kafka_marshal.scratch import Scratch
+
+
+@frozen
+class Exports:
+    """Where the findings, and for Perfetto the tenures, go besides; None: nowhere."""
+
+    sarif: Path | None = None
+    junit: Path | None = None
+    perfetto: Path | None = None
+    """Packed with gzip if its name ends in `.gz`."""
+
+    @property
+    def any(self) -> bool:
+        """At least one is wanted."""
+        return any(path is not None for _, path in self._paths)
+
+    @property
+    def _paths(self) -> tuple[tuple[str, Path | None], ...]:
+        return (("--sarif", self.sarif), ("--junit", self.junit), ("--perfetto", self.perfetto))
+
+    def check(self, out: Path) -> None:
+        """Refuse what cannot be written before anything is read.
+
+        Raises:
+            OutputExists: a file is there already.
+            InvalidOption: it lies in the output folder, or two are one file.
+        """
+        taken: dict[Path, str] = {}
+        for option, path in self._paths:
+            if path is None:
+                continue
+            refuse_existing(path, option)
+            if path.resolve().is_relative_to(out.resolve()):
+                raise InvalidOption(f"{option} {path} lies within --out {out}: put it elsewhere")
+            if other := taken.get(path.resolve()):
+                raise InvalidOption(f"{other} and {option} are the same file, {path}")
+            taken[path.resolve()] = option
+
+    @contextmanager
+    def written(
+        self,
+        findings: Iterable[Row],
+        logs: Sequence[str],
+        rules: Sequence[str],
+        version: str,
+        tenures: Iterable[Row] = (),
+    ) -> Iterator[None]:
+        """Write them beside their places, and move them there when the block ends well."""
+        with ExitStack() as files:
+            trace = None
+            if self.perfetto is not None:
+                to = files.enter_context(_placed_file(self.perfetto, "--perfetto"))
+                if self.perfetto.name.endswith(".gz"):
+                    to = files.enter_context(packed(to))
+                trace = Perfetto(to, rules[0])
+                for row in tenures:
+                    trace.tenure(row)
+                findings = _passing(findings, trace.finding)
+            gathered = None
+            if self.junit is not None:
+                gathered = JUnit()
+                findings = _passing(findings, gathered.add)
+            if self.sarif is not None:
+                to = files.enter_context(_placed_file(self.sarif, "--sarif"))
+                to.writelines(sarif(findings, version))
+            elif self.any:
+                for _ in findings:
+                    pass
+            if self.junit is not None and gathered is not None:
+                to = files.enter_context(_placed_file(self.junit, "--junit"))
+                to.write(gathered.text(logs, rules))
+            if trace is not None:
+                trace.end()
+            yield
+
+
+NO_EXPORTS: Final = Exports()
+"""The tables alone."""
+
+
+def _passing(findings: Iterable[Row], told: Callable[[Row], None]) -> Iterator[Row]:
+    for row in findings:
+        told(row)
+        yield row
+
+
+@contextmanager
+def _placed_file(path: Path, option: str) -> Iterator[IO[str]]:
+    """A file to fill; it becomes `path` when the block ends well, and is gone otherwise."""
+    parent = path.absolute().parent
+    try:
+        parent.mkdir(parents=True, exist_ok=True)
+        desk = Scratch("export", beside=path)
+    except OSError as error:
+        raise ReplayError(f"{path}: cannot write there: {error.strerror or error}") from None
+    with desk as folder:
+        beside = folder / path.name
+        with beside.open("w", encoding="utf-8") as file:
+            yield file
+        refuse_existing(path, option)
+        beside.chmod(0o666 & ~umask())
+        beside.rename(path)

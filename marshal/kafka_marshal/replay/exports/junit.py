@@ -1,0 +1,109 @@
+"""Findings as JUnit XML: every log a test suite, every code of the catalogue a test case in it.
+
+A case fails if there is an error or a warning with that code. What is only good to know stands in
+the case's output, and a code that the chosen rules never tell is skipped.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Sequence
+from typing import Final
+from xml.etree import ElementTree as Xml
+
+from attrs import define, field
+
+from kafka_marshal.replay.findings.catalogue import CATALOGUE, ERROR, WARNING, Kind
+from kafka_marshal.replay.model.phrasing import times
+from kafka_marshal.replay.model.rows import Row, readable
+
+SENTENCES_MAX: Final = 20
+"""So many findings of one case are told; the rest are counted."""
+_NOT_XML: Final = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+@define
+class _Case:
+    severity: str
+    count: int = 0
+    sentences: list[str] = field(factory=list)
+
+    def add(self, row: Row) -> None:
+        self.count += 1
+        if len(self.sentences) < SENTENCES_MAX:
+            rules = row.get("rules")
+            self.sentences.append(f"{f'[{rules}] ' if rules else ''}{row['sentence']}")
+
+    def text(self) -> str:
+        more = self.count - len(self.sentences)
+        return "\n".join([*self.sentences, *([f"... and {more:,} more"] if more else [])])
+
+
+class JUnit:
+    """Gathers findings; holds no more than some sentences of each log and code."""
+
+    def __init__(self) -> None:
+        self._cases: dict[tuple[str, str], dict[str, _Case]] = defaultdict(dict)
+
+    def add(self, row: Row) -> None:
+        """The next finding."""
+        log, code, severity = str(row["log"]), str(row["code"]), str(row["severity"])
+        self._cases[log, code].setdefault(severity, _Case(severity)).add(row)
+
+    def text(self, logs: Sequence[str], rules: Collection[str]) -> str:
+        """The file: of these logs, judged by these rule sets."""
+        suites = Xml.Element("testsuites", name="kafka-marshal")
+        totals = dict.fromkeys(("tests", "failures", "skipped"), 0)
+        for log in logs:
+            suite = Xml.SubElement(suites, "testsuite", name=_text(log))
+            for kind in CATALOGUE.values():
+                self._case(suite, log, kind, rules)
+            counts = {
+                "tests": len(suite),
+                "failures": len(suite.findall("testcase/failure")),
+                "skipped": len(suite.findall("testcase/skipped")),
+            }
+            for name, count in counts.items():
+                suite.set(name, str(count))
+                totals[name] += count
+            suite.set("errors", "0")
+        for name, count in totals.items():
+            suites.set(name, str(count))
+        suites.set("errors", "0")
+        Xml.indent(suites, " ")
+        return Xml.tostring(suites, encoding="unicode", xml_declaration=True) + "\n"
+
+    def _case(self, suite: Xml.Element, log: str, kind: Kind, rules: Collection[str]) -> None:
+        case = Xml.SubElement(suite, "testcase", classname=_text(log), name=kind.code)
+        found = self._cases.get((log, kind.code), {})
+        bad = [found[severity] for severity in (ERROR, WARNING) if severity in found]
+        if bad:
+            count = sum(of_severity.count for of_severity in bad)
+            message = f"{times(count, 'finding')}: {bad[0].sentences[0]}"
+            failure = Xml.SubElement(case, "failure", type=bad[0].severity, message=_text(message))
+            failure.text = _text(
+                "\n".join([*(of_severity.text() for of_severity in bad), "", kind.what_to_do])
+            )
+        elif kind.rules not in (*rules, "each", "log"):
+            Xml.SubElement(case, "skipped", message=f"only told under the rules {kind.rules}")
+        good = [c.text() for severity, c in found.items() if severity not in (ERROR, WARNING)]
+        if good:
+            Xml.SubElement(case, "system-out").text = _text("\n".join(good))
+
+
+def _text(text: str) -> str:
+    r"""Text that XML can hold: what it cannot becomes \xNN.
+
+    >>> _text("a\x00b")
+    'a\\x00b'
+    """
+    return _NOT_XML.sub(lambda match: f"\\x{ord(match[0]):02x}", readable(text))
+
+
+def junit(findings: Iterable[Row], logs: Sequence[str], rules: Collection[str]) -> str:
+    """The text of a JUnit file."""
+    gathered = JUnit()
+    for row in findings:
+        gathered.add(row)
+    return gathered.text(logs, rules)

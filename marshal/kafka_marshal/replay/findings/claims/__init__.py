@@ -1,0 +1,1 @@
+"""Findings about one claim: who acted on it, how it moved, when it was silent."""

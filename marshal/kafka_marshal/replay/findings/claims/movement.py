@@ -1,0 +1,203 @@
+"""How positions move: owners that speak and do not get on, claims that fall behind their group.
+
+A log of coordination does not say how much there is to consume. So a claim is only ever compared
+with others of its group, and an idle partition looks like a wedged one: the finding says so.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from functools import partial
+from statistics import median
+from typing import Final
+
+from attrs import define
+
+from kafka_marshal.core.state import ClaimKey
+from kafka_marshal.replay.findings.cases import Case
+from kafka_marshal.replay.findings.observer import End
+from kafka_marshal.replay.model.events import Event, Sighting, Tenure
+from kafka_marshal.replay.model.phrasing import claim_name, clock, span, times, who
+from kafka_marshal.replay.model.position_progress import Rest
+from kafka_marshal.replay.model.rows import Row
+from kafka_marshal.replay.model.tenures import sightings
+
+WEDGED_INTERVALS: Final = 10
+"""So many heartbeat intervals on one position, while others get on, are told."""
+LISTED_MAX: Final = 3
+CLAIMS_MIN: Final = 3
+"""A group's usual rate is known from so many claims on."""
+BEHIND: Final = 0.1
+"""A claim is behind when it moves at less than this part of its group's usual rate."""
+
+
+@define
+class _Known:
+    """What is remembered of one claim's owners."""
+
+    wedged: tuple[Rest, Tenure] | None = None
+    """The longest rest that is long enough to be told, and whose it was."""
+    brisk: tuple[tuple[int, int], ...] = ()
+    """From when to when owners got on without a rest: the longest stretch, and the last."""
+
+    def add(self, tenure: Tenure, interval_ms: float) -> None:
+        """Its owner's tenure is over, or the log is."""
+        stretches = tenure.pace.brisk()
+        if stretches:
+            longest = max((*self.brisk, *stretches), key=lambda stretch: stretch[1] - stretch[0])
+            self.brisk = (longest, stretches[-1])
+        rest = tenure.pace.rest_at(tenure.last_ms)
+        if (
+            rest is not None
+            and rest.since.position > 0
+            and rest.lasted_ms >= WEDGED_INTERVALS * interval_ms
+            and (self.wedged is None or rest.lasted_ms > self.wedged[0].lasted_ms)
+        ):
+            self.wedged = rest, tenure
+
+
+class Wedged:
+    """Heartbeats that go on while the position stands still and others of the group move.
+
+    Judged when the log ends, from what every claim came to by itself: so it does not matter in
+    which order the records of different claims were folded.
+    """
+
+    def __init__(self) -> None:
+        self._groups: dict[str, dict[ClaimKey, _Known]] = defaultdict(dict)
+
+    def observe(self, event: Event) -> None:
+        """Remember a tenure when it ends."""
+        if event.ended and event.tenure is not None:
+            self._add(event.tenure, event.rules.heartbeat_interval_ms)
+
+    def _add(self, tenure: Tenure, interval_ms: float) -> None:
+        self._groups[tenure.key.group].setdefault(tenure.key, _Known()).add(tenure, interval_ms)
+
+    def drain(self) -> Iterator[Row]:
+        """Nothing before the end."""
+        return iter(())
+
+    def at_the_end(self, end: End) -> Iterator[Row]:
+        """One finding a claim, about its longest rest, if the interval fits."""
+        if not end.interval_fits:
+            return
+        for tenure in end.tenures.values():
+            self._add(tenure, end.rules_of(tenure.key.group).heartbeat_interval_ms)
+        for claims in self._groups.values():
+            for key, known in claims.items():
+                if known.wedged is not None:
+                    yield from self._judged(key, *known.wedged, claims)
+
+    @staticmethod
+    def _judged(
+        key: ClaimKey, rest: Rest, tenure: Tenure, claims: dict[ClaimKey, _Known]
+    ) -> Iterator[Row]:
+        moving = sorted(
+            other
+            for other, known in claims.items()
+            if other != key and any(_half_of(rest, stretch) for stretch in known.brisk)
+        )
+        if not moving:
+            return
+        told = partial(_stood, key, rest, moving[0], len(moving) - 1)
+        sender = tenure.instance, tenure.client
+        case = Case.about("wedged_heartbeat", key, sender, told, sightings(tenure.won_by))
+        case.add(tenure.last)
+        yield case.row()
+
+
+def _half_of(rest: Rest, stretch: tuple[int, int]) -> bool:
+    """The stretch covers at least half of the rest."""
+    begin, end = max(stretch[0], rest.since.clock_ms), min(stretch[1], rest.until_ms)
+    return 2 * (end - begin) >= rest.lasted_ms
+
+
+def _stood(key: ClaimKey, rest: Rest, moving: ClaimKey, more: int, case: Case) -> str:
+    others = f" and {times(more, 'other claim')}" if more else ""
+    return (
+        f"{who(case.instance, case.client)} went on sending heartbeats for {claim_name(key)} for "
+        f"{span(rest.lasted_ms)} after offset {rest.since.offset} ({clock(rest.since.clock_ms)}) "
+        f"without getting beyond position {rest.since.position}, while "
+        f"{moving.topic}/{moving.topic_partition}{others} moved: it is stuck, or nothing is "
+        f"written to that partition."
+    )
+
+
+@define
+class _Moved:
+    messages: int = 0
+    owned_ms: int = 0
+    last: Sighting | None = None
+
+    @property
+    def a_second(self) -> float:
+        return self.messages * 1000 / self.owned_ms if self.owned_ms else 0.0
+
+
+class LagMovement:
+    """Claims whose position moves far slower than is usual in their group."""
+
+    def __init__(self) -> None:
+        self._claims: dict[ClaimKey, _Moved] = {}
+
+    def observe(self, event: Event) -> None:
+        """Add up a tenure when it ends."""
+        if event.ended and event.tenure is not None:
+            self._add(event.tenure)
+
+    def _add(self, tenure: Tenure) -> None:
+        began, moved = tenure.pace.began, tenure.pace.moved
+        if began is None or moved is None:
+            return
+        claim = self._claims.setdefault(tenure.key, _Moved())
+        claim.messages += max(0, moved.position - began.position)
+        claim.owned_ms += tenure.last_ms - began.clock_ms
+        claim.last = tenure.last
+
+    def drain(self) -> Iterator[Row]:
+        """Nothing before the end."""
+        return iter(())
+
+    def at_the_end(self, end: End) -> Iterator[Row]:
+        """One finding for a group, of its slowest claims."""
+        for tenure in end.tenures.values():
+            self._add(tenure)
+        groups: dict[str, list[tuple[float, ClaimKey]]] = defaultdict(list)
+        for key, claim in self._claims.items():
+            interval_ms = end.rules_of(key.group).heartbeat_interval_ms
+            if claim.owned_ms >= WEDGED_INTERVALS * interval_ms:
+                groups[key.group].append((claim.a_second, key))
+        for group, rates in groups.items():
+            usual = median(rate for rate, _ in rates)
+            behind = [(rate, key) for rate, key in sorted(rates) if rate < BEHIND * usual]
+            if len(rates) < CLAIMS_MIN or not behind:
+                continue
+            case = Case(
+                "lag_movement",
+                group,
+                None,
+                None,
+                None,
+                None,
+                partial(_behind, group, usual, len(rates), behind),
+            )
+            lasts = [self._claims[key].last for _, key in behind]
+            for last in sightings(*lasts):
+                case.add(last)
+            yield case.row()
+
+
+def _behind(
+    group: str, usual: float, claims: int, behind: list[tuple[float, ClaimKey]], case: Case
+) -> str:
+    listed = ", ".join(
+        f"{key.topic}/{key.topic_partition} at {rate:.2f}" for rate, key in behind[:LISTED_MAX]
+    )
+    more = f" and {len(behind) - LISTED_MAX} more" if len(behind) > LISTED_MAX else ""
+    return (
+        f"Positions of group {group} moved by {usual:.2f} messages a second, in the median of "
+        f"{times(claims, 'claim')}; far behind that: {listed}{more}. Their lag grows if as much "
+        f"is written to them."
+    )

@@ -1,0 +1,265 @@
+"""Positions that move back, and pauses that do not hold.
+
+Both are about the admin: it alone may move a position back, and in its pause it alone may own. What
+it leaves half done is told by `half_set`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Final
+
+from attrs import define, field
+
+from kafka_marshal.core.claims.verdicts import WON_BY_REQUEST, Accepted, Refused
+from kafka_marshal.core.messages import (
+    ClaimingMessages,
+    ClaimingPartition,
+    Heartbeat,
+    ReleaseGroup,
+    ReleasingPartition,
+)
+from kafka_marshal.core.state import ClaimKey
+from kafka_marshal.replay.findings.cases import Case, Cases
+from kafka_marshal.replay.findings.observer import End
+from kafka_marshal.replay.model.events import Event, Sighting
+from kafka_marshal.replay.model.phrasing import claim_name, clock, span, who
+from kafka_marshal.replay.model.rows import Row
+
+SAYS_A_POSITION: Final = frozenset(
+    {
+        Accepted.REFRESHED,
+        Accepted.OVERWRITTEN,
+        Accepted.FAST_RECLAIMED,
+        Accepted.GRANTED,
+        Accepted.RELEASED,
+    }
+)
+"""Records that carry a position. A win under `original` may reset it, which nobody said."""
+
+
+class Positions:
+    """Positions that fell without the admin."""
+
+    def __init__(self) -> None:
+        self._cases = Cases()
+        self._said: dict[ClaimKey, tuple[int, Sighting]] = {}
+
+    def moves_back(self, event: Event) -> bool:
+        """The record makes the position fall below what was last said."""
+        said = self._said.get(event.key)
+        return (
+            said is not None
+            and event.verdict in SAYS_A_POSITION
+            and event.after.position < said[0]
+            and event.message.instance_id != event.before.pauser
+        )
+
+    def goes_on(self, key: ClaimKey, position: int, sighting: Sighting) -> bool:
+        """Note a position that did not fall; if it did, note nothing and say so."""
+        said = self._said.get(key)
+        if said is not None and position < said[0]:
+            return False
+        self._said[key] = position, sighting
+        return True
+
+    def forget(self, key: ClaimKey) -> None:
+        """The position is no longer known."""
+        self._said.pop(key, None)
+
+    def may_go_on(self, key: ClaimKey, position: int) -> bool:
+        """A position does not fall."""
+        said = self._said.get(key)
+        return said is None or position >= said[0]
+
+    def observe(self, event: Event) -> None:
+        """One case per claim and sender, until somebody wins the claim."""
+        if event.verdict in WON_BY_REQUEST:
+            self._cases.close(event.key)
+        if self.moves_back(event):
+            self._cases.add(
+                (event.key, event.message.instance_id),
+                event.key,
+                event.sighting,
+                lambda: self._case(event),
+            )
+        if event.verdict in SAYS_A_POSITION or event.verdict is Accepted.POSITION_SET:
+            self._said[event.key] = event.after.position, event.sighting
+
+    def _case(self, event: Event) -> Case:
+        sender = event.message.instance_id, event.message.client_id
+        before, said_by = self._said[event.key]
+        fell = partial(_moved_back, event.key, before, said_by, event.after.position)
+        return Case.about("position_moved_back", event.key, sender, fell, [said_by])
+
+    def drain(self) -> Iterator[Row]:
+        """The findings whose story is over."""
+        return self._cases.drain()
+
+    def at_the_end(self, end: End) -> Iterator[Row]:
+        """The remaining findings."""
+        return self._cases.at_the_end()
+
+
+def _moved_back(key: ClaimKey, before: int, said_by: Sighting, after: int, case: Case) -> str:
+    first = case.first_seen
+    again = f", and again {case.count - 1} times" if case.count > 1 else ""
+    return (
+        f"A {type(first.message).__name__} of {who(case.instance, case.client)} moved the position "
+        f"of {claim_name(key)} back from {before} (offset {said_by.offset}) to {after} at offset "
+        f"{first.offset} ({clock(first.clock_ms)}){again}: what lies between is processed again."
+    )
+
+
+@define
+class _Pause:
+    """A pause as one claim lives it."""
+
+    by: Sighting
+    """The ReleaseGroup."""
+    until_ms: int
+    admin_done: bool = False
+    """The pauser owned the claim in this pause and gave it back."""
+    ended_for: str | None = None
+    """Instance that owned when the pause began."""
+    answered: set[str] = field(factory=set)
+
+
+class Pauses:
+    """Who ignored a pause."""
+
+    def __init__(self) -> None:
+        self._cases = Cases()
+        self._pauses: dict[str, tuple[Sighting, int]] = {}
+        self._of_claim: dict[ClaimKey, _Pause] = {}
+
+    def known(self, group: str) -> bool:
+        """The group was ever paused."""
+        return group in self._pauses
+
+    def breaks(self, event: Event) -> bool:
+        """The record won, took or kept a claim in a pause that is not its sender's."""
+        pause = self._holds(event)
+        if pause is None:
+            return False
+        if event.verdict in WON_BY_REQUEST:
+            return not pause.admin_done
+        if event.verdict is Accepted.OVERWRITTEN:
+            return True
+        if event.verdict is Accepted.REFRESHED:
+            owned_before = event.tenure is None or event.tenure.won_by.offset < pause.by.offset
+            answered_ms = event.clock_ms - pause.by.clock_ms
+            return owned_before and answered_ms > event.rules.heartbeat_interval_ms
+        return False
+
+    def _holds(self, event: Event) -> _Pause | None:
+        """The pause that holds for the claim and not for the sender."""
+        group = self._pauses.get(event.key.group)
+        if group is None or isinstance(event.message, ReleaseGroup):
+            return None
+        by, until_ms = group
+        if event.clock_ms >= until_ms or event.message.instance_id == by.message.instance_id:
+            return None
+        pause = self._of_claim.get(event.key)
+        if pause is None or pause.by is not by:
+            pause = self._of_claim[event.key] = _Pause(by, until_ms)
+        return pause
+
+    def observe(self, event: Event) -> None:
+        """One case per claim, instance and pause."""
+        key, message = event.key, event.message
+        if isinstance(message, ReleaseGroup):
+            self._begin(event)
+            return
+        group = self._pauses.get(key.group)
+        if group is None:
+            return
+        self._admin(event, group)
+        sender = message.instance_id, message.client_id
+        if event.is_original:
+            if self.breaks(event):
+                pause = self._of_claim[key]
+                self._cases.add(
+                    (key, sender, pause.by.offset),
+                    key,
+                    event.sighting,
+                    lambda: _broken(event, pause.by, sender),
+                )
+            return
+        held = event.verdict is Refused.IS_PAUSED or (
+            event.verdict is Refused.NOBODY_OWNS
+            and isinstance(message, Heartbeat | ClaimingMessages)
+        )
+        pause_held = self._holds(event) if held else None
+        if pause_held is not None:
+            self._cases.add(
+                (key, sender, pause_held.by.offset),
+                key,
+                event.sighting,
+                lambda: _held(event, pause_held.by, sender),
+            )
+
+    def _begin(self, event: Event) -> None:
+        if event.verdict is not Accepted.GROUP_RELEASED:
+            return
+        until_ms = event.after.paused_until_ms or 0
+        self._pauses[event.key.group] = event.sighting, until_ms
+        self._of_claim[event.key] = _Pause(event.sighting, until_ms)
+
+    def _admin(self, event: Event, group: tuple[Sighting, int]) -> None:
+        """Note that the pauser is done with a claim."""
+        by, until_ms = group
+        tenure = event.tenure
+        if tenure is None or tenure.instance != by.message.instance_id or not event.ended:
+            return
+        if isinstance(event.message, ReleasingPartition):
+            pause = self._of_claim.get(event.key)
+            if pause is None or pause.by is not by:
+                pause = self._of_claim[event.key] = _Pause(by, until_ms)
+            pause.admin_done = True
+
+    def drain(self) -> Iterator[Row]:
+        """The findings whose story is over."""
+        return self._cases.drain()
+
+    def at_the_end(self, end: End) -> Iterator[Row]:
+        """The remaining findings."""
+        return self._cases.at_the_end()
+
+
+def _broken(event: Event, by: Sighting, sender: tuple[str, str]) -> Case:
+    if event.verdict is Accepted.OVERWRITTEN:
+        did = "took it by a heartbeat"
+    else:
+        did = "went on owning it" if event.verdict is Accepted.REFRESHED else "won it"
+    told = partial(_broke, event.key, by, did)
+    return Case.about("pause_broken", event.key, sender, told, [by])
+
+
+def _broke(key: ClaimKey, by: Sighting, did: str, case: Case) -> str:
+    first = case.first_seen
+    more = f" ({case.count} records, to offset {case.last_seen.offset})" if case.count > 1 else ""
+    return (
+        f"{who(by.message.instance_id, by.message.client_id)} had paused group "
+        f"{key.group} at offset {by.offset}, but {who(case.instance, case.client)} {did}: "
+        f"{claim_name(key)}, offset {first.offset}{more}, "
+        f"{span(first.clock_ms - by.clock_ms)} into the pause."
+    )
+
+
+def _held(event: Event, by: Sighting, sender: tuple[str, str]) -> Case:
+    claims = isinstance(event.message, ClaimingPartition)
+    did = "tried to claim" if claims else "went on speaking for"
+    told = partial(_was_held, event.key, by, did)
+    return Case.about("pause_held", event.key, sender, told, [by])
+
+
+def _was_held(key: ClaimKey, by: Sighting, did: str, case: Case) -> str:
+    first = case.first_seen
+    records = f"{case.count} records from" if case.count > 1 else "at"
+    return (
+        f"{who(case.instance, case.client)} {did} {claim_name(key)} while "
+        f"{who(by.message.instance_id, by.message.client_id)} had paused the group (offset "
+        f"{by.offset}): refused, {records} offset {first.offset} ({clock(first.clock_ms)})."
+    )

@@ -1,0 +1,303 @@
+"""Silence: owners that miss heartbeats, and claims that nobody alive owns.
+
+All of it is told by the log's own time, never by the sender's. When most heartbeats of a log come
+further apart than the interval, that is one finding about the interval and not a thousand
+about silences.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from functools import partial
+from typing import Final
+
+from attrs import define
+
+from kafka_marshal.core.claims.verdicts import Accepted
+from kafka_marshal.core.messages import Record
+from kafka_marshal.core.state import ClaimKey, Rules
+from kafka_marshal.kernel.silences import DIGITS, Gaps
+from kafka_marshal.replay.findings.cases import Case, Cases
+from kafka_marshal.replay.findings.catalogue import INFO
+from kafka_marshal.replay.findings.observer import End
+from kafka_marshal.replay.model.events import Event, Sighting
+from kafka_marshal.replay.model.phrasing import claim_name, clock, span, times, who
+from kafka_marshal.replay.model.rows import Row
+from kafka_marshal.replay.model.tenures import sightings
+
+MISSED_AFTER_INTERVALS: Final = 1.5
+"""Half an interval of grace: a heartbeat on time may land a little late."""
+MISMATCH_GAPS_MIN: Final = 8
+"""So many gaps between heartbeats are needed to judge the interval."""
+FELL_SILENT: Final = "its owner fell silent"
+
+
+def missed_after_ms(rules: Rules) -> float:
+    """A longer silence of an owner is told."""
+    return MISSED_AFTER_INTERVALS * rules.heartbeat_interval_ms
+
+
+def says_its_interval(record: Record, rules: Rules) -> bool:
+    """The owner lives by the interval that it is judged by: its silences do not question that."""
+    return record.headers.interval_ms == rules.heartbeat_interval_ms
+
+
+def _rounded(gap_ms: int) -> int:
+    """To the leading digits, away from what is longer.
+
+    >>> _rounded(999), _rounded(1234), _rounded(59_999), _rounded(-5)
+    (999, 1230, 59900, -5)
+    """
+    grain = 1
+    while abs(gap_ms) // grain >= 10**DIGITS:
+        grain *= 10
+    return gap_ms // grain * grain
+
+
+@define
+class _Unowned:
+    """A claim without a live owner."""
+
+    since_ms: int
+    last: Sighting
+    """The last record of who owned it."""
+    why: str
+
+
+class Silences:
+    """Missed heartbeats and unowned claims of one coordinating partition."""
+
+    def __init__(self) -> None:
+        self._silent = Cases(self._as_yet)
+        self._unowned: dict[ClaimKey, _Unowned] = {}
+        self._unowned_cases = Cases(self._as_yet)
+        self._paused_until_ms: dict[str, int] = {}
+        self._gaps = Counter[int]()
+        self._gaps_seen = 0
+        self._gaps_long = 0
+        self.longest_unowned_ms: dict[str, int] = defaultdict(int)
+        """By group: the longest that one of its claims was without a live owner."""
+
+    def observe(self, event: Event) -> None:
+        """Measure from the owner's last record to the next, and from one owner to the next."""
+        if event.verdict is Accepted.GROUP_RELEASED and event.after.paused_until_ms is not None:
+            self._paused_until_ms[event.key.group] = event.after.paused_until_ms
+        if event.silence_ms is not None:
+            self._silence(event, event.silence_ms)
+        if event.began:
+            self._owned_again(event)
+        elif event.ended:
+            why = "its owner released it"
+            if event.verdict is Accepted.GROUP_RELEASED:
+                why = "a ReleaseGroup ended its ownership"
+            self._unowned[event.key] = _Unowned(event.clock_ms, event.sighting, why)
+
+    def count(self, silence_ms: int, interval_ms: float) -> None:
+        """One more time between two records of an owner, to judge the interval by."""
+        self._gaps_seen += 1
+        if silence_ms > interval_ms:
+            self._gaps_long += 1
+        self._gaps[_rounded(silence_ms)] += 1
+
+    def count_run(self, gaps: Gaps) -> None:
+        """Many of them."""
+        self._gaps_long += gaps.over
+        for silence_ms, count in gaps.counts.items():
+            self._gaps_seen += count
+            self._gaps[silence_ms] += count
+
+    def _silence(self, event: Event, silence_ms: int) -> None:
+        if not says_its_interval(event.record, event.rules):
+            self.count(silence_ms, event.rules.heartbeat_interval_ms)
+        if silence_ms <= missed_after_ms(event.rules) or event.tenure is None:
+            return
+        sender = event.message.instance_id, event.message.client_id
+        case = self._silent.add(
+            (event.key, event.message.instance_id),
+            None,
+            event.sighting,
+            lambda: Case.about(
+                "missed_heartbeat",
+                event.key,
+                sender,
+                partial(_missed, event.key, sender, event.rules.stale_after_ms),
+                sightings(event.last_word),
+            ),
+        )
+        case.worst_ms = max(case.worst_ms, silence_ms)
+
+    def _owned_again(self, event: Event) -> None:
+        unowned = self._unowned.pop(event.key, None)
+        tenure = event.tenure
+        if tenure is not None and tenure.instance != event.message.instance_id:
+            since_ms = tenure.last_ms + int(event.rules.stale_after_ms)
+            unowned = _Unowned(since_ms, event.last_word or tenure.last, FELL_SILENT)
+        if unowned is None:
+            return
+        self._judge(event.key, unowned, event.clock_ms, event.rules.stale_after_ms, event.sighting)
+
+    def _judge(
+        self,
+        key: ClaimKey,
+        unowned: _Unowned,
+        until_ms: int,
+        limit_ms: float,
+        until: Sighting,
+        at_the_end: bool = False,
+    ) -> bool:
+        """Whether the claim was unowned too long; if so, a case about it has it."""
+        since_ms = max(unowned.since_ms, self._paused_until_ms.get(key.group, unowned.since_ms))
+        lasted_ms = until_ms - since_ms
+        if lasted_ms <= 0:
+            return False
+        self.longest_unowned_ms[key.group] = max(self.longest_unowned_ms[key.group], lasted_ms)
+        if lasted_ms <= limit_ms:
+            return False
+        ended = ", until the log ended." if at_the_end else f", until offset {until.offset}."
+        case = self._unowned_cases.add(
+            key,
+            None,
+            unowned.last,
+            lambda: Case(
+                "unowned_too_long",
+                key.group,
+                key.topic,
+                key.topic_partition,
+                None,
+                None,
+                partial(_without_owner, key, unowned, ended),
+            ),
+        )
+        case.worst_ms = max(case.worst_ms, lasted_ms)
+        return True
+
+    @property
+    def interval_fits(self) -> bool:
+        """Most gaps between owners' records are no longer than the interval."""
+        return self._gaps_seen < MISMATCH_GAPS_MIN or self._gaps_long * 2 <= self._gaps_seen
+
+    def _as_yet(self, case: Case, rules: Rules) -> Row | None:
+        """A silence that goes on, if the interval seems to fit by now."""
+        if not self.interval_fits:
+            return None
+        brief = case.code == "missed_heartbeat" and case.worst_ms <= rules.stale_after_ms
+        return {**case.row(), **({"severity": INFO} if brief else {})}
+
+    def drain(self) -> Iterator[Row]:
+        """Nothing before the end: whether the interval fits is not known earlier."""
+        return iter(())
+
+    def at_the_end(self, end: End) -> Iterator[Row]:
+        """Silences and unowned claims, or that the interval does not fit."""
+        owned = set(end.tenures) - self._silent_at_the_end(end)
+        groups_alive = {key.group for key in owned}
+        gone: dict[str, list[tuple[ClaimKey, _Unowned]]] = defaultdict(list)
+        for key, unowned in self._unowned.items():
+            if key.group in groups_alive:
+                limit_ms = end.rules_of(key.group).stale_after_ms
+                self._judge(key, unowned, end.clock_ms, limit_ms, end.last, at_the_end=True)
+            else:
+                gone[key.group].append((key, unowned))
+        told_of_groups = [
+            row for group, claims in gone.items() for row in self._gone(group, claims, end)
+        ]
+        if not self.interval_fits:
+            yield self._mismatch(end)
+            return
+        for case in self._silent:
+            if case.worst_ms <= end.rules_of(case.group or "").stale_after_ms:
+                case.severity = INFO
+            yield case.row()
+        for case in self._unowned_cases:
+            yield case.row()
+        yield from told_of_groups
+
+    def _silent_at_the_end(self, end: End) -> set[ClaimKey]:
+        """Claims whose owner is stale when the log ends; they join the unowned."""
+        silent = set()
+        for key, tenure in end.tenures.items():
+            since_ms = tenure.last_ms + int(end.rules_of(key.group).stale_after_ms)
+            if end.clock_ms > since_ms:
+                silent.add(key)
+                self._unowned[key] = _Unowned(since_ms, tenure.last, FELL_SILENT)
+        return silent
+
+    def _gone(self, group: str, claims: list[tuple[ClaimKey, _Unowned]], end: End) -> Iterator[Row]:
+        """The whole group stopped: one finding, if all of it is long ago."""
+        paused_until_ms = self._paused_until_ms.get(group, 0)
+        since_ms = max(paused_until_ms, *(unowned.since_ms for _, unowned in claims))
+        limit_ms = end.rules_of(group).stale_after_ms
+        if end.clock_ms - since_ms <= limit_ms:
+            # A group that is just stopping releases its claims one by one: only those whose owner
+            # died are told.
+            for key, unowned in claims:
+                if unowned.why == FELL_SILENT:
+                    self._judge(key, unowned, end.clock_ms, limit_ms, end.last, True)
+            return
+        lasted_ms = end.clock_ms - since_ms
+        self.longest_unowned_ms[group] = max(self.longest_unowned_ms[group], lasted_ms)
+        case = Case(
+            "group_gone",
+            group,
+            None,
+            None,
+            None,
+            None,
+            lambda case: (
+                f"Nobody alive owns any of the {times(len(claims), 'claim')} of group {group} "
+                f"since {clock(since_ms)}, {span(lasted_ms)} before the log ends."
+            ),
+        )
+        for _, unowned in sorted(claims, key=lambda claim: claim[1].last.offset):
+            case.add(unowned.last)
+        yield case.row()
+
+    def _gap_at(self, rank: int) -> int:
+        """Of all gaps in order, the one at this place."""
+        for gap_ms in sorted(self._gaps):
+            rank -= self._gaps[gap_ms]
+            if rank < 0:
+                return gap_ms
+        raise AssertionError("there are not so many gaps")
+
+    def _mismatch(self, end: End) -> Row:
+        usual_ms = self._gap_at(self._gaps_seen // 2)
+        longest_ms = self._gap_at(int(self._gaps_seen * 0.95))
+        case = Case(
+            "interval_mismatch",
+            None,
+            None,
+            None,
+            None,
+            None,
+            lambda case: (
+                f"Owners usually speak every {span(usual_ms)} (19 of 20 times within "
+                f"{span(longest_ms)}), but where the log says no heartbeat interval it is taken "
+                f"to be {span(end.rules.heartbeat_interval_ms)}: is that the one that the "
+                f"consumers ran with? Silences are not told one by one, and staleness is judged "
+                f"by it."
+            ),
+        )
+        case.add(end.last)
+        return case.row()
+
+
+def _missed(key: ClaimKey, sender: tuple[str, str], stale_after_ms: float, case: Case) -> str:
+    many = f"{times(case.count, 'time')}, at most " if case.count > 1 else ""
+    yet = "" if case.worst_ms > stale_after_ms else "not yet "
+    return (
+        f"{who(*sender)}, the owner of {claim_name(key)}, was silent {many}for "
+        f"{span(case.worst_ms)} until offset {case.first_seen.offset} "
+        f"({clock(case.first_seen.clock_ms)}), {yet}long enough for anybody to take the claim, "
+        f"and then went on."
+    )
+
+
+def _without_owner(key: ClaimKey, unowned: _Unowned, ended: str, case: Case) -> str:
+    many = f"{times(case.count, 'time')}, at most " if case.count > 1 else ""
+    return (
+        f"{claim_name(key)} had no live owner {many}for {span(case.worst_ms)}; the first time "
+        f"after offset {unowned.last.offset} ({clock(unowned.last.clock_ms)}), when "
+        f"{unowned.why}{ended}"
+    )

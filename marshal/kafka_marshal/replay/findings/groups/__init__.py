@@ -1,0 +1,1 @@
+"""Findings about a group: its shares, its intervals, its pauses and administrators."""

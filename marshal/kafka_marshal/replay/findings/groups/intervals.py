@@ -1,0 +1,125 @@
+"""Groups that live under another heartbeat interval than the one they are judged by, or under two.
+
+Claims say their sender's interval (versions before 0.2.0 do not). Where they do not,
+a claim that these rules refused, and under which its sender acts, says as much: other rules granted
+it. That is no record that the log has lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+from attrs import define, field
+
+from kafka_marshal.core.claims.verdicts import Refused
+from kafka_marshal.core.messages import ClaimingPartition
+from kafka_marshal.core.state import ClaimKey
+from kafka_marshal.replay.findings.cases import Case, Cases
+from kafka_marshal.replay.findings.catalogue import ERROR
+from kafka_marshal.replay.findings.observer import End
+from kafka_marshal.replay.model.events import Event
+from kafka_marshal.replay.model.phrasing import span, times
+from kafka_marshal.replay.model.rows import Row
+
+CLIENTS_MAX = 5
+"""A sentence names no more clients of one interval."""
+
+
+class RefusedClaims:
+    """Of each claim and instance, the last ClaimingPartition that met a live owner."""
+
+    def __init__(self) -> None:
+        self._offsets: dict[tuple[ClaimKey, str], int] = {}
+
+    def observe(self, event: Event) -> None:
+        """Remember it."""
+        if event.verdict is Refused.LIVE_OWNER and isinstance(event.message, ClaimingPartition):
+            self._offsets[event.key, event.message.instance_id] = event.record.offset
+
+    def granted_elsewhere(self, event: Event) -> bool:
+        """It acts under a claim of its own that these rules refused: other rules granted it."""
+        epoch = event.record.headers.epoch
+        refused = self._offsets.get((event.key, event.message.instance_id))
+        return (
+            event.verdict is Refused.LOG_LOST_RECORDS and refused is not None and refused == epoch
+        )
+
+
+@define
+class _Group:
+    clients: dict[int, set[str]] = field(factory=dict)
+    """By interval: who says it."""
+    refused: int = 0
+    """Records under a claim that these rules refused."""
+    case: Case | None = None
+    """The finding, from the record on that begins it."""
+
+
+class IntervalMismatches:
+    """One finding for every group that these rules do not judge as its members do."""
+
+    def __init__(self, claims: RefusedClaims) -> None:
+        """`claims` has observed every event before."""
+        self._claims = claims
+        self._groups: dict[str, _Group] = {}
+        self._cases = Cases()
+
+    def observe(self, event: Event) -> None:
+        """Who says which interval, and who acts under what these rules refused."""
+        said = event.record.headers.interval_ms
+        elsewhere = self._claims.granted_elsewhere(event)
+        if not isinstance(event.message, ClaimingPartition):
+            said = None  # a heartbeat says what its claim has said, and there are very many
+        if said is None and not elsewhere:
+            return
+        name = event.key.group
+        group = self._groups.setdefault(name, _Group())
+        group.refused += elsewhere
+        differs = said is not None and said != event.rules.heartbeat_interval_ms
+        if said is not None:
+            group.clients.setdefault(said, set()).add(event.message.client_id)
+        if differs or elsewhere:
+            told = partial(_told, group, event.rules.heartbeat_interval_ms)
+            group.case = self._cases.add(
+                name,
+                None,
+                event.sighting,
+                lambda: Case("interval_mismatch", name, None, None, None, None, told),
+            )
+        if len(group.clients) > 1 and group.case is not None:
+            group.case.severity = ERROR
+
+    def drain(self) -> Iterator[Row]:
+        """Nothing before the end."""
+        return iter(())
+
+    def at_the_end(self, end: End) -> Iterator[Row]:
+        """The findings."""
+        return self._cases.at_the_end()
+
+
+def _told(group: _Group, given_ms: float, case: Case) -> str:
+    judged = f"this judges by {span(int(given_ms))}"
+    acts = (
+        f"{times(group.refused, 'record')} of group {case.group} act under a claim that is in the "
+        f"log and that these rules refused: it had a live owner"
+    )
+    if not group.clients:
+        return (
+            f"{acts}. Its consumers are probably run with another heartbeat interval; {judged}. "
+            f"What is told of ownership is then not so."
+        )
+    said = ", ".join(
+        f"{'client' if len(clients) == 1 else 'clients'} "
+        f"{', '.join(sorted(clients)[:CLIENTS_MAX])} {'says' if len(clients) == 1 else 'say'} "
+        f"{span(interval_ms)}"
+        for interval_ms, clients in sorted(group.clients.items(), reverse=True)
+    )
+    two = (
+        " Two intervals in one group process everything twice."
+        if len(group.clients) > 1
+        else " What is told of ownership is not so."
+    )
+    more = f" {acts}." if group.refused else ""
+    return f"Group {case.group}: {said}, and {judged}.{two}{more}"

@@ -1,0 +1,304 @@
+"""How a group shares its claims: who has how many, who gets none, how often they change hands.
+
+A client here is one client id, whatever its instances. All of it goes by wins, losses and ends of
+tenures; heartbeats say nothing about it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterator
+from functools import partial
+from typing import Final
+
+from attrs import define, field
+
+from kafka_marshal.core.claims.verdicts import Refused
+from kafka_marshal.core.messages import ClaimingPartition
+from kafka_marshal.core.state import ClaimKey
+from kafka_marshal.replay.findings.cases import Case
+from kafka_marshal.replay.findings.observer import End
+from kafka_marshal.replay.model.events import Event, Sighting
+from kafka_marshal.replay.model.phrasing import claim_name, clock, span, times
+from kafka_marshal.replay.model.rows import Row
+
+LOST: Final = frozenset({Refused.LIVE_OWNER, Refused.DOES_NOT_SUPERSEDE})
+"""The guards that say: somebody was first."""
+ASKED_MIN: Final = 3
+"""A client that asked so often without winning is starved."""
+MANY: Final = 2
+"""Whoever owns so many claims could give one."""
+UNFAIR: Final = 2.0
+"""The largest share over the smallest, from which on a group is out of balance."""
+UNFAIR_INTERVALS: Final = 10
+CHURN_TENURES: Final = 10
+CHURN_INTERVALS: Final = 60
+"""So many tenures in so many heartbeat intervals (an hour, at the original's) are churn."""
+
+
+@define
+class _Races:
+    asked: int = 0
+    lost: Counter[str] = field(factory=Counter)
+    at_once: int = 0
+    case: Case | None = None
+
+
+class LostRaces:
+    """Requests that came after somebody else's."""
+
+    def __init__(self) -> None:
+        self._groups: dict[str, _Races] = {}
+
+    def observe(self, event: Event) -> None:
+        """Count requests and the lost ones among them."""
+        message = event.message
+        if not isinstance(message, ClaimingPartition):
+            return
+        races = self._groups.setdefault(event.key.group, _Races())
+        races.asked += 1
+        if event.verdict not in LOST:
+            return
+        if races.case is None:
+            told = partial(_lost, races)
+            races.case = Case("lost_races", event.key.group, None, None, None, None, told)
+        races.case.add(event.sighting)
+        races.lost[message.client_id] += 1
+        owner = event.tenure
+        if owner is not None:
+            since_ms = event.clock_ms - owner.won_by.clock_ms
+            races.at_once += since_ms <= event.rules.heartbeat_interval_ms
+
+    def drain(self) -> Iterator[Row]:
+        """Nothing before the end."""
+        return iter(())
+
+    def at_the_end(self, end: End) -> Iterator[Row]:
+        """One finding for every group that lost any."""
+        for races in self._groups.values():
+            if races.case is not None:
+                yield races.case.row()
+
+
+def _lost(races: _Races, case: Case) -> str:
+    client, most = max(races.lost.items(), key=lambda item: (item[1], item[0]))
+    return (
+        f"{case.count:,} of {times(races.asked, 'request')} for claims of group {case.group} "
+        f"({100 * case.count / races.asked:.0f} %) found a live owner, {races.at_once:,} of them "
+        f"within a heartbeat interval of its win (lost races), the others later. "
+        f"{times(len(races.lost), 'client')} lost, most often {client or 'a client without id'} "
+        f"({most:,})."
+    )
+
+
+class Shares:
+    """How many claims each client of a group owns now."""
+
+    def __init__(self) -> None:
+        self._owned: dict[str, Counter[str]] = {}
+
+    def of(self, group: str) -> Counter[str]:
+        """Claims by client id; a client without any is not in it."""
+        return self._owned.setdefault(group, Counter())
+
+    def observe(self, event: Event) -> None:
+        """Follow one event."""
+        if not (event.began or event.ended):
+            return
+        owned = self.of(event.key.group)
+        if event.ended and event.tenure is not None:
+            owned[event.tenure.client] -= 1
+            if not owned[event.tenure.client]:
+                del owned[event.tenure.client]
+        if event.began and event.tenure_after is not None:
+            owned[event.tenure_after.client] += 1
+
+
+class Starvation:
+    """Clients that ask and win nothing, while others have more than one claim."""
+
+    def __init__(self) -> None:
+        self._shares = Shares()
+        self._hungry: dict[tuple[str, str], Case] = {}
+
+    def observe(self, event: Event) -> None:
+        """Count what a client without any claim asks for in vain."""
+        self._shares.observe(event)
+        group = event.key.group
+        if event.began and event.tenure_after is not None:
+            self._hungry.pop((group, event.tenure_after.client), None)
+        message = event.message
+        if not isinstance(message, ClaimingPartition) or not isinstance(event.verdict, Refused):
+            return
+        owned = self._shares.of(group)
+        if message.client_id in owned or max(owned.values(), default=0) < MANY:
+            return
+        name = group, message.client_id
+        case = self._hungry.get(name)
+        if case is None:
+            richest = max(owned, key=lambda client: (owned[client], client))
+            told = partial(_starved, richest, owned[richest])
+            sender = message.instance_id, message.client_id
+            case = Case("starvation", group, None, None, *sender, told)
+            self._hungry[name] = case
+        case.add(event.sighting)
+
+    def drain(self) -> Iterator[Row]:
+        """Nothing before the end: it may still win."""
+        return iter(())
+
+    def at_the_end(self, end: End) -> Iterator[Row]:
+        """Those that asked often and for long, if the interval fits."""
+        if not end.interval_fits:
+            return
+        for case in self._hungry.values():
+            lasted_ms = case.last_seen.clock_ms - case.first_seen.clock_ms
+            assert case.group is not None
+            enough_ms = end.rules_of(case.group).stale_after_ms
+            if case.count >= ASKED_MIN and lasted_ms > enough_ms:
+                yield case.row()
+
+
+def _starved(richest: str, owned: int, case: Case) -> str:
+    first, last = case.first_seen, case.last_seen
+    return (
+        f"{case.client or 'A client without id'} of group {case.group} asked "
+        f"{times(case.count, 'time')} for a claim, from offset {first.offset} "
+        f"({clock(first.clock_ms)}) to {last.offset}, and won none, while others had several: "
+        f"{richest or 'a client without id'} owned {times(owned, 'claim')} when it began."
+    )
+
+
+@define
+class _Balance:
+    since_ms: int
+    weighed_ms: int = 0
+    sum: float = 0.0
+    worst: tuple[float, str, int, str, int] = (1.0, "", 0, "", 0)
+    case: Case | None = None
+
+
+class Imbalance:
+    """Groups in which some own far more than others, for most of the time.
+
+    Counted while at least two clients own; one claim more than another is as even as it gets.
+    """
+
+    def __init__(self) -> None:
+        self._shares = Shares()
+        self._groups: dict[str, _Balance] = {}
+
+    def observe(self, event: Event) -> None:
+        """Weigh what was until now, and follow what changes."""
+        if not (event.began or event.ended):
+            return
+        group = event.key.group
+        balance = self._groups.get(group)
+        if balance is None:
+            balance = self._groups[group] = _Balance(event.clock_ms)
+            told = partial(_unfair, balance)
+            balance.case = Case("imbalance", group, None, None, None, None, told)
+        self._weigh(group, balance, event.clock_ms, event.sighting)
+        self._shares.observe(event)
+
+    def _weigh(self, group: str, balance: _Balance, now_ms: int, last: Sighting) -> None:
+        lasted_ms = now_ms - balance.since_ms
+        if lasted_ms <= 0:
+            return
+        balance.since_ms = now_ms
+        owned = self._shares.of(group)
+        if len(owned) < 2:
+            return
+        most = max(owned, key=lambda client: (owned[client], client))
+        least = min(owned, key=lambda client: (owned[client], client))
+        even = owned[most] - owned[least] <= 1
+        ratio = 1.0 if even else owned[most] / owned[least]
+        balance.weighed_ms += lasted_ms
+        balance.sum += ratio * lasted_ms
+        if not even and balance.case is not None:
+            balance.case.add(last)
+            if ratio > balance.worst[0]:
+                balance.worst = ratio, most, owned[most], least, owned[least]
+
+    def drain(self) -> Iterator[Row]:
+        """Nothing before the end."""
+        return iter(())
+
+    def at_the_end(self, end: End) -> Iterator[Row]:
+        """The groups whose time-weighted ratio is unfair."""
+        for group, balance in self._groups.items():
+            self._weigh(group, balance, end.clock_ms, end.last)
+            enough_ms = UNFAIR_INTERVALS * end.rules_of(group).heartbeat_interval_ms
+            if balance.weighed_ms < enough_ms or balance.sum < UNFAIR * balance.weighed_ms:
+                continue
+            if balance.case is not None:
+                yield balance.case.row()
+
+
+def _unfair(balance: _Balance, case: Case) -> str:
+    _, most, many, least, few = balance.worst
+    return (
+        f"The claims of group {case.group} were shared unevenly: over "
+        f"{span(balance.weighed_ms)} in which at least two clients owned, the largest share was "
+        f"{balance.sum / balance.weighed_ms:.1f} times the smallest; at worst "
+        f"{most or 'a client without id'} owned {many:,} and {least or 'a client without id'} "
+        f"{few:,}."
+    )
+
+
+@define
+class _Turns:
+    began: deque[Sighting] = field(factory=lambda: deque(maxlen=CHURN_TENURES))
+    case: Case | None = None
+
+
+class Churn:
+    """Claims that change hands all the time."""
+
+    def __init__(self) -> None:
+        self._claims: dict[ClaimKey, _Turns] = {}
+
+    def observe(self, event: Event) -> None:
+        """Look at the last few tenures of a claim; an owner's own second win is no change."""
+        owner = event.tenure_after
+        if not event.began or owner is None:
+            return
+        if event.tenure is not None and event.tenure.instance == owner.instance:
+            return
+        turns = self._claims.setdefault(event.key, _Turns())
+        turns.began.append(event.sighting)
+        lasted_ms = event.clock_ms - turns.began[0].clock_ms
+        within_ms = CHURN_INTERVALS * event.rules.heartbeat_interval_ms
+        if len(turns.began) < CHURN_TENURES or lasted_ms > within_ms:
+            return
+        if turns.case is None:
+            key = event.key
+            where = key.group, key.topic, key.topic_partition
+            told = partial(_churned, key, turns.began[0], lasted_ms)
+            turns.case = Case("churn", *where, None, None, told, [turns.began[0]])
+        turns.case.add(event.sighting)
+
+    def drain(self) -> Iterator[Row]:
+        """Nothing before the end."""
+        return iter(())
+
+    def at_the_end(self, end: End) -> Iterator[Row]:
+        """One finding a claim."""
+        for turns in self._claims.values():
+            if turns.case is not None:
+                yield turns.case.row()
+
+
+def _churned(key: ClaimKey, first: Sighting, lasted_ms: int, case: Case) -> str:
+    a_hour = (CHURN_TENURES - 1) * 3_600_000 / max(lasted_ms, 1)
+    more = (
+        f" It went on so for {times(case.count - 1, 'more tenure')}, until offset "
+        f"{case.last_seen.offset}."
+        if case.count > 1
+        else ""
+    )
+    return (
+        f"{claim_name(key)} changed hands again and again: {CHURN_TENURES} tenures began within "
+        f"{span(lasted_ms)} from offset {first.offset} ({clock(first.clock_ms)}) on, a rate of "
+        f"{a_hour:,.0f} an hour.{more}"
+    )

@@ -1,0 +1,1 @@
+"""Findings about the records themselves: gaps, stamps, senders, headers."""

@@ -1,0 +1,307 @@
+"""Facts of the input: gaps, duplicates, a missing head, who stamped the records.
+
+A fold sees one coordinating partition and counts; what is said about a whole log is said when all
+its partitions are in.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+
+from kafka_marshal.capture import RawRecord, TimestampType
+from kafka_marshal.codec import coordinating_partition
+from kafka_marshal.replay.errors import SourcesOverlap
+from kafka_marshal.replay.findings.catalogue import CATALOGUE
+from kafka_marshal.replay.model.chunk_items import LISTED_MAX, Facts
+from kafka_marshal.replay.model.phrasing import times
+from kafka_marshal.replay.model.rows import Row, readable_bytes
+
+
+class Inputs:
+    """What one coordinating partition of the input holds, before anything is decoded."""
+
+    def __init__(self, coordination_partitions: int | None) -> None:
+        self._coordination_partitions = coordination_partitions
+        self._last: RawRecord | None = None
+        self._first_offset = 0
+        self._last_offset = -1
+        self._records = 0
+        self._malformed: list[RawRecord] = []
+        self._malformed_count = 0
+        self._from_ms = 0
+        self._to_ms = 0
+        self._types: dict[TimestampType, int] = defaultdict(int)
+        self._gaps: list[tuple[int, int]] = []
+        self._gaps_count = 0
+        self._missing = 0
+        self._same: list[RawRecord] = []
+        self._same_count = 0
+        self._other: list[RawRecord] = []
+        self._other_count = 0
+        self._misplaced: dict[str, tuple[int, RawRecord, int]] = {}
+        self._placed: set[str] = set()
+
+    def observe(self, raw: RawRecord) -> None:
+        """Count one record; they come in offset order."""
+        self._types[raw.timestamp_type] += 1
+        last = self._last
+        if not self._records:
+            self._first_offset = raw.offset
+            self._from_ms = self._to_ms = raw.timestamp_ms
+        self._records += 1
+        self._from_ms = min(self._from_ms, raw.timestamp_ms)
+        self._to_ms = max(self._to_ms, raw.timestamp_ms)
+        if last is not None and raw.offset == last.offset:
+            self._twice(raw, last)
+            return
+        if self._records > 1 and raw.offset > self._last_offset + 1:
+            self._gap(self._last_offset + 1, raw.offset - 1)
+        self._last = raw
+        self._last_offset = raw.offset
+
+    def forked(self, raw: RawRecord) -> None:
+        """Note a record at an offset where an earlier run folded another one."""
+        self._other_count += 1
+        if len(self._other) < LISTED_MAX:
+            self._other.append(raw)
+
+    def facts(self, facts: Facts) -> None:
+        """Count a whole chunk of which nothing else is counted one by one.
+
+        Raises:
+            SourcesOverlap: it does not lie behind what was counted.
+        """
+        if not facts.ordered or facts.first_offset <= self._last_offset:
+            raise SourcesOverlap(
+                f"coordinating partition {facts.partition}: offset {facts.first_offset} after "
+                f"{self._last_offset}"
+            )
+        if not self._records:
+            self._first_offset = facts.first_offset
+            self._from_ms, self._to_ms = facts.from_ms, facts.to_ms
+        elif facts.first_offset > self._last_offset + 1:
+            self._gap(self._last_offset + 1, facts.first_offset - 1)
+        self._from_ms = min(self._from_ms, facts.from_ms)
+        self._to_ms = max(self._to_ms, facts.to_ms)
+        for kind, count in facts.types.items():
+            self._types[TimestampType(kind)] += count
+        self._records += facts.records
+        for begin, end in facts.first_gaps[: LISTED_MAX - len(self._gaps)]:
+            self._gaps.append((begin, end))
+        self._gaps_count += facts.gaps
+        self._missing += facts.missing
+        self._last_offset = facts.last_offset
+
+    def _gap(self, begin: int, end: int) -> None:
+        self._gaps_count += 1
+        self._missing += end - begin + 1
+        if len(self._gaps) < LISTED_MAX:
+            self._gaps.append((begin, end))
+
+    def _twice(self, raw: RawRecord, last: RawRecord) -> None:
+        if (raw.timestamp_ms, raw.value, raw.headers) == (
+            last.timestamp_ms,
+            last.value,
+            last.headers,
+        ):
+            self._same_count += 1
+            if len(self._same) < LISTED_MAX:
+                self._same.append(raw)
+        else:
+            self.forked(raw)
+
+    def malformed(self, raw: RawRecord) -> None:
+        """The value is no message."""
+        self._malformed_count += 1
+        if len(self._malformed) < LISTED_MAX:
+            self._malformed.append(raw)
+
+    def about_topic(self, topic: str, raw: RawRecord, count: int = 1) -> None:
+        """Note a data topic that records speak of, if it does not belong here."""
+        if self._coordination_partitions is None or topic in self._placed:
+            return
+        known = self._misplaced.get(topic)
+        if known is not None:
+            self._misplaced[topic] = (known[0], known[1], known[2] + count)
+            return
+        belongs = coordinating_partition(topic, self._coordination_partitions)
+        if belongs == raw.partition:
+            self._placed.add(topic)
+        else:
+            self._misplaced[topic] = (belongs, raw, count)
+
+    def partition_row(self) -> Row:
+        """The row of the table `partitions`."""
+        return {
+            "records": self._records,
+            "malformed": self._malformed_count,
+            "first_offset": self._first_offset,
+            "last_offset": self._last_offset,
+            "from_ms": self._from_ms,
+            "to_ms": self._to_ms,
+            "create_time": self._types[TimestampType.CREATE_TIME],
+            "type_not_stated": self._types[TimestampType.NOT_STATED],
+            "duplicates": self._same_count,
+            "conflicting": self._other_count,
+            "gaps": self._gaps_count,
+            "missing": self._missing,
+        }
+
+    def at_the_end(self) -> Iterator[Row]:
+        """The findings about this coordinating partition."""
+        if self._gaps_count:
+            spans = (f"{a}" if a == b else f"{a} to {b}" for a, b in self._gaps)
+            yield _finding(
+                "offset_gap",
+                f"{times(self._missing, 'offset')} {'is' if self._missing == 1 else 'are'} missing "
+                f"inside the log, in {times(self._gaps_count, 'gap')}: "
+                f"{_listed(spans, self._gaps_count)}. Transactions and control records leave such "
+                f"gaps. If records were lost there, who won or released a claim in them is not "
+                f"known, and a record of such an owner may be refused here although it was not.",
+                self._gaps_count,
+                offset=self._gaps[0][0],
+            )
+        if self._same_count:
+            offsets = (str(raw.offset) for raw in self._same)
+            yield _finding(
+                "duplicate_record",
+                f"The input holds {times(self._same_count, 'record')} more than once; each was "
+                f"folded once: offset {_listed(offsets, self._same_count)}.",
+                self._same_count,
+                proofs=self._same,
+            )
+        if self._other_count:
+            offsets = (str(raw.offset) for raw in self._other)
+            yield _finding(
+                "conflicting_duplicate",
+                f"The input holds different records at one offset, "
+                f"{times(self._other_count, 'time')}: offset "
+                f"{_listed(offsets, self._other_count)}. The log was forked, or two logs were "
+                f"taken for one; the first record of each was folded.",
+                self._other_count,
+                proofs=self._other,
+            )
+        if self._malformed_count:
+            offsets = (str(raw.offset) for raw in self._malformed)
+            yield _finding(
+                "malformed_record",
+                f"{times(self._malformed_count, 'record')} "
+                f"{'holds' if self._malformed_count == 1 else 'hold'} no message: offset "
+                f"{_listed(offsets, self._malformed_count)}.",
+                self._malformed_count,
+                proofs=self._malformed,
+            )
+        for topic, (belongs, raw, count) in self._misplaced.items():
+            yield _finding(
+                "wrong_coordinating_partition",
+                f"{times(count, 'record')} about topic {topic} "
+                f"{'lies' if count == 1 else 'lie'} on coordinating partition {raw.partition}, "
+                f"from offset {raw.offset} on, but by its name the topic belongs to partition "
+                f"{belongs} of {self._coordination_partitions}: its consumers do not see each "
+                f"other's claims.",
+                count,
+                proofs=[raw],
+                topic=topic,
+            )
+
+
+def _listed(places: Iterable[str], count: int) -> str:
+    told = list(places)
+    more = count - len(told)
+    return ", ".join(told) + (f" and {more} more" if more > 0 else "")
+
+
+def _finding(
+    code: str,
+    sentence: str,
+    count: int,
+    *,
+    proofs: Iterable[RawRecord] = (),
+    offset: int | None = None,
+    topic: str | None = None,
+) -> Row:
+    kind = CATALOGUE[code]
+    shown = [
+        {"offset": raw.offset, "timestamp_ms": raw.timestamp_ms, "value": readable_bytes(raw.value)}
+        for raw in proofs
+    ]
+    return {
+        "code": code,
+        "severity": kind.severity,
+        "property": kind.property,
+        "topic": topic,
+        "offset": shown[0]["offset"] if shown else offset,
+        "timestamp_ms": shown[0]["timestamp_ms"] if shown else None,
+        "last_offset": shown[-1]["offset"] if shown else offset,
+        "last_timestamp_ms": shown[-1]["timestamp_ms"] if shown else None,
+        "count": count,
+        "sentence": sentence,
+        "records": shown,
+    }
+
+
+def log_findings(partitions: Iterable[Row]) -> Iterator[Row]:
+    """What is said about whole logs, from the table `partitions`."""
+    logs: dict[str, list[dict[str, int]]] = defaultdict(list)
+    for row in partitions:
+        numbers = {name: value for name, value in row.items() if isinstance(value, int)}
+        logs[str(row["log"])].append(numbers)
+    for log, rows in sorted(logs.items()):
+        rows.sort(key=lambda row: row["coordinating_partition"])
+        stamped = sum(row["create_time"] for row in rows)
+        records = sum(row["records"] for row in rows)
+        if stamped:
+            yield {
+                **_finding(
+                    "create_time",
+                    f"{stamped:,} of {times(records, 'record')} carry CreateTime, the producer's "
+                    f"clock: who was stale when is judged by the senders' clocks. Set "
+                    f"message.timestamp.type=LogAppendTime on the coordination topic.",
+                    stamped,
+                ),
+                "log": log,
+            }
+        headless = [row for row in rows if row["first_offset"] > 0]
+        if headless:
+            where = (
+                f"{row['coordinating_partition']} at {row['first_offset']}" for row in headless
+            )
+            shown = _listed(list(where)[:LISTED_MAX], len(headless))
+            yield {
+                **_finding(
+                    "head_missing",
+                    f"The log does not begin at offset 0 (coordinating partition {shown}): whoever "
+                    f"won a claim before that is not known. {_certainty(headless)}",
+                    len(headless),
+                ),
+                "log": log,
+            }
+
+
+def _certainty(headless: list[dict[str, int]]) -> str:
+    """From where on what is told is certain."""
+    judged = [row for row in headless if "unknowable" in row]
+    if not judged:
+        return (
+            "Under the original's rules, and without headers, nothing makes up for it: the log is "
+            "judged as if it began here, so a record of an owner of before may be refused or "
+            "obeyed although it was not, until every claim was won or released once more."
+        )
+    known = sum(row["claims_known_later"] for row in judged)
+    never = sum(row["claims_never_known"] for row in judged)
+    unknowable = sum(row["unknowable"] for row in judged)
+    told = "Under the fenced rules a claim is told from where it is certain (known_from_offset): "
+    told += f"{known:,} of {times(known + never, 'claim')}"
+    if known:
+        first = min(row["known_from_first"] for row in judged if "known_from_first" in row)
+        last = max(row["known_from_last"] for row in judged if "known_from_last" in row)
+        told += f", from offset {first} to {last} on"
+    told += f"; {never:,} never. {times(unknowable, 'record')} came before, of which nobody can "
+    told += "know what they did. "
+    if never:
+        told += (
+            "A claim becomes certain by a record of its owner that says it saw the log so far "
+            "(marshal-seen and marshal-clock), if nothing since then may have won. "
+        )
+    return told + "What the original's rules say, if asked, is judged as if the log began here."

@@ -1,0 +1,108 @@
+"""Where the two rule sets part, claim by claim.
+
+Both worlds fold the same record; this room compares what they then say of its claims. A divergence
+is a stretch: it begins with the record that parted them, and ends with the next record after which
+they agree again, or differ in another way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TypeAlias
+
+from kafka_marshal.core.state import Claim, ClaimKey
+from kafka_marshal.replay.model.events import Sighting, key_columns
+from kafka_marshal.replay.model.rows import Row
+
+View: TypeAlias = tuple[str | None, str | None, int]
+"""Owner's instance and client, position."""
+
+
+def _view(claim: Claim) -> View:
+    if claim.owned:
+        return claim.owner_instance, claim.owner_client, claim.position
+    return None, None, claim.position
+
+
+def _agree(fenced: Claim, original: Claim) -> bool:
+    """The two name one owner and position: the ordinary case, told without making views."""
+    return (
+        fenced.position == original.position
+        and fenced.owner_instance == original.owner_instance
+        and fenced.owner_client == original.owner_client
+        and fenced.owned
+        and original.owned
+    )
+
+
+class Divergences:
+    """The divergences of one coordinating partition. A stretch is told when it ends."""
+
+    def __init__(self) -> None:
+        self._open: dict[ClaimKey, tuple[View, View, Row]] = {}
+        self._parted: set[ClaimKey] = set()
+
+    def observe(
+        self, key: ClaimKey, fenced: Claim, original: Claim, judged: tuple[Sighting, Sighting]
+    ) -> Row | None:
+        """Compare after one record, judged (fenced, original); the row of a stretch that ended."""
+        going_on = self._open.get(key)
+        if going_on is None and _agree(fenced, original):
+            return None
+        views = _view(fenced), _view(original)
+        if going_on is None:
+            if views[0] != views[1]:
+                self._open[key] = (*views, self._row(key, *views, judged))
+            return None
+        if going_on[:2] == views:
+            return None
+        row = going_on[2]
+        row["until_offset"] = judged[0].offset
+        row["until_ms"] = judged[0].raw.timestamp_ms
+        if views[0] == views[1]:
+            del self._open[key]
+        else:
+            self._open[key] = (*views, self._row(key, *views, judged))
+        return row
+
+    def go_on(self, key: ClaimKey, fenced: Claim, original: Claim) -> bool:
+        """The two agree about this claim, so a heartbeat that both obey cannot part them."""
+        return key not in self._open and _agree(fenced, original)
+
+    def at_the_end(self) -> Iterator[Row]:
+        """The stretches that last when the log ends."""
+        for _, _, row in self._open.values():
+            yield row
+
+    def _row(
+        self, key: ClaimKey, fenced: View, original: View, judged: tuple[Sighting, Sighting]
+    ) -> Row:
+        first = key not in self._parted
+        self._parted.add(key)
+        by_fenced, by_original = judged
+        parted = [
+            name
+            for name, differs in (
+                ("owner", fenced[:2] != original[:2]),
+                ("position", fenced[2] != original[2]),
+            )
+            if differs
+        ]
+        proof = by_fenced.row()
+        return {
+            "rules": "both",
+            **key_columns(key),
+            "offset": proof["offset"],
+            "timestamp_ms": proof["timestamp_ms"],
+            "first": first,
+            "differ_in": " and ".join(parted),
+            "fenced_instance": fenced[0],
+            "fenced_client": fenced[1],
+            "fenced_position": fenced[2],
+            "original_instance": original[0],
+            "original_client": original[1],
+            "original_position": original[2],
+            "fenced_verdict": by_fenced.verdict.value,
+            "original_verdict": by_original.verdict.value,
+            "value": proof["value"],
+        }

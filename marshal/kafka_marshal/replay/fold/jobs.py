@@ -1,0 +1,162 @@
+"""What an engine runs: chunks to rows that are brought together by place, and those to tables.
+
+A job says what is done to a chunk (`read`) and to the rows of coordinating partitions, each whole
+and in order of offset and input (`fold`). An engine says where: on Spark's executors, to which a
+job is pickled, or in this process. No job knows which.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, TypeVar
+
+import pyarrow as pa
+from attrs import frozen
+
+from kafka_marshal.capture import RawRecord, UnreadableSource
+from kafka_marshal.replay.fold.partition_fold import Account, Judging
+from kafka_marshal.replay.fold.reading import ARROW_SCHEMA, SPARK_SCHEMA, read_chunk, records_of
+from kafka_marshal.replay.model.events import Place
+from kafka_marshal.replay.model.rows import Row, arrow_rows
+from kafka_marshal.replay.model.tables import FOLDED, PARTITIONS
+from kafka_marshal.replay.sources import Chunk
+
+if TYPE_CHECKING:
+    from kafka_marshal.replay.model.chunk_items import Item
+
+Drained: TypeAlias = Mapping[str, list[Row]]
+"""Rows by table, as an account gives them."""
+FOLDED_SPARK_SCHEMA: Final = ", ".join(f"{t.name}: struct<{t.spark_schema}>" for t in FOLDED)
+FOLDED_SCHEMA: Final = pa.schema([(table.name, table.arrow_type) for table in FOLDED])
+"""A line holds one row of one table, in the column of that table's name."""
+
+
+class Job(Protocol):
+    """What is done to the chunks of one input."""
+
+    @property
+    def chunks(self) -> tuple[Chunk, ...]:
+        """What is read."""
+
+    @property
+    def collapsing(self) -> bool:
+        """Runs of heartbeats become one row each: `read` gives the schema of `run_length`."""
+
+    def read(self, number: int) -> Iterator[pa.RecordBatch]:
+        """The rows of one chunk.
+
+        Raises:
+            UnreadableSource: something there is no record.
+        """
+
+    def fold(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Drained]:
+        """The tables' rows.
+
+        Raises:
+            SourcesOverlap: chunks do not follow each other, so nothing may be collapsed.
+        """
+
+
+@frozen
+class WholeLog:
+    """Everything is read and folded, and every log ends where its records do."""
+
+    chunks: tuple[Chunk, ...]
+    judging: Judging
+    collapsing: bool
+
+    def read(self, number: int) -> Iterator[pa.RecordBatch]:
+        """As `Job`."""
+        if not self.collapsing:
+            return read_chunk(number, self.chunks[number])
+        from kafka_marshal.replay.fold.run_length import collapsed
+
+        judging = self.judging
+        return collapsed(
+            number, self.chunks[number], judging.heartbeat_interval_ms, forced=judging.forced
+        )
+
+    def fold(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Drained]:
+        """As `Job`."""
+        if not self.collapsing:
+            return self._folded(batches, placed_records, Account.feed)
+        from kafka_marshal.replay.fold.run_length import Expander, items_of
+
+        expander = Expander(self.chunks)
+
+        def take(account: Account, item: Item) -> None:
+            account.take(item, expander.records)
+
+        return self._folded(batches, items_of, take)
+
+    def _folded(
+        self,
+        batches: Iterable[pa.RecordBatch],
+        taken_from: Callable[[pa.RecordBatch], Iterator[tuple[str, int, _Taken]]],
+        take: Callable[[Account, _Taken], None],
+    ) -> Iterator[Drained]:
+        place: Place | None = None
+        account: Account | None = None
+        for batch in batches:
+            for log, partition, taken in taken_from(batch):
+                if account is None or place != Place(log, partition):
+                    if account is not None:
+                        account.close()
+                        yield account.drain()
+                    place = Place(log, partition)
+                    account = Account(place, self.judging)
+                take(account, taken)
+            if account is not None:
+                yield account.drain()
+        if account is not None:
+            account.close()
+            yield account.drain()
+
+
+_Taken = TypeVar("_Taken")
+
+
+def placed_records(batch: pa.RecordBatch) -> Iterator[tuple[str, int, RawRecord]]:
+    """Log, coordinating partition and record of every row."""
+    for log, raw in records_of(batch):
+        yield log, raw.partition, raw
+
+
+def row_schema(job: Job) -> pa.Schema:
+    """Of the rows that `read` gives."""
+    if not job.collapsing:
+        return ARROW_SCHEMA
+    from kafka_marshal.replay.fold.run_length import COLLAPSED_SCHEMA
+
+    return COLLAPSED_SCHEMA
+
+
+def row_spark_schema(job: Job) -> str:
+    """The same, as Spark writes it."""
+    if not job.collapsing:
+        return SPARK_SCHEMA
+    from kafka_marshal.replay.fold.run_length import COLLAPSED_SPARK_SCHEMA
+
+    return COLLAPSED_SPARK_SCHEMA
+
+
+def row_batches(drained: Drained) -> Iterator[pa.RecordBatch]:
+    """In `FOLDED_SCHEMA`, one batch per table."""
+    for name, of_table in drained.items():
+        columns = [
+            arrow_rows(table, of_table)
+            if table.name == name
+            else pa.nulls(len(of_table), table.arrow_type)
+            for table in FOLDED
+        ]
+        yield pa.RecordBatch.from_arrays(columns, schema=FOLDED_SCHEMA)
+
+
+def check_counts(counts: Mapping[str, int]) -> None:
+    """Every coordinating partition that was folded has a row.
+
+    Raises:
+        UnreadableSource: none was.
+    """
+    if not counts[PARTITIONS.name]:
+        raise UnreadableSource("the sources hold no record")

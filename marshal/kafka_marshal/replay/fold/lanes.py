@@ -1,0 +1,156 @@
+"""What the report's timeline draws of a claim besides its tenures: marks, heartbeats, pauses.
+
+It knows which record deserves a glyph. It does not know how one looks (`report`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from attrs import define, field
+
+from kafka_marshal.core.claims.verdicts import OWNER_STAYS, Accepted, Refused
+from kafka_marshal.core.state import ClaimKey, Rules
+from kafka_marshal.replay.findings.claims.ownership import steals
+from kafka_marshal.replay.findings.claims.positions import Pauses, Positions
+from kafka_marshal.replay.model.chunk_items import Ints
+from kafka_marshal.replay.model.events import Event, key_columns
+from kafka_marshal.replay.model.rows import Row
+from kafka_marshal.replay.report.base.data import MARK_OF, MarkKind
+
+BEATS_MAX: Final = 1000
+"""A lane with more heartbeats than this is drawn without them."""
+
+
+@define
+class _Lane:
+    beats_ms: list[int] | None = field(factory=list)
+    """None: there were too many."""
+    marks: int = 0
+    pauses: list[tuple[int, int, str]] = field(factory=list)
+    pause_open: bool = False
+
+
+class Lanes:
+    """The lanes of one coordinating partition under one rule set."""
+
+    def __init__(self, positions: Positions, pauses: Pauses) -> None:
+        self._positions = positions
+        self._pauses = pauses
+        self._lanes: dict[ClaimKey, _Lane] = {}
+
+    def observe(self, event: Event) -> Iterator[Row]:
+        """Rows of the table `marks`. To be asked before the other observers see the event."""
+        lane = self._lanes.get(event.key)
+        if lane is None:
+            lane = self._lanes[event.key] = _Lane()
+        verdict = event.verdict
+        if event.began or verdict in OWNER_STAYS:
+            self._beat(lane, event)
+        self._pause(lane, event)
+        for kind in self._kinds(event):
+            lane.marks += 1
+            yield {
+                **key_columns(event.key),
+                "offset": event.sighting.offset,
+                "timestamp_ms": event.sighting.raw.timestamp_ms,
+                "kind": kind.value,
+                "sender_instance": event.message.instance_id,
+                "sender_client": event.message.client_id,
+                "guard": verdict.value if isinstance(verdict, Refused) else None,
+                "position": event.after.position,
+                "note": "",
+            }
+
+    def begin(self, key: ClaimKey) -> None:
+        """A claim is there, of which nothing may ever be seen."""
+        self._lanes.setdefault(key, _Lane())
+
+    def goes_on(self, key: ClaimKey, clock_ms: int, rules: Rules) -> None:
+        """The owner's heartbeat, and nothing to mark."""
+        beats = self._lanes[key].beats_ms
+        if beats is not None and clock_ms - beats[-1] >= _grain_ms(rules):
+            self._add_beat(self._lanes[key], clock_ms)
+
+    def run_goes_on(self, key: ClaimKey, clocks_ms: Ints, shortest_ms: int, rules: Rules) -> None:
+        """Many of them, and the shortest time between two."""
+        lane = self._lanes[key]
+        beats = lane.beats_ms
+        if beats is None:
+            return
+        grain_ms = _grain_ms(rules)
+        if shortest_ms >= grain_ms and clocks_ms[0] - beats[-1] >= grain_ms:
+            # As heartbeats mostly are, none is too close to the one before it.
+            if len(beats) + len(clocks_ms) > BEATS_MAX:
+                lane.beats_ms = None
+            else:
+                beats += clocks_ms.tolist()
+            return
+        for clock_ms in clocks_ms.tolist():
+            if lane.beats_ms is not None:
+                self.goes_on(key, clock_ms, rules)
+
+    def _kinds(self, event: Event) -> Iterator[MarkKind]:
+        verdict = event.verdict
+        if isinstance(verdict, Refused):
+            yield MarkKind.REFUSAL
+            return
+        if verdict is Accepted.OVERWRITTEN:
+            if steals(event):
+                yield MarkKind.THEFT
+            elif event.before.owner_client == event.message.client_id and event.before.owned:
+                yield MarkKind.RESTART
+        elif verdict in MARK_OF:
+            yield MARK_OF[verdict]
+        if event.is_original and self._pauses.breaks(event):
+            yield MarkKind.PAUSE_BROKEN
+        if self._positions.moves_back(event):
+            yield MarkKind.POSITION_BACK
+
+    def _beat(self, lane: _Lane, event: Event) -> None:
+        """Heartbeats closer together than a quarter of the interval look like one."""
+        beats = lane.beats_ms
+        if beats is None:
+            return
+        if beats and not event.began and event.clock_ms - beats[-1] < _grain_ms(event.rules):
+            return
+        self._add_beat(lane, event.clock_ms)
+
+    @staticmethod
+    def _add_beat(lane: _Lane, clock_ms: int) -> None:
+        assert lane.beats_ms is not None
+        lane.beats_ms.append(clock_ms)
+        if len(lane.beats_ms) > BEATS_MAX:
+            lane.beats_ms = None
+
+    def _pause(self, lane: _Lane, event: Event) -> None:
+        if event.verdict is Accepted.GROUP_RELEASED:
+            until_ms = event.after.paused_until_ms
+            if until_ms is not None:
+                lane.pauses.append((event.clock_ms, until_ms, event.message.instance_id))
+                lane.pause_open = True
+        elif lane.pause_open and event.after.paused_until_ms is None:
+            from_ms, _, by = lane.pauses[-1]
+            lane.pauses[-1] = (from_ms, event.clock_ms, by)
+            lane.pause_open = False
+
+    def at_the_end(self) -> Iterator[tuple[ClaimKey, Row]]:
+        """Rows of the table `lanes`, but for what is counted elsewhere."""
+        for key, lane in self._lanes.items():
+            yield (
+                key,
+                {
+                    **key_columns(key),
+                    "marks": lane.marks,
+                    "beats_ms": lane.beats_ms or [],
+                    "pauses_from_ms": [pause[0] for pause in lane.pauses],
+                    "pauses_until_ms": [pause[1] for pause in lane.pauses],
+                    "pauses_by": "\n".join(pause[2] for pause in lane.pauses),
+                },
+            )
+
+
+def _grain_ms(rules: Rules) -> float:
+    """Heartbeats that are closer together are drawn as one."""
+    return rules.heartbeat_interval_ms / 4

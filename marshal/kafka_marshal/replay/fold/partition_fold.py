@@ -1,0 +1,310 @@
+"""One coordinating partition of one log, turned into rows of tables.
+
+This is the whole of a replay but for reading, shuffling and writing: records in offset order go
+in, rows come out, and nothing here knows of Spark. Under both rule sets one pass keeps both books
+and compares them.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+
+import attrs
+import numpy as np
+from attrs import field, frozen
+
+from kafka_marshal.capture import RawRecord
+from kafka_marshal.codec import MalformedRecord
+from kafka_marshal.core.claims.verdicts import Accepted, ReadTwice
+from kafka_marshal.core.group_intervals import GroupIntervals
+from kafka_marshal.core.messages import Heartbeat, Record, ReleaseGroup
+from kafka_marshal.core.state import FENCED, ORIGINAL, Rules, RuleSet
+from kafka_marshal.errors import OR_FORCE, contradicted
+from kafka_marshal.replay.findings.records.headers import MalformedHeaders
+from kafka_marshal.replay.findings.records.inputs import Inputs
+from kafka_marshal.replay.findings.records.senders import Clocks, Instances
+from kafka_marshal.replay.fold.divergences import Divergences
+from kafka_marshal.replay.fold.ruleset_fold import Book
+from kafka_marshal.replay.model.chunk_items import Facts, Item, Run, Single, rest_of
+from kafka_marshal.replay.model.events import Place, Sighting
+from kafka_marshal.replay.model.rows import Row, readable_bytes
+
+
+@frozen
+class Judging:
+    """By what a log is judged."""
+
+    rule_sets: tuple[RuleSet, ...]
+    heartbeat_interval_ms: float
+    """Of groups whose log says none."""
+    pause_max_ms: int = FENCED.pause_max_ms
+    coordination_partitions: int | None = field(default=None)
+    """Partition count of the coordination topic; None: topics' placement is not judged."""
+    log_begins: int | None = field(default=None)
+    """The offset where the log begins, if records after it were left out on purpose; None: where
+    the first record is. From 0 on everything is known; see `suffix`."""
+    forced: bool = field(default=False)
+    """The heartbeat interval is that of all groups, whatever the log says."""
+    given: bool = field(default=False)
+    """Somebody has said the heartbeat interval: a log that says another one is not judged."""
+
+    def rules(self) -> tuple[Rules, ...]:
+        """The rule sets with their durations, fenced first."""
+        chosen = {RuleSet.FENCED: FENCED, RuleSet.ORIGINAL: ORIGINAL}
+        return tuple(
+            attrs.evolve(
+                rules,
+                heartbeat_interval_ms=self.heartbeat_interval_ms,
+                pause_max_ms=self.pause_max_ms,
+            )
+            for rule_set, rules in chosen.items()
+            if rule_set in self.rule_sets
+        )
+
+
+class Account:
+    """The books of one coordinating partition.
+
+    Feed records in offset order, drain rows whenever convenient, close at the end and drain again.
+    """
+
+    def __init__(self, place: Place, judging: Judging) -> None:
+        self._place = place
+        self._rows: dict[str, list[Row]] = defaultdict(list)
+        self._books = tuple(Book(rules, self._emit) for rules in judging.rules())
+        self._divergences = Divergences() if len(self._books) > 1 else None
+        self._inputs = Inputs(judging.coordination_partitions)
+        self._instances = Instances()
+        self._headers = MalformedHeaders()
+        self._clocks = Clocks()
+        self._intervals = GroupIntervals(judging.heartbeat_interval_ms, forced=judging.forced)
+        self._interval_given = judging.given and not judging.forced
+        self._clock_ms: int | None = None
+        self._chunk_ms: int | None = None
+        self._waiting: list[tuple[int, Single]] = []
+        self._fed = False
+        self._log_begins = judging.log_begins
+
+    def feed(self, raw: RawRecord) -> None:
+        """The next record.
+
+        Raises:
+            OutOfOrder: its offset is below one already fed.
+            InvalidOption: the log contradicts the heartbeat interval that was given.
+        """
+        self._begin(raw.offset)
+        self._inputs.observe(raw)
+        if self._clock_ms is None or raw.timestamp_ms > self._clock_ms:
+            self._clock_ms = raw.timestamp_ms
+        judged = self._judge(raw, self._clock_ms)
+        if judged is not None:
+            self._clocks.observe(judged)
+
+    def take(self, item: Item, expand: Callable[[Run], Iterable[Single]]) -> None:
+        """The next of what a collapsed log is made of, by offset; a run stands where it begins.
+
+        Comes to the same as feeding every record. `expand` gives the records of a run that must be
+        looked at one by one.
+
+        Raises:
+            SourcesOverlap: chunks do not follow each other.
+            InvalidOption: as `feed`.
+        """
+        if isinstance(item, Facts):
+            self._take_waiting(None)
+            self._inputs.facts(item)
+            self._begin(item.first_offset)
+            self._clocks.facts(item)
+            self._clock_ms = self._chunk_ms
+            self._chunk_ms = self._now_ms(item.to_ms)
+            return
+        first = item.raw.offset if isinstance(item, Single) else item.first_offset
+        self._take_waiting(first)
+        if isinstance(item, Single):
+            self._take_single(item)
+        elif not self._goes_on(item):
+            self._expanded(item, list(expand(item)))
+
+    def _expanded(self, run: Run, singles: list[Single]) -> None:
+        """Fold a run's first record by itself, and then, if that is enough, the rest in one step.
+
+        It is not, as a rule: a run is no run because its sender does not own. But a claim of which
+        it was not certain who owns it may be certain now, and then the rest is a run.
+        """
+        certain = self._certain_claims
+        self._take_single(singles[0])
+        if self._certain_claims > certain and len(run) > 1:
+            positions = (_position(single.raw) for single in singles[2:])
+            if self._goes_on(rest_of(run, positions)):
+                return
+        for single in singles[1:]:
+            heapq.heappush(self._waiting, (single.raw.offset, single))
+
+    @property
+    def _certain_claims(self) -> int:
+        suffix = self._books[0].suffix
+        return 0 if suffix is None else len(suffix.known_from)
+
+    def _take_single(self, single: Single) -> None:
+        self._judge(single.raw, self._now_ms(single.clock_ms))
+
+    def _begin(self, first: int) -> None:
+        """Something is fed; if it is the first, whether the log's head is there."""
+        if self._fed:
+            return
+        self._fed = True
+        begins = first if self._log_begins is None else self._log_begins
+        if begins > 0:
+            for book in self._books:
+                book.begin_at(begins)
+
+    def _take_waiting(self, before: int | None) -> None:
+        """The records of expanded runs that come before an offset; all of them, if it is None."""
+        while self._waiting and (before is None or self._waiting[0][0] < before):
+            _, single = heapq.heappop(self._waiting)
+            self._take_single(single)
+
+    def _now_ms(self, clock_ms: int) -> int:
+        return clock_ms if self._clock_ms is None else max(self._clock_ms, clock_ms)
+
+    def _goes_on(self, run: Run) -> bool:
+        """Take a run in one step, if it is nothing new to anybody."""
+        record = run.last.decoded()
+        message = record.message
+        assert isinstance(message, Heartbeat)
+        if self._clock_ms is not None and self._clock_ms > run.clocks_ms[0]:
+            run = attrs.evolve(run, clocks_ms=np.maximum(run.clocks_ms, self._clock_ms))
+        key = message.key
+        interval_ms = self._intervals.judging(record)
+        if not self._collapsed_by(interval_ms, record) or not self._instances.goes_on(message):
+            return False
+        if self._divergences is not None:
+            fenced, original = (book.world.claim(key) for book in self._books)
+            if not self._divergences.go_on(key, fenced, original):
+                return False
+        if not all(book.may_go_on(key, record, run, interval_ms) for book in self._books):
+            return False
+        from kafka_marshal.kernel.gaps import gaps_of  # only here: numba takes its time to load
+
+        gaps = gaps_of(run.clocks_ms, interval_ms)
+        for book in self._books:
+            book.run_goes_on(key, record, run, gaps, interval_ms)
+        self._intervals.judged(record, accepted=True)
+        self._inputs.about_topic(message.topic, run.last, len(run))
+        return True
+
+    def _collapsed_by(self, interval_ms: float, record: Record) -> bool:
+        """Whether a run has no silence in it that this interval does not allow.
+
+        It was collapsed by the interval that its heartbeats say, or by that of groups that say
+        none. The first one of a group, and one of another interval, is looked at record by record.
+        """
+        said = record.headers.interval_ms
+        if self._intervals.forced or said is None:
+            return interval_ms >= self._intervals.default_ms
+        return said == self._intervals.of(record.message.group_id)
+
+    def _judge(self, raw: RawRecord, clock_ms: int) -> Sighting | None:
+        """One record; what the first book made of it, or None if it says nothing new."""
+        try:
+            record = raw.decoded()
+        except MalformedRecord as error:
+            self._malformed(raw, error)
+            return None
+        interval_ms = self._intervals.judging(record)
+        judged = [book.observe(raw, record, clock_ms, interval_ms) for book in self._books]
+        if isinstance(judged[0].verdict, ReadTwice):
+            return None
+        self._intervals.judged(record, accepted=isinstance(judged[0].verdict, Accepted))
+        if self._interval_given and record.headers.interval_ms is not None:
+            other = self._intervals.other(record.message.group_id)
+            if other is not None:
+                raise contradicted(other, OR_FORCE)
+        self._instances.observe(judged[0])
+        if raw.headers:
+            self._headers.observe(judged[0])
+        if not isinstance(record.message, ReleaseGroup):
+            self._inputs.about_topic(record.message.topic, raw)
+        if self._divergences is not None:
+            self._compare(self._divergences, record, (judged[0], judged[1]))
+        return judged[0]
+
+    def _compare(
+        self, divergences: Divergences, record: Record, judged: tuple[Sighting, Sighting]
+    ) -> None:
+        fenced, original = (book.world for book in self._books)
+        message = record.message
+        if isinstance(message, ReleaseGroup):
+            keys = tuple(fenced.group(message.group_id))
+        else:
+            keys = (message.key,)
+        suffix = self._books[0].suffix
+        for key in keys:
+            if suffix is not None and key not in suffix.known_from:
+                continue
+            row = divergences.observe(key, fenced.claim(key), original.claim(key), judged)
+            if row is not None:
+                self._emit("divergences", row)
+
+    def _malformed(self, raw: RawRecord, error: MalformedRecord) -> None:
+        self._inputs.malformed(raw)
+        self._emit(
+            "malformed",
+            {
+                "offset": raw.offset,
+                "timestamp_ms": raw.timestamp_ms,
+                "field": error.field,
+                "reason": error.reason,
+                "value": readable_bytes(raw.value),
+            },
+        )
+
+    def forked(self, raw: RawRecord) -> None:
+        """Note that the input holds another record where this account folded one long ago."""
+        self._inputs.forked(raw)
+
+    def settle(self) -> None:
+        """The input is over, but not the log: what follows may be fed or taken, as it comes."""
+        self._take_waiting(None)
+        known = [ms for ms in (self._clock_ms, self._chunk_ms) if ms is not None]
+        if known:
+            self._clock_ms = self._chunk_ms = max(known)
+
+    def close(self) -> None:
+        """The log is over."""
+        self._take_waiting(None)
+        if not self._fed:
+            return
+        for book in self._books:
+            book.at_the_end(self._intervals)
+        if self._divergences is not None:
+            for row in self._divergences.at_the_end():
+                self._emit("divergences", row)
+        told = (self._instances, self._headers, self._inputs)
+        for finding in itertools.chain.from_iterable(each.at_the_end() for each in told):
+            self._emit("findings", finding)
+        for row in self._clocks.at_the_end():
+            self._emit("senders", row)
+        suffix = self._books[0].suffix
+        certain: Row = {} if suffix is None else suffix.counts()
+        self._emit("partitions", {**self._inputs.partition_row(), **certain})
+
+    def drain(self) -> dict[str, list[Row]]:
+        """The rows since the last time, by table."""
+        rows, self._rows = self._rows, defaultdict(list)
+        return rows
+
+    def _emit(self, table: str, row: Row) -> None:
+        row["log"] = self._place.log
+        row["coordinating_partition"] = self._place.coordinating_partition
+        self._rows[table].append(row)
+
+
+def _position(raw: RawRecord) -> int:
+    """What a heartbeat of a run says."""
+    message = raw.decoded().message
+    assert isinstance(message, Heartbeat)
+    return message.offset

@@ -1,0 +1,430 @@
+"""The books that one rule set keeps over one coordinating partition.
+
+A book folds the log into a `World` and lets everybody watch: tenures, findings, lanes, counts. It
+hands out rows of tables. It does not know where records come from, nor where rows go.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import TypeAlias
+
+import attrs
+from attrs import define, field
+
+from kafka_marshal.capture import RawRecord
+from kafka_marshal.core.claims.reducer import step
+from kafka_marshal.core.claims.verdicts import WINS, Accepted, ReadTwice, Refused
+from kafka_marshal.core.claims.world import Transition, World
+from kafka_marshal.core.group_intervals import GroupIntervals, RulesByInterval
+from kafka_marshal.core.messages import Record, ReleaseGroup
+from kafka_marshal.core.state import Claim, ClaimKey, Rules, RuleSet
+from kafka_marshal.kernel.silences import Gaps
+from kafka_marshal.replay.findings.claims.failovers import Failovers
+from kafka_marshal.replay.findings.claims.grants import GrantedTwice
+from kafka_marshal.replay.findings.claims.movement import LagMovement, Wedged
+from kafka_marshal.replay.findings.claims.ownership import (
+    ActsWithoutOwning,
+    OddRecords,
+    Thefts,
+    UnownedReleases,
+    steals,
+)
+from kafka_marshal.replay.findings.claims.positions import Pauses, Positions
+from kafka_marshal.replay.findings.claims.silence import (
+    Silences,
+    missed_after_ms,
+    says_its_interval,
+)
+from kafka_marshal.replay.findings.groups.half_set import HalfSet
+from kafka_marshal.replay.findings.groups.intervals import IntervalMismatches, RefusedClaims
+from kafka_marshal.replay.findings.groups.overrun import PauseRanOut
+from kafka_marshal.replay.findings.groups.sharing import Churn, Imbalance, LostRaces, Starvation
+from kafka_marshal.replay.findings.observer import End, Observer
+from kafka_marshal.replay.fold.claims import ClaimCount, claim_row, uncertain_row
+from kafka_marshal.replay.fold.lanes import Lanes
+from kafka_marshal.replay.fold.refusals import refusal_row
+from kafka_marshal.replay.fold.suffix import Reading, Suffix
+from kafka_marshal.replay.model.chunk_items import Run
+from kafka_marshal.replay.model.events import Event, Judgement, Sighting, Unknowable
+from kafka_marshal.replay.model.rows import Row
+from kafka_marshal.replay.model.tenures import Tenures
+
+Emit: TypeAlias = Callable[[str, Row], None]
+"""Takes a row of the named table."""
+
+
+@define
+class _GroupCount:
+    clients: set[str] = field(factory=set)
+    instances: set[str] = field(factory=set)
+    records: int = 0
+    tenures: int = 0
+    takeovers: int = 0
+    refusals: int = 0
+    thefts: int = 0
+
+
+class Book:
+    """One rule set's view of one coordinating partition."""
+
+    shortcut = True
+    """Whether ordinary heartbeats take `_goes_on`; a test holds it to the long way."""
+
+    def __init__(self, rules: Rules, emit: Emit) -> None:
+        self.rules = rules
+        """With the heartbeat interval of groups that say none."""
+        self._rules = RulesByInterval(rules)
+        self.world = World(rules)
+        self._name = rules.rule_set.value
+        self._emit = emit
+        self._tenures = Tenures()
+        self._positions, self._pauses = Positions(), Pauses()
+        self._silences = Silences()
+        self._lanes = Lanes(self._positions, self._pauses)
+        self._acts, self._half_set = ActsWithoutOwning(), HalfSet()
+        refused = RefusedClaims()
+        owning: tuple[Observer, ...] = (
+            (Thefts(), UnownedReleases())
+            if rules.rule_set is RuleSet.ORIGINAL
+            else (self._acts, UnownedReleases(), OddRecords(refused), IntervalMismatches(refused))
+        )
+        self._observers: tuple[Observer, ...] = (
+            *owning,
+            self._positions,
+            self._pauses,
+            self._half_set,
+            self._silences,
+            GrantedTwice(),
+            PauseRanOut(),
+            Wedged(),
+            LagMovement(),
+            Failovers(),
+            LostRaces(),
+            Starvation(),
+            Imbalance(),
+            Churn(),
+        )
+        self._claims: dict[ClaimKey, ClaimCount] = {}
+        self._groups: dict[str, _GroupCount] = {}
+        self._last: Sighting | None = None
+        self._suffix: Suffix | None = None
+
+    def begin_at(self, first: int) -> None:
+        """The log's head is missing. What the original's rules know of it cannot be told."""
+        if self.rules.rule_set is RuleSet.FENCED:
+            self._suffix = Suffix(first)
+            self._acts.known_from = self._suffix.known_from
+
+    @property
+    def suffix(self) -> Suffix | None:
+        """What is not certain, if the log's head is missing and the rules can tell."""
+        return self._suffix
+
+    def observe(
+        self, raw: RawRecord, record: Record, clock_ms: int, interval_ms: float
+    ) -> Sighting:
+        """Fold one record, by its group's heartbeat interval, and tell everybody what it did."""
+        rules = self._rules[interval_ms]
+        suffix = self._suffix
+        if suffix is not None and self.world.read_before(record) is None:
+            uncertain = self._read(suffix, raw, record, clock_ms, rules)
+            if uncertain is not None:
+                return uncertain
+        outcome = self.world.apply(record, rules)
+        verdict = outcome.verdict
+        sighting = Sighting(raw, record.message, verdict, clock_ms)
+        if isinstance(verdict, ReadTwice):
+            self._refusal(sighting, record, verdict, self._claim_now(record))
+            return sighting
+        if self._last is None or record.offset > self._last.offset:
+            self._last = sighting
+        group = self._count(record)
+        if isinstance(verdict, Refused):
+            before = outcome.transitions[0].before if outcome.transitions else None
+            if isinstance(record.message, ReleaseGroup):
+                before = None
+            self._refusal(sighting, record, verdict, before)
+            group.refusals += 1
+        elif verdict is Accepted.REFRESHED and self._goes_on(
+            outcome.transitions[0], record, sighting, rules
+        ):
+            return sighting
+        for transition in outcome.transitions:
+            key = transition.key
+            self._see(
+                Event(
+                    rules,
+                    record,
+                    sighting,
+                    verdict,
+                    key,
+                    transition.before,
+                    transition.after,
+                    self._tenures.open.get(key),
+                ),
+                group,
+            )
+        self._tell_drained()
+        return sighting
+
+    def _tell_drained(self) -> None:
+        for observer in self._observers:
+            for row in observer.drain():
+                self._row("findings", row)
+
+    def _read(
+        self, suffix: Suffix, raw: RawRecord, record: Record, clock_ms: int, rules: Rules
+    ) -> Sighting | None:
+        """Fold a record into claims that are not certain; None if `world` has to fold it."""
+        message = record.message
+        sighting = Sighting(raw, message, Unknowable.UNKNOWABLE, clock_ms)
+        if isinstance(message, ReleaseGroup):
+            for each in suffix.release_group(record, message.group_id, rules):
+                self._work(each, record, sighting, rules)
+            return None
+        reading = suffix.read(record, self.world, rules)
+        if reading is None:
+            return None
+        self.world.pass_over(record)
+        group = self._count(record)
+        key, claim = reading.key, reading.after.claim
+        self._lanes.begin(key)
+        if reading.lost:
+            self._lose(reading, record, sighting, group, rules)
+        elif reading.seeded:
+            self.world.seed(key, claim)
+        if reading.seeded and claim.owned:
+            won = reading.verdict
+            if won in WINS and isinstance(won, Accepted):
+                before, sighting.verdict = reading.before.claim, won
+            else:
+                before, won = claim, Accepted.REFRESHED
+                sighting.verdict = Unknowable.BECAME_CERTAIN
+            self._see(Event(rules, record, sighting, won, key, before, claim, None), group)
+        else:
+            self._work(reading, record, sighting, rules)
+        if self._last is None or record.offset > self._last.offset:
+            self._last = sighting
+        self._tell_drained()
+        return sighting
+
+    def _work(self, reading: Reading, record: Record, sighting: Sighting, rules: Rules) -> None:
+        """An administrator's work counts also where the owner alone is certain."""
+        if isinstance(reading.verdict, Accepted) and reading.before.known and reading.after.known:
+            before, after = reading.before.claim, reading.after.claim
+            self._half_set.observe(
+                Event(rules, record, sighting, reading.verdict, reading.key, before, after, None)
+            )
+
+    def _lose(
+        self,
+        reading: Reading,
+        record: Record,
+        sighting: Sighting,
+        group: _GroupCount,
+        rules: Rules,
+    ) -> None:
+        """A release, of which it is not known where it left the position, or if it is one."""
+        key = reading.key
+        before = self.world.claim(key)
+        after = attrs.evolve(before, owner_instance=None, owner_client=None, last_heartbeat_ms=None)
+        certain = reading.verdict is not None
+        told: Row = {} if certain else {"ended": sighting.verdict.value}
+        self._see(
+            Event(
+                rules,
+                record,
+                attrs.evolve(sighting, verdict=Accepted.RELEASED),
+                Accepted.RELEASED,
+                key,
+                before,
+                after,
+                self._tenures.open.get(key),
+            ),
+            group,
+            {**told, "position_to": None},
+        )
+        self._positions.forget(key)
+        self.world.forget(key)
+
+    def _goes_on(
+        self, transition: Transition, record: Record, sighting: Sighting, rules: Rules
+    ) -> bool:
+        """Note the ordinary heartbeat of a living owner, of which nobody has anything to tell.
+
+        Nearly every record of a log is one. Everything else, and all within a group that was ever
+        paused, goes through `_see`, which would come to the same.
+        """
+        key = transition.key
+        tenure = self._tenures.open.get(key)
+        if (
+            tenure is None
+            or not self.shortcut
+            or sighting.clock_ms - tenure.last.clock_ms > missed_after_ms(rules)
+            or not transition.after.owned
+            or self._pauses.known(key.group)
+            or not self._positions.goes_on(key, transition.after.position, sighting)
+        ):
+            return False
+        silence_ms = self._tenures.go_on(tenure, sighting, transition.after.position)
+        if not says_its_interval(record, rules):
+            self._silences.count(silence_ms, rules.heartbeat_interval_ms)
+        self._lanes.goes_on(key, sighting.clock_ms, rules)
+        return True
+
+    def may_go_on(self, key: ClaimKey, record: Record, run: Run, interval_ms: float) -> bool:
+        """Whether all heartbeats of a run are ordinary, so that `run_goes_on` comes to the same.
+
+        `record` is the last of them, and its clocks are those of the coordinating partition.
+        """
+        rules = self._rules[interval_ms]
+        tenure = self._tenures.open.get(key)
+        claim = self.world.claim(key)
+        if (
+            tenure is None
+            or not self.shortcut
+            or claim.position > run.position
+            or run.clocks_ms[0] - tenure.last.clock_ms > missed_after_ms(rules)
+            or self._pauses.known(key.group)
+        ):
+            return False
+        after, verdict = step(claim, record, rules)
+        return (
+            verdict is Accepted.REFRESHED
+            and after.owned
+            and self._positions.may_go_on(key, run.position)
+        )
+
+    def run_goes_on(
+        self, key: ClaimKey, record: Record, run: Run, gaps: Gaps, interval_ms: float
+    ) -> None:
+        """Note a run of ordinary heartbeats; the silences between them are given."""
+        rules = self._rules[interval_ms]
+        after = self.world.apply_run(record).after
+        tenure = self._tenures.open[key]
+        sighting = Sighting(run.last, record.message, Accepted.REFRESHED, int(run.clocks_ms[-1]))
+        silence_ms = int(run.clocks_ms[0]) - tenure.last.clock_ms
+        if not says_its_interval(record, rules):
+            self._silences.count(silence_ms, rules.heartbeat_interval_ms)
+            self._silences.count_run(gaps)
+        self._tenures.run_goes_on(tenure, run, max(silence_ms, gaps.longest_ms), sighting)
+        self._positions.goes_on(key, after.position, sighting)
+        self._lanes.run_goes_on(key, run.clocks_ms, gaps.shortest_ms, rules)
+        self._groups[key.group].records += len(run)
+        count = self._claims[key]
+        count.records += len(run)
+        count.last_offset = record.offset
+        if self._last is None or record.offset > self._last.offset:
+            self._last = sighting
+
+    def _see(self, event: Event, group: _GroupCount, otherwise: Row | None = None) -> None:
+        """Tell everybody; `otherwise` is what is said otherwise of the tenure that ends."""
+        ended = self._tenures.observe(event)
+        if ended is not None:
+            self._row("tenures", {**ended, **(otherwise or {})})
+        group.tenures += event.began
+        group.takeovers += event.verdict is Accepted.TOOK_OVER
+        group.thefts += event.verdict is Accepted.OVERWRITTEN and steals(event)
+        for mark in self._lanes.observe(event):
+            self._row("marks", mark)
+        for observer in self._observers:
+            observer.observe(event)
+
+    def _count(self, record: Record) -> _GroupCount:
+        message = record.message
+        group = self._groups.get(message.group_id)
+        if group is None:
+            group = self._groups[message.group_id] = _GroupCount()
+        group.records += 1
+        group.clients.add(message.client_id)
+        group.instances.add(message.instance_id)
+        if not isinstance(message, ReleaseGroup):
+            key = message.key
+            claim = self._claims.get(key)
+            if claim is None:
+                claim = self._claims[key] = ClaimCount(first_offset=record.offset)
+            claim.records += 1
+            claim.last_offset = record.offset
+        return group
+
+    def _claim_now(self, record: Record) -> Claim | None:
+        message = record.message
+        if isinstance(message, ReleaseGroup):
+            return None
+        key = message.key
+        if self._suffix is not None and key not in self._suffix.known_from:
+            return None
+        return self.world.claim(key)
+
+    def _refusal(
+        self, sighting: Sighting, record: Record, verdict: Judgement, before: Claim | None
+    ) -> None:
+        self._row("refusals", refusal_row(sighting, record, verdict, before))
+
+    def at_the_end(self, intervals: GroupIntervals) -> None:
+        """The log is over: final claims, open tenures, remaining findings, counts."""
+        last = self._last
+        if last is None:
+            return
+
+        def rules_of(group: str) -> Rules:
+            return self._rules[intervals.of(group)]
+
+        claims = self.world.claims
+        positions = {key: claim.position for key, claim in claims.items()}
+        for row in self._tenures.at_the_end(last.clock_ms, positions, rules_of):
+            self._row("tenures", row)
+        end = End(self.rules, last, self._tenures.open, rules_of, self._silences.interval_fits)
+        for observer in self._observers:
+            for row in observer.at_the_end(end):
+                self._row("findings", row)
+        for key, row in self._lanes.at_the_end():
+            counted = self._tenures.tally(key)
+            self._row("lanes", {**row, **counted, "records": self._claims[key].records})
+        for row in self._claim_rows(end):
+            self._row("claims", row)
+        claims_of = Counter(key.group for key in self._claims)
+        for name, group in self._groups.items():
+            self._row(
+                "groups",
+                {
+                    "group": name,
+                    "claims": claims_of[name],
+                    "clients": len(group.clients),
+                    "instances": len(group.instances),
+                    "records": group.records,
+                    "tenures": group.tenures,
+                    "takeovers": group.takeovers,
+                    "refusals": group.refusals,
+                    "thefts": group.thefts,
+                    "unowned_longest_ms": self._silences.longest_unowned_ms.get(name),
+                    "heartbeat_interval_ms": float(intervals.of(name)),
+                    "intervals_said_ms": [
+                        lived.interval_ms for lived in intervals.lived_under(name)
+                    ],
+                },
+            )
+
+    def _claim_rows(self, end: End) -> Iterator[Row]:
+        suffix = self._suffix
+        known_from = {} if suffix is None else suffix.known_from
+        for key, claim in self.world.claims.items():
+            tenure, rules = end.tenures.get(key), end.rules_of(key.group)
+            silent = tenure and end.clock_ms - tenure.last_ms > rules.stale_after_ms
+            yield claim_row(
+                rules,
+                key,
+                claim,
+                self._claims[key],
+                stale=bool(silent),
+                known_from=known_from.get(key),
+            )
+        for key, reader in ({} if suffix is None else suffix.uncertain).items():
+            rules = end.rules_of(key.group)
+            yield uncertain_row(rules, key, reader, self._claims[key], end.clock_ms)
+
+    def _row(self, table: str, row: Row) -> None:
+        row["rules"] = self._name
+        self._emit(table, row)

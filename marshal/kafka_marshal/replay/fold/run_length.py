@@ -1,0 +1,396 @@
+"""A chunk of a log, made small before it is shuffled: runs of heartbeats become one row each.
+
+Where that is exact is said by `kernel.runs`. Three kinds of rows come out, told apart by which
+columns are null: a record; a run, which is its last record and where and when the others were; and
+for every coordinating partition of the chunk its facts, which are what needs every record and no
+history. `Account` folds all three. This room knows Arrow, and neither Spark nor what is found.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final, TypeAlias
+
+import attrs
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from kafka_marshal.capture import TimestampType
+from kafka_marshal.kernel import runs
+from kafka_marshal.kernel.columns import MALFORMED, Codes, Columns, Names
+from kafka_marshal.replay.findings.claims.silence import MISSED_AFTER_INTERVALS
+from kafka_marshal.replay.fold.reading import (
+    ARROW_SCHEMA,
+    SPARK_SCHEMA,
+    plain,
+    read_chunk,
+    read_lean,
+    records_of,
+)
+from kafka_marshal.replay.model.chunk_items import (
+    BUCKET_MS,
+    LISTED_MAX,
+    Facts,
+    Ints,
+    Item,
+    Run,
+    Single,
+)
+from kafka_marshal.replay.model.position_progress import REST_INTERVALS
+from kafka_marshal.replay.sources import Chunk
+from kafka_marshal.replay.sources.columns import padded
+
+_RUN: Final = pa.struct(
+    [
+        ("offsets", pa.binary()),
+        ("clocks", pa.binary()),
+        ("position", pa.int64()),
+        ("first_move", pa.int64()),
+        ("moved_to", pa.int64()),
+        ("last_move", pa.int64()),
+    ]
+)
+COLLAPSED_SCHEMA: Final = pa.schema(
+    [
+        *ARROW_SCHEMA,
+        ("chunk", pa.int32()),
+        ("clock_ms", pa.int64()),
+        ("run", _RUN),
+        ("facts", pa.string()),
+    ]
+)
+COLLAPSED_SPARK_SCHEMA: Final = (
+    f"{SPARK_SCHEMA}, chunk: int, clock_ms: bigint, run: struct<offsets: binary, clocks: binary, "
+    f"position: bigint, first_move: bigint, moved_to: bigint, last_move: bigint>, "
+    f"facts: string"
+)
+Read: TypeAlias = Callable[[int, Chunk], Iterator[pa.RecordBatch]]
+"""What reads a chunk, given its number."""
+_TYPES: Final = [kind.value for kind in TimestampType]
+_APPENDED: Final = _TYPES.index(TimestampType.LOG_APPEND_TIME.value)
+_MANY_PARTITIONS: Final = 1 << 16
+_CELLS_MAX: Final = 1 << 21
+"""So many counters are cheaper than sorting what they count."""
+_ADDRESSES_MAX: Final = 1 << 15
+"""So many senders are remembered from chunk to chunk: more are not those of one fleet."""
+_BUCKET_BITS: Final = 40
+_HALF: Final = 1 << (_BUCKET_BITS - 1)
+
+
+def collapsed(
+    number: int, chunk: Chunk, interval_ms: float, *, forced: bool = False
+) -> Iterator[pa.RecordBatch]:
+    """The rows of one chunk, by the heartbeat intervals that its records say.
+
+    `interval_ms` is that of records that say none; forced: of all.
+
+    Raises:
+        UnreadableSource: what is read is no record.
+    """
+    batches = list(read_lean(number, chunk))
+    if batches:
+        yield from rows_of(number, batches, interval_ms, forced=forced)
+
+
+def rows_of(
+    number: int, batches: Sequence[pa.RecordBatch], interval_ms: float, *, forced: bool = False
+) -> Iterator[pa.RecordBatch]:
+    """The rows that the records of one chunk become; see `collapsed`."""
+    names = _names()
+    columns = Columns.together(
+        [names.decoded(batch.column("value"), batch.column("headers")) for batch in batches]
+    )
+    offsets, timestamps_ms = _numbers(batches, "offset"), _numbers(batches, "timestamp_ms")
+    known, places = _places(_numbers(batches, "partition"))
+    found = runs.find(
+        places, offsets, timestamps_ms, columns, names,
+        MISSED_AFTER_INTERVALS, REST_INTERVALS, interval_ms, forced,
+    )  # fmt: skip
+    if not _fits(columns, timestamps_ms):
+        found.ordered[:] = False
+    leader = found.leader
+    if not found.ordered.all():
+        leader[~found.ordered[places]] = runs.NO_RUN
+    stamps = np.concatenate([_stamps(batch) for batch in batches])
+    facts = _facts(number, offsets, timestamps_ms, stamps, known, places, columns, names, found)
+    yield _table_of_facts(batches[0].column("log")[0].as_py(), facts)
+    single = np.flatnonzero(leader == runs.NO_RUN)
+    if single.size:
+        rows = _taken(batches, single)
+        yield _with_columns(rows, number, pa.array(found.clock_ms[single]))
+    if single.size < len(offsets):
+        yield _table_of_runs(batches, number, offsets, columns.number, found)
+
+
+_known = threading.local()
+
+
+def _names() -> Names:
+    """Who is who, as this thread knows it: chunks of one log tell of the same few."""
+    names: Names | None = getattr(_known, "names", None)
+    if names is None or len(names.table) > _ADDRESSES_MAX:
+        names = _known.names = Names()
+    return names
+
+
+def _numbers(batches: Sequence[pa.RecordBatch], name: str) -> Ints:
+    return np.concatenate([batch.column(name).to_numpy() for batch in batches])
+
+
+def _places(partitions: Ints) -> tuple[Ints, Codes]:
+    """The coordinating partitions there are, and which of them every row is of."""
+    if partitions.max() >= _MANY_PARTITIONS:
+        known, places = np.unique(partitions, return_inverse=True)
+        return known, places.reshape(-1).astype(np.int32)
+    there = np.bincount(partitions) > 0
+    return np.flatnonzero(there), (np.cumsum(there) - 1).astype(np.int32)[partitions]
+
+
+def _stamps(batch: pa.RecordBatch) -> npt.NDArray[np.int8]:
+    """Of every row, the number of its type in `_TYPES`."""
+    column = batch.column("timestamp_type")
+    if not pa.types.is_dictionary(column.type):
+        column = column.dictionary_encode()
+    numbers = np.array([_TYPES.index(name) for name in column.dictionary.to_pylist()], np.int8)
+    found: npt.NDArray[np.int8] = numbers[column.indices.to_numpy()]
+    return found
+
+
+def _taken(batches: Sequence[pa.RecordBatch], rows: Ints) -> pa.RecordBatch:
+    """Some rows, counted through all batches, in this order and in `ARROW_SCHEMA`."""
+    order = np.argsort(rows)
+    ends = np.cumsum([batch.num_rows for batch in batches])
+    cuts = np.searchsorted(rows[order], ends)
+    taken = [
+        plain(batch.take(pa.array(rows[order[begin:end]] - (last - batch.num_rows))))
+        for batch, last, begin, end in zip(batches, ends, [0, *cuts], cuts, strict=False)
+        if begin < end
+    ]
+    [found] = pa.Table.from_batches(taken).combine_chunks().to_batches()
+    return found.take(pa.array(np.argsort(order)))
+
+
+def _table_of_runs(
+    batches: Sequence[pa.RecordBatch], number: int, offsets: Ints, positions: Ints,
+    found: runs.Runs,
+) -> pa.RecordBatch:  # fmt: skip
+    order, begins = runs.by_leader(found.leader)
+    ends = np.append(begins[1:], len(order))
+    firsts = order[begins]
+    leaders = np.repeat(firsts, ends - begins)
+    # The first and the last of every run that moves the position, counted within the run.
+    said = positions[order]
+    moves_on = np.diff(said, prepend=0) != 0
+    moves_on[begins] = False
+    moving = np.flatnonzero(moves_on)
+    first, last = np.searchsorted(moving, begins), np.searchsorted(moving, ends)
+    moves = first < last
+    first_move, last_move = np.full(len(begins), -1), np.full(len(begins), -1)
+    first_move[moves] = moving[first[moves]] - begins[moves]
+    last_move[moves] = moving[last[moves] - 1] - begins[moves]
+    run = pa.StructArray.from_arrays(
+        [
+            _distances(offsets[order] - offsets[leaders], begins),
+            _distances(found.clock_ms[order] - found.clock_ms[leaders], begins),
+            pa.array(said[begins]),
+            pa.array(first_move),
+            pa.array(said[begins + np.maximum(first_move, 0)]),
+            pa.array(last_move),
+        ],
+        fields=list(_RUN),
+    )
+    # Each is told by its last record, at the place of its first.
+    lasts = _taken(batches, order[ends - 1])
+    place = lasts.schema.get_field_index("offset")
+    lasts = lasts.set_column(place, ARROW_SCHEMA.field("offset"), pa.array(offsets[firsts]))
+    return _with_columns(lasts, number, pa.array(found.clock_ms[firsts]), run=run)
+
+
+def _distances(distances: Ints, begins: npt.NDArray[np.intp]) -> pa.Array:
+    """One cell a run, of 32-bit integers."""
+    content = np.ascontiguousarray(distances.astype("<i4"))
+    ends = np.append(begins, len(content)).astype(np.int32) * 4
+    return pa.Array.from_buffers(
+        pa.binary(), len(begins), [None, pa.py_buffer(ends), pa.py_buffer(content)]
+    )
+
+
+def _with_columns(
+    batch: pa.RecordBatch, number: int, clocks: pa.Array, *, run: pa.Array | None = None,
+    facts: pa.Array | None = None,
+) -> pa.RecordBatch:  # fmt: skip
+    count = batch.num_rows
+    added = [
+        pa.array(np.full(count, number, np.int32)),
+        clocks,
+        pa.nulls(count, _RUN) if run is None else run,
+        pa.nulls(count, pa.string()) if facts is None else facts,
+    ]
+    return pa.RecordBatch.from_arrays([*batch.columns, *added], schema=COLLAPSED_SCHEMA)
+
+
+def _facts(
+    number: int, offsets: Ints, timestamps_ms: Ints, stamps: npt.NDArray[np.int8], known: Ints,
+    places: Codes, columns: Columns, names: Names, found: runs.Runs,
+) -> list[Facts]:  # fmt: skip
+    clocks = (
+        [[] for _ in known]
+        if not found.ordered.any()
+        else _clocks(len(known), places, timestamps_ms, stamps == _APPENDED, columns, names)
+    )
+    told = []
+    for place, partition in enumerate(known):
+        rows = np.flatnonzero(places == place)
+        of_place = offsets[rows]
+        steps = np.diff(of_place)
+        gaps = np.flatnonzero(steps > 1)
+        counted = np.bincount(stamps[rows], minlength=len(_TYPES))
+        told.append(
+            Facts(
+                chunk=number,
+                partition=int(partition),
+                ordered=bool(found.ordered[place]),
+                records=len(rows),
+                first_offset=int(of_place[0]),
+                last_offset=int(of_place[-1]),
+                from_ms=int(timestamps_ms[rows].min()),
+                to_ms=int(timestamps_ms[rows].max()),
+                types=dict(zip(_TYPES, counted.tolist(), strict=True)),
+                gaps=len(gaps),
+                missing=int((steps[gaps] - 1).sum()),
+                first_gaps=[
+                    [int(of_place[gap]) + 1, int(of_place[gap + 1]) - 1]
+                    for gap in gaps[:LISTED_MAX]
+                ],
+                clocks=clocks[place],
+            )
+        )
+    return told
+
+
+def _clocks(
+    count: int, places: Codes, timestamps_ms: Ints,
+    stamped: npt.NDArray[np.bool_], columns: Columns, names: Names,
+) -> list[list[list[Any]]]:  # fmt: skip
+    """Of each place, the histograms of its senders' clocks, as `findings.senders` gathers them."""
+    told: list[list[list[Any]]] = [[] for _ in range(count)]
+    rows = np.flatnonzero(stamped & (columns.kind != MALFORMED))
+    if not rows.size:
+        return told
+    table = names.table
+    senders, sender_of = np.unique(table[:, [2, 0, 1]], axis=0, return_inverse=True)
+    off_ms = columns.unix_s[rows] * 1000 - timestamps_ms[rows]
+    who = places[rows] * np.int64(len(senders)) + sender_of.reshape(-1)[columns.address[rows]]
+    owners, buckets, counts = _histograms(who, off_ms // BUCKET_MS)
+    least = np.full(count * len(senders), np.iinfo(np.int64).max)
+    most = np.full(count * len(senders), np.iinfo(np.int64).min)
+    np.minimum.at(least, who, off_ms)
+    np.maximum.at(most, who, off_ms)
+    groups, instances, clients = list(names.groups), list(names.instances), list(names.clients)
+    begins = np.flatnonzero(np.diff(owners, prepend=-1))
+    for begin, end in zip(begins, np.append(begins[1:], len(owners)), strict=True):
+        place, sender = divmod(int(owners[begin]), len(senders))
+        group, instance, client = senders[sender]
+        told[place].append(
+            [
+                groups[group],
+                instances[instance],
+                clients[client],
+                int(least[owners[begin]]),
+                int(most[owners[begin]]),
+                buckets[begin:end].tolist(),
+                counts[begin:end].tolist(),
+            ]
+        )
+    return told
+
+
+def _histograms(who: Ints, buckets: Ints) -> tuple[Ints, Ints, Ints]:
+    """Who has how many in which bucket, in this order."""
+    least = buckets.min()
+    width = int(buckets.max() - least) + 1
+    if (int(who.max()) + 1) * width <= _CELLS_MAX:
+        cells = np.bincount(who * width + (buckets - least))
+        keys = np.flatnonzero(cells)
+        return keys // width, keys % width + least, cells[keys]
+    keys, counts = np.unique((who << _BUCKET_BITS) + buckets + _HALF, return_counts=True)
+    return keys >> _BUCKET_BITS, (keys & ((1 << _BUCKET_BITS) - 1)) - _HALF, counts
+
+
+def _fits(columns: Columns, timestamps_ms: Ints) -> bool:
+    """Whether the clocks' histograms can be gathered in 64 bits."""
+    bound = 1 << 43
+    return bool(
+        (np.abs(columns.unix_s) < bound // 1000).all() and (np.abs(timestamps_ms) < bound).all()
+    )
+
+
+def _table_of_facts(log: str, facts: list[Facts]) -> pa.RecordBatch:
+    """As rows that sort before the records that they are about."""
+    count = len(facts)
+    columns = {
+        "log": pa.array([log] * count, pa.string()),
+        "timestamp_ms": pa.array([0] * count, pa.int64()),
+        "timestamp_type": pa.array([TimestampType.NOT_STATED.value] * count, pa.string()),
+        "partition": pa.array([each.partition for each in facts], pa.int64()),
+        "offset": pa.array([each.first_offset for each in facts], pa.int64()),
+        "input_order": pa.array([-1] * count, pa.int64()),
+    }
+    rows = padded(pa.RecordBatch.from_pydict(columns), ARROW_SCHEMA)
+    texts = [json.dumps(attrs.asdict(each)) for each in facts]
+    return _with_columns(
+        rows, facts[0].chunk, pa.nulls(count, pa.int64()), facts=pa.array(texts, pa.string())
+    )
+
+
+def items_of(batch: pa.RecordBatch) -> Iterator[tuple[str, int, Item]]:
+    """Back from a batch: log, coordinating partition, and what the row is."""
+    columns = [batch.column(name).to_pylist() for name in ("facts", "chunk", "clock_ms", "run")]
+    for (log, raw), facts, chunk, clock_ms, run in zip(records_of(batch), *columns, strict=True):
+        if facts is not None:
+            yield log, raw.partition, Facts(**json.loads(facts))
+        elif run is None:
+            yield log, raw.partition, Single(raw, clock_ms)
+        else:
+            offsets = raw.offset + np.frombuffer(run.pop("offsets"), "<i4").astype(np.int64)
+            clocks_ms = clock_ms + np.frombuffer(run.pop("clocks"), "<i4").astype(np.int64)
+            last = attrs.evolve(raw, offset=int(offsets[-1]))
+            yield log, raw.partition, Run(last, offsets, clocks_ms, chunk=chunk, **run)
+
+
+class Expander:
+    """Reads chunks again, for the records of runs that did not go on as most do."""
+
+    def __init__(self, chunks: tuple[Chunk, ...], read: Read = read_chunk) -> None:
+        self._chunks = chunks
+        self._read = read
+        self._chunk: int | None = None
+        self._table: pa.Table = None
+        self._places: dict[int, tuple[Ints, Ints]] = {}
+
+    def records(self, run: Run) -> list[Single]:
+        """The records of a run, one by one.
+
+        Raises:
+            UnreadableSource: the chunk can no longer be read.
+        """
+        here, offsets = self._place(run.chunk, run.last.partition)
+        rows = here[np.searchsorted(offsets, run.offsets)]
+        [batch] = self._table.take(pa.array(rows)).combine_chunks().to_batches()
+        raws = [raw for _, raw in records_of(batch)]
+        return [Single(raw, clock) for raw, clock in zip(raws, run.clocks_ms.tolist(), strict=True)]
+
+    def _place(self, chunk: int, partition: int) -> tuple[Ints, Ints]:
+        """The rows of one coordinating partition of a chunk, and their offsets."""
+        if chunk != self._chunk:  # one at a time: runs of one chunk come together
+            self._table = pa.Table.from_batches(self._read(chunk, self._chunks[chunk]))
+            self._chunk, self._places = chunk, {}
+        known = self._places.get(partition)
+        if known is None:
+            here = np.flatnonzero(self._table.column("partition").to_numpy() == partition)
+            known = here, self._table.column("offset").to_numpy()[here]
+            self._places[partition] = known
+        return known

@@ -1,0 +1,121 @@
+"""A log that starts in the middle: which claims are certain, from which record on.
+
+Retention cuts the head of a log, and what it held is not known. Each claim is folded into a
+`Reader` (`core.claims.suffix_reader`), record by record, until whatever a replay tells of it is
+certain; from then on it is a claim like any other, and the `World` folds it. This room knows which
+claims are where, and not what is told of them (`ruleset_fold`).
+
+Who paused the group last is often never certain, for only a ReleaseGroup says it, and it decides
+one thing alone: whether a release without `marshal-set-position` set the position. Such a release
+puts the claim back to its reader, if it matters there.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from attrs import define, field, frozen
+
+from kafka_marshal.core.claims.suffix_reader import EVERYTHING, LASTING, Field, Reader, read_record
+from kafka_marshal.core.claims.verdicts import Verdict
+from kafka_marshal.core.claims.world import World
+from kafka_marshal.core.messages import Record, ReleaseGroup, ReleasingPartition
+from kafka_marshal.core.partition_states import PartitionStates
+from kafka_marshal.core.state import Claim, ClaimKey, Rules
+from kafka_marshal.replay.model.rows import Row
+
+NEEDED: Final = Field.OWNER | Field.EPOCH | Field.POSITION | Field.CLOCK
+"""What must be certain for a claim to be told: all that the table `claims` says of it."""
+
+
+@frozen
+class Reading:
+    """A record of a claim that is not certain, before or after it."""
+
+    key: ClaimKey
+    before: Reader
+    after: Reader
+    verdict: Verdict | None
+    """What it did; None where that cannot be known."""
+    seeded: bool = False
+    """The claim is certain from here on."""
+    lost: bool = False
+    """It was, and is no longer."""
+
+
+@define
+class Suffix:
+    """The claims of one coordinating partition that are not certain."""
+
+    first: int
+    """The offset where reading began."""
+    unknowable: int = 0
+    """Records about claims that were not certain even after them."""
+    _readers: PartitionStates[ClaimKey, Reader] = field(init=False)
+    _known_from: dict[ClaimKey, int] = field(factory=dict)
+    _pauser_open: set[ClaimKey] = field(factory=set)
+
+    @_readers.default
+    def _none(self) -> PartitionStates[ClaimKey, Reader]:
+        return PartitionStates(Reader.beginning_at(self.first))
+
+    @property
+    def uncertain(self) -> dict[ClaimKey, Reader]:
+        """The claims that are not certain, and what is known of them."""
+        return self._readers.all()
+
+    @property
+    def known_from(self) -> dict[ClaimKey, int]:
+        """The record after which a claim was certain for the first, or last, time."""
+        return self._known_from
+
+    def counts(self) -> Row:
+        """For the table `partitions`: how much of the log is certain."""
+        return {
+            "claims_known_later": len(self._known_from),
+            "claims_never_known": len(self.uncertain),
+            "known_from_first": min(self._known_from.values(), default=None),
+            "known_from_last": max(self._known_from.values(), default=None),
+            "unknowable": self.unknowable,
+        }
+
+    def read(self, record: Record, world: World, rules: Rules) -> Reading | None:
+        """Fold a record about one claim; None if the claim is certain, and for `world` to fold."""
+        message = record.message
+        assert not isinstance(message, ReleaseGroup)
+        key = message.key
+        if key in self._known_from:
+            if key not in self._pauser_open or not isinstance(message, ReleasingPartition):
+                return None
+            return self._doubted(key, world.claim(key), record, rules)
+        before, after, verdict = self._readers.step(key, read_record, record, rules)
+        if NEEDED not in after.certain:
+            self.unknowable += 1
+            return Reading(key, before, after, verdict)
+        self._readers.forget(key)
+        self._known_from[key] = record.offset
+        if Field.PAUSER not in after.certain:
+            self._pauser_open.add(key)
+        return Reading(key, before, after, verdict, seeded=True)
+
+    def _doubted(self, key: ClaimKey, claim: Claim, record: Record, rules: Rules) -> Reading | None:
+        unsure = Field.PAUSER if claim.position_set else LASTING
+        before = Reader(claim, EVERYTHING & ~unsure)
+        after, verdict = read_record(before, record, rules)
+        if NEEDED in after.certain:
+            return None
+        self.unknowable += 1
+        self._readers.put(key, after)
+        self._pauser_open.discard(key)
+        del self._known_from[key]
+        return Reading(key, before, after, verdict, lost=True)
+
+    def release_group(self, record: Record, group: str, rules: Rules) -> list[Reading]:
+        """Fold a ReleaseGroup into the claims of its group that are not certain, nor become so.
+
+        It says who owns and who paused; epoch and position it leaves as they were.
+        """
+        _, reached = self._readers.step_group(group, read_record, record, rules)
+        if Field.PAUSER in self._readers.newborn(group).certain:
+            self._pauser_open = {key for key in self._pauser_open if key.group != group}
+        return [Reading(one.key, one.before, one.after, one.verdict) for one in reached]

@@ -1,0 +1,166 @@
+"""An account that tells while it goes on: a finding when it begins, and again when it is over.
+
+An `Account` tells a finding when its story is over, which in a live log may be never. Here the
+record that begins a story tells it at once, with what is known then. What only the end of a log can
+say is not told. What is told depends on the records alone, never on when they were read.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterator
+from typing import Final
+
+from attrs import define, frozen
+
+from kafka_marshal.capture import RawRecord, TimestampType
+from kafka_marshal.core.state import Rules
+from kafka_marshal.replay.findings.cases import Cases
+from kafka_marshal.replay.findings.catalogue import ERROR, INFO, WARNING
+from kafka_marshal.replay.fold.partition_fold import Account, Judging
+from kafka_marshal.replay.model.events import Place
+from kafka_marshal.replay.model.rows import Row, readable
+from kafka_marshal.replay.model.tables import BY_NAME, FINDINGS, MALFORMED, TENURES
+
+BEGUN: Final = "begun"
+OVER: Final = "over"
+WHOLE: Final = "whole"
+LOUD: Final = (ERROR, WARNING)
+
+
+@frozen
+class Told:
+    """Something that happened."""
+
+    event: str
+    """`finding`, `tenure` (one that ended) or `malformed`."""
+    state: str
+    """`begun`: there may be more of it; `over`: what was told as begun is over, and this is all of
+    it; `whole`: told once, when it was over."""
+    row: Row
+    """Of the table of that name."""
+
+    @property
+    def severity(self) -> str:
+        """How bad it is."""
+        if self.event == "finding":
+            return str(self.row["severity"])
+        return WARNING if self.event == "malformed" else INFO
+
+    def json(self) -> str:
+        """One line: the event, its state, and the columns of its table."""
+        columns = BY_NAME[_TABLES[self.event]].columns
+        row = {column.name: _storable(self.row.get(column.name)) for column in columns}
+        return json.dumps({"event": self.event, "state": self.state, **row}, ensure_ascii=False)
+
+
+def appended_ms(raw: RawRecord) -> int | None:
+    """When the record was appended, if the broker's clock said so."""
+    return raw.timestamp_ms if raw.timestamp_type is TimestampType.LOG_APPEND_TIME else None
+
+
+_EVENTS: Final = {FINDINGS.name: "finding", TENURES.name: "tenure", MALFORMED.name: "malformed"}
+_TABLES: Final = {event: table for table, event in _EVENTS.items()}
+
+
+class LiveAccount(Account):
+    """The books of one coordinating partition whose log goes on."""
+
+    def __init__(self, place: Place, judging: Judging) -> None:
+        super().__init__(place, judging)
+        self._shelves = [
+            _Shelf(book.rules, kept)
+            for book in self._books
+            for observer in book._observers
+            for kept in vars(observer).values()
+            if isinstance(kept, Cases)
+        ]
+        self._disputes = 0
+        self._strays = 0
+        self._going_on: set[tuple[object, ...]] = set()
+
+    @property
+    def owned(self) -> int:
+        """How many claims have an owner, under the first rule set."""
+        return len(self._books[0]._tenures.open)
+
+    def tell(self, raw: RawRecord) -> list[Told]:
+        """Feed one record; what happened by it.
+
+        Raises:
+            OutOfOrder: its offset is below one already fed.
+        """
+        self.feed(raw)
+        told = [Told("finding", BEGUN, row) for row in self._begun()]
+        if told:
+            self._going_on.update(_name(one.row) for one in told)
+        if self._rows:
+            for table, rows in self.drain().items():
+                if table in _EVENTS:
+                    told += [Told(_EVENTS[table], self._state(table, row), row) for row in rows]
+        return told
+
+    def _state(self, table: str, row: Row) -> str:
+        if table != FINDINGS.name or _name(row) not in self._going_on:
+            return WHOLE
+        self._going_on.discard(_name(row))
+        return OVER
+
+    def _begun(self) -> Iterator[Row]:
+        for shelf in self._shelves:
+            if shelf.cases.opened != shelf.told:
+                for row in shelf.begun():
+                    yield self._placed(row, shelf.rules.rule_set.value)
+        disputes = len(self._instances._cases)
+        if disputes > self._disputes:
+            # Asking for the end settles how bad each is, so a copy is asked.
+            rows = list(copy.deepcopy(self._instances).at_the_end())[self._disputes :]
+            self._disputes = disputes
+            yield from (self._placed(row, None) for row in rows)
+        strays = len(self._inputs._misplaced)
+        if strays > self._strays:
+            found = self._inputs.at_the_end()
+            rows = [row for row in found if row["code"] == "wrong_coordinating_partition"]
+            yield from (self._placed(row, None) for row in rows[self._strays :])
+            self._strays = strays
+
+    def _placed(self, row: Row, rules: str | None) -> Row:
+        return {
+            **row,
+            "rules": rules,
+            "log": self._place.log,
+            "coordinating_partition": self._place.coordinating_partition,
+        }
+
+
+@define
+class _Shelf:
+    """Where one observer keeps its open cases, and how many of them were told."""
+
+    rules: Rules
+    cases: Cases
+    told: int = 0
+
+    def begun(self) -> Iterator[Row]:
+        """The cases that were opened since the last time."""
+        fresh, self.told = self.cases.opened - self.told, self.cases.opened
+        yield from self.cases.newest(fresh, self.rules)
+
+
+def _name(row: Row) -> tuple[object, ...]:
+    """What a finding that began and the same one that is over have in common."""
+    return tuple(row.get(name) for name in _NAMED_BY)
+
+
+_NAMED_BY: Final = ("code", "rules", "group", "topic", "topic_partition", "offset", "instance")
+
+
+def _storable(value: object) -> object:
+    if isinstance(value, str):
+        return readable(value)
+    if isinstance(value, dict):
+        return {name: _storable(member) for name, member in value.items()}
+    if isinstance(value, list | tuple):
+        return [_storable(member) for member in value]
+    return value

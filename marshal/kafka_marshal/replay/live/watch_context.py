@@ -1,0 +1,219 @@
+"""What every watch holds, in one process or on Spark: topic, outputs, checkpoint.
+
+The offsets to go on from, the state of every coordinating partition and the length of the output
+file are committed together; what was told after a commit and before a crash is cut off and told
+again, the same. This room does not know how a record is folded, nor where.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+from attrs import field, frozen
+
+from kafka_marshal.admin.clock_ahead import ahead
+from kafka_marshal.client.connect.metadata import Cluster
+from kafka_marshal.client.connect.reader import Extent, Tail, now_ms
+from kafka_marshal.client.connect.settings import Settings
+from kafka_marshal.errors import BrokerFailed
+from kafka_marshal.replay.fold.partition_fold import Judging
+from kafka_marshal.replay.live.live_findings import LOUD, OVER, Told
+from kafka_marshal.replay.live.metrics import Metrics
+from kafka_marshal.replay.live.sinks import JsonFile, Sink, ToTopic
+from kafka_marshal.replay.state.checkpoint import Checkpoint, CheckpointRefused, Known
+
+COUNT_CHECK_S: Final = 30.0
+"""So often the topic is asked how many partitions it has."""
+
+
+@frozen
+class Watching:
+    """What to watch and where to tell it."""
+
+    settings: Settings
+    topic: str
+    judging: Judging
+    checkpoint: Path | None = None
+    checkpoint_every_s: float = 10.0
+    out: Path | None = None
+    """A file of JSON lines."""
+    to_topic: str | None = None
+    until_end: bool = False
+    """Stop at the ends that the partitions had at the start."""
+    sinks: Sequence[Sink] = field(factory=tuple)
+    metrics: Metrics | None = None
+    on_note: Callable[[str], None] = lambda _: None
+    """Takes sentences about the watch itself."""
+
+
+@frozen
+class Watched:
+    """What a watch came to."""
+
+    records: int
+    loud: int
+    """Errors and warnings told."""
+
+
+class Desk:
+    """One watch's topic, sinks and checkpoint; `opened` closes them."""
+
+    def __init__(self, watching: Watching, opened: ExitStack) -> None:
+        """Take them.
+
+        Raises:
+            CheckpointRefused: the folder does not fit.
+            BrokerFailed: the cluster cannot be reached.
+            ReplayError: the output cannot be written.
+        """
+        self._watching = watching
+        self.tail = opened.enter_context(closing(Tail(watching.settings, watching.topic)))
+        self.judging = watching.judging
+        if self.judging.coordination_partitions is None:
+            count = len(self.tail.partitions)
+            self.judging = attrs.evolve(self.judging, coordination_partitions=count)
+        self.checkpoint: Checkpoint | None = None
+        self.known: Known | None = None
+        """What the checkpoint held at the start."""
+        if watching.checkpoint is not None:
+            self.checkpoint = opened.enter_context(
+                closing(Checkpoint(watching.checkpoint, self._options()))
+            )
+            self.known = self.checkpoint.known()
+        self._file: JsonFile | None = None
+        self._sinks: list[Sink] = list(watching.sinks)
+        if watching.to_topic is not None:
+            Cluster(watching.settings).partitions_of(watching.to_topic)  # raises if it is missing
+            self._sinks.append(
+                opened.enter_context(closing(ToTopic(watching.settings, watching.to_topic)))
+            )
+        if watching.out is not None:
+            length = None if self.known is None else self.known.beside.get("out_bytes", 0)
+            self._file = opened.enter_context(closing(JsonFile(watching.out, length)))
+            self._sinks.append(self._file)
+        self.extents = self.tail.extents()
+        self._began_ms = now_ms()
+        self._records = self._loud = 0
+        self._highest_ms, self._ahead = 0, False
+
+    def _options(self) -> Mapping[str, Any]:
+        judging = self.judging
+        return {
+            "cluster": self.tail.cluster,
+            "topic": self.tail.topic,
+            "rules": [rules.value for rules in judging.rule_sets],
+            "heartbeat_interval_ms": judging.heartbeat_interval_ms,
+            "force_interval": judging.forced,
+            "pause_max_ms": judging.pause_max_ms,
+            "coordination_partitions": judging.coordination_partitions,
+            "out": None if self._watching.out is None else str(self._watching.out.absolute()),
+        }
+
+    @property
+    def ends(self) -> dict[int, int] | None:
+        """Where to stop, if there is such a place."""
+        if not self._watching.until_end:
+            return None
+        return {number: extent.high for number, extent in self.extents.items()}
+
+    @property
+    def watched(self) -> Watched:
+        """What the watch came to so far."""
+        return Watched(self._records, self._loud)
+
+    def begin(self) -> dict[int, int]:
+        """The first offset to read of every partition.
+
+        Raises:
+            CheckpointRefused: the topic ends before it.
+        """
+        states = {} if self.known is None else self.known.states
+        begins = {}
+        for number, extent in self.extents.items():
+            if number in states:
+                begins[number] = self._from(number, states[number].next_offset, extent)
+                continue
+            begins[number] = extent.low
+            if extent.low:
+                self._watching.on_note(
+                    f"partition {number} begins at offset {extent.low}: whoever won a claim "
+                    f"before that is not known; a claim is told from where it is certain"
+                )
+        if self.known is None:
+            # From here on the output file is known to be ours.
+            self.commit()
+        return begins
+
+    def _from(self, number: int, offset: int, extent: Extent) -> int:
+        if offset > extent.high:
+            raise CheckpointRefused(
+                f"{self._watching.checkpoint}: partition {number} had been read up to offset "
+                f"{offset}, but the topic ends at {extent.high}: it lost its end or is another "
+                f"topic; begin anew in another folder"
+            )
+        if offset < extent.low:
+            self._watching.on_note(
+                f"partition {number}: offsets {offset} to {extent.low - 1} are gone from the topic "
+                f"and were not read; what they said is not known"
+            )
+        return max(offset, extent.low)
+
+    def tell(self, told: Told, appended_ms: int | None) -> None:
+        """Tell it everywhere. `appended_ms`: when the record was, if a broker's clock said so."""
+        self._loud += told.severity in LOUD and told.state != OVER
+        for sink in self._sinks:
+            sink.tell(told)
+        if self._watching.metrics is not None:
+            fresh = appended_ms is not None and appended_ms >= self._began_ms
+            delay_s = max(0, now_ms() - (appended_ms or 0)) / 1000 if fresh else None
+            self._watching.metrics.told(told, delay_s)
+
+    def read(self, partition: int, records: int, next_offset: int, owned: int) -> None:
+        """So many records of a partition were folded, and this is how it stands."""
+        self._records += records
+        if self._watching.metrics is not None:
+            self._watching.metrics.read(partition, records, next_offset, owned)
+
+    def stamped(self, stamps_ms: Iterable[int]) -> None:
+        """Records with these stamps were read; say when a clock that is ahead delays failover."""
+        self._highest_ms = max([self._highest_ms, *stamps_ms])
+        late = ahead([self._highest_ms], now_ms(), self.judging.rules()[0])
+        if late is not None and not self._ahead:
+            self._watching.on_note(f"{late}; marshal release frees its claims before")
+        if late is None and self._ahead:
+            self._watching.on_note("the log's clock is not ahead of this machine's any more")
+        self._ahead = late is not None
+
+    def flush(self) -> None:
+        """Let those who read along see what was told."""
+        for sink in self._sinks:
+            sink.flush()
+
+    def commit(self) -> None:
+        """What was told lasts; with a checkpoint, so do the states that were put into it."""
+        for sink in self._sinks:
+            sink.settle()
+        if self.checkpoint is not None:
+            self.checkpoint.commit({} if self._file is None else {"out_bytes": self._file.length})
+
+    def check_count(self) -> None:
+        """A topic that grew sends claims elsewhere: consumers no longer see each other.
+
+        Raises:
+            BrokerFailed: it has grown.
+        """
+        try:
+            count = self.tail.partition_count_now()
+        except BrokerFailed as error:  # it may be away for a while; reading goes on when it is back
+            self._watching.on_note(str(error))
+            return
+        if count != len(self.tail.partitions):
+            raise BrokerFailed(
+                f"{self._watching.settings.bootstrap}: topic {self.tail.topic} had "
+                f"{len(self.tail.partitions)} partitions and has {count} now: claims lie "
+                f"elsewhere from now on, and consumers may not see each other's"
+            )

@@ -1,0 +1,107 @@
+"""A stretch of one coordinating partition's log, read ahead of the fold: facts, runs, records.
+
+`run_length` makes them, the observers take them. This room knows neither Arrow nor what is found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from attrs import field, frozen
+
+from kafka_marshal.capture import RawRecord
+
+Ints: TypeAlias = npt.NDArray[np.int64]
+
+LISTED_MAX: Final = 5
+"""So many places a sentence lists; the rest it counts."""
+BUCKET_MS: Final = 50
+"""How finely a sender's clock is measured."""
+
+
+@frozen
+class Facts:
+    """What one chunk holds of one coordinating partition, whatever its records did before."""
+
+    chunk: int
+    partition: int
+    ordered: bool
+    """Offsets only rose. If not, nothing was collapsed, and the sources must be read as records."""
+    records: int
+    first_offset: int
+    last_offset: int
+    from_ms: int
+    to_ms: int
+    """The latest timestamp: what the clock is, at least, when the chunk is over."""
+    types: dict[str, int]
+    gaps: int
+    missing: int
+    first_gaps: list[list[int]]
+    clocks: list[list[Any]] = field(factory=list)
+    """Of each sender: group, instance, client, least, most, buckets, counts."""
+
+
+@frozen
+class Run:
+    """Heartbeats of one sender about one claim, with nothing in between that is about it too.
+
+    If whoever folds them obeys the last, and none falls behind what came before, all are obeyed.
+    """
+
+    last: RawRecord
+    offsets: Ints
+    clocks_ms: Ints
+    """The clock of the coordinating partition at every one of them, as far as the chunk knows."""
+    position: int
+    """What the first of them says."""
+    first_move: int
+    """Which of them is the first to say another position than the one before it, or -1."""
+    moved_to: int
+    """The position that this one says."""
+    last_move: int
+    """Which of them is the last to say another, or -1."""
+    chunk: int
+
+    @property
+    def first_offset(self) -> int:
+        """Where it begins."""
+        return int(self.offsets[0])
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+
+def rest_of(run: Run, positions: Iterable[int]) -> Run:
+    """A run of at least two, without its first; what those from its third on say.
+
+    Only as many are asked as do not move the position.
+    """
+    offsets, clocks_ms = run.offsets[1:], run.clocks_ms[1:]
+    first_move, moved_to, last_move = run.first_move - 1, run.moved_to, run.last_move - 1
+    if run.first_move == 1:
+        position = run.moved_to
+        moves = ((at, said) for at, said in enumerate(positions, 1) if said != position)
+        first_move, moved_to = next(moves, (-1, position)) if last_move > 0 else (-1, position)
+        if first_move < 0:
+            last_move = -1
+    else:
+        position = run.position
+        first_move, last_move = max(first_move, -1), max(last_move, -1)
+    return Run(
+        run.last, offsets, clocks_ms, position, first_move, moved_to, last_move, chunk=run.chunk
+    )
+
+
+@frozen
+class Single:
+    """A record by itself."""
+
+    raw: RawRecord
+    clock_ms: int
+    """As far as the chunk knows."""
+
+
+Item: TypeAlias = Facts | Run | Single

@@ -1,0 +1,149 @@
+"""What the observers of one log see: a record, what it did to one claim, and who owned it.
+
+This room is the vocabulary between the fold (`ruleset_fold`) and everything that watches it
+(`tenures`, `findings`, `lanes`, `divergences`). It knows neither Spark nor tables' files.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import TypeAlias
+
+from attrs import define, field, frozen
+
+from kafka_marshal.capture import RawRecord
+from kafka_marshal.core.claims.verdicts import Accepted, ReadTwice, Refused
+from kafka_marshal.core.messages import Message, Record
+from kafka_marshal.core.state import Claim, ClaimKey, Rules, RuleSet
+from kafka_marshal.replay.model.position_progress import Pace
+from kafka_marshal.replay.model.rows import Row, readable_bytes
+
+
+class Unknowable(enum.Enum):
+    """What is said of a record whose claim is not certain, in a log that starts in the middle."""
+
+    UNKNOWABLE = "unknowable"
+    """Nobody can know what it did."""
+    BECAME_CERTAIN = "became_certain"
+    """From it on the claim is certain, and has an owner."""
+
+
+Judgement: TypeAlias = Accepted | Refused | ReadTwice | Unknowable
+
+
+@frozen
+class Place:
+    """Where a fold takes place: one coordinating partition of one log."""
+
+    log: str
+    coordinating_partition: int
+
+
+@define
+class Sighting:
+    """One record as a rule set judged it: what a finding shows as its proof. Never changed.
+
+    It is not frozen because one is made for every record, and freezing doubles its price.
+    """
+
+    raw: RawRecord
+    message: Message
+    verdict: Judgement
+    clock_ms: int
+    """The latest timestamp of the coordinating partition so far: time, in whatever is told."""
+
+    @property
+    def offset(self) -> int:
+        """The record's log offset."""
+        return self.raw.offset
+
+    @property
+    def sent_late_ms(self) -> int:
+        """How long after it was written the record landed, if both clocks agree."""
+        return self.raw.timestamp_ms - self.message.unix_s * 1000
+
+    def row(self) -> Row:
+        """The record as a proof in the table `findings`."""
+        return {
+            "offset": self.raw.offset,
+            "timestamp_ms": self.raw.timestamp_ms,
+            "type": type(self.message).__name__,
+            "sender_instance": self.message.instance_id,
+            "sender_client": self.message.client_id,
+            "verdict": self.verdict.value,
+            "value": readable_bytes(self.raw.value),
+        }
+
+
+@define
+class Tenure:
+    """One owner's unbroken ownership of a claim."""
+
+    key: ClaimKey
+    instance: str
+    client: str
+    epoch: int | None
+    won_by: Sighting
+    last: Sighting
+    """The owner's last accepted record."""
+    position_from: int
+    pace: Pace
+    """How its position moves."""
+    records: int = 1
+    longest_silence_ms: int = 0
+
+    @property
+    def last_ms(self) -> int:
+        """Time of the owner's last accepted record."""
+        return self.last.clock_ms
+
+
+@define
+class Event:
+    """One record and one claim that it reached, under one rule set."""
+
+    rules: Rules
+    record: Record
+    sighting: Sighting
+    verdict: Accepted | Refused
+    key: ClaimKey
+    before: Claim
+    after: Claim
+    tenure: Tenure | None
+    """Who owned before the record."""
+    tenure_after: Tenure | None = field(default=None)
+    """Who owns after it; the same object when it goes on."""
+    last_word: Sighting | None = field(default=None)
+    """The last accepted record of whoever owned before this one."""
+    silence_ms: int | None = field(default=None)
+    """How long the owner had been silent, when this is an accepted record of its own."""
+
+    @property
+    def message(self) -> Message:
+        """The record's message."""
+        return self.record.message
+
+    @property
+    def clock_ms(self) -> int:
+        """Time, as the coordinating partition tells it."""
+        return self.sighting.clock_ms
+
+    @property
+    def is_original(self) -> bool:
+        """Judged by the original's rules."""
+        return self.rules.rule_set is RuleSet.ORIGINAL
+
+    @property
+    def ended(self) -> bool:
+        """A tenure ended with this record."""
+        return self.tenure is not None and self.tenure is not self.tenure_after
+
+    @property
+    def began(self) -> bool:
+        """A tenure began with this record."""
+        return self.tenure_after is not None and self.tenure is not self.tenure_after
+
+
+def key_columns(key: ClaimKey) -> Row:
+    """The columns that name a claim within its coordinating partition."""
+    return {"group": key.group, "topic": key.topic, "topic_partition": key.topic_partition}

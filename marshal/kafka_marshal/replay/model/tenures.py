@@ -1,0 +1,180 @@
+"""Who owned what, from which record to which.
+
+Under the fenced rules ownership goes by wins and releases. Under the original's it goes by what
+its handlers do: a bare heartbeat begins a tenure too, and a ReleaseGroup ends none.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
+
+from attrs import asdict, define
+
+from kafka_marshal.core.claims.verdicts import OWNER_STAYS, RELEASES, WINS, WON_BY_REQUEST, Accepted
+from kafka_marshal.core.messages import Heartbeat
+from kafka_marshal.core.state import ClaimKey, Rules
+from kafka_marshal.replay.model.chunk_items import Run
+from kafka_marshal.replay.model.events import Event, Sighting, Tenure, key_columns
+from kafka_marshal.replay.model.position_progress import REST_INTERVALS, Pace, Word
+from kafka_marshal.replay.model.rows import Row
+
+
+@define
+class _Tally:
+    """What is counted of a claim's tenures."""
+
+    tenures: int = 0
+    takeovers: int = 0
+    unowned_ms: int = 0
+    """Between an end and the next beginning."""
+    free_since_ms: int | None = None
+
+
+class Tenures:
+    """The open tenures of one coordinating partition under one rule set."""
+
+    def __init__(self) -> None:
+        self._open: dict[ClaimKey, Tenure] = {}
+        self._tallies: dict[ClaimKey, _Tally] = defaultdict(_Tally)
+
+    @property
+    def open(self) -> Mapping[ClaimKey, Tenure]:
+        """Who owns now."""
+        return MappingProxyType(self._open)
+
+    def observe(self, event: Event) -> Row | None:
+        """Fill `tenure_after` and `silence_ms` of the event; the row of the tenure it ended."""
+        before = event.tenure
+        event.tenure_after = before
+        event.last_word = None if before is None else before.last
+        verdict = event.verdict
+        if not isinstance(verdict, Accepted) or verdict is Accepted.IGNORED:
+            return None
+        if before is not None and verdict in OWNER_STAYS and event.after.owned:
+            event.silence_ms = self.go_on(before, event.sighting, event.after.position)
+            return None
+        begins = event.after.owned and (verdict in WINS or verdict in OWNER_STAYS)
+        if not begins and event.after.owned:
+            return None  # the original's ReleaseGroup leaves the owner where it is
+        row = None
+        if before is not None:
+            if begins and before.instance == event.message.instance_id:
+                event.silence_ms = event.clock_ms - before.last_ms
+            row = _ended_row(before, event)
+            self._tallies[event.key].free_since_ms = event.sighting.raw.timestamp_ms
+            del self._open[event.key]
+            event.tenure_after = None
+        if begins:
+            self._count(event)
+            event.tenure_after = self._open[event.key] = Tenure(
+                key=event.key,
+                instance=event.after.owner_instance or "",
+                client=event.after.owner_client or "",
+                epoch=event.after.epoch,
+                won_by=event.sighting,
+                last=event.sighting,
+                position_from=event.after.position,
+                pace=_pace(event),
+            )
+        return row
+
+    def _count(self, event: Event) -> None:
+        """One tenure more."""
+        tally = self._tallies[event.key]
+        tally.tenures += 1
+        tally.takeovers += event.verdict is Accepted.TOOK_OVER
+        if tally.free_since_ms is not None:
+            tally.unowned_ms += max(0, event.sighting.raw.timestamp_ms - tally.free_since_ms)
+            tally.free_since_ms = None
+
+    def tally(self, key: ClaimKey) -> Row:
+        """Of the table `lanes`, what is counted of a claim's tenures."""
+        return asdict(self._tallies.get(key, _Tally()))
+
+    @staticmethod
+    def go_on(tenure: Tenure, sighting: Sighting, position: int) -> int:
+        """The owner spoke again, and left the position there; how long it had been silent."""
+        last_ms = tenure.last.clock_ms
+        silence_ms = sighting.clock_ms - last_ms
+        tenure.pace.word(position, last_ms, sighting.clock_ms, sighting.raw.offset)
+        tenure.records += 1
+        tenure.last = sighting
+        if silence_ms > tenure.longest_silence_ms:
+            tenure.longest_silence_ms = silence_ms
+        return silence_ms
+
+    @staticmethod
+    def run_goes_on(tenure: Tenure, run: Run, longest_ms: int, sighting: Sighting) -> None:
+        """The owner spoke many times; the longest silence and the last word are given."""
+        clocks_ms, offsets = run.clocks_ms, run.offsets
+        tenure.pace.word(run.position, tenure.last.clock_ms, int(clocks_ms[0]), int(offsets[0]))
+        if run.first_move >= 0:
+            first, last = run.first_move, run.last_move
+            message = sighting.message
+            assert isinstance(message, Heartbeat)
+            tenure.pace.run(
+                int(clocks_ms[first - 1]),
+                Word(run.moved_to, int(clocks_ms[first]), int(offsets[first])),
+                Word(message.offset, int(clocks_ms[last]), int(offsets[last])),
+            )
+        tenure.longest_silence_ms = max(tenure.longest_silence_ms, longest_ms)
+        tenure.records += len(run)
+        tenure.last = sighting
+
+    def at_the_end(
+        self, clock_ms: int, positions: Mapping[ClaimKey, int], rules_of: Callable[[str], Rules]
+    ) -> Iterator[Row]:
+        """The rows of the tenures that last when the log ends."""
+        for tenure in self._open.values():
+            silent = clock_ms - tenure.last_ms > rules_of(tenure.key.group).stale_after_ms
+            yield {
+                **_row(tenure),
+                "ended": "silent" if silent else "open",
+                "position_to": positions[tenure.key],
+            }
+
+
+def _pace(event: Event) -> Pace:
+    """Of the tenure that begins: a win says no position, so that of a fresh claim is not known."""
+    sighting = event.sighting
+    word = Word(event.after.position, sighting.clock_ms, sighting.offset)
+    said = event.verdict not in WON_BY_REQUEST or word.position > 0
+    return Pace.of_win(REST_INTERVALS * event.rules.heartbeat_interval_ms, word, said)
+
+
+def _row(tenure: Tenure) -> Row:
+    return {
+        **key_columns(tenure.key),
+        "owner_instance": tenure.instance,
+        "owner_client": tenure.client,
+        "epoch": tenure.epoch,
+        "began": tenure.won_by.verdict.value,
+        "from_offset": tenure.won_by.offset,
+        "from_ms": tenure.won_by.raw.timestamp_ms,
+        "position_from": tenure.position_from,
+        "records": tenure.records,
+        "last_offset": tenure.last.offset,
+        "last_ms": tenure.last.raw.timestamp_ms,
+        "longest_silence_ms": tenure.longest_silence_ms,
+    }
+
+
+def _ended_row(tenure: Tenure, event: Event) -> Row:
+    """The position at the end is what the owner left: a release may set it, a win may reset it."""
+    left = event.after if event.verdict in RELEASES else (event.before)
+    return {
+        **_row(tenure),
+        "ended": event.verdict.value,
+        "to_offset": event.sighting.offset,
+        "to_ms": event.sighting.raw.timestamp_ms,
+        "position_to": left.position,
+        "ended_by_instance": event.message.instance_id,
+        "ended_by_client": event.message.client_id,
+    }
+
+
+def sightings(*given: Sighting | None) -> list[Sighting]:
+    """Those that are there, in log order, each once."""
+    return sorted({s.offset: s for s in given if s is not None}.values(), key=lambda s: s.offset)

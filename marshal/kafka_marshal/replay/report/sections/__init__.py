@@ -1,0 +1,1 @@
+"""The page's sections: each draws one thing, from values alone."""

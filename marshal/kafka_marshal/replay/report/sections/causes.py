@@ -1,0 +1,143 @@
+"""Which findings have one cause, and which groups are the worst.
+
+A consumer that stalls loses all its claims within seconds, and each claim has findings of its own,
+under each rule set. A reader wants them as one thing that happened. What nobody writes down is what
+caused what; group and time are what the findings share.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby
+from typing import Final, TypeAlias
+
+from attrs import frozen
+
+from kafka_marshal.replay.report.base.data import FENCED, ORIGINAL, Finding, ReportData, Severity
+from kafka_marshal.replay.report.sections.timeline import Place
+
+Group: TypeAlias = tuple[str, str | None]
+"""A log and a consumer group in it; None for what is about no group."""
+
+_SEVERITIES: Final = list(Severity)
+_NEVER: Final = float("inf")
+
+
+@frozen
+class Cause:
+    """Findings that are told together."""
+
+    severity: Severity
+    """The worst of theirs."""
+    group: Group
+    from_ms: int | None
+    """Time of the first of them; None when none has a time."""
+    to_ms: int | None
+    places: tuple[Place, ...]
+    """Worst first, those of one code and rule set side by side."""
+
+    def by_code(self) -> Iterator[tuple[Place, ...]]:
+        """Those of one code under one rule set, the worst first."""
+        for _, alike in groupby(self.places, key=lambda p: (p.finding.rules, p.finding.code)):
+            yield tuple(alike)
+
+
+def causes(data: ReportData) -> list[Cause]:
+    """The findings by what they have in common, and numbered in that order.
+
+    Errors and warnings about claims of one group belong together while the next of them comes
+    before two heartbeat intervals are over, after which a silent owner is stale. Those about a
+    whole group or a log do if they have one code. What is only worth knowing is together by code,
+    whenever it was.
+
+    The order: severity, then the worst group first, then time.
+    """
+    near_ms = 2000 * data.heartbeat_interval_s
+    together: dict[tuple[Group, str | None, bool], list[Place]] = defaultdict(list)
+    for finding in data.findings:
+        place = Place(0, finding)
+        is_event = finding.severity is not Severity.INFO and place.at_ms is not None
+        code = None if is_event and finding.topic is not None else finding.code
+        together[(finding.log, finding.group), code, is_event].append(place)
+    found = [
+        _cause(group, alike)
+        for (group, _, is_event), places in together.items()
+        for alike in (_near(places, near_ms) if is_event else [places])
+    ]
+    ranks = worst_groups(data)
+
+    def order(cause: Cause) -> tuple[object, ...]:
+        begun = _NEVER if cause.from_ms is None else cause.from_ms
+        log, group = cause.group
+        first = cause.places[0].finding
+        severity = _SEVERITIES.index(cause.severity)
+        return (severity, ranks[cause.group], log, group or "", begun, first.code)
+
+    numbered, number = [], 0
+    for cause in sorted(found, key=order):
+        places = tuple(
+            Place(number + n, place.finding) for n, place in enumerate(cause.places, start=1)
+        )
+        number += len(places)
+        numbered.append(
+            Cause(cause.severity, cause.group, cause.from_ms, cause.to_ms, places),
+        )
+    return numbered
+
+
+def worst_groups(data: ReportData) -> Mapping[Group, tuple[int, int]]:
+    """Errors and warnings of each group, so that sorting puts the worst first.
+
+    Of a big replay those of every claim in its list, also when the findings themselves are not on
+    the page.
+    """
+    counts: Counter[tuple[Group, Severity]] = Counter()
+    for finding in data.findings:
+        if data.scale is None or finding.topic is None:
+            counts[(finding.log, finding.group), finding.severity] += 1
+    for counted in data.scale.claims if data.scale is not None else ():
+        group = (counted.claim.log, counted.claim.group)
+        counts[group, Severity.ERROR] += counted.errors
+        counts[group, Severity.WARNING] += counted.warnings
+    groups = {group for group, _ in counts}
+    ranks = {
+        group: (-counts[group, Severity.ERROR], -counts[group, Severity.WARNING])
+        for group in groups
+    }
+    return defaultdict(lambda: (0, 0), ranks)
+
+
+def _near(places: Iterable[Place], near_ms: float) -> Iterator[list[Place]]:
+    """Each with those that follow it closely."""
+    alike: list[Place] = []
+    for place in sorted(places, key=lambda p: p.at_ms or 0):
+        if alike and (place.at_ms or 0) - (alike[-1].at_ms or 0) > near_ms:
+            yield alike
+            alike = []
+        alike.append(place)
+    yield alike
+
+
+def _cause(group: Group, places: Iterable[Place]) -> Cause:
+    ordered = tuple(sorted(places, key=_order))
+    times = [place.at_ms for place in ordered if place.at_ms is not None]
+    severity = min((p.finding.severity for p in ordered), key=_SEVERITIES.index)
+    begun, ended = min(times, default=None), max(times, default=None)
+    return Cause(severity, group, begun, ended, ordered)
+
+
+def _order(place: Place) -> tuple[object, ...]:
+    finding: Finding = place.finding
+    known = finding.rules in (ORIGINAL, FENCED)
+    return (
+        _SEVERITIES.index(finding.severity),
+        ("", ORIGINAL, FENCED).index(finding.rules or "") if known else 0,
+        finding.rules is not None,
+        finding.rules or "",
+        finding.code,
+        finding.topic or "",
+        -1 if finding.topic_partition is None else finding.topic_partition,
+        finding.coordinating_partition or 0,
+        -1 if place.offset is None else place.offset,
+    )

@@ -1,0 +1,1 @@
+"""What the page and the summary say, taken from a folded log."""

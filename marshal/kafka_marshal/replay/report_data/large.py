@@ -1,0 +1,293 @@
+"""Of a replay too big to draw: what is counted, and of which claims details are fetched.
+
+Counting is the engine's (`folded_log`); here are some thousands of claims in numbers, and the rows
+of those that stand out. How many of them a page then holds, `report.details` knows.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
+
+from attrs import frozen
+
+from kafka_marshal.replay.findings.catalogue import CATALOGUE
+from kafka_marshal.replay.model import tables
+from kafka_marshal.replay.model.folded_log import MEASURES, ClaimName, Fold, Spans
+from kafka_marshal.replay.model.rows import Row, Table
+from kafka_marshal.replay.report.base import scale as page
+from kafka_marshal.replay.report.base.data import ClaimTimeline, Severity
+from kafka_marshal.replay.report_data.convert import (
+    LANE_MAX,
+    claim_id,
+    integer,
+    lane_of,
+    name_of,
+    optional,
+    text_of,
+)
+from kafka_marshal.replay.report_data.summary import Summary
+
+INDEX_MAX: Final = 20_000
+"""So many claims are listed with their numbers."""
+WHOLE_MAX: Final = 400
+"""Of so many claims everything is fetched that a lane shows."""
+ROWS_MAX: Final = 200_000
+"""So many rows of tenures and marks are fetched, then of so many tenures alone."""
+BRIEF_MAX: Final = 200
+"""So many tenures of a lane are fetched where only tenures are."""
+FINDINGS_MAX: Final = 50
+"""So many findings of one claim are fetched, the worst first."""
+HEATS_MAX: Final = 6
+HEAT_GROUPS_MAX: Final = 20
+SEVERITIES: Final = tuple(Severity)
+
+
+def scale(fold: Fold, summary: Summary, log_findings: Sequence[Row]) -> page.Scale:
+    """Everything that only a big replay's page says."""
+    totals = tuple(_totals(fold, log_findings))
+    counts = _counts(fold, summary)
+    return page.Scale(
+        totals=totals,
+        heats=tuple(_heats(fold, summary, log_findings)),
+        claims=tuple(counted for _, counted, _ in counts),
+        details=_details(fold, summary.rules, counts),
+        logs=_logs(fold, summary),
+    )
+
+
+def _totals(fold: Fold, log_findings: Sequence[Row]) -> Iterator[page.FindingTotal]:
+    for row in [*fold.findings_counted, *({**row, "count": 1} for row in log_findings)]:
+        rules, code = row.get("rules"), text_of(row["code"])
+        yield page.FindingTotal(
+            text_of(row["log"]),
+            None if rules is None else text_of(rules),
+            code,
+            Severity(text_of(row["severity"])),
+            CATALOGUE[code].property,
+            integer(row["count"]),
+        )
+
+
+def _logs(fold: Fold, summary: Summary) -> dict[str, page.LogCounts]:
+    claims: dict[str, int] = defaultdict(int)
+    for group in summary.groups:
+        claims[text_of(group["log"])] += integer(group["claims"])
+    parting = {
+        text_of(row["log"]): (integer(row["divergences"]), integer(row["parting"]))
+        for row in fold.divergences_of_logs()
+    }
+    return {
+        log: page.LogCounts(count // len(summary.rules), *parting.get(log, (0, 0)))
+        for log, count in claims.items()
+        if count
+    }
+
+
+def _heats(fold: Fold, summary: Summary, log_findings: Sequence[Row]) -> Iterator[page.Heat]:
+    """Of the logs with most records: findings by code, and errors and warnings by group."""
+    spans: dict[str, tuple[int, int]] = {}
+    records: dict[str, int] = defaultdict(int)
+    for row in summary.partitions:
+        log, begin, end = text_of(row["log"]), integer(row["from_ms"]), integer(row["to_ms"])
+        before = spans.get(log, (begin, end))
+        spans[log] = (min(before[0], begin), max(before[1], end))
+        records[log] += integer(row["records"])
+    chosen = sorted(spans, key=lambda log: (-records[log], log))[:HEATS_MAX]
+    steps = {log: (spans[log][1] - spans[log][0]) // page.COLUMNS + 1 for log in chosen}
+    if not chosen:
+        return
+    by_code: dict[str, _Rows] = defaultdict(_Rows)
+    by_group: dict[str, _Rows] = defaultdict(_Rows)
+    cut = Spans(page.COLUMNS, [(log, spans[log][0], steps[log]) for log in chosen])
+    for rows, name, counted in zip(
+        (by_code, by_group), ("code", "group"), fold.findings_over_time(cut), strict=True
+    ):
+        for row in counted:
+            rows[text_of(row["log"])].add(
+                text_of(row[name]), text_of(row["severity"]), integer(row["at"]),
+                integer(row["count"]),
+            )  # fmt: skip
+    for told in log_findings:
+        log, at_ms = text_of(told["log"]), optional(told.get("timestamp_ms"))
+        if log in steps and at_ms is not None:
+            at = min(max((at_ms - spans[log][0]) // steps[log], 0), page.COLUMNS - 1)
+            by_code[log].add(text_of(told["code"]), text_of(told["severity"]), at, 1)
+    for log in chosen:
+        groups = by_group[log].by_total()
+        yield page.Heat(
+            log,
+            spans[log][0],
+            steps[log],
+            by_code[log].by_severity(),
+            groups[:HEAT_GROUPS_MAX],
+            max(0, len(groups) - HEAT_GROUPS_MAX),
+        )
+
+
+class _Rows:
+    """The rows of a heat, as they are counted."""
+
+    def __init__(self) -> None:
+        self._counts: dict[str, dict[int, int]] = defaultdict(lambda: defaultdict(int))
+        self._worst: dict[str, int] = {}
+
+    def add(self, name: str, severity: str, at: int, count: int) -> None:
+        self._counts[name][at] += count
+        rank = SEVERITIES.index(Severity(severity))
+        self._worst[name] = min(rank, self._worst.get(name, rank))
+
+    def _rows(self) -> list[page.HeatRow]:
+        return [
+            page.HeatRow(name, SEVERITIES[self._worst[name]], dict(sorted(counts.items())))
+            for name, counts in self._counts.items()
+        ]
+
+    def by_severity(self) -> tuple[page.HeatRow, ...]:
+        order = list(CATALOGUE)
+        rows = self._rows()
+        rows.sort(key=lambda row: (SEVERITIES.index(row.severity), order.index(row.name)))
+        return tuple(rows)
+
+    def by_total(self) -> tuple[page.HeatRow, ...]:
+        return tuple(sorted(self._rows(), key=lambda row: (-row.total, row.name)))
+
+
+_Counted = tuple[ClaimName, page.ClaimCounts, int]
+"""A claim's name, its numbers, and how many rows its lanes have."""
+
+
+def _counts(fold: Fold, summary: Summary) -> list[_Counted]:
+    """The claims that stand out, at most `INDEX_MAX`, by whichever measure ranks one highest."""
+    ends_ms: dict[str, int] = {}
+    for row in summary.partitions:
+        log, end = text_of(row["log"]), integer(row["to_ms"])
+        ends_ms[log] = max(end, ends_ms.get(log, end))
+    some = fold.counts["claims"] // len(summary.rules) > INDEX_MAX
+    limit = INDEX_MAX // len(MEASURES) if some else None
+    found: list[dict[str, Any]] = fold.claims_counted(ends_ms, limit)
+    found.sort(key=lambda row: tuple(map(str, name_of(row))))
+    best = [len(found)] * len(found)
+    by_errors = [0] * len(found)
+    for measure in MEASURES:
+        order = sorted(
+            range(len(found)), key=lambda n: (-found[n][measure], -found[n]["warnings"], n)
+        )
+        for rank, n in enumerate(order):
+            by_errors[n] = rank if measure == "errors" else by_errors[n]
+            if found[n][measure] or (measure == "errors" and found[n]["warnings"]):
+                best[n] = min(best[n], rank)
+    ranked = [found[n] for n in sorted(range(len(found)), key=lambda n: (best[n], by_errors[n]))]
+    return [(name_of(row), _of_claim(row), row["tenures"] + row["marks"]) for row in ranked]
+
+
+def _of_claim(row: Row) -> page.ClaimCounts:
+    numbers = ("records", "errors", "warnings", "findings", "tenures", "takeovers", "unowned_ms")
+    return page.ClaimCounts(claim_id(name_of(row)), *(integer(row[name]) for name in numbers))
+
+
+def _details(
+    fold: Fold, rules: Sequence[str], counts: Sequence[_Counted]
+) -> dict[int, page.ClaimDetail]:
+    """The first claims with everything, the next with tenures only, within bounds."""
+    whole, brief, rows = 0, 0, 0
+    for _, _, of_lanes in counts[:WHOLE_MAX]:
+        rows += min(of_lanes, 2 * len(rules) * LANE_MAX)
+        if rows > ROWS_MAX and whole:
+            break
+        whole += 1
+    rows = 0
+    for _, counted, _ in counts[whole:]:
+        rows += len(rules) * min(counted.tenures, BRIEF_MAX)
+        if rows > ROWS_MAX:
+            break
+        brief += 1
+    found = [
+        *_fetched(fold, rules, counts[:whole], LANE_MAX),
+        *_fetched(fold, rules, counts[whole : whole + brief], BRIEF_MAX, tenures_only=True),
+    ]
+    return dict(enumerate(found))
+
+
+def _fetched(
+    fold: Fold,
+    rules: Sequence[str],
+    counts: Sequence[_Counted],
+    lane_max: int,
+    tenures_only: bool = False,
+) -> Iterable[page.ClaimDetail]:
+    if not counts:
+        return
+    wanted = [
+        _Wanted(tables.TENURES, lane_max, max(each.tenures for _, each, _ in counts)),
+        _Wanted(tables.FINDINGS, FINDINGS_MAX, max(each.findings for _, each, _ in counts)),
+    ]
+    if not tenures_only:
+        most = max(of_lanes - each.tenures for _, each, of_lanes in counts)
+        wanted += [_Wanted(tables.MARKS, lane_max, most), _Wanted(tables.LANES, 1, 1)]
+    found = _rows_of_claims(fold, [name for name, _, _ in counts], wanted)
+    by_table = {table: found.get(table, {}) for table in ("tenures", "marks", "lanes")}
+    findings = found["findings"]
+    for name, counted, _ in counts:
+        drawn = tuple(
+            lane_of(
+                rule_set,
+                {
+                    table: [r for r in rows.get(name, ()) if r["rules"] == rule_set]
+                    for table, rows in by_table.items()
+                },
+            )
+            for rule_set in rules
+        )
+        told = tuple(sorted(map(_finding, findings.get(name, ())), key=_worst_finding_first))
+        cut = (
+            len(told) < counted.findings
+            or max(len(lane.tenures) for lane in drawn) < counted.tenures
+            or any(len(lane.marks) == lane_max for lane in drawn)
+        )
+        yield page.ClaimDetail(
+            ClaimTimeline(counted.claim, drawn, counted.records), told, tenures_only, cut
+        )
+
+
+@frozen
+class _Wanted:
+    """Rows of a table about one claim: so many at most, and so many there are of one claim."""
+
+    table: Table
+    limit: int
+    most: int
+
+
+def _rows_of_claims(
+    fold: Fold, names: Sequence[ClaimName], wanted: Sequence[_Wanted]
+) -> dict[str, dict[ClaimName, list[Row]]]:
+    """By table and claim: what needs no cutting in one job, and the rest table by table."""
+    whole = [each.table for each in wanted if each.most <= each.limit]
+    found = fold.collect_claims(whole, names)
+    for each in wanted:
+        if each.most > each.limit:
+            found[each.table.name] = fold.first_of_claims(each.table, names, each.limit)
+    grouped: dict[str, dict[ClaimName, list[Row]]] = {}
+    for table, rows in found.items():
+        of_table = grouped[table] = defaultdict(list)
+        for row in rows:
+            of_table[name_of(row)].append(row)
+    return grouped
+
+
+def _worst_finding_first(finding: page.ClaimFinding) -> tuple[int, int]:
+    return (SEVERITIES.index(finding.severity), -1 if finding.offset is None else finding.offset)
+
+
+def _finding(row: Row) -> page.ClaimFinding:
+    rules = row["rules"]
+    return page.ClaimFinding(
+        None if rules is None else text_of(rules),
+        text_of(row["code"]),
+        Severity(text_of(row["severity"])),
+        optional(row["offset"]),
+        optional(row["timestamp_ms"]),
+        text_of(row["sentence"]),
+    )

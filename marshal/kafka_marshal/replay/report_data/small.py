@@ -1,0 +1,162 @@
+"""From tables to the page: what is collected for `report.html`, and how much of it.
+
+A page shows some hundreds of findings and divergences, the worst first, and draws the claims of a
+small replay; of a big one `large` says what there is. The tables hold the rest, and a caveat says
+so.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from pathlib import PurePath
+from typing import Final
+from urllib.parse import urlsplit
+
+from kafka_marshal.replay.model import tables
+from kafka_marshal.replay.model.folded_log import ClaimName, Fold
+from kafka_marshal.replay.model.phrasing import times
+from kafka_marshal.replay.model.rows import Row
+from kafka_marshal.replay.report.base import data as page
+from kafka_marshal.replay.report_data.convert import (
+    claim_id,
+    divergence_of,
+    finding_of,
+    group_of,
+    integer,
+    lane_of,
+    name_of,
+    sender_of,
+    text_of,
+)
+from kafka_marshal.replay.report_data.large import scale
+from kafka_marshal.replay.report_data.summary import Summary
+
+NAMED_MAX: Final = 3
+"""So many sources the title names."""
+LIVE_TOPIC: Final = "__marshal"
+"""The topic of a live source that names none."""
+CLAIMS_MAX: Final = 200
+DRAWN_MAX: Final = 10_000
+"""With more claims, or more tenures and marks, the page says totals and draws when asked."""
+FINDINGS_MAX: Final = 300
+DIVERGENCES_MAX: Final = 300
+
+
+def report_data(
+    fold: Fold, summary: Summary, log_findings: Sequence[Row], topic: str | None
+) -> page.ReportData:
+    """Everything the page says.
+
+    `log_findings` are those that only the driver knows; `topic` is the one that `--topic` chose.
+    """
+    findings = _worst_findings(fold, log_findings)
+    divergences = fold.first(tables.DIVERGENCES, DIVERGENCES_MAX)
+    distinct = fold.counts["claims"] // len(summary.rules)
+    drawn = fold.counts["tenures"] + fold.counts["marks"]
+    many = distinct > CLAIMS_MAX or drawn > DRAWN_MAX
+    names = set() if many else {name_of(row) for row in fold.first(tables.CLAIMS, 2 * CLAIMS_MAX)}
+    return page.ReportData(
+        title=title_of(summary.sources, summary.logs, topic),
+        sources=summary.sources,
+        rules=summary.rules,
+        heartbeat_interval_s=summary.heartbeat_interval_s,
+        heartbeat_intervals_s=summary.heartbeat_intervals_s,
+        from_ms=summary.from_ms,
+        to_ms=summary.to_ms,
+        counts=page.Counts(
+            records=summary.records,
+            malformed=summary.rows["malformed"],
+            claims=distinct,
+            groups=len({(g["log"], g["group"]) for g in summary.groups}),
+            senders=len({(s.log, s.instance) for s in summary.senders}),
+            findings=summary.rows["findings"],
+            divergences=summary.rows["divergences"],
+        ),
+        logs=tuple(_logs(summary)),
+        caveats=summary.caveats,
+        groups=tuple(group_of(row) for row in summary.groups),
+        claims=tuple(_timelines(fold, names, summary.rules)),
+        findings=tuple(finding_of(row) for row in findings),
+        senders=tuple(sender_of(sender) for sender in summary.senders),
+        divergences=tuple(divergence_of(row) for row in divergences),
+        scale=scale(fold, summary, log_findings) if many else None,
+    )
+
+
+def title_of(sources: Sequence[str], logs: Sequence[str], topic: str | None = None) -> str:
+    """Which topic of which cluster was replayed, or which files; only what is known for certain.
+
+    >>> title_of(["kafka://one:9092,two:9092/claims"], ["claims"])
+    'claims on one:9092,two:9092'
+    >>> title_of(["kafka://one:9092"], ["__marshal"])
+    '__marshal on one:9092'
+    >>> title_of(["dumps/day.parquet/"], ["day"], "claims"), title_of(["a", "b"], ["a", "b"])
+    ('claims in day.parquet', 'a, b')
+    >>> title_of(["captures"], ["monday", "tuesday"])
+    'captures (2 logs)'
+    """
+    live = [_live(source) for source in sources if source.startswith("kafka://")]
+    files = [PurePath(source).name or source for source in sources if "://" not in source]
+    stored = [source for source in sources if "://" in source and not source.startswith("kafka://")]
+    shown = [*files, *stored]
+    listed = ", ".join(shown[:NAMED_MAX])
+    if len(shown) > NAMED_MAX:
+        listed += f" and {len(shown) - NAMED_MAX:,} more"
+    if topic is not None and listed:
+        listed = f"{topic} in {listed}"
+    if len(logs) > len(sources):
+        listed += f" ({times(len(logs), 'log')})"
+    return ", ".join(filter(None, [*live, listed]))
+
+
+def _live(source: str) -> str:
+    address = urlsplit(source)
+    return f"{address.path.strip('/') or LIVE_TOPIC} on {address.netloc.rpartition('@')[2]}"
+
+
+def _worst_findings(fold: Fold, log_findings: Iterable[Row]) -> list[Row]:
+    """Some hundreds, every severity's first before the next."""
+    return [*log_findings, *fold.first(tables.FINDINGS, FINDINGS_MAX, worst=True)]
+
+
+def _timelines(
+    fold: Fold, names: set[ClaimName], rules: Sequence[str]
+) -> Iterable[page.ClaimTimeline]:
+    by_lane: dict[str, dict[tuple[ClaimName, object], list[Row]]] = {}
+    if not names:
+        return
+    drawn = (tables.TENURES, tables.MARKS, tables.LANES, tables.CLAIMS)
+    for table, rows in fold.collect_claims(drawn, names).items():
+        of_table: dict[tuple[ClaimName, object], list[Row]] = defaultdict(list)
+        for row in rows:
+            of_table[name_of(row), row["rules"]].append(row)
+        by_lane[table] = of_table
+    for name in sorted(names, key=lambda name: tuple(map(str, name))):
+        lanes = []
+        records = None
+        for rule_set in rules:
+            claims = by_lane["claims"].get((name, rule_set))
+            if claims is None:
+                continue
+            records = integer(claims[0]["records"])
+            of_lane = {table: lane.get((name, rule_set), []) for table, lane in by_lane.items()}
+            lanes.append(lane_of(rule_set, of_lane))
+        yield page.ClaimTimeline(claim_id(name), tuple(lanes), records)
+
+
+def _logs(summary: Summary) -> Iterable[page.Log]:
+    by_log: dict[str, list[Row]] = defaultdict(list)
+    for row in summary.partitions:
+        by_log[text_of(row["log"])].append(row)
+    for name in summary.logs:
+        rows = by_log[name]
+        yield page.Log(
+            name=name,
+            records=sum(integer(row["records"]) for row in rows),
+            from_ms=min((integer(row["from_ms"]) for row in rows), default=None),
+            to_ms=max((integer(row["to_ms"]) for row in rows), default=None),
+            partitions=len(rows),
+            malformed=sum(integer(row["malformed"]) for row in rows),
+            create_time=any(row["create_time"] for row in rows),
+        )

@@ -1,0 +1,144 @@
+"""What a replay came to, in numbers: `summary.json`, and what `run` returns.
+
+Nothing in it depends on when or where the replay ran, so two replays of one input are equal.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TypeAlias
+
+import attrs
+from attrs import frozen
+
+from kafka_marshal.replay.findings.catalogue import CATALOGUE, ERROR, WARNING
+from kafka_marshal.replay.findings.records.senders import SenderClock
+from kafka_marshal.replay.model.rows import Row
+from kafka_marshal.replay.model.tables import SUFFIX_COUNTS
+from kafka_marshal.replay.report_data.whatif import WhatIf
+
+Json: TypeAlias = dict[str, object]
+
+
+@frozen
+class FindingCount:
+    """How often one code was found under one rule set."""
+
+    code: str
+    rules: str | None
+    """None for a fact of the log."""
+    severity: str
+    """The worst of them."""
+    findings: int
+    logs: tuple[str, ...]
+
+
+@frozen
+class Summary:
+    """What a replay came to."""
+
+    out: Path
+    """The folder with the tables, `summary.json` and `report.html`."""
+    sources: tuple[str, ...]
+    logs: tuple[str, ...]
+    left_out: tuple[str, ...]
+    """Files in folders that were not read, each with the reason."""
+    rules: tuple[str, ...]
+    heartbeat_intervals_s: tuple[float, ...]
+    """By which groups were judged when the log ended; each once, the longest last."""
+    from_ms: int | None
+    to_ms: int | None
+    records: int
+    rows: Mapping[str, int]
+    """Rows of every table."""
+    findings: tuple[FindingCount, ...]
+    groups: tuple[Row, ...]
+    senders: tuple[SenderClock, ...]
+    partitions: tuple[Row, ...]
+    caveats: tuple[str, ...]
+    version: str
+    what_if: WhatIf | None = None
+    """What another setting makes of the same log, if that was asked."""
+    checkpoint: Mapping[str, int] | None = None
+    """Of a run that goes on: the how many-th it is, records it folded, records it passed over."""
+
+    @property
+    def errors(self) -> int:
+        """Findings that say that a promise was broken."""
+        return sum(count.findings for count in self.findings if count.severity == ERROR)
+
+    @property
+    def heartbeat_interval_s(self) -> float:
+        """The longest of them."""
+        return self.heartbeat_intervals_s[-1]
+
+    @property
+    def report(self) -> Path:
+        """The page."""
+        return self.out / "report.html"
+
+    @property
+    def found_something(self) -> bool:
+        """There is an error or a warning: exit code 1."""
+        return any(count.severity in (ERROR, WARNING) for count in self.findings)
+
+    def json(self) -> str:
+        """The text of `summary.json`."""
+        value: Json = {
+            "version": self.version,
+            "sources": list(self.sources),
+            "left_out": list(self.left_out),
+            "rules": list(self.rules),
+            "heartbeat_interval_s": self.heartbeat_interval_s,
+            "heartbeat_intervals_s": list(self.heartbeat_intervals_s),
+            "from_ms": self.from_ms,
+            "to_ms": self.to_ms,
+            "records": self.records,
+            "rows": dict(self.rows),
+            "findings": [attrs.asdict(count) for count in self.findings],
+            "logs": [self._log(name) for name in self.logs],
+            "groups": [dict(group) for group in self.groups],
+            "senders": [attrs.asdict(sender) for sender in self.senders],
+            "caveats": list(self.caveats),
+            "checkpoint": None if self.checkpoint is None else dict(self.checkpoint),
+            "what_if": None if self.what_if is None else self.what_if.json(),
+        }
+        return json.dumps(value, indent=1, ensure_ascii=True) + "\n"
+
+    def _log(self, name: str) -> Json:
+        partitions = [dict(row) for row in self.partitions if row["log"] == name]
+        for row in partitions:
+            del row["log"]
+            for count in SUFFIX_COUNTS:
+                if row[count] is None:
+                    del row[count]
+        return {"log": name, "partitions": partitions}
+
+
+def count_findings(counted: Sequence[Row]) -> tuple[FindingCount, ...]:
+    """From rows (code, rules, severity, log, findings), in the catalogue's order."""
+    together: dict[tuple[str, str | None], Counter[str]] = {}
+    logs: dict[tuple[str, str | None], set[str]] = {}
+    for row in counted:
+        rules = row["rules"]
+        name = (str(row["code"]), None if rules is None else str(rules))
+        number = row["findings"]
+        assert isinstance(number, int)
+        together.setdefault(name, Counter())[str(row["severity"])] += number
+        logs.setdefault(name, set()).add(str(row["log"]))
+    order = list(CATALOGUE)
+    return tuple(
+        FindingCount(
+            code,
+            rules,
+            min(severities, key=("error", "warning", "info").index),
+            severities.total(),
+            tuple(sorted(logs[code, rules])),
+        )
+        for (code, rules), severities in sorted(
+            together.items(), key=lambda item: (order.index(item[0][0]), item[0][1] or "")
+        )
+    )

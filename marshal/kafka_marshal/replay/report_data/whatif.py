@@ -1,0 +1,196 @@
+"""`--what-if`: the same log under another interval, rule set or pause, and what would be different.
+
+The log is what it is: consumers that had run with another interval would have written another one.
+So this answers how the *rules* would have judged these records, and no more.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import attrs
+from attrs import frozen
+
+from kafka_marshal.core.state import RuleSet, milliseconds
+from kafka_marshal.replay.errors import InvalidOption
+from kafka_marshal.replay.findings.catalogue import CATALOGUE
+from kafka_marshal.replay.fold.partition_fold import Judging
+from kafka_marshal.replay.model.folded_log import CLAIM, Fold
+from kafka_marshal.replay.model.rows import Row
+from kafka_marshal.replay.model.tables import TENURES
+
+DIVERGENCES_MAX: Final = 20
+"""So many claims are told with the record that parted them."""
+KEYS: Final = ("heartbeat_interval", "rules", "pause_max")
+_SECONDS: Final = {"ms": 0.001, "s": 1, "m": 60, "min": 60, "h": 3600, "": 1}
+_DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|min|m|h)?")
+
+
+@frozen
+class Change:
+    """What is changed; None stays as it was."""
+
+    heartbeat_interval_s: float | None = None
+    rules: RuleSet | None = None
+    pause_max_s: float | None = None
+
+    @classmethod
+    def parsed(cls, texts: Sequence[str]) -> Change:
+        """From `heartbeat_interval=30s,rules=original`; more than one text is as if joined.
+
+        Raises:
+            InvalidOption: a key or a value makes no sense, or nothing is changed.
+
+        >>> Change.parsed(["heartbeat_interval=500ms", "rules=original"]).heartbeat_interval_s
+        0.5
+        """
+        given: dict[str, str] = {}
+        for part in (part for text in texts for part in text.split(",")):
+            key, equals, value = (word.strip() for word in part.partition("="))
+            if not equals or key not in KEYS:
+                raise InvalidOption(f"--what-if takes {', '.join(KEYS)} = a value, not {part!r}")
+            if key in given:
+                raise InvalidOption(f"--what-if says {key} twice")
+            given[key] = value
+        if not given:
+            raise InvalidOption("--what-if changes nothing")
+        rules = given.get("rules")
+        if rules is not None and rules not in {each.value for each in RuleSet}:
+            raise InvalidOption(f"--what-if rules must be fenced or original, not {rules!r}")
+        return cls(
+            _seconds(given, "heartbeat_interval"),
+            None if rules is None else RuleSet(rules),
+            _seconds(given, "pause_max"),
+        )
+
+    def of(self, judging: Judging) -> Judging:
+        """The log judged otherwise.
+
+        Raises:
+            InvalidOption: the rules are to change, and both rule sets judge already.
+        """
+        changed = judging
+        if self.rules is not None:
+            if len(judging.rule_sets) > 1:
+                raise InvalidOption(
+                    "--what-if rules=... compares with one rule set: leave out --rules both"
+                )
+            changed = attrs.evolve(changed, rule_sets=(self.rules,))
+        if self.heartbeat_interval_s is not None:
+            interval_ms = milliseconds(self.heartbeat_interval_s)
+            changed = attrs.evolve(changed, heartbeat_interval_ms=interval_ms, forced=True)
+        if self.pause_max_s is not None:
+            changed = attrs.evolve(changed, pause_max_ms=int(milliseconds(self.pause_max_s)))
+        return changed
+
+
+def _seconds(given: Mapping[str, str], key: str) -> float | None:
+    if key not in given:
+        return None
+    match = _DURATION.fullmatch(given[key])
+    seconds = float(match[1]) * _SECONDS[match[2] or ""] if match else math.nan
+    if not (seconds > 0 and math.isfinite(seconds)):
+        raise InvalidOption(f"--what-if {key} must be a time such as 30s or 500ms: {given[key]!r}")
+    return seconds
+
+
+@frozen
+class Count:
+    """How often one code was found, before and after."""
+
+    code: str
+    rules: str | None
+    """None for a fact of the log, and where the rules are what is changed."""
+    before: int
+    after: int
+
+
+@frozen
+class WhatIf:
+    """What another setting makes of the same log."""
+
+    before: Mapping[str, object]
+    after: Mapping[str, object]
+    findings: tuple[Count, ...]
+    """All codes that were found before or after."""
+    tenures_before: int
+    tenures_after: int
+    tenures_gone: int
+    """Began before, and not after."""
+    tenures_new: int
+    claims_differ: int
+    """Claims with another history of owners."""
+    owners_differ: int
+    """Claims with another owner, or none, in the end."""
+    divergences: tuple[Row, ...]
+    """Where claims first part, in log order: the record's offset, and who owns after it."""
+
+    def json(self) -> dict[str, object]:
+        """What `summary.json` says of it."""
+        return {
+            **attrs.asdict(self, recurse=False),
+            "findings": [attrs.asdict(count) for count in self.findings],
+            "divergences": [dict(row) for row in self.divergences],
+        }
+
+
+def settings(judging: Judging) -> dict[str, object]:
+    """The settings that can be changed."""
+    return {
+        "rules": [rules.rule_set.value for rules in judging.rules()],
+        "heartbeat_interval_s": judging.heartbeat_interval_ms / 1000
+        if judging.given or judging.forced
+        else None,  # what the log says
+        "pause_max_s": judging.pause_max_ms / 1000,
+    }
+
+
+def compared(
+    before: tuple[Fold, Judging, Sequence[Row]], after: tuple[Fold, Judging, Sequence[Row]]
+) -> WhatIf:
+    """Compare two folds of one log; each with its judging, and the findings about whole logs."""
+    same_rules = set(before[1].rule_sets) == set(after[1].rule_sets)
+    folds = before[0], after[0]
+    parted = folds[0].parted_from(folds[1], DIVERGENCES_MAX, same_rules=same_rules)
+    return WhatIf(
+        before=settings(before[1]),
+        after=settings(after[1]),
+        findings=_counts([(fold, logs) for fold, _, logs in (before, after)], same_rules),
+        tenures_before=folds[0].counts[TENURES.name],
+        tenures_after=folds[1].counts[TENURES.name],
+        tenures_gone=parted.gone,
+        tenures_new=parted.new,
+        claims_differ=parted.claims,
+        owners_differ=parted.owners_differ,
+        divergences=tuple(_divergence(*told) for told in parted.first),
+    )
+
+
+def _divergence(claim: Row, before: Row | None, after: Row | None) -> Row:
+    told = {column: claim[column] for column in (*CLAIM, "offset", "rules")}
+    for when, tenure in (("before", before), ("after", after)):
+        for column in ("owner_instance", "owner_client"):
+            told[f"{when}_{column}"] = tenure[column] if tenure else None
+        told[f"{when}_since_offset"] = tenure["from_offset"] if tenure else None
+    return told
+
+
+def _counts(folds: Sequence[tuple[Fold, Sequence[Row]]], same_rules: bool) -> tuple[Count, ...]:
+    counted: dict[tuple[str, str | None], list[int]] = {}
+    for side, (fold, of_logs) in enumerate(folds):
+        for row in (*fold.findings_counted, *({**row, "count": 1} for row in of_logs)):
+            rules = row.get("rules") if same_rules else None
+            name = str(row["code"]), None if rules is None else str(rules)
+            count = row["count"]
+            assert isinstance(count, int)
+            counted.setdefault(name, [0, 0])[side] += count
+    order = list(CATALOGUE)
+    return tuple(
+        Count(code, rules, *counts)
+        for (code, rules), counts in sorted(
+            counted.items(), key=lambda item: (order.index(item[0][0]), item[0][1] or "")
+        )
+    )

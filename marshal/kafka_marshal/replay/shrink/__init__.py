@@ -1,0 +1,1 @@
+"""The smallest part of a log that still shows a finding, as a capture and a test."""

@@ -1,0 +1,138 @@
+"""A shrunk log as files: a capture, a test to paste that replays it, and its story."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Final
+
+from kafka_marshal.capture import RawRecord, capture_line
+from kafka_marshal.codec import MalformedRecord
+from kafka_marshal.core.messages import Record, ReleaseGroup
+from kafka_marshal.counterexample import Counterexample, write
+from kafka_marshal.counterexample.records import from_records
+from kafka_marshal.replay.exports.output import placed
+from kafka_marshal.replay.model.rows import Row
+from kafka_marshal.replay.shrink.shrinking import OF_WHOLE_LOGS, Shrunk
+
+CAPTURE: Final = "slice.jsonl"
+STORY: Final = "story"
+
+
+def written(shrunk: Shrunk, out: Path) -> tuple[Path, ...]:
+    """Write the new folder `out`; the paths of the capture, the test, and what tells the story.
+
+    Raises:
+        OutputExists: `out` is there already.
+        ReplayError: it cannot be made.
+    """
+    name = f"test_{shrunk.finding['code']}.py"
+    with placed(out) as folder:
+        lines = "".join(capture_line(raw) + "\n" for raw in shrunk.part.records)
+        (folder / CAPTURE).write_text(lines, encoding="utf-8")
+        (folder / name).write_text(pasted(shrunk), encoding="utf-8")
+        told = story_of(shrunk)
+        stories = [] if told is None else write(folder, STORY, told)
+        told_in = [out / path.name for path in stories]
+    return out / CAPTURE, out / name, *told_in
+
+
+def story_of(shrunk: Shrunk) -> Counterexample | None:
+    """The slice as a counterexample, if all of it is about one claim.
+
+    It is judged by the rules of the finding, so that what the original did is told as it did it.
+    """
+    finding = shrunk.finding
+    records = [record for raw in shrunk.part.records if (record := _decoded(raw)) is not None]
+    keys = {
+        message.key
+        for message in (record.message for record in records)
+        if not isinstance(message, ReleaseGroup)
+    }
+    if len(keys) != 1:
+        return None
+    prop = finding.get("property")
+    (rules,) = shrunk.judging.rules()
+    return from_records(
+        records,
+        None if prop is None else str(prop),
+        f"{shrunk.part.place.log}: {finding['code']}",
+        rules,
+        about=str(finding["sentence"]),
+    )
+
+
+def _decoded(raw: RawRecord) -> Record | None:
+    try:
+        return raw.decoded()
+    except MalformedRecord:
+        return None
+
+
+def pasted(shrunk: Shrunk) -> str:
+    """The text of the test."""
+    code, place, judging = str(shrunk.finding["code"]), shrunk.part.place, shrunk.judging
+    (rule_set,) = judging.rule_sets
+    judged = [
+        f"(RuleSet.{rule_set.name},)",
+        f"heartbeat_interval_ms={judging.heartbeat_interval_ms!r}",
+        f"pause_max_ms={judging.pause_max_ms!r}",
+        f"coordination_partitions={judging.coordination_partitions!r}",
+        f"log_begins={judging.log_begins!r}",
+        f"forced={judging.forced!r}",
+    ]
+    whole = code in OF_WHOLE_LOGS
+    extra = (
+        '    told += log_findings(rows["partitions"])\n'
+        '    clocks, groups = merged(rows.get("senders", [])), rows.get("groups", [])\n'
+        "    told += clock_findings(clocks, JUDGING.heartbeat_interval_ms, groups)\n"
+        if whole
+        else ""
+    )
+    imports = (
+        "from kafka_marshal.replay.findings.records.inputs import log_findings\n"
+        "from kafka_marshal.replay.findings.records.senders import clock_findings, merged\n"
+        if whole
+        else ""
+    )
+    some = f"{len(shrunk.part.records):,} of {shrunk.records_before:,} records"
+    return f'''"""{some} that still show {code}.
+
+{_commentable(shrunk.finding)}
+"""
+
+from pathlib import Path
+
+from kafka_marshal import RuleSet
+from kafka_marshal.capture import read_capture
+from kafka_marshal.replay.fold.partition_fold import Account, Judging
+from kafka_marshal.replay.model.events import Place
+{imports}
+CAPTURE = Path(__file__).with_name("{CAPTURE}")
+JUDGING = Judging(
+    {f",{chr(10)}    ".join(judged)},
+)
+
+
+def test_the_log_shows_{code}() -> None:
+    account = Account(Place({json.dumps(place.log)}, {place.coordinating_partition}), JUDGING)
+    for raw in read_capture(CAPTURE):
+        account.feed(raw)
+    account.close()
+    rows = account.drain()
+    told = rows.get("findings", [])
+{extra}    assert ({json.dumps(code)}, {shrunk.finding.get("offset")!r}) in [
+        (row["code"], row.get("offset")) for row in told
+    ]
+'''
+
+
+def _commentable(finding: Row) -> str:
+    """The sentence, in lines, as it may stand in a docstring."""
+    text = str(finding["sentence"]).encode("ascii", "backslashreplace").decode()
+    words, lines = text.replace("\\", "/").replace('"', "'").split(), [""]
+    for word in words:
+        if len(lines[-1]) + len(word) >= 98:
+            lines.append("")
+        lines[-1] += f" {word}" if lines[-1] else word
+    return "\n".join(lines)

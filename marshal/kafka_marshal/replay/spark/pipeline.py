@@ -1,0 +1,120 @@
+"""The Spark job: read, collapse, shuffle by (log, coordinating partition), sort by offset, fold.
+
+The fold streams: one task holds the books of one coordinating partition at a time, and its rows
+leave as they come. Each output row is one row of one table, in the column of that table's name.
+What order promises is checked: `World` raises `OutOfOrder`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, cast
+
+import pyarrow as pa
+from attrs import frozen
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
+from pyspark.storagelevel import StorageLevel
+
+from kafka_marshal.replay.fold.jobs import (
+    FOLDED_SPARK_SCHEMA,
+    Job,
+    check_counts,
+    row_batches,
+    row_spark_schema,
+)
+from kafka_marshal.replay.model.tables import BY_NAME, FOLDED
+from kafka_marshal.replay.sources import Chunk
+from kafka_marshal.replay.spark.spark_errors import told_plainly
+from kafka_marshal.replay.spark.spark_fold import SparkFold
+from kafka_marshal.replay.spark.workers import mapped
+from kafka_marshal.replay.state.partition_state import take_up
+
+TASKS_PER_CORE: Final = 8
+
+
+@frozen
+class OnSpark:
+    """As `Engine`: each chunk, and each coordinating partition, is a task."""
+
+    spark: SparkSession
+
+    def collapses(self, chunks: Sequence[Chunk]) -> bool:
+        """As `Engine`: whatever is not collapsed is shuffled."""
+        return True
+
+    @contextmanager
+    def fold(self, job: Job) -> Iterator[SparkFold]:
+        """As `Engine`."""
+        rows = self._folded(job).persist(StorageLevel.MEMORY_AND_DISK)
+        try:
+            yield SparkFold.of(rows, _counted(rows))
+        finally:
+            rows.unpersist()
+
+    def fold_into(self, job: Job, folder: Path) -> None:
+        """As `Engine`."""
+        with told_plainly():
+            self._folded(job).write.parquet(str(folder))
+
+    @contextmanager
+    def fold_of(self, folders: Sequence[Path], states: Sequence[Path]) -> Iterator[SparkFold]:
+        """As `Engine`."""
+        ends = self._ends(states).persist(StorageLevel.MEMORY_AND_DISK)
+        try:
+            rows = self.spark.read.schema(ends.schema).parquet(*map(str, folders)).unionByName(ends)
+            yield SparkFold.of(rows, _counted(rows))
+        finally:
+            ends.unpersist()
+
+    def _folded(self, job: Job) -> DataFrame:
+        """The rows of all tables, one per line, each in the column of its table."""
+
+        def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                for number in batch.column(0).to_pylist():
+                    yield from job.read(number)
+
+        def fold(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for drained in job.fold(batches):
+                yield from row_batches(drained)
+
+        count = len(job.chunks)
+        numbers = self.spark.range(count, numPartitions=count)
+        found = mapped(numbers, read, row_spark_schema(job))
+        return mapped(self._by_place(found), fold, FOLDED_SPARK_SCHEMA)
+
+    def _by_place(self, found: DataFrame) -> DataFrame:
+        """Each coordinating partition whole in one task, in offset order."""
+        # So many tasks that places spread evenly, and told by number: what was collapsed is so
+        # small that Spark would otherwise fold all of it in one.
+        tasks = TASKS_PER_CORE * self.spark.sparkContext.defaultParallelism
+        return found.repartition(tasks, "log", "partition").sortWithinPartitions(
+            "log", "partition", "offset", "input_order"
+        )
+
+    def _ends(self, states: Sequence[Path]) -> DataFrame:
+        """What every state says if the log ends there."""
+        paths = list(states)
+
+        def end(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                for number in batch.column(0).to_pylist():
+                    yield from row_batches(take_up(paths[number]).ended())
+
+        tasks = max(1, min(len(paths), 4 * self.spark.sparkContext.defaultParallelism))
+        numbers = self.spark.range(len(paths), numPartitions=tasks)
+        return mapped(numbers, end, FOLDED_SPARK_SCHEMA)
+
+
+def _counted(rows: DataFrame) -> Mapping[str, int]:
+    """How many rows each table has."""
+    with told_plainly():
+        counted = rows.agg(
+            *(sf.count(sf.col(table.name)).alias(table.name) for table in FOLDED)
+        ).collect()[0]
+    counts = {name: cast("int", counted[name]) for name in BY_NAME}
+    check_counts(counts)
+    return counts

@@ -1,0 +1,358 @@
+"""A folded log whose rows wait in Spark's storage, and what Spark answers about them."""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final, Self
+
+import pyarrow as pa
+from attrs import frozen
+from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import functions as sf
+
+from kafka_marshal.replay.findings.catalogue import ERROR, WARNING
+from kafka_marshal.replay.model.folded_log import (
+    CLAIM,
+    COUNTED,
+    MEASURES,
+    PROOF_COLUMN,
+    ROWS_PER_FILE,
+    ClaimName,
+    Parted,
+    Spans,
+    in_order,
+    order_in_claim,
+    write_nothing,
+)
+from kafka_marshal.replay.model.rows import Row, Table
+from kafka_marshal.replay.model.tables import CLAIMS, DIVERGENCES, FINDINGS, LANES, TENURES
+from kafka_marshal.replay.spark.spark_errors import told_plainly
+
+ROWS_PER_TASK: Final = 250_000
+"""So many rows of tables are asked by one task: a task costs more than to look at them."""
+_CLAIM_TYPES: Final = (pa.string(), pa.int64(), pa.string(), pa.string(), pa.int64())
+_LABEL: Final = "under"
+"""The column that says under which rules; a dash where the rules are what is changed."""
+_NAME: Final = (*CLAIM, _LABEL)
+
+
+@frozen
+class SparkFold:
+    """As `Fold`."""
+
+    spark: SparkSession
+    rows: DataFrame
+    """Of all tables, in so few partitions that asking them shuffles nothing it need not."""
+    counts: Mapping[str, int]
+    """Rows per table."""
+
+    @classmethod
+    def of(cls, rows: DataFrame, counts: Mapping[str, int]) -> SparkFold:
+        """Rows that are stored or cheap to read, and how many each table has."""
+        tasks = max(1, -(-sum(counts.values()) // ROWS_PER_TASK))
+        return cls(rows.sparkSession, rows.coalesce(tasks), counts)
+
+    @cached_property
+    def findings_counted(self) -> list[Row]:
+        """As `Fold`."""
+        if not self.counts[FINDINGS.name]:
+            return []
+        return in_order(_collected(self.table(FINDINGS).groupBy(*COUNTED).count()))
+
+    def table(self, table: Table) -> DataFrame:
+        """One table."""
+        return self.rows.where(sf.col(table.name).isNotNull()).select(f"{table.name}.*")
+
+    def collect(self, *wanted: Table) -> dict[str, list[Row]]:
+        """As `Fold`."""
+        return self._collect(self.rows, wanted)
+
+    def collect_claims(
+        self, wanted: Sequence[Table], names: Collection[ClaimName]
+    ) -> dict[str, list[Row]]:
+        """As `Fold`."""
+        if not any(self.counts[table.name] for table in wanted):
+            return {table.name: [] for table in wanted}
+        named = self.rows.select(
+            *(
+                sf.col(table.name).dropFields(PROOF_COLUMN).alias(table.name)
+                if table is FINDINGS
+                else sf.col(table.name)
+                for table in wanted
+            ),
+            *(
+                sf.coalesce(*(sf.col(f"{table.name}.{name}") for table in wanted)).alias(name)
+                for name in CLAIM
+            ),
+        )
+        return self._collect(self._of_claims(named, names), wanted)
+
+    def _of_claims(self, rows: DataFrame, names: Collection[ClaimName]) -> DataFrame:
+        """Those of the rows that are about these claims."""
+        columns = zip(*sorted(names, key=str), strict=True)
+        chosen = self.spark.createDataFrame(
+            pa.table([*map(pa.array, columns, _CLAIM_TYPES)], names=[*CLAIM])
+        )
+        return rows.join(sf.broadcast(chosen), list(CLAIM), "left_semi")
+
+    def _collect(self, rows: DataFrame, wanted: Sequence[Table]) -> dict[str, list[Row]]:
+        """One job, whatever the number of tables."""
+        columns = [sf.col(table.name) for table in wanted]
+        some = functools.reduce(operator.or_, (column.isNotNull() for column in columns))
+        found: dict[str, list[Row]] = {table.name: [] for table in wanted}
+        for line in rows.where(some).select(*columns).toArrow().to_pylist():
+            for name, row in line.items():
+                if row is not None:
+                    found[name].append(row)
+        for table in wanted:
+            found[table.name].sort(key=functools.partial(_sorting, order=table.order))
+        return found
+
+    def first(self, table: Table, limit: int, *, worst: bool = False) -> list[Row]:
+        """As `Fold`."""
+        if not self.counts[table.name]:
+            return []
+        before = (_severity(),) if worst else ()
+        return _collected(self.table(table).orderBy(*before, *table.order).limit(limit))
+
+    def first_of_claims(self, table: Table, names: Collection[ClaimName], limit: int) -> list[Row]:
+        """As `Fold`."""
+        before = (_severity(),) if table is FINDINGS else ()
+        order = (*before, sf.col(order_in_claim(table)))
+        place = Window.partitionBy(*CLAIM, "rules").orderBy(*order)
+        rows = (
+            self._of_claims(self.table(table), names)
+            .withColumn("_place", sf.row_number().over(place))
+            .where(sf.col("_place") <= limit)
+        )
+        if table is FINDINGS:
+            rows = rows.drop(PROOF_COLUMN)
+        found = sorted(rows.toArrow().to_pylist(), key=operator.itemgetter("_place"))
+        for row in found:
+            del row["_place"]
+        return found
+
+    def each(self, table: Table) -> Iterator[Row]:
+        """As `Fold`: the driver never holds all of them."""
+        for row in self.table(table).orderBy(*table.order).toLocalIterator():
+            yield row.asDict(recursive=True)
+
+    def write(self, table: Table, folder: Path, extra: Sequence[Row] = ()) -> None:
+        """As `Fold`."""
+        rows = self.table(table)
+        if extra:
+            lines = [tuple(_cell(row, column.name) for column in table.columns) for row in extra]
+            rows = rows.unionByName(self.spark.createDataFrame(lines, table.spark_schema))
+        count = self.counts[table.name] + len(extra)
+        if not count:  # Spark takes its time to write nothing
+            write_nothing(table, folder)
+            return
+        files = max(1, -(-count // ROWS_PER_FILE))
+        rows = rows.coalesce(1) if files == 1 else rows.repartitionByRange(files, *table.order)
+        with told_plainly():
+            rows.sortWithinPartitions(*table.order).write.parquet(str(folder / table.name))
+        for marker in (folder / table.name).glob("_*"):
+            marker.unlink()
+
+    def divergences_of_logs(self) -> list[Row]:
+        """As `Fold`."""
+        if not self.counts[DIVERGENCES.name]:
+            return []
+        return _collected(
+            self.table(DIVERGENCES)
+            .groupBy("log")
+            .agg(sf.count("*").alias("divergences"), sf.countDistinct(*CLAIM).alias("parting"))
+        )
+
+    def findings_over_time(self, spans: Spans) -> tuple[list[Row], list[Row]]:
+        """As `Fold`."""
+        if not self.counts[FINDINGS.name]:
+            return [], []
+        scales = self.spark.createDataFrame(
+            list(spans.logs), "log: string, begin_ms: bigint, step_ms: bigint"
+        )
+        column = sf.floor((sf.col("timestamp_ms") - sf.col("begin_ms")) / sf.col("step_ms"))
+        last = sf.lit(spans.columns - 1)
+        findings = (
+            self.table(FINDINGS)
+            .where(sf.col("timestamp_ms").isNotNull())
+            .join(sf.broadcast(scales), "log")
+            .withColumn("at", sf.least(sf.greatest(column, sf.lit(0)), last))
+        )
+        serious = sf.col("group").isNotNull() & sf.col("severity").isin(ERROR, WARNING)
+        return (
+            _collected(findings.groupBy("log", "code", "severity", "at").count()),
+            _collected(findings.where(serious).groupBy("log", "group", "severity", "at").count()),
+        )
+
+    def claims_counted(self, ends_ms: Mapping[str, int], limit: int | None) -> list[Row]:
+        """As `Fold`."""
+        counted = self._claims_counted(ends_ms)
+        if limit is None:
+            return _collected(counted)
+        counted = counted.persist()
+        try:
+            found: dict[ClaimName, Row] = {}
+            for measure in MEASURES:
+                order = sf.desc(measure), sf.desc("warnings"), *map(sf.col, CLAIM)
+                for row in _collected(counted.orderBy(*order).limit(limit)):
+                    found[tuple(row[column] for column in CLAIM)] = row
+            return list(found.values())
+        finally:
+            counted.unpersist()
+
+    def _claims_counted(self, ends_ms: Mapping[str, int]) -> DataFrame:
+        ends = sf.create_map(*(sf.lit(value) for end in ends_ms.items() for value in end))
+        free_ms = ends[sf.col("log")] - sf.col("free_since_ms")
+        free_ms = sf.greatest(free_ms, sf.lit(0).cast("bigint"))
+        claims = (
+            self.table(LANES)
+            .withColumn("unowned_ms", sf.col("unowned_ms") + free_ms)
+            .groupBy(*CLAIM)
+            .agg(
+                *(
+                    sf.max(each).alias(each)
+                    for each in ("records", "tenures", "takeovers", "unowned_ms")
+                ),
+                sf.sum("marks").alias("marks"),
+            )
+        )
+        if not self.counts[FINDINGS.name]:
+            nothing = sf.lit(0).cast("bigint")
+            return claims.withColumns(dict.fromkeys(("errors", "warnings", "findings"), nothing))
+        severity = sf.col("severity")
+        findings = (
+            self.table(FINDINGS)
+            .where(sf.col("topic").isNotNull() & sf.col("topic_partition").isNotNull())
+            .groupBy(*CLAIM)
+            .agg(
+                sf.sum((severity == ERROR).cast("bigint")).alias("errors"),
+                sf.sum((severity == WARNING).cast("bigint")).alias("warnings"),
+                sf.count("*").alias("findings"),
+            )
+        )
+        return claims.join(findings, list(CLAIM), "left").na.fill(0)
+
+    def parted_from(self, after: Self, limit: int, *, same_rules: bool) -> Parted:
+        """As `Fold`."""
+        label = sf.col("rules") if same_rules else sf.lit("-")
+        folds = self, after
+        edges = [_edges(fold, label) for fold in folds]
+        parted = (
+            edges[0]
+            .withColumn("side", sf.lit(1))
+            .unionByName(edges[1].withColumn("side", sf.lit(2)))
+            .groupBy(*_NAME, "offset", "owner", "began")
+            .agg(sf.sum("side").alias("side"))
+            .where("side != 3")
+        )
+        of_claims = parted.groupBy(*_NAME).agg(
+            sf.min("offset").alias("offset"),
+            sf.sum(sf.expr("int(began and side = 1)")).alias("gone"),
+            sf.sum(sf.expr("int(began and side = 2)")).alias("new"),
+        )
+        of_claims = of_claims.cache()
+        with told_plainly():
+            try:
+                total = of_claims.agg(
+                    sf.count("*").alias("claims"),
+                    sf.sum("gone").alias("gone"),
+                    sf.sum("new").alias("new"),
+                ).collect()[0]
+                first = _collected(of_claims.orderBy("log", "offset", *_NAME).limit(limit))
+                return Parted(
+                    total["claims"],
+                    total["gone"] or 0,
+                    total["new"] or 0,
+                    _owners_differ(folds, label),
+                    _lasting(folds, first, label),
+                )
+            finally:
+                of_claims.unpersist()
+
+
+def _severity() -> Column:
+    """The severity as a number to sort findings by, the worst first."""
+    severity = sf.col("severity")
+    return sf.when(severity == ERROR, 0).when(severity == WARNING, 1).otherwise(2)
+
+
+def _collected(rows: DataFrame) -> list[Row]:
+    return [row.asDict(recursive=True) for row in rows.collect()]
+
+
+def _sorting(row: Row, order: Sequence[str]) -> tuple[tuple[bool, Any], ...]:
+    """Nulls first, as Spark sorts."""
+    return tuple((row[name] is not None, row[name]) for name in order)
+
+
+def _cell(row: Row, name: str) -> object:
+    value = row.get(name)
+    if name == PROOF_COLUMN:
+        assert isinstance(value, list)
+        return [
+            tuple(
+                proof.get(field.name) for field in FINDINGS.arrow_type.field(name).type.value_type
+            )
+            for proof in value
+        ]
+    return value
+
+
+def _edges(fold: SparkFold, label: Column) -> DataFrame:
+    """Where ownership changes: a line for every beginning and every end of a tenure."""
+    tenures = fold.table(TENURES)
+    name = [*(sf.col(column) for column in CLAIM), label.alias(_LABEL)]
+    owner = sf.col("owner_instance").alias("owner")
+    begins = tenures.select(
+        *name, sf.col("from_offset").alias("offset"), owner, sf.lit(True).alias("began")
+    )
+    ends = tenures.where("to_offset is not null").select(
+        *name, sf.col("to_offset").alias("offset"), owner, sf.lit(False).alias("began")
+    )
+    return begins.unionByName(ends)
+
+
+def _lasting(
+    folds: tuple[SparkFold, SparkFold], first: list[Row], label: Column
+) -> list[tuple[Row, Row | None, Row | None]]:
+    """Who owns after the record that parted each of these claims, before and after."""
+    if not first:
+        return []
+    tenures: list[dict[tuple[object, ...], Row]] = []
+    chosen = folds[0].spark.createDataFrame(
+        [tuple(row[column] for column in (*_NAME, "offset")) for row in first],
+        "log string, coordinating_partition bigint, group string, topic string, "
+        f"topic_partition bigint, {_LABEL} string, offset bigint",
+    )
+    for fold in folds:
+        held = (
+            fold.table(TENURES)
+            .withColumn(_LABEL, label)
+            .join(sf.broadcast(chosen), list(_NAME))
+            .where("from_offset <= offset and (to_offset is null or to_offset > offset)")
+            .select(*_NAME, "owner_instance", "owner_client", "from_offset")
+        )
+        tenures.append({tuple(row[c] for c in _NAME): row for row in _collected(held)})
+    told = []
+    for row in first:
+        name = tuple(row[column] for column in _NAME)
+        named = {column: row[column] for column in (*CLAIM, "offset")}
+        named["rules"] = None if row[_LABEL] == "-" else row[_LABEL]
+        before, after = (of.get(name) for of in tenures)
+        told.append((named, before, after))
+    return told
+
+
+def _owners_differ(folds: tuple[SparkFold, SparkFold], label: Column) -> int:
+    before, after = (
+        fold.table(CLAIMS)
+        .withColumn(_LABEL, label)
+        .select(*_NAME, sf.col("owner_instance").alias(owner))
+        for fold, owner in zip(folds, ("old", "new"), strict=True)
+    )
+    return before.join(after, list(_NAME)).where("not (old <=> new)").count()

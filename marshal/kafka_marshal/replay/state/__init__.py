@@ -1,0 +1,1 @@
+"""What a replay puts aside and takes up again."""

@@ -1,0 +1,350 @@
+"""A replay put aside: what is known of every coordinating partition, and from where to go on.
+
+A folder holds one file of state per partition and `checkpoint.json`, which says which files belong
+together; replacing that one file is the commit. So whatever stops a writer, the folder holds either
+the last commit or the one before, whole. This room knows files and pickles. It does not know what
+an account is made of, nor where records come from.
+
+State is a pickle. Reading one runs only what an account is made of, but the folder is to be trusted
+as the program is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import fcntl
+import hashlib
+import io
+import json
+import os
+import pickle
+import sys
+import types
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import IO, Any, Final
+
+import attrs
+from attrs import frozen
+
+from kafka_marshal.replay.errors import ReplayError
+from kafka_marshal.replay.fold.partition_fold import Account
+from kafka_marshal.version import package_version
+
+FORMAT: Final = 2
+"""Of the folder. What is in a pickle is bound to the package's version instead."""
+MANIFEST: Final = "checkpoint.json"
+
+
+class CheckpointRefused(ReplayError):
+    """The folder cannot be gone on with; the message says why and what to do."""
+
+
+@frozen
+class State:
+    """A file of the folder: the state of one coordinating partition."""
+
+    file: str
+    next_offset: int
+    """The first offset that the account has not seen."""
+    sha256: str
+
+
+@frozen
+class Known:
+    """A folder's last commit, with no state read yet."""
+
+    states: Mapping[int, State]
+    beside: Mapping[str, Any]
+    """What the writer wanted to be committed with them."""
+
+
+@frozen
+class Snapshot:
+    """One coordinating partition."""
+
+    account: Account
+    next_offset: int
+    """The first offset that the account has not seen."""
+
+
+@frozen
+class Resumed:
+    """A folder's last commit."""
+
+    partitions: Mapping[int, Snapshot]
+    beside: Mapping[str, Any]
+    """What the writer wanted to be committed with them."""
+
+
+class Checkpoint:
+    """A checkpoint folder, held by one process at a time; close it.
+
+    `options` say by what the log is judged and which log it is. A folder made with others, or by
+    another version of the package, is refused.
+    """
+
+    def __init__(self, folder: Path, options: Mapping[str, Any]) -> None:
+        """Make or take the folder.
+
+        Raises:
+            CheckpointRefused: somebody else holds it, or it cannot be written.
+        """
+        self.folder = folder
+        self._made_by = {
+            "format": FORMAT,
+            "version": package_version(),
+            "python": f"{sys.version_info.major}.{sys.version_info.minor}",
+            "options": json.loads(json.dumps(dict(options))),
+        }
+        self._generation = 0
+        self._states: dict[int, State] = {}
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._lock = (folder / "lock").open("w")
+        except OSError as error:
+            raise CheckpointRefused(
+                f"{folder}: cannot write there: {error.strerror or error}"
+            ) from None
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            self._lock.close()
+            raise CheckpointRefused(f"{folder}: another process goes on with it") from None
+
+    def close(self) -> None:
+        """Let go of the folder."""
+        self._lock.close()
+
+    def load(self) -> Resumed | None:
+        """The last commit; None if there was none.
+
+        Raises:
+            CheckpointRefused: made by another version or with other options, or damaged.
+        """
+        known = self.known()
+        if known is None:
+            return None
+        partitions = {
+            number: Snapshot(read_state(self.folder, state), state.next_offset)
+            for number, state in known.states.items()
+        }
+        return Resumed(partitions, known.beside)
+
+    def known(self) -> Known | None:
+        """The same for who reads the states elsewhere, with `read_state`.
+
+        Raises:
+            CheckpointRefused: as `load`, but for states that are damaged.
+        """
+        path = self.folder / MANIFEST
+        if not path.exists():
+            return None
+        try:
+            manifest = json.loads(path.read_text())
+            made_by = {name: manifest[name] for name in self._made_by}
+            states = {
+                int(number): State(str(one["file"]), int(one["next_offset"]), str(one["sha256"]))
+                for number, one in manifest["partitions"].items()
+            }
+            generation, beside = int(manifest["generation"]), dict(manifest["beside"])
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            raise _damaged(self.folder, MANIFEST) from None
+        self._compare(made_by)
+        self._generation, self._states = generation, states
+        self._sweep()
+        return Known(states, beside)
+
+    def name_for(self, partition: int) -> str:
+        """What a state is called that the next commit may speak of."""
+        return f"partition-{partition}.{self._generation + 1}"
+
+    def put(self, partition: int, account: Account, next_offset: int) -> None:
+        """Write one partition's state beside; it counts from the next `commit` on."""
+        name = self.name_for(partition)
+        self.adopt(partition, write_state(self.folder, name, account, next_offset))
+
+    def adopt(self, partition: int, state: State) -> None:
+        """The same for a state that somebody else wrote: an executor."""
+        self._states[partition] = state
+
+    def commit(self, beside: Mapping[str, Any]) -> None:
+        """From now on `load` gives what was put, and for other partitions what it gave before."""
+        self._generation += 1
+        manifest = {
+            **self._made_by,
+            "generation": self._generation,
+            "partitions": {
+                str(n): attrs.asdict(state) for n, state in sorted(self._states.items())
+            },
+            "beside": dict(beside),
+        }
+        desk = self.folder / f".{MANIFEST}"
+        with desk.open("w") as file:
+            json.dump(manifest, file, indent=1)
+            to_disk(file)
+        desk.replace(self.folder / MANIFEST)
+        _folder_to_disk(self.folder)
+        self._sweep()
+
+    def _sweep(self) -> None:
+        """Remove the files that no commit speaks of."""
+        current = {state.file for state in self._states.values()}
+        for path in self.folder.glob("partition-*"):
+            if path.name not in current:
+                path.unlink(missing_ok=True)
+
+    def _compare(self, made_by: Mapping[str, Any]) -> None:
+        here = self._made_by
+        for name, called in (
+            ("format", "has the format"),
+            ("version", "was made by kafka-marshal"),
+            ("python", "was made by Python"),
+        ):
+            if made_by[name] != here[name]:
+                raise CheckpointRefused(
+                    f"{self.folder}: the checkpoint {called} {made_by[name]}, this is "
+                    f"{here[name]}: begin anew in another folder"
+                )
+        theirs, ours = made_by["options"], here["options"]
+        for name in sorted({*theirs, *ours}):
+            if theirs.get(name) != ours.get(name):
+                raise CheckpointRefused(
+                    f"{self.folder}: the checkpoint was made with {name} "
+                    f"{_said(theirs.get(name))}, and this is {_said(ours.get(name))}: give the "
+                    f"same options, or another folder"
+                )
+
+
+def write_state(folder: Path, name: str, account: Account, next_offset: int) -> State:
+    """Write a state, on any machine that sees the folder; nobody else may write under that name.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    assert not account.drain(), "rows that were not drained would be lost or told twice"
+    state = pickle.dumps(account, protocol=5)
+    with (folder / name).open("wb") as file:
+        file.write(state)
+        to_disk(file)
+    return State(name, next_offset, hashlib.sha256(state).hexdigest())
+
+
+def read_state(folder: Path, state: State) -> Account:
+    """The account of a state.
+
+    Raises:
+        CheckpointRefused: it is not what was written.
+    """
+    try:
+        read = (folder / state.file).read_bytes()
+    except OSError:
+        raise _damaged(folder, state.file) from None
+    if hashlib.sha256(read).hexdigest() != state.sha256:
+        raise _damaged(folder, state.file)
+    account = thawed(read, f"{folder}: {state.file}")
+    if not isinstance(account, Account):
+        raise _damaged(folder, state.file)
+    return account
+
+
+def _damaged(folder: Path, name: str) -> CheckpointRefused:
+    return CheckpointRefused(f"{folder}: {name} is damaged: begin anew in another folder")
+
+
+def thawed(state: bytes, place: str) -> Any:
+    """What was pickled, if it is what accounts are made of.
+
+    Raises:
+        CheckpointRefused: it is not; the message begins with `place`.
+    """
+    try:
+        return _Unpickler(io.BytesIO(state)).load()
+    except (pickle.UnpicklingError, AttributeError, TypeError, ImportError, EOFError) as error:
+        raise CheckpointRefused(f"{place} is not a state of this version: {error}") from None
+
+
+def thawed_each(file: io.BufferedReader, place: str) -> Iterator[Any]:
+    """What was pickled one after the other.
+
+    Raises:
+        CheckpointRefused: the same.
+    """
+    while file.peek(1):
+        try:
+            yield _Unpickler(file).load()
+        except (pickle.UnpicklingError, AttributeError, TypeError, ImportError, EOFError) as error:
+            raise CheckpointRefused(f"{place} is damaged: {error}") from None
+
+
+def _said(value: object) -> str:
+    return "nothing" if value is None else json.dumps(value)
+
+
+def to_disk(file: IO[Any]) -> None:
+    """What was written to it survives a power cut."""
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def _folder_to_disk(folder: Path) -> None:
+    number = os.open(folder, os.O_RDONLY)
+    try:
+        with contextlib.suppress(OSError):  # not every file system syncs a folder
+            os.fsync(number)
+    finally:
+        os.close(number)
+
+
+_CONTAINERS: Final = {
+    "builtins": {"set", "frozenset", "list", "dict", "tuple", "int", "float", "bytearray"},
+    "collections": {"defaultdict", "Counter", "deque", "OrderedDict"},
+    "functools": {"partial"},
+    "array": {"array", "_array_reconstructor"},
+    "numpy": {"ndarray", "dtype"},
+    "numpy._core.multiarray": {"_reconstruct", "scalar"},
+    "numpy.core.multiarray": {"_reconstruct", "scalar"},
+    "numpy._core.numeric": {"_frombuffer"},
+    "numpy.core.numeric": {"_frombuffer"},
+}
+_CLASSES: Final = ("kafka_marshal.core.", "kafka_marshal.capture", "kafka_marshal.replay.")
+_FUNCTIONS: Final = ("kafka_marshal.replay.findings.",)
+"""They write the sentences of findings."""
+
+
+class _Unpickler(pickle.Unpickler):
+    """Makes what accounts are made of, and nothing else."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        if name in _CONTAINERS.get(module, ()):
+            return super().find_class(module, name)
+        if (module, name) == ("builtins", "getattr"):
+            return _member
+        if module.startswith(_CLASSES):
+            found: Any = import_module(module)
+            for part in name.split("."):
+                found = vars(found).get(part)
+            if isinstance(found, type) and found.__module__ == module:
+                return found
+            if (
+                isinstance(found, types.FunctionType)
+                and found.__module__ == module
+                and module.startswith(_FUNCTIONS)
+            ):
+                return found
+        raise pickle.UnpicklingError(f"{module}.{name} is no part of an account")
+
+
+def _member(owner: Any, name: str) -> Any:
+    """A method of a thing of ours, or a member of an enumeration of ours."""
+    kind = owner if isinstance(owner, type) else type(owner)
+    if kind.__module__.startswith(_CLASSES):
+        if isinstance(owner, enum.EnumMeta) and name in owner.__members__:
+            return owner[name]
+        if not isinstance(owner, type) and isinstance(
+            getattr(kind, name, None), types.FunctionType
+        ):
+            return getattr(owner, name)
+    raise pickle.UnpicklingError(f"{kind.__module__}.{kind.__name__}.{name} is no part of it")

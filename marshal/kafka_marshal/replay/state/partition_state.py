@@ -1,0 +1,166 @@
+"""How far one coordinating partition was folded, as a file: what executors put aside and take up.
+
+A file is one line of JSON, for the driver, and the pickled state. It is written beside and moved
+into place, so that a task that is run again replaces it whole. This room knows no Spark, and not
+which files belong together (`incremental`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import pickle
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import attrs
+from attrs import define, frozen
+
+from kafka_marshal.capture import RawRecord
+from kafka_marshal.replay.fold.partition_fold import Account, Judging
+from kafka_marshal.replay.model.chunk_items import Facts, Item, Single
+from kafka_marshal.replay.model.events import Place
+from kafka_marshal.replay.model.rows import Row
+from kafka_marshal.replay.state.checkpoint import CheckpointRefused, thawed, to_disk
+
+SUFFIX: Final = ".state"
+
+
+@frozen
+class Head:
+    """What the driver needs of a state."""
+
+    partition: int
+    next_offset: int
+    """The first offset that is not folded."""
+    folded: int
+    """How many records the last run folded."""
+    skipped: int
+    """How many it passed over, because an earlier run had folded their offsets."""
+    forked: bool
+    """Where earlier runs ended, its input held another record."""
+
+
+@define
+class Standing:
+    """One coordinating partition on its way through a run."""
+
+    partition: int
+    account: Account
+    last: RawRecord | None = None
+    """The record with the highest offset that was folded."""
+    folded: int = 0
+    skipped: int = 0
+    forked: bool = False
+
+    @classmethod
+    def of(cls, log: str, partition: int, judging: Judging) -> Standing:
+        """Nothing was folded yet."""
+        return cls(partition, Account(Place(log, partition), judging))
+
+    @property
+    def next_offset(self) -> int:
+        """The first offset that is not folded."""
+        return 0 if self.last is None else self.last.offset + 1
+
+    def feed(self, raw: RawRecord) -> None:
+        """The next record by itself."""
+        self.account.feed(raw)
+        self.folded += 1
+        self._seen(raw)
+
+    def take(self, item: Item, expand: Callable[[Any], Any]) -> None:
+        """The next part of a collapsed log."""
+        self.account.take(item, expand)
+        if isinstance(item, Facts):
+            self.folded += item.records
+        else:
+            self._seen(item.raw if isinstance(item, Single) else item.last)
+
+    def _seen(self, raw: RawRecord) -> None:
+        if self.last is None or raw.offset > self.last.offset:
+            self.last = raw
+
+    def again(self, raw: RawRecord) -> None:
+        """The record where the last run ended is in the input again, or another one is."""
+        self.skipped += 1
+        last = self.last
+        assert last is not None
+        assert raw.offset == last.offset
+        if (raw.timestamp_ms, raw.value, raw.headers) != (
+            last.timestamp_ms,
+            last.value,
+            last.headers,
+        ):
+            self.forked = True
+            self.account.forked(raw)
+
+    def put_aside(self, folder: Path) -> dict[str, list[Row]]:
+        """Write the state; give the rows that nothing can change any more.
+
+        Raises:
+            OSError: it cannot be written, or the run that `folder` is of is no longer.
+        """
+        self.account.settle()
+        rows = self.account.drain()
+        head = Head(self.partition, self.next_offset, self.folded, self.skipped, self.forked)
+        state = pickle.dumps(self, protocol=5)
+        line = {**attrs.asdict(head), "sha256": hashlib.sha256(state).hexdigest()}
+        beside = folder / f".{self.partition}.{uuid.uuid4().hex}"
+        with beside.open("wb") as file:
+            file.write(json.dumps(line).encode() + b"\n" + state)
+            to_disk(file)
+        beside.replace(folder / f"{self.partition}{SUFFIX}")
+        return rows
+
+    def ended(self) -> dict[str, list[Row]]:
+        """What there is to say if the log ends here; nothing may follow."""
+        self.account.close()
+        return self.account.drain()
+
+
+_Read = TypeVar("_Read")
+
+
+def read_head(path: Path) -> Head:
+    """What a state's first line says.
+
+    Raises:
+        CheckpointRefused: it is damaged.
+    """
+
+    def head(line: dict[str, Any], _: Path) -> Head:
+        del line["sha256"]
+        return Head(**line)
+
+    return _read(path, head)
+
+
+def take_up(path: Path) -> Standing:
+    """The state, as if a new run began with it.
+
+    Raises:
+        CheckpointRefused: it is damaged.
+    """
+
+    def standing(line: dict[str, Any], path: Path) -> Standing:
+        _, state = path.read_bytes().split(b"\n", 1)
+        if hashlib.sha256(state).hexdigest() != line["sha256"]:
+            raise ValueError
+        found = thawed(state, str(path))
+        if not isinstance(found, Standing):
+            raise TypeError
+        return attrs.evolve(found, folded=0, skipped=0, forked=False)
+
+    return _read(path, standing)
+
+
+def _read(path: Path, how: Callable[[dict[str, Any], Path], _Read]) -> _Read:
+    try:
+        with path.open("rb") as file:
+            line = json.loads(file.readline())
+        return how(line, path)
+    except (OSError, ValueError, TypeError, KeyError):
+        raise CheckpointRefused(f"{path} is damaged: begin anew in another folder") from None

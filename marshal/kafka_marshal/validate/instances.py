@@ -1,0 +1,317 @@
+"""One recorded instance: a `Consumer` machine for every claim of its group.
+
+This room asks the machines whether they would have done what the run says, and lets them go on. It
+does not know the log of the run, only what the instance has read of it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import TypeAlias, assert_never
+
+import attrs
+
+from kafka_marshal.core import wire
+from kafka_marshal.core.claims.suffix_reader import Reader
+from kafka_marshal.core.claims.verdicts import Verdict
+from kafka_marshal.core.messages import (
+    ClaimingMessages,
+    ClaimingPartition,
+    Headers,
+    Heartbeat,
+    KeyedMessage,
+    Message,
+    ReleaseGroup,
+    ReleasingPartition,
+)
+from kafka_marshal.core.partition_states import PartitionStates
+from kafka_marshal.core.state import ClaimKey
+from kafka_marshal.counterexample.words import BEFORE_NUMBER, carried
+from kafka_marshal.machines.consumer import consumer as machine
+from kafka_marshal.machines.consumer.consumer import Consumer, Forbidden, Me, Mode
+from kafka_marshal.machines.consumer.effects import Send
+from kafka_marshal.validate.explain import Guard, Impossible
+from kafka_marshal.validate.log import Entry
+from kafka_marshal.validate.run import Member, unstamped
+
+Home: TypeAlias = Callable[[str], int]
+"""The coordinating partition of a topic."""
+
+
+@attrs.frozen
+class Against:
+    """What stands against an event."""
+
+    guard: Guard
+    expected: str = ""
+    """What would have been explained; empty if nothing, as yet."""
+
+
+@attrs.define
+class Place:
+    """One coordinating partition, as one instance reads it."""
+
+    consumers: PartitionStates[ClaimKey, Consumer]
+    """The machine of each claim."""
+    next_index: int
+    """The next entry of the log to read."""
+    outbox: deque[Send] = attrs.field(factory=deque)
+    """Produced, and not seen in the log; oldest first."""
+    produced: set[Send] = attrs.field(factory=set)
+    """Without an idempotent producer: everything that it ever produced."""
+
+
+class Instance:
+    """One run of one process."""
+
+    def __init__(self, member: Member, home: Home, idempotent: bool = True) -> None:
+        self.me = member.me
+        self.group = member.group
+        self.idempotent = idempotent
+        self.places: dict[int, Place] = {}
+        self.running = False
+        self.started = False
+        self.starts: dict[ClaimKey, int] = {}
+        """Where the start policy begins, of claims for which it was said."""
+        self.gone_below: dict[ClaimKey, int] = {}
+        """Below this a data partition holds no messages any more, of those where it was said."""
+        self._home = home
+
+    def consumer(self, key: ClaimKey) -> Consumer:
+        """The machine of one claim, where the claim lives."""
+        return self.places[self._home(key.topic)].consumers[key]
+
+    def lose(self, key: ClaimKey, below: int) -> None:
+        """Retention has removed a data partition's messages below this."""
+        self.gone_below[key] = max(below, self.gone_below.get(key, 0))
+
+    def _reaching(self, me: Me, key: ClaimKey, position: int) -> Me:
+        """Who it is to one claim, where the window and the batch count only what is there.
+
+        No message that is gone is processed twice, or lost: both reach as far as the first one that
+        is there.
+        """
+        gone = self.gone_below.get(key, 0) - position
+        if gone <= min(me.window, me.batch):
+            return me
+        return attrs.evolve(me, window=max(me.window, gone), batch=max(me.batch, gone))
+
+    def me_of(self, key: ClaimKey | None) -> Me:
+        """Who it is to one claim."""
+        start = None if key is None else self.starts.get(key)
+        return self.me if start is None else attrs.evolve(self.me, start=start)
+
+    def begin(self, partition: int, first: int, next_index: int, beginning: Reader) -> None:
+        """Start to read one partition. Spec: StartReading."""
+        reader = Reader.beginning_at(first)
+        # The very object that the log begins with: whoever shares it shares what follows.
+        shared = beginning if reader == beginning else reader
+        newborn = Consumer(reader=shared, view=first)
+        self.places[partition] = Place(PartitionStates(newborn), next_index)
+
+    # --- reading ------------------------------------------------------------------------------
+
+    def read(self, partition: int, entry: Entry) -> None:
+        """Fold the next record of a partition. Spec: Read."""
+        place = self.places[partition]
+        place.next_index += 1
+        record = entry.record
+        if record is None or record.message.group_id != self.group:
+            return
+        key = entry.key
+        if key is None:
+            place.consumers.step_group(self.group, self._after, entry)
+        elif self._home(key.topic) == partition:
+            place.consumers.step(key, self._after, entry)
+
+    def _after(self, consumer: Consumer, entry: Entry) -> tuple[Consumer, Verdict | None]:
+        assert entry.record is not None
+        after, verdict = entry.folded(consumer.reader, self.me.rules)
+        me = self.me_of(entry.key) if self.starts else self.me
+        return machine.after_fold(me, consumer, entry.record, after, verdict), verdict
+
+    # --- sending ------------------------------------------------------------------------------
+
+    def send(self, partition: int, message: Message | None, headers: Headers) -> Against | None:
+        """Produce a record, if it may and would say just that. Spec: SendHeartbeat and others."""
+        against = self._send(partition, message, headers)
+        if against is None:
+            assert message is not None
+            place, sent = self.places[partition], Send(unstamped(message), headers)
+            if self.idempotent:
+                place.outbox.append(sent)
+            else:
+                place.produced.add(sent)
+        return against
+
+    def _send(self, partition: int, message: Message | None, headers: Headers) -> Against | None:
+        if message is None or message.group_id != self.group:
+            return Against(Impossible.NOT_WHAT_IT_SENDS, f"a message of group {self.group}")
+        if isinstance(message, ReleaseGroup):
+            return self._judged(
+                machine.may_release_group(
+                    self.me, self.places[partition].consumers.newborn(self.group)
+                ),
+                machine.release_group_sent(
+                    self.me, self.group, message.expires_unix_s, message.unix_s
+                ),
+                Send(message, headers),
+            )
+        key = message.key
+        home = self._home(key.topic)
+        if home != partition:
+            return Against(Impossible.NOT_WHAT_IT_SENDS, f"to partition {home}")
+        place = self.places[partition]
+        before = place.consumers[key]
+        # Versions before 0.2.0 do not say their interval.
+        me = attrs.evolve(self.me_of(key), says_interval=headers.interval_ms is not None)
+        me = self._reaching(me, key, before.reader.claim.position)
+        guard, would, after = self._would(me, before, key, message, headers.done)
+        against = self._judged(guard, would, Send(message, headers))
+        if against is None and after is not before:
+            place.consumers.put(key, after)
+        return against
+
+    @staticmethod
+    def _would(
+        me: Me, consumer: Consumer, key: ClaimKey, message: KeyedMessage, done: int | None
+    ) -> tuple[Forbidden | None, Send, Consumer]:
+        """Whether it may send a message of this kind, what it would say, and what it remembers.
+
+        How far the application is `done` with what was granted, only the release itself says.
+        """
+        unix_s = message.unix_s
+        match message:
+            case Heartbeat():
+                sent = machine.heartbeat_sent(me, consumer, key, unix_s)
+                return machine.may_heartbeat(me, consumer), sent, consumer
+            case ClaimingPartition():
+                sent = machine.claiming_partition_sent(me, consumer, key, unix_s)
+                after = machine.after_claiming_partition(me, consumer)
+                return machine.may_claim(me, consumer), sent, after
+            case ClaimingMessages():
+                guard = machine.may_claim_messages(me, consumer, message.offset)
+                sent = machine.claiming_messages_sent(me, consumer, key, message.offset, unix_s)
+                after = machine.after_claiming_messages(me, consumer, message.offset)
+                return guard, sent, after
+            case ReleasingPartition() if me.admin:
+                sent = machine.position_sent(me, consumer, key, message.offset, unix_s)
+            case ReleasingPartition():
+                sent = machine.releasing_partition_sent(me, consumer, key, unix_s, done)
+            case _:
+                assert_never(message)
+        after = machine.after_release(me, consumer)
+        return machine.may_release(me, consumer), sent, after
+
+    @staticmethod
+    def _judged(guard: Forbidden | None, would: Send, did: Send) -> Against | None:
+        if guard is not None:
+            return Against(guard)
+        if would != did and _as_older(would) != did:
+            return Against(Impossible.NOT_WHAT_IT_SENDS, said(would.message, would.headers))
+        return None
+
+    def lands(self, partition: int, message: Message, headers: Headers) -> Against | None:
+        """A record of this instance is appended. Spec: Append, AppendCopy, Lose.
+
+        An idempotent producer's records land in order, so what was sent before one that landed, and
+        has not, is lost. Without one any may land at any time, and more than once.
+        """
+        place = self.places.get(partition)
+        if place is None:
+            return Against(Impossible.NOT_UNDER_WAY, "nothing: it has not started")
+        outbox, landing = place.outbox, Send(unstamped(message), headers)
+        if not self.idempotent:
+            was_sent = landing in place.produced
+            return None if was_sent else Against(Impossible.NOT_UNDER_WAY)
+        for index, under_way in enumerate(outbox):
+            if under_way == landing:
+                for _ in range(index + 1):
+                    outbox.popleft()
+                return None
+        expected = said(outbox[0].message, outbox[0].headers) if outbox else "nothing"
+        return Against(Impossible.NOT_UNDER_WAY, expected)
+
+    # --- processing ---------------------------------------------------------------------------
+
+    def process(self, key: ClaimKey, start: int, stop: int) -> Against | None:
+        """Process the messages [start, stop). Spec: Process, ProcessGrant."""
+        place = self.places[self._home(key.topic)]
+        consumer = place.consumers[key]
+        if self.me.mode is Mode.AT_MOST_ONCE:
+            against, after = self._process_grant(consumer, range(start, stop))
+        else:
+            me = self.me_of(key)
+            me = self._reaching(me, key, machine.floor(me, consumer.reader))
+            against, after = self._process(me, consumer, start, stop)
+        if against is None:
+            place.consumers.put(key, after)
+        return against
+
+    def _process(
+        self, me: Me, consumer: Consumer, start: int, stop: int
+    ) -> tuple[Against | None, Consumer]:
+        """Message by message, of which the first and the last decide for all.
+
+        Nothing but the window looks at how far it got, and the window's end stands still.
+        """
+        last = attrs.evolve(consumer, next=stop - 1)
+        guard = machine.may_process(me, consumer, start) or machine.may_process(me, last, stop - 1)
+        if guard is None:
+            return None, machine.after_process(me, last)
+        end = machine.floor(me, consumer.reader) + me.window
+        return Against(guard, f"from {consumer.next}, below {end}"), consumer
+
+    def _process_grant(self, consumer: Consumer, asked: range) -> tuple[Against | None, Consumer]:
+        """A grant may be processed in pieces: what is left is still granted."""
+        guard = machine.may_process_grant(self.me, consumer)
+        for granted in consumer.granted:
+            if granted.start <= asked.start and asked.stop <= granted.stop:
+                rest = range(granted.start, asked.start), range(asked.stop, granted.stop)
+                left = [
+                    piece
+                    for each in consumer.granted
+                    for piece in (rest if each is granted else (each,))
+                    if piece
+                ]
+                if left:
+                    return None, attrs.evolve(consumer, granted=tuple(left))
+                return None, machine.after_process_grant(self.me, consumer)
+        granted_now = ", ".join(f"{each.start}..{each.stop}" for each in consumer.granted)
+        return Against(guard or Forbidden.NOT_GRANTED, granted_now or "nothing"), consumer
+
+    def give_up(self, key: ClaimKey) -> Against | None:
+        """It no longer waits to read its request back. Spec: GiveUp."""
+        place = self.places[self._home(key.topic)]
+        consumer = place.consumers[key]
+        guard = machine.may_give_up(self.me, consumer)
+        if guard is not None:
+            return Against(guard)
+        place.consumers.put(key, machine.after_giving_up(self.me, consumer))
+        return None
+
+
+def _as_older(send: Send) -> Send:
+    """The same by a version that does not say where it began."""
+    return Send(send.message, attrs.evolve(send.headers, start=None))
+
+
+def said(message: Message | None, headers: Headers) -> str:
+    """A message and its headers in words.
+
+    >>> from kafka_marshal.core.messages import Headers, Heartbeat
+    >>> said(Heartbeat(1, 0, "i1", "c1", "g", "events", 0, 7), Headers(True, epoch=3))
+    'Heartbeat of i1 (c1) for g/events/0 at 7, epoch 3'
+    """
+    if message is None:
+        return "no message of the protocol"
+    about = f"{message.group_id}/{message.topic}/{message.partition}"
+    words = f"{type(message).__name__} of {message.instance_id} ({message.client_id}) for {about}"
+    number = wire.BY_CLASS[type(message)].number
+    if number is not None:
+        words += f" {BEFORE_NUMBER[number]} {getattr(message, number)}"
+    if not headers.present:
+        return f"{words}, without headers"
+    said = {name: n for name, n in attrs.asdict(headers).items() if n is not None}
+    return ", ".join([words, *(carried(said) or ["headers that say nothing"])])

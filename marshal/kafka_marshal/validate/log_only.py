@@ -1,0 +1,383 @@
+"""The log alone: whether every record could have been sent by its sender.
+
+Nobody wrote down who had read what. But a machine of ours says what it saw: an owner's record names
+its epoch, and, if it certifies, the very record it had read last; a claim names the tenure that it
+ends. For every sender and claim the least view that fits what it sent is kept. That is enough: what
+a smaller view allows next, a greater one allows no sooner, so if no view fits the least one did not
+spoil it.
+
+Records without headers are the original's, which may send anything at any time: they are folded,
+counted as strangers', and asked for no explanation. What a log alone cannot show is not asked
+either: whether a request was read back before the next one (it may have been given up), whether
+somebody claims who owns or has stopped (its release may have been lost), how large window and batch
+are, and what was processed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import assert_never
+
+import attrs
+
+from kafka_marshal.capture import RawRecord
+from kafka_marshal.codec import MalformedRecord
+from kafka_marshal.core.claims.invariants import Property, broken_by
+from kafka_marshal.core.claims.suffix_reader import EVERYTHING, Field, Reader, read_record
+from kafka_marshal.core.claims.verdicts import Verdict
+from kafka_marshal.core.messages import (
+    NOT_DECIMAL,
+    ClaimingMessages,
+    ClaimingPartition,
+    Headers,
+    Heartbeat,
+    OwnersMessage,
+    Record,
+    ReleaseGroup,
+    ReleasingPartition,
+)
+from kafka_marshal.core.state import FENCED, Claim, ClaimKey, Rules
+from kafka_marshal.machines.consumer.consumer import Forbidden
+from kafka_marshal.validate.explain import Guard, Impossible, Unexplained
+from kafka_marshal.validate.instances import Against, said
+
+_UNKNOWN = object()
+"""The head of the log is missing, and with it what would be needed to judge."""
+
+
+@attrs.define
+class LogJudgement:
+    """What became of a log."""
+
+    unexplained: Unexplained | None = None
+    records: int = 0
+    """How many were read, the unexplained one not among them."""
+    judged: int = 0
+    """Of these, how many had a sender that must be able to explain them, and could."""
+    strangers: int = 0
+    """Of these, how many carry no headers: the original's."""
+    unjudged: int = 0
+    """Of these, how many cannot be judged, since the head of the log is missing."""
+    malformed: int = 0
+    """Of these, how many are no messages."""
+
+    @property
+    def explained(self) -> bool:
+        """Every record that had to be explained was."""
+        return self.unexplained is None
+
+
+@attrs.define
+class _Sender:
+    """What is known of one instance and one claim."""
+
+    instance: str
+    client: str
+    view: int = 0
+    """It has read at least this many records of the claim."""
+    resigned: set[int] = attrs.field(factory=set)
+    """The epochs under which it has sent its release."""
+    reached: dict[int, int] = attrs.field(factory=dict)
+    """By epoch: how far it said that it was."""
+
+
+@attrs.define
+class _History:
+    """One claim: what it was after every record."""
+
+    readers: list[Reader]
+    """By the number of records read."""
+    offsets: dict[int, int] = attrs.field(factory=dict)
+    """How many records there were after the one at this offset."""
+    ended: dict[int, int] = attrs.field(factory=dict)
+    """By epoch: how many records there were when it was no longer in force."""
+    senders: dict[tuple[str, str], _Sender] = attrs.field(factory=dict)
+    """By instance id and client id."""
+    paused_by: dict[str, int] = attrs.field(factory=dict)
+    """Who released the group: the offset of the first time."""
+
+    @property
+    def headless(self) -> bool:
+        """The beginning of its log is missing."""
+        return not self.readers[0].known
+
+    def claim(self, view: int) -> Claim:
+        """The claim to somebody who has read so many records."""
+        return self.readers[view].claim
+
+    def knows(self, view: int, fields: Field) -> bool:
+        """Whether these fields are certain then."""
+        return fields in self.readers[view].certain
+
+    def fold(self, record: Record, rules: Rules) -> Property | None:
+        """Take one more record; say which property the step broke, if any."""
+        before = self.readers[-1]
+        after, verdict = read_record(before, record, rules)
+        self.readers.append(after)
+        end = self.offsets[record.offset] = len(self.readers) - 1
+        was, now = before.claim, after.claim
+        if was.epoch is not None and was.owned and (was.epoch, True) != (now.epoch, now.owned):
+            self.ended[was.epoch] = end
+        if isinstance(record.message, ReleaseGroup):
+            self.paused_by.setdefault(record.message.instance_id, record.offset)
+        return _broken(before, record, after, verdict)
+
+
+def _broken(
+    before: Reader, record: Record, after: Reader, verdict: Verdict | None
+) -> Property | None:
+    if verdict is None or before.certain is not EVERYTHING:
+        return None
+    broken = broken_by(before.claim, record, after.claim, verdict)
+    return broken[0] if broken else None
+
+
+class _Log:
+    """One coordinating partition."""
+
+    def __init__(self, first: int, rules: Rules) -> None:
+        self._rules = rules
+        self._beginning = Reader.beginning_at(first)
+        self._groups: dict[str, dict[ClaimKey, _History]] = {}
+        self._releases: dict[str, list[Record]] = {}
+        self.last: RawRecord | None = None
+
+    def history(self, key: ClaimKey) -> _History:
+        """Of one claim; of a new one, the group's releases are behind it."""
+        group = self._groups.setdefault(key.group, {})
+        history = group.get(key)
+        if history is None:
+            history = group[key] = _History([self._beginning])
+            for release in self._releases.get(key.group, ()):
+                history.fold(release, self._rules)
+        return history
+
+    def release(self, record: Record) -> Property | None:
+        """Fold a ReleaseGroup into all of its group."""
+        group = record.message.group_id
+        self._releases.setdefault(group, []).append(record)
+        broken = [each.fold(record, self._rules) for each in self._groups.get(group, {}).values()]
+        return next((prop for prop in broken if prop is not None), None)
+
+
+def validate_log(
+    records: Iterable[RawRecord], rules: Rules = FENCED, name: str = "log"
+) -> LogJudgement:
+    """Look for senders that could have sent every record of a log, partition by partition.
+
+    Records must come in offset order within each partition. Time and memory grow with their number.
+    """
+    judgement = LogJudgement()
+    logs: dict[int, _Log] = {}
+    clients: dict[str, str] = {}
+    for number, raw in enumerate(records, start=1):
+        log = logs.get(raw.partition)
+        if log is None:
+            log = logs[raw.partition] = _Log(raw.offset, rules)
+        judgement.unexplained = _take(log, raw, clients, judgement, number, f"{name}:{number}")
+        if judgement.unexplained is not None:
+            return judgement
+        judgement.records += 1
+    return judgement
+
+
+def _take(
+    log: _Log,
+    raw: RawRecord,
+    clients: dict[str, str],
+    judgement: LogJudgement,
+    number: int,
+    where: str,
+) -> Unexplained | None:
+    last, log.last = log.last, raw
+    try:
+        record = raw.decoded()
+    except MalformedRecord:
+        judgement.malformed += 1
+        return None
+    message = record.message
+    key = None if isinstance(message, ReleaseGroup) else message.key
+
+    def unexplained(against: Against, broken: Property | None = None) -> Unexplained:
+        content = said(message, record.headers)
+        return Unexplained(
+            number,
+            where,
+            message.instance_id,
+            "Append" if broken or against.guard is Impossible.OFFSET_TAKEN else _action(record),
+            None if broken else against.guard,
+            against.expected,
+            f"offset {record.offset} of partition {record.partition}: {content}",
+            key,
+            broken,
+        )
+
+    if last is not None and raw.offset <= last.offset:
+        return unexplained(Against(Impossible.OFFSET_TAKEN, f"an offset above {last.offset}"))
+    if key is None:
+        judgement.strangers += not clients.get(message.instance_id)
+        broken = log.release(record)
+    else:
+        history = log.history(key)
+        if not record.headers.present and message.instance_id not in clients:
+            judgement.strangers += 1
+        else:
+            instance, client = message.instance_id, message.client_id
+            first = clients.setdefault(instance, client)
+            if instance not in history.paused_by:
+                client = first
+            # Who ends a pause does so as its pauser (R8a), under a client id of its own.
+            sender = history.senders.setdefault((instance, client), _Sender(instance, client))
+            against = _judge(history, sender, record)
+            if isinstance(against, Against):
+                return unexplained(against)
+            judgement.unjudged += against is _UNKNOWN
+            judgement.judged += against is None
+        broken = history.fold(record, log._rules)
+    if broken is not None:
+        return unexplained(Against(Impossible.NOT_WHAT_IT_SENDS, f"keeps {broken.value}"), broken)
+    return None
+
+
+def _action(record: Record) -> str:
+    return f"Send{type(record.message).__name__}"
+
+
+# --- one record -----------------------------------------------------------------------------------
+
+
+def _judge(history: _History, sender: _Sender, record: Record) -> object:
+    """What stands against the record; None, or `_UNKNOWN`. The sender's least view moves on."""
+    message, headers = record.message, record.headers
+    if message.client_id != sender.client:
+        return _says_otherwise(f"client id {sender.client}")
+    if message.version != 1:
+        return _says_otherwise("version 1")
+    if not headers.present:
+        return _says_otherwise("headers: it has written them before")
+    if NOT_DECIMAL in attrs.astuple(headers):
+        return _says_otherwise("headers that are decimal")
+    assert not isinstance(message, ReleaseGroup)
+    if isinstance(message, ClaimingPartition):
+        found = _view_of_claim(history, sender, headers)
+    else:
+        found = _view_of_owner(history, sender, record, message)
+    if not isinstance(found, int):
+        return found
+    sender.view = found
+    if isinstance(message, ReleasingPartition) and headers.epoch is not None:
+        sender.resigned.add(headers.epoch)
+    return None
+
+
+def _says_otherwise(expected: str, guard: Guard = Impossible.NOT_WHAT_IT_SENDS) -> Against:
+    return Against(guard, expected)
+
+
+def _view_of_claim(history: _History, sender: _Sender, headers: Headers) -> object:
+    """The least view at which it would claim, and name just this tenure as the one it ends."""
+    if attrs.evolve(headers, supersedes=None, interval_ms=None) != Headers(present=True):
+        return _says_otherwise("no header but supersedes and its interval")
+    view, ended = sender.view, headers.supersedes
+    if ended is not None:
+        won = history.offsets.get(ended)
+        if won is None:
+            return _UNKNOWN if history.headless else _says_otherwise("a tenure that there was")
+        view = max(view, won)
+        claim = history.claim(view)
+        if not history.knows(view, Field.OWNER | Field.EPOCH):
+            return _UNKNOWN
+        if not (claim.owned and claim.epoch == ended and claim.owner_client == sender.client):
+            return _says_otherwise(f"supersedes nothing: epoch {ended} is no tenure of its client")
+        if claim.owner_instance == sender.instance:
+            # An owner claims anew only if it has resigned: its release never arrived.
+            sender.resigned.add(ended)
+        return view
+    while history.claim(view).owned and history.claim(view).owner_client == sender.client:
+        if not history.knows(view, Field.OWNER | Field.EPOCH):
+            return _UNKNOWN
+        claim = history.claim(view)
+        end = history.ended.get(claim.epoch) if claim.epoch is not None else None
+        if end is None:
+            return _says_otherwise(f"supersedes {claim.epoch}")
+        view = end
+    return view
+
+
+def _view_of_owner(
+    history: _History, sender: _Sender, record: Record, message: OwnersMessage
+) -> object:
+    """The least view at which it owned the claim under the epoch that it names."""
+    headers, epoch = record.headers, record.headers.epoch
+    if epoch is None:
+        return _says_otherwise("its epoch")
+    if headers.supersedes is not None:
+        return _says_otherwise("no supersedes")
+    if (headers.seen is None) != (headers.clock is None):
+        return _says_otherwise("both seen and clock, or neither")
+    won = history.offsets.get(epoch)
+    if won is None:
+        if history.headless:
+            return _UNKNOWN
+        return Against(Forbidden.NOT_OWNER, f"no epoch {epoch}: no record of the claim is there")
+    view = max(sender.view, won)
+    if headers.seen is not None:
+        seen = history.offsets.get(headers.seen)
+        if seen is None:
+            if history.headless:
+                return _UNKNOWN
+            return Against(Impossible.NOT_APPENDED, f"no seen {headers.seen}: the claim's log has")
+        if seen < sender.view:
+            return Against(Impossible.VIEW_GOES_BACK, f"at least {sender.view} records seen")
+        view = seen
+    if not history.knows(view, Field.OWNER | Field.EPOCH):
+        return _UNKNOWN
+    claim = history.claim(view)
+    owns = claim.owned and claim.owner_instance == message.instance_id and claim.epoch == epoch
+    if not owns:
+        return Against(Forbidden.NOT_OWNER, _standing(claim))
+    if epoch in sender.resigned:
+        return Against(Forbidden.RESIGNED, f"nothing more under epoch {epoch}")
+    if headers.clock not in (None, claim.clock_ms) and history.knows(view, Field.CLOCK):
+        return _says_otherwise(f"clock {claim.clock_ms}")
+    return _content(history, sender, record, message, view)
+
+
+def _standing(claim: Claim) -> str:
+    if not claim.owned:
+        return "nothing: by what it must have read, nobody owns"
+    return f"nothing: by what it must have read, {claim.owner_instance} owns, epoch {claim.epoch}"
+
+
+def _content(
+    history: _History, sender: _Sender, record: Record, message: OwnersMessage, view: int
+) -> object:
+    """Whether the owner would say this: how far it is, what it asks for, what it sets."""
+    headers, epoch = record.headers, record.headers.epoch
+    assert epoch is not None
+    match message:
+        case ClaimingMessages():
+            claim = history.claim(view)
+            if history.knows(view, Field.POSITION) and message.offset <= claim.position:
+                return Against(Forbidden.NOTHING_AHEAD, f"an offset above {claim.position}")
+            return view
+        case Heartbeat() | ReleasingPartition():
+            pass
+        case _:
+            assert_never(message)
+    if headers.set_position is not None:
+        if not isinstance(message, ReleasingPartition) or headers.set_position != message.offset:
+            return _says_otherwise("set-position where a release says the same")
+        first = history.paused_by.get(message.instance_id)
+        if first is None and history.headless:
+            return _UNKNOWN
+        if first is None or first > epoch:
+            return Against(Forbidden.NOTHING_PAUSED, "a ReleaseGroup of its own before its claim")
+        return view
+    won = history.offsets[epoch]
+    begun = history.claim(won).position if history.knows(won, Field.POSITION) else 0
+    least = max(begun, sender.reached.get(epoch, 0))
+    if message.offset < least:
+        return _says_otherwise(f"an offset of at least {least}")
+    sender.reached[epoch] = message.offset
+    return view

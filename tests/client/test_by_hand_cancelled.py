@@ -1,0 +1,164 @@
+"""What a call that ended early would have given, or had not done, is given by the next one."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Literal
+
+import pytest
+
+from kafka_marshal.client.api.aio import AsyncConsumer
+from kafka_marshal.client.api.consumer import Consumer, HandlerFailed, Message
+from kafka_marshal.client.process.pool import Pool
+from kafka_marshal.client.process.work_queues import Begun
+from kafka_marshal.core.messages import ReleasingPartition
+from tests.client.doubles import WITHIN_S, Kafka
+
+
+async def offsets_of(consumer: AsyncConsumer, way: str) -> list[int]:
+    if way == "poll":
+        message = await consumer.poll(3.0)
+        return [] if message is None else [message.offset]
+    return [message.offset for message in await consumer.consume(10, 3.0)]
+
+
+@pytest.mark.parametrize("semantics", ["at_least_once", "at_most_once"])
+@pytest.mark.parametrize("way", ["poll", "consume"])
+def test_nothing_is_lost_by_a_call_that_was_cancelled(
+    way: str, semantics: Literal["at_least_once", "at_most_once"]
+) -> None:
+    """Its thread went on, and what it took counted as done when more was asked for."""
+    kafka = Kafka()
+    kafka.create("events")
+
+    async def main() -> list[int]:
+        async with AsyncConsumer(
+            settings=kafka.settings(),
+            group_id="g",
+            client_id="c1",
+            semantics=semantics,
+        ) as consumer:
+            await consumer.add_topic("events")
+            while not consumer.claims:
+                await asyncio.sleep(0.002)
+            asking = asyncio.create_task(offsets_of(consumer, way))
+            await asyncio.sleep(0)
+            asking.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await asking
+            kafka.produce("events", 3)
+            found: list[int] = []
+            while len(found) < 3 and (more := await offsets_of(consumer, way)):
+                found += more
+            return found
+
+    assert asyncio.run(main()) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("window", [3, 1000])
+def test_what_a_run_that_was_cancelled_had_not_done_is_given_to_the_next(window: int) -> None:
+    """It was given to nobody before the consumer was closed, and the position stood still."""
+    kafka = Kafka()
+    kafka.create("events", partitions=2, messages=10)
+    got: list[tuple[int, int]] = []
+    again: list[tuple[int, int]] = []
+
+    async def main() -> None:
+        async with AsyncConsumer(
+            settings=kafka.settings(), group_id="g", client_id="c1", window=window
+        ) as consumer:
+            await consumer.add_topic("events")
+            stuck = asyncio.Event()
+
+            async def gets_stuck(message: Message) -> None:
+                if (message.partition, message.offset) == (0, 2):
+                    stuck.set()
+                    await asyncio.sleep(100)
+                got.append((message.partition, message.offset))
+
+            async def handles(message: Message) -> None:
+                again.append((message.partition, message.offset))
+                if {*got, *again} == {(p, n) for p in range(2) for n in range(10)}:
+                    consumer.stop()
+
+            running = asyncio.create_task(consumer.run(gets_stuck))
+            await stuck.wait()
+            running.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await running
+            await asyncio.wait_for(consumer.run(handles), 10.0)
+
+    asyncio.run(main())
+    assert [offset for partition, offset in again if partition == 0] == [*range(2, 10)]
+    assert {each.offset for each in kafka.said(ReleasingPartition)} == {10}
+
+
+@pytest.mark.parametrize("steps", range(6))
+def test_a_run_that_is_cancelled_ends(steps: int) -> None:
+    """`asyncio.wait_for` of Python 3.11 forgets a cancellation that comes when its wait is over."""
+    kafka = Kafka()
+    kafka.create("events")
+
+    async def main() -> None:
+        async with AsyncConsumer(
+            settings=kafka.settings(), group_id="g", client_id="c1"
+        ) as consumer:
+            await consumer.add_topic("events")
+            running = asyncio.create_task(consumer.run(asyncio.sleep))  # type: ignore[arg-type]
+            for _ in range(steps):  # of the event loop
+                await asyncio.sleep(0)
+            assert running.cancel()
+            await asyncio.wait([running], timeout=WITHIN_S)
+            assert running.cancelled()
+
+    asyncio.run(main())
+
+
+def test_what_a_run_that_failed_had_not_done_is_given_to_the_next() -> None:
+    kafka = Kafka()
+    kafka.create("events", messages=10)
+    with kafka.consumer() as consumer:
+        consumer.add_topic("events")
+        again = runs_and_fails_at(consumer, 4)
+        assert again == [0, 1, 2, 3]
+        message = consumer.poll(5.0)
+        assert message is not None
+        assert message.offset == 4
+        assert runs_and_fails_at(consumer, 6) == [5]
+        consumer.ack()
+        assert runs_and_fails_at(consumer, 9) == [6, 7, 8]
+    assert [each.offset for each in kafka.said(ReleasingPartition)] == [9]
+
+
+def test_a_message_that_fails_ends_the_run_before_the_next_of_its_lane_may_begin(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Other workers handled what lies behind it, until its thread had ended."""
+    kafka = Kafka()
+    kafka.create("events", messages=10)
+    ended: list[bool] = []
+    finish = Pool._finish
+
+    def finished(pool: Pool, begun: Begun[Message]) -> None:
+        if begun.message.offset == 4:
+            ended.append(pool.failure is not None)
+        finish(pool, begun)
+
+    monkeypatch.setattr(Pool, "_finish", finished)
+    with kafka.consumer() as consumer:
+        consumer.add_topic("events")
+        assert runs_and_fails_at(consumer, 4) == [0, 1, 2, 3]
+    assert ended == [True]
+
+
+def runs_and_fails_at(consumer: Consumer, offset: int) -> list[int]:
+    found: list[int] = []
+
+    def handler(message: Message) -> None:
+        if message.offset == offset:
+            raise ValueError
+        found.append(message.offset)
+
+    with pytest.raises(HandlerFailed):
+        consumer.run(handler, workers=2, retries=0)
+    return found

@@ -1,0 +1,209 @@
+"""Marshal promises to refuse options that make no sense, and to name what it does not heed."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kafka_marshal.client.api.aio import AsyncConsumer
+from kafka_marshal.client.api.consumer import Consumer
+from kafka_marshal.errors import ConsumerClosed, InvalidOption
+from tests.client.doubles import LOG, WITHIN_S, Kafka, until
+
+
+@pytest.fixture
+def kafka() -> Kafka:
+    kafka = Kafka()
+    kafka.create("orders", partitions=1, messages=5000)
+    return kafka
+
+
+# --- options --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("window", {"window": 0}),
+        ("batch", {"batch": 0, "semantics": "at_most_once"}),
+        ("batch", {"batch": -1}),
+        ("heartbeat_interval_s", {"heartbeat_interval_s": 0.01}),
+        ("heartbeat_interval_s", {"heartbeat_interval_s": 0}),
+        ("heartbeat_interval_s", {"heartbeat_interval_s": float("nan")}),
+        ("heartbeat_interval_s", {"heartbeat_interval_s": float("inf")}),
+        ("heartbeat_interval_s", {"heartbeat_interval_s": 1.0001}),
+        ("heartbeat_every_s", {"heartbeat_every_s": 0}),
+        ("heartbeat_every_s", {"heartbeat_every_s": -1}),
+        ("heartbeat_every_s", {"heartbeat_every_s": 2, "heartbeat_interval_s": 1.5}),
+        ("coordination_read_max", {"coordination_read_max": 0}),
+        ("wedged_after_beats", {"wedged_after_beats": 0}),
+        ("metadata_refresh_s", {"metadata_refresh_s": 0}),
+    ],
+)
+def test_an_option_that_makes_no_sense_is_named(
+    kafka: Kafka, name: str, options: dict[str, Any]
+) -> None:
+    with pytest.raises(InvalidOption, match=f"^{name} is "), kafka.consumer(**options):
+        pass
+    assert kafka.threads == []
+
+
+def test_options_at_their_edges_are_taken(kafka: Kafka) -> None:
+    edges: dict[str, Any] = {"window": 1, "heartbeat_interval_s": 0.1, "heartbeat_every_s": 0.1}
+    with kafka.consumer(**edges) as consumer:
+        consumer.add_topic("orders")
+        assert consumer.poll(WITHIN_S) is not None
+
+
+def test_nobody_consumes_the_coordination_topic(kafka: Kafka) -> None:
+    refused = pytest.raises(InvalidOption, match="__marshal is the coordination topic")
+    with kafka.consumer() as consumer, refused:
+        consumer.add_topic(LOG)
+
+
+def test_settings_that_do_not_hold_are_named_once(
+    kafka: Kafka, caplog: pytest.LogCaptureFixture
+) -> None:
+    kafka.more_settings = {
+        "enable.auto.commit": "true",
+        "auto.offset.reset": "earliest",
+        "isolation.level": "read_committed",
+        "acks": "1",
+        "group.id": "another",
+        "enable.idempotence": "TRUE",
+        "linger.ms": "5",
+        "sasl.password": "hidden",
+    }
+    with kafka.consumer() as consumer:
+        consumer.add_topic("orders")
+        assert consumer.poll(WITHIN_S) is not None
+    [said] = [one.getMessage() for one in caplog.records if "do not hold" in one.getMessage()]
+    assert said.endswith(
+        ": acks (it is all), auto.offset.reset (it is error), enable.auto.commit (it is false), "
+        "group.id (it is g), isolation.level (it is read_uncommitted, of the coordination topic)"
+    )
+
+
+def test_settings_that_mean_the_same_are_not_named(
+    kafka: Kafka, caplog: pytest.LogCaptureFixture
+) -> None:
+    kafka.more_settings = {"enable.auto.commit": "False", "acks": "-1"}
+    with kafka.consumer():
+        pass
+    assert "do not hold" not in caplog.text
+
+
+# --- stop -----------------------------------------------------------------------------------------
+
+
+def iterated(consumer: Consumer) -> list[int]:
+    seen = []
+    for message in consumer:
+        seen.append(message.offset)
+        if len(seen) == 5:
+            consumer.stop()
+    return seen
+
+
+def polled(consumer: Consumer) -> list[int]:
+    seen: list[int] = []
+    while (message := consumer.poll(WITHIN_S if len(seen) < 5 else 0.5)) is not None:
+        seen.append(message.offset)
+        consumer.ack()
+        if len(seen) == 5:
+            consumer.stop()
+    return seen
+
+
+def listed(consumer: Consumer) -> list[int]:
+    seen = [message.offset for message in consumer.consume(5, WITHIN_S)]
+    consumer.stop()
+    return seen + [message.offset for message in consumer.consume(5, 0.5)]
+
+
+@pytest.mark.parametrize("take", [iterated, polled, listed])
+def test_after_stop_nothing_more_is_given_out(
+    kafka: Kafka, take: Callable[[Consumer], list[int]]
+) -> None:
+    with kafka.consumer() as consumer:
+        consumer.add_topic("orders")
+        seen = take(consumer)
+        assert seen == list(range(len(seen)))
+        assert len(seen) == 5
+        until(lambda: not consumer.claims)
+    assert kafka.committed["g", "orders", 0] == 5
+
+
+def test_at_most_once_what_was_granted_is_given_out_after_a_stop(kafka: Kafka) -> None:
+    with kafka.consumer(semantics="at_most_once", batch=100) as consumer:
+        consumer.add_topic("orders")
+        seen = iterated(consumer)
+        assert len(seen) >= 100
+        until(lambda: not consumer.claims)
+    assert kafka.committed["g", "orders", 0] == len(seen)
+
+
+# --- after close ----------------------------------------------------------------------------------
+
+AFTER: dict[str, Callable[[Consumer], object]] = {
+    "iteration": list,
+    "poll": lambda consumer: consumer.poll(0.01),
+    "consume": lambda consumer: consumer.consume(1, 0.01),
+    "batches": lambda consumer: list(consumer.batches(0.01)),
+    "run": lambda consumer: consumer.run(lambda _: None),
+    "ack": lambda consumer: consumer.ack(),
+    "commit": lambda consumer: consumer.commit(),
+    "add_topic": lambda consumer: consumer.add_topic("orders"),
+}
+
+
+@pytest.mark.parametrize("asked", AFTER)
+def test_a_consumer_that_was_closed_says_so(kafka: Kafka, asked: str) -> None:
+    with kafka.consumer() as consumer:
+        consumer.add_topic("orders")
+        assert consumer.poll(WITHIN_S) is not None
+    with pytest.raises(ConsumerClosed):
+        AFTER[asked](consumer)
+
+
+def test_a_loop_that_runs_while_another_thread_closes_ends(kafka: Kafka) -> None:
+    ended: dict[str, BaseException | None] = {}
+
+    def take(name: str, consumer: Consumer) -> None:
+        try:
+            for _ in consumer if name == "iteration" else consumer.batches():
+                pass
+        except BaseException as error:
+            ended[name] = error
+        else:
+            ended[name] = None
+
+    for name in ("iteration", "batches"):
+        with kafka.consumer() as consumer:
+            consumer.add_topic("orders")
+            thread = threading.Thread(target=take, args=(name, consumer))
+            thread.start()
+            until(lambda: consumer.claims)
+        thread.join(WITHIN_S)
+    assert ended == {"iteration": None, "batches": None}
+
+
+def test_an_asynchronous_consumer_that_was_closed_says_so(kafka: Kafka) -> None:
+    async def asks() -> None:
+        consumer = AsyncConsumer(settings=kafka.settings(), group_id="g", client_id="c1")
+        async with consumer:
+            await consumer.add_topic("orders")
+            assert await consumer.poll(WITHIN_S) is not None
+        with pytest.raises(ConsumerClosed):
+            await consumer.poll(0.01)
+        with pytest.raises(ConsumerClosed):
+            await consumer.consume(1, 0.01)
+        with pytest.raises(ConsumerClosed):
+            async for _ in consumer:
+                pass
+
+    asyncio.run(asks())

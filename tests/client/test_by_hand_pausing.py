@@ -1,0 +1,151 @@
+"""Pausing and seeking pass over nothing that the application was not given."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from kafka_marshal.client.api.consumer import Consumer
+from kafka_marshal.client.coordinate.ownership import Holding
+from kafka_marshal.client.fetch.in_flight import Hand
+from kafka_marshal.errors import InvalidOption
+from tests.client.doubles import Kafka, until
+
+
+def polled(consumer: Consumer, number: int) -> list[int]:
+    """The offsets of so many messages, none of them done."""
+    found = []
+    for _ in range(number):
+        message = consumer.poll(5.0)
+        if message is None:
+            break
+        found.append(message.offset)
+    return found
+
+
+def may_take(consumer: Consumer, messages: int) -> bool:
+    """Whether this number of messages waits and may be taken."""
+    [(buffered, _)] = consumer._data.buffered().values()
+    return buffered == messages and consumer._data._buffers.ready
+
+
+def test_what_a_pause_took_back_is_given_out_after_it() -> None:
+    """What was allowed meanwhile came first, and what was taken back never."""
+    kafka = Kafka()
+    kafka.create("events", messages=10)
+    with kafka.consumer() as consumer:
+        consumer.add_topic("events")
+        assert polled(consumer, 5) == [*range(5)]
+        kafka.produce("events", 10)
+        until(lambda: may_take(consumer, 10))
+        consumer.pause("events")
+        consumer.resume("events")
+        assert polled(consumer, 15) == [*range(5, 20)]
+
+
+def test_a_seek_within_what_was_given_out_passes_over_nothing_behind_it() -> None:
+    kafka = Kafka()
+    kafka.create("events", messages=10)
+    with kafka.consumer() as consumer:
+        consumer.add_topic("events")
+        assert polled(consumer, 5) == [*range(5)]
+        kafka.produce("events", 10)
+        until(lambda: may_take(consumer, 10))
+        consumer.seek("events", 0, 7)
+        assert polled(consumer, 13) == [*range(7, 20)]
+
+
+def test_a_seek_that_is_refused_takes_nothing_away() -> None:
+    """What was in hand was given up before the offset was looked at."""
+    kafka = Kafka()
+    kafka.create("events", messages=10)
+    with kafka.consumer() as consumer:
+        consumer.add_topic("events")
+        assert polled(consumer, 3) == [0, 1, 2]
+        consumer.ack()
+        with pytest.raises(InvalidOption, match="below 3 is done"):
+            consumer.seek("events", 0, 1)
+        assert polled(consumer, 7) == [*range(3, 10)]
+
+
+def test_a_second_pause_takes_back_nothing_that_was_given_out() -> None:
+    kafka = Kafka()
+    kafka.create("events", messages=10)
+    with kafka.consumer() as consumer:
+        consumer.add_topic("events")
+        found = []
+        for number in (3, 4, 3):
+            found += polled(consumer, number)
+            consumer.pause("events")
+            consumer.resume("events")
+        assert found == [*range(10)]
+        kafka.produce("events", 1)
+        assert polled(consumer, 1) == [10]
+
+
+@pytest.mark.parametrize("way", ["pause", "seek"])
+def test_what_is_taken_at_that_very_moment_is_given_out_once(
+    way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A chunk that was taken and not yet noted was given out, and fetched again."""
+    kafka = Kafka()
+    kafka.create("events", messages=1)
+    taken, noted = threading.Event(), threading.Event()
+    note = Holding.in_hand
+
+    def in_hand(held: Holding, hand: Hand) -> bool:
+        if hand.start == 1 and not taken.is_set():
+            taken.set()
+            assert noted.wait(20)
+        return note(held, hand)
+
+    monkeypatch.setattr(Holding, "in_hand", in_hand)
+    with kafka.consumer() as consumer:
+        consumer.add_topic("events")
+        found = polled(consumer, 1)
+        kafka.produce("events", 4)
+        thread = threading.Thread(target=lambda: found.extend(polled(consumer, 5)))
+        thread.start()
+        assert taken.wait(20)
+        if way == "pause":
+            consumer.pause("events")
+            consumer.resume("events")
+        else:
+            consumer.seek("events", 0, 3)
+        noted.set()
+        kafka.produce("events", 1)
+        if way == "seek":
+            kafka.produce("events", 2)
+        thread.join(20)
+        assert found == ([*range(6)] if way == "pause" else [0, *range(3, 8)])
+
+
+def test_at_most_once_a_stop_that_waits_for_a_paused_partition_says_so(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Its loop stood still without a word."""
+    kafka = Kafka()
+    kafka.create("events", messages=4)
+    with kafka.consumer(semantics="at_most_once") as consumer:
+        consumer.add_topic("events")
+        assert polled(consumer, 1) == [0]
+        consumer.ack()
+        consumer.pause("events")
+        consumer.stop()
+        until(lambda: "events/0 is paused, and messages 1 to 3 of it were granted" in caplog.text)
+        assert consumer.poll(0.01) is None
+        consumer.resume("events")
+        assert polled(consumer, 3) == [1, 2, 3]
+
+
+def test_at_most_once_a_consumer_that_is_closed_waits_for_no_paused_partition(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    kafka = Kafka()
+    kafka.create("events", messages=4)
+    with kafka.consumer(semantics="at_most_once") as consumer:
+        consumer.add_topic("events")
+        assert polled(consumer, 1) == [0]
+        consumer.pause("events")
+    assert "is paused" not in caplog.text

@@ -1,0 +1,300 @@
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from contextlib import suppress
+
+import attrs
+import pytest
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewPartitions
+
+from kafka_marshal import FENCED
+from kafka_marshal.admin.doctor import clocks, permissions, records
+from kafka_marshal.admin.doctor import topic as of_topic
+from kafka_marshal.admin.doctor.broker_clocks import Clock
+from kafka_marshal.admin.doctor.doctor import examine
+from kafka_marshal.admin.doctor.finding import Finding, Severity
+from kafka_marshal.admin.doctor.topic_sample import Sample
+from kafka_marshal.capture import RawRecord, TimestampType
+from kafka_marshal.client.connect.admin_client import ClusterClient, PartitionSeen, TopicSeen
+from kafka_marshal.client.connect.coordination_topic import (
+    Wanted,
+    init,
+    retention_needed_ms,
+    settings_for,
+)
+from kafka_marshal.client.connect.settings import settings_of
+from kafka_marshal.codec import coordinating_partition
+from kafka_marshal.errors import BrokerFailed
+from kafka_marshal.testing import Broker, Cluster
+from tests.cli.run import marshal
+from tests.client.hands import Hands
+
+ALL = frozenset({"READ", "WRITE", "DESCRIBE"})
+GOOD = settings_for(Wanted("t"), 3)
+
+
+def partition(*in_sync: int, leader: int | None = 1, copies: int = 3) -> PartitionSeen:
+    return PartitionSeen(leader, tuple(range(1, copies + 1)), in_sync)
+
+
+def topic(*partitions: PartitionSeen, allowed: frozenset[str] | None = ALL) -> TopicSeen:
+    return TopicSeen("t", dict(enumerate(partitions)), allowed)
+
+
+WHOLE = topic(partition(1, 2, 3), partition(1, 2, 3))
+
+
+def said(*findings: Finding) -> list[tuple[str, str]]:
+    return [(one.severity.value, one.check) for one in findings]
+
+
+def raw(
+    offset: int,
+    value: str,
+    place: int = 0,
+    at_ms: int = 0,
+    stamped: TimestampType = TimestampType.LOG_APPEND_TIME,
+) -> RawRecord:
+    headers = (("marshal-version", b"1"),)
+    return RawRecord(place, offset, at_ms, value.encode(), headers, stamped)
+
+
+def claiming(data_topic: str) -> str:
+    return f"ClaimingPartition/1/0/i1/c1/g/{data_topic}/0"
+
+
+def test_a_topic_as_init_makes_it_is_fine() -> None:
+    assert list(of_topic.of_settings(GOOD, WHOLE, FENCED)) == []
+    assert list(of_topic.replication(WHOLE, brokers=3)) == []
+    assert list(permissions.on_topic(WHOLE)) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "severity"),
+    [
+        ("message.timestamp.type", "CreateTime", "error"),
+        ("cleanup.policy", "compact", "error"),
+        ("retention.ms", str(retention_needed_ms() - 1), "error"),
+        ("retention.bytes", "1000000", "warning"),
+        ("unclean.leader.election.enable", "true", "error"),
+        ("min.insync.replicas", "1", "warning"),
+        ("min.insync.replicas", "3", "warning"),
+        ("max.message.bytes", "500", "warning"),
+        ("compression.type", "gzip", "note"),
+        ("message.format.version", "0.10.2", "error"),
+    ],
+)
+def test_each_setting_that_is_wrong_is_found(name: str, value: str, severity: str) -> None:
+    found = list(of_topic.of_settings({**GOOD, name: value}, WHOLE, FENCED))
+    assert said(*found) == [(severity, name)]
+    assert all(one.endangers and one.do for one in found)
+
+
+def test_copies_and_leaders_that_are_missing_are_found() -> None:
+    behind = topic(partition(1, 2, 3), partition(1, 2))
+    assert said(*of_topic.replication(behind, 3)) == [("warning", "copies")]
+    assert said(*of_topic.of_settings(GOOD, behind, FENCED)) == []
+    blocked = topic(partition(1))
+    assert ("error", "copies") in said(*of_topic.of_settings(GOOD, blocked, FENCED))
+    gone = topic(partition(1, 2, 3), partition(leader=None))
+    assert ("error", "leaders") in said(*of_topic.replication(gone, 3))
+    alone = topic(partition(1, copies=1))
+    assert said(*of_topic.replication(alone, 3)) == [("warning", "copies")]
+    assert said(*of_topic.replication(alone, 1)) == [("note", "copies")]
+
+
+def test_what_is_not_allowed_is_found_and_what_is_not_told_is_said() -> None:
+    reads = attrs.evolve(WHOLE, allowed=frozenset({"READ", "DESCRIBE"}))
+    [finding] = permissions.on_topic(reads)
+    assert finding.found == "the user of these settings may not WRITE the topic"
+    silent = attrs.evolve(WHOLE, allowed=None)
+    assert said(*permissions.on_topic(silent)) == [("unchecked", "permissions")]
+
+
+def test_of_a_group_it_is_told_whether_its_consumers_start() -> None:
+    allowed = {"a": frozenset({"READ", "DESCRIBE"}), "b": frozenset({"DESCRIBE"}), "c": None}
+    [lag] = permissions.on_groups(allowed)
+    assert (lag.severity, lag.found.split()[-1]) == (Severity.WARNING, "b")
+    [none] = permissions.on_groups({"d": frozenset()})
+    assert said(none) == [("error", "group permissions")]
+    assert "do not start" in none.endangers
+
+
+def test_a_topic_that_has_grown_is_found_with_the_count_that_it_had() -> None:
+    sample = Sample(12)
+    names = [f"events{number}" for number in range(6)]
+    moved = [n for n in names if coordinating_partition(n, 12) != coordinating_partition(n, 10)]
+    assert moved
+    for offset, name in enumerate(names):
+        sample.add(raw(offset, claiming(name), coordinating_partition(name, 10), offset))
+    assert sample.counted_before == 10
+    [finding] = records.records(sample)
+    assert said(finding) == [("error", "places")]
+    assert "with 10 partitions they would be right" in finding.found
+    assert finding.endangers.startswith("claims have moved away")
+    # Somebody counts anew, and somebody else as before.
+    sample.add(raw(7, claiming(moved[0]), coordinating_partition(moved[0], 12), 100))
+    sample.add(raw(8, claiming(moved[0]), coordinating_partition(moved[0], 10), 101))
+    [finding] = records.records(sample)
+    assert finding.endangers == "two consumers own one claim, each in its own log"
+
+
+def test_records_in_the_right_place_are_fine() -> None:
+    sample = Sample(12)
+    for offset in range(20):
+        name = f"events{offset}"
+        sample.add(raw(offset, claiming(name), coordinating_partition(name, 12), offset))
+    assert list(records.records(sample)) == []
+
+
+def test_foreign_records_producers_stamps_and_missing_headers_are_found() -> None:
+    sample = Sample(1)
+    sample.add(raw(0, "hello"))
+    sample.add(raw(1, claiming("t"), stamped=TimestampType.CREATE_TIME))
+    sample.add(attrs.evolve(raw(2, claiming("t")), headers=()))
+    assert said(*records.records(sample)) == [
+        ("error", "timestamps"),
+        ("warning", "messages"),
+        ("note", "headers"),
+    ]
+
+
+def test_records_that_were_written_to_another_log_are_found_and_who_wrote_them() -> None:
+    """As a mirror copies them, whose offsets begin anew."""
+    sample = Sample(1)
+    for offset, header, value in ((0, "epoch", b"3"), (1, "seen", b"1"), (2, "epoch", b"0")):
+        beat = raw(offset, f"Heartbeat/1/0/{header}1/{header}-{offset}/g/t/0/5")
+        sample.add(attrs.evolve(beat, headers=((f"marshal-{header}", value),)))
+    [finding] = records.records(sample)
+    assert said(finding) == [("error", "offsets")]
+    assert finding.found == (
+        "2 of 3 owners' records refer to an offset that is not before their own: epoch-0, seen-1"
+    )
+
+
+def test_a_partition_of_which_less_than_a_pause_is_left_is_named() -> None:
+    """Who claims there for the first time cannot know that no pause of before still holds."""
+    now_ms = int(FENCED.pause_max_ms + FENCED.clock_rewind_max_ms) + 1_000
+    sample = Sample(4)
+    for number in (0, 1, 2):  # 3 begins at offset 0
+        sample.begins_late(number)
+    sample.add(raw(7, claiming("t"), 0, at_ms=999))
+    sample.add(raw(7, claiming("t"), 1, at_ms=1_001))
+    [finding] = records.heads(sample, FENCED, now_ms)
+    assert said(finding) == [("note", "head")]
+    assert finding.found == "the head of partition 1, 2 is gone, and less than 24 h 1 min is left"
+
+
+def beating(offset: int, client: str, interval_s: int, at_ms: int) -> RawRecord:
+    value = f"Heartbeat/1/0/{client}1/{client}/g/t/{offset}/5"
+    said = (("marshal-epoch", b"0"), ("marshal-interval", b"%d" % (1000 * interval_s)))
+    return attrs.evolve(raw(offset, value, at_ms=at_ms), headers=said)
+
+
+def test_a_group_that_lives_under_two_intervals_is_found_and_who_says_which() -> None:
+    sample = Sample(1)
+    sample.add(beating(1, "a", 60, 0))
+    sample.add(beating(2, "b", 10, 60_000))
+    [finding] = records.records(sample)
+    assert said(finding) == [("error", "intervals")]
+    assert finding.found == (
+        "group g lives under 2 heartbeat intervals: client b says 10 s, client a says 60 s"
+    )
+    # The others are gone.
+    sample.add(beating(3, "b", 10, 130_000))
+    assert list(records.records(sample)) == []
+
+
+def test_time_that_steps_back_is_found_and_how_far_is_what_matters() -> None:
+    for back_ms, expected in ((0, []), (500, ["note"]), (60_001, ["error"])):
+        sample = Sample(1)
+        sample.add(raw(0, claiming("t"), at_ms=100_000))
+        sample.add(raw(1, claiming("t"), at_ms=100_000 - back_ms))
+        found = clocks.in_log(sample, FENCED, 200_000)
+        assert [one.severity.value for one in found] == expected
+    ahead = Sample(1)
+    ahead.add(raw(0, claiming("t"), at_ms=10_000))
+    assert said(*clocks.in_log(ahead, FENCED, 5_000)) == [("warning", "clocks")]
+
+
+def test_brokers_whose_clocks_are_apart_are_found() -> None:
+    def found(*each: Clock) -> list[tuple[str, str]]:
+        return said(*clocks.between_brokers(list(each), FENCED))
+
+    assert found(Clock(1, 5, 2), Clock(2, 900, 2)) == []
+    assert found(Clock(1, 0, 2), Clock(2, 5_000, 2)) == [("warning", "clocks now")]
+    assert found(Clock(1, 0, 2), Clock(2, 90_000, 2)) == [("error", "clocks now")]
+    assert found(Clock(1, 0, 2), Clock(2, 5_000, 4_500)) == [], "within what the append took"
+    assert found(Clock(1, 0, 2), Clock(2, None, 0)) == [("unchecked", "clocks now")]
+
+
+# --- on real brokers ------------------------------------------------------------------------------
+
+
+def test_a_topic_with_the_wrong_settings_and_more_partitions_than_before_is_seen(
+    kafka_broker: Broker,
+) -> None:
+    with Hands(kafka_broker, partitions=2) as hands:
+        data = hands.data()
+        while [n for n in range(1, 6) if coordinating_partition(data, n) == 1] != [2]:
+            data = hands.data()  # only with two partitions it belongs where it lies
+        hands.wins("g", data, 0)
+        admin = AdminClient({"bootstrap.servers": hands.bootstrap})
+        admin.create_partitions([NewPartitions(hands.topic, 5)])[hands.topic].result(30)
+        deadline = time.monotonic() + 20
+        while hands.cluster.topics().get(hands.topic) != 5 and time.monotonic() < deadline:
+            time.sleep(0.1)
+        found = examine(hands.settings, hands.topic)
+        [places] = [one for one in found.findings if one.check == "places"]
+        assert "with 2 partitions they would be right" in places.found
+        assert found.records == 1
+        printed = marshal("doctor", *hands.options)
+        assert printed.returncode == 1
+        assert "error: records of" in printed.stdout
+        assert "never change the partition count" in printed.stdout
+
+
+def test_a_topic_of_ours_is_fine_and_a_missing_one_and_a_missing_cluster_are_said(
+    kafka_broker: Broker,
+) -> None:
+    with Hands(kafka_broker) as hands:
+        hands.wins("g", hands.data(), 0)
+        good = marshal("doctor", *hands.options, "--probe", "--json")
+        assert good.returncode == 0
+        told = json.loads(good.stdout)
+        assert [one["check"] for one in told["findings"]] == ["copies"]
+        assert told["findings"][0]["severity"] == "note"
+        assert {"clocks now", "places", "permissions", "timestamps"} <= set(told["fine"])
+        assert not [name for name in hands.cluster.topics() if name.startswith("marshal-doctor-")]
+        missing = marshal("doctor", "--bootstrap", hands.bootstrap, "--topic", "nothing")
+        assert missing.returncode == 1
+        assert "there is no topic nothing" in missing.stdout
+    nobody = marshal("doctor", "--bootstrap", "127.0.0.1:1")
+    assert (nobody.returncode, nobody.stdout) == (2, "")
+
+
+def test_three_brokers_keep_time_together_and_one_that_is_lost_is_missed(
+    kafka_cluster: Cluster,
+) -> None:
+    settings = settings_of(kafka_cluster.bootstrap)
+    name = f"marshal-{uuid.uuid4().hex[:8]}"
+    made = init(ClusterClient(settings), Wanted(name))
+    assert (made.copies, made.settings["min.insync.replicas"]) == (3, "2")
+    whole = examine(settings, name, probe=True)
+    assert whole.findings == ()
+    assert "clocks now" in whole.fine
+    assert said(*examine(settings, name).findings) == [("unchecked", "clocks now")]
+    kafka_cluster.kill(3)
+    try:
+        found: tuple[Finding, ...] = ()
+        deadline = time.monotonic() + 60
+        while ("warning", "copies") not in said(*found):
+            assert time.monotonic() < deadline, said(*found)
+            with suppress(BrokerFailed):  # it was the controller, and there is no other yet
+                found = examine(settings, name).findings
+        assert Severity.ERROR not in {one.severity for one in found}
+    finally:
+        kafka_cluster.start(3)
