@@ -7,7 +7,10 @@ of `spec.py` and `stories.py`.
 
 import difflib
 import enum
+import hashlib
+import io
 import tomllib
+import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -15,6 +18,7 @@ from typing import Any
 import attrs
 
 import kafka_marshal
+from kafka_marshal import cache
 from kafka_marshal.modelcheck.errors import ModelCheckError
 from kafka_marshal.modelcheck.tlc import tlc
 from kafka_marshal.modelcheck.tlc.output import Outcome, Progress, TlcResult
@@ -112,15 +116,24 @@ class Model:
 
 
 def spec_folder() -> Path:
-    """Return the folder of the specification: the checkout's, or the copy in an installed wheel.
+    """Return the folder of the specification: the checkout's, or what an installed wheel carries.
 
-    Raises ModelCheckError if there is neither.
+    A wheel carries one archive; it is unpacked into the cache once. Raises ModelCheckError if there
+    is neither.
     """
     package = Path(kafka_marshal.__file__).parent
-    for folder in (package.parent.parent / "spec", package / "spec"):
-        if (folder / "models.toml").is_file():
-            return folder
-    raise ModelCheckError("there is no spec/models.toml, neither in a checkout nor installed")
+    checkout = package.parent.parent / "spec"
+    if (checkout / "models.toml").is_file():
+        return checkout
+    carried = package / "spec.zip"
+    if not carried.is_file():
+        raise ModelCheckError("there is no spec/models.toml, neither in a checkout nor installed")
+    content = carried.read_bytes()
+    folder = cache.folder() / "spec" / hashlib.sha256(content).hexdigest()[:16]
+    if not folder.is_dir():
+        with cache.made_beside(folder) as made, zipfile.ZipFile(io.BytesIO(content)) as archive:
+            archive.extractall(made)
+    return folder
 
 
 def libraries(folder: Path | None = None) -> tuple[Path, ...]:

@@ -1,0 +1,86 @@
+"""What a user installs: the package, and the specification as one file."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from kafka_marshal import cache
+from kafka_marshal.modelcheck import models
+
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel of this tree."""
+    folder = tmp_path_factory.mktemp("wheel")
+    build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]
+    subprocess.run([*build, "--wheel-dir", folder, ROOT], check=True)
+    [made] = folder.glob("*.whl")
+    return made
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The environment of a process that has the wheel and no checkout; its cache has the jars."""
+    folder = tmp_path_factory.mktemp("installed")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(folder / "site")
+    (folder / "cache").mkdir()
+    for kept in ("jars", "class-data"):
+        (folder / "cache" / kept).symlink_to(cache.folder() / kept)
+    cached = {"KAFKA_MARSHAL_CACHE": str(folder / "cache")}
+    return {**os.environ, "PYTHONPATH": str(folder / "site"), **cached}
+
+
+def verified(installed: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
+    """`marshal verify` from the wheel."""
+    start = "from kafka_marshal.cli import main; main()"
+    return subprocess.run(
+        [sys.executable, "-c", start, "verify", *arguments],
+        env=installed,
+        cwd=installed["PYTHONPATH"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_it_holds_the_package_and_the_specification_as_one_file(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+    assert {name.partition("/")[0] for name in names if "dist-info" not in name} == {
+        "kafka_marshal"
+    }
+    assert [name for name in names if name.endswith((".tla", ".cfg", ".toml"))] == []
+    assert names.count("kafka_marshal/spec.zip") == 1
+
+
+def test_verify_lists_the_models_and_runs_one_from_the_wheel(installed: dict[str, str]) -> None:
+    listed = verified(installed)
+    assert listed.returncode == 0, listed.stderr
+    assert [line.split()[0] for line in listed.stdout.splitlines()] == [
+        model.name for model in models.read()
+    ]
+    ran = verified(installed, "MCOriginal_a_LateHeartbeat")
+    assert ran.returncode == 1, ran.stderr
+    assert "Fenced does not hold" in ran.stdout
+
+
+def test_a_package_without_its_specification_says_so(
+    installed: dict[str, str], tmp_path: Path
+) -> None:
+    site = Path(installed["PYTHONPATH"])
+    (site / "kafka_marshal" / "spec.zip").rename(tmp_path / "spec.zip")
+    try:
+        ran = verified(installed)
+    finally:
+        (tmp_path / "spec.zip").rename(site / "kafka_marshal" / "spec.zip")
+    assert ran.returncode == 2
+    assert "there is no spec/models.toml" in ran.stderr

@@ -1,0 +1,41 @@
+"""What goes into the wheel beside the package: the specification, as one archive.
+
+Hatchling runs it; `pyproject.toml` names it. `marshal verify` and `validate --tlc` read the archive
+where there is no checkout (`modelcheck.models`).
+"""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+NEEDED = ("*.tla", "*.cfg", "models.toml", "models/*/*")
+"""What TLC and the list of models are read from. Pages and kept traces stay in the checkout."""
+
+
+def archive(spec: Path, path: Path) -> None:
+    """Write what is needed of `spec`; the same files give the same bytes."""
+    files = sorted({file for pattern in NEEDED for file in spec.glob(pattern) if file.is_file()})
+    with zipfile.ZipFile(path, "w") as made:
+        for file in files:
+            entry = zipfile.ZipInfo(file.relative_to(spec).as_posix())  # its date is 1980-01-01
+            entry.external_attr = 0o644 << 16
+            entry.create_system = 3  # Unix, wherever it is made
+            made.writestr(entry, file.read_bytes(), zipfile.ZIP_DEFLATED, 9)
+
+
+class SpecificationHook(BuildHookInterface[Any]):
+    """Adds `kafka_marshal/spec.zip`; an editable install reads the checkout."""
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """Make the archive, and name it to hatchling."""
+        if version == "editable":
+            return
+        root = Path(self.root)
+        made = root / "build" / "spec.zip"
+        made.parent.mkdir(exist_ok=True)
+        archive(root / "spec", made)
+        build_data["force_include"][str(made)] = "kafka_marshal/spec.zip"
