@@ -23,7 +23,7 @@ def main() -> None:
             raise
         sys.stderr.write(
             f"marshal: the command needs {error.name}; "
-            "install it with: pip install 'kafka-marshal[replay]'\n"
+            "install it with: pip install 'kafka-marshal[cli]'\n"
         )
         sys.exit(COULD_NOT_RUN)
     signal.signal(signal.SIGINT, interrupted)
