@@ -31,6 +31,7 @@ from tests.upgrade.versions import PRESENT, unpacked
 HOW_TO = ROOT / "docs" / "how-to"
 PAGES = [
     "deploy-on-kubernetes",
+    "deserializers",
     "mirrored-or-restored-cluster",
     "move-from-a-consumer-group",
     "poison-messages",
