@@ -40,7 +40,7 @@ class LivedUnder:
 
     interval_ms: float
     client_id: str
-    """Who said it first."""
+    """The client that stated it first."""
     offset: int
     """The record that did."""
 
@@ -51,7 +51,7 @@ class _Group:
     heard_ms: int
     """When one of its owners was last heard of, by the log's clock, unix ms."""
     owners: dict[ClaimKey, str] = field(factory=dict)
-    """The instances that own something, and have said this interval."""
+    """By claim, the instance that owns it and stated this interval."""
     history: list[LivedUnder] = field(factory=list)
 
     def lives_at(self, at_ms: int, other_ms: float) -> bool:

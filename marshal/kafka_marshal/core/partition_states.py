@@ -2,8 +2,8 @@
 
 A record about one key changes that key's state. A record about a group changes every state of the
 group, and what its later keys begin with: the newborn. This room knows how far a record reaches. It
-knows neither records, nor what a state is, nor what a record does to it: a claim, what a reader
-knows of a claim, and an instance's machine are kept alike.
+does not know records, states, or what a record does to a state: it keeps claims, readers' knowledge
+of claims and instances' machines alike.
 """
 
 from __future__ import annotations

@@ -96,7 +96,7 @@ class Claim:
     epoch: int | None = None
     """Log offset of the win; stays after a release. None before it, and under `original`."""
     position: int = 0
-    """Next offset to consume; 0 before anybody said otherwise: see `position_set`."""
+    """Next offset to consume; 0 until somebody sets it: see `position_set`."""
     last_heartbeat_ms: int | None = None
     """Clock at the owner's last accepted record, unix ms; None when nobody owns.
 
@@ -117,8 +117,8 @@ class Claim:
     last_release_ms: int | None = None
     """Only under `original`: the message's own time of the last release, unix ms."""
     position_set: bool = False
-    """Only under `fenced`: somebody said where to go on, so position 0 is an answer, too. Once
-    true it stays true; no verdict depends on it. Spec: IsSetAfter."""
+    """Only under `fenced`: somebody set the position, so position 0 is an answer, too. Once true it
+    stays true; no verdict depends on it. Spec: IsSetAfter."""
 
     @property
     def owned(self) -> bool:

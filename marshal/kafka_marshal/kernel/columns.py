@@ -1,9 +1,9 @@
 """Values and headers of records as columns of numbers; ids and claims as codes.
 
 A value is `TYPE/version/unix_s/instance/client/group/topic/partition[/number]`. The five fields in
-the middle, its *address*, name the sender and the claim; a log has few different ones, so each is
-looked up by its bytes and split once. Whatever is not written the ordinary way (signs, leading
-zeros, nineteen digits, too many fields) is decoded by `codec`, which also says what is malformed.
+the middle, its *address*, name the sender and the claim. A log has few different ones, so each is
+looked up by its bytes and split once. `codec` decodes what is not written the ordinary way (signs,
+leading zeros, nineteen digits, too many fields), and says what is malformed.
 """
 
 from __future__ import annotations

@@ -1,14 +1,15 @@
 """Runs of heartbeats that say nothing new, found in a stretch of a log without knowing its past.
 
 Nearly every record of a log is the heartbeat of an owner that lives. What such a record does
-depends on the sender alone: whatever the reducer did to the heartbeat before it, of the same sender
-and claim, with nothing else about that claim or its group in between, it does to this one too. So a
-run of them is as good as its last one, and whoever folds the log can take it in one step, once it
-has seen that the last would be obeyed and the first says no position that fell.
+depends on the sender alone. The reducer treats it as it treated the sender's heartbeat before it,
+if nothing else about that claim or its group came in between. So a run of them is as good as its
+last one. A fold can take it in one step, once it has seen that the last would be obeyed and that
+the first states no position that fell.
 
-A run is broken wherever that does not hold, or where somebody who watches would see more than a
-heartbeat: by any other record of the claim, a ReleaseGroup of its group, another instance of the
-client, headers that change, a position or a timestamp that falls, and a silence that is told.
+A run is broken wherever that does not hold, and wherever an observer would see more than a
+heartbeat. Any other record of the claim breaks it, a ReleaseGroup of its group, another instance of
+the client, headers that change, a position or a timestamp that falls, and a silence that is
+reported.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ _START: Final = HEADER_COLUMNS.index("start")
 _INTERVAL: Final = HEADER_COLUMNS.index("interval_ms")
 _NEVER: Final = -(2**63)
 _SPAN_MAX: Final = 2**31 - 1
-"""Offsets and milliseconds in a run are told as distances of 32 bits."""
+"""Offsets and milliseconds in a run are stored as distances of 32 bits."""
 
 
 @frozen(eq=False)
@@ -73,9 +74,9 @@ def find(
         names: who is who.
         silence_intervals: a silence of more heartbeat intervals breaks a run.
         rest_intervals: a run is broken, too, where the position moves again after a standstill of
-            so many.
+            this many heartbeat intervals.
         interval_ms: the heartbeat interval of rows that say none.
-        forced: it is that of all rows.
+        forced: whether `interval_ms` is that of all rows.
     """
     count = int(places.max()) + 1 if len(places) else 0
     table = names.table

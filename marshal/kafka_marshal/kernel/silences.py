@@ -7,7 +7,7 @@ from typing import Final
 from attrs import frozen
 
 DIGITS: Final = 3
-"""Silences are told apart by so many digits: enough for what is usual, and few enough to count."""
+"""Leading digits by which silences differ: enough for what is usual, and few enough to count."""
 
 
 @frozen

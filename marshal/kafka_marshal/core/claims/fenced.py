@@ -48,8 +48,8 @@ def claiming_partition(
 
     Spec: ClaimingPartition. Keeps: MonotoneEpoch, PauseHolds. Rules: R1, R1a, R1b, R1c, R8, R8a.
 
-    A request that finds a live owner is refused and changes nothing but the clock, so every reader
-    that folds the same log names the same owner without asking the others.
+    A request that finds a live owner is refused and changes only the clock. So all readers that
+    fold the same log name the same owner without asking each other.
     """
     clock_ms = clock_advanced(claim, record)
     headers = record.headers

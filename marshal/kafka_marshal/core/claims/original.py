@@ -35,7 +35,7 @@ def claimed(claim: Claim, now_ms: int, rules: Rules) -> bool:
 def heartbeat(
     claim: Claim, record: Record, message: Heartbeat, rules: Rules
 ) -> tuple[Claim, Verdict]:
-    """Make the sender the owner, whoever owned before. Spec: OriginalHeartbeat."""
+    """Make the sender the owner, regardless of the previous owner. Spec: OriginalHeartbeat."""
     same = claim.owner_instance == message.instance_id and claim.owner_client == message.client_id
     return (
         Claim(

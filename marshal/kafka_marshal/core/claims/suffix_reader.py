@@ -5,8 +5,8 @@ winning record never takes a guess for a fact: every field that it calls certain
 full fold says (SuffixExact). This room folds records into such knowledge, by the fenced rules. It
 does not know who reads or why; where everything is certain it is `step` and nothing else.
 
-Spec: module Reader. Two headers of an owner's record make it possible without knowing anything
-about time: "I had folded the log through `seen`, where the claim's clock stood at `clock`, and I
+Spec: module Reader. Two headers of an owner's record make it possible without any notion of time.
+They state: "I had folded the log through `seen`, where the claim's clock stood at `clock`, and I
 was the owner under `epoch`." A reader that knows every record after `seen`, none of which could
 have changed the owner, knows the claim.
 """
@@ -64,8 +64,8 @@ class Field(enum.Flag):
     """The clock, the owner's last sign of life, and whether a pause is in force."""
     PAUSER = enum.auto()
     POSITION_SET = enum.auto()
-    """Whether anybody ever said where to go on. Who does not know the head of the log can know that
-    somebody did, and never that nobody did."""
+    """Whether anybody ever set the position. A reader that does not know the head of the log can
+    know that somebody did, but never that nobody did."""
 
     @property
     def names(self) -> frozenset[str]:
@@ -350,13 +350,13 @@ def _claiming_partition(reader: Reader, claim: Claim, record: Record, rules: Rul
 
 
 def _definite_win(reader: Reader, claim: Claim, rules: Rules) -> bool:
-    """Whoever owned has been silent too long, and no pause can still be in force.
+    """Whether the former owner has been silent too long and no pause can still be in force.
 
-    Spec: DefiniteWin. The end of a pause that was read is exact if our clock was the true one; if
-    not, the true clock was at most `head_ms`, and that pause is over when one of the head is. The
-    only judgement that rests on time. It assumes two things of the log: ClockBounded, the broker's
-    clock never steps back by more than `rules.clock_rewind_max_ms` when a partition gets a new
-    leader; and PausesEnd, no pause is longer than `rules.pause_max_ms`.
+    Spec: DefiniteWin. If our clock was the true one, the end of a pause that was read is exact. If
+    not, the true clock was at most `head_ms`, and that pause is over when a pause from the unread
+    head is. This is the only judgement that rests on time. It assumes two things of the log.
+    ClockBounded: when a partition gets a new leader, the broker's clock steps back by at most
+    `rules.clock_rewind_max_ms`. PausesEnd: no pause is longer than `rules.pause_max_ms`.
     """
     assert reader.head_ms is not None
     return (

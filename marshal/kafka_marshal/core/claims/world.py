@@ -113,9 +113,9 @@ class World:
     def apply_run(self, last: Record) -> Transition:
         """Fold the last of a run of heartbeats in place of all of them.
 
-        They are of one sender, none falls behind the one before it in time or position, and nothing
-        about their claim lies between them, so each is obeyed or refused as the last one is.
-        Whether other records lie between is of no matter, and not checked.
+        All are of one sender, their timestamps and positions never fall, and nothing else about
+        their claim lies between them. So each is obeyed or refused as the last one is. Other
+        records may lie between them: that does not matter, and is not checked.
         """
         assert isinstance(last.message, Heartbeat)
         key = last.message.key

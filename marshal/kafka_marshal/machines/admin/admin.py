@@ -1,10 +1,10 @@
 """An administrator that sets the positions of several claims: all, or none, or it says which.
 
 Spec: module Admin. It pauses the group, claims every partition, and writes no position before it
-has read that all of them are its own. This room says what is allowed in which phase and what
-follows; when to do it, and when to lose patience, is `administrator`'s business. It does not know
-how records travel. For each claim it is a `Consumer` that is an administrator; every guard gives
-None, or the first reason against.
+has read that all of them are its own. This room says what each phase allows and what follows.
+`administrator` decides when to act and when to lose patience. This room does not know how records
+travel. For each claim it holds a `Consumer` that is an administrator. Every guard returns None, or
+the first reason against.
 
 >>> from kafka_marshal.machines.consumer.consumer import Mode
 >>> me = Me("x1", "x", Mode.AT_MOST_ONCE, admin=True)
@@ -235,10 +235,10 @@ def after_stopping_to_wait(me: Me, operation: Operation, key: ClaimKey) -> Opera
 
 
 def after_ending(me: Me, operation: Operation, work: Work, reason: Reason | None) -> Operation:
-    """It is over, and this is what the operator is told. Spec: AfterEnding, ResultOf, PhaseToldBy.
+    """End the operation with the result for the operator. Spec: AfterEnding, ResultOf, PhaseToldBy.
 
-    `work` is what the log said while the group was paused by this administrator. A reason is
-    needed unless all are set.
+    `work` is what the log recorded while this administrator's pause held. A reason is needed unless
+    all positions are set.
     """
     targets = frozenset(operation.targets)
     done = frozenset(key for key in targets if is_set(me, work, key))
@@ -326,8 +326,8 @@ def _folded(me: Me, operation: Operation, record: Record) -> Operation:
 def after_reading(me: Me, operation: Operation, record: Record) -> Operation:
     """Fold one more record of the coordinating partition, of whichever claim. Spec: AfterReading.
 
-    Whoever paused last has the group, so another's pause ends the operation at once. Before the
-    first write a claim that somebody else owns does, too.
+    The last to pause has the group, so another's pause ends the operation at once. Before the first
+    write, a claim that somebody else owns ends it, too.
     """
     read = _folded(me, operation, record)
     own_pause = is_own_pause(me, record) and record.message.group_id == operation.group

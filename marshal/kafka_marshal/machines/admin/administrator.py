@@ -1,14 +1,13 @@
 """When to do it: one administrator and the positions that it was asked to set.
 
-`admin` says what is allowed; this room decides when, and does nothing that is not allowed there, so
-its mistakes can cost time and never leave positions half set without a word. Everything that
-happens comes in as a call with `now_ms`, the administrator's own clock, which is only ever a hint
-and may start anywhere.
+`admin` says what is allowed; this room decides when, and does nothing else. So its mistakes can
+cost time, but never leave positions half set without a word. Everything that happens comes in as a
+call with `now_ms`, the administrator's own clock, which is only ever a hint and may start anywhere.
 What is to be done comes out as effects. There are no threads here, no Kafka and no clock.
 
 The runtime hands over every record of the coordinating partition, and of everything it was given to
-send says `appended` or, if it will never know, `unknown`. An administrator is for one operation:
-what it sent may land later than it is told, and belongs to that operation's instance id.
+send says `appended` or, if it will never know, `unknown`. An administrator serves one operation:
+its records may land after the operation has ended, and belong to that operation's instance id.
 
 >>> from kafka_marshal.machines.consumer.consumer import Mode
 >>> me = Me("x1", "x", Mode.AT_MOST_ONCE, admin=True)
@@ -47,14 +46,14 @@ from kafka_marshal.machines.consumer.effects import Send
 
 @frozen
 class Told:
-    """Say this to the operator: the operation is over."""
+    """The operation is over: report its result to the operator."""
 
     result: Result
 
 
 @frozen
 class Warned:
-    """Say this to the operator: an earlier administrator left its work half done."""
+    """An earlier administrator left its work half done: warn the operator."""
 
     work: Work
 

@@ -55,7 +55,7 @@ class AdminForbidden(enum.Enum):
     NOT_A_TARGET = "not_a_target"
     """The operation is not about that claim."""
     ALREADY_SET = "already_set"
-    """Its position was read back as set; whoever claims next may have moved it since."""
+    """Its position was read back as set; the claim's next owner may have moved it since."""
     NOT_ALL_OWNED = "not_all_owned"
     """All or none: the first position is written when all claims are its own."""
 
@@ -102,7 +102,7 @@ class PartlySet:
 
 
 Result: TypeAlias = AllSet | NoneSet | PartlySet
-"""What the operator is told in the end. Spec: ResultOf."""
+"""The result that the operator gets in the end. Spec: ResultOf."""
 
 Against: TypeAlias = Forbidden | AdminForbidden
 
@@ -131,9 +131,9 @@ class Operation:
     work: Work = NO_WORK
     """What the log says of the pause that holds now."""
     warned: Work = NO_WORK
-    """The operator was told that somebody else had left this undone."""
+    """What somebody else had left undone; the operator was warned of it."""
     result: Result | None = None
-    """The operator was told this in the end."""
+    """The operation's result; None until it has ended."""
 
     @classmethod
     def beginning_at(cls, group: str, first: int) -> Operation:
@@ -165,5 +165,5 @@ def under_way(operation: Operation) -> bool:
 
 
 def ended(operation: Operation) -> bool:
-    """The operator was told. Spec: Ended."""
+    """It has a result. Spec: Ended."""
     return operation.phase in (Phase.DONE, Phase.PARTLY_SET, Phase.NONE_SET)

@@ -24,11 +24,11 @@ class Claiming:
     """After a restart, ask at once for what the same client id owned (the original's
     `FastReclaim`, on by default). Otherwise such claims wait until they are stale."""
     whole_topics: bool = False
-    """Compete for partition 0 of each topic only; whoever owns it claims the topic's other
-    partitions, and gives them back with it (`ClaimEntireTopic`, off by default)."""
+    """Compete for partition 0 of each topic only; its owner claims the topic's other partitions,
+    and gives them back with it (`ClaimEntireTopic`, off by default)."""
     fair_share: bool = True
     """Ask for no more than a share of the group's claims, and give some back to members that have
-    less. The original has nothing like it: whoever comes first keeps everything."""
+    less. The original has nothing like it: the first to come keeps everything."""
     greedy: bool = False
     """Ask for everything that is free, at once (`GreedyClaims`, off by default), and give nothing
     back for the sake of a share."""
@@ -36,21 +36,21 @@ class Claiming:
     """The most claims to own at a time (`MaximumClaims`, unlimited by default). With
     `whole_topics` the most topics. Partitions that were asked for by number do not count."""
     release_when_behind: bool = False
-    """Give a claim back that falls behind its topic for three beats in a row, so that somebody
-    faster may have it (`ReleaseClaimsIfBehind`, on by default there; here off, since it moves
-    claims about where everybody is slow)."""
+    """Give back a claim that falls behind its topic for three beats in a row, so that a faster
+    member may take it. `ReleaseClaimsIfBehind` is on by default in the original. Here it is off,
+    since it moves claims about where every member is slow."""
     not_again_ms: int = field(default=120_000, validator=positive)
-    """What was given back, for whatever reason, is not asked for again for so long. The original
-    waits for one heartbeat interval."""
+    """How long a claim that was given back, for whatever reason, is not asked for again. The
+    original waits for one heartbeat interval."""
     transactions_per_s: float = field(default=20.0, validator=positive)
     """At most once: how many requests for messages all claims together may make in a second. A
     batch is what came in the meantime, so it grows with the load."""
 
 
 BEATS: Final = 10
-"""So many beats velocities are taken over, as in the original."""
+"""Beats over which velocities are measured, as in the original."""
 BEHIND_MAX: Final = 3
-"""Behind for so many beats in a row, a claim is given back."""
+"""Beats in a row after which a claim that is behind is given back."""
 
 
 @define
@@ -69,7 +69,7 @@ class Velocity:
         """One more beat: where the consumer is, and its partition's end.
 
         Returns whether it has fallen behind for too long: the end has moved further than it did,
-        for `BEHIND_MAX` beats in a row. Whoever is at the end is not behind.
+        for `BEHIND_MAX` beats in a row. A consumer at the end is not behind.
         """
         self._beats.append((position, end))
         first_position, first_end = self._beats[0]

@@ -163,7 +163,7 @@ def acts(me: Me, consumer: Consumer) -> bool:
 
 
 def never_set(reader: Reader) -> bool:
-    """Nobody ever said where to go on, for certain. Spec: NeverSet."""
+    """It is certain that nobody ever set the position. Spec: NeverSet."""
     return not reader.claim.position_set and Field.POSITION_SET in reader.certain
 
 
@@ -240,10 +240,10 @@ def may_release_group(me: Me, consumer: Consumer) -> Forbidden | None:
 
 
 def floor(me: Me, reader: Reader) -> int:
-    """Where ALO counts from: where the log says, also at 0. Spec: Floor.
+    """Where ALO counts from: the log's position, even if that is 0. Spec: Floor.
 
-    The start policy counts where nobody ever said it, and where the position is not certain: that
-    one nobody can know any more.
+    The start policy counts where nobody ever set the position, and where the position is not
+    certain, since nobody can know it any more.
     """
     position = reader.claim.position
     if never_set(reader) or Field.POSITION not in reader.certain:
@@ -273,8 +273,8 @@ def may_process(me: Me, consumer: Consumer, message: int) -> Forbidden | None:
 def may_process_grant(me: Me, consumer: Consumer) -> Forbidden | None:
     """AMO: may it process what was granted? Spec: MayProcessGrant. Rules: R4.
 
-    Whoever was granted a range is the only one that was since the position was last set, so it may
-    process it even after it lost the claim.
+    Since the position was last set, nobody else was granted this range, so the instance may process
+    it even after it lost the claim.
     """
     return None if consumer.granted else Forbidden.NOT_GRANTED
 

@@ -1,11 +1,10 @@
 """When to do it: one instance and one claim, with timers, batches and answers of the producer.
 
-`consumer` says what is allowed; this room decides when, and does nothing that is not allowed there,
-so its mistakes can cost time and not safety. Everything that happens comes in as a call with
-`now_ms`, a steady clock that never steps and starts anywhere; it measures how long to wait, and
-nothing else. What time it is the records say (`log_clock`). What is to be done comes out as
-effects. There are no threads here, no Kafka and no clock; whoever sends a record stamps it with
-unix time.
+`consumer` says what is allowed; this room decides when, and does nothing else. So its mistakes can
+cost time but not safety. Everything that happens comes in as a call with `now_ms`, a steady clock
+that never steps and starts anywhere; it measures how long to wait, and nothing else. The records
+say what time it is (`log_clock`). What is to be done comes out as effects. There are no threads
+here, no Kafka and no clock; the runtime that sends a record stamps it with unix time.
 
 >>> from kafka_marshal.machines.consumer.consumer import Me, Mode
 >>> from kafka_marshal.core.messages import Record
@@ -56,8 +55,8 @@ def timing_of(me: Me, timing: Timing | None = None) -> Timing:
     """How patient this consumer is: by default it sends one heartbeat in each of its intervals.
 
     Raises:
-        ValueError: heartbeats would be rarer than the rules' interval, the interval is to be said
-            and is not whole milliseconds, or `me` is an administrator, who does not consume.
+        ValueError: heartbeats would be rarer than the rules' interval; the interval goes into the
+            log and is not whole milliseconds; or `me` is an administrator, who does not consume.
     """
     if me.admin:
         raise ValueError(f"{me.instance_id} is an administrator and does not consume")
@@ -173,7 +172,7 @@ class Driver:
     def caught_up(self, now_ms: int) -> list[Effect]:
         """The log was read to its end; call this whenever that is so.
 
-        Only then is a claim asked for: whoever slept, or has just begun, would ask by an old view.
+        Only then does it ask for a claim: after a sleep, or at the start, its view would be old.
         """
         self._reads_live = True
         self.clock.caught_up()
@@ -305,8 +304,8 @@ class Driver:
     def gone(self, low: int, now_ms: int) -> list[Effect]:
         """The data topic holds no messages below `low` any more.
 
-        The window and the batch count messages that may be processed twice, or lost; where there
-        are none, they reach as far as `low`, until the log has heard of it.
+        The window and the batch bound how many messages may be processed twice, or lost. Below
+        `low` there are none, so both reach at least to `low` until the log has a position there.
         """
         self._gone_below = max(self._gone_below, low)
         return self.available(low, now_ms)
@@ -462,8 +461,8 @@ class Driver:
     def _hand_over(self, now_ms: int) -> list[Effect]:
         """At least once: what the window allows. Rules: R5.
 
-        The window counts from the last accepted position, so what was handed over and not finished
-        is never more than a window, whoever processes it again.
+        The window counts from the last accepted position. So at most one window of messages is
+        handed over and not finished, and at most that is processed again.
         """
         me, consumer = self.me, self.consumer
         if me.mode is not Mode.AT_LEAST_ONCE or not self.wants:
@@ -491,7 +490,7 @@ class Driver:
 
     @property
     def _commits(self) -> bool:
-        """Whether a position is to be told at once, and no heartbeat with one is under way."""
+        """Whether to send a position at once; not while a heartbeat with one is under way."""
         heard = moves.floor(self.me, self.consumer.reader)
         return self._told_offset < self._commit_upto and self._told_offset <= heard
 

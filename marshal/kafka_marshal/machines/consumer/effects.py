@@ -31,10 +31,10 @@ class Send:
 class Process:
     """Hand these messages to the application, in order.
 
-    At least once: report with `done` what is finished; a message that was handed over and not
-    finished when the claim is lost is handed over again, by the next owner. At most once: these
-    messages will not be handed over again, so whatever must survive a crash has to be durable
-    BEFORE the application begins.
+    At least once: report finished messages with `done`. When the claim is lost, its next owner
+    hands over again what was handed over and not finished. At most once: these messages are never
+    handed over again, so anything that must survive a crash has to be durable BEFORE the
+    application begins.
     """
 
     offsets: range

@@ -1,11 +1,11 @@
 """Under which heartbeat intervals a group lives, as one coordinating partition says.
 
 Two consumers that judge by different intervals fold different protocols: an owner that is dead to
-the one is alive to the other, and both process everything. So the one that comes later has to stop.
-What is asked here must not depend on an interval itself. Therefore it goes by what owners say: a
-heartbeat names the tenure under which its sender acts, and of two tenures of one claim and one
-interval the later one stands. Only of a claim its reader says whether it won. Records that say no
-interval prove nothing. Spec: Lineages.
+one is alive to the other, and both process everything. So the one that comes later has to stop. The
+answer must not depend on an interval itself, so it rests on the owners' own records. A heartbeat
+names its sender's tenure; of two tenures of one claim under one interval, the later one counts.
+Only whether a ClaimingPartition won is the reader's judgement. Records that state no interval prove
+nothing. Spec: Lineages.
 
 It does not know what a member does about it. All times are the log's.
 
@@ -32,7 +32,7 @@ from kafka_marshal.core.state import ClaimKey
 
 @frozen
 class Said:
-    """What an owner has said last."""
+    """The last word of an owner."""
 
     instance_id: str
     client_id: str
@@ -55,7 +55,7 @@ class _Lineage:
     since: int
     """The offset at which it began."""
     last: Said
-    """What was said last by any of them."""
+    """The last word of any of them."""
     tenures: dict[ClaimKey, _Tenure] = field(factory=dict)
 
 
@@ -63,7 +63,7 @@ class Intervals:
     """Who of one group lives under which interval. Give it every record of the group."""
 
     def __init__(self, own_ms: float) -> None:
-        """`own_ms`: the heartbeat interval of whoever asks, in milliseconds."""
+        """`own_ms`: the asker's own heartbeat interval, in milliseconds."""
         self.own_ms = own_ms
         self.until_ms: int | None = None
         """Before this nobody with our interval may ask for a claim; None: at any time. It is later
@@ -140,9 +140,9 @@ class Intervals:
             self._look()
 
     def _lived(self, lineage: _Lineage, at_ms: int) -> bool:
-        """One of them has said something not longer ago than twice the larger interval.
+        """Whether one of them wrote within the last two of the larger interval.
 
-        Of our own the larger one is that of whoever else there is.
+        For owners of our own interval, the larger one is the largest that any owner has.
         """
         last = lineage.last
         larger_ms = max(last.interval_ms, self.own_ms)

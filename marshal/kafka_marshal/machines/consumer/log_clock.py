@@ -37,8 +37,8 @@ class LogClock:
     def read(self, timestamp_ms: int, now_ms: int) -> int:
         """The next record was read. Returns how much later it is than it seemed, in ms, if at all.
 
-        The last record counts, also where it is older than one before it: a broker's clock that
-        was ahead and was put right is right now, and nobody is silent because of it.
+        The last record counts, even if it is older than one before it. A broker's clock that was
+        ahead and was put right is right now, and nobody counts as silent because of that.
         """
         before, self._own_ahead_ms = self._own_ahead_ms, now_ms - timestamp_ms
         self.current = self._end_was_read

@@ -1,8 +1,8 @@
 """One instance of one group: its claims, which of them it asks for, and what they want done.
 
-A driver deals with one claim; a member has one for every claim of its group that was ever heard of,
-hands each record to those that it concerns, and decides which claims are asked for and given back
-(`claiming`, `share.timing`). Whoever runs it reads the coordinating partitions in `places` in
+A driver deals with one claim. A member has a driver for every claim of its group that it ever heard
+of. It hands each record to the drivers that it concerns, and decides which claims to ask for and to
+give back (`claiming`, `share.timing`). The runtime reads the coordinating partitions in `places` in
 offset order and carries out what comes back, in that order. `now_ms` is a steady clock, as for a
 driver; what the log dates is translated by the clock of its coordinating partition (`log_clock`).
 There are no threads here, no Kafka and no clock.
@@ -113,7 +113,7 @@ class Member:
         firsts: Mapping[int, int] | None = None,
         memory: Mapping[int, Memory] | None = None,
     ) -> None:
-        """The coordination topic has so many partitions.
+        """Begin with nothing read; `partitions` is the coordination topic's number of partitions.
 
         `firsts` says from which offset on each is read; 0 where it says nothing. Of what is in
         `memory` only that is read which came since it was put aside, by whatever instance.
@@ -208,7 +208,7 @@ class Member:
         only: Collection[int] | None = None,
         start: Callable[[int], int] = lambda partition: 0,
     ) -> list[For]:
-        """Take part in consuming a topic of so many partitions; again when it has got more.
+        """Take part in consuming a topic of `partitions` partitions; call again when it has more.
 
         `only` names partitions to claim whatever the others do; nobody else is kept from them.
         `start` says where the start policy begins, where nobody ever set a position. After `stop`
@@ -430,7 +430,8 @@ class Member:
     def _lend_the_time(self, now_ms: int) -> list[For]:
         """A place of which nothing new was read takes the time from those of which something was.
 
-        Else whoever comes when all are gone would wait at each coordinating partition anew.
+        Otherwise a member that comes when all are gone would wait at each coordinating partition
+        anew.
         """
         known = [place.clock for place in self._places.values() if place.clock.current]
         effects: list[For] = []
@@ -561,7 +562,7 @@ class Member:
         ]
 
     def _follow(self, now_ms: int) -> list[For]:
-        """Whoever owns partition 0 wants the others of its topic, and nobody else does."""
+        """Want the other partitions of a topic exactly while this member owns its partition 0."""
         effects = []
         for key, held in self._held.items():
             if held.fixed or held.removed or not key.topic_partition:

@@ -1,8 +1,8 @@
 """What a member knows of the log, apart from who it is: put aside, and taken up by another one.
 
-Whoever has read the whole log and whoever begins where this was put aside know the same, so the
-next instance need only read what came since. It does not know where it is kept, nor whether the
-log is still the one that it is of.
+An instance that has read the whole log and one that begins where this was put aside know the same.
+So the next instance need only read what came since. This room does not know where a memory is kept,
+nor whether the log is still the one that it is of.
 """
 
 from __future__ import annotations

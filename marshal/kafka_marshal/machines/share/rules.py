@@ -1,14 +1,14 @@
 """The rules of fair share: what a member asks for and gives back, by what it has read.
 
-Spec: module Share. Nothing here decides who owns a claim: the log does, and it refuses whatever
-should not have been asked. There is no new message. A member that wants more asks for a claim that
-somebody else owns: that is refused, changes nothing, and everybody has read who wants. Whoever owns
-the named claim gives it back if it owns at least two more than the asker, so every move makes the
-difference smaller, and one request moves one claim. A free claim is offered to the poorest;
-everybody who has read as much offers the same claims to the same members.
+Spec: module Share. Nothing here decides who owns a claim: the log does, and it refuses requests
+that should not have been made. There is no new message. A member that wants more asks for a claim
+that somebody else owns: the request is refused and changes nothing, but everybody has read who
+wants. The owner of the named claim gives it back if it owns at least two more than the asker. So
+every move makes the difference smaller, and one request moves one claim. A free claim is offered to
+the poorest; members that have read as much offer the same claims to the same members.
 
-This room knows no time: what is stale or overdue it is told (`timing`). A member is a client,
-whichever of its instances runs; of two that are alike the lower name comes first.
+This room knows no time: `timing` decides what is stale or overdue. A member is a client, no matter
+which of its instances runs; of two that are alike the lower name comes first.
 
 >>> first, second = ClaimKey("g", "events", 0), ClaimKey("g", "events", 1)
 >>> seen = Seen(Sharer("b1", "b", frozenset({first, second})), {first: "a", second: "a"}, {})
@@ -187,7 +187,8 @@ def claims_to_ask(seen: Seen, memory: Memory, offered: Iterable[ClaimKey]) -> tu
 # --- what it asks for although somebody owns it ---------------------------------------------------
 
 DIFFERENCE = 2
-"""So many more must an owner have. With one, a move would only change places. Spec: Difference."""
+"""How many more claims an owner must have than the asker. With one, a move would only change
+places. Spec: Difference."""
 
 
 def others_claims(seen: Seen) -> Iterable[ClaimKey]:

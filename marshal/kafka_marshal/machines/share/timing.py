@@ -57,7 +57,7 @@ class Said:
     asked: frozenset[ClaimKey]
     """Claims that this instance has asked for and has not read back (`Consumer.asked`)."""
     giving: frozenset[ClaimKey]
-    """Claims that it owns and is giving back: it was told to, or has sent the release."""
+    """Claims that it owns and has begun to give back, or whose release it has sent."""
 
 
 @frozen
@@ -82,12 +82,12 @@ class Patience:
     stale_after_ms: int = field(default=120_000, validator=positive)
     """Owners and requests older than this do not count: twice the heartbeat interval."""
     renew_ms: int = field(default=60_000, validator=positive)
-    """A request that nobody answered is repeated, and names another owner. Under stale_after_ms,
-    or whoever owns nothing is forgotten now and then."""
+    """A request that nobody answered is repeated, and names another owner. Below stale_after_ms, or
+    a member that owns nothing is forgotten now and then."""
     settle_ms: int = field(default=1_000, validator=not_negative)
-    """Between the first claim or request and the next: who starts at the same time is read of."""
+    """Between the first claim or request and the next, to read of members that start just then."""
     grace_ms: int = field(default=5_000, validator=positive)
-    """A free claim is offered to the next poorest when for so long nothing was taken."""
+    """A free claim is offered to the next poorest once nothing was taken for this long."""
 
 
 def requests_after(
