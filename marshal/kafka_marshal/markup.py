@@ -36,7 +36,7 @@ def visible(text: str, characters_max: int = CHARACTERS_MAX) -> str:
     r"""The text so that it can be read, and printed, whatever it holds.
 
     What shows nothing or moves its neighbours (controls, direction marks, lone surrogates) becomes
-    an escape; a byte that was not UTF-8 becomes `\xNN`, and a backslash is doubled, so that nothing
+    an escape. A byte that was not UTF-8 becomes `\xNN`, and a backslash is doubled, so that nothing
     else looks like an escape.
 
     >>> visible("a\x00b\u202ec\udcffd")

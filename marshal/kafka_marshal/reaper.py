@@ -1,8 +1,8 @@
 """A small process that outlives its starter and ends what the starter left running.
 
 A Java process does not notice that the Python which started it was killed. The sweeper holds one
-end of a pipe; when the other end closes without a good-bye, it kills the process groups it was last
-told of and removes a folder. It runs `sweep` by itself, without this package.
+end of a pipe. When the other end closes without a good-bye, it kills the process groups that it was
+last given, and removes a folder. It runs `sweep` by itself, without this package.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ def trace(
     """One row per record, in input order; every coordinating partition is folded in offset order.
 
     The heartbeat interval of `rules` is that of all groups if it is forced, and otherwise that of
-    groups that say none; if it was given, those that say another one are an error.
+    groups that state none. If it was given, a group that states another one is an error.
 
     Keys: `partition, offset, type, verdict, guard, group, topic, topic_partition, state`. The
     verdict is `accepted`, `refused` or `malformed`; `guard` names the refusal, or the malformed

@@ -1,9 +1,9 @@
 """Pausing a group, ending a pause, and ending ownership: ReleaseGroups, sent and read back.
 
 A ReleaseGroup ends every claim of its group on one coordinating partition, and pauses those claims
-until it expires; a second one replaces the first. So a claim is freed by one, together with all
-others of the group on the same coordinating partition: the protocol has nothing smaller that needs
-no consent of the owner. A pause is ended claim by claim, which frees nobody.
+until it expires; a second one replaces the first. So it frees a claim together with all others of
+the group on the same coordinating partition: the protocol has nothing smaller that needs no consent
+of the owner. A pause is ended claim by claim, which frees nobody.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from kafka_marshal.machines.consumer.effects import Send
 EXPIRED: Final = 0
 """An expiry, in unix seconds, that has passed by everybody's clock."""
 READ_BACK_S: Final = 40.0
-"""So long it is waited until what was sent is read; sending gives up after 30."""
+"""How long to wait until what was sent is read, in seconds; sending gives up after 30."""
 
 
 @frozen
@@ -106,7 +106,7 @@ def log_ms(fold: Fold, group: str) -> int:
 def pause(view: View, log: Log, group: str, for_ms: int) -> list[Released]:
     """Pause the group on every coordinating partition, so also for topics that come later.
 
-    For so long by the clock of each log, which judges when the pause is over; this machine's clock
+    The clock of each log measures `for_ms` and judges when the pause is over; this machine's clock
     plays no part.
 
     Raises:
@@ -163,9 +163,10 @@ def resume(view: View, log: Log, group: str) -> list[Released]:
     """End the pause of every claim that the log knows and says to be paused; an empty list if none.
 
     Nobody who has won since loses a claim by it, however old the view is. Only the pauser's own win
-    ends the pause of one claim (R8a), so each is claimed under its instance id and given back where
-    it was found; where somebody else owns it by then, that request is refused. A ReleaseGroup would
-    end their ownership. `paused_until_ms` says until when claims stay paused that nobody knows yet.
+    ends the pause of one claim (R8a), so each is claimed under the pauser's instance id and given
+    back where it was found. If somebody else owns it by then, that request is refused. A
+    ReleaseGroup would end their ownership. `paused_until_ms` says until when claims stay paused
+    that nobody knows yet.
 
     Raises:
         Half: not all were read back.
@@ -279,10 +280,10 @@ def may_end_pause(work: Work, key: ClaimKey, reader: Reader) -> bool:
 
 
 def _left_over(work: Work, key: ClaimKey, reader: Reader) -> bool:
-    """Positions were set under this pause, and nobody ever said one of this claim.
+    """Positions were set under this pause, and nobody ever set one of this claim.
 
-    It was none of those that were to be set. Given back without a position it would look like one
-    that was, and it must not be given one.
+    So it was not among the targets. Given back without a position it would look like one of them,
+    and it must not be given one.
     """
     return bool(work.set) and key not in work.claimed and not reader.claim.position_set
 

@@ -50,7 +50,7 @@ class Receipt:
     """None while nobody has ended it."""
     heard_later: bool
     """The instance wrote something after it had lost the claim: it lives, and probably has
-    processed the range. Never where it said itself how far it got (`released`)."""
+    processed the range. Never true where its own release stated how far it got (`released`)."""
 
 
 @frozen

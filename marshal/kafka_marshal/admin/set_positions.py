@@ -1,9 +1,9 @@
 """Setting positions: carries out what `machines.admin.administrator` asks for, on a real topic.
 
 One administrator for each coordinating partition that the targets lie on, which reads along from
-the first record. On each of them all positions are set, or none, or it is told which; between them
-nothing is promised, since they are different logs. When all is over the pause that was needed is
-ended claim by claim, which frees nobody who has won one since; or, if the group was paused before,
+the first record. On each of them all positions are set, or none, or the result names which. Between
+them nothing is promised, since they are different logs. When all is over, the pause that was needed
+is ended claim by claim, which frees nobody who has won one since. If the group was paused before,
 it is paused again for as long as it would have been. Either also settles what was in doubt: a write
 that is not in the log before that claim is won anew, or released, does nothing any more.
 """
@@ -50,7 +50,7 @@ from kafka_marshal.machines.consumer.consumer import release_group_sent
 from kafka_marshal.machines.consumer.effects import Send
 
 _FAREWELL_S: Final = 40.0
-"""So long it is waited, when all is over, until the last ReleaseGroup was read back."""
+"""How long to wait, when all is over, until the last ReleaseGroup is read back, in seconds."""
 
 
 @frozen
@@ -303,7 +303,7 @@ class Operators:
     ) -> list[Ended]:
         """Set these positions, all of topics that were named before.
 
-        On each coordinating partition all are set, or none, or it is told which. The group is
+        On each coordinating partition all are set, or none, or the result names which. The group is
         paused there meanwhile. Returns when the log says how it ended, or nobody can know.
 
         Raises:

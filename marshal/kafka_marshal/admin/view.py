@@ -53,7 +53,7 @@ class ClaimRow:
     owner_instance: str | None
     epoch: int | None
     position: int
-    """Next offset to consume; 0 before anybody said otherwise."""
+    """Next offset to consume; 0 until somebody sets it."""
     position_certain: bool
     end: int | None
     """Where the data topic's partition ends; None if nobody can tell."""

@@ -1,7 +1,7 @@
 """What an application sees: a message, several of them, and the claim that they came under.
 
-A message is a thin cover over the one that Kafka's client fetched; nothing is copied until it is
-asked for, and of several none is covered until it is looked at.
+A message is a thin cover over the one that Kafka's client fetched. Nothing is copied until it is
+asked for, and of several messages each is covered only when it is looked at.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class Claim:
     topic: str
     partition: int
     epoch: int
-    """Grows with every new owner, so it works as a fencing token: whoever stores what it processed
-    can refuse a writer whose epoch is below one that was seen before."""
+    """Grows with every new owner, so it works as a fencing token: a store of results can refuse a
+    writer whose epoch is below one that it saw before."""
     position: int
     """Where this tenure began: the next message to consume, when the claim was won."""
     committed: int = field(init=False)
@@ -37,8 +37,8 @@ class Claim:
     """Why it is no longer ours; None while it is, as far as was read."""
 
     silent: bool = False
-    """At least once: no heartbeat of it was read back for so long that others may take it; nothing
-    more of it is given out until one is."""
+    """At least once: no heartbeat of it was read back for as long as an owner takes to become
+    stale, so others may take it. No more of it is given out until one is read back."""
     released: Released | None = None
     """Why it was released, where `lost` is RELEASED."""
 

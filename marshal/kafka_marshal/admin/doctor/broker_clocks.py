@@ -29,9 +29,9 @@ class Clock:
     ahead_ms: int | None
     """Of this machine's; None if the broker stamped nothing."""
     doubt_ms: int
-    """Half of what the append took: the true difference is within so much of `ahead_ms`."""
+    """Half of what the append took: `ahead_ms` is at most this far from the true difference."""
     reason: str = ""
-    """Why it stamped nothing, if somebody said it."""
+    """Why it stamped nothing, if known."""
 
 
 @frozen

@@ -28,7 +28,7 @@ from kafka_marshal.errors import BrokerFailed, contradicted
 __all__ = ["LOUD", "Examined", "Finding", "Severity", "examine"]
 
 GROUPS_MAX: Final = 10
-"""So many groups are asked about."""
+"""Groups to ask about, at most."""
 
 
 @frozen

@@ -29,7 +29,7 @@ def on_topic(seen: TopicSeen) -> Iterator[Finding]:
 
 
 def unseen(topic: str) -> Finding:
-    """Whoever may not DESCRIBE a topic is not even told whether there is one."""
+    """A user who may not DESCRIBE a topic does not even learn whether it exists."""
     return Finding(
         Severity.ERROR,
         "permissions",

@@ -146,7 +146,7 @@ class Sample:
 
 
 def sample_of(settings: Settings, topic: str, records_max: int) -> Sample:
-    """The newest records of each partition, at most so many.
+    """Read the newest records of each partition, `records_max` of each at most.
 
     Raises:
         BrokerFailed: they cannot be read.

@@ -1,4 +1,4 @@
-"""What a cluster says of itself, and what it is told to change: brokers, topics, offsets.
+"""Asks a cluster about itself, and changes it: brokers, topics, offsets.
 
 It knows Kafka's admin client and turns its errors into one sentence. It does not know what any of
 it is good for.
@@ -62,7 +62,7 @@ class TopicSeen:
     name: str
     partitions: Mapping[int, PartitionSeen]
     allowed: frozenset[str] | None
-    """What the user of these settings may do with it, in Kafka's words; None if it is not said."""
+    """What the user of these settings may do with it, in Kafka's words; None if not reported."""
     topic_id: str | None = None
     """Another one when the topic is deleted and made again; None where brokers give none."""
 

@@ -1,9 +1,10 @@
-"""What a client of Kafka says aside, and what of it is final: a password or a certificate refused.
+"""Interprets librdkafka's error callback: which errors are permanent, and which pass.
 
-librdkafka tries for ever, and whoever asked it hears of nothing but a time-out. Why nobody answers
-it says aside, whenever it is polled. Before anybody has let us in, a refusal is final, and what was
-asked ends with it; afterwards nothing is: a broker that restarts says many things. This room knows
-the words of librdkafka and of TLS. It does not know what is asked.
+librdkafka retries for ever, and its caller sees nothing but a time-out. The reason comes only
+through the error callback, whenever the client is polled. Until a broker has let us in, a refused
+password or certificate is final and ends the call. After that no error is final: a broker that
+restarts reports many things. This room knows the words of librdkafka and of TLS. It does not know
+what is asked.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from kafka_marshal.errors import BrokerFailed, NotLetIn
 T = TypeVar("T")
 
 SLICE_S: Final = 0.25
-"""So often whoever waits to be let in listens to what is said aside."""
+"""How often a call that waits to be let in polls the error callback, in seconds."""
 
 _WHO: Final = re.compile(r"^(\[thrd:\S+\]: )?\S+/(bootstrap|\d+): ")
 _WHEN: Final = re.compile(r" \(after \d+ms in state [^)]*\)$")
@@ -34,7 +35,7 @@ _HUNG_UP: Final = re.compile(r"(?i)connection closed by peer|broken pipe|reset b
 
 
 class Hearing:
-    """What one client says aside: it is its `error_cb`, and its `logger`."""
+    """The errors of one client: this is its `error_cb`, and its `logger`."""
 
     def __init__(self, settings: Settings) -> None:
         """Begin to listen.
@@ -58,11 +59,11 @@ class Hearing:
         self._said = ""
 
     def for_client(self, **decided: str) -> dict[str, Any]:
-        """What a client is made with that speaks to us; see `Settings.for_client`."""
+        """The options of a client that reports its errors here; see `Settings.for_client`."""
         return {**self.settings.for_client(**decided), "error_cb": self.heard}
 
     def heard(self, error: KafkaError) -> None:
-        """Something that a client said aside."""
+        """Take an error from the client's callback."""
         if error.code() == KafkaError._ALL_BROKERS_DOWN:
             self._all_down = True
             self._said = self._said or error.str()
@@ -74,7 +75,7 @@ class Hearing:
             self._of_all = error.code() == KafkaError._AUTHENTICATION
 
     def log(self, _: int, __: str, *words: object) -> None:
-        """Something that a client wrote into its log; but for one thing it says all aside, too."""
+        """Take a line of the client's log; all but one kind comes through the callback, too."""
         if words:
             self._said = self._hung_up(str(words[-1])) or self._said
 
@@ -95,7 +96,7 @@ class Hearing:
         return NotLetIn(self.settings.without_secrets(words))
 
     def failed(self, exception: KafkaException, about: str = "") -> BrokerFailed:
-        """What went wrong, and what was said aside, in one sentence."""
+        """What went wrong, with the callback's reason, in one sentence."""
         refused = self.refusal
         if refused is not None:
             return refused
@@ -171,7 +172,7 @@ class Hearing:
 
 
 def refusal(code: int, said: str, settings: Settings) -> str | None:
-    """Whether what was said means that we are never let in: why, and what to set.
+    """Why we will never be let in, and what to set; None if this error does not mean that.
 
     >>> said = "ssl://b1:9093/bootstrap: SSL handshake failed: error:0A000086:SSL routines::" \
         "certificate verify failed: ... (after 4ms in state SSL_HANDSHAKE)"

@@ -29,7 +29,7 @@ COPIES_MAX: Final = 3
 RETENTION_MS: Final = 7 * 24 * 3600 * 1000
 """Of a new topic, or twice what is needed if that is more."""
 _SEGMENTS: Final = 7
-"""Kafka drops whole segments: with so many in the retention, the log is a seventh longer."""
+"""Segments in the retention. Kafka drops whole segments, so the log is a seventh longer."""
 _SEGMENT_MS_MIN: Final = 60_000
 FOR_EVER: Final = -1
 _AGAIN_S: Final = 0.05
@@ -38,9 +38,9 @@ _AGAIN_S: Final = 0.05
 def retention_needed_ms(rules: Rules = FENCED) -> int:
     """How much of the log a reader needs that begins where the log now begins.
 
-    It can be sure of a claim that nobody vouches for only when no pause of before can still be in
-    force and no owner of before can still be alive: after the longest pause, after twice the
-    heartbeat interval, and after what a broker's clock may have stepped back in between
+    Of a claim that nobody vouches for, it can be sure only when no earlier pause can still be in
+    force and no earlier owner can still be alive. That takes the longest pause, twice the heartbeat
+    interval, and what a broker's clock may have stepped back in between
     (`core.claims.suffix_reader`, DefiniteWin).
 
     >>> retention_needed_ms() / 60_000  # minutes: a day, 2 × 60 s, and a minute
@@ -88,7 +88,7 @@ class Made:
 
 
 def written(copies: int) -> int:
-    """min.insync.replicas: so many copies must be written before an append counts.
+    """min.insync.replicas: how many copies must be written before an append counts.
 
     Two as soon as there are two: a log that loses its end loses tenures and grants, while one that
     stands still only stands still.
@@ -97,7 +97,7 @@ def written(copies: int) -> int:
 
 
 def settings_for(wanted: Wanted, copies: int) -> dict[str, str]:
-    """The settings of a new topic with so many copies."""
+    """The settings of a new topic with this many copies."""
     retention_ms = wanted.retention_ms
     if retention_ms is None:
         retention_ms = max(RETENTION_MS, 2 * retention_needed_ms(wanted.rules))

@@ -1,11 +1,11 @@
 """What of a coordination topic need not be folded: other groups, and heartbeats that say no more.
 
-Nearly all of a log is heartbeats, and whoever joins late has all of them to read. Of a run of one
-sender's heartbeats about one claim, the first one decides what becomes of all of them, and the last
-one is how far they got: those between change nothing that the last one does not. A run is broken by
-whatever else is about the claim or its group, by a heartbeat that falls behind the one before it,
-and by anything that is not written the ordinary way. It goes on for as long as nobody needs what is
-held: whoever is far behind has the less to fold, the longer that is.
+Nearly all of a log is heartbeats, and a reader that joins late has all of them to read. Of a run of
+one sender's heartbeats about one claim, the first decides what becomes of all of them, and the last
+is how far they got. Those in between change nothing that the last does not. A run is broken by any
+other record about the claim or its group, by a heartbeat that falls behind the one before it, and
+by anything that is not written the ordinary way. It goes on until somebody needs what is held, so
+the longer a reader stays far behind, the less it has to fold.
 
 Exact where the log is known from its beginning; `tests/client/test_thinning.py` holds every fold
 to the fold of the whole log. Of a suffix every record may count, as a certificate.
@@ -105,8 +105,8 @@ class Thinning(Generic[M]):
     ) -> None:
         """`whole` are the coordinating partitions that are read from their beginning.
 
-        Of others every record of the group is kept. `fetched` is told of everything there was to
-        choose from.
+        Of others every record of the group is kept. `fetched` gets everything there was to choose
+        from.
         """
         self._whole = whole
         self._in_value = b"/" + group + b"/"
@@ -114,8 +114,8 @@ class Thinning(Generic[M]):
         self._fetched = fetched
         self._held: dict[int, _Held[M]] = {}
         self._intervals: dict[int, set[bytes]] = {}
-        """By place: what was said of heartbeat intervals. Where that is more than one, which of
-        them the group lives under depends on when each was heard of, so nothing is left out."""
+        """By place: the heartbeat intervals that records state. Where that is more than one, which
+        of them the group lives under depends on when each was heard of, so nothing is left out."""
         self._senders: dict[bytes, bytes] = {}
         """Of "Heartbeat/version/unix_s/instance/client" who that is."""
 
@@ -137,8 +137,8 @@ class Thinning(Generic[M]):
     def add(self, messages: Collection[M]) -> None:
         """More of the log: each partition in offset order, no errors."""
         self._fetched(messages)
-        # A million of them are between a consumer and its start, so what nearly all of them are is
-        # looked at here and now, and no more of it than is needed.
+        # A consumer may have a million of them to read before it starts. So the ordinary one is
+        # looked at here, and no more of it than is needed.
         group, senders = self._in_value, self._senders
         now, held = -1, _Held[M]()
         for message in messages:

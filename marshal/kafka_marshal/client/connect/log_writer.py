@@ -1,8 +1,9 @@
 """Appending to the coordination topic: in order, idempotently, and what became of each record.
 
-An append is a future of where the record lies. It fails in one of two ways, and the difference is
-what the protocol lives by: the broker refused the record, so it is nowhere (`NotAppended`); or
-nobody knows, and it may still land (`OutcomeUnknown`). This room does not know what a record does.
+An append is a future of where the record lies. It fails in one of two ways, and the protocol
+depends on the difference. Either the broker refused the record, so it is nowhere (`NotAppended`);
+or nobody knows, and it may still land (`OutcomeUnknown`). This room does not know what a record
+does.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from kafka_marshal.core.messages import Message as Said
 from kafka_marshal.errors import BrokerFailed
 
 CLOSE_S: Final = 10.0
-"""So long closing waits for what is under way."""
+"""How long closing waits for what is under way, in seconds."""
 PURGE_S: Final = 1.0
 """How long closing waits to hear of what it gave up, in seconds."""
 _POLL_S: Final = 0.1
@@ -61,7 +62,7 @@ _MISSING: Final = frozenset(
 
 @frozen
 class Appended:
-    """Where a record lies, as far as the broker said: it is in the log in any case.
+    """Where a record lies, as far as the broker reported it; it is in the log in any case.
 
     A record that the client sent again after a lost answer was appended the first time; the broker
     then confirms it without an offset.
@@ -86,11 +87,11 @@ class OutcomeUnknown(BrokerFailed):
 class Log:
     """A topic to append to; close it, or use it as a context manager. Any thread may append.
 
-    What one `Log` appended lies in the order of its calls, and once. Only where the outcome of a
-    record is unknown may others that were under way then lie there twice: librdkafka begins a new
-    sequence, and the broker cannot know them again. Whoever writes headers is safe from that
-    (`copies_max` in MCFaults.tla). Futures are resolved in a thread of its
-    own, so a callback of one must be short and must not wait for another.
+    What one `Log` appended lies in the order of its calls, and once. Where the outcome of a record
+    is unknown, others that were under way then may lie there twice: librdkafka begins a new
+    sequence, and the broker cannot know them again. Headers protect their writer from that
+    (`copies_max` in MCFaults.tla). Futures are resolved in a thread of its own, so a callback of
+    one must be short and must not wait for another.
     """
 
     def __init__(
@@ -119,7 +120,7 @@ class Log:
             "acks": "all",
             # A grant waits for its record; what is sent together shares a request anyway.
             "linger_ms": settings.values.get("linger.ms", "0"),
-            # So long an outcome may be open; then it is unknown. It has two names.
+            # How long an outcome may be open; then it is unknown. The option has two names.
             "message_timeout_ms": settings.values.get(
                 "message.timeout.ms", settings.values.get("delivery.timeout.ms", "30000")
             ),
@@ -224,7 +225,7 @@ class Log:
         while not self._closing.is_set():
             try:
                 self._producer.poll(_POLL_S)
-            except KafkaException as error:  # what is fatal is raised, and not told to `error_cb`
+            except KafkaException as error:  # a fatal error does not reach `error_cb`
                 self._error(error.args[0])
 
     def _ended(self, error: BaseException) -> None:

@@ -23,7 +23,7 @@ from kafka_marshal.client.connect.reader import CONNECT_S, of_all, patiently
 from kafka_marshal.errors import BrokerFailed
 
 _SLICE_S: Final = 0.25
-"""The first question waits so long; each further one twice as long as the one before."""
+"""How long the first question waits, in seconds; each further one waits twice as long."""
 
 
 class NoSuchTopic(BrokerFailed):
@@ -85,7 +85,7 @@ class Cluster(ClusterClient):
 def _committed(
     asking: Fetcher, wanted: list[TopicPartition], monotonic: Callable[[], float]
 ) -> list[TopicPartition]:
-    """The answer, or that the group is not ours to ask for: that is told only to whoever polls."""
+    """The answer; raises if the group is not ours to ask for, which only a poll reveals."""
     deadline = monotonic() + 2 * CONNECT_S
     slice_s = _SLICE_S
     while True:

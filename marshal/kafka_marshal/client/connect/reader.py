@@ -29,18 +29,19 @@ SPREADS_S: Final = 2.0
 """How long the slowest broker may need to hear of a new topic."""
 BATCH_MAX: Final = 1000
 FOLLOW_MAX: Final = 250
-"""More at once live long enough for Python to look through them for cycles, again and again."""
+"""Messages to take at once. More would live long enough for Python to look through them for cycles,
+again and again."""
 FAR: Final = 500
-"""Whoever has more to read before the end can do nothing yet, and may leave out the more, the more
-comes together."""
+"""A reader that has more records than this before the end can do nothing yet. It may leave out the
+more of them, the more come together."""
 HELD_MAX: Final = 20_000
-"""So many of a partition are given on, however far its end is."""
+"""When a partition holds more than this, they are given on, however far its end is."""
 HELD_S: Final = 1.0
-"""After so long all is given on, too: who owns something has to know how it stands."""
+"""After this many seconds all is given on, too, since an owner has to know how its claims stand."""
 FRESH_S: Final = 1.0
-"""So long it is true where a topic ended when somebody looked."""
+"""How long a looked-up end offset stays valid, in seconds."""
 QUIET_S: Final = 0.2
-"""So long a read waits for the first record."""
+"""How long a read waits for the first record, in seconds."""
 _PASSING: Final = frozenset(
     {
         KafkaError._ALL_BROKERS_DOWN,
@@ -154,8 +155,8 @@ class Tail:
         self.settings = settings
         self.topic = topic
         decided = {
-            # Whoever reads a long log empties the client's queue in a moment; the client would look
-            # whether it has room again only once a second.
+            # The reader of a long log empties the client's queue in a moment, but the client would
+            # look whether it has room again only once a second.
             "fetch_queue_backoff_ms": "5",
             "group_id": settings.values.get("group.id", "kafka-marshal-replay"),
             "enable_auto_commit": "false",
@@ -305,11 +306,11 @@ class Tail:
         stopped: Callable[[], bool],
         thinning: Thinning[Message],
     ) -> Iterator[Heard]:
-        """Whatever comes in the partitions that are `wanted`, each from its first offset on.
+        """What comes in the partitions that are `wanted`, each from its first offset on.
 
-        More may be wanted later. Says of each partition when it was read to its end, again
-        whenever that is so. What `log_filter` leaves out is left out; of a partition that is far
-        from its end it gives when it has gathered much or for long, or when nothing more comes.
+        More may be wanted later. Reports each time that a partition was read to its end. What
+        `log_filter` leaves out is left out. Far from a partition's end, records are held until they
+        are many, or have waited for long, or nothing more comes.
 
         Raises:
             OffsetsGone: what was to be read is gone.
@@ -337,8 +338,8 @@ class Tail:
             latest.update(newest)
             reached = dict(map(_next, newest.values()))
             ended = self._ended(messages, reached) if len(data) < len(messages) else set()
-            # The client says so only when a fetch has waited for nothing, half a second later, and
-            # in a busy log never. What it fetched last said where the end was.
+            # The client reports an end only half a second later, when a fetch has waited for
+            # nothing, and in a busy log never. But its last fetch brought the end offset.
             left = {n: self._end_as_fetched(n) - offset for n, offset in reached.items()}
             ended.update(n for n in left if left[n] <= 0)
             thinning.add(data)

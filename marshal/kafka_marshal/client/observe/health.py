@@ -1,8 +1,8 @@
 """What an instance notices about itself: that a claim does not move, or that it is late.
 
-Nothing follows from it for the protocol, which takes from an owner that is late what it has, and
-lets one that is wedged keep it for ever. So whoever can look after it should hear. Time is an
-argument, by the instance's own clock.
+Nothing follows from it for the protocol: others take the claims of a late owner, and a wedged one
+keeps its claims for ever. So somebody who can act should hear of it. Time is an argument, by the
+instance's own clock.
 
 >>> key = ClaimKey("g", "events", 0)
 >>> symptoms = Symptoms(heartbeat_every_ms=500, interval_ms=1_000, wedged_after=2)
@@ -34,9 +34,9 @@ class Standing:
     end: int
     """Where its partition ends, as far as is known."""
     in_hand: int = 0
-    """At least so many offsets of it the application has, and is not done with."""
+    """Offsets of it that the application has and is not done with, at least."""
     buffered: int = 0
-    """So many messages were fetched and not handed over."""
+    """Messages that were fetched and not handed over."""
     buffered_bytes: int = 0
     paused: bool = False
     """The application wants nothing of it for now."""
@@ -66,9 +66,9 @@ class Wedged:
 
     cause: WedgedCause
     beats: int
-    """So many heartbeats in a row have said the same position."""
+    """Heartbeats in a row that stated the same position."""
     first: int
-    """So many were too many."""
+    """The number of such heartbeats from which on the claim counts as wedged."""
     standing: Standing
 
 
@@ -89,7 +89,7 @@ class Late:
     silent_ms: int
     """Since the last heartbeat that was read back."""
     late_ms: int
-    """So far beyond an interval after it was due. Others take over soon, or already have."""
+    """Time since it was overdue by an interval. Others take over soon, or already have."""
 
 
 @define
@@ -100,7 +100,7 @@ class _Held:
     position: int | None = None
     same: int = 0
     late: bool = False
-    """It was said that it is late, and no heartbeat was read back since."""
+    """It was reported as late, and no heartbeat was read back since."""
 
 
 @define
@@ -110,7 +110,7 @@ class Symptoms:
     heartbeat_every_ms: int = field(validator=positive)
     interval_ms: float = field(validator=positive)
     wedged_after: int = field(validator=positive)
-    """So many heartbeats in a row that say the same position are too many."""
+    """Heartbeats in a row with the same position after which a claim counts as wedged."""
     _held: dict[ClaimKey, _Held] = field(factory=dict, init=False)
 
     def won(self, key: ClaimKey, now_ms: int) -> None:
@@ -145,7 +145,7 @@ class Symptoms:
         return Wedged(cause, held.same, self.wedged_after, standing)
 
     def heard(self, key: ClaimKey, now_ms: int) -> Late | None:
-        """A heartbeat of ours was read back. Returns that it was late, if nobody has said so."""
+        """A heartbeat of ours was read back. Returns that it was late, if not reported yet."""
         held = self._held.get(key)
         if held is None:
             return None

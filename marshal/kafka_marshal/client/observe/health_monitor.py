@@ -1,7 +1,7 @@
-"""What a consumer notices about itself, told to those who observe it and written into the log.
+"""What a consumer notices about itself, for its observers and for the log.
 
-The engine says what happens; this room keeps what is needed to see that a claim is wedged or late,
-by whom one was fenced off, and that there is nothing to own. It changes nothing.
+The engine reports what happens. This room keeps what is needed to see that a claim is wedged or
+late, by whom one was fenced off, and that there is nothing to own. It changes nothing.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Vigil:
             self.observers.left(claim)
 
     def silent(self, claims: Sequence[Claim], stale_s: float) -> None:
-        """Nothing of these was heard for so long that others may take them."""
+        """Nothing of these was heard for `stale_s` seconds, so others may take them."""
         if claims:
             self._logs.silent(claims, stale_s)
 
@@ -116,8 +116,8 @@ class Vigil:
     def crowded(self, drivers: Iterable[Driver], now_ms: int) -> None:
         """Look whether everything that this consumer may claim is others'.
 
-        It is said when that has been so for as long as an owner takes to become stale: until then
-        a share may be given to it.
+        It is reported once that has lasted as long as an owner takes to become stale: until then
+        others may give it a share.
         """
         if self._claims:
             return

@@ -5,7 +5,7 @@ protocol's words; what does not apply is missing. `JsonFormatter` writes a recor
 JSON object. What is written is decided here, what happened elsewhere (`coordinator`, `pool`).
 """
 
-# ruff: noqa: D102  # what each method hears is said once, at `Observer`
+# ruff: noqa: D102  # what each method hears is documented once, at `Observer`
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ about the cluster that passes, or `snapshot`, or `stopped`."""
 
 
 OVER_S: Final = 30.0
-"""What was not said again for so many seconds is over. A client that cannot connect says so every
-10 s or more often (`reconnect.backoff.max.ms`)."""
+"""A condition that was not reported for this many seconds is over. A client that cannot connect
+reports it every 10 s or more often (`reconnect.backoff.max.ms`)."""
 NAMED_MAX: Final = 10
-"""At most so many claims are named in one line."""
+"""Claims to name in one line, at most."""
 _NUMBER: Final = re.compile(r"\d+")
 _AWAY: Final = re.compile(
     r"(?i)connection refused|connect to \S+ failed|disconnect|transport failure|timed out|reset by|"
@@ -59,7 +59,7 @@ _AWAY: Final = re.compile(
 
 @define
 class _Lasting:
-    """Something that is said again and again."""
+    """Something that is reported again and again."""
 
     sentence: str
     since_s: float
@@ -68,7 +68,7 @@ class _Lasting:
 
     @classmethod
     def begins(cls, of: dict[str, _Lasting], alike: str, sentence: str, now_s: float) -> bool:
-        """Whether it is said for the first time."""
+        """Whether it is reported for the first time."""
         one = of.get(alike)
         if one is None:
             of[alike] = cls(sentence, now_s, now_s)
@@ -130,7 +130,7 @@ class Logs(Observer):
         self._who = who
         self._monotonic = monotonic
         self._lasting: dict[str, _Lasting] = {}
-        """What was said of the cluster, and is not over."""
+        """What was reported about the cluster, and is not over."""
         self._unknown: dict[str, _Lasting] = {}
         """Topics whose last append had an outcome that nobody knows."""
 
@@ -220,7 +220,7 @@ class Logs(Observer):
         self._of(logging.WARNING, "abandoned", claim, what, offset=offsets.start)
 
     def wedged(self, claim: Claim, wedged: Wedged) -> None:
-        # After so many heartbeats, then twice, four times as many: it may last for days.
+        # At first, then after twice, four times as many heartbeats: it may last for days.
         times, odd = divmod(wedged.beats, wedged.first)
         if odd or times & (times - 1):
             return
@@ -269,8 +269,8 @@ class Logs(Observer):
     def said(self, sentence: str) -> None:
         """Something about the cluster that passes, or that somebody else must mend.
 
-        Written when it begins, and when it is over, with how long it was said. What is the same
-        but for its numbers is the same; so are all the words for brokers that are away.
+        Written when it begins, and when it is over, with how long it was reported. Sentences that
+        differ only in their numbers count as one; so do all sentences about brokers that are away.
         """
         alike = "away" if _AWAY.search(sentence) else _NUMBER.sub("", sentence)
         if _Lasting.begins(self._lasting, alike, sentence, self._monotonic()):

@@ -1,11 +1,11 @@
 """What consumers of a process count, for Prometheus.
 
 An observer that knows prometheus_client, and nothing of how a consumer works. docs/client.md lists
-the metrics. Counters begin at 0 with every start, as Prometheus expects; what is said of one
-partition is taken away when its claim is lost, so it is never the last word of a former owner.
+the metrics. Counters begin at 0 with every start, as Prometheus expects. What is counted of one
+partition is removed when its claim is lost, so no values of a former owner remain.
 """
 
-# ruff: noqa: D102  # what each method hears is said once, at `Observer`
+# ruff: noqa: D102  # what each method hears is documented once, at `Observer`
 
 from __future__ import annotations
 

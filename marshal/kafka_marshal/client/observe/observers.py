@@ -1,10 +1,10 @@
-"""Who wants to know what happens to a consumer, and in which words it is told.
+"""What happens to a consumer, as its observers hear it: one method for each event.
 
 The words are those of the protocol, as everywhere. This room does not know who listens, nor what
 becomes of it; an observer that raises is named in the log, and the consumer goes on.
 """
 
-# ruff: noqa: D102  # what each method hears is said once, at `Observer`
+# ruff: noqa: D102  # what each method hears is documented once, at `Observer`
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ class Idle:
     """A consumer owns nothing, and there is nothing for it to own."""
 
     claims: int
-    """So many partitions was it given, and all have owners."""
+    """Number of partitions that it was given; all have owners."""
     owners: int
-    """So many other consumers own them."""
+    """Number of other consumers that own them."""
 
 
 class Observer:
@@ -79,35 +79,35 @@ class Observer:
         """Nobody knows whether this message of the protocol was appended."""
 
     def handed_over(self, claim: Claim, messages: int) -> None:
-        """The application was given so many more messages."""
+        """The application was given this many more messages."""
 
     def done(self, claim: Claim, position: int, offsets: int) -> None:
-        """Everything below the position is done; that is so many offsets further than before."""
+        """Everything below the position is done; that is `offsets` further than before."""
 
     def dropped(self, claim: Claim, messages: int) -> None:
-        """So many messages were fetched, or in hand, and do not count: their claim was lost."""
+        """This many fetched or handed-over messages do not count: their claim was lost."""
 
     def abandoned(self, claim: Claim, offsets: range) -> None:
         """At most once: what was granted, is not known to be processed, and never will be."""
 
     def standing(self, claim: Claim, standing: Standing) -> None:
-        """How a claim stands; told about once a second."""
+        """How a claim stands; called about once a second."""
 
     def wedged(self, claim: Claim, wedged: Wedged) -> None:
-        """Heartbeats go on and the position does not move; told with each heartbeat."""
+        """Heartbeats go on and the position does not move; called with each heartbeat."""
 
     def late(self, claim: Claim, late: Late) -> None:
-        """A heartbeat was not in the log in time; told once, until one is."""
+        """A heartbeat was not in the log in time; called once, until one is."""
 
     def idle(self, group: str, idle: Idle) -> None:
-        """There are more consumers than partitions, and this one has nothing; told once."""
+        """There are more consumers than partitions, and this one has nothing; called once."""
 
     def processing(self, message: Message) -> AbstractContextManager[object]:
         """Around the handler of a message, in its thread; what it raises goes through."""
         return nullcontext()
 
     def retried(self, message: Message, error: BaseException, tried: int) -> None:
-        """A handler failed for the so-manieth time, and will be called again."""
+        """A handler failed, for the `tried`th time, and will be called again."""
 
     def dead_lettered(self, message: Message, error: BaseException, tried: int) -> None:
         """A handler failed for good; the message lies in the dead-letter topic."""

@@ -31,7 +31,7 @@ from kafka_marshal.core.validators import positive
 from kafka_marshal.errors import BrokerFailed
 
 AHEAD: Final = 64
-"""So many messages a worker may wait for it, that others need not wait for the feeder."""
+"""Messages that may wait for each worker, so that no worker waits for the feeder."""
 DEAD_S: Final = 30.0
 PACE_S: Final = 0.25
 """How often it is measured how fast workers are."""
@@ -47,7 +47,7 @@ class Retrying:
     backoff_max_s: float = field(default=30.0, validator=positive)
 
     def wait_s(self, tried: int) -> float:
-        """How long to wait after so many tries."""
+        """How long to wait after this many tries, in seconds."""
         longest = min(self.backoff_max_s, self.backoff_s * float(2 ** (tried - 1)))
         return longest * random.uniform(0.5, 1.0)  # noqa: S311  # so that not all come at once
 
@@ -148,7 +148,7 @@ class _Claimed:
     """How many messages workers have in hand."""
 
     def begins(self, more: int) -> None:
-        """So many more messages are in workers' hands, or fewer."""
+        """Workers have `more` more messages in hand, or fewer if it is negative."""
         self.begun += more
         if self.begun == max(0, more):
             for hand in self.hands:
@@ -183,7 +183,7 @@ class Handling:
         return self._lanes.waiting
 
     def feed(self, hand: Hand) -> int:
-        """A chunk to handle; its hand is told how far it is done. Returns how many messages."""
+        """Take a chunk to handle; its hand learns how far it is done. Returns how many messages."""
         hand.handled = True
         messages = list(Messages(hand.take(hand.total), hand.claim))
         if not messages:

@@ -4,8 +4,8 @@ Messages of one lane are begun one after the other, in the order in which they c
 wait for each other. What a lane is, is the order that was asked for: a partition, a key within a
 partition, or each message by itself. Claims take turns, so that none starves.
 
-The room does not know what a message is, but for its key. It has no lock: whoever shares it among
-threads holds one.
+The room does not know what a message is, but for its key. It has no lock: threads that share it
+must hold one.
 
 >>> lanes = Lanes(Order.KEY, key_of=lambda message: message[:1])
 >>> lanes.add(ClaimKey("g", "t", 0), ["a1", "a2", "b1"])
