@@ -1,9 +1,9 @@
 """The sequence diagram: a lifeline for each participant, time downwards, one row a step.
 
 A record's arrow starts in the row in which it set out and ends in the row in which it landed, so
-what came late is seen to come late. Arrows stay between the lifelines and words beside them: what a
-step is stands left of all lifelines, what became of its record right of them, so no arrow crosses a
-word. Everything is measured in pixels here; the colours are in `style.css`.
+what came late is seen to come late. Arrows stay between the lifelines, and words beside them: what
+a step is on the left of all lifelines, what became of its record on the right. So no arrow crosses
+a word. Everything is measured in pixels here; the colours are in `style.css`.
 """
 
 from __future__ import annotations
@@ -180,7 +180,7 @@ class _Diagram:
             yield _arrow("reads", start, _Point(self._x[step.target] - sign * 2, y))
 
     def _start(self, step: Step, source: str) -> _Point:
-        """Where an arrow starts: if nobody told of the sending, it was after that step."""
+        """Where an arrow starts: after that step, if its sending is not a step of its own."""
         if step.since is None:
             return _Point(self._x[source], self._y[step.number])
         after = 0 if step.since in self._sent else ROW / 2
@@ -249,7 +249,7 @@ class _Diagram:
 
     def _arrival(self, step: Step, source: str, target: str, y: float) -> Iterator[Html]:
         if step.since not in self._sent:
-            # Nobody told of its sending, so it is told here.
+            # Its sending is not a step of its own, so it is drawn here.
             yield _disc(self._start(step, source))
         x = self._x[target]
         corner = {"x": x - self._box, "y": y - 9, "rx": 3}

@@ -5,8 +5,8 @@ variable (Apalache's ADR-015). What it has no place for, the story, stands in `#
 reader skips, so that reading back loses nothing. Files of others are read too: their steps have
 an action, if they name one, and no story.
 
-It knows the notation, as `Expression`, and not what the variables mean. How a TLA+ value of ours
-becomes an expression is told where those values are: `kafka_marshal.modelcheck.stories.itf`.
+It knows the notation, as `Expression`, and not what the variables mean.
+`kafka_marshal.modelcheck.stories.itf`, which has those values, makes expressions of them.
 """
 
 from __future__ import annotations

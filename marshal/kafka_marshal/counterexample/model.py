@@ -73,8 +73,8 @@ class Step:
     """Name of the action, as the specification has it; empty in step 0."""
     kind: Kind = Kind.OTHER
     sentence: str = ""
-    """Empty where there is nothing to tell, as in the first of several steps of time. Whoever makes
-    a step makes the ids in it visible; names of participants are as they are in the log."""
+    """Empty where there is nothing to report, as in the first of several steps of time. The maker
+    of a step makes the ids in it visible; names of participants are as they are in the log."""
     who: str | None = None
     """The participant that acted, or whose record it is."""
     source: str | None = None

@@ -1,9 +1,9 @@
 """A counterexample made of records, where nothing but the log is known: replay, walks, runs.
 
 The states are those of the specification's MCRecords, by the same names: the claim, and the last
-record with its verdict; and the claim before it, since evidence may leave out records in between.
-What MCRecords cannot know, as a record's group, is added; "nothing" is written as the
-specification writes it.
+record with its verdict. The claim before that record is added, since evidence may leave out records
+in between, and so is what MCRecords cannot know, such as a record's group. "Nothing" is written as
+the specification writes it.
 """
 
 from __future__ import annotations
@@ -168,8 +168,8 @@ def _step(
 def _set_out_after(number: int, evidence: tuple[Judged, ...]) -> int | None:
     """The step that the record was under way at: another landed when it had been written.
 
-    Only its sender's clock tells, so nothing is told of records that overtook it by less than the
-    second to which that clock is written.
+    Only its sender's clock shows this, so records count as overtaking only if they did so by more
+    than the second to which that clock is written.
     """
     written_ms = (evidence[number - 1].record.message.unix_s + LATE_S) * 1000
     for earlier in range(1, number):

@@ -2,7 +2,7 @@
 
 A concrete model has an ACTION_CONSTRAINT that evaluates `Export(value)` on each transition. The
 operator is TRUE in the specification; here it is replaced by `java/Export.java`, compiled once.
-What is in the value is a matter between the model and whoever reads the rows.
+What is in the value is a matter between the model and the reader of the rows.
 """
 
 import hashlib
@@ -37,8 +37,8 @@ class Export:
     def read(self) -> Iterator[Value]:
         """Yield every row: what the model handed to `Export`.
 
-        Rows repeat their parts (a claim is the start of many transitions), so the text of an
-        element or field, and of a record in it, is parsed once; equal ones are the same object.
+        Rows repeat their parts: a claim is the start of many transitions. So the text of an element
+        or field, and of a record in it, is parsed once; equal ones are the same object.
         """
         known: dict[str, Value] = {}
         parsed = lru_cache(maxsize=None)(lambda text: parse(text, known))

@@ -33,7 +33,7 @@ class Kind(enum.StrEnum):
     CONFORMANCE = "conformance"
     """Its transitions are exported and held against the reducer."""
     FAULT = "fault"
-    """Must fail: a fault of the original rules, told as a trace."""
+    """Must fail: a fault of the original rules, shown as a trace."""
     GAP = "gap"
     """Must fail: a rule as it stands, which does not give a property that it should."""
     LIMIT = "limit"

@@ -1,9 +1,9 @@
 """Counterexamples kept in `spec/traces/`, one JSON file a model.
 
 The stories of `spec/README.md` are made from them without running TLC, and `make spec` holds them
-against what TLC finds. It does not know what the variables mean. A state lists only what its
-action changed, as paths into the variables with values in TLA+ notation, so that a diff of two
-files reads like the steps in which they differ.
+against what TLC finds. It does not know what the variables mean. A state lists only what its action
+changed, as paths into the variables with values in TLA+ notation. So a diff of two files reads like
+the steps in which they differ.
 """
 
 import json

@@ -2,8 +2,7 @@
 
 `Broker` starts one and `Cluster` several, a `Guard` lets nobody in who does not show who he is,
 `kafka_marshal.testing.fixtures` gives them to pytest.
-Nothing here knows the protocol, nor a Kafka client: what is said to a broker is the caller's
-business.
+Nothing here knows the protocol, nor a Kafka client: the caller decides what to send to a broker.
 """
 
 from kafka_marshal.testing.broker import Broker

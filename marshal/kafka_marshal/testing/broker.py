@@ -61,7 +61,7 @@ class Broker:
 
     @property
     def bootstrap(self) -> str:
-        """What clients are told: `127.0.0.1:PORT`. It stays the same over `kill` and `start`."""
+        """The address for clients: `127.0.0.1:PORT`. It stays the same over `kill` and `start`."""
         return self._cluster.bootstrap
 
     @property

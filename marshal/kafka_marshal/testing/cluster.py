@@ -46,7 +46,7 @@ _ATTEMPTS: Final = 3
 
 
 def copies(brokers: int) -> dict[str, str]:
-    """How many copies of a topic so many brokers keep, and how many must be written."""
+    """How many copies of a topic `brokers` brokers keep, and how many must be written."""
     replicas, written = min(3, brokers), min(2, brokers)
     return {
         "default.replication.factor": str(replicas),
@@ -115,7 +115,7 @@ class Cluster:
 
     @property
     def bootstrap(self) -> str:
-        """What clients are told: `127.0.0.1:PORT,...`. It stays the same over kills and starts."""
+        """The addresses for clients: `127.0.0.1:PORT,...`. They stay over kills and starts."""
         assert self._ports, "the broker was not started"
         return ",".join(f"127.0.0.1:{self._ports[number][0]}" for number in self.numbers)
 

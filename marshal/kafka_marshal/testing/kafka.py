@@ -83,7 +83,7 @@ def run_tool(main_class: str, *arguments: str, timeout_s: float = 60.0) -> str:
 
 
 def last_lines(said: bytes) -> str:
-    """What a Java process said at last, but for where in Kafka it was."""
+    """The last lines that a Java process printed, without those of its stack traces."""
     lines = said.decode("utf-8", "replace").splitlines()
     words = [line for line in lines if not line.startswith(("\tat ", "\t... "))][-15:]
     return "it said at last\n" + "\n".join(words) if words else "it said nothing"

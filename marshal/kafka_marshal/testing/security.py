@@ -12,7 +12,7 @@ from typing import Final
 from attrs import field, frozen
 
 CLIENTS: Final = "CLIENTS"
-"""The listener of whoever is not a broker."""
+"""The listener of all clients that are not brokers."""
 _LOGIN: Final = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
 
 
@@ -70,7 +70,7 @@ class Guard:
         return settings
 
     def format_options(self) -> list[str]:
-        """What `kafka.tools.StorageTool format` is told, so that the users exist from the start."""
+        """Options of `kafka.tools.StorageTool format` with which the users exist from the start."""
         users = self.users.items()
         told = [f"SCRAM-SHA-256=[name={name},password={password}]" for name, password in users]
         return [word for one in told for word in ("--add-scram", one)]

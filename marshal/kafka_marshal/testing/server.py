@@ -61,7 +61,7 @@ class Server:
 
     @property
     def address_taken(self) -> bool:
-        """Since its last start it has said that somebody else has its port."""
+        """Since its last start it has reported that its port is taken."""
         return self.log.exists() and TAKEN in self.log.read_bytes()[self._said_before :]
 
     def launch(self, cluster_id: str, settings: Mapping[str, str]) -> None:

@@ -60,17 +60,17 @@ def _interleaved(log: Path, runs: list[_Pending]) -> Iterator[Event]:
 
 
 class _Pending:
-    """One file, and how much of it was told."""
+    """One file, and how much of it was yielded."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         run = read_run(path)
         self.setting = run.setting
-        # Read twice, so that what was never sent is known without telling all the rest for it.
+        # Read twice, so that what was never sent is known without yielding all the rest for it.
         self._to_tell = Counter(event.content for event in run.events if isinstance(event, Sent))
         self._told: Counter[Content] = Counter()
         self._sent: set[Content] = set()
-        """Without an idempotent producer what was told once may land at any time, and again."""
+        """Without an idempotent producer what was sent once may land at any time, and again."""
         self._events = iter(read_run(path).events)
 
     def before(self, landing: Appended) -> Iterator[Event]:
@@ -88,7 +88,7 @@ class _Pending:
                     return
 
     def rest(self) -> Iterator[Event]:
-        """What was not told yet."""
+        """What was not yielded yet."""
         for event in self._events:
             if isinstance(event, Appended):
                 raise UnreadableSource(f"{event.where}: what was appended belongs in {LOG_FILE}")

@@ -73,9 +73,9 @@ class Instance:
         self.running = False
         self.started = False
         self.starts: dict[ClaimKey, int] = {}
-        """Where the start policy begins, of claims for which it was said."""
+        """Where the start policy begins, for the claims whose start the run states."""
         self.gone_below: dict[ClaimKey, int] = {}
-        """Below this a data partition holds no messages any more, of those where it was said."""
+        """Below this a data partition holds no messages any more, if the run states it."""
         self._home = home
 
     def consumer(self, key: ClaimKey) -> Consumer:
@@ -105,7 +105,7 @@ class Instance:
     def begin(self, partition: int, first: int, next_index: int, beginning: Reader) -> None:
         """Start to read one partition. Spec: StartReading."""
         reader = Reader.beginning_at(first)
-        # The very object that the log begins with: whoever shares it shares what follows.
+        # The very object that the log begins with: instances that share it share what follows.
         shared = beginning if reader == beginning else reader
         newborn = Consumer(reader=shared, view=first)
         self.places[partition] = Place(PartitionStates(newborn), next_index)

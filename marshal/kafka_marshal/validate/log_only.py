@@ -1,16 +1,18 @@
 """The log alone: whether every record could have been sent by its sender.
 
-Nobody wrote down who had read what. But a machine of ours says what it saw: an owner's record names
-its epoch, and, if it certifies, the very record it had read last; a claim names the tenure that it
-ends. For every sender and claim the least view that fits what it sent is kept. That is enough: what
-a smaller view allows next, a greater one allows no sooner, so if no view fits the least one did not
-spoil it.
+Nobody wrote down who had read what. But a machine of ours shows what it saw. An owner's record
+names its epoch and, if it certifies, the very record that it had read last; a claim names the
+tenure that it ends. For every sender and claim the least view that fits what it sent is kept. That
+is enough: a greater view allows nothing sooner than a smaller one does. So if no view fits, the
+choice of the least one was not the reason.
 
-Records without headers are the original's, which may send anything at any time: they are folded,
+Records without headers are the original's, which may send anything at any time. They are folded,
 counted as strangers', and asked for no explanation. What a log alone cannot show is not asked
-either: whether a request was read back before the next one (it may have been given up), whether
-somebody claims who owns or has stopped (its release may have been lost), how large window and batch
-are, and what was processed.
+either:
+
+- whether a request was read back before the next one (it may have been given up);
+- whether somebody claims who owns or has stopped (its release may have been lost);
+- how large window and batch are, and what was processed.
 """
 
 from __future__ import annotations
@@ -78,7 +80,7 @@ class _Sender:
     resigned: set[int] = attrs.field(factory=set)
     """The epochs under which it has sent its release."""
     reached: dict[int, int] = attrs.field(factory=dict)
-    """By epoch: how far it said that it was."""
+    """By epoch: the position that it stated."""
 
 
 @attrs.define
@@ -102,7 +104,7 @@ class _History:
         return not self.readers[0].known
 
     def claim(self, view: int) -> Claim:
-        """The claim to somebody who has read so many records."""
+        """The claim to somebody who has read this many records."""
         return self.readers[view].claim
 
     def knows(self, view: int, fields: Field) -> bool:

@@ -56,7 +56,7 @@ def is_run(path: Path) -> bool:
         try:
             first = json.loads(line)
         except ValueError:
-            return False  # whoever reads it as a capture says what is wrong
+            return False  # reading it as a capture reports what is wrong
         return isinstance(first, dict) and "run" in first
     raise UnreadableSource(f"{path}: the source is empty")
 

@@ -2,9 +2,9 @@
 
 Where it can be had, the instance also believes the same of the claim as it did in the whole run.
 
-A part is a run itself: what is left out is left out whole (a record with its being sent and read,
-an instance with all it did), offsets stay, and the same instance is forbidden the same event by the
-same guard. Looking costs events judged, and there is a bound on those.
+A part is a run itself. What is left out is left out whole: a record with its being sent and read,
+an instance with all it did. Offsets stay, and the same guard forbids the same instance the same
+event. The search judges events, and their number is bounded.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from kafka_marshal.validate.run import (
 from kafka_marshal.validate.validator import Validator, first_unexplained
 
 EFFORT_MAX = 1_000_000
-"""So many events are judged at most in each of three searches."""
+"""Events to judge in each of three searches, at most."""
 TELLING = 100
-"""A part with more events than this is too long to tell anything."""
+"""A part with more events than this is too long to explain anything."""
 
 
 @attrs.frozen
@@ -105,7 +105,7 @@ def _consumer(validator: Validator, fault: Unexplained) -> Consumer | None:
 
 
 def _without_instances(events: Iterable[Event], gone: set[str]) -> list[Event]:
-    """What they did is not told any more, and their records are strangers'."""
+    """Leave out what they did; their records become strangers'."""
     return [event for event in events if getattr(event, "instance", None) not in gone]
 
 

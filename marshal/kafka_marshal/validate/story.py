@@ -1,6 +1,6 @@
 """A part of a run as a counterexample: who did what, and what nobody may do.
 
-It makes steps of events; how they are told, drawn or written is for `kafka_marshal.counterexample`.
+It makes steps of events; `kafka_marshal.counterexample` draws and writes them.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from kafka_marshal.validate.slices import Slice
 from kafka_marshal.validate.validator import Validator, action_of
 
 STEPS_MAX = 400
-"""A longer part is told from so many events before its end."""
+"""Events of a longer part to show, its last ones."""
 
 
 def story_of(part: Slice, source: str) -> Counterexample:

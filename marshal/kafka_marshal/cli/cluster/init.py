@@ -54,10 +54,10 @@ def init(
     """Create the coordination topic, or say how one that exists differs.
 
     It is made with message.timestamp.type=LogAppendTime, cleanup.policy=delete, no unclean leader
-    election, three copies of which two must be written (on fewer brokers fewer), and a retention
-    that is longer than what a reader needs that begins where the log begins: the longest pause,
-    twice the heartbeat interval, and a minute that a broker's clock may step back. Beyond that,
-    retention is how long the position of a claim is remembered that nobody holds.
+    election, and three copies of which two must be written (on fewer brokers fewer). Its retention
+    is longer than what a reader needs that begins where the log begins: the longest pause, twice
+    the heartbeat interval, and a minute that a broker's clock may step back. Beyond that, retention
+    is how long the position of a claim is remembered that nobody holds.
 
     An existing topic is never changed. Exits 1 if it differs.
     """

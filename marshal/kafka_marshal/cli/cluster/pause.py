@@ -91,7 +91,7 @@ def resume(
     properties: Properties = None,
     options: Options = None,
 ) -> None:
-    """End the pause of a group, whoever paused it.
+    """End the pause of a group, no matter who paused it.
 
     Claim by claim, so nobody who has won one since loses it. Claims that nobody ever asked for
     stay paused: topics and partitions that the group comes to later.
@@ -184,7 +184,7 @@ def _at_hand(
 
 
 def _done(do: Callable[[], list[Released]], json: bool) -> list[Released]:
-    """Do it; what was reached in part is told, with exit code 1, and what nobody knows, with 2."""
+    """Do it. Exits 1, after printing what was done, if that is only a part; 2 if nobody knows."""
     from kafka_marshal.admin.pause import Half
 
     try:

@@ -55,10 +55,10 @@ def receipts(
 ) -> None:
     """List messages that may have been lost, consumed at most once.
 
-    A range is granted before it is processed. The last range of each tenure is listed, unless its
-    owner said in its release that it was processed, or still lives: the owner may have died before
-    that. The log knows no more. An instance that was heard of later lives, and has probably
-    processed it.
+    A range is granted before it is processed, and its owner may have died in between. So the last
+    range of each tenure is listed, unless its owner still lives, or stated in its release that it
+    was processed. The log knows no more. An instance that was heard of later lives, and has
+    probably processed it.
 
     Exits 1 if there are any, 0 if not, 2 if it could not run.
     """

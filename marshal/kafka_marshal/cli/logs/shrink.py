@@ -60,11 +60,11 @@ def shrink(
         typer.Option(show_default=False, help="Of a dump that names topics, its records alone."),
     ] = None,
 ) -> None:
-    """Leave out of a log whatever a finding does not need.
+    """Leave out of a log what a finding does not need.
 
-    Writes a capture of the records that are left, with their offsets and times, a test that replays
-    it, and, where all of it is about one claim, the story as text, ITF JSON and a sequence diagram.
-    Needs no Spark. Exits 2 if the log has no such finding.
+    Writes a capture of the records that are left, with their offsets and times, and a test that
+    replays it. If all of it is about one claim, it also writes the story as text, ITF JSON and a
+    sequence diagram. Needs no Spark. Exits 2 if the log has no such finding.
     """
     with needs("replay"):
         from kafka_marshal.capture import UnreadableSource

@@ -51,7 +51,7 @@ from kafka_marshal.validate.explain import guard_name
 from kafka_marshal.validate.reading import LOG_FILE
 
 TOLD_MAX = 200
-"""Records of a log that are told before the one at fault."""
+"""Records of a log to print before the one at fault, at most."""
 
 
 def validate(
@@ -102,8 +102,8 @@ def validate(
 ) -> None:
     """Say whether a behaviour of the specification explains everything in a run.
 
-    If not, say which event is the first that none explains, which guard forbids it, what that guard
-    is there for, and tell the smallest part of the run in which it is the same. Exits 1 then.
+    If not, print the first event that none explains, the guard that forbids it and what that guard
+    is there for. Also print the smallest part of the run in which it is the same. Exits 1 then.
 
     With --bootstrap the log is taken from the cluster first, and stays in the folder: log.jsonl.
     """

@@ -108,8 +108,8 @@ def watch(
 ) -> None:
     """Watch a live coordination topic: every finding as soon as the log shows it.
 
-    Ctrl-C ends it, and with --checkpoint a later start goes on exactly there. Exits 1 if it told
-    an error or a warning.
+    Ctrl-C ends it, and with --checkpoint a later start goes on exactly there. Exits 1 if it
+    reported an error or a warning.
     """
     _check_engine(spark, until_end, checkpoint_every, trigger)
     if to_topic == topic:
@@ -185,7 +185,7 @@ def _json(told: Told) -> None:
 
 
 def _sentence(told: Told, with_rules: bool) -> None:
-    """One line; tenures end all the time and are not shown, nor is what was told as begun."""
+    """One line; tenures end all the time and are not shown, nor is the end of what was shown."""
     if told.event == "tenure" or told.state == "over":
         return
     row = told.row
