@@ -61,8 +61,8 @@ _STAMPS: Final[dict[bytes | None, str]] = {
 _INT64_MAX: Final = 2**63 - 1
 
 CANNOT_PROVE: Final = CannotProve(
-    values="it prints null as the word null, so a value or header of that text counts as null, and "
-    "what follows a comma in a header's value counts as the next header.",
+    values="it prints null as the word null, so a value or header of that text counts as null; "
+    "a comma in a header's value begins the next header.",
     committed="it does not name transactions, so a record whose transaction was aborted stands "
     "here as any other if the consumer read uncommitted ones.",
 )

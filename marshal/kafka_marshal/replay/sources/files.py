@@ -5,8 +5,8 @@ A log is one recording of a coordination topic. Which files make one log:
 - a text that is a whole recording (capture, kcat, console) is a log of its own, named after the
   file;
 - Parquet files in a folder whose name ends in `.parquet` (as Spark writes it) are one log;
-- other Parquet files and texts of dump-log below a folder given as SOURCE are one log; so are those
-  of one folder that are given one by one, or by a glob;
+- other Parquet files and texts of dump-log below a folder given as SOURCE are one log; given one by
+  one, or by a glob, those of one folder are;
 - segments in the folders `T-P` of one data folder, and files of one sink's folder `T`, are one log
   per topic, named after it;
 - with `one_log`, everything is one log.
