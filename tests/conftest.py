@@ -3,7 +3,7 @@ from hypothesis import HealthCheck, Phase, settings
 
 from kafka_marshal.testing.fixtures import kafka_broker, kafka_cluster
 
-__all__ = ["kafka_broker", "kafka_cluster"]  # one for the whole session, whoever asks for it
+__all__ = ["kafka_broker", "kafka_cluster"]  # one for the whole session, for all tests
 
 # No verdict depends on how busy the machine is.
 settings.register_profile("tests", deadline=None, suppress_health_check=[HealthCheck.too_slow])

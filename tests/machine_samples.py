@@ -3,9 +3,10 @@
 This room reads and writes `tests/data/machines.jsonl.gz` and says what Python does where a row says
 what the specification does. It does not know how the rows were chosen (`model_tests/sample.py`).
 A row is one of
-  reader  what somebody who began in the middle knows after one more record
-  read    what an instance remembers after one more record
-  state   what an instance may do, what it would send, and what it would then remember
+
+    reader  what somebody who began in the middle knows after one more record
+    read    what an instance remembers after one more record
+    state   what an instance may do, what it would send, and what it would then remember
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ def python(row: Row) -> Reader | Consumer | State:
 
 
 def told(reader: Reader) -> Reader:
-    """-1 is nothing in the specification, and so it is to whoever compares with `reached`."""
+    """-1 is nothing in the specification, and so it is in a comparison with `reached`."""
     return attrs.evolve(reader, reached=None) if reader.reached == -1 else reader
 
 

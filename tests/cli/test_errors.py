@@ -1,4 +1,4 @@
-"""What a user got wrong is said in one sentence that names the option or the file; exit code 2."""
+"""A user's mistake is one sentence that names the option or the file, and exit code 2."""
 
 from __future__ import annotations
 

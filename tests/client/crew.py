@@ -47,7 +47,7 @@ class Stage:
         init(self.cluster, Wanted(self.coordination, 4))
 
     def topic(self, partitions: int, messages: int) -> str:
-        """A topic with so many messages in all, numbered in their values."""
+        """A topic with this many messages in all, numbered in their values."""
         name = new_name("events")
         self.cluster.create_topic(name, partitions, self._copies, {})
         self.produce(name, partitions, range(messages))

@@ -62,7 +62,7 @@ class Hands:
         return ("--bootstrap", self.bootstrap, "--topic", self.topic)
 
     def data(self, partitions: int = 1, messages: int = 0) -> str:
-        """A data topic that holds so many messages in each partition."""
+        """A data topic that holds this many messages in each partition."""
         name = new_name("events")
         self.cluster.create_topic(name, partitions, 1, {})
         producer = Producer({"bootstrap.servers": self.bootstrap})
@@ -72,7 +72,7 @@ class Hands:
         return name
 
     def append(self, message: Message, headers: Headers = NO_HEADERS, place: int = -1) -> int:
-        """Where it lies; in its topic's partition unless said otherwise."""
+        """Where it lies; in its topic's partition unless `place` is another."""
         if place < 0:
             place = coordinating_partition(message.topic, self.partitions)
         offset = self._log.append(place, message, headers).result(30).offset

@@ -110,7 +110,7 @@ def test_positions_are_set_and_committed_and_consumers_go_on_from_there(hands: H
     [ended] = set_them(hands, "g", wanted)
     assert (ended.reason, len(ended.set), ended.still_paused) == (None, 2, False)
     assert administer.commit(hands.cluster, "g", [ended], wanted) is None
-    # What the old owner still sends does nothing; whoever claims now wins, and begins there.
+    # What the old owner still sends does nothing; the next to claim wins, and begins there.
     hands.beats("g", topic, 1, epoch, 90)
     won = hands.wins("g", topic, 1, "c2")
     known = claim(hands, ClaimKey("g", topic, 1)).claim
@@ -163,7 +163,7 @@ def test_a_pause_that_came_after_the_log_was_read_is_in_force_afterwards(hands: 
 
 
 class Gathering(Log):
-    """A log that appends no record of these kinds before it was given so many of them."""
+    """A log that appends no record of these kinds before it was given `number` of them."""
 
     def __init__(self, hands: Hands, number: int) -> None:
         super().__init__(hands.settings, hands.topic)
@@ -449,7 +449,7 @@ def test_a_position_is_moved_from_where_the_log_says_that_it_is(hands: Hands) ->
 
 
 def test_a_position_that_is_not_certain_is_not_moved_from(hands: Hands) -> None:
-    """The head of the log is gone, and nobody has said since where the claim was."""
+    """The head of the log is gone, and no record since states where the claim was."""
     topic = hands.data(messages=10)
     hands.wins("g", topic, 0)
     view = look(hands)

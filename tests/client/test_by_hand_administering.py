@@ -156,7 +156,7 @@ def test_a_pause_that_was_in_force_is_in_force_again(kafka: Kafka) -> None:
 
 
 def test_what_was_in_doubt_is_settled(kafka: Kafka) -> None:
-    """The write landed, and nobody said so; it is void once its claim is won anew."""
+    """The write's outcome stayed unknown; it is void once its claim is won anew."""
     sent: list[Message] = []
 
     def appends(message: Message) -> Append:
@@ -177,7 +177,7 @@ def test_what_was_in_doubt_is_settled(kafka: Kafka) -> None:
 
 
 def test_the_log_alone_says_nothing_that_its_senders_could_not_have_sent(kafka: Kafka) -> None:
-    """The pauser has one client id, and whoever ends its pause has another."""
+    """The pauser has one client id, and the administrator that ends its pause another."""
     set_position(kafka, "events:0=5")
     with Log(kafka.settings(), LOG) as log:
         for _ in range(2):

@@ -14,7 +14,7 @@ from tests.client.doubles import Kafka, until
 
 
 def polled(consumer: Consumer, number: int) -> list[int]:
-    """The offsets of so many messages, none of them done."""
+    """The offsets of `number` messages, none of them done."""
     found = []
     for _ in range(number):
         message = consumer.poll(5.0)

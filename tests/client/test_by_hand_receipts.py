@@ -48,7 +48,7 @@ class Broken(Exception):
 def test_the_rest_of_a_batch_is_reported_by_a_warning_and_a_receipt(
     way: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It was lost in silence, and receipts said that nothing may have been lost."""
+    """It was lost in silence, and receipts showed nothing that may have been lost."""
     kafka = Kafka()
     kafka.create("events", messages=4)
     processed = []

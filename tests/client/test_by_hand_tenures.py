@@ -182,7 +182,7 @@ def test_what_is_taken_while_the_engine_looks_ends_nothing(
             self._finished = value
 
     class Waiting(Observer):
-        """Ten messages wait: once that was said twice they may be taken, too."""
+        """Ten messages wait: once that was reported twice they may be taken, too."""
 
         said = 0
 
@@ -211,7 +211,7 @@ def test_what_is_taken_while_the_engine_looks_ends_nothing(
 
 
 def test_a_lost_tenure_is_drained_when_the_last_worker_is_done_with_it() -> None:
-    """`run` never told that it was: neither what it dropped nor what was in hand was let go."""
+    """`run` never reported that: neither what it dropped nor what was in hand was let go."""
     kafka = Kafka()
     kafka.create("events", messages=10)
     drained: deque[Claim] = deque()

@@ -19,7 +19,7 @@ ALO, AMO = "at_least_once", "at_most_once"
 
 
 class Watching(Observer):
-    """How often it was told how claims stand, what waits in buffers, and what is wedged."""
+    """How often it heard how claims stand, what waits in buffers, and what is wedged."""
 
     def __init__(self) -> None:
         self.told = 0

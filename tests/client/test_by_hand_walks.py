@@ -309,7 +309,7 @@ class Walk:
         lows = [each.low for each in self.kafka.topics["events"]]
         all_ = {(p, n) for p in range(self.partitions) for n in range(lows[p], MESSAGES)}
         consumer, deadline = self.consumers["a"], time.monotonic() + doubles.WITHIN_S
-        # What is given out now again was not told before it was lost.
+        # What is given out now again was not in the log before its claim was lost.
         while not all_ <= self.done and time.monotonic() < deadline:
             self.poll("a", consumer)
             self.commit("a", consumer)

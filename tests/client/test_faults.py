@@ -29,7 +29,7 @@ PARTITIONS = 4
 WINDOW = 50
 AT_MOST_ONCE: dict[str, Any] = {"semantics": "at_most_once", "batch": 50}
 SOON = {"topic.metadata.propagation.max.ms": "2000"}
-"""So long a topic may only just be made."""
+"""How long a topic counts as only just made, in milliseconds."""
 
 
 @pytest.fixture
@@ -229,7 +229,7 @@ def test_where_the_log_was_made_anew_at_most_once_stops_and_says_what_to_do(
         stage.produce(topic, PARTITIONS, range(400, 800))
         until(lambda: all(isinstance(each.failure, MarshalError) for each in crew), 60)
         for failure in (each.failure for each in crew):
-            # Whoever reads while there is no topic says that, and nothing more.
+            # A reader while there is no topic reports that, and nothing more.
             gone = "is gone" in str(failure) or "Unknown topic" in str(failure)
             assert gone or (isinstance(failure, LogLost) and "marshal set-position" in str(failure))
     assert twice(*(each.got for each in crew)) == 0

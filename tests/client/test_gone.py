@@ -108,7 +108,8 @@ BEYOND = {
 def test_a_recorded_run_is_explained_by_what_the_consumer_found(
     kafka: Kafka, semantics: str, tmp_path: Path
 ) -> None:
-    """No event said that anything was gone, so a run of a consumer without fault was not."""
+    """No event recorded that anything was gone, so nothing explained the run of a faultless
+    consumer."""
     options: dict[str, Any] = {
         "semantics": semantics,
         "batch": 10,

@@ -34,7 +34,7 @@ def nothing() -> None:
 
 
 class Broker:
-    """Answers questions with what it was told to, and notes how long each might have waited."""
+    """Answers questions as the test wants, and notes how long each might have waited."""
 
     def __init__(self, *answers: KafkaException | str) -> None:
         self.answers = list(answers)

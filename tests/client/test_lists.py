@@ -38,7 +38,7 @@ def offsets(messages: Messages) -> list[int]:
 
 
 def lists_of(consumer: Consumer, maximum: int, count: int) -> Iterator[Messages]:
-    """Lists with so many messages in all."""
+    """Lists with `count` messages in all."""
     while count > 0:
         messages = consumer.consume(maximum, 10)
         assert messages

@@ -27,7 +27,7 @@ def hands(kafka_broker: Broker) -> Iterator[Hands]:
 
 
 def owns(hands: Hands, topic: str, partition: int, who: str, interval_ms: int) -> None:
-    """It wins the claim and has said so in a heartbeat."""
+    """It wins the claim and states its interval in a heartbeat."""
     epoch = hands.wins("g", topic, partition, who, interval_ms)
     about = (1, 0, f"{who}i", who, "g", topic, Partition(partition), Offset(0))
     hands.append(Heartbeat(*about), Headers(True, epoch=epoch, interval_ms=interval_ms))
@@ -94,7 +94,7 @@ def test_two_intervals_of_a_group_are_said_by_every_command_that_reads_it(
 
 
 def test_set_position_goes_by_takeovers_after_the_log_s_interval(kafka_broker: Broker) -> None:
-    """By 60 s nobody had taken over, and the position was that of whoever died."""
+    """Judged by 60 s nobody had taken over, and the position was the dead owner's."""
     log = Stamped(kafka_broker)
     now_ms = time.time_ns() // 1_000_000
     about = (log.data, Partition(0))

@@ -67,7 +67,7 @@ def test_what_is_scraped_is_what_happened(stage: Stage) -> None:
             if whole:
                 try:
                     until(lambda: scraped.get("librdkafka_rtt_seconds", client="data"), 5)
-                    # How claims stand is told once a second, and may not be told yet.
+                    # How claims stand is reported once a second, and may not have been yet.
                     until(lambda: 0 < sum_of("lag") <= 50, 10)
                     until(lambda: sum_of("position", "lag", "buffered_messages") == 100, 10)
                     during.update({name: scraped.get(name, **of) for name in DURING})
@@ -95,7 +95,7 @@ def test_what_is_scraped_is_what_happened(stage: Stage) -> None:
     assert scraped.get("append_seconds_count", kind="ClaimingPartition", **append) == 2
     assert scraped.get("append_seconds_count", kind="ReleasingPartition", **append) == 2
     assert (scraped.get("append_seconds_count", kind="Heartbeat", **append) or 0) >= 2
-    # Whoever has the claims now says how far they are.
+    # Only the claims' present owner reports how far they are.
     assert scraped.get("position", **of) is None
     assert scraped.get("lag", **of) is None
 

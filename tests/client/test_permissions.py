@@ -1,4 +1,4 @@
-"""Brokers with ACLs: what a user needs, and what is said to one who has less."""
+"""Brokers with ACLs: what a user needs, and which errors one gets who has less."""
 
 from __future__ import annotations
 

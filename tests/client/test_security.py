@@ -103,13 +103,13 @@ HUGE_S = 120.0
 
 @pytest.fixture
 def nobody_gives_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever waits for a time-out waits for minutes: what ends earlier has heard why."""
+    """A call that waits for its time-out waits for minutes: one that ends earlier has heard why."""
     for module in ("reader", "admin_client", "metadata"):
         monkeypatch.setattr(f"kafka_marshal.client.connect.{module}.CONNECT_S", HUGE_S)
 
 
 def refused(settings: dict[str, str], caplog: pytest.LogCaptureFixture) -> str:
-    """What is said to whoever opens a consumer; it and the log must show no secret."""
+    """The error for opening a consumer; it and the log must show no secret."""
     assert reader.CONNECT_S == HUGE_S
     caplog.set_level(logging.DEBUG)
     began = time.monotonic()

@@ -1,6 +1,6 @@
 """Headers that came later decide nothing: older versions read the same log beside us.
 
-Every header there is, and one that there is not, is added to every record that has headers; what
+Every header there is, and one that there is not, is added to every record that has headers. What
 the reducer, the kernel and a reader that began in the middle make of the log must stay the same.
 """
 

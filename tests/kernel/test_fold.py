@@ -105,7 +105,7 @@ def test_a_capture_is_folded_as_by_the_reducer(path: Path, rules: Rules) -> None
 
 
 def test_every_transition_of_the_specification_is_the_kernels() -> None:
-    """All the triples of the sample: what TLC says, said once more by the kernel."""
+    """All the triples of the sample: the kernel comes to what TLC came to."""
     known = triples.read()
     for triple, after, verdict in stepped(known):
         assert (after, verdict) == (triple.after, triple.verdict), triple.record

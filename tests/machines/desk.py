@@ -1,7 +1,7 @@
-"""A coordinating partition and administrators at it, told line by line.
+"""A coordinating partition and administrators at it, a story line by line.
 
-Whatever an administrator sends waits in its outbox until the test appends it, loses it, or leaves
-it there; `go` is for the ordinary case, in which everything arrives and is read.
+What an administrator sends waits in its outbox until the test appends it, loses it, or leaves it
+there. `go` is for the ordinary case, in which everything arrives and is read.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The original beside ours: its decoder, and its client, as far as recorded data shows them.
 
 Its code is not here. `Decoder` is a model of how it reads a record, held to the vectors and
-captures that its own code made; of ClaimingMessages neither holds one, there the model is the
-protocol document's. `Original` follows the rules that its own handlers were recorded to follow
+captures that its own code made. They hold no ClaimingMessages; there the model is the protocol
+document's. `Original` follows the rules that its own handlers were recorded to follow
 (`kafka_marshal.core.claims.original`), by its own clock in whole seconds, and writes no headers.
 """
 
@@ -326,12 +326,12 @@ class Mixed(Town):
             self.do(name, member.done(claim, max(done, default=0), self.now_ms))
 
     def verdicts(self) -> list[tuple[Message, object]]:
-        """What the fenced rules said to each record of the topic's place."""
+        """The fenced rules' verdict on each record of the topic's place."""
         world = World(self.worlds[self.place].rules)
         return [(one.message, world.apply(one).verdict) for one in self.logs[self.place]]
 
     def by(self, sender: str) -> list[object]:
-        """What the fenced rules said to each record of this instance."""
+        """The fenced rules' verdict on each record of this instance."""
         return [said for message, said in self.verdicts() if message.instance_id == sender]
 
     def everything(self) -> list[tuple[int, int]]:

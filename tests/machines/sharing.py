@@ -1,8 +1,8 @@
 """A group of members that share, in a world of chance: a log of few words, and time that passes.
 
-What the log does with a record is said here in two lines, as `FairShare.tla` says it: the claim is
-free, or its owner's client's or stale, and the asker wins; or it is refused. Members read when
-chance lets them, and what they send lands later.
+Two lines here do what the log does with a record, as in `FairShare.tla`. Where the claim is free,
+or its owner's client's, or stale, the asker wins; otherwise it is refused. Members read when chance
+lets them, and what they send lands later.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ DRAINS_WITHIN = 12
 
 
 def claims(count: int, topic: str = "events") -> frozenset[ClaimKey]:
-    """So many claims of one topic."""
+    """`count` claims of one topic."""
     return frozenset(ClaimKey("g", topic, partition) for partition in range(count))
 
 
@@ -185,13 +185,13 @@ ENOUGH_S = 60
 
 
 def spread(group: Group) -> int:
-    """Between whoever owns most and whoever owns least."""
+    """How many more the richest member owns than the poorest."""
     counts = group.counts()
     return max(counts.values()) - min(counts.values())
 
 
 def comes_to_rest(group: Group, moves_max: int) -> None:
-    """It is even, after so many moves at most, and then nothing moves any more."""
+    """It is even, after `moves_max` moves at most, and then nothing moves any more."""
     group.run(ENOUGH_S)
     assert spread(group) <= 1
     assert sum(group.counts().values()) == len(group.keys)

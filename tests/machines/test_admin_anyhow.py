@@ -109,7 +109,7 @@ def works(desk: Desk) -> Mapping[str, Work]:
 
 
 def lies(seed: int) -> list[str]:
-    """What somebody was told, or was not told, and is not so."""
+    """The results and warnings, given or missing, that are not so."""
     desk, crashed = run(schedule(seed))
     found = []
     for name in desk.outbox:

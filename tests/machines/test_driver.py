@@ -442,7 +442,7 @@ def committing(done: int = 3) -> tuple[Fleet, Driver]:
 
 
 def told(fleet: Fleet) -> list[int]:
-    """The positions that heartbeats have told since nothing arrives."""
+    """The positions that heartbeats have stated since nothing arrives."""
     messages = [sent.message for sent in fleet.held["a1"]]
     assert all(isinstance(each, Heartbeat) for each in messages)
     return [each.offset for each in messages if isinstance(each, Heartbeat)]

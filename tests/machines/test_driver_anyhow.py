@@ -54,7 +54,7 @@ class Unsettled(Fleet):
         self.told[name], self.processed[name] = [], []
 
     def read(self, name: str, records: int) -> None:
-        """Some of what is there; at the log's end it is told so."""
+        """Read some of what is there; at the log's end call `caught_up`."""
         driver = self.drivers[name]
         for record in self.log[self.views[name] :][:records]:
             self.views[name] += 1

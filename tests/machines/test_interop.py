@@ -78,7 +78,7 @@ def test_a_timely_fleet_never_has_two_at_work_and_misses_nothing() -> None:
 
 
 def test_a_share_is_not_taken_from_an_original() -> None:
-    """It gives nothing back, so whoever asks is refused, by its rules as by ours."""
+    """It gives nothing back, so an asker is refused, by its rules as by ours."""
     town = Mixed()
     first = town.original("o1")
     town.pass_time(10_000)

@@ -74,7 +74,7 @@ def differs_from_vectors(decoder: Decoder, name: str) -> bool:
 
 
 def differs_from_captures(decoder: Decoder) -> bool:
-    """Its own handlers told whose claim each recorded record touched."""
+    """Its own handlers reported whose claim each recorded record touched."""
     for path in CAPTURES:
         values = path.with_name(path.name.replace(".trace", "")).read_text(encoding="utf-8")
         states = path.read_text(encoding="utf-8")

@@ -2,7 +2,7 @@
 
 Our rules bind those who read by them. An original goes on by its own, so wherever the two readings
 part, it works on messages that the log says are another's. In each of these the log has one owner,
-which no reader of ours doubts; what goes wrong is said with each. docs/interop.md says what to do.
+which no reader of ours doubts; each names what goes wrong. docs/interop.md says what to do.
 """
 
 from __future__ import annotations
@@ -198,7 +198,7 @@ def test_who_goes_back_without_a_release_has_its_work_repeated() -> None:
 
 
 def test_an_original_of_before_the_administrator_works_on_in_a_pause() -> None:
-    """80cc6d1 does not read ReleaseGroup. The pause and the position hold, for whoever reads."""
+    """80cc6d1 does not read ReleaseGroup. The pause and the position hold, for all who do."""
     town = Mixed()
     deaf = town.original("o1", partitions=1, knows_groups=False)
     knows = town.original("p1", partitions=3)

@@ -1,4 +1,5 @@
-"""Whoever takes up what another has put aside knows what it would know of the whole log."""
+"""An instance that takes up what another has put aside knows what it would know of the whole
+log."""
 
 from __future__ import annotations
 

@@ -364,7 +364,7 @@ def test_members_of_different_topics_share_what_they_have_in_common(
     counts = group.counts()
     assert sum(counts.values()) == len(both)
     for other, topic in (("b", "orders"), ("c", "events")):
-        # Whoever does not read a topic cannot know how much the others own of it.
+        # A member that does not read a topic cannot know how much the others own of it.
         shared = [o.client_id for key, o in group.owners.items() if key.topic == topic]
         assert shared.count("a") <= counts[other] + 1
     moves = group.moves

@@ -21,7 +21,7 @@ TIMING = Timing(heartbeat_every_ms=60_000, ask_again_after_ms=5_000)
 
 @define
 class Town:
-    """Members, and what they were told. Whoever is `deaf` reads and does nothing."""
+    """Members, and the effects that they returned. A `deaf` one reads and does nothing."""
 
     now_ms: int = 0
     logs: list[list[Record]] = field(factory=lambda: [[] for _ in range(PLACES)])

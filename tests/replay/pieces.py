@@ -1,7 +1,7 @@
 """`python -m tests.replay.pieces FOLDER`: a replay for every piece of a log, one after the other.
 
-Another process, so that a test may kill it, with its Java and all its workers, at any point, and
-start it again: then it goes on with the first piece that has no output yet.
+It is a process of its own, so that a test may kill it, with its Java and all its workers, at any
+point. Started again, it goes on with the first piece that has no output yet.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is in a dump, what is told of it, and why it was refused: for tests of formats."""
+"""What is in a dump, what is reported of it, and why it was refused: for tests of formats."""
 
 from __future__ import annotations
 

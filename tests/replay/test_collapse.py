@@ -1,4 +1,4 @@
-"""A collapsed log says what the log says: every row of every table, whoever is at work in it."""
+"""A collapsed log comes to what the log comes to: every row of every table, for any senders."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ COLUMNS = ["key", "value", "topic", "partition", "offset", "timestamp", "timesta
 
 
 def as_a_topic_keeps_it(records: list[RawRecord]) -> list[RawRecord]:
-    """Every partition from offset 0 without a gap, stamped by whoever appended."""
+    """Every partition from offset 0 without a gap, stamped by its producers."""
     offsets: Counter[int] = Counter()
     told = []
     for raw in sorted(records, key=lambda raw: (raw.partition, raw.offset)):

@@ -152,7 +152,7 @@ STORIES: dict[str, tuple[str, list[str], list[str]]] = {
 
 
 def told_of(lines: list[str]) -> Iterator[Row]:
-    """Findings of one partition's fold, and those that are told when all partitions are in."""
+    """Findings of one partition's fold, and those that are made when all partitions are in."""
     rows = replayed(records(lines), coordination_partitions=4)
     yield from rows.get("findings", [])
     yield from log_findings(rows["partitions"])

@@ -1,4 +1,4 @@
-"""Each kind of dump: the records in it, what it cannot prove, and what is told of a bad one.
+"""Each kind of dump: the records in it, what it cannot prove, and the errors of a bad one.
 
 `tests/data/dumps` holds what real tools wrote; where that does not show something, `texts` writes
 what they would have.

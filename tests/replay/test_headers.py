@@ -26,7 +26,7 @@ LOG = [
 
 
 def told(raws: Iterable[RawRecord]) -> tuple[list[Row], dict[str, list[Row]]]:
-    """The findings about malformed headers, and what is told besides."""
+    """The findings about malformed headers, and all other rows."""
     rows = replayed(raws)
     findings = rows.pop("findings", [])
     found = [row for row in findings if row["code"] == "malformed_header"]

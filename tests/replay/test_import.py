@@ -1,4 +1,4 @@
-"""Spark is imported by whoever needs it, and by nobody else."""
+"""Only what needs Spark imports it."""
 
 import subprocess
 import sys

@@ -81,7 +81,8 @@ def whole(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Tabl
 def test_a_log_replayed_in_pieces_comes_to_what_it_comes_to_in_one_run(
     spark: SparkSession, whole: Tables, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also if a run breaks, and if what was folded is given again: it is passed over, and told."""
+    """Also if a run breaks, and if what was folded is given again: it is passed over, and
+    reported."""
     one, two, *others = (give(tmp_path, n, part) for n, part in enumerate(parts()))
     sizes = [len(part) for part in parts()]
     folder = tmp_path / "checkpoint"
@@ -188,7 +189,7 @@ class Killed:
         )
 
     def killed_after(self, steps: int, seconds: float) -> str:
-        """Kill it, with Java and workers, so long after it began so many steps; the last it said.
+        """Kill it, with Java and workers, `seconds` after its step `steps`; return its last line.
 
         By steps, because how long one takes depends on the machine.
         """

@@ -1,4 +1,4 @@
-"""A log that starts in the middle is told from where it is certain, and no sooner.
+"""A log that starts in the middle is reported from where it is certain, and no sooner.
 
 The logs are those of simulated fleets, cut; each suffix is held against the replay of all of it.
 """

@@ -1,13 +1,12 @@
 """Hand-made logs, one line a record, and what a replay makes of them without Spark.
 
-"0.0 CP a1/A"               at second 0, instance a1 of client A claims events/0 of group g
-"1.5 HB a1/A 10"            its heartbeat at position 10; CM and RP likewise
-"2.0 RG x1/X 20"            a ReleaseGroup that expires at second 20
-"... p=3 late=5 at=17"      partition 3, written 5 s before it landed, at offset 17
-"... epoch=4 seen=3"        headers; also clock=, supersedes=, set-position=,
-                             interval=, start=, done=
-"... v=7 topic=logs stamp=create"
-"3.0 garbage"               no message
+- `0.0 CP a1/A`: at second 0, instance a1 of client A claims events/0 of group g
+- `1.5 HB a1/A 10`: its heartbeat at position 10; CM and RP likewise
+- `2.0 RG x1/X 20`: a ReleaseGroup that expires at second 20
+- `... p=3 late=5 at=17`: partition 3, written 5 s before it landed, at offset 17
+- `... epoch=4 seen=3`: headers; also clock=, supersedes=, set-position=, interval=, start=, done=
+- `... v=7 topic=logs stamp=create`
+- `3.0 garbage`: no message
 """
 
 from __future__ import annotations

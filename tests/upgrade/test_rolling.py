@@ -1,7 +1,7 @@
 """A group goes from 0.1.0 to the present version and back under load, one consumer at a time.
 
 In either direction one of them is killed with -9 in the middle of a batch. On the way up the next
-one takes its id, so it takes its claims over at once; on the way down it has another id, so they
+one takes its id, so it takes its claims over at once. On the way down it has another id, so they
 must become stale.
 """
 

@@ -1,7 +1,7 @@
 """One consumer of a group that is upgraded, in a process of its own.
 
 It runs under the version of the package that PYTHONPATH names, so it uses nothing that 0.1.0 does
-not have. It writes a line for each message when it processes it, and for each event; a line is in
+not have. It writes a line for each message when it processes it, and for each event. A line is in
 the file before the next message is taken, so kill -9 loses none. After SIGUSR1 it stands still as
 soon as it has processed a message and has more of the same batch in hand.
 """

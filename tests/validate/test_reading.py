@@ -1,4 +1,4 @@
-"""What a run looks like on disk, and what is said of one that looks otherwise."""
+"""What a run looks like on disk, and the errors of one that looks otherwise."""
 
 from __future__ import annotations
 

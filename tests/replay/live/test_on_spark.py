@@ -72,7 +72,8 @@ class Enough(ReplayError):
 
 
 class Breaking(Heard):
-    """Hears, and breaks when a batch after so many was told and is not committed."""
+    """Hears, and breaks after `batches` batches, when the next was reported and is not
+    committed."""
 
     def __init__(self, batches: int) -> None:
         super().__init__()
@@ -224,7 +225,7 @@ def test_what_breaks_a_batch_is_told_as_what_it_was_and_loses_nothing(
 
     with pytest.raises(ReplayError, match=r"^the disk is full$"):
         on(spark, kafka_broker, night, sinks=(Full(1),), **place)
-    # It is told once, by whoever calls: Spark's bridge to Python says nothing.
+    # The caller reports it, once: Spark's bridge to Python prints nothing.
     assert not caplog.records
     manifest = json.loads((place["checkpoint"] / MANIFEST).read_text())
     state = place["checkpoint"] / manifest["partitions"]["0"]["file"]

@@ -1,4 +1,4 @@
-"""What docs/watch.md says is told while a log goes on, and what is not."""
+"""What docs/watch.md says is reported while a log goes on, and what is not."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def documented() -> dict[str, set[str]]:
 
 
 def told(name: str, interval_s: float) -> tuple[list[Told], list[dict[str, object]]]:
-    """What is told of a night as it goes on, and all findings of the same night in the end."""
+    """What is reported of a night as it goes on, and all findings of the same night in the end."""
     judging = Judging(tuple(RuleSet), interval_s * 1000, coordination_partitions=17)
     live, whole = LiveAccount(Place("log", 2), judging), Account(Place("log", 2), judging)
     told = []

@@ -46,7 +46,7 @@ class Heard:
 
 
 def watched(broker: Broker, topic: str, stop_after: int | None = None, **options: Any) -> Watched:
-    """Watch to the end; or stop after so many batches."""
+    """Watch to the end; or stop after `stop_after` batches."""
     watching = Watching(
         settings=settings_of(broker.bootstrap),
         topic=topic,
@@ -128,7 +128,7 @@ def test_a_watch_that_is_killed_anywhere_tells_everything_once(
     for _ in range(3):
         with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
             before = out.stat().st_size if out.exists() else 0
-            # Not before it has told something new: the time to start says nothing.
+            # Not before it has reported something new: the time to start shows nothing.
             while process.poll() is None and (not out.exists() or out.stat().st_size <= before):
                 time.sleep(0.005)
             time.sleep(chance.random() * 0.5)

@@ -55,9 +55,9 @@ def init(
 
     It is made with message.timestamp.type=LogAppendTime, cleanup.policy=delete, no unclean leader
     election, and three copies of which two must be written (on fewer brokers fewer). Its retention
-    is longer than a reader needs who begins where the log does: the longest pause, twice the
-    heartbeat interval, and a minute for a broker's clock that steps back. Beyond that, retention is
-    how long the position of a claim is remembered that nobody holds.
+    exceeds what a reader from the log's beginning needs: the longest pause, twice the heartbeat
+    interval, and a minute for a broker's clock that steps back. Beyond that, retention is how long
+    the position of a claim is remembered that nobody holds.
 
     An existing topic is never changed. Exits 1 if it differs.
     """
