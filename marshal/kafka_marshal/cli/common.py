@@ -198,7 +198,7 @@ def fail(sentence: str) -> NoReturn:
 
 
 def check_file(option: str, path: Path | None) -> None:
-    """Stop unless a file may be there: before the work of which it would tell."""
+    """Stop if no file can be written there, before the work whose result it would hold."""
     if path is not None and path.is_dir():
         fail(f"{option} {path} is a folder")
     if path is not None and not path.parent.is_dir():

@@ -148,5 +148,5 @@ class Counterexample:
 
     @property
     def told(self) -> tuple[Step, ...]:
-        """The steps that have something to tell."""
+        """The steps that have a sentence."""
         return tuple(step for step in self.steps if step.sentence)

@@ -70,7 +70,7 @@ def from_records(
     claim: Claim | None = None,
     about: str = "",
 ) -> Counterexample:
-    """Fold records of one claim, starting from `claim`, and tell what happens.
+    """Fold records of one claim, starting from `claim`, and describe what happens.
 
     Raises ValueError if there is no record.
     """
@@ -80,7 +80,7 @@ def from_records(
 def from_judged(
     judged: Iterable[Judged], violated: str | None, source: str, about: str = ""
 ) -> Counterexample:
-    """Tell records that were judged already; between two of them others may be left out.
+    """Describe records that were judged already; between two of them others may be left out.
 
     The step at fault is the first that breaks the property, or that the guard refused; the last
     one if none does by itself. Raises ValueError if there is no record.

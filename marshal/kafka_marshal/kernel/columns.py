@@ -70,7 +70,7 @@ class Columns:
     number: Ints
     """The message's `Layout.number`; 0 where it has none."""
     address: Codes
-    """Who speaks of which claim: an index in the tables of `Names`."""
+    """The sender and the claim: an index in the tables of `Names`."""
     present: Flags
     """Any `marshal-` header was there."""
     headers: Ints

@@ -96,7 +96,7 @@ def _hash(data, at, end):  # type: ignore[no-untyped-def]
 
 @_compiled
 def _known(data, at, end, name, slots, pool, spans, hashes):  # type: ignore[no-untyped-def]
-    """The code of these bytes, or -1; and the slot that says so, or is free for them."""
+    """The code of these bytes, or -1; and the slot that holds it, or is free for them."""
     mask = _u(len(slots) - 1)
     slot = name & mask
     while True:

@@ -1,4 +1,4 @@
-"""Of which jars Kafka is made, and how a class of them is run in a Java of its own.
+"""The jars of Kafka, and how one of their classes is run in a Java of its own.
 
 It does not know what a broker is, nor how many there are.
 """

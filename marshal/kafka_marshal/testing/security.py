@@ -31,7 +31,7 @@ class Guard:
     """The broker's own private key, in PKCS 8 and not encrypted, and its chain of certificates;
     it has to name 127.0.0.1."""
     clients_ca: Path | None = None
-    """Who has signed clients' certificates. Then each client has to show one."""
+    """The authority that has signed clients' certificates. Then each client has to show one."""
 
     def __attrs_post_init__(self) -> None:
         if self.clients_ca is not None and self.certificate is None:

@@ -87,7 +87,7 @@ class Instance:
         self.gone_below[key] = max(below, self.gone_below.get(key, 0))
 
     def _reaching(self, me: Me, key: ClaimKey, position: int) -> Me:
-        """Who it is to one claim, where the window and the batch count only what is there.
+        """`me` for one claim, with a window and a batch that count only what is there.
 
         No message that is gone is processed twice, or lost: both reach as far as the first one that
         is there.
@@ -98,7 +98,7 @@ class Instance:
         return attrs.evolve(me, window=max(me.window, gone), batch=max(me.batch, gone))
 
     def me_of(self, key: ClaimKey | None) -> Me:
-        """Who it is to one claim."""
+        """`me` for one claim: with its start, if the run states one."""
         start = None if key is None else self.starts.get(key)
         return self.me if start is None else attrs.evolve(self.me, start=start)
 

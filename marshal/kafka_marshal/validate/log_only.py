@@ -228,7 +228,7 @@ def _take(
             first = clients.setdefault(instance, client)
             if instance not in history.paused_by:
                 client = first
-            # Who ends a pause does so as its pauser (R8a), under a client id of its own.
+            # An administrator ends a pause as its pauser (R8a), under a client id of its own.
             sender = history.senders.setdefault((instance, client), _Sender(instance, client))
             against = _judge(history, sender, record)
             if isinstance(against, Against):

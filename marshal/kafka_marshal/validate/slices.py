@@ -1,4 +1,4 @@
-"""The smallest part of a run, as far as was looked, in which the same thing goes wrong.
+"""The smallest part found of a run in which the same thing goes wrong.
 
 Where it can be had, the instance also believes the same of the claim as it did in the whole run.
 
@@ -69,7 +69,7 @@ def slice_of(
     whole = Slice(setting, tuple(taken), unexplained)
     found = whole
     for same in (_all_it_believes, _who_owns, _nothing):
-        # A part in which it believed the same tells more than one in which it only failed.
+        # A part in which it believed the same explains more than one in which it only failed.
         found = _Search(unexplained, effort_max, same, taken, setting).smaller(whole)
         if len(found.events) <= TELLING:
             break

@@ -82,7 +82,7 @@ def wrong(unexplained: Unexplained) -> str:
 
 
 class _Telling:
-    """Validates once more, and tells meanwhile."""
+    """Validates once more, and makes the steps meanwhile."""
 
     def __init__(self, setting: Setting, unexplained: Unexplained) -> None:
         self._validator = Validator(setting)

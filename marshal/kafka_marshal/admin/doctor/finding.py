@@ -1,4 +1,4 @@
-"""What a check says. It does not know what is checked."""
+"""The result of one check. It does not know what is checked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`marshal verify`: run the model checker on one model, and tell what it found as a story."""
+"""`marshal verify`: run the model checker on one model, and print what it found as a story."""
 
 from __future__ import annotations
 

@@ -119,8 +119,7 @@ class ClusterClient:
     def topic(self, name: str, spreads_s: float = SPREADS_S) -> TopicSeen | None:
         """The topic; None if there is no such topic.
 
-        A broker may not have heard of a new one, so that there is none is asked again for
-        `spreads_s`.
+        A broker may not know a new topic yet, so "no such topic" is asked again for `spreads_s`.
 
         Raises:
             NotAllowed: the user of these settings may not see it.
@@ -320,7 +319,7 @@ class ClusterClient:
 
         Raises:
             NotLetIn: there will be none.
-            KafkaException: there is none, for whatever reason.
+            KafkaException: there is no answer, for any reason.
         """
         poll = partial(self._admin.poll, 0)
         return self._asked(lambda: self._hearing.wait(question(), poll, 2 * CONNECT_S))

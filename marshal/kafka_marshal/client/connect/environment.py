@@ -135,7 +135,7 @@ class Deadline:
         return max(0.0, self.at_s - self.monotonic())
 
     def earlier(self, seconds: float) -> Deadline:
-        """One that leaves so much for what comes after it."""
+        """A deadline that is this much earlier, to leave time for what comes after it."""
         return Deadline(self.monotonic, self.at_s - seconds)
 
     def wait(self, done: Callable[[float], bool]) -> bool:
@@ -158,7 +158,7 @@ class Deadline:
 
 @frozen
 class Environment:
-    """The real one, unless a field says otherwise."""
+    """The real one, unless a field replaces it."""
 
     fetcher: Callable[..., Fetcher] = field(default=_fetcher)
     """Makes a client that fetches messages, or asks where a group stands."""

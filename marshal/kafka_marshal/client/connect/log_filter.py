@@ -206,7 +206,7 @@ class Thinning(Generic[M]):
         held.runs[about] = _Run(sender, epoch, fields[-1], timestamp_ms)
 
     def _of_two_intervals(self, place: int, message: M) -> bool:
-        """Somebody says another heartbeat interval here than somebody before."""
+        """Whether the records of this place state more than one heartbeat interval."""
         said = self._intervals.setdefault(place, set())
         for name, value in message.headers() or ():
             if name == _INTERVAL and value:

@@ -354,7 +354,7 @@ class Tail:
     def _was_empty(self, number: int, first: int) -> bool:
         """Whether nothing was there from `first` on, a moment ago.
 
-        The client says so only half a second later, and would not answer before that either.
+        The client reports that only half a second later, and would not answer before that either.
         """
         extent, age_s = self._looked_up.get(number), self._monotonic() - self._looked_up_at
         return extent is not None and extent.high <= first and age_s < FRESH_S
@@ -430,7 +430,7 @@ def _is_end(message: Message) -> bool:
 
 
 class Silent:
-    """The client's own log, which repeats what it tells as errors."""
+    """Drops the client's own log, which repeats what comes as errors."""
 
     def log(self, *_: object) -> None:
         """Nothing."""

@@ -1,1 +1,1 @@
-"""What a consumer says of itself: observers, logs, metrics, traces, health."""
+"""What a consumer reports about itself: observers, logs, metrics, traces, health."""

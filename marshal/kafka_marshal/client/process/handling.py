@@ -230,7 +230,7 @@ class Handling:
                 self._progressed(hand)
 
     def end(self) -> list[Hand]:
-        """Whatever becomes of what is left does not count. Returns the first chunk of each claim.
+        """Ignore what becomes of the rest from now on. Returns the first chunk of each claim.
 
         In it, and in what was taken after it, something may not be done.
         """

@@ -27,7 +27,7 @@ from kafka_marshal.core.state import Claim
 
 
 class Property(enum.StrEnum):
-    """What is promised, by the fenced rules unless it says otherwise.
+    """What is promised; by the fenced rules unless a property names others.
 
     The value is the property's name in the specification, `sentence` what it promises.
     """

@@ -1,4 +1,4 @@
-"""What an administrator's pause has done so far, as everybody who folds the log can tell.
+"""What an administrator's pause has done so far, as everybody who folds the log knows.
 
 An administrator wins all its claims before it sets the first position, and then sets them one by
 one. If it dies in between, nobody is left to say so but the log: claims that were won in a pause,
@@ -33,7 +33,7 @@ class Work:
 
 
 NO_WORK: Final = Work()
-"""Before any pause; also: nothing to tell."""
+"""Before any pause; also: nothing to report."""
 
 
 def left_undone(work: Work) -> frozenset[ClaimKey]:

@@ -142,7 +142,7 @@ def may_set_position(me: Me, operation: Operation, key: ClaimKey) -> Against | N
 def may_let_go(me: Me, operation: Operation, key: ClaimKey) -> Against | None:
     """May it give back a claim that it still owns when it has ended? Spec: MayLetGo.
 
-    The pauser's release sets the position, whatever it says, so it must know where that is.
+    The pauser's release always sets the position, so it must know where that is.
     """
     if not ended(operation):
         return AdminForbidden.STILL_UNDER_WAY
@@ -193,7 +193,7 @@ def target_set(me: Me, operation: Operation, key: ClaimKey) -> Send:
 
 
 def target_let_go(me: Me, operation: Operation, key: ClaimKey) -> Send:
-    """At the position that it found, and without the header that says otherwise.
+    """Release at the position that it found, without the header that sets a position.
 
     Spec: TargetLetGo.
     """
@@ -324,7 +324,7 @@ def _folded(me: Me, operation: Operation, record: Record) -> Operation:
 
 
 def after_reading(me: Me, operation: Operation, record: Record) -> Operation:
-    """Fold one more record of the coordinating partition, of whichever claim. Spec: AfterReading.
+    """Fold one more record of the coordinating partition, of any claim. Spec: AfterReading.
 
     The last to pause has the group, so another's pause ends the operation at once. Before the first
     write, a claim that somebody else owns ends it, too.

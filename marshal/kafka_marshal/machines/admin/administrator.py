@@ -136,7 +136,7 @@ class Administrator:
         return [moves.pause_sent(self.me, self.operation, expires_unix_s)]
 
     def record(self, record: Record, now_ms: int) -> list[AdminEffect]:
-        """The next record of the coordinating partition, of whichever claim and group."""
+        """The next record of the coordinating partition, of any claim and group."""
         before = self.operation
         self.operation = moves.after_reading(self.me, before, record)
         effects: list[AdminEffect] = []

@@ -1,7 +1,7 @@
 """How eagerly an instance claims: options, and when a claim is falling behind.
 
-Each option says what the original's is called and what it does by default there. Whatever is
-chosen can cost time or balance, and never safety: the log decides who owns what.
+Each option says what the original's is called and what it does by default there. The choice can
+cost time or balance, but never safety: the log decides who owns what.
 """
 
 from __future__ import annotations

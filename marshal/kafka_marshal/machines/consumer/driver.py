@@ -111,7 +111,7 @@ class Driver:
         """The data topic holds nothing below this, as far as this tenure knows."""
         self._handed_over = 0
         self._finished = 0
-        """At most once: everything below is done, or never will be and the release says so."""
+        """At most once: everything below is done, or never will be, as the release then states."""
         self._abandoned = False
         """At most once: nothing from `_finished` on was begun, or will be."""
         self._told_offset = 0
@@ -277,7 +277,7 @@ class Driver:
         """After `stop`: of what was handed over nothing from `offset_next` on was or will be begun.
 
         The claim is given up without waiting for it. At most once nobody else will process it
-        either, and the release says so (`marshal-done`), also of what is asked for and not granted
+        either. The release states that (`marshal-done`), also for what is asked for and not granted
         yet.
         """
         if not self.wants and self.me.mode is Mode.AT_MOST_ONCE:
@@ -354,7 +354,7 @@ class Driver:
         return [moves.heartbeat_sent(self.me, self.consumer, self.key)]
 
     def _go_on(self, now_ms: int) -> list[Effect]:
-        """Whatever is due and allowed."""
+        """Do all that is due and allowed."""
         steps: tuple[Callable[[int], list[Effect]], ...] = (
             self._process_grant,
             self._hand_over,

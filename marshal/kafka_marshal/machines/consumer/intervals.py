@@ -60,7 +60,7 @@ class _Lineage:
 
 
 class Intervals:
-    """Who of one group lives under which interval. Give it every record of the group."""
+    """Which members of one group live under which interval. Give it every record of the group."""
 
     def __init__(self, own_ms: float) -> None:
         """`own_ms`: the asker's own heartbeat interval, in milliseconds."""

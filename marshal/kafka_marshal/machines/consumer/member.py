@@ -115,8 +115,8 @@ class Member:
     ) -> None:
         """Begin with nothing read; `partitions` is the coordination topic's number of partitions.
 
-        `firsts` says from which offset on each is read; 0 where it says nothing. Of what is in
-        `memory` only that is read which came since it was put aside, by whatever instance.
+        `firsts` is the offset from which on each is read, 0 by default. Of a partition in `memory`,
+        only what came since it was put aside is read, whatever instance put it aside.
 
         Raises:
             ValueError: what `timing_of` raises.
@@ -250,7 +250,7 @@ class Member:
         return effects + self._choose(now_ms)
 
     def record(self, record: Record, now_ms: int) -> list[For]:
-        """The next record of a place, of whichever group and claim."""
+        """The next record of a place, of any group and claim."""
         place, message = self._places.get(record.partition), record.message
         if place is None:
             return []
@@ -483,7 +483,7 @@ class Member:
                 heapq.heappush(self._timers, (at_ms, key))
 
     def _tell_available(self, key: ClaimKey, now_ms: int) -> list[For]:
-        """Tell the driver what there is: at most once, no more than it may ask for now.
+        """Give the driver what there is: at most once, no more than it may ask for now.
 
         Then what a crash can lose is one batch, and the log is not asked more often than it may.
         """
@@ -577,7 +577,7 @@ class Member:
         return effects
 
     def _to_ask(self, now_ms: int) -> list[ClaimKey]:
-        """Whatever is free, what its own client id owned first, as far as its limit allows."""
+        """What is free, what its own client id owned first, as far as its limit allows."""
         units = self._units()
         busy = sum(driver.acts or driver.asks for _, driver in self._drivers(units))
         claims_max = self.claiming.claims_max
@@ -620,7 +620,7 @@ class Member:
         )
 
     def _ask_for_a_share(self, now_ms: int) -> list[For]:
-        """Whatever `share` says, until it has no more to give."""
+        """Do what `share` decides, until it decides nothing more."""
         effects = []
         for _ in range(1 + len(self._held)):
             decision = self._share.look(self._said(), now_ms)

@@ -96,7 +96,7 @@ def requests_after(
     """The requests once one more record of the group is read; the same mapping if nothing changed.
 
     A ClaimingPartition that did not make its sender the owner is its client's request; one that did
-    answers it, so one request moves one claim. Who releases wants nothing.
+    answers it, so one request moves one claim. A client that releases wants nothing.
 
     Args:
         message: of any claim of the group that the sharer reads.

@@ -1,4 +1,4 @@
-"""What folds a log: this process, or Spark; and which of them, when nobody says.
+"""What folds a log: this process, or Spark; and which of them by default.
 
 Both make the same tables. Spark's start takes longer than this process needs for a few million
 records; of more, or on a cluster, Spark is faster and holds less. This room knows what is asked of
@@ -78,7 +78,7 @@ class Engine(Protocol):
     """
 
     def collapses(self, chunks: Sequence[Chunk]) -> bool:
-        """Whether so much input is worth collapsing."""
+        """Whether this much input is worth collapsing."""
 
     def fold(self, job: Job) -> AbstractContextManager[Fold]:
         """Run a job; its rows are kept while the block lasts."""

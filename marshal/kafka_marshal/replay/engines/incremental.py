@@ -100,7 +100,7 @@ class OpenLog:
         self.runs, self.states = runs, states
 
     def sweep(self) -> None:
-        """Remove what no commit speaks of: runs that broke, states that others took the place of.
+        """Remove what no commit names: runs that broke, and states that others replaced.
 
         Not while anything may still be computed from it.
         """

@@ -2,7 +2,7 @@
 
 Chunks are read one after the other, what they hold is brought together by coordinating partition,
 and each is folded by the same account, whose rows stay here as Arrow. A small log is fed record by
-record, because what is compiled takes longer to load than so few records take. What Spark does
+record, because the compiled kernel takes longer to load than this few records take. What Spark does
 with the same job is in `pipeline`.
 """
 

@@ -1,7 +1,7 @@
 """Findings as JUnit XML: every log a test suite, every code of the catalogue a test case in it.
 
 A case fails if there is an error or a warning with that code. What is only good to know stands in
-the case's output, and a code that the chosen rules never tell is skipped.
+the case's output, and a code that the chosen rules never report is skipped.
 """
 
 from __future__ import annotations

@@ -110,7 +110,7 @@ class Case:
 
 
 class Cases:
-    """The open cases of one observer, by whatever tells them apart."""
+    """The open cases of one observer, by a name that distinguishes them."""
 
     def __init__(self, as_yet: Callable[[Case, Rules], Row | None] | None = None) -> None:
         """`as_yet` returns the row of a case that is not over, if that is another one."""

@@ -86,7 +86,7 @@ class Shrunk:
     finding: Row
     """As this part has it."""
     judging: Judging
-    """With the one rule set that tells it."""
+    """With the one rule set that reports it."""
     records_before: int
     judged: int
     """How many parts were looked at."""

@@ -1,4 +1,4 @@
-"""A local Spark session that nobody hears: no web page, no log, no files left behind."""
+"""A quiet local Spark session: no web page, no log, no files left behind."""
 
 from __future__ import annotations
 

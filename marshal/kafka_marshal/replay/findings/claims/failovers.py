@@ -1,7 +1,7 @@
 """How long a claim waits for a new owner after its owner's last word.
 
 An owner is stale after twice the heartbeat interval, so no failover is faster; how much slower it
-is tells how often consumers look.
+is shows how often consumers look.
 """
 
 from __future__ import annotations

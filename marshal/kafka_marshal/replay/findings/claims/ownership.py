@@ -163,7 +163,7 @@ class ActsWithoutOwning:
 
     def __init__(self) -> None:
         self.known_from: Mapping[ClaimKey, int] = {}
-        """Who names an epoch up to there owned the claim before it was certain who does."""
+        """A sender that names an epoch up to there owned the claim before its owner was certain."""
         self._cases = Cases()
         self._owned: dict[ClaimKey, dict[str, Sighting]] = {}
         self._released_by_group: dict[ClaimKey, str] = {}

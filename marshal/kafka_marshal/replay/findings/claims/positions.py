@@ -57,7 +57,7 @@ class Positions:
         )
 
     def goes_on(self, key: ClaimKey, position: int, sighting: Sighting) -> bool:
-        """Note a position that did not fall; if it did, note nothing and say so."""
+        """Note a position that did not fall; if it did, note nothing and return False."""
         said = self._said.get(key)
         if said is not None and position < said[0]:
             return False

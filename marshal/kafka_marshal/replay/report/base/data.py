@@ -81,7 +81,7 @@ MARK_OF: Final = {
     Accepted.GROUP_RELEASED: MarkKind.PAUSE,
     Accepted.POSITION_SET: MarkKind.POSITION_SET,
 }
-"""The mark of what is marked whatever else is so."""
+"""The marks of verdicts that are always marked."""
 
 
 @frozen
@@ -193,7 +193,7 @@ class FindingRecord:
 
 @frozen
 class Finding:
-    """Something worth telling. On the page those of one cause stand together; see `causes`."""
+    """Something worth reporting. On the page those of one cause stand together; see `causes`."""
 
     rules: RuleSetName | None
     """Under which rule set; None for a fact of the input (gap, duplicate, CreateTime, clock)."""

@@ -1,8 +1,8 @@
 """What the page can draw when it is asked to, as JSON, within a budget of bytes.
 
-Every claim of the list is there with its numbers. While the budget lasts claims are there with
-their lanes, the worst first, then with tenures alone; of the others the tables know more, and the
-page says so. Texts stand once, in one list, and everything else names them by number.
+Every claim of the list is there with its numbers. While the budget lasts, claims are there with
+their lanes, the worst first, then with tenures alone. The page points to the tables for the others.
+Texts stand once, in one list, and everything else names them by number.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from kafka_marshal.replay.report.sections.timeline import (
 PAGE_BYTES_MAX: Final = 20_000_000
 """No page of any replay is larger."""
 DETAILS_BYTES_MAX: Final = 14_000_000
-"""So much of it may be what is drawn when asked."""
+"""The part of it, at most, for what is drawn when asked."""
 CHUNK_CLAIMS: Final = 50
 """Claims in one piece of JSON, which is read when one of them is asked for."""
 _SLACK_BYTES: Final = 200_000

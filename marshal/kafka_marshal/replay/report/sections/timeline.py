@@ -350,7 +350,7 @@ def _percent(fraction: float) -> str:
 
 
 def told_tenure(rules: str, tenure: Tenure) -> list[Json]:
-    """What the script tells of a bar."""
+    """What the script shows of a bar."""
     return [
         rules,
         visible(tenure.owner_client, 80),
@@ -369,7 +369,7 @@ def told_tenure(rules: str, tenure: Tenure) -> list[Json]:
 def told_mark(
     rules: str, mark: Mark, count: int, findings: Sequence[tuple[int, str]] = ()
 ) -> list[Json]:
-    """What the script tells of a glyph; `findings` by number and sentence."""
+    """What the script shows of a glyph; `findings` by number and sentence."""
     return [
         mark.kind.value,
         rules,
