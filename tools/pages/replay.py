@@ -33,17 +33,17 @@ prints `summary.json` and nothing else.
 Each group is judged by the heartbeat interval that the log says: claims and heartbeats carry
 their sender's (`marshal-interval`), since version 0.2.0. A log may hold groups of different
 intervals. Where the interval of a group was changed, each record is judged by the one that held
-when it was written: another one begins with the first claim that is won under it when no owner of
-the one before lives any more. Owners live for twice the larger of the two after their last
-record, or until they have given everything back. Where both live at once, the one that came first
-holds, and `interval_mismatch` says who differs. Each coordinating partition is judged by itself.
+when it was written. The new one holds from the first claim that is won under it once no owner under
+the old one lives any more. Owners live for twice the larger of the two after their last record, or
+until they have given everything back. Where both live at once, the one that came first holds, and
+`interval_mismatch` says who differs. Each coordinating partition is judged by itself.
 
 `--heartbeat-interval` (60 s) is for groups that say none: of version 0.1.0, and of the original.
 Before its first word a group says none either: give the option where a fleet was upgraded. Where
 the log says another one, the option is an error (exit code 2) that names the group; with
-`--force-interval` it holds for every group, whatever the log says. `summary.json` says by which
-intervals groups were judged at the end (`heartbeat_intervals_s`), and of each group also those
-that it has said before (`intervals_said_ms`). `trace`, `shrink` and `watch` have the same two
+`--force-interval` it holds for every group, whatever the log says. `summary.json` names the
+intervals by which groups were judged at the end (`heartbeat_intervals_s`), and for each group also
+those that it stated before (`intervals_said_ms`). `trace`, `shrink` and `watch` have the same two
 options.
 
 ## Sources
@@ -55,11 +55,10 @@ A source is a file, a folder, or a glob, of any of these formats, mixed as you l
 _ONE_LOG = """
 The format of each file is seen from its name and its first bytes; `--format NAME` says it instead,
 for all. Texts (capture, kcat, console, dump-log, and a sink's `.json` and `.bin`) may be packed
-with gzip or zstandard; a packed text is read by one task, so leave big ones plain. What a format
+with gzip or zstandard. A packed text is read by one task, so leave big ones plain. What a format
 cannot prove is a caveat of the replay, on the terminal, in `summary.json` and in the report, if it
-matters for the files at hand: of `dump-log` it says that epochs are lost only if records had
-`marshal-` headers, of `segment` that aborted records cannot be told only if there were
-transactions.
+matters for the files at hand. For `dump-log` it names lost epochs only if records had `marshal-`
+headers; for `segment` it names aborted records only if there were transactions.
 
 A live topic is a source, too: `kafka://HOST:PORT/TOPIC`, see [watch.md](watch.md). It is put into
 Parquet first, as it lies in the log, aborted transactions with it.
@@ -67,8 +66,8 @@ Parquet first, as it lies in the log, aborted transactions with it.
 - **capture**: one record a line, `{"partition", "offset", "timestamp_ms", "timestamp_type",
   "value"[, "headers"]}`; `timestamp_type` as in Kafka's clients, 1 CreateTime and 2 LogAppendTime;
   headers as a map or as a list of pairs.
-- **kcat**: values that are not UTF-8 come through whole, for kcat prints their bytes. It reads
-  what is committed unless it is told otherwise. Its lines that begin with `% ` are passed over.
+- **kcat**: values that are not UTF-8 come through whole, for kcat prints their bytes. By default it
+  reads what is committed. Its lines that begin with `% ` are passed over.
 - **console**: print it with `--property print.partition=true --property print.offset=true
   --property print.timestamp=true --property print.headers=true`. Without the first two it cannot be
   replayed. A line that begins no record goes on the value before it.
@@ -79,8 +78,8 @@ Parquet first, as it lies in the log, aborted transactions with it.
   wrong checksum is an error. Where you have a choice, take these.
 - **connect**: a file holds values: strings or bytes; nulls are nulls. A value that is an object has
   the record's in its field `value`, and may have `offset` and `timestamp` (`InsertField` puts them
-  there), which are then believed. Bytes that the sink wrote as base64 are not decoded. A sink
-  leaves out nulls unless it is told otherwise, and with them their offsets.
+  there), which are then believed. Bytes that the sink wrote as base64 are not decoded. By default a
+  sink leaves out nulls, and with them their offsets.
 - **parquet**: `value` (may be null), `partition`, `offset`, `timestamp`, `timestampType`
   (0 CreateTime, 1 LogAppendTime) and, if there, `headers` and `topic`; `key` is not needed. Without
   `headers` every record is judged as if it had none, which is a caveat.
@@ -98,7 +97,7 @@ anew, must not be folded together.
 - A capture or a text of kcat or of the console consumer is a whole recording: each file is a log
   of its own, named after the file.
 - Parquet files and texts of dump-log are parts: those in one folder are one log, named after the
-  folder. For a folder given as SOURCE that is all of them, at any depth; a folder within it whose
+  folder. For a folder given as SOURCE that is all of them, at any depth. A folder within it whose
   name ends in `.parquet`, as Spark writes it, is a log of its own. A folder named `partition=N`
   stands in for that column.
 - Segments in the folders `TOPIC-PARTITION` of one data folder, and the files of one sink's folder
@@ -112,34 +111,35 @@ once, the first in the order of the input, and are a finding.
 ## Logs that start in the middle
 
 Retention cuts the head of a log: then a coordinating partition begins at an offset above 0, and who
-won a claim before that is not known. Under the fenced rules nothing is told of a claim that nobody
-can know. Each is read as a client reads that joins late (the specification's `Reader`), until its
-owner, epoch, position and clock are certain, and is told from that record on
-(`known_from_offset` in `claims`): an owner then has a tenure that began as `became_certain`.
-That takes one record of an owner that says what it saw (`marshal-seen`, `marshal-clock`), if
-nothing since may have won the claim; clients of ours say it with every heartbeat, so it is one
+won a claim before that is not known. Under the fenced rules nothing is reported of a claim that
+nobody can know. Each is read as a late client reads it (the specification's `Reader`), until its
+owner, epoch, position and clock are certain. It is reported from that record on
+(`known_from_offset` in `claims`), and its owner then has a tenure that began as `became_certain`.
+That takes one record in which an owner states what it saw (`marshal-seen`, `marshal-clock`), if
+nothing since may have won the claim. Clients of ours state it with every heartbeat, so it is one
 interval. A set position in a pause does it, too. Of a claim that is never certain `claims` holds
-what is, and names what is not; its other tables are empty. The finding `head_missing` counts how
-many claims became certain, from which offset to which, how many never did, and the records of
-which nobody can know what they did (`unknowable`, for each partition also in `summary.json`).
+what is, and names what is not; its other tables are empty. The finding `head_missing` counts the
+claims that became certain, with the first and the last offset at which one did, and those that
+never did. It also counts the records of which nobody can know what they did (`unknowable`, for each
+partition also in `summary.json`).
 
 - What is certain equals what the whole log would say. What counts or compares over the log (shares,
-  churn, failover times, lost races, two instances of one client) does so over what was read, and
-  silences are measured by the clock of what was read. A finding that needs what was before, as
+  churn, failover times, lost races, two instances of one client) does so over what was read.
+  Silences are measured by the clock of what was read. A finding that needs what was before, as
   `granted_twice` needs the first grant, may be missing.
 - Consumers of the original never say what they saw: under the fenced rules their claims become
   certain by a set position or not at all.
 - Under the original's rules nothing can be certain. The log is judged as if it began where it does,
   and divergences compare with that.
 - A gap within a log (`offset_gap`) is not a missing head: transactions and control records leave
-  gaps, too. What lies behind one is told as if nothing were missing.
+  gaps, too. What follows one is reported as if nothing were missing.
 
 ## Time
 
-Times are unix milliseconds. What happened when is told by the records' timestamps, so by the
-broker's clock if the topic says LogAppendTime. If it says CreateTime, a finding says so, and who
-was stale when is then a matter of the producers' clocks. A dump without timestamps is judged by
-what each message says of its own time, its sender's clock in whole seconds, which is a caveat.
+Times are unix milliseconds. The records' timestamps decide what happened when, so the broker's
+clock does if the topic says LogAppendTime. If it says CreateTime, a finding says so, and who was
+stale when is then a matter of the producers' clocks. A dump without timestamps is judged by what
+each message says of its own time, its sender's clock in whole seconds, which is a caveat.
 
 ## Tables
 
@@ -151,7 +151,7 @@ is shown with `\\xNN`. Integers are 64 bits; what does not fit is cut to the nea
 _FINDINGS = """\
 ## Findings
 
-`rules` says who tells it: `fenced` or `original`, *each* by itself, or *log* for a fact of the
+`rules` says who reports it: `fenced` or `original`, *each* by itself, or *log* for a fact of the
 input, which has a null there. The severity is the usual one; where a finding can be milder, its
 meaning says so.
 """
@@ -159,13 +159,17 @@ meaning says so.
 _TAIL = """\
 ## summary.json
 
-Counts of records, rows and findings; the time span; every log's coordinating partitions (first and
-last offset, gaps, duplicates, who stamped the records); every group's counts under each rule set
-(`unowned_longest_ms` is null when no claim was ever without a live owner); every sender's clock
-against the broker's (`unix_s * 1000 - timestamp_ms`, least, median, most: messages hold whole
-seconds, so a perfect clock has a median near -500); files left out; and caveats: what limits how
-far the rest may be believed. It holds no time or place of the run, so two replays of one input
-are equal.
+- Counts of records, rows and findings, and the time span.
+- Of every log the coordinating partitions: first and last offset, gaps, duplicates, who stamped the
+  records.
+- Of every group the counts under each rule set; `unowned_longest_ms` is null when no claim was ever
+  without a live owner.
+- Of every sender the clock against the broker's: least, median and most of
+  `unix_s * 1000 - timestamp_ms`. Messages hold whole seconds, so a perfect clock has a median near
+  -500.
+- Files left out, and caveats: what limits how far the rest may be believed.
+
+It holds no time or place of the run, so two replays of one input are equal.
 
 `what_if` and `checkpoint` are null unless they were asked for; see below.
 
@@ -179,9 +183,9 @@ their names. Whatever a run finds goes into `DIR`: the rows that nothing can cha
 the state of every coordinating partition with the offset to go on from. What lasts (tenures, open
 findings, the claims) stays open between the runs.
 
-**Every `--out` tells of all runs so far**, as if the log ended there: nobody has to put outputs
-together, and the tables of the last one equal those of one run over everything, row for row. The
-price is that writing takes as long as the whole account is big; reading and folding do not.
+**Every `--out` covers all runs so far**, as if the log ended there. Nobody has to put outputs
+together: the tables of the last one equal those of one run over everything, row for row. The price
+is that writing takes as long as the whole account is big; reading and folding do not.
 
 - **Records below the offset to go on from** are passed over and counted (`skipped` in
   `summary.json`, and a caveat), so a dump may overlap yesterday's. Of each partition the last
@@ -199,28 +203,28 @@ price is that writing takes as long as the whole account is big; reading and fol
 - A task of Spark that is run again replaces its partition's state whole. Executors that outlive
   their driver write into the folder of their own run, which nobody reads. All executors must see
   `DIR` under the same path.
-- **Refused**, with exit code 2 and the reason: a `DIR` that was made with other options (interval,
-  rules, longest pause, partition count, topic), by another version of this package or of Python, by
-  `marshal watch`, that is damaged, or that another run holds. `--what-if` needs the whole log, so
-  it does not go with `--checkpoint`.
+- **Refused**, with exit code 2 and the reason, is a `DIR` that was made with other options
+  (interval, rules, longest pause, partition count, topic). So is one that was made by another
+  version of this package or of Python, or by `marshal watch`, that is damaged, or that another run
+  holds. `--what-if` needs the whole log, so it does not go with `--checkpoint`.
 
 States are Python pickles. Reading one makes nothing but what accounts are made of, but trust the
 folder as you trust the program.
 
 ## Which engine: `--engine auto|local|spark`
 
-`local` folds in the process of the command and needs no Java; `spark` folds on Spark, on the cores
+`local` folds in the process of the command and needs no Java. `spark` folds on Spark, on the cores
 of the machine, or from Python in a session on a cluster. Tables, `summary.json`, report, exports,
-`--what-if` and exit codes are the same, and a `--checkpoint` that one engine wrote the other takes
-up: tests compare both on every capture of the repository and on generated logs.
+`--what-if` and exit codes are the same, and either engine takes up a `--checkpoint` of the other.
+Tests compare both on every capture of the repository and on generated logs.
 
 `auto`, the default, takes Spark for more than 2,000,000 records, or if `run` is given a session. It
 counts the rows of Parquet and of segments; of other formats it estimates, 150 bytes for a record
 and ten times as many records if they are compressed. The command prints which engine it chose, and
 why. `local` folds on one core, and holds what it reads in memory.
 
-Processor time of the whole command, user and system, as `/usr/bin/time` says it (two cores, CPython
-3.11, other work on the machine, the best of three runs here and of two on Spark):
+Processor time of the whole command, user and system, from `/usr/bin/time`. Two cores, CPython 3.11,
+other work on the machine; the best of three runs here and of two on Spark:
 
 | | here | on Spark |
 |---|---|---|
@@ -232,9 +236,9 @@ machine compiles it, which takes some seconds once.
 
 ## How fast
 
-`make bench-replay` replays 10 million generated records, with its peers on the same file. On two
-cores (CPython 3.11, Spark 4.0, nothing else at work, the best of three passes in one run; the lines
-with a star are of another run of the same hour, the best of two):
+`make bench-replay` replays 10 million generated records, with its peers on the same file. Two
+cores, CPython 3.11, Spark 4.0, nothing else at work, the best of three passes in one run. The lines
+with a star are of another run of the same hour, the best of two:
 
 | | uniform, records/s | one claim has a fifth, records/s |
 |---|---|---|
@@ -246,10 +250,10 @@ with a star are of another run of the same hour, the best of two):
 | kernel, one core, reading included: every verdict, every claim | 3,329,000 | 3,222,000 |
 | the reducer itself, one core * | 69,600 | 72,300 |
 
-So a replay takes less time than Spark needs to split the values, and the kernel makes the account
-of polars and DuckDB in a third and a fifth of their time (the run checks that it is the same
-account); but a whole replay, with its verdicts, findings and page, is no faster than polars is at
-its two tables. `make bench-replay ARGS="--scale 1000000 10000000 30000000 100000000"`:
+So a replay takes less time than Spark needs to split the values. The kernel makes the account of
+polars and DuckDB in a third and a fifth of their time; the run checks that it is the same account.
+But a whole replay, with its verdicts, findings and page, is no faster than polars is at its two
+tables. `make bench-replay ARGS="--scale 1000000 10000000 30000000 100000000"`:
 
 | records | wall s | records/s | CPU us a record | driver MB | JVM MB | largest worker MB |
 |---|---|---|---|---|---|---|
@@ -259,30 +263,29 @@ its two tables. `make bench-replay ARGS="--scale 1000000 10000000 30000000 10000
 | 100,000,000 | 44.8 | 2,233,000 | 0.85 | 728 | 1,555 | 493 |
 
 For a cluster, on paper, from what one core needs here: 0.4 microseconds a record to read Parquet,
-decode and collapse it, and 60 for each run and each record that is in none: a run is a claim in a
-chunk of 500,000 records. 10 billion records of 2,048 claims on 100 cores are 40 s of reading and
-collapsing, and 41 million runs, 25 s. Skew bites in the second part: a coordinating partition is
-folded by one core, whatever its size, and one with 128 of the claims needs 150 s for its 2.6
-million runs. So give the coordination topic many partitions; that one claim has most of the records
-costs nothing more.
+decode and collapse it, and 60 for each run and other record. A run is a claim in a chunk of 500,000
+records. 10 billion records of 2,048 claims on 100 cores are 40 s of reading and collapsing, and 41
+million runs, 25 s. Skew bites in the second part: a coordinating partition is folded by one core,
+whatever its size. One with 128 of the claims needs 150 s for its 2.6 million runs. So give the
+coordination topic many partitions; that one claim has most of the records costs nothing more.
 
 ## For CI: SARIF and JUnit
 
 `--sarif FILE` writes the findings as SARIF 2.1.0: a rule for every code, with its meaning and what
-to do; a result for every finding, with its sentence, its level (info is a note), its logical
+to do, and a result for every finding. A result has a sentence, a level (info is a note), a logical
 location `log/coordinating partition/group/topic/partition` (each percent-encoded), and offsets,
 times and names as properties. `--junit FILE` writes JUnit XML: every log is a test suite, every
 code of the catalogue a test case in it. A case fails if there is an error or a warning with that
-code, is skipped if the rules chosen never tell it, and has what is only good to know as its output.
+code, and is skipped if the rules chosen never report it. Its output is what is only good to know.
 Both are written as the folder is: an existing file is refused, a run that fails leaves none.
 
 ## Perfetto
 
 `--perfetto FILE` writes a trace in Chrome's JSON format, for ui.perfetto.dev: a process for each
-group of a log under a rule set, a thread for each claim, a complete event for each tenure with its
-owner, epoch, offsets and positions, an instant event for each finding that has a time. A tenure
-that lasts when the log ends is drawn to its owner's last accepted record. If the name ends in
-`.gz` it is packed; an existing file is refused.
+group of a log under a rule set, a thread for each claim. Each tenure is a complete event with its
+owner, epoch, offsets and positions; each finding that has a time is an instant event. A tenure that
+lasts when the log ends is drawn to its owner's last accepted record. If the name ends in `.gz` it
+is packed; an existing file is refused.
 
 ## The report
 
@@ -290,32 +293,32 @@ that lasts when the log ends is drawn to its owner's last accepted record. If th
 source, else the files, and the time. The verdict comes first, with a link to the first error; then
 who owned what, and the findings. Logs and groups stand the worst first, by errors and warnings.
 
-One block of findings is one cause as far as group and time show: errors and warnings about claims
-of one group, each within two heartbeat intervals of the one before. The block tells the first
-finding of each code in a sentence; its claims and records unfold. Of a random instance id the page
-shows eight digits, and the whole id on hover, as what a property promises.
+One block of findings is one cause, as far as group and time show. It holds errors and warnings
+about claims of one group, each within two heartbeat intervals of the one before. The block puts the
+first finding of each code into a sentence; its claims and records unfold. Of a random instance id
+the page shows eight digits, and the whole id on hover, as what a property promises.
 
 Up to 200 claims, and 10,000 tenures and marks, are drawn as they are. Of more the page draws the
-six worst claims, and lists those that are the worst by errors, by takeovers, or by the time in
-which nobody owned them (up to 20,000); findings over time by code and by group follow. A claim or a
-group that is chosen is drawn then, from what the page holds: of up to 400 claims tenures, marks and
-heartbeats, of the next the first 200 tenures, within 14 MB; of the others their numbers. The page
-stays below 20 MB, says how many claims it holds in which way, and the tables above have the rest.
-Without scripts a big replay's timelines are missing. Of findings and divergences the 300 worst are
-told in full, and all are counted.
+six worst claims. It lists those that are the worst by errors, by takeovers, or by the time in which
+nobody owned them (up to 20,000). Findings over time by code and by group follow. A claim or a group
+that is chosen is drawn then, from what the page holds. Within 14 MB those are the tenures, marks
+and heartbeats of up to 400 claims, and the first 200 tenures of the next ones. Of the others it
+holds their numbers. The page stays below 20 MB, says how many claims it holds in which way, and the
+tables above have the rest. Without scripts a big replay's timelines are missing. Of findings and
+divergences the 300 worst are written in full, and all are counted.
 
 ## What if
 
     marshal replay dump --heartbeat-interval 4 --what-if heartbeat_interval=30s --out DIR
 
-replays the same log a second time under another setting and prints what would be different: how
-often each code was found before and after, how many tenures are gone or new, how many claims had
-other owners on the way and in the end, and for up to 20 claims the record that parted them and who
-owns after it. Settings are `heartbeat_interval`, `pause_max` (`500ms`, `30s`, `5m`, `1h`) and
-`rules` (`fenced` or `original`; not beside `--rules both`), several with commas between. Tables
-and report stay those of the first setting. The log is what it is: consumers that had run with
-another interval would have written another one, so this says how the rules would have judged these
-records, and no more.
+replays the same log a second time under another setting and prints what would be different. That is
+how often each code was found before and after, and how many tenures are gone or new. It is also how
+many claims had other owners, on the way and in the end. For up to 20 claims it prints the record
+that parted them and who owns after it. Settings are `heartbeat_interval`, `pause_max` (`500ms`,
+`30s`, `5m`, `1h`) and `rules` (`fenced` or `original`; not beside `--rules both`), several with
+commas between. Tables and report stay those of the first setting. The log is what it is: consumers
+that had run with another interval would have written another one. So this shows how the rules would
+have judged these records, and no more.
 
 ## Shrinking a finding
 

@@ -7,9 +7,9 @@ last one. A fold can take it in one step, once it has seen that the last would b
 the first states no position that fell.
 
 A run is broken wherever that does not hold, and wherever an observer would see more than a
-heartbeat. Any other record of the claim breaks it, a ReleaseGroup of its group, another instance of
-the client, headers that change, a position or a timestamp that falls, and a silence that is
-reported.
+heartbeat. It is broken by any other record of the claim, a ReleaseGroup of its group, another
+instance of the client, and headers that change. So it is by a position or a timestamp that falls,
+and by a silence that is reported.
 """
 
 from __future__ import annotations

@@ -9,8 +9,8 @@ aside. `engines` chooses what runs it, this process or `spark`, and `report_data
 folded log what `report` draws. `live`, `exports` and `shrink` are other uses of the same fold;
 `api` is one replay from beginning to end.
 
-Names that need Spark are imported when they are asked for, so whoever needs no Spark (`sources`,
-`marshal shrink`, `marshal watch`) does not wait for it.
+Names that need Spark are imported when they are asked for, so programs that need no Spark
+(`sources`, `marshal shrink`, `marshal watch`) do not wait for it.
 """
 
 from importlib import import_module

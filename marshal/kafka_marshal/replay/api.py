@@ -91,14 +91,14 @@ def run(
         exports: files that the findings go to besides, for other tools.
         what_if: another setting to replay the same log under, and to compare with.
         checkpoint: the folder of one open log: what earlier runs folded is not read again, and
-            `out` tells of all of them. The sources are one log then. All executors see the folder.
+        `out` covers all of them. The sources are one log then. All executors see the folder.
         engine: `local` folds in this process, `spark` on Spark; the tables are the same. `auto`:
             on Spark if the input is large (`engines.LOCAL_RECORDS_MAX`) or a session is given.
         spark: a session to use; None: a local one, stopped at the end, if Spark is the engine.
-        on_engine: is told which engine was chosen, and why.
-        on_progress: is told in a few words what happens next.
-        on_tasks: is told now and then how many tasks are done, of how many (of Spark's present
-            stages, then from another thread).
+        on_engine: called with the engine that was chosen, and why.
+        on_progress: called with a few words on what happens next.
+        on_tasks: called now and then with the number of tasks that are done, and of all tasks (of
+            Spark's present stages, then from another thread).
 
     Raises:
         UnreadableSource: a source is missing, empty or damaged; names the file and the place.

@@ -118,7 +118,7 @@ def _topic_reader(options: dict[str, str]) -> DataSourceStreamReader:
     starting = options.get("starting", "earliest")
     if starting not in ("earliest", "latest"):
         raise InvalidOption(f"option 'starting' is not earliest or latest: {starting}")
-    # Whoever reads files alone need not have Kafka's client.
+    # Reading files alone needs no Kafka client.
     from kafka_marshal.client.connect.settings import Settings
     from kafka_marshal.replay.live.stream import TopicReader
 

@@ -55,9 +55,9 @@ def init(
 
     It is made with message.timestamp.type=LogAppendTime, cleanup.policy=delete, no unclean leader
     election, and three copies of which two must be written (on fewer brokers fewer). Its retention
-    is longer than what a reader needs that begins where the log begins: the longest pause, twice
-    the heartbeat interval, and a minute that a broker's clock may step back. Beyond that, retention
-    is how long the position of a claim is remembered that nobody holds.
+    is longer than a reader needs who begins where the log does: the longest pause, twice the
+    heartbeat interval, and a minute for a broker's clock that steps back. Beyond that, retention is
+    how long the position of a claim is remembered that nobody holds.
 
     An existing topic is never changed. Exits 1 if it differs.
     """

@@ -273,7 +273,7 @@ class ClusterClient:
     def allowed_of_group(self, group: str) -> frozenset[str] | None:
         """What the user of these settings may do with a group, in Kafka's words, READ and DESCRIBE.
 
-        None if it is not said.
+        None if not reported.
         """
         try:
             found = self._answer(

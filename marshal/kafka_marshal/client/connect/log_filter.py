@@ -2,10 +2,10 @@
 
 Nearly all of a log is heartbeats, and a reader that joins late has all of them to read. Of a run of
 one sender's heartbeats about one claim, the first decides what becomes of all of them, and the last
-is how far they got. Those in between change nothing that the last does not. A run is broken by any
-other record about the claim or its group, by a heartbeat that falls behind the one before it, and
-by anything that is not written the ordinary way. It goes on until somebody needs what is held, so
-the longer a reader stays far behind, the less it has to fold.
+is how far they got. Those in between change nothing that the last does not. Any other record about
+the claim or its group breaks a run. So does a heartbeat that falls behind the one before it, or
+that is not written the ordinary way. A run goes on until somebody needs what is held, so the longer
+a reader stays far behind, the less it has to fold.
 
 Exact where the log is known from its beginning; `tests/client/test_thinning.py` holds every fold
 to the fold of the whole log. Of a suffix every record may count, as a certificate.

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LOCAL_RECORDS_MAX: Final = 2_000_000
-"""Of more records `auto` chooses Spark. So many take about as much processor time here as Spark
+"""For more records `auto` chooses Spark. This many take about as much processor time here as Spark
 takes for its start, if most of them say nothing new."""
 
 

@@ -145,7 +145,7 @@ class _Reader:
             yield batch.filter(pa.array(~below)) if below.any() else batch
 
     def chunk(self, number: int) -> tuple[list[pa.RecordBatch], list[pa.RecordBatch]]:
-        """The new records of a chunk; what is to be said of the others."""
+        """The new records of a chunk; what is to be reported of the others."""
         new, rest = [], []
         log = ""
         skipped: dict[int, int] = {}

@@ -24,7 +24,7 @@ from kafka_marshal.replay.sources import Chunk
 from kafka_marshal.replay.state.partition_state import take_up
 
 FED_RECORDS_MAX: Final = 5_000
-"""So many records are not collapsed: loading the kernel takes 0.7 s, compiling it once 4 s."""
+"""Records to fold as they are, at most: loading the kernel takes 0.7 s, compiling it once 4 s."""
 _ROWS_AT_ONCE: Final = 8192
 
 
@@ -33,8 +33,8 @@ class InProcess:
     """As `Engine`."""
 
     on_tasks: Callable[[int, int], None] | None = None
-    """Is told how many chunks are read, and then how many coordinating partitions are folded, of
-    how many."""
+    """Called with the numbers of chunks that are read, and of all; then with those of coordinating
+    partitions that are folded, and of all."""
 
     def collapses(self, chunks: Sequence[Chunk]) -> bool:
         """As `Engine`."""

@@ -19,7 +19,7 @@ from kafka_marshal.replay.model.phrasing import times
 from kafka_marshal.replay.model.rows import Row, readable
 
 SENTENCES_MAX: Final = 20
-"""So many findings of one case are told; the rest are counted."""
+"""Findings of one case to write out, at most; the rest are counted."""
 _NOT_XML: Final = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 

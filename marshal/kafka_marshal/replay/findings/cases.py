@@ -1,7 +1,7 @@
 """A finding in the making: records gather on a case until its story is over.
 
 This room counts and keeps proofs. It does not know what any code means; the observer that opens a
-case also writes its sentence. A replay may be put aside in the middle and taken up again, so what
+case also writes its sentence. A replay may be put aside in the middle and taken up again. So what
 writes the sentence must pickle: a function of a module with what it needs (`functools.partial`),
 never a closure.
 """
@@ -34,7 +34,7 @@ class Case:
     instance: str | None
     client: str | None
     sentence: Callable[[Case], str]
-    """Told when the story is over. It pickles."""
+    """Writes the sentence when the story is over. It pickles."""
     background: list[Sighting] = field(factory=list)
     severity: str | None = None
     """None: the catalogue's."""
@@ -113,7 +113,7 @@ class Cases:
     """The open cases of one observer, by whatever tells them apart."""
 
     def __init__(self, as_yet: Callable[[Case, Rules], Row | None] | None = None) -> None:
-        """`as_yet` gives what is told of a case that is not over, if that is not its row."""
+        """`as_yet` returns the row of a case that is not over, if that is another one."""
         self._as_yet = as_yet
         self._open: dict[Hashable, Case] = {}
         self._by_key: dict[ClaimKey, set[Hashable]] = {}
@@ -139,7 +139,7 @@ class Cases:
         return iter(self._open.values())
 
     def newest(self, count: int, rules: Rules) -> Iterator[Row]:
-        """What is told as yet of the open cases that were opened last, in that order."""
+        """The rows, as yet, of the open cases that were opened last, in that order."""
         for case in list(itertools.islice(reversed(self._open.values()), count))[::-1]:
             row = case.row() if self._as_yet is None else self._as_yet(case, rules)
             if row is not None:

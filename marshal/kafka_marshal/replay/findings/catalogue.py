@@ -24,7 +24,7 @@ class Kind:
     severity: str
     property: str | None
     rules: str
-    """`fenced`, `original`, `each` (both may tell it), or `log` (a fact of the input)."""
+    """`fenced`, `original`, `each` (both may report it), or `log` (a fact of the input)."""
     meaning: str
     what_to_do: str
     """What somebody who runs the consumers does about it."""
@@ -39,8 +39,8 @@ _KINDS: Final = (
         "A heartbeat made its sender the owner of a claim that a live consumer of another client "
         "owned. If the two then go on overwriting each other, that is the same finding.",
         "Move the group to the fenced rules, which refuse such a heartbeat. Until then look "
-        "for what held the thief up for so long (a pause of its process, a slow produce), and "
-        "re-check what both processed since.",
+        "for what delayed the thief (a pause of its process, a slow produce), and re-check "
+        "what both processed since.",
     ),
     Kind(
         "heartbeat_without_claim",
@@ -50,8 +50,8 @@ _KINDS: Final = (
         "A heartbeat made its sender the owner of a claim that nobody owned, or whose owner was "
         "stale, without a ClaimingPartition. A new instance of the last owner's client is the "
         "original's fast reclaim and no finding.",
-        "Find out why the sender believes that it owns: an old process that was never told to "
-        "stop, or a client that skips ClaimingPartition.",
+        "Find out why the sender believes that it owns: an old process that was never "
+        "stopped, or a client that skips ClaimingPartition.",
     ),
     Kind(
         "late_heartbeat_refused",
@@ -144,8 +144,8 @@ _KINDS: Final = (
         "PauseHolds",
         "original",
         "During a pause somebody other than the pauser won a claim before the admin was done with "
-        "it, took one by a heartbeat, or went on with its own for longer than a heartbeat "
-        "interval.",
+        "it, or took one by a heartbeat. Or somebody went on with its own claim for longer than a "
+        "heartbeat interval.",
         "Do not trust the positions that were set in this pause: check them, and pause again. "
         "The fenced rules keep a pause.",
     ),
@@ -163,8 +163,8 @@ _KINDS: Final = (
         "NeverHalfSetSilently",
         "each",
         "An admin won a claim in its pause and never set its position: its tenure ended otherwise, "
-        "or it fell silent. An error if it had set other positions: they are half set. Told when "
-        "somebody else pauses the group, or at the end of the log.",
+        "or it fell silent. An error if it had set other positions: they are half set. Reported "
+        "when somebody else pauses the group, or at the end of the log.",
         "Set the positions again, all of them. The sentence names what was set and what was not.",
     ),
     Kind(
@@ -209,10 +209,10 @@ _KINDS: Final = (
         WARNING,
         None,
         "each",
-        "A group is judged by another interval than the one that its consumers ran with: their "
+        "A group is judged by another interval than the one that its consumers ran with. Their "
         "records say another one, or act under a claim that these rules refused, or most "
-        "heartbeats come further apart. Silences are then not told one by one. An error where a "
-        "group says two intervals at once: it processes everything twice.",
+        "heartbeats come further apart. Silences are then not reported one by one. An error where "
+        "a group says two intervals at once: it processes everything twice.",
         "If the log says no interval, replay with the one that the consumers run with "
         "(--heartbeat-interval). If a group says two, stop the consumers that differ.",
     ),
@@ -241,9 +241,9 @@ _KINDS: Final = (
         None,
         "each",
         "A stale owner's claim was taken over later than three and a half heartbeat intervals "
-        "after its last word: two until it is stale, one for a consumer to look, and half of one "
-        "for records that land late. Not told where the interval does not fit, as `starvation` "
-        "and `wedged_heartbeat`.",
+        "after its last word. Two pass until it is stale, one is for a consumer to look, and half "
+        "of one for records that land late. Not reported where the interval does not fit; neither "
+        "are `starvation` and `wedged_heartbeat`.",
         "See that consumers look at least once in an interval, and that one of them has room "
         "for another claim.",
     ),
@@ -303,9 +303,9 @@ _KINDS: Final = (
         None,
         "each",
         "An owner's heartbeats went on while the position stood still for ten heartbeat "
-        "intervals or more, and another claim of the group moved without a rest (five "
-        "intervals) for at least half of that. A claim that is still at position 0 is not "
-        "judged. The longest such stretch of each claim is told when the log ends.",
+        "intervals or more. For at least half of that, another claim of the group moved without "
+        "a rest (five intervals). A claim that is still at position 0 is not judged. The longest "
+        "such stretch of each claim is reported when the log ends.",
         "Look at the message at that position and at the owner's log: it may be stuck on it. "
         "If nothing is written to that partition, all is well.",
     ),
@@ -345,8 +345,8 @@ _KINDS: Final = (
         None,
         "log",
         "A coordinating partition does not begin at offset 0, so claims won before are not known. "
-        "Under `fenced` nothing is told of a claim before it is certain; under `original` the log "
-        "is judged as if it began there.",
+        "Under `fenced` nothing is reported of a claim before it is certain; under `original` the "
+        "log is judged as if it began there.",
         "Give the log from its beginning. If claims never become certain, their consumers do not "
         "say what they saw (marshal-seen and marshal-clock): consumers of the original never do.",
     ),

@@ -15,7 +15,7 @@ from kafka_marshal.replay.model.rows import Row
 from kafka_marshal.replay.report.base import data as page
 
 LANE_MAX: Final = 2000
-"""So many tenures or marks of one lane are drawn, the first ones."""
+"""Tenures or marks of one lane to draw, the first ones, at most."""
 
 
 def integer(value: object) -> int:

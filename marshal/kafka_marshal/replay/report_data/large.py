@@ -30,15 +30,15 @@ from kafka_marshal.replay.report_data.convert import (
 from kafka_marshal.replay.report_data.summary import Summary
 
 INDEX_MAX: Final = 20_000
-"""So many claims are listed with their numbers."""
+"""Claims to list with their numbers, at most."""
 WHOLE_MAX: Final = 400
-"""Of so many claims everything is fetched that a lane shows."""
+"""Claims of which to fetch everything that a lane shows, at most."""
 ROWS_MAX: Final = 200_000
-"""So many rows of tenures and marks are fetched, then of so many tenures alone."""
+"""Rows of tenures and marks to fetch, then of tenures alone, at most."""
 BRIEF_MAX: Final = 200
-"""So many tenures of a lane are fetched where only tenures are."""
+"""Tenures of a lane to fetch where only tenures are fetched, at most."""
 FINDINGS_MAX: Final = 50
-"""So many findings of one claim are fetched, the worst first."""
+"""Findings of one claim to fetch, the worst first, at most."""
 HEATS_MAX: Final = 6
 HEAT_GROUPS_MAX: Final = 20
 SEVERITIES: Final = tuple(Severity)
@@ -159,7 +159,7 @@ _Counted = tuple[ClaimName, page.ClaimCounts, int]
 
 
 def _counts(fold: Fold, summary: Summary) -> list[_Counted]:
-    """The claims that stand out, at most `INDEX_MAX`, by whichever measure ranks one highest."""
+    """The claims that stand out, at most `INDEX_MAX`, by the measure that ranks each highest."""
     ends_ms: dict[str, int] = {}
     for row in summary.partitions:
         log, end = text_of(row["log"]), integer(row["to_ms"])
@@ -253,7 +253,7 @@ def _fetched(
 
 @frozen
 class _Wanted:
-    """Rows of a table about one claim: so many at most, and so many there are of one claim."""
+    """Rows of a table about one claim: `limit` to fetch, and the `most` that one claim has."""
 
     table: Table
     limit: int

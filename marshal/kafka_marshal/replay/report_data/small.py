@@ -33,7 +33,7 @@ from kafka_marshal.replay.report_data.large import scale
 from kafka_marshal.replay.report_data.summary import Summary
 
 NAMED_MAX: Final = 3
-"""So many sources the title names."""
+"""Sources that the title names, at most."""
 LIVE_TOPIC: Final = "__marshal"
 """The topic of a live source that names none."""
 CLAIMS_MAX: Final = 200

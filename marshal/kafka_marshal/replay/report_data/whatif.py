@@ -23,7 +23,7 @@ from kafka_marshal.replay.model.rows import Row
 from kafka_marshal.replay.model.tables import TENURES
 
 DIVERGENCES_MAX: Final = 20
-"""So many claims are told with the record that parted them."""
+"""Claims to show with the record that parted them, at most."""
 KEYS: Final = ("heartbeat_interval", "rules", "pause_max")
 _SECONDS: Final = {"ms": 0.001, "s": 1, "m": 60, "min": 60, "h": 3600, "": 1}
 _DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|min|m|h)?")

@@ -19,7 +19,7 @@ _COLUMNS: Final = ["severity", "code", "rules", "log", "offset", "timestamp_ms",
 
 
 def worst(out: Path, most: int = 3) -> list[Row]:
-    """The worst findings of a replay whose folder is `out`, at most so many of them.
+    """The worst findings of a replay whose folder is `out`, `most` of them at most.
 
     Errors come before warnings, and `info` not at all. One finding of each code comes before a
     second one of any; codes are in the catalogue's order, findings of one code by time.

@@ -1,8 +1,8 @@
 """The smallest part of a log that still shows a finding.
 
-Records are left out, and what stays keeps its offset and its timestamp: first what is about other
-groups and claims, then larger and smaller portions, then one by one, until every single record is
-needed. What a part shows is judged by `partition_fold`, without Spark.
+Records are left out, and what stays keeps its offset and its timestamp. First go those about other
+groups and claims, then larger and smaller portions, then single records, until every one is needed.
+What a part shows is judged by `partition_fold`, without Spark.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _WANTED: Final = re.compile(r"(\w+)(?:@(\d+))?")
 _PROGRESS_EVERY: Final = 25
 """Slices judged from one word of progress to the next."""
 OF_WHOLE_LOGS: Final = ("sender_clock_off", "create_time", "head_missing")
-"""Codes that are told when all partitions of a log are in."""
+"""Codes whose findings are made when all partitions of a log are in."""
 
 
 class NothingSuch(ReplayError):

@@ -40,7 +40,7 @@ def written(shrunk: Shrunk, out: Path) -> tuple[Path, ...]:
 def story_of(shrunk: Shrunk) -> Counterexample | None:
     """The slice as a counterexample, if all of it is about one claim.
 
-    It is judged by the rules of the finding, so that what the original did is told as it did it.
+    It is judged by the rules of the finding, so that what the original did is shown as it did it.
     """
     finding = shrunk.finding
     records = [record for raw in shrunk.part.records if (record := _decoded(raw)) is not None]

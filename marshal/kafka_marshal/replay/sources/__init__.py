@@ -1,11 +1,12 @@
 """What SOURCE arguments come to: chunks to read, and what limits belief in them.
 
 Everything here happens on the driver and reads next to no record: names, sizes, first bytes,
-footers, headers of batches. So a missing file or column is told before Spark starts. `reading`
+footers, headers of batches. So a missing file or column is reported before Spark starts. `reading`
 reads the chunks.
 
-From the inside out: `shapes` says what formats have in common, `columns` what they come out in,
-`text` reads lines; then one room per format; `formats` lists and detects them; `files` finds files.
+From the inside out: `shapes` says what formats have in common, `columns` what they come out in;
+`text` reads lines. Then comes one room per format. `formats` lists and detects them; `files` finds
+files.
 """
 
 from __future__ import annotations
@@ -69,8 +70,8 @@ def find(
         topic: take records of this topic alone, where the format names topics.
 
     Raises:
-        UnreadableSource: nothing is there, a file is empty or of no format that is known, holds
-            records of several topics, or lacks what a replay needs; the message names it.
+        UnreadableSource: nothing is there; or a file is empty, is of no known format, holds records
+            of several topics, or lacks what a replay needs. The message names it.
     """
     if not sources:
         raise UnreadableSource("no source was given")

@@ -1,8 +1,9 @@
 """Folders of a Connect sink for object stores: `topics/T/partition=P/T+P+START.ext`.
 
-Partition and first offset are in the name. A file holds values; what else a record has is there
-only if the connector was told to put it into the value: a field `value` with, beside it, `offset`
-and `timestamp`. Otherwise offsets are counted from the name, which presumes that none is missing.
+Partition and first offset are in the name. A file holds values. What else a record has is there
+only if the connector is configured to put it into the value: a field `value` with, beside it,
+`offset` and `timestamp`. Otherwise offsets are counted from the name, which presumes that none is
+missing.
 """
 
 from __future__ import annotations

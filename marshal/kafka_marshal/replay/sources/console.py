@@ -2,8 +2,8 @@ r"""Text of `kafka-console-consumer` with its `print.*` options.
 
     LogAppendTime:1700000000000\tPartition:2\tOffset:5\tNO_HEADERS\tnull\tHeartbeat/1/...
 
-Which columns there are depends on the options, so the driver looks at the first lines and every
-task is told. Columns without a label (headers, key, value) are told apart by their number and
+Which columns there are depends on the options, so the driver looks at the first lines and passes
+them to every task. Columns without a label (headers, key, value) are told apart by their number and
 by what headers look like. A line that begins no record goes on the value before it.
 """
 
@@ -61,8 +61,8 @@ _STAMPS: Final[dict[bytes | None, str]] = {
 _INT64_MAX: Final = 2**63 - 1
 
 CANNOT_PROVE: Final = CannotProve(
-    values="it prints null as the word null, so a value or header of that text counts as null, and "
-    "what follows a comma in a header's value counts as the next header.",
+    values="it prints null as the word null, so a value or header of that text counts as null; "
+    "a comma in a header's value begins the next header.",
     committed="it does not name transactions, so a record whose transaction was aborted stands "
     "here as any other if the consumer read uncommitted ones.",
 )

@@ -6,7 +6,7 @@
         headerKeys: [marshal-epoch] payload: Heartbeat/1/...
 
 (a record is one line there). The partition is in the heading, or in the name of the file's folder.
-Names of headers are printed and their values are not, so epochs are lost: that is told loudly.
+Names of headers are printed and their values are not, so epochs are lost; the replay reports that.
 Values are cut out by the sizes that are printed with them, so they may hold anything.
 """
 

@@ -6,7 +6,7 @@ A log is one recording of a coordination topic. Which files make one log:
   file;
 - Parquet files in a folder whose name ends in `.parquet` (as Spark writes it) are one log;
 - other Parquet files and texts of dump-log below a folder given as SOURCE are one log; given one by
-  one, or by a glob, they are if they lie in the same folder;
+  one, or by a glob, those of one folder are;
 - segments in the folders `T-P` of one data folder, and files of one sink's folder `T`, are one log
   per topic, named after it;
 - with `one_log`, everything is one log.
@@ -47,7 +47,7 @@ _TRACE: Final = re.compile(r"\.trace\.jsonl(?:\.\w+)?$")
 
 @frozen
 class Looking:
-    """How to look at files: what the user said of them, and what was left out so far."""
+    """How to look at files: what the user states about them, and what was left out so far."""
 
     format: Format | None = None
     """What every file is; None: it is seen by looking."""
@@ -90,7 +90,7 @@ def _given(path: Path, looking: Looking) -> File:
     head = head_of(path)
     format_ = looking.format or detected(head)
     if format_ is None and re.search(r"\.jsonl(?:\.\w+)?$", path.name):
-        format_ = CAPTURE  # so that it is told what is wrong with which line
+        format_ = CAPTURE  # so that the error names the line and what is wrong with it
     if format_ is None and path.suffix == ".parquet":
         raise UnreadableSource(f"{path}: not a Parquet file")
     if format_ is None and not head.first.strip():

@@ -1,11 +1,11 @@
 """JSON lines, a record each: captures, and what `kcat -J` prints.
 
 A block of lines is read at once by orjson, its columns checked as columns. What orjson refuses, or
-what does not look as it should, is read again line by line by `kafka_marshal.capture`, which knows
-surrogate escapes and tells what is wrong with which line: so the quick way decides nothing.
+what does not look as it should, is read again line by line by `kafka_marshal.capture`. That knows
+surrogate escapes and reports what is wrong with which line, so the quick way decides nothing.
 
 kcat writes a value's bytes as they are, also where that makes no valid JSON, so values that are not
-UTF-8 come back whole; it prints no key or header that would tell null from missing, and needs none.
+UTF-8 come back whole. It prints no key or header that would tell null from missing, and needs none.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Parquet in the schema of Spark's Kafka source.
 
 Read as columns: no row becomes a Python object, except where headers are written in a way that
-Arrow cannot cast. Footers are read on the driver, so a missing column or a second topic is told
+Arrow cannot cast. Footers are read on the driver, so a missing column or a second topic is reported
 before Spark starts.
 """
 
@@ -200,7 +200,7 @@ def _row_groups(
 ) -> Iterator[pa.RecordBatch]:
     """As they are: each is one batch, and a header's key, one of few, is a number.
 
-    Where a row group has so many keys that it does not number them, Arrow says so.
+    Where a row group has too many keys to number them, Arrow reports it.
     """
     keys = [
         column.path

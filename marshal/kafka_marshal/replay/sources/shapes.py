@@ -169,5 +169,5 @@ class Format:
 
 
 def about_records(size: int, *, packed: bool) -> int:
-    """About how many records so many bytes are, at least 1."""
+    """About how many records this many bytes are, at least 1."""
     return max(1, size * (PACKED if packed else 1) // RECORD_BYTES)

@@ -22,8 +22,8 @@ CHUNK_BYTES: Final = 32 * 1024 * 1024
 """A plain text is read in pieces of this size, each by one task."""
 BLOCK_BYTES: Final = 128 * 1024
 """Lines are read together in blocks of about this size. Small, because the objects that JSON makes
-of a block live as long as it, and what Python's garbage collector does about many of them costs up
-to half of the time."""
+of a block live as long as it, and many of them cost Python's garbage collector up to half of the
+time."""
 SCAN_BYTES: Final = 2 * 1024 * 1024
 """Where nothing is parsed."""
 HEAD_BYTES: Final = 64 * 1024
@@ -64,7 +64,7 @@ def head_of(path: Path) -> Head:
 
 @contextmanager
 def opened(path: Path | str, compression: str | None) -> Iterator[IO[bytes]]:
-    """The file, uncompressed; what is wrong with it is told with its name."""
+    """The file, uncompressed; errors name it."""
     try:
         if compression is None:
             with Path(path).open("rb") as file:
@@ -174,7 +174,7 @@ def _at(chunk: TextRange, block: Block, number: int) -> Callable[[], str]:
 
 
 def where(chunk: TextRange, block: Block, number: int) -> str:
-    """`path:line` of a block's line; counted only when somebody must be told."""
+    """`path:line` of a block's line; counted only for an error."""
     before = block.number if chunk.compression is not None else _newlines(chunk, block.at)
     return f"{chunk.path}:{before + number + 1}"
 

@@ -88,7 +88,7 @@ class OnSpark:
 
     def _by_place(self, found: DataFrame) -> DataFrame:
         """Each coordinating partition whole in one task, in offset order."""
-        # So many tasks that places spread evenly, and told by number: what was collapsed is so
+        # Enough tasks to spread places evenly, and an explicit number: what was collapsed is so
         # small that Spark would otherwise fold all of it in one.
         tasks = TASKS_PER_CORE * self.spark.sparkContext.defaultParallelism
         return found.repartition(tasks, "log", "partition").sortWithinPartitions(

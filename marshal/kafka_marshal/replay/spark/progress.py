@@ -14,9 +14,9 @@ EVERY_S: Final = 0.3
 
 @contextmanager
 def tasks_told(spark: SparkSession, tell: Callable[[int, int], None] | None) -> Iterator[None]:
-    """Tell, from a thread of its own, how many tasks of the stages at work are done, of how many.
+    """Report, from a thread of its own, how many tasks of the stages at work are done, of how many.
 
-    Nothing is told between stages. What tells of the work never breaks it.
+    Nothing is reported between stages. A report that fails never breaks the work.
     """
     if tell is None:
         yield

@@ -33,7 +33,7 @@ from kafka_marshal.replay.model.tables import CLAIMS, DIVERGENCES, FINDINGS, LAN
 from kafka_marshal.replay.spark.spark_errors import told_plainly
 
 ROWS_PER_TASK: Final = 250_000
-"""So many rows of tables are asked by one task: a task costs more than to look at them."""
+"""Rows of tables for one task to look at: a task costs more than that."""
 _CLAIM_TYPES: Final = (pa.string(), pa.int64(), pa.string(), pa.string(), pa.int64())
 _LABEL: Final = "under"
 """The column that says under which rules; a dash where the rules are what is changed."""

@@ -1,8 +1,8 @@
 """Functions over Arrow batches, as Spark's Python workers run them: what all of them need.
 
-A worker outlives a task, and Spark does two things around every task that grow with all that was
-ever imported: it looks for garbage among it, and lists anew every archive on Python's path, once
-for each folder within it. Together some 300 ms of work, ten times what folding a small
+A worker outlives a task. Around every task Spark does two things that grow with all that was ever
+imported. It looks for garbage among it, and lists anew every archive on Python's path, once for
+each folder within it. Together that is some 300 ms of work, ten times what folding a small
 coordinating partition takes. So what is imported is no garbage, and archives are listed once.
 """
 

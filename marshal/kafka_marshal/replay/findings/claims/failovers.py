@@ -25,7 +25,7 @@ GRACE_INTERVALS: Final = 1.5
 """A consumer that looks once in a heartbeat interval finds a stale owner within one; and half an
 interval for records that land late."""
 KEPT_MAX: Final = 10_000
-"""So many failovers of a group tell their distribution."""
+"""Failovers of a group to keep for their distribution, at most."""
 
 
 @define

@@ -1,8 +1,8 @@
 """At most once: ranges of messages that were granted to two consumers, or twice.
 
 Under the fenced rules a grant begins at the position, which only an administrator moves back. The
-original never wrote ClaimingMessages down; its document lets the sender process once it has read
-its own request as the owner, so under its rules that is what counts as a grant.
+original never wrote ClaimingMessages down. Its document lets the sender process once it has read
+its own request as the owner, so under its rules that counts as a grant.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from kafka_marshal.replay.model.rows import Row
 from kafka_marshal.replay.model.tenures import sightings
 
 KEPT_MAX: Final = 256
-"""So many ranges of one claim are remembered; those that follow one another are one."""
+"""Ranges of one claim to remember, at most; those that follow one another are one."""
 
 
 @define

@@ -24,10 +24,10 @@ from kafka_marshal.replay.model.rows import Row
 from kafka_marshal.replay.model.tenures import sightings
 
 WEDGED_INTERVALS: Final = 10
-"""So many heartbeat intervals on one position, while others get on, are told."""
+"""Heartbeat intervals on one position, while others get on, from which on it is reported."""
 LISTED_MAX: Final = 3
 CLAIMS_MIN: Final = 3
-"""A group's usual rate is known from so many claims on."""
+"""Claims that a group must have for its usual rate to be known."""
 BEHIND: Final = 0.1
 """A claim is behind when it moves at less than this part of its group's usual rate."""
 
@@ -37,7 +37,7 @@ class _Known:
     """What is remembered of one claim's owners."""
 
     wedged: tuple[Rest, Tenure] | None = None
-    """The longest rest that is long enough to be told, and whose it was."""
+    """The longest rest that is long enough to be reported, and whose it was."""
     brisk: tuple[tuple[int, int], ...] = ()
     """From when to when owners got on without a rest: the longest stretch, and the last."""
 

@@ -1,7 +1,7 @@
 """Positions that move back, and pauses that do not hold.
 
-Both are about the admin: it alone may move a position back, and in its pause it alone may own. What
-it leaves half done is told by `half_set`.
+Both are about the admin: it alone may move a position back, and in its pause it alone may own.
+`half_set` reports what it leaves half done.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ SAYS_A_POSITION: Final = frozenset(
         Accepted.RELEASED,
     }
 )
-"""Records that carry a position. A win under `original` may reset it, which nobody said."""
+"""Records that carry a position. A win under `original` may reset it, which no record states."""
 
 
 class Positions:
@@ -47,7 +47,7 @@ class Positions:
         self._said: dict[ClaimKey, tuple[int, Sighting]] = {}
 
     def moves_back(self, event: Event) -> bool:
-        """The record makes the position fall below what was last said."""
+        """The record makes the position fall below the last one that a record stated."""
         said = self._said.get(event.key)
         return (
             said is not None

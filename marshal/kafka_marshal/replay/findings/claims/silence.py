@@ -1,7 +1,7 @@
 """Silence: owners that miss heartbeats, and claims that nobody alive owns.
 
-All of it is told by the log's own time, never by the sender's. When most heartbeats of a log come
-further apart than the interval, that is one finding about the interval and not a thousand
+All of it is measured by the log's own time, never by the sender's. When most heartbeats of a log
+come further apart than the interval, that is one finding about the interval and not a thousand
 about silences.
 """
 
@@ -29,12 +29,12 @@ from kafka_marshal.replay.model.tenures import sightings
 MISSED_AFTER_INTERVALS: Final = 1.5
 """Half an interval of grace: a heartbeat on time may land a little late."""
 MISMATCH_GAPS_MIN: Final = 8
-"""So many gaps between heartbeats are needed to judge the interval."""
+"""Gaps between heartbeats that are needed to judge the interval."""
 FELL_SILENT: Final = "its owner fell silent"
 
 
 def missed_after_ms(rules: Rules) -> float:
-    """A longer silence of an owner is told."""
+    """A longer silence of an owner is reported."""
     return MISSED_AFTER_INTERVALS * rules.heartbeat_interval_ms
 
 
@@ -230,7 +230,7 @@ class Silences:
         limit_ms = end.rules_of(group).stale_after_ms
         if end.clock_ms - since_ms <= limit_ms:
             # A group that is just stopping releases its claims one by one: only those whose owner
-            # died are told.
+            # died are reported.
             for key, unowned in claims:
                 if unowned.why == FELL_SILENT:
                     self._judge(key, unowned, end.clock_ms, limit_ms, end.last, True)

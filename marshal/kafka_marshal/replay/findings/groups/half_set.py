@@ -1,10 +1,10 @@
 """Administrators that left positions half set.
 
-An administrator that dies cannot tell its operator what it has set; the log can (Spec:
-HalfSetInLog). Here a claim that was won in a pause and not set is told when the pause is over for
-good: when somebody else pauses the group, or when the log ends and the administrator is silent.
-Until then it may still set it. What counts as set is `core.claims.pause_work`; under the original's
-rules, which have no epochs, who won and who released is taken from the tenures.
+An administrator that dies cannot report to its operator what it has set; the log can (Spec:
+HalfSetInLog). This room reports a claim that was won in a pause and not set once the pause is over
+for good. It is when somebody else pauses the group, or when the log ends and the administrator is
+silent. Until then it may still set it. What counts as set is `core.claims.pause_work`; under the
+original's rules, which have no epochs, who won and who released is taken from the tenures.
 """
 
 from __future__ import annotations

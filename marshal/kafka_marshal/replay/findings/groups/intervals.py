@@ -70,7 +70,7 @@ class IntervalMismatches:
         said = event.record.headers.interval_ms
         elsewhere = self._claims.granted_elsewhere(event)
         if not isinstance(event.message, ClaimingPartition):
-            said = None  # a heartbeat says what its claim has said, and there are very many
+            said = None  # a heartbeat repeats its claim's, and there are very many
         if said is None and not elsewhere:
             return
         name = event.key.group

@@ -25,15 +25,15 @@ from kafka_marshal.replay.model.rows import Row
 LOST: Final = frozenset({Refused.LIVE_OWNER, Refused.DOES_NOT_SUPERSEDE})
 """The guards that say: somebody was first."""
 ASKED_MIN: Final = 3
-"""A client that asked so often without winning is starved."""
+"""A client that asked this often without winning is starved."""
 MANY: Final = 2
-"""Whoever owns so many claims could give one."""
+"""An owner of this many claims could give one."""
 UNFAIR: Final = 2.0
 """The largest share over the smallest, from which on a group is out of balance."""
 UNFAIR_INTERVALS: Final = 10
 CHURN_TENURES: Final = 10
 CHURN_INTERVALS: Final = 60
-"""So many tenures in so many heartbeat intervals (an hour, at the original's) are churn."""
+"""Heartbeat intervals (an hour, at the original's) in which CHURN_TENURES tenures are churn."""
 
 
 @define

@@ -1,7 +1,7 @@
 """Facts of the input: gaps, duplicates, a missing head, who stamped the records.
 
-A fold sees one coordinating partition and counts; what is said about a whole log is said when all
-its partitions are in.
+A fold sees one coordinating partition and counts; a finding about a whole log is made when all its
+partitions are in.
 """
 
 from __future__ import annotations
@@ -242,7 +242,7 @@ def _finding(
 
 
 def log_findings(partitions: Iterable[Row]) -> Iterator[Row]:
-    """What is said about whole logs, from the table `partitions`."""
+    """The findings about whole logs, from the table `partitions`."""
     logs: dict[str, list[dict[str, int]]] = defaultdict(list)
     for row in partitions:
         numbers = {name: value for name, value in row.items() if isinstance(value, int)}
@@ -280,7 +280,7 @@ def log_findings(partitions: Iterable[Row]) -> Iterator[Row]:
 
 
 def _certainty(headless: list[dict[str, int]]) -> str:
-    """From where on what is told is certain."""
+    """From where on what is reported is certain."""
     judged = [row for row in headless if "unknowable" in row]
     if not judged:
         return (

@@ -1,7 +1,7 @@
 """Senders, whatever the rules: one client id used twice, and clocks that are off.
 
-These are facts of the log. A sender's clock is measured over all coordinating partitions, so a
-fold only gathers its histogram, and the finding is told when all are in.
+These are facts of the log. A sender's clock is measured over all coordinating partitions, so a fold
+only gathers its histogram, and the finding is made when all are in.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from kafka_marshal.replay.model.phrasing import span, times, who
 from kafka_marshal.replay.model.rows import Row
 
 RECORDS_MIN: Final = 3
-"""A clock is judged by at least so many records."""
+"""Records by which to judge a clock, at least."""
 OFF_MIN_MS: Final = 2000
 
 

@@ -4,10 +4,10 @@ This room knows neither tables nor HTML. The pipeline fills it from its tables, 
 
 Conventions. Times are unix milliseconds, UTC, and names end in `_ms`; offsets are Kafka offsets in
 the coordination topic, except `position`, which counts in the data topic (next to consume). Rule
-sets are "fenced" or "original". `log` is the name of the log a record came from (a capture's file
-name, or the name of a source that holds one log): two logs may hold the same partitions and
-offsets, so every key carries it. Text may be any `str`, lone surrogates included; the page escapes
-it. Order of tuples is the order on the page where a field says so, and free elsewhere.
+sets are "fenced" or "original". `log` is the name of the log a record came from: a capture's file
+name, or the name of a source that holds one log. Two logs may hold the same partitions and offsets,
+so every key carries it. Text may be any `str`, lone surrogates included; the page escapes it. Order
+of tuples is the order on the page where a field says so, and free elsewhere.
 """
 
 from __future__ import annotations

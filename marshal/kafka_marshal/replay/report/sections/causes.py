@@ -26,7 +26,7 @@ _NEVER: Final = float("inf")
 
 @frozen
 class Cause:
-    """Findings that are told together."""
+    """Findings that are shown together."""
 
     severity: Severity
     """The worst of theirs."""

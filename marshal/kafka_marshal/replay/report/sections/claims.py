@@ -14,7 +14,7 @@ from kafka_marshal.replay.report.sections import ownership
 from kafka_marshal.replay.report.sections.details import PAGE_BYTES_MAX, Embedded
 
 ROWS: Final = 30
-"""So many of the worst stand in the page itself; the script shows the others."""
+"""Claims to write into the page itself, the worst first, at most; the script shows the others."""
 _HEADS: Final = (
     ("claim", "name"),
     ("records", "records"),

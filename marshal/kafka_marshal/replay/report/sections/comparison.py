@@ -20,7 +20,7 @@ from kafka_marshal.replay.report.sections.causes import worst_groups
 from kafka_marshal.replay.report.sections.timeline import Drawn
 
 GROUPS_MAX: Final = 40
-"""Of a big replay so many groups are shown, the worst first."""
+"""Groups of a big replay to show, the worst first, at most."""
 
 
 def divergences(data: ReportData, drawn: Drawn) -> Html | None:

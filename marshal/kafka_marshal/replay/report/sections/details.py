@@ -32,7 +32,7 @@ PAGE_BYTES_MAX: Final = 20_000_000
 DETAILS_BYTES_MAX: Final = 14_000_000
 """So much of it may be what is drawn when asked."""
 CHUNK_CLAIMS: Final = 50
-"""So many claims are one piece of JSON, which is read when one of them is asked for."""
+"""Claims in one piece of JSON, which is read when one of them is asked for."""
 _SLACK_BYTES: Final = 200_000
 _SEVERITIES: Final = tuple(Severity)
 

@@ -54,7 +54,7 @@ def findings(causes: Sequence[Cause], drawn: Drawn, log_anchors: dict[str, str],
 def first_error(
     data: ReportData, causes: Sequence[Cause], drawn: Drawn, log_anchors: dict[str, str]
 ) -> Html | None:
-    """Links to where the first error is drawn, and to what is told of it; None without errors."""
+    """Links to where the first error is drawn, and to its finding; None without errors."""
     errors = [
         place
         for cause in causes
@@ -101,7 +101,7 @@ def _to_timeline(
 
 @define
 class _Told:
-    """Tells causes one after the other; what to do about a code is said the first time."""
+    """Writes causes one after the other; what to do about a code is written the first time."""
 
     drawn: Drawn
     log_anchors: dict[str, str]

@@ -92,7 +92,7 @@ def replayed(data: ReportData) -> Html:
 
 
 def _some(sources: Sequence[str], many: int) -> str:
-    """The sources; a folder that they share is said once."""
+    """The sources; a folder that they share is written once."""
     folder = sources[0].rpartition("/")[0] if len(sources) > 1 else ""
     shared = folder and all(source.rpartition("/")[0] == folder for source in sources)
     texts = [source.rpartition("/")[2] for source in sources] if shared else sources

@@ -43,7 +43,7 @@ BEAT_UNITS: Final = 20_000
 MARKS_PER_LANE: Final = 250
 """With more marks in one lane, equal neighbours become one."""
 TITLES_MAX: Final = 4_000
-"""Beyond so many bars and marks, the script's tooltips are the only ones."""
+"""With more bars and marks than this, the script's tooltips are the only ones."""
 
 
 @frozen
