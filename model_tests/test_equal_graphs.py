@@ -43,11 +43,6 @@ SMALL = (
     "MCSetPosition_OneAfterOther",
     "MCSetPosition_Two",
 )
-EDGES_A_SECOND_MIN = 10_000
-"""A tenth of what an idle core does, so that a busy one passes."""
-
-EDGES_TO_MEASURE_MIN = 20_000
-"""A smaller graph says nothing about speed."""
 
 
 @pytest.mark.tlc
@@ -55,8 +50,6 @@ EDGES_TO_MEASURE_MIN = 20_000
 def test_the_machines_give_the_graph_of_the_specification(name: str) -> None:
     compared = compare.compare(edges.find(name))
     assert compared.equal, compared.difference
-    if compared.python_edges >= EDGES_TO_MEASURE_MIN:
-        assert compared.edges_per_second > EDGES_A_SECOND_MIN
 
 
 BROKEN = [m for m in models.read() if m.kind is Kind.BROKEN and compare.is_compared(m)]

@@ -242,6 +242,13 @@ def test_no_arrow_of_a_late_record_runs_through_a_label() -> None:
     assert crossed(LATE_HEARTBEAT) == []
 
 
+def test_no_arrow_runs_through_a_time_that_is_longer_as_shown() -> None:
+    """A letter that nobody knows is shown as an escape."""
+    strange = attrs.evolve(LATE_HEARTBEAT.steps[1], time="\U0001239a" * 3)
+    steps = (LATE_HEARTBEAT.steps[0], strange, *LATE_HEARTBEAT.steps[2:])
+    assert crossed(attrs.evolve(LATE_HEARTBEAT, steps=steps)) == []
+
+
 def test_the_property_is_told_in_a_sentence() -> None:
     known = {p.value for p in Property}
     named = {kept.violates for kept in KEPT if kept.violates is not None} & known

@@ -66,14 +66,16 @@ class _Diagram:
         self._sent = {step.number for step in self._rows if step.kind is Kind.SENT}
         offsets = [len(str(step.offset)) for step in self._rows if step.offset is not None]
         self._box = max(BOX, 7 + DIGIT * max(offsets, default=0) / 2)
-        longest = max((len(step.time) for step in self._rows if step.time), default=0)
-        self._words_x = TIMES_AT + DIGIT * min(longest, TIME_MAX) + (12 if longest else 0)
-        words_end = self._words_x + _widest(map(self._words, self._rows))
+        times = [_cut(step.time, TIME_MAX) for step in self._rows if step.time]
+        self._words_x = TIMES_AT + DIGIT * _longest(times) + (12 if times else 0)
+        words_end = self._words_x + LETTER * _longest(map(self._words, self._rows))
         self._left = max(words_end + self._box + 14, HEAD_HALF + 2)
         self._x = {who.name: self._left + n * COLUMN for n, who in enumerate(self._columns)}
         last = self._left + COLUMN * (len(self._columns) - 1)
         self._verdict_x = last + max(self._box, LOST_AFTER) + 14
-        self._right = max(self._verdict_x + _widest(map(_verdict, self._rows)), last + HEAD_HALF)
+        self._right = max(
+            self._verdict_x + LETTER * _longest(map(_verdict, self._rows)), last + HEAD_HALF
+        )
         self._y = self._heights()
         self._bottom = HEAD + ROW * (len(self._rows) + 1)
         self._hues = _hues(counterexample.participants)
@@ -314,11 +316,11 @@ def _verdict(step: Step) -> str:
     return f"✗ {step.verdict}" if step.refused else step.verdict
 
 
-def _widest(texts: Iterable[str]) -> float:
-    """Room for the widest of them; a letter of Chinese, say, takes that of two."""
+def _longest(texts: Iterable[str]) -> int:
+    """Letters of the longest text as shown, escapes written out; one of Chinese, say, is two."""
     shown = (unescape(escape(text)) for text in texts)
     letters = (sum(2 if east_asian_width(c) in "WF" else 1 for c in text) for text in shown)
-    return LETTER * max(letters, default=0)
+    return max(letters, default=0)
 
 
 def _id(text: str) -> str:
