@@ -11,9 +11,18 @@ from kafka_marshal import FENCED, ORIGINAL, OutOfOrder, Rules, RuleSet
 from kafka_marshal.capture import RawRecord, read_capture
 from kafka_marshal.replay.fold.partition_fold import Account, Judging
 from kafka_marshal.replay.fold.ruleset_fold import Book
-from kafka_marshal.replay.model import tables
 from kafka_marshal.replay.model.events import Place
-from kafka_marshal.replay.model.rows import Row, arrow_rows
+from kafka_marshal.replay.model.published import TenureRow
+from kafka_marshal.replay.model.rows import arrow_rows
+from kafka_marshal.replay.model.tables import (
+    CLAIMS,
+    DIVERGENCES,
+    FINDINGS,
+    MALFORMED,
+    REFUSALS,
+    TENURES,
+    Rows,
+)
 from kafka_marshal.trace import trace
 from tests.replay.test_findings import STORIES
 from tests.replay.told import BOTH, OWNER_COLUMNS, beats, records, replayed
@@ -70,31 +79,31 @@ def capture(name: str) -> list[RawRecord]:
     return list(read_capture(CAPTURES / f"{name}.jsonl"))
 
 
-def of_capture(name: str) -> dict[str, list[Row]]:
+def of_capture(name: str) -> Rows:
     return replayed(capture(name), interval_ms=interval_ms(name))
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_capture_tells_what_happened_and_no_more(name: str) -> None:
     rows = of_capture(name)
-    told = Counter((row.get("rules"), row["code"]) for row in rows.get("findings", []))
+    told = Counter((row.rules, row.code) for row in rows[FINDINGS])
     assert told == FOUND[name]
 
 
 def test_both_thefts_of_the_late_heartbeat_are_found_at_their_offsets() -> None:
-    rows = of_capture("d3_late_heartbeat_theft")["findings"]
-    stolen = [row for row in rows if row["code"] == "late_heartbeat_stole"]
-    assert [(row["offset"], row["rules"]) for row in stolen] == [
+    rows = of_capture("d3_late_heartbeat_theft")[FINDINGS]
+    stolen = [row for row in rows if row.code == "late_heartbeat_stole"]
+    assert [(row.offset, row.rules) for row in stolen] == [
         (82, "original"),
         (176, "original"),
     ]
-    refused = [row for row in rows if row["code"] == "late_heartbeat_refused"]
-    assert [(row["offset"], row["rules"]) for row in refused] == [(82, "fenced"), (176, "fenced")]
+    refused = [row for row in rows if row.code == "late_heartbeat_refused"]
+    assert [(row.offset, row.rules) for row in refused] == [(82, "fenced"), (176, "fenced")]
 
 
 def test_an_interval_that_does_not_fit_is_said_once_instead_of_a_thousand_silences() -> None:
-    rows = replayed(capture("b60_sigkill_takeover_hb60"), interval_ms=4_000)["findings"]
-    told = {row["code"] for row in rows if row["rules"] == "original"}
+    rows = replayed(capture("b60_sigkill_takeover_hb60"), interval_ms=4_000)[FINDINGS]
+    told = {row.code for row in rows if row.rules == "original"}
     assert told == {"interval_mismatch", "failover_times"}
 
 
@@ -107,53 +116,53 @@ def rules_of(name: str, rules: Rules) -> Rules:
 def test_refusals_are_those_of_the_trace(name: str, rules: Rules) -> None:
     traced = trace(capture(name), rules_of(name, rules))
     wanted = [(r["offset"], r["guard"]) for r in traced if r["verdict"] == "refused"]
-    rows = of_capture(name).get("refusals", [])
+    rows = of_capture(name)[REFUSALS]
     judged = rules.rule_set.value
-    assert [(r["offset"], r["guard"]) for r in rows if r["rules"] == judged] == wanted
+    assert [(r.offset, r.guard) for r in rows if r.rules == judged] == wanted
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_final_claims_are_those_of_the_trace(name: str) -> None:
-    rows = of_capture(name)["claims"]
-    last: dict[tuple[object, ...], Row] = {}
+    rows = of_capture(name)[CLAIMS]
+    last: dict[tuple[object, ...], dict[str, object]] = {}
     for line in trace(capture(name), rules_of(name, FENCED)):
         if line["state"] is not None:
             last[line["group"], line["topic"], line["topic_partition"]] = line["state"]  # type: ignore[assignment]
-    fenced = [row for row in rows if row["rules"] == "fenced"]
+    fenced = [row for row in rows if row.rules == "fenced"]
     assert len(fenced) == len(last)
     for row in fenced:
-        state = last[row["group"], row["topic"], row["topic_partition"]]
+        state = last[row.group, row.topic, row.topic_partition]
         # A ReleaseGroup after the claim's last record would show in the table and not in the trace.
-        assert {name: row[name] for name in state} == state
+        assert {name: getattr(row, name) for name in state} == state
 
     last.clear()
     for line in trace(capture(name), rules_of(name, ORIGINAL)):
         if line["state"] is not None:
             last[line["group"], line["topic"], line["topic_partition"]] = line["state"]  # type: ignore[assignment]
     for row in rows:
-        if row["rules"] == "original":
-            state = last[row["group"], row["topic"], row["topic_partition"]]
-            owner = (row["owner_instance"], row["owner_client"])
+        if row.rules == "original":
+            state = last[row.group, row.topic, row.topic_partition]
+            owner = (row.owner_instance, row.owner_client)
             claimed = (state["instance_id"], state["client_id"])
             assert owner == (claimed if state["claimed"] else (None, None))
-            assert row["position"] == state["current_offset"]
+            assert row.position == state["current_offset"]
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_tenures_of_a_claim_follow_each_other_without_overlap(name: str) -> None:
-    lanes: dict[tuple[object, ...], list[Row]] = defaultdict(list)
-    for row in of_capture(name)["tenures"]:
-        lanes[row["rules"], row["group"], row["topic"], row["topic_partition"]].append(row)
+    lanes: dict[tuple[object, ...], list[TenureRow]] = defaultdict(list)
+    for row in of_capture(name)[TENURES]:
+        lanes[row.rules, row.group, row.topic, row.topic_partition].append(row)
     for rows in lanes.values():
         for before, after in pairwise(rows):
-            assert before["to_offset"] is not None
-            assert before["to_offset"] <= after["from_offset"]  # type: ignore[operator]
-            assert before["ended"] != "open"
+            assert before.to_offset is not None
+            assert before.to_offset <= after.from_offset
+            assert before.ended != "open"
 
 
 def tenures(*lines: str, rules: str = "fenced") -> list[tuple[object, ...]]:
-    rows = replayed(records(lines))["tenures"]
-    return [tuple(row.get(c) for c in OWNER_COLUMNS) for row in rows if row["rules"] == rules]
+    rows = replayed(records(lines))[TENURES]
+    return [tuple(getattr(row, c) for c in OWNER_COLUMNS) for row in rows if row.rules == rules]
 
 
 def test_a_tenure_lasts_from_its_win_to_its_release() -> None:
@@ -194,8 +203,8 @@ def test_the_originals_tenures_go_by_heartbeats() -> None:
 
 
 def divergences(*lines: str) -> list[tuple[object, ...]]:
-    rows = replayed(records(lines)).get("divergences", [])
-    return [(r["offset"], r.get("until_offset"), r["first"], r["differ_in"]) for r in rows]
+    rows = replayed(records(lines))[DIVERGENCES]
+    return [(r.offset, r.until_offset, r.first, r.differ_in) for r in rows]
 
 
 def test_two_rule_sets_that_agree_have_no_divergence() -> None:
@@ -215,15 +224,15 @@ def test_a_divergence_that_lasts_has_no_end() -> None:
 
 
 def test_a_capture_under_both_rules_diverges_at_its_thefts() -> None:
-    rows = of_capture("d3_late_heartbeat_theft")["divergences"]
-    assert [row["offset"] for row in rows if row["first"]] == [82]
-    assert 176 in [row["offset"] for row in rows]
+    rows = of_capture("d3_late_heartbeat_theft")[DIVERGENCES]
+    assert [row.offset for row in rows if row.first] == [82]
+    assert 176 in [row.offset for row in rows]
 
 
 def test_a_malformed_record_is_kept_with_its_bytes_readable() -> None:
     raw = RawRecord(2, 0, 1, b"Heartbeat/1/x/\xff/c/g/t/0/1")
-    (row,) = replayed([raw, RawRecord(2, 1, 1, None)])["malformed"][:1]
-    assert (row["field"], row["value"]) == ("unix_s", "Heartbeat/1/x/\\xff/c/g/t/0/1")
+    (row,) = replayed([raw, RawRecord(2, 1, 1, None)])[MALFORMED][:1]
+    assert (row.field, row.value) == ("unix_s", "Heartbeat/1/x/\\xff/c/g/t/0/1")
 
 
 def test_a_record_below_the_last_offset_is_an_error_of_ours() -> None:
@@ -249,16 +258,16 @@ def test_any_record_can_be_stored() -> None:
             (v, s) for v in values for s in (-(2**63), 2**63 - 1)
         )
     ]
-    for name, rows in replayed(given).items():
-        assert len(arrow_rows(tables.BY_NAME[name], rows)) == len(rows)
+    for table, rows in replayed(given).tables():
+        assert len(arrow_rows(table, rows)) == len(rows)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_row_has_only_columns_of_its_table(name: str) -> None:
-    for table, rows in of_capture(name).items():
-        columns = {column.name for column in tables.BY_NAME[table].columns}
-        for row in rows:
-            assert set(row) - {"rules"} <= columns
+def test_every_row_says_where_it_was_folded(name: str) -> None:
+    for table, rows in of_capture(name).tables():
+        assert {(row.log, row.coordinating_partition) for row in rows} == {("log", 2)}
+        if "rules" in {column.name for column in table.columns}:
+            assert "" not in {row.rules for row in rows}
 
 
 def test_the_shortcut_for_ordinary_heartbeats_comes_to_the_same(
@@ -273,4 +282,4 @@ def test_the_shortcut_for_ordinary_heartbeats_comes_to_the_same(
 
 def test_one_rule_set_needs_no_comparison() -> None:
     rows = replayed(records(["0 CP a1/A", "1 HB b1/B 5"]), rule_sets=(RuleSet.ORIGINAL,))
-    assert "divergences" not in rows
+    assert rows[DIVERGENCES] == []

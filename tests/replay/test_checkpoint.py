@@ -17,7 +17,7 @@ from kafka_marshal.replay.findings.cases import Cases
 from kafka_marshal.replay.fold.partition_fold import Account, Judging
 from kafka_marshal.replay.live.live_findings import LiveAccount
 from kafka_marshal.replay.model.events import Place
-from kafka_marshal.replay.model.rows import Row
+from kafka_marshal.replay.model.tables import Rows
 from kafka_marshal.replay.state import checkpoint as room
 from kafka_marshal.replay.state.checkpoint import Checkpoint, CheckpointRefused
 from tests.replay.live.feeding import CAPTURES, many_nights
@@ -33,17 +33,13 @@ def checkpoint(tmp_path: Path) -> Iterator[Checkpoint]:
     made.close()
 
 
-def all_rows(account: Account) -> dict[str, list[Row]]:
+def all_rows(account: Account) -> Rows:
     account.close()
     return account.drain()
 
 
-def merged(*parts: dict[str, list[Row]]) -> dict[str, list[Row]]:
-    together: dict[str, list[Row]] = {}
-    for part in parts:
-        for table, rows in part.items():
-            together.setdefault(table, []).extend(rows)
-    return together
+def merged(*parts: Rows) -> Rows:
+    return Rows(row for part in parts for row in part)
 
 
 def put_aside(checkpoint: Checkpoint, account: Account, next_offset: int) -> Account:
@@ -74,7 +70,7 @@ def test_a_fold_put_aside_at_any_point_comes_to_the_same(name: str, checkpoint: 
     records = NIGHTS[name]
     whole, parted = (Account(Place("log", 2), JUDGING) for _ in range(2))
     chance = random.Random(name)
-    rows: list[dict[str, list[Row]]] = []
+    rows: list[Rows] = []
     for raw in records:
         whole.feed(raw)
         parted.feed(raw)

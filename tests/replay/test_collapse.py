@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from random import Random
 
@@ -26,26 +25,20 @@ from tests.replay.test_account import NAMES, capture, interval_ms
 from tests.replay.test_findings import STORIES
 from tests.replay.told import BOTH, INTERVAL_MS, records
 
-Rows = dict[str, Counter[str]]
-
 
 def judging(rule_sets: tuple[RuleSet, ...] = BOTH, interval: float = INTERVAL_MS) -> Judging:
     return Judging(rule_sets, interval, coordination_partitions=2)
 
 
-def told(accounts: Iterable[Account]) -> Rows:
-    rows: dict[str, list[Row]] = defaultdict(list)
+def told(accounts: Iterable[Account]) -> Counter[Row]:
+    rows: Counter[Row] = Counter()
     for account in accounts:
         account.close()
-        for table, some in account.drain().items():
-            rows[table] += some
-    return {
-        table: Counter(json.dumps(row, sort_keys=True, default=str) for row in some)
-        for table, some in rows.items()
-    }
+        rows.update(account.drain())
+    return rows
 
 
-def fed(raws: Sequence[RawRecord], how: Judging) -> Rows:
+def fed(raws: Sequence[RawRecord], how: Judging) -> Counter[Row]:
     accounts: dict[int, Account] = {}
     for raw in sorted(raws, key=lambda raw: (raw.partition, raw.offset)):
         accounts.setdefault(raw.partition, Account(Place("log", raw.partition), how)).feed(raw)
@@ -78,7 +71,7 @@ class Chunked:
             for offset, clock in zip(run.offsets.tolist(), run.clocks_ms.tolist(), strict=True)
         ]
 
-    def told(self, how: Judging) -> Rows:
+    def told(self, how: Judging) -> Counter[Row]:
         accounts: dict[int, Account] = {}
         for partition, _, _, item in sorted(self.items, key=lambda item: item[:3]):
             account = accounts.setdefault(partition, Account(Place("log", partition), how))

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as Xml
 
+import attrs
 import pytest
 
 from kafka_marshal.replay.errors import InvalidOption, OutputExists
@@ -15,18 +16,20 @@ from kafka_marshal.replay.exports.files import Exports
 from kafka_marshal.replay.exports.junit import SENTENCES_MAX, junit
 from kafka_marshal.replay.exports.sarif import sarif
 from kafka_marshal.replay.findings.catalogue import CATALOGUE
-from kafka_marshal.replay.model.rows import Row
+from kafka_marshal.replay.model.published import FindingRow
 from tests.replay.test_findings import STORIES, TAKEN, told_of
 
 LEVELS = {"none", "note", "warning", "error"}
 
 
-def all_findings() -> list[Row]:
+def all_findings() -> list[FindingRow]:
     """At least one of every code."""
-    return [{"log": "log", **row} for _, lines, _ in STORIES.values() for row in told_of(lines)]
+    return [
+        attrs.evolve(row, log="log") for _, lines, _ in STORIES.values() for row in told_of(lines)
+    ]
 
 
-def written(findings: Iterable[Row]) -> dict[str, Any]:
+def written(findings: Iterable[FindingRow]) -> dict[str, Any]:
     text = "".join(sarif(findings, "1.2.3"))
     value: dict[str, Any] = json.loads(text)
     return value
@@ -120,9 +123,9 @@ def test_a_result_says_where_and_which_offsets() -> None:
     (row,) = [
         row
         for row in told_of([*TAKEN, "12 HB a1/A 10 late=9"])
-        if row["code"] == "late_heartbeat_stole"
+        if row.code == "late_heartbeat_stole"
     ]
-    row |= {"log": "last/night", "coordinating_partition": 2}
+    row = attrs.evolve(row, log="last/night", coordinating_partition=2)
     (result,) = written([row])["runs"][0]["results"]
     (location,) = result["locations"][0]["logicalLocations"]
     assert location == {
@@ -132,10 +135,10 @@ def test_a_result_says_where_and_which_offsets() -> None:
     }
     assert (result["level"], result["properties"]["offset"]) == ("error", 4)
     assert result["properties"]["last_offset"] == 4
-    assert result["message"]["text"] == row["sentence"]
+    assert result["message"]["text"] == row.sentence
 
 
-def cases(findings: Iterable[Row], *rules: str) -> dict[str, Xml.Element]:
+def cases(findings: Iterable[FindingRow], *rules: str) -> dict[str, Xml.Element]:
     suites = Xml.fromstring(junit(findings, ["log", "other"], rules))
     assert [suite.get("name") for suite in suites] == ["log", "other"]
     for suite in suites:
@@ -149,7 +152,7 @@ def cases(findings: Iterable[Row], *rules: str) -> dict[str, Xml.Element]:
 def test_every_code_is_a_case_that_fails_if_it_is_bad() -> None:
     told = cases(all_findings(), "fenced", "original")
     assert list(told) == list(CATALOGUE)
-    bad = {str(row["code"]) for row in all_findings() if row["severity"] in ("error", "warning")}
+    bad = {row.code for row in all_findings() if row.severity in ("error", "warning")}
     assert {code for code, case in told.items() if case.find("failure") is not None} == bad
     failure = told["late_heartbeat_stole"].find("failure")
     assert failure is not None
@@ -167,17 +170,17 @@ def test_a_code_that_the_rules_never_tell_is_skipped() -> None:
 
 
 def test_of_a_thousand_findings_a_case_tells_some_and_counts_all() -> None:
-    (row,) = [row for row in all_findings() if row["code"] == "create_time"]
+    (row,) = [row for row in all_findings() if row.code == "create_time"]
     failure = cases([row] * 1000, "fenced")["create_time"].find("failure")
     assert failure is not None
-    assert str(failure.text).count(str(row["sentence"])) == SENTENCES_MAX
+    assert str(failure.text).count(row.sentence) == SENTENCES_MAX
     assert f"... and {1000 - SENTENCES_MAX} more" in str(failure.text)
     assert str(failure.get("message")).startswith("1,000 findings: ")
 
 
 def test_any_name_can_be_written() -> None:
-    (row,) = [row for row in all_findings() if row["code"] == "create_time"]
-    odd = {**row, "sentence": "a\x00b\x1b\udcff<&>\ufffe'\"", "group": "\udcffg"}
+    (row,) = [row for row in all_findings() if row.code == "create_time"]
+    odd = attrs.evolve(row, sentence="a\x00b\x1b\udcff<&>\ufffe'\"", group="\udcffg")
     assert written([odd])["runs"][0]["results"][0]["message"]["text"]
     failure = cases([odd], "fenced")["create_time"].find("failure")
     assert failure is not None

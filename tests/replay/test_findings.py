@@ -2,13 +2,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import attrs
 import pytest
 
 from kafka_marshal.replay.findings.catalogue import CATALOGUE
 from kafka_marshal.replay.findings.records.inputs import log_findings
 from kafka_marshal.replay.findings.records.senders import clock_findings, merged
 from kafka_marshal.replay.fold.partition_fold import Judging
-from kafka_marshal.replay.model.rows import Row
+from kafka_marshal.replay.model.published import FindingRow
+from kafka_marshal.replay.model.tables import DIVERGENCES, FINDINGS, PARTITIONS, PUBLISHED, SENDERS
 from tests.replay.told import BOTH, INTERVAL_MS, beats, records, replayed
 
 OWNS = ["0 CP a1/A", *beats("a1/A", 1, 8)]
@@ -151,25 +153,25 @@ STORIES: dict[str, tuple[str, list[str], list[str]]] = {
 }
 
 
-def told_of(lines: list[str]) -> Iterator[Row]:
+def told_of(lines: list[str]) -> Iterator[FindingRow]:
     """Findings of one partition's fold, and those that are made when all partitions are in."""
     rows = replayed(records(lines), coordination_partitions=4)
-    yield from rows.get("findings", [])
-    yield from log_findings(rows["partitions"])
-    yield from clock_findings(merged(rows.get("senders", [])), INTERVAL_MS)
+    yield from rows[FINDINGS]
+    yield from log_findings(rows[PARTITIONS])
+    yield from clock_findings(merged(rows[SENDERS]), INTERVAL_MS)
 
 
-def found(code: str, rules: str, lines: list[str]) -> list[Row]:
+def found(code: str, rules: str, lines: list[str]) -> list[FindingRow]:
     wanted = None if rules == "log" else rules
-    return [row for row in told_of(lines) if row["code"] == code and row.get("rules") == wanted]
+    return [row for row in told_of(lines) if row.code == code and row.rules == wanted]
 
 
 @pytest.mark.parametrize("code", STORIES)
 def test_a_finding_is_told_once_where_it_is(code: str) -> None:
     rules, lines, _ = STORIES[code]
     (row,) = found(code, rules, lines)
-    assert row["severity"] in ("error", "warning", "info")
-    assert row["sentence"]
+    assert row.severity in ("error", "warning", "info")
+    assert row.sentence
 
 
 @pytest.mark.parametrize("code", STORIES)
@@ -186,9 +188,9 @@ def test_every_code_of_the_catalogue_has_a_story_and_no_story_another() -> None:
 def test_only_the_rule_sets_of_the_catalogue_tell_a_code(code: str) -> None:
     for _, lines, other in STORIES.values():
         for row in (*told_of(lines), *told_of(other)):
-            if row["code"] == code:
-                told_by = row.get("rules") or "log"
-                assert CATALOGUE[code].rules in (told_by, "each"), row["sentence"]
+            if row.code == code:
+                told_by = row.rules or "log"
+                assert CATALOGUE[code].rules in (told_by, "each"), row.sentence
 
 
 def test_healthy_consumers_give_nothing_to_report() -> None:
@@ -198,9 +200,9 @@ def test_healthy_consumers_give_nothing_to_report() -> None:
 
 def test_a_theft_names_thief_victim_and_proof() -> None:
     (row,) = found("late_heartbeat_stole", "original", [*TAKEN, "12 HB a1/A 10 late=9"])
-    assert (row["offset"], row["instance"], row["client"]) == (4, "a1", "A")
-    assert [proof["offset"] for proof in row["records"]] == [2, 3, 4]  # type: ignore[attr-defined]
-    sentence = str(row["sentence"])
+    assert (row.offset, row.instance, row.client) == (4, "a1", "A")
+    assert [proof.offset for proof in row.records] == [2, 3, 4]
+    sentence = row.sentence
     for part in ("A (instance a1)", "B (instance b1)", "offset 4", "offset 2", "9.0 s before"):
         assert part in sentence
 
@@ -208,7 +210,7 @@ def test_a_theft_names_thief_victim_and_proof() -> None:
 def test_two_that_overwrite_each_other_are_one_finding() -> None:
     lines = [*TAKEN, "12 HB a1/A 10", "13 HB b1/B 20", "14 HB a1/A 10", "15 HB b1/B 20"]
     (row,) = found("late_heartbeat_stole", "original", lines)
-    assert (row["count"], row["offset"], row["last_offset"]) == (4, 4, 7)
+    assert (row.count, row.offset, row.last_offset) == (4, 4, 7)
 
 
 def test_a_second_theft_after_a_new_claim_is_a_second_finding() -> None:
@@ -221,16 +223,16 @@ def test_a_zombie_refused_in_a_row_is_one_finding_with_its_first_and_last() -> N
     for second in range(12, 60, 2):
         lines += [f"{second} HB b1/B 20", f"{second + 1} HB a1/A 10"]
     (row,) = found("late_heartbeat_refused", "fenced", lines)
-    assert row["count"] == 24
-    offsets = [proof["offset"] for proof in row["records"]]  # type: ignore[attr-defined]
+    assert row.count == 24
+    offsets = [proof.offset for proof in row.records]
     assert len(offsets) <= 8
-    assert {row["offset"], row["last_offset"]} <= set(offsets)
+    assert {row.offset, row.last_offset} <= set(offsets)
 
 
 def test_a_pause_broken_by_a_zombie_after_the_admin_was_done_is_told() -> None:
     lines = [*PAUSED, "9 RP a1/A 10", "10 CP x1/X", "11 RP x1/X 3", "12 HB a1/A 10"]
     (row,) = found("pause_broken", "original", lines)
-    assert row["offset"] == 9
+    assert row.offset == 9
 
 
 def test_a_pause_is_no_time_without_an_owner() -> None:
@@ -241,22 +243,22 @@ def test_a_pause_is_no_time_without_an_owner() -> None:
 def test_an_admin_that_dies_with_a_claim_in_hand_is_told() -> None:
     lines = [*PAUSED, "10 CP x1/X", "30 CP c1/C g=other"]
     (row,) = found("set_position_half_done", "fenced", lines)
-    assert row["client"] == "X"
+    assert row.client == "X"
 
 
 def test_a_short_silence_is_info_and_a_long_one_a_warning() -> None:
     (short,) = found("missed_heartbeat", "fenced", [*OWNS, "14 HB a1/A 10"])
     (long,) = found("missed_heartbeat", "fenced", [*OWNS, "16 HB a1/A 10"])
-    assert (short["severity"], long["severity"]) == ("info", "warning")
+    assert (short.severity, long.severity) == ("info", "warning")
 
 
 def test_two_instances_that_never_met_on_a_claim_are_a_warning() -> None:
     apart, lines, _ = STORIES["two_instances_of_one_client"]
     (row,) = found("two_instances_of_one_client", apart, lines)
-    assert (row["severity"], row["topic"]) == ("warning", None)
+    assert (row.severity, row.topic) == ("warning", None)
     met = ["0 CP a1/A", "1 HB a2/A 1", "2 HB a1/A 1", "3 HB a2/A 1", "4 HB a1/A 2"]
     (row,) = found("two_instances_of_one_client", "log", met)
-    assert (row["severity"], row["topic"], row["count"]) == ("error", "events", 2)
+    assert (row.severity, row.topic, row.count) == ("error", "events", 2)
 
 
 def test_create_time_says_nothing_about_a_senders_clock() -> None:
@@ -267,16 +269,16 @@ def test_create_time_says_nothing_about_a_senders_clock() -> None:
 @pytest.mark.parametrize(("late", "word"), [(-5, "ahead"), (5, "behind")])
 def test_a_clock_is_off_in_both_directions(late: int, word: str) -> None:
     (row,) = found("sender_clock_off", "log", [f"{line} late={late}" for line in OWNS])
-    assert word in str(row["sentence"])
-    assert "5.0 s" in str(row["sentence"])
+    assert word in row.sentence
+    assert "5.0 s" in row.sentence
 
 
 def test_a_clock_is_judged_over_all_partitions_of_a_log() -> None:
-    first = replayed(records(["0 CP a1/A late=-5", "1 HB a1/A 1 late=-5"]))["senders"]
-    other = [dict(row, coordinating_partition=3) for row in first]
+    first = replayed(records(["0 CP a1/A late=-5", "1 HB a1/A 1 late=-5"]))[SENDERS]
+    other = [attrs.evolve(row, coordinating_partition=3) for row in first]
     assert list(clock_findings(merged(first), INTERVAL_MS)) == []
     (row,) = clock_findings(merged([*first, *other]), INTERVAL_MS)
-    assert row["count"] == 4
+    assert row.count == 4
 
 
 def test_the_fenced_rules_never_let_a_position_fall() -> None:
@@ -290,11 +292,9 @@ def test_one_rule_set_alone_tells_what_it_tells_beside_the_other() -> None:
         both = replayed(records(lines))
         for rule_set in BOTH:
             alone = replayed(records(lines), rule_sets=(rule_set,))
-            for table in ("claims", "tenures", "refusals", "findings"):
-                of_both = [
-                    row for row in both.get(table, []) if row.get("rules") in (None, rule_set.value)
-                ]
-                assert alone.get(table, []) == of_both
+            for table in set(PUBLISHED) - {DIVERGENCES}:
+                of_both = [row for row in both[table] if row.rules in (None, rule_set.value)]
+                assert alone[table] == of_both
 
 
 def test_judging_keeps_the_fenced_rules_first() -> None:

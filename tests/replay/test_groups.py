@@ -10,7 +10,7 @@ from tests.replay.test_findings import ALIVE, QUIET, TAKEN, TWO, found, moving
 
 def sentence(code: str, lines: list[str], rules: str = "fenced") -> str:
     (row,) = found(code, rules, lines)
-    return str(row["sentence"])
+    return row.sentence
 
 
 def test_failovers_are_told_as_median_nine_of_ten_and_longest() -> None:
@@ -109,7 +109,7 @@ def test_a_claim_that_nobody_ever_moved_is_not_wedged() -> None:
 def test_a_wedge_is_told_although_it_is_over_and_all_have_stopped() -> None:
     stopped = ["43 HB a1/A 11", "44 RP a1/A 11", "44 RP a1/A 220 p=1"]
     (row,) = found("wedged_heartbeat", "fenced", [*TWO, *moving(42, 0, 5), *stopped])
-    assert "for 40.0 s" in str(row["sentence"])
+    assert "for 40.0 s" in row.sentence
 
 
 def test_others_that_rest_too_do_not_make_a_wedge() -> None:
@@ -122,9 +122,9 @@ def test_others_that_rest_too_do_not_make_a_wedge() -> None:
 def test_positions_that_an_administrator_set_back_are_granted_again_by_order() -> None:
     lines = ["0 CP a1/A", "1 CM a1/A 20", "2 RG x1/X 60", "3 CP x1/X", "4 RP x1/X 5"]
     (row,) = found("granted_twice", "fenced", [*lines, "61 CP b1/B", "62 CM b1/B 15"])
-    assert row["severity"] == "info"
-    assert "messages 5 to 14" in str(row["sentence"])
-    assert "set back at offset 4" in str(row["sentence"])
+    assert row.severity == "info"
+    assert "messages 5 to 14" in row.sentence
+    assert "set back at offset 4" in row.sentence
     assert (
         found(
             "granted_twice", "fenced", [*lines[:4], "4 RP x1/X 20", "61 CP b1/B", "62 CM b1/B 25"]
@@ -137,7 +137,7 @@ def test_a_grant_that_was_refused_is_none() -> None:
     lines = [*TAKEN, "12 CM b1/B 40", "13 CM a1/A 40"]
     assert found("granted_twice", "fenced", lines) == []
     (row,) = found("granted_twice", "original", [*lines, "14 HB a1/A 10", "15 CM a1/A 40"])
-    assert row["severity"] == "error"
+    assert row.severity == "error"
 
 
 def test_only_the_administrator_itself_outlives_its_pause() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -11,6 +9,8 @@ from hypothesis import strategies as st
 from kafka_marshal import Accepted, ClaimKey, ReleaseGroup, ReleasingPartition, Rules, World
 from kafka_marshal.core.claims.verdicts import WINS
 from kafka_marshal.core.state import RuleSet
+from kafka_marshal.replay.model.published import FindingRow
+from kafka_marshal.replay.model.tables import FINDINGS
 from tests.replay.told import BOTH, INTERVAL_MS, records, replayed
 
 X_SET_ONE = [
@@ -30,17 +30,17 @@ QUIET = "900 CP z1/Z g=other"
 """Nobody of the group speaks for a long time."""
 
 
-def half_set(lines: list[str], rules: str = "fenced") -> list[dict[str, Any]]:
-    found = replayed(records(lines)).get("findings", [])
+def half_set(lines: list[str], rules: str = "fenced") -> list[FindingRow]:
+    found = replayed(records(lines))[FINDINGS]
     code = "set_position_half_done"
-    return [dict(row) for row in found if row["code"] == code and row["rules"] == rules]
+    return [row for row in found if row.code == code and row.rules == rules]
 
 
 @pytest.mark.parametrize("rules", [rule_set.value for rule_set in BOTH])
 def test_positions_that_are_half_set_are_an_error_that_names_both(rules: str) -> None:
     (row,) = half_set([*X_SET_ONE, QUIET], rules)
-    assert (row["severity"], row["topic_partition"], row["instance"]) == ("error", 1, "x1")
-    assert str(row["sentence"]).endswith(
+    assert (row.severity, row.topic_partition, row.instance) == ("error", 1, "x1")
+    assert row.sentence.endswith(
         "won events/1 of group g at offset 7, but fell silent after offset 7 and never released "
         "it, though it had set events/0 of group g: the positions are half set."
     )
@@ -53,7 +53,7 @@ def test_an_administrator_that_is_still_at_it_is_no_finding() -> None:
 
 def test_whoever_pauses_next_makes_it_one() -> None:
     (row,) = half_set([*X_SET_ONE, "8 RG y1/Y 60"])
-    assert "Y (instance y1) ended its tenure at offset 9 (group released)" in str(row["sentence"])
+    assert "Y (instance y1) ended its tenure at offset 9 (group released)" in row.sentence
 
 
 def test_the_same_administrator_may_pause_again_and_end_it_well() -> None:
@@ -65,7 +65,7 @@ def test_a_claim_that_was_taken_and_won_back_and_set_is_no_finding() -> None:
     lines = [*X_SET_ONE, "16 CP b1/B p=1", "26 CP x1/X p=1", "27 RP x1/X 3 p=1"]
     assert half_set([*lines, QUIET]) == []
     (row,) = half_set([*lines[:-2], QUIET])
-    assert "B (instance b1) ended its tenure at offset 9 (took over)" in str(row["sentence"])
+    assert "B (instance b1) ended its tenure at offset 9 (took over)" in row.sentence
 
 
 def test_a_claim_that_was_given_back_unset_is_one_only_if_others_were_set() -> None:
@@ -77,7 +77,7 @@ def test_a_claim_that_was_given_back_unset_is_one_only_if_others_were_set() -> N
     assert half_set([*start, *let_go, QUIET]) == []
     one_set = ["7 RP x1/X 3 epoch=4 seen=5 set-position=3", given_back]
     (row,) = half_set([*start, *one_set, QUIET])
-    assert "but gave it back unset at offset 7, though it had set events/0" in str(row["sentence"])
+    assert "but gave it back unset at offset 7, though it had set events/0" in row.sentence
 
 
 # --- exactly --------------------------------------------------------------------------------------
@@ -159,5 +159,5 @@ def test_a_replay_tells_exactly_what_the_log_says(
     deeds: list[tuple[str, str, int, int, str]],
 ) -> None:
     lines = log_of(deeds)
-    told = sorted((int(row["topic_partition"]), str(row["instance"])) for row in half_set(lines))
+    told = sorted((row.topic_partition, row.instance) for row in half_set(lines))
     assert told == left_by_the_log(lines)

@@ -11,7 +11,8 @@ from attrs import evolve
 from kafka_marshal.capture import RawRecord
 from kafka_marshal.codec import HEADER_FIELDS
 from kafka_marshal.core.messages import AMENDMENTS
-from kafka_marshal.replay.model.rows import Row
+from kafka_marshal.replay.model.published import FindingRow
+from kafka_marshal.replay.model.tables import FINDINGS, PUBLISHED, Rows
 from tests.replay.fleets import fleet
 from tests.replay.test_collapse import alike, judging
 from tests.replay.told import records, replayed
@@ -25,12 +26,10 @@ LOG = [
 ]
 
 
-def told(raws: Iterable[RawRecord]) -> tuple[list[Row], dict[str, list[Row]]]:
+def told(raws: Iterable[RawRecord]) -> tuple[list[FindingRow], Rows]:
     """The findings about malformed headers, and all other rows."""
     rows = replayed(raws)
-    findings = rows.pop("findings", [])
-    found = [row for row in findings if row["code"] == "malformed_header"]
-    return found, {**rows, "findings": [row for row in findings if row not in found]}
+    return [row for row in rows[FINDINGS] if row.code == "malformed_header"], rows
 
 
 def with_header(name: str, value: bytes | None) -> list[RawRecord]:
@@ -50,12 +49,12 @@ def test_of_all_headers_those_that_came_later_are_found_and_decide_nothing(
         assert found == []
         return
     [row] = found
-    assert (row["count"], row["offset"], row["severity"]) == (4, 1, "warning")
-    assert (row["group"], row["client"], row.get("rules")) == ("g", "A", None)
-    assert f"wrote {name} so that it cannot be read in 4 records" in str(row["sentence"])
+    assert (row.count, row.offset, row.severity) == (4, 1, "warning")
+    assert (row.group, row.client, row.rules) == ("g", "A", None)
+    assert f"wrote {name} so that it cannot be read in 4 records" in row.sentence
     without = told(records(line.format("") for line in LOG))[1]
-    for table in ("claims", "tenures", "refusals"):
-        assert rest.get(table) == without.get(table)
+    for table in set(PUBLISHED) - {FINDINGS}:
+        assert rest[table] == without[table]
 
 
 @pytest.mark.parametrize("name", [name for name, one in HEADER_FIELDS.items() if one in AMENDMENTS])
@@ -78,5 +77,5 @@ def test_every_one_is_counted_where_runs_of_heartbeats_are_folded_in_one_step(se
         else raw
         for raw in fleet(seed, 3_000)
     ]
-    assert sum(row["count"] for row in told(raws)[0]) > 30  # type: ignore[misc]
+    assert sum(row.count for row in told(raws)[0]) > 30
     alike(raws, judging(), 500)

@@ -7,17 +7,18 @@ import pytest
 from kafka_marshal.replay.errors import InvalidOption
 from kafka_marshal.replay.fold.partition_fold import Account, Judging
 from kafka_marshal.replay.model.events import Place
-from kafka_marshal.replay.model.rows import Row
+from kafka_marshal.replay.model.published import FindingRow
+from kafka_marshal.replay.model.tables import FINDINGS, GROUPS, TENURES
 from tests.replay.told import BOTH, INTERVAL_MS, records, replayed
 
 
-def fenced(*lines: str, forced: bool = False) -> list[Row]:
-    rows = replayed(records(lines), forced=forced).get("findings", [])
-    return [row for row in rows if row["rules"] == "fenced"]
+def fenced(*lines: str, forced: bool = False) -> list[FindingRow]:
+    rows = replayed(records(lines), forced=forced)[FINDINGS]
+    return [row for row in rows if row.rules == "fenced"]
 
 
-def mismatches(*lines: str, forced: bool = False) -> list[Row]:
-    return [row for row in fenced(*lines, forced=forced) if row["code"] == "interval_mismatch"]
+def mismatches(*lines: str, forced: bool = False) -> list[FindingRow]:
+    return [row for row in fenced(*lines, forced=forced) if row.code == "interval_mismatch"]
 
 
 def taken_over(said: str = "") -> list[str]:
@@ -33,24 +34,24 @@ def taken_over(said: str = "") -> list[str]:
 @pytest.mark.parametrize("said", ["", "interval=1000"])
 def test_a_claim_that_other_rules_granted_is_no_record_that_the_log_lost(said: str) -> None:
     rows = fenced(*taken_over(said), forced=True)
-    assert "log_lost_records" not in {row["code"] for row in rows}
-    [row] = [row for row in rows if row["code"] == "interval_mismatch"]
-    assert (row["group"], row["severity"]) == ("g", "warning")
-    likely = "are probably" in str(row["sentence"])
+    assert "log_lost_records" not in {row.code for row in rows}
+    [row] = [row for row in rows if row.code == "interval_mismatch"]
+    assert (row.group, row.severity) == ("g", "warning")
+    likely = "are probably" in row.sentence
     assert likely == (not said)
 
 
 def test_an_epoch_that_nobody_claimed_is_lost_also_beside_a_refused_claim() -> None:
     rows = fenced(*taken_over(), "5 HB b1/B 10 epoch=4")
-    assert "log_lost_records" in {row["code"] for row in rows}
+    assert "log_lost_records" in {row.code for row in rows}
 
 
 def test_a_group_that_says_another_interval_than_is_forced_is_named_once() -> None:
     lines = ["0 CP a1/A interval=1000", "1 HB a1/A 5 epoch=0 interval=1000"]
     [row] = mismatches(*lines, forced=True)
-    assert "client A says 1.0 s" in str(row["sentence"])
-    assert "4.0 s" in str(row["sentence"])
-    assert row["group"] == "g"
+    assert "client A says 1.0 s" in row.sentence
+    assert "4.0 s" in row.sentence
+    assert row.group == "g"
 
 
 def test_two_intervals_in_one_group_are_named_with_those_who_say_them() -> None:
@@ -61,8 +62,8 @@ def test_two_intervals_in_one_group_are_named_with_those_who_say_them() -> None:
         "2 CP b1/B p=1 interval=1000",
         "2.1 HB b1/B 5 epoch=2 p=1 interval=1000",
     )
-    assert row["severity"] == "error"
-    assert "client A says 4.0 s, client B says 1.0 s" in str(row["sentence"])
+    assert row.severity == "error"
+    assert "client A says 4.0 s, client B says 1.0 s" in row.sentence
 
 
 def test_an_interval_that_is_the_one_given_is_no_finding() -> None:
@@ -71,10 +72,8 @@ def test_an_interval_that_is_the_one_given_is_no_finding() -> None:
 
 
 def owners(*lines: str, rules: str = "fenced") -> list[tuple[object, object, object]]:
-    rows = replayed(records(lines))["tenures"]
-    return [
-        (row["group"], row["owner_client"], row["began"]) for row in rows if row["rules"] == rules
-    ]
+    rows = replayed(records(lines))[TENURES]
+    return [(row.group, row.owner_client, row.began) for row in rows if row.rules == rules]
 
 
 def of_group(group: str, interval_ms: int) -> list[str]:
@@ -114,9 +113,9 @@ def test_after_a_change_each_record_is_judged_by_the_interval_that_held() -> Non
 def test_a_group_is_counted_with_the_intervals_under_which_it_lived() -> None:
     rows = replayed(
         records(["0 CP a1/A interval=20000", "4 RP a1/A 5 epoch=0", "5 CP b1/B interval=1000"])
-    )["groups"]
+    )[GROUPS]
     for row in rows:
-        assert (row["heartbeat_interval_ms"], row["intervals_said_ms"]) == (1000, [20_000, 1000])
+        assert (row.heartbeat_interval_ms, row.intervals_said_ms) == (1000, (20_000, 1000))
 
 
 @pytest.mark.parametrize("given", [False, True])

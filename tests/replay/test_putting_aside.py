@@ -11,7 +11,7 @@ import pytest
 from kafka_marshal.capture import RawRecord, read_capture
 from kafka_marshal.replay.fold.partition_fold import Account, Judging
 from kafka_marshal.replay.model.events import Place
-from kafka_marshal.replay.model.rows import Row
+from kafka_marshal.replay.model.tables import TENURES, Rows
 from tests.replay.test_findings import STORIES
 from tests.replay.told import BOTH, records
 
@@ -19,7 +19,7 @@ CAPTURES = Path(__file__).parent.parent / "data" / "captures" / "original"
 NAMES = sorted(p.stem for p in CAPTURES.glob("*.jsonl") if ".trace" not in p.name)
 
 
-def put_aside(given: Sequence[RawRecord], places: set[int]) -> dict[str, list[Row]]:
+def put_aside(given: Sequence[RawRecord], places: set[int]) -> Rows:
     """The rows of one coordinating partition; before the records of these places, it pickles."""
     account = Account(Place("log", 2), Judging(BOTH, 4_000, coordination_partitions=4))
     for place, raw in enumerate(given):
@@ -27,14 +27,14 @@ def put_aside(given: Sequence[RawRecord], places: set[int]) -> dict[str, list[Ro
             account = pickle.loads(pickle.dumps(account))
         account.feed(raw)
     account.close()
-    return dict(account.drain())
+    return account.drain()
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_an_account_put_aside_in_the_middle_of_a_capture_ends_the_same(name: str) -> None:
     given = list(read_capture(CAPTURES / f"{name}.jsonl"))
     whole = put_aside(given, set())
-    assert whole["tenures"]
+    assert whole[TENURES]
     assert put_aside(given, set(range(0, len(given), 7))) == whole
 
 

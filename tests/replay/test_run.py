@@ -73,13 +73,10 @@ def test_a_shuffled_log_folds_as_if_it_had_been_read_in_order(
     summary = replay(spark, tmp_path / "out", folder)
     assert summary.records == len(given)
     wanted = replayed(given)
-    for table in ("claims", "tenures", "refusals", "divergences", "malformed"):
-        of_table = tables.BY_NAME[table]
-        rows = wanted[table]
-        for row in rows:
-            row["log"] = folder.name
-        stored = arrow_rows(of_table, rows).to_pylist()
-        found = spark.read.parquet(str(tmp_path / "out" / table)).collect()
+    for table in set(tables.PUBLISHED) - {tables.FINDINGS}:
+        rows = [attrs.evolve(row, log=folder.name) for row in wanted[table]]
+        stored = arrow_rows(table, rows).to_pylist()
+        found = spark.read.parquet(str(tmp_path / "out" / table.name)).collect()
         assert sorted(map(repr, stored)) == sorted(
             repr(row.asDict(recursive=True)) for row in found
         )
@@ -234,8 +231,8 @@ def test_records_that_conflict_keep_their_input_order(spark: SparkSession, tmp_p
     judging = Judging(BOTH, 4000)
     for chunks, owner in ((found.chunks, "a1"), (found.chunks[::-1], "b1")):
         with run_fold(OnSpark(spark), chunks, judging) as fold:
-            claims = fold.collect(tables.CLAIMS)["claims"]
-            assert {row["owner_instance"] for row in claims} == {owner}
+            claims = fold.collect(tables.CLAIMS)[tables.CLAIMS]
+            assert {row.owner_instance for row in claims} == {owner}
 
 
 def test_spark_reads_what_spark_wrote(spark: SparkSession, tmp_path: Path) -> None:
@@ -254,8 +251,8 @@ def test_spark_reads_what_spark_wrote(spark: SparkSession, tmp_path: Path) -> No
     found = find([str(tmp_path)])
     assert set(found.logs) == {"INT96", "TIMESTAMP_MICROS", "TIMESTAMP_MILLIS"}
     with run_fold(OnSpark(spark), found.chunks, Judging(BOTH, 4000)) as fold:
-        tenures = fold.collect(tables.TENURES)["tenures"]
-    assert {(row["log"], row["rules"], row["to_ms"], row["ended"]) for row in tenures} == {
+        tenures = fold.collect(tables.TENURES)[tables.TENURES]
+    assert {(row.log, row.rules, row.to_ms, row.ended) for row in tenures} == {
         (log, rules, given[-1].timestamp_ms, "released")
         for log in found.logs
         for rules in ("fenced", "original")
@@ -272,8 +269,8 @@ def test_a_log_that_starts_in_the_middle_is_told_from_where_it_is_certain(
         dumps.write(tmp_path / f"{name}.parquet", dumps.table(raws))
         summary = replay(spark, tmp_path / name, tmp_path / f"{name}.parquet")
         expected = replayed(given)
-        for table in ("claims", "tenures", "refusals", "divergences"):
-            assert len(read(tmp_path / name, table)) == len(expected[table])
+        for table in set(tables.PUBLISHED) - {tables.FINDINGS}:
+            assert len(read(tmp_path / name, table.name)) == len(expected[table])
         claims = read(tmp_path / name, "claims").query("rules == 'fenced'")
         assert claims["known_from_offset"].notna().all()
         assert claims["uncertain"].isna().all()

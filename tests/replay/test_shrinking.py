@@ -65,12 +65,12 @@ def test_every_record_that_is_left_is_needed(code: str, tmp_path: Path) -> None:
     kept = shrunk.part.records
     assert 0 < len(kept) <= len(given)
     assert set(kept) <= set(given)
-    wanted = {name: shrunk.finding[name] for name in ("code", "severity")}
+    wanted = {name: getattr(shrunk.finding, name) for name in ("code", "severity")}
     for gone in range(len(kept)):
         part = Part(shrunk.part.place, kept[:gone] + kept[gone + 1 :])
         if part.records:
             told = findings_of(part, shrunk.judging)
-            assert not any(all(row[n] == v for n, v in wanted.items()) for row in told)
+            assert not any(all(getattr(row, n) == v for n, v in wanted.items()) for row in told)
 
 
 @pytest.mark.parametrize("code", CATALOGUE)
@@ -97,7 +97,7 @@ def test_the_test_to_paste_passes_with_its_capture_and_fails_without_a_record(
 def test_the_test_to_paste_is_one_that_pytest_runs(tmp_path: Path) -> None:
     parts = parts_of(find([str(D3)]), lambda _: None)
     shrunk = shrink(parts, Wanted("late_heartbeat_refused", 176), Judging(BOTH, 4_000))
-    assert shrunk.finding["offset"] == 176
+    assert shrunk.finding.offset == 176
     assert shrunk.records_before == 236
     written(shrunk, tmp_path / "out")
     ran = subprocess.run(
@@ -125,7 +125,7 @@ def test_the_finding_at_an_offset_stays_that_one() -> None:
     part = Part(Place("d3", 2), tuple(given))
     for offset in (82, 176):
         shrunk = shrink([part], Wanted("late_heartbeat_stole", offset), Judging(BOTH, 4_000))
-        assert (shrunk.finding["offset"], shrunk.judging.rule_sets[0].value) == (offset, "original")
+        assert (shrunk.finding.offset, shrunk.judging.rule_sets[0].value) == (offset, "original")
 
 
 def test_a_finding_that_is_not_there_is_said_so() -> None:

@@ -5,12 +5,10 @@ The logs are those of simulated fleets, cut; each suffix is held against the rep
 
 from __future__ import annotations
 
-import json
 import pickle
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import TypeAlias
 
 import attrs
 import numpy as np
@@ -30,13 +28,22 @@ from kafka_marshal.replay.fold import suffix as suffix_room
 from kafka_marshal.replay.fold.partition_fold import Account, Judging
 from kafka_marshal.replay.model.chunk_items import Run, rest_of
 from kafka_marshal.replay.model.events import Place
+from kafka_marshal.replay.model.published import ClaimRow, FindingRow, RefusalRow, TenureRow
 from kafka_marshal.replay.model.rows import Row
+from kafka_marshal.replay.model.tables import (
+    CLAIMS,
+    FINDINGS,
+    GROUPS,
+    PARTITIONS,
+    REFUSALS,
+    TENURES,
+    Rows,
+)
 from tests.replay.fleets import fleet
 from tests.replay.test_collapse import Chunked, fed
 from tests.replay.told import BOTH, records, replayed
 
 JUDGING = Judging((RuleSet.FENCED,), FENCED.heartbeat_interval_ms)
-Told: TypeAlias = dict[str, list[Row]]
 FLEETS = {
     "alo": Fleet(crash=0.01, pause=0.01, partitions=1, topics=3),
     "amo": Fleet(mode=Mode.AT_MOST_ONCE, crash=0.01, pause=0.01, partitions=1, topics=3),
@@ -69,26 +76,25 @@ def log(kind: str, seed: int, count: int = 500) -> tuple[RawRecord, ...]:
     )  # fmt: skip
 
 
-def told(raws: Sequence[RawRecord], judging: Judging = JUDGING) -> Told:
+def told(raws: Sequence[RawRecord], judging: Judging = JUDGING) -> Rows:
     account = Account(Place("log", 0), judging)
     for raw in raws:
         account.feed(raw)
     account.close()
-    rows: Told = defaultdict(list, account.drain())
-    return rows
+    return account.drain()
 
 
 @cache
-def whole(kind: str, seed: int) -> Told:
+def whole(kind: str, seed: int) -> Rows:
     return told(log(kind, seed))
 
 
-def claim_of(row: Row) -> tuple[object, ...]:
-    return row["group"], row["topic"], row["topic_partition"]
+def claim_of(row: ClaimRow | RefusalRow | FindingRow) -> tuple[object, ...]:
+    return row.group, row.topic, row.topic_partition
 
 
 def without(row: Row, *names: str) -> str:
-    return json.dumps({k: v for k, v in row.items() if k not in names}, sort_keys=True, default=str)
+    return str({k: v for k, v in attrs.asdict(row).items() if k not in names})
 
 
 COUNTED = ("records", "first_offset", "known_from_offset", "uncertain")
@@ -96,40 +102,40 @@ COUNTED = ("records", "first_offset", "known_from_offset", "uncertain")
 SET = {"released": "released", "position_set": "released"}
 
 
-def contradictions(full: Told, part: Told, cut: int) -> list[str]:
+def contradictions(full: Rows, part: Rows, cut: int) -> list[str]:
     """What a suffix says that the whole log does not, or misses although it is certain of it."""
     found: list[str] = []
-    claims = {claim_of(row): row for row in full["claims"]}
+    claims = {claim_of(row): row for row in full[CLAIMS]}
     known: dict[tuple[object, ...], int] = {}
-    for row in part["claims"]:
+    for row in part[CLAIMS]:
         expected = claims[claim_of(row)]
-        if row["known_from_offset"] is not None:
-            assert row.get("uncertain") is None
-            known[claim_of(row)] = int(str(row["known_from_offset"]))
+        if row.known_from_offset is not None:
+            assert row.uncertain is None
+            known[claim_of(row)] = row.known_from_offset
             if without(row, *COUNTED) != without(expected, *COUNTED):
                 found.append(f"claim {row} {expected}")
             continue
-        assert row["uncertain"]
-        for name, value in row.items():
-            if value is not None and name not in COUNTED and value != expected.get(name):
+        assert row.uncertain
+        for name, value in attrs.asdict(row).items():
+            if value is not None and name not in COUNTED and value != getattr(expected, name):
                 found.append(f"uncertain claim, {name}: {row} {expected}")
     found += _tenures(full, part, known)
-    found += _records("refusals", "offset", full, part, known)
+    found += _refusals(full, part, known)
     found += _findings(full, part, known, cut)
     return found
 
 
-def _same(row: Row) -> str:
+def _same(row: TenureRow, *without_names: str) -> str:
     """A tenure, but for a release that may have set the position."""
-    return without({**row, "ended": SET.get(str(row["ended"]), row["ended"])})
+    return without(attrs.evolve(row, ended=SET.get(row.ended, row.ended)), *without_names)
 
 
-def _tenures(full: Told, part: Told, known: dict[tuple[object, ...], int]) -> list[str]:
+def _tenures(full: Rows, part: Rows, known: dict[tuple[object, ...], int]) -> list[str]:
     found = []
-    by_epoch = {(claim_of(row), row["epoch"]): row for row in full["tenures"]}
-    seen = Counter(map(_same, part["tenures"]))
-    for row in part["tenures"]:
-        expected = by_epoch.get((claim_of(row), row["epoch"]))
+    by_epoch = {(claim_of(row), row.epoch): row for row in full[TENURES]}
+    seen = Counter(map(_same, part[TENURES]))
+    for row in part[TENURES]:
+        expected = by_epoch.get((claim_of(row), row.epoch))
         grown: tuple[str, ...] = (
             "began",
             "from_offset",
@@ -138,33 +144,27 @@ def _tenures(full: Told, part: Told, known: dict[tuple[object, ...], int]) -> li
             "records",
             "longest_silence_ms",
         )
-        if row["began"] != "became_certain":
+        if row.began != "became_certain":
             grown = ()
-        if row["ended"] == "unknowable" or row["position_to"] is None:
+        if row.ended == "unknowable" or row.position_to is None:
             grown = (*grown, "ended", "to_offset", "to_ms", "position_to")
-        rows = [
-            without({**each, "ended": SET.get(str(each["ended"]), each["ended"])}, *grown)
-            for each in (row, expected)
-            if each is not None
-        ]
+        rows = [_same(each, *grown) for each in (row, expected) if each is not None]
         if len(rows) < 2 or rows[0] != rows[1]:
             found.append(f"tenure {row} {expected}")
-    for row in full["tenures"]:
+    for row in full[TENURES]:
         since = known.get(claim_of(row))
-        if since is not None and int(str(row["from_offset"])) > since and not seen[_same(row)]:
+        if since is not None and row.from_offset > since and not seen[_same(row)]:
             found.append(f"no tenure {row}")
     return found
 
 
-def _records(
-    table: str, place: str, full: Told, part: Told, known: dict[tuple[object, ...], int]
-) -> list[str]:
-    ours, theirs = (Counter(without(row) for row in rows[table]) for rows in (part, full))
-    found = [f"{table} {row}" for row in ours - theirs]
-    for row in full[table]:
+def _refusals(full: Rows, part: Rows, known: dict[tuple[object, ...], int]) -> list[str]:
+    ours, theirs = (Counter(rows[REFUSALS]) for rows in (part, full))
+    found = [f"refusal {row}" for row in ours - theirs]
+    for row in full[REFUSALS]:
         since = known.get(claim_of(row))
-        if since is not None and int(str(row[place])) > since and not ours[without(row)]:
-            found.append(f"no {table} {row}")
+        if since is not None and row.offset > since and not ours[row]:
+            found.append(f"no refusal {row}")
     return found
 
 
@@ -177,19 +177,19 @@ LATER = OF_CLAIMS - {"granted_twice"}
 """Found wherever they begin after the claim is certain; but a second grant needs a first."""
 
 
-def _findings(full: Told, part: Told, known: dict[tuple[object, ...], int], cut: int) -> list[str]:
+def _findings(full: Rows, part: Rows, known: dict[tuple[object, ...], int], cut: int) -> list[str]:
     """Those about claims: all others count or compare whatever was read."""
     found = []
 
-    def name(row: Row) -> tuple[object, ...]:
-        return row["code"], *claim_of(row), row["instance"]
+    def name(row: FindingRow) -> tuple[object, ...]:
+        return row.code, *claim_of(row), row.instance
 
     theirs: dict[tuple[object, ...], list[tuple[int, int]]] = defaultdict(list)
     ours: dict[tuple[object, ...], list[tuple[int, int]]] = defaultdict(list)
     for rows, by_name in ((full, theirs), (part, ours)):
-        for row in rows["findings"]:
-            if row["code"] in OF_CLAIMS:
-                by_name[name(row)].append((int(str(row["offset"])), int(str(row["last_offset"]))))
+        for row in rows[FINDINGS]:
+            if row.code in OF_CLAIMS:
+                by_name[name(row)].append((row.offset or 0, row.last_offset or 0))
     for which, spans in ours.items():
         for begin, end in spans:
             if not any(a <= begin and end <= b for a, b in theirs[which]):
@@ -212,7 +212,7 @@ def test_what_a_suffix_tells_is_what_the_whole_log_tells(kind: str, seed: int) -
     for cut in range(1, len(raws) - 1, 17):
         part = told(raws[cut:])
         assert contradictions(whole(kind, seed), part, cut) == []
-        certain += sum(row["known_from_offset"] is not None for row in part["claims"])
+        certain += sum(row.known_from_offset is not None for row in part[CLAIMS])
     assert certain > (5 if kind == "old" else 40)
 
 
@@ -228,9 +228,8 @@ def test_a_collapsed_suffix_is_told_as_it_is_record_by_record(
     for cut in (13, 1501):
         chunked = Chunked(raws[cut:], 311, 4000)
         ours, expected = chunked.told(judging), fed(raws[cut:], judging)
-        for table in {*ours, *expected}:
-            assert ours.get(table) == expected.get(table), table
-        assert "became_certain" in "".join(expected["tenures"])
+        assert ours == expected
+        assert "became_certain" in {row.began for row in Rows(expected)[TENURES]}
     for kind in ("alo", "amo", "mixed"):
         for cut in range(7, 400, 97):
             part = log(kind, seed)[cut:]
@@ -270,33 +269,31 @@ def test_a_suffix_that_is_put_aside_goes_on_as_it_was() -> None:
         for raw in raws[at:]:
             account.feed(raw)
         account.close()
-        for table, some in account.drain().items():
-            rows.setdefault(table, []).extend(some)
-        assert rows == dict(told(raws))
+        rows.extend(account.drain())
+        assert rows == told(raws)
 
 
 def test_a_whole_log_is_told_as_before() -> None:
     rows = whole("alo", 0)
-    assert not any(name in row for row in rows["claims"] for name in ("uncertain",))
-    assert {row["known_from_offset"] for row in rows["claims"]} == {None}
-    assert "unknowable" not in rows["partitions"][0]
-    assert not any(row["began"] == "became_certain" for row in rows["tenures"])
+    assert {row.uncertain for row in rows[CLAIMS]} == {None}
+    assert {row.known_from_offset for row in rows[CLAIMS]} == {None}
+    assert rows[PARTITIONS][0].unknowable is None
+    assert not any(row.began == "became_certain" for row in rows[TENURES])
 
 
-def head_missing(rows: Told) -> str:
+def head_missing(rows: Rows) -> str:
     return next(
-        str(row["sentence"]) for row in log_findings(rows["partitions"])
-        if row["code"] == "head_missing"
-    )  # fmt: skip
+        row.sentence for row in log_findings(rows[PARTITIONS]) if row.code == "head_missing"
+    )
 
 
 def test_the_finding_says_how_much_became_certain_and_from_where_on() -> None:
     part = told(log("alo", 1)[200:])
-    known = [int(str(row["known_from_offset"])) for row in part["claims"]]
+    known = [row.known_from_offset or 0 for row in part[CLAIMS]]
     said = head_missing(part)
     assert "(coordinating partition 0 at 200)" in said
     assert f"3 of 3 claims, from offset {min(known)} to {max(known)} on; 0 never." in said
-    unknowable = part["partitions"][0]["unknowable"]
+    unknowable = part[PARTITIONS][0].unknowable
     assert f"{unknowable} records came before" in said
     by_original = told(log("alo", 1)[200:], Judging((RuleSet.ORIGINAL,), 4000))
     assert "as if it began here" in head_missing(by_original)
@@ -305,23 +302,23 @@ def test_the_finding_says_how_much_became_certain_and_from_where_on() -> None:
 def test_without_headers_a_claim_is_never_certain_and_nothing_is_told_of_it() -> None:
     lines = ["0 CP a1/A at=9", "1 HB a1/A 5", "2 CP b1/B", "3 RP a1/A 9", "4 CP b1/B"]
     rows = replayed(records(lines), rule_sets=(RuleSet.FENCED,))
-    assert [row.get("tenures") for row in rows["groups"]] == [0]
-    assert "tenures" not in rows
-    assert "refusals" not in rows
-    [claim] = rows["claims"]
-    assert claim["uncertain"] == "clock, epoch, owner, position"
-    assert claim["records"] == 5
-    assert {claim[name] for name in ("owner_instance", "epoch", "position", "clock_ms")} == {None}
+    assert [row.tenures for row in rows[GROUPS]] == [0]
+    assert rows[TENURES] == []
+    assert rows[REFUSALS] == []
+    [claim] = rows[CLAIMS]
+    assert claim.uncertain == "clock, epoch, owner, position"
+    assert claim.records == 5
+    assert (claim.owner_instance, claim.epoch, claim.position, claim.clock_ms) == (None,) * 4
     assert "0 of 1 claim; 1 never. 5 records came before" in head_missing(rows)
     told_anyway = replayed(records(lines), rule_sets=(RuleSet.ORIGINAL,))
-    assert told_anyway["tenures"]
+    assert told_anyway[TENURES]
 
 
 def test_a_release_group_makes_it_certain_that_nobody_owns_and_no_more() -> None:
     lines = ["0 HB a1/A 5 at=9", "1 RG adm/X 30", "2 HB a1/A 6"]
-    [claim] = replayed(records(lines), rule_sets=(RuleSet.FENCED,))["claims"]
-    assert claim["uncertain"] == "clock, epoch, position"
-    assert claim["stale"] is None
+    [claim] = replayed(records(lines), rule_sets=(RuleSet.FENCED,))[CLAIMS]
+    assert claim.uncertain == "clock, epoch, position"
+    assert claim.stale is None
 
 
 CERTIFIED = "1 HB a1/A 50 epoch=3 seen=9 clock=1700000000000"
@@ -331,18 +328,18 @@ def test_a_release_that_may_have_set_the_position_puts_the_claim_back() -> None:
     """Only if nobody was seen to pause the group, and it says less than was known."""
     lines = ["0 HB a1/A 49 epoch=3 at=10", CERTIFIED, "2 RP a1/A 20 epoch=3", "3 HB b1/B 1"]
     rows = replayed(records(lines), rule_sets=(RuleSet.FENCED,))
-    [tenure] = rows["tenures"]
-    assert (tenure["began"], tenure["ended"], tenure["position_to"]) == (
+    [tenure] = rows[TENURES]
+    assert (tenure.began, tenure.ended, tenure.position_to) == (
         "became_certain", "released", None,
     )  # fmt: skip
-    [claim] = rows["claims"]
-    assert (claim["uncertain"], claim["known_from_offset"]) == ("position", None)
+    [claim] = rows[CLAIMS]
+    assert (claim.uncertain, claim.known_from_offset) == ("position", None)
     ahead = [*lines[:2], "2 RP a1/A 60 epoch=3", "3 CP b1/B"]
-    [claim] = replayed(records(ahead), rule_sets=(RuleSet.FENCED,))["claims"]
-    assert (claim["known_from_offset"], claim["position"]) == (11, 60)
+    [claim] = replayed(records(ahead), rule_sets=(RuleSet.FENCED,))[CLAIMS]
+    assert (claim.known_from_offset, claim.position) == (11, 60)
     negative = [*lines[:2], "2 RP a1/A -1 epoch=3"]
-    [tenure] = replayed(records(negative), rule_sets=(RuleSet.FENCED,))["tenures"]
-    assert tenure["ended"] == "unknowable"
+    [tenure] = replayed(records(negative), rule_sets=(RuleSet.FENCED,))[TENURES]
+    assert tenure.ended == "unknowable"
 
 
 def test_what_was_left_out_on_purpose_is_not_unknown() -> None:
@@ -351,8 +348,8 @@ def test_what_was_left_out_on_purpose_is_not_unknown() -> None:
     for raw in raws:
         account.feed(raw)
     account.close()
-    [claim] = account.drain()["claims"]
-    assert claim["owner_instance"] == "a1"
+    [claim] = account.drain()[CLAIMS]
+    assert claim.owner_instance == "a1"
 
 
 MUTANTS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {

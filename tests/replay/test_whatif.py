@@ -79,8 +79,8 @@ def test_under_a_longer_interval_nobody_takes_over(
     assert counts["failover_times"] == (1, 0)
     assert counts["late_heartbeat_refused"] == (2, 0)
     first = told.divergences[0]
-    assert (first["topic_partition"], first["offset"], first["rules"]) == (4, 77, "fenced")
-    assert (first["before_owner_client"], first["after_owner_client"]) == ("c2", "c1")
+    assert (first.topic_partition, first.offset, first.rules) == (4, 77, "fenced")
+    assert (first.before_owner_client, first.after_owner_client) == ("c2", "c1")
     assert told.claims_differ == len(told.divergences)
     assert (told.tenures_before - told.tenures_gone) == (told.tenures_after - told.tenures_new)
     stored = json.loads((tmp_path / "out" / "summary.json").read_text())["what_if"]
@@ -107,9 +107,9 @@ def test_the_original_steals_what_the_fenced_rules_keep(spark: SparkSession) -> 
     told = difference(spark, (RuleSet.FENCED,), "rules=original")
     counts = {count.code: (count.before, count.after) for count in told.findings}
     assert counts["late_heartbeat_stole"] == (0, 2)
-    assert (told.claims_differ, told.divergences[0]["offset"]) == (1, 82)
-    assert told.divergences[0]["rules"] is None
-    assert told.divergences[0]["after_owner_client"] == "c1"
+    assert (told.claims_differ, told.divergences[0].offset) == (1, 82)
+    assert told.divergences[0].rules is None
+    assert told.divergences[0].after_owner_client == "c1"
 
 
 @pytest.mark.spark

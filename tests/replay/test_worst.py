@@ -35,8 +35,8 @@ def written(out: Path, *found: Found) -> Path:
     return out
 
 
-def sentences(out: Path) -> list[object]:
-    return [row["sentence"] for row in worst(out)]
+def sentences(out: Path) -> list[str]:
+    return [row.sentence for row in worst(out)]
 
 
 def test_errors_come_before_warnings_and_notes_not_at_all(tmp_path: Path) -> None:

@@ -19,7 +19,8 @@ from kafka_marshal.codec import HEADER_FIELDS
 from kafka_marshal.core import wire
 from kafka_marshal.replay.fold.partition_fold import Account, Judging
 from kafka_marshal.replay.model.events import Place
-from kafka_marshal.replay.model.rows import Row
+from kafka_marshal.replay.model.published import FindingRow
+from kafka_marshal.replay.model.tables import FINDINGS, Rows
 
 BEGIN_S = 1_700_000_000
 INTERVAL_MS = 4000
@@ -69,7 +70,7 @@ def replayed(
     interval_ms: float = INTERVAL_MS,
     coordination_partitions: int | None = None,
     forced: bool = False,
-) -> dict[str, list[Row]]:
+) -> Rows:
     judging = Judging(
         rule_sets, interval_ms, coordination_partitions=coordination_partitions, forced=forced
     )
@@ -77,21 +78,20 @@ def replayed(
     for raw in sorted(given, key=lambda raw: (raw.partition, raw.offset)):
         account = accounts.setdefault(raw.partition, Account(Place("log", raw.partition), judging))
         account.feed(raw)
-    rows: dict[str, list[Row]] = {}
+    rows = Rows()
     for account in accounts.values():
         account.close()
-        for table, of_table in account.drain().items():
-            rows.setdefault(table, []).extend(of_table)
+        rows.extend(account.drain())
     return rows
 
 
-def findings(*lines: str) -> list[Row]:
-    return replayed(records(lines)).get("findings", [])
+def findings(*lines: str) -> list[FindingRow]:
+    return replayed(records(lines))[FINDINGS]
 
 
 def codes(*lines: str) -> set[tuple[object, object]]:
     """(rules, code) of everything found."""
-    return {(row.get("rules"), row["code"]) for row in findings(*lines)}
+    return {(row.rules, row.code) for row in findings(*lines)}
 
 
 def beats(who: str, begin: float, end: float, step: float = 2, tail: str = "10") -> list[str]:

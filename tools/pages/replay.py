@@ -7,6 +7,7 @@ cannot drift: a test compares it with what this prints.
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import attrs
 
@@ -381,7 +382,7 @@ def _limits(cannot: CannotProve) -> str:
     return " ".join(limits) or "nothing: it proves what it states"
 
 
-def _table(table: Table) -> str:
+def _table(table: Table[Any]) -> str:
     rows = "".join(f"| `{c.name}` | `{c.type}` | {c.meaning} |\n" for c in table.columns)
     return (
         f"### {table.name}\n\n{table.meaning} Sorted by {', '.join(table.order)}.\n\n"

@@ -27,9 +27,10 @@ from kafka_marshal.replay.findings.records.inputs import log_findings
 from kafka_marshal.replay.findings.records.senders import SenderClock, clock_findings, merged
 from kafka_marshal.replay.fold.options import judging_of
 from kafka_marshal.replay.fold.partition_fold import Judging
-from kafka_marshal.replay.model.folded_log import Fold
+from kafka_marshal.replay.model.folded_log import CountedFindings, Fold, all_counted
+from kafka_marshal.replay.model.internal import GroupCountsRow, PartitionRow
 from kafka_marshal.replay.model.phrasing import times
-from kafka_marshal.replay.model.rows import Row
+from kafka_marshal.replay.model.published import FindingRow
 from kafka_marshal.replay.model.tables import (
     FINDINGS,
     GROUPS,
@@ -37,6 +38,7 @@ from kafka_marshal.replay.model.tables import (
     PUBLISHED,
     SENDERS,
     TENURES,
+    Rows,
 )
 from kafka_marshal.replay.report import render
 from kafka_marshal.replay.report_data.small import report_data
@@ -234,14 +236,12 @@ def _check_places(sources: Sequence[str], out: Path, checkpoint: Path | None) ->
             raise InvalidOption(f"--checkpoint {checkpoint} and --out {out} lie in each other")
 
 
-def _of_logs(
-    collected: dict[str, list[Row]], judging: Judging
-) -> tuple[list[SenderClock], list[Row]]:
+def _of_logs(collected: Rows, judging: Judging) -> tuple[list[SenderClock], list[FindingRow]]:
     """Senders' clocks, and the findings that only whole logs show."""
-    clocks = merged(collected[SENDERS.name])
+    clocks = merged(collected[SENDERS])
     return clocks, [
-        *log_findings(collected[PARTITIONS.name]),
-        *clock_findings(clocks, judging.heartbeat_interval_ms, collected[GROUPS.name]),
+        *log_findings(collected[PARTITIONS]),
+        *clock_findings(clocks, judging.heartbeat_interval_ms, collected[GROUPS]),
     ]
 
 
@@ -251,14 +251,13 @@ def _summary(
     sources: Sequence[str],
     out: Path,
     judging: Judging,
-    collected: dict[str, list[Row]],
+    collected: Rows,
     clocks: list[SenderClock],
-    of_logs: list[Row],
+    of_logs: list[FindingRow],
     went: Went | None,
 ) -> Summary:
-    partitions = collected[PARTITIONS.name]
-    counted: list[Row] = [{**row, "findings": row["count"]} for row in fold.findings_counted]
-    counted += [{**row, "rules": None, "findings": 1} for row in of_logs]
+    partitions = collected[PARTITIONS]
+    counted = all_counted(fold, of_logs)
     rows = {table.name: fold.counts[table.name] for table in PUBLISHED}
     rows[FINDINGS.name] += len(of_logs)
     return Summary(
@@ -267,13 +266,13 @@ def _summary(
         logs=found.logs,
         left_out=found.left_out,
         rules=tuple(rule_set.value for rule_set in judging.rule_sets),
-        heartbeat_intervals_s=_intervals_s(collected[GROUPS.name], judging),
-        from_ms=min((_number(row, "from_ms") for row in partitions), default=None),
-        to_ms=max((_number(row, "to_ms") for row in partitions), default=None),
-        records=sum(_number(row, "records") for row in partitions),
+        heartbeat_intervals_s=_intervals_s(collected[GROUPS], judging),
+        from_ms=min((row.from_ms for row in partitions), default=None),
+        to_ms=max((row.to_ms for row in partitions), default=None),
+        records=sum(row.records for row in partitions),
         rows=rows,
         findings=count_findings(counted),
-        groups=tuple(collected[GROUPS.name]),
+        groups=tuple(collected[GROUPS]),
         senders=tuple(clocks),
         partitions=tuple(partitions),
         caveats=(*_caveats(partitions, found, counted), *(_of_run(went) if went else ())),
@@ -284,9 +283,9 @@ def _summary(
     )
 
 
-def _intervals_s(groups: list[Row], judging: Judging) -> tuple[float, ...]:
+def _intervals_s(groups: list[GroupCountsRow], judging: Judging) -> tuple[float, ...]:
     """The heartbeat intervals by which groups were judged when the log ended, the longest last."""
-    found = {float(str(row["heartbeat_interval_ms"])) for row in groups}
+    found = {row.heartbeat_interval_ms for row in groups}
     return tuple(ms / 1000 for ms in sorted(found or {judging.heartbeat_interval_ms}))
 
 
@@ -303,16 +302,18 @@ def _of_run(went: Went) -> Iterator[str]:
         yield "The tables tell of all runs of the checkpoint, not of this one's sources alone."
 
 
-def _caveats(partitions: list[Row], found: Found, counted: list[Row]) -> list[str]:
+def _caveats(
+    partitions: list[PartitionRow], found: Found, counted: list[CountedFindings]
+) -> list[str]:
     """What limits how far the tables may be believed."""
     told = [f"{one.format} ({times(one.files, 'file')}): {one.sentence}" for one in found.told]
-    codes = {row["code"]: row["log"] for row in counted}
+    codes = {row.code for row in counted}
     if "create_time" in codes:
         told.append(
             "Some records carry CreateTime, their producers' clocks, so staleness was judged by "
             "those; see create_time."
         )
-    unstated = sum(_number(row, "type_not_stated") for row in partitions)
+    unstated = sum(row.type_not_stated for row in partitions)
     if unstated:
         told.append(
             f"{times(unstated, 'record')} do not say whether the broker or the producer stamped "
@@ -324,7 +325,7 @@ def _caveats(partitions: list[Row], found: Found, counted: list[Row]) -> list[st
             "says how many claims became certain, and from where on."
         )
     if "interval_mismatch" in codes:
-        logs = sorted({str(row["log"]) for row in counted if row["code"] == "interval_mismatch"})
+        logs = sorted({row.log for row in counted if row.code == "interval_mismatch"})
         told.append(
             f"The heartbeat interval does not fit {', '.join(logs)}: what is stale there was "
             f"judged by the wrong limit."
@@ -333,9 +334,3 @@ def _caveats(partitions: list[Row], found: Found, counted: list[Row]) -> list[st
     if empty:
         told.append(f"{times(len(empty), 'file')} in the sources' folders were empty.")
     return told
-
-
-def _number(row: Row, name: str) -> int:
-    value = row[name]
-    assert isinstance(value, int)
-    return value

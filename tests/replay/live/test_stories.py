@@ -14,6 +14,8 @@ from kafka_marshal.replay.findings.catalogue import CATALOGUE
 from kafka_marshal.replay.fold.partition_fold import Account, Judging
 from kafka_marshal.replay.live.live_findings import BEGUN, OVER, WHOLE, LiveAccount, Told
 from kafka_marshal.replay.model.events import Place
+from kafka_marshal.replay.model.published import FindingRow, ProofRow
+from kafka_marshal.replay.model.tables import FINDINGS
 from tests.replay.test_checkpoint import NIGHTS
 from tests.replay.told import INTERVAL_MS, records
 
@@ -27,7 +29,7 @@ def documented() -> dict[str, set[str]]:
     return {"both": begun_and_over, "begun": begun, "whole": whole, "never": never - {"malformed"}}
 
 
-def told(name: str, interval_s: float) -> tuple[list[Told], list[dict[str, object]]]:
+def told(name: str, interval_s: float) -> tuple[list[Told], list[FindingRow]]:
     """What is reported of a night as it goes on, and all findings of the same night in the end."""
     judging = Judging(tuple(RuleSet), interval_s * 1000, coordination_partitions=17)
     live, whole = LiveAccount(Place("log", 2), judging), Account(Place("log", 2), judging)
@@ -36,7 +38,12 @@ def told(name: str, interval_s: float) -> tuple[list[Told], list[dict[str, objec
         told += live.tell(raw)
         whole.feed(raw)
     whole.close()
-    return [one for one in told if one.event == "finding"], whole.drain()["findings"]
+    return [one for one in told if one.event == "finding"], whole.drain()[FINDINGS]
+
+
+def finding(told: Told) -> FindingRow:
+    assert isinstance(told.row, FindingRow)
+    return told.row
 
 
 def test_every_code_of_the_catalogue_is_in_one_of_the_lists() -> None:
@@ -51,18 +58,18 @@ def test_what_is_told_early_is_what_a_replay_finds_in_the_end(interval_s: float)
     names = ("code", "rules", "group", "topic_partition", "offset", "instance")
     for night in NIGHTS:
         live, in_the_end = told(night, interval_s)
-        found = {tuple(row.get(name) for name in names) for row in in_the_end}
+        found = {tuple(getattr(row, name) for name in names) for row in in_the_end}
         for one in live:
-            code = one.row["code"]
+            row = finding(one)
             expected = {BEGUN: ("both", "begun"), OVER: ("both",), WHOLE: ("whole",)}[one.state]
-            assert any(code in lists[name] for name in expected), one.row
+            assert any(row.code in lists[name] for name in expected), row
             # A fact stays one, unless the interval given turns out not to be the consumers'.
-            if code not in ("missed_heartbeat", "unowned_too_long"):
-                assert tuple(one.row.get(name) for name in names) in found
-        begun = {tuple(o.row.get(n) for n in names) for o in live if o.state == BEGUN}
+            if row.code not in ("missed_heartbeat", "unowned_too_long"):
+                assert tuple(getattr(row, name) for name in names) in found
+        begun = {tuple(getattr(o.row, n) for n in names) for o in live if o.state == BEGUN}
         for row in in_the_end:
-            if row["code"] in lists["both"] | {"two_instances_of_one_client"}:
-                assert tuple(row.get(name) for name in names) in begun
+            if row.code in lists["both"] | {"two_instances_of_one_client"}:
+                assert tuple(getattr(row, name) for name in names) in begun
 
 
 def test_two_intervals_in_one_group_are_told_when_the_second_one_is_said() -> None:
@@ -78,13 +85,14 @@ def test_two_intervals_in_one_group_are_told_when_the_second_one_is_said() -> No
     assert [len(each) for each in told] == [0, 0, 1, 0, 0]
     [begun] = told[2]
     assert (begun.state, begun.severity) == (BEGUN, "error")
-    assert begun.row["code"] == "interval_mismatch"
-    assert "client A says 4.0 s, client B says 1.0 s" in str(begun.row["sentence"])
+    assert finding(begun).code == "interval_mismatch"
+    assert "client A says 4.0 s, client B says 1.0 s" in finding(begun).sentence
 
 
 def test_a_line_has_the_columns_of_its_table_and_no_bytes_that_break_it() -> None:
-    row = {"code": "forged", "severity": "error", "sentence": "caf\udce9", "records": [{"a": "\n"}]}
-    line = Told("finding", BEGUN, dict(row)).json()
+    proof = ProofRow(offset=1, timestamp_ms=2, value="\n")
+    row = FindingRow(code="forged", severity="error", sentence="caf\udce9", records=(proof,))
+    line = Told(BEGUN, row).json()
     assert "\n" not in line
     read = json.loads(line)
     assert (read["event"], read["state"], read["sentence"]) == ("finding", "begun", "caf\\xe9")

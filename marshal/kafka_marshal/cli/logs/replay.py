@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import ExitStack
 from enum import StrEnum
 from pathlib import Path
@@ -306,9 +306,10 @@ def show_difference(told: WhatIf) -> None:
     )
     for row in told.divergences:
         console.print(
-            f"  {row['log']}: {row['topic']}/{row['topic_partition']} of group {row['group']} "
-            f"from offset {row['offset']} of partition {row['coordinating_partition']}: "
-            f"{_owner(row, 'before')} -> {_owner(row, 'after')}",
+            f"  {row.log}: {row.topic}/{row.topic_partition} of group {row.group} "
+            f"from offset {row.offset} of partition {row.coordinating_partition}: "
+            f"{_owner(row.before_owner_instance, row.before_owner_client)} -> "
+            f"{_owner(row.after_owner_instance, row.after_owner_client)}",
             markup=False,
             soft_wrap=True,
         )
@@ -323,9 +324,8 @@ def _setting(value: object) -> str:
     return "+".join(map(str, value)) if isinstance(value, list) else f"{value:g} s"
 
 
-def _owner(row: Mapping[str, object], when: str) -> str:
-    instance = row[f"{when}_owner_instance"]
-    return "nobody" if instance is None else f"{row[f'{when}_owner_client']} ({instance})"
+def _owner(instance: str | None, client: str | None) -> str:
+    return "nobody" if instance is None else f"{client} ({instance})"
 
 
 def _counted(number: int, thing: str) -> str:
@@ -341,13 +341,12 @@ def _show_worst(summary: Summary) -> None:
     more = "" if len(shown) == loud else f", of {loud:,}"
     console.print(f"\nThe worst{more}:", markup=False)
     for row in shown:
-        severity, rules = str(row["severity"]), row["rules"]
-        under = f" ({rules} rules)" if rules and len(summary.rules) > 1 else ""
+        under = f" ({row.rules} rules)" if row.rules and len(summary.rules) > 1 else ""
         console.print(
             Text.assemble(
-                (f"  {severity} ", COLOURS[severity]),
-                (f"{row['code']}{under}: ", "bold"),
-                str(row["sentence"]),
+                (f"  {row.severity} ", COLOURS[row.severity]),
+                (f"{row.code}{under}: ", "bold"),
+                row.sentence,
             ),
             soft_wrap=True,
         )

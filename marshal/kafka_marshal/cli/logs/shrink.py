@@ -92,7 +92,7 @@ def shrink(
         parts = parts_of(found, status.update)
         shrunk = smallest(parts, wanted, judging, status.update)
         paths = written(shrunk, out)
-    console.print(str(shrunk.finding["sentence"]), markup=False, soft_wrap=True)
+    console.print(shrunk.finding.sentence, markup=False, soft_wrap=True)
     console.print(
         f"{len(shrunk.part.records):,} of {shrunk.records_before:,} records are needed for it "
         f"({shrunk.judged:,} parts were judged).",

@@ -186,23 +186,26 @@ def _json(told: Told) -> None:
 
 def _sentence(told: Told, with_rules: bool) -> None:
     """One line; tenures end all the time and are not shown, nor is the end of what was shown."""
-    if told.event == "tenure" or told.state == "over":
-        return
+    from kafka_marshal.replay.model.published import MalformedRow, TenureRow
+
     row = told.row
-    code, words = row.get("code"), row.get("sentence")
-    if told.event == "malformed":
+    if isinstance(row, TenureRow) or told.state == "over":
+        return
+    if isinstance(row, MalformedRow):
         code = "malformed_record"
         words = (
-            f"The record at offset {row['offset']} of coordinating partition "
-            f"{row['coordinating_partition']} holds no message: {row['reason']}."
+            f"The record at offset {row.offset} of coordinating partition "
+            f"{row.coordinating_partition} holds no message: {row.reason}."
         )
+    else:
+        code, words = row.code, row.sentence
     console.print(
         Text.assemble(
-            (f"{at(int(str(row['timestamp_ms'])))} ", "dim"),
+            ("" if row.timestamp_ms is None else f"{at(row.timestamp_ms)} ", "dim"),
             (f"{told.severity:<7} ", COLOURS[told.severity]),
             (f"{code}: ", "bold"),
-            (f"({row['rules']}) " if with_rules and row.get("rules") else "", "dim"),
-            str(words),
+            (f"({row.rules}) " if with_rules and row.rules else "", "dim"),
+            words,
         ),
         soft_wrap=True,
     )

@@ -25,11 +25,12 @@ from attrs import frozen
 from kafka_marshal.capture import TimestampType
 from kafka_marshal.replay.engines.engine import Engine
 from kafka_marshal.replay.errors import ReplayError, SourcesOverlap
-from kafka_marshal.replay.fold.jobs import Drained, placed_records, row_schema
+from kafka_marshal.replay.fold.jobs import placed_records, row_schema
 from kafka_marshal.replay.fold.partition_fold import Judging
 from kafka_marshal.replay.fold.reading import ARROW_SCHEMA, read_chunk
 from kafka_marshal.replay.model.chunk_items import Single
 from kafka_marshal.replay.model.folded_log import Fold
+from kafka_marshal.replay.model.tables import Rows
 from kafka_marshal.replay.sources import Chunk
 from kafka_marshal.replay.sources.columns import padded
 from kafka_marshal.replay.state.checkpoint import Checkpoint
@@ -218,7 +219,7 @@ class _NewRecords:
             interval_ms = judging.heartbeat_interval_ms
             yield from rows_of(number, new, interval_ms, forced=judging.forced)
 
-    def fold(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Drained]:
+    def fold(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Rows]:
         """As `Job`; states are put aside."""
         items_of, expand = self._taking()
         standing: Standing | None = None

@@ -19,7 +19,8 @@ import pyarrow as pa
 from attrs import frozen
 
 from kafka_marshal.replay.engines.local_fold import Gathered, LocalFold
-from kafka_marshal.replay.fold.jobs import Drained, Job
+from kafka_marshal.replay.fold.jobs import Job
+from kafka_marshal.replay.model.tables import Rows
 from kafka_marshal.replay.sources import Chunk
 from kafka_marshal.replay.state.partition_state import take_up
 
@@ -68,7 +69,7 @@ class InProcess:
             gathered.add(drained)
         return gathered
 
-    def _folded(self, job: Job) -> Iterator[Drained]:
+    def _folded(self, job: Job) -> Iterator[Rows]:
         together: dict[tuple[str, int], list[pa.RecordBatch]] = defaultdict(list)
         for number in range(len(job.chunks)):
             for batch in job.read(number):

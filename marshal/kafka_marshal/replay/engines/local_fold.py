@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from attrs import frozen
 
 from kafka_marshal.replay.findings.catalogue import ERROR, WARNING
-from kafka_marshal.replay.fold.jobs import FOLDED_SCHEMA, Drained, check_counts
+from kafka_marshal.replay.fold.jobs import FOLDED_SCHEMA, check_counts
 from kafka_marshal.replay.model.folded_log import (
     CLAIM,
     COUNTED,
@@ -22,13 +22,19 @@ from kafka_marshal.replay.model.folded_log import (
     PROOF_COLUMN,
     ROWS_PER_FILE,
     ClaimName,
+    CountedClaim,
+    CountedFindings,
+    DivergencesOfLog,
+    FindingsAt,
+    Held,
     Parted,
+    Parting,
     Spans,
     in_order,
     order_in_claim,
     write_nothing,
 )
-from kafka_marshal.replay.model.rows import Row, Table, arrow_rows
+from kafka_marshal.replay.model.rows import RowT, Table, arrow_rows
 from kafka_marshal.replay.model.tables import (
     BY_NAME,
     CLAIMS,
@@ -37,11 +43,14 @@ from kafka_marshal.replay.model.tables import (
     FOLDED,
     LANES,
     TENURES,
+    Rows,
 )
 
 _ROWS_AT_ONCE: Final = 4096
 """Rows that are Python's at a time, of a table that is gone through."""
-_Name = tuple[object, ...]
+_Stored: TypeAlias = dict[str, Any]
+"""Columns of a row, as Arrow gives them."""
+_Name: TypeAlias = tuple[Any, ...]
 """A claim's, and under which rules; those are None where the rules are what is changed."""
 
 
@@ -51,11 +60,10 @@ class Gathered:
     def __init__(self) -> None:
         self._batches: dict[str, list[pa.RecordBatch]] = {table.name: [] for table in FOLDED}
 
-    def add(self, drained: Drained) -> None:
+    def add(self, drained: Rows) -> None:
         """Some more."""
-        for name, rows in drained.items():
-            if rows:
-                self._add(name, arrow_rows(BY_NAME[name], rows))
+        for table, rows in drained.tables():
+            self._add(table.name, arrow_rows(table, rows))
 
     def add_file(self, path: Path) -> None:
         """The rows of a file in `FOLDED_SCHEMA`."""
@@ -115,36 +123,44 @@ class LocalFold:
         return {name: rows.num_rows for name, rows in self.tables.items()}
 
     @property
-    def findings_counted(self) -> list[Row]:
+    def findings_counted(self) -> list[CountedFindings]:
         """As `Fold`."""
-        return in_order(_counted(self._rows(FINDINGS, *COUNTED), "count"))
+        counted: Counter[_Name] = Counter(
+            tuple(row.values()) for row in self._rows(FINDINGS, *COUNTED)
+        )
+        return in_order(
+            CountedFindings(log, rules, code, severity, count)
+            for (log, rules, code, severity), count in counted.items()
+        )
 
-    def collect(self, *wanted: Table) -> dict[str, list[Row]]:
+    def collect(self, *wanted: Table[Any]) -> Rows:
         """As `Fold`."""
-        return {table.name: self.tables[table.name].to_pylist() for table in wanted}
+        return Rows(row for table in wanted for row in self.each(table))
 
-    def collect_claims(
-        self, wanted: Sequence[Table], names: Collection[ClaimName]
-    ) -> dict[str, list[Row]]:
+    def collect_claims(self, wanted: Sequence[Table[Any]], names: Collection[ClaimName]) -> Rows:
         """As `Fold`."""
-        return {table.name: self._of_claims(table, names).to_pylist() for table in wanted}
+        return Rows(
+            row for table in wanted for row in table.rows(self._of_claims(table, names).to_pylist())
+        )
 
-    def _of_claims(self, table: Table, names: Collection[ClaimName]) -> pa.Table:
+    def _of_claims(self, table: Table[Any], names: Collection[ClaimName]) -> pa.Table:
         chosen = set(names)
         wanted = [tuple(row.values()) in chosen for row in self._rows(table, *CLAIM)]
         rows = self.tables[table.name].filter(pa.array(wanted, pa.bool_()))
         return rows.drop_columns([PROOF_COLUMN]) if table is FINDINGS else rows
 
-    def first(self, table: Table, limit: int, *, worst: bool = False) -> list[Row]:
+    def first(self, table: Table[RowT], limit: int, *, worst: bool = False) -> list[RowT]:
         """As `Fold`."""
         rows = self.tables[table.name]
         if worst:
             severities = pc.index_in(rows.column("severity"), pa.array([ERROR, WARNING]))
             ranks = severities.fill_null(2)
             rows = rows.take(pc.array_sort_indices(ranks))  # stable
-        return _pylist(rows.slice(0, limit))
+        return table.rows(rows.slice(0, limit).to_pylist())
 
-    def first_of_claims(self, table: Table, names: Collection[ClaimName], limit: int) -> list[Row]:
+    def first_of_claims(
+        self, table: Table[RowT], names: Collection[ClaimName], limit: int
+    ) -> list[RowT]:
         """As `Fold`."""
         rows = self._of_claims(table, names)
         if table is FINDINGS:
@@ -160,19 +176,19 @@ class LocalFold:
             seen[name] += 1
             if seen[name] <= limit:
                 found.append(row)
-        return found
+        return table.rows(found)
 
-    def each(self, table: Table) -> Iterator[Row]:
+    def each(self, table: Table[RowT]) -> Iterator[RowT]:
         """As `Fold`."""
         for batch in self.tables[table.name].to_batches(max_chunksize=_ROWS_AT_ONCE):
-            yield from batch.to_pylist()
+            yield from table.rows(batch.to_pylist())
 
-    def _rows(self, table: Table, *columns: str) -> Iterator[Row]:
+    def _rows(self, table: Table[Any], *columns: str) -> Iterator[_Stored]:
         """Some columns of a table."""
         for batch in self.tables[table.name].select(columns).to_batches(_ROWS_AT_ONCE):
             yield from batch.to_pylist()
 
-    def write(self, table: Table, folder: Path, extra: Sequence[Row] = ()) -> None:
+    def write(self, table: Table[RowT], folder: Path, extra: Sequence[RowT] = ()) -> None:
         """As `Fold`."""
         rows = self.tables[table.name]
         if extra:
@@ -186,41 +202,40 @@ class LocalFold:
             path = folder / table.name / f"part-{number:05}.parquet"
             pq.write_table(rows.slice(begin, ROWS_PER_FILE), path)
 
-    def divergences_of_logs(self) -> list[Row]:
+    def divergences_of_logs(self) -> list[DivergencesOfLog]:
         """As `Fold`."""
-        claims: dict[object, Counter[_Name]] = defaultdict(Counter)
+        claims: dict[str, Counter[_Name]] = defaultdict(Counter)
         for row in self._rows(DIVERGENCES, *CLAIM):
             claims[row["log"]][tuple(row.values())] += 1
         return [
-            {"log": log, "divergences": of_log.total(), "parting": len(of_log)}
-            for log, of_log in claims.items()
+            DivergencesOfLog(log, of_log.total(), len(of_log)) for log, of_log in claims.items()
         ]
 
-    def findings_over_time(self, spans: Spans) -> tuple[list[Row], list[Row]]:
+    def findings_over_time(self, spans: Spans) -> tuple[list[FindingsAt], list[FindingsAt]]:
         """As `Fold`."""
-        of_log: dict[object, tuple[int, int]] = {
-            log: (begin_ms, step_ms) for log, begin_ms, step_ms in spans.logs
-        }
-        codes, groups = [], []
+        of_log = {log: (begin_ms, step_ms) for log, begin_ms, step_ms in spans.logs}
+        codes: Counter[tuple[str, str, str, int]] = Counter()
+        groups: Counter[tuple[str, str, str, int]] = Counter()
         for row in self._rows(FINDINGS, "log", "code", "group", "severity", "timestamp_ms"):
-            at_ms = row.pop("timestamp_ms")
-            if at_ms is None or row["log"] not in of_log:
+            log, code, group, severity, at_ms = row.values()
+            if at_ms is None or log not in of_log:
                 continue
-            assert isinstance(at_ms, int)
-            begin_ms, step_ms = of_log[row["log"]]
-            row["at"] = min(max((at_ms - begin_ms) // step_ms, 0), spans.columns - 1)
-            code, group = row.pop("code"), row.pop("group")
-            codes.append({**row, "code": code})
-            if group is not None and row["severity"] in (ERROR, WARNING):
-                groups.append({**row, "group": group})
-        return _counted(codes, "count"), _counted(groups, "count")
+            begin_ms, step_ms = of_log[log]
+            at = min(max((at_ms - begin_ms) // step_ms, 0), spans.columns - 1)
+            codes[log, code, severity, at] += 1
+            if group is not None and severity in (ERROR, WARNING):
+                groups[log, group, severity, at] += 1
+        by_code, by_group = (
+            [FindingsAt(*cell, count) for cell, count in counts.items()]
+            for counts in (codes, groups)
+        )
+        return by_code, by_group
 
-    def claims_counted(self, ends_ms: Mapping[str, int], limit: int | None) -> list[Row]:
+    def claims_counted(self, ends_ms: Mapping[str, int], limit: int | None) -> list[CountedClaim]:
         """As `Fold`."""
-        claims: dict[_Name, dict[str, Any]] = {}
+        claims: dict[_Name, _Stored] = {}
         most = ("records", "tenures", "takeovers", "unowned_ms")
-        for row in self._rows(LANES, *CLAIM, *most, "marks", "free_since_ms"):
-            lane: dict[str, Any] = dict(row)
+        for lane in self._rows(LANES, *CLAIM, *most, "marks", "free_since_ms"):
             since_ms = lane.pop("free_since_ms")
             if since_ms is not None:
                 lane["unowned_ms"] += max(ends_ms[lane["log"]] - since_ms, 0)
@@ -236,15 +251,15 @@ class LocalFold:
                 found["findings"] += 1
                 found["errors"] += row["severity"] == ERROR
                 found["warnings"] += row["severity"] == WARNING
-        rows: list[Row] = list(claims.values())
-        if limit is None:
-            return rows
-        chosen: dict[_Name, Row] = {}
-        for measure in MEASURES:
-            rows.sort(key=itemgetter(*CLAIM))
-            rows.sort(key=itemgetter(measure, "warnings"), reverse=True)
-            chosen.update((_named(row), row) for row in rows[:limit])
-        return list(chosen.values())
+        rows = list(claims.values())
+        if limit is not None:
+            chosen: dict[_Name, _Stored] = {}
+            for measure in MEASURES:
+                rows.sort(key=itemgetter(*CLAIM))
+                rows.sort(key=itemgetter(measure, "warnings"), reverse=True)
+                chosen.update((_named(row), row) for row in rows[:limit])
+            rows = list(chosen.values())
+        return [CountedClaim(**row) for row in rows]
 
     def parted_from(self, after: Self, limit: int, *, same_rules: bool) -> Parted:
         """As `Fold`."""
@@ -267,11 +282,7 @@ class LocalFold:
                 owner != owners[1][name] for name, owner in owners[0].items() if name in owners[1]
             ),
             first=[
-                (
-                    {**dict(zip((*CLAIM, "rules"), name, strict=True)), "offset": offset},
-                    lasting[0].get(name),
-                    lasting[1].get(name),
-                )
+                Parting.of(name[:-1], offset, name[-1], *(held.get(name) for held in lasting))
                 for name, offset in where[:limit]
             ],
         )
@@ -283,11 +294,11 @@ class LocalFold:
         for row in self._rows(TENURES, *columns):
             name, owner = _under(row, same_rules), row["owner_instance"]
             for offset, began in ((row["from_offset"], True), (row["to_offset"], False)):
-                if isinstance(offset, int):
+                if offset is not None:
                     edges.add((name, offset, owner, began))
         return edges
 
-    def _lasting(self, offsets: Mapping[_Name, int], same_rules: bool) -> dict[_Name, Row]:
+    def _lasting(self, offsets: Mapping[_Name, int], same_rules: bool) -> dict[_Name, Held]:
         """The tenure of each of these claims that lasts at its offset."""
         found = {}
         columns = ("owner_instance", "owner_client", "from_offset", "to_offset")
@@ -295,13 +306,8 @@ class LocalFold:
             name = _under(row, same_rules)
             begin, end = row["from_offset"], row["to_offset"]
             offset = offsets.get(name)
-            assert isinstance(begin, int)
-            if (
-                offset is not None
-                and begin <= offset
-                and (not isinstance(end, int) or end > offset)
-            ):
-                found[name] = row
+            if offset is not None and begin <= offset and (end is None or end > offset):
+                found[name] = Held(row["owner_instance"], row["owner_client"], begin)
         return found
 
     def _owners(self, same_rules: bool) -> dict[_Name, object]:
@@ -310,18 +316,12 @@ class LocalFold:
         return {_under(row, same_rules): row["owner_instance"] for row in rows}
 
 
-def _named(row: Row) -> _Name:
+def _named(row: _Stored) -> _Name:
     return tuple(row[column] for column in CLAIM)
 
 
-def _under(row: Row, same_rules: bool) -> _Name:
+def _under(row: _Stored, same_rules: bool) -> _Name:
     return (*_named(row), row["rules"] if same_rules else None)
-
-
-def _counted(rows: Iterable[Row], name: str) -> list[Row]:
-    """Each distinct row once, with how many of it there are."""
-    counts: Counter[tuple[tuple[str, object], ...]] = Counter(tuple(row.items()) for row in rows)
-    return [{**dict(row), name: count} for row, count in counts.items()]
 
 
 def _in_order(rows: pa.Table, order: Sequence[str]) -> pa.Table:
@@ -332,10 +332,5 @@ def _in_order(rows: pa.Table, order: Sequence[str]) -> pa.Table:
     return rows.take(pc.sort_indices(rows, sort_keys=keys, null_placement="at_start"))
 
 
-def _pylist(rows: pa.Table) -> list[Row]:
-    found: list[Row] = rows.to_pylist()
-    return found
-
-
-def _schema(table: Table) -> pa.Schema:
+def _schema(table: Table[Any]) -> pa.Schema:
     return pa.schema(list(table.arrow_type))

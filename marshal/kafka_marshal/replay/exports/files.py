@@ -17,7 +17,7 @@ from kafka_marshal.replay.exports.junit import JUnit
 from kafka_marshal.replay.exports.output import refuse_existing, umask
 from kafka_marshal.replay.exports.perfetto import Perfetto, packed
 from kafka_marshal.replay.exports.sarif import sarif
-from kafka_marshal.replay.model.rows import Row
+from kafka_marshal.replay.model.published import FindingRow, TenureRow
 from kafka_marshal.scratch import Scratch
 
 
@@ -60,11 +60,11 @@ class Exports:
     @contextmanager
     def written(
         self,
-        findings: Iterable[Row],
+        findings: Iterable[FindingRow],
         logs: Sequence[str],
         rules: Sequence[str],
         version: str,
-        tenures: Iterable[Row] = (),
+        tenures: Iterable[TenureRow] = (),
     ) -> Iterator[None]:
         """Write them beside their places, and move them there when the block ends well."""
         with ExitStack() as files:
@@ -99,7 +99,9 @@ NO_EXPORTS: Final = Exports()
 """The tables alone."""
 
 
-def _passing(findings: Iterable[Row], told: Callable[[Row], None]) -> Iterator[Row]:
+def _passing(
+    findings: Iterable[FindingRow], told: Callable[[FindingRow], None]
+) -> Iterator[FindingRow]:
     for row in findings:
         told(row)
         yield row

@@ -16,7 +16,8 @@ from attrs import define, field
 
 from kafka_marshal.replay.findings.catalogue import CATALOGUE, ERROR, WARNING, Kind
 from kafka_marshal.replay.model.phrasing import times
-from kafka_marshal.replay.model.rows import Row, readable
+from kafka_marshal.replay.model.published import FindingRow
+from kafka_marshal.replay.model.rows import readable
 
 SENTENCES_MAX: Final = 20
 """Findings of one case to write out, at most; the rest are counted."""
@@ -29,11 +30,11 @@ class _Case:
     count: int = 0
     sentences: list[str] = field(factory=list)
 
-    def add(self, row: Row) -> None:
+    def add(self, row: FindingRow) -> None:
         self.count += 1
         if len(self.sentences) < SENTENCES_MAX:
-            rules = row.get("rules")
-            self.sentences.append(f"{f'[{rules}] ' if rules else ''}{row['sentence']}")
+            under = f"[{row.rules}] " if row.rules else ""
+            self.sentences.append(f"{under}{row.sentence}")
 
     def text(self) -> str:
         more = self.count - len(self.sentences)
@@ -46,10 +47,9 @@ class JUnit:
     def __init__(self) -> None:
         self._cases: dict[tuple[str, str], dict[str, _Case]] = defaultdict(dict)
 
-    def add(self, row: Row) -> None:
+    def add(self, row: FindingRow) -> None:
         """The next finding."""
-        log, code, severity = str(row["log"]), str(row["code"]), str(row["severity"])
-        self._cases[log, code].setdefault(severity, _Case(severity)).add(row)
+        self._cases[row.log, row.code].setdefault(row.severity, _Case(row.severity)).add(row)
 
     def text(self, logs: Sequence[str], rules: Collection[str]) -> str:
         """The file: of these logs, judged by these rule sets."""
@@ -101,7 +101,7 @@ def _text(text: str) -> str:
     return _NOT_XML.sub(lambda match: f"\\x{ord(match[0]):02x}", readable(text))
 
 
-def junit(findings: Iterable[Row], logs: Sequence[str], rules: Collection[str]) -> str:
+def junit(findings: Iterable[FindingRow], logs: Sequence[str], rules: Collection[str]) -> str:
     """The text of a JUnit file."""
     gathered = JUnit()
     for row in findings:

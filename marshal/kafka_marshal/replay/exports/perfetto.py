@@ -9,11 +9,11 @@ from __future__ import annotations
 import gzip
 import io
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import IO, Final, cast
 
-from kafka_marshal.replay.model.rows import Row
+from kafka_marshal.replay.model.published import FindingRow, TenureRow
 
 _SCOPES: Final = {"thread": "t", "process": "p"}
 _ARGUMENTS: Final = (
@@ -41,33 +41,31 @@ class Perfetto:
         self._first = True
         to.write('{"displayTimeUnit":"ms","traceEvents":[\n')
 
-    def tenure(self, row: Row) -> None:
+    def tenure(self, row: TenureRow) -> None:
         """A complete event. A tenure that lasts ends at its owner's last accepted record."""
-        pid, tid = self._thread(row, str(row["rules"]))
-        begin_ms = _integer(row["from_ms"])
-        end_ms = _integer(row["last_ms"] if row["to_ms"] is None else row["to_ms"])
+        pid, tid = self._thread(row, row.rules)
+        end_ms = row.last_ms if row.to_ms is None else row.to_ms
         self._event(
             {
                 "ph": "X",
-                "name": str(row["owner_client"]),
+                "name": row.owner_client,
                 "cat": "tenure",
                 "pid": pid,
                 "tid": tid,
-                "ts": 1000 * begin_ms,
-                "dur": 1000 * max(0, end_ms - begin_ms),
-                "args": {name: row[name] for name in _ARGUMENTS},
+                "ts": 1000 * row.from_ms,
+                "dur": 1000 * max(0, end_ms - row.from_ms),
+                "args": {name: getattr(row, name) for name in _ARGUMENTS},
             }
         )
 
-    def finding(self, row: Row) -> None:
+    def finding(self, row: FindingRow) -> None:
         """An instant event, if the finding has a time: of its claim, its group, or its log."""
-        at_ms = row.get("timestamp_ms")
-        if at_ms is None:
+        if row.timestamp_ms is None:
             return
-        rules = str(row.get("rules") or self._rules)
-        if row.get("group") is None:
-            pid, tid, scope = self._log(str(row["log"])), 0, "process"
-        elif row.get("topic") is None or row.get("topic_partition") is None:
+        rules = row.rules or self._rules
+        if row.group is None:
+            pid, tid, scope = self._log(row.log), 0, "process"
+        elif row.topic is None or row.topic_partition is None:
             pid, tid, scope = self._process(row, rules), 0, "process"
         else:
             (pid, tid), scope = self._thread(row, rules), "thread"
@@ -75,12 +73,12 @@ class Perfetto:
             {
                 "ph": "i",
                 "s": _SCOPES[scope],
-                "name": str(row["code"]),
-                "cat": str(row["severity"]),
+                "name": row.code,
+                "cat": row.severity,
                 "pid": pid,
                 "tid": tid,
-                "ts": 1000 * _integer(at_ms),
-                "args": {"sentence": row["sentence"], "offset": row.get("offset")},
+                "ts": 1000 * row.timestamp_ms,
+                "args": {"sentence": row.sentence, "offset": row.offset},
             }
         )
 
@@ -91,14 +89,14 @@ class Perfetto:
     def _log(self, log: str) -> int:
         return self._id((log,), "process_name", log)
 
-    def _process(self, row: Row, rules: str) -> int:
-        key = (row["log"], rules, row["group"])
-        return self._id(key, "process_name", f"{row['group']} ({row['log']}, {rules})")
+    def _process(self, row: TenureRow | FindingRow, rules: str) -> int:
+        key = row.log, rules, row.group
+        return self._id(key, "process_name", f"{row.group} ({row.log}, {rules})")
 
-    def _thread(self, row: Row, rules: str) -> tuple[int, int]:
+    def _thread(self, row: TenureRow | FindingRow, rules: str) -> tuple[int, int]:
         pid = self._process(row, rules)
-        claim = (row["coordinating_partition"], row["topic"], row["topic_partition"])
-        name = f"{row['topic']}/{row['topic_partition']}"
+        claim = (row.coordinating_partition, row.topic, row.topic_partition)
+        name = f"{row.topic}/{row.topic_partition}"
         return pid, self._id((pid, *claim), "thread_name", name, pid)
 
     def _id(self, key: tuple[object, ...], kind: str, name: str, pid: int | None = None) -> int:
@@ -110,7 +108,7 @@ class Perfetto:
             self._event({"ph": "M", "name": kind, **place, "args": {"name": name}})
         return number
 
-    def _event(self, event: Row) -> None:
+    def _event(self, event: Mapping[str, object]) -> None:
         self._to.write("" if self._first else ",\n")
         self._first = False
         self._to.write(json.dumps(event, ensure_ascii=True, separators=(",", ":")))
@@ -125,8 +123,3 @@ def packed(to: IO[str]) -> Iterator[IO[str]]:
         io.TextIOWrapper(file, encoding="utf-8") as text,
     ):
         yield text
-
-
-def _integer(value: object) -> int:
-    assert isinstance(value, int)
-    return value

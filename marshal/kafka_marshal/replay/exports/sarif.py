@@ -13,7 +13,8 @@ from typing import Final
 from urllib.parse import quote
 
 from kafka_marshal.replay.findings.catalogue import CATALOGUE, ERROR, WARNING, Kind
-from kafka_marshal.replay.model.rows import Row, readable
+from kafka_marshal.replay.model.published import FindingRow
+from kafka_marshal.replay.model.rows import readable
 
 SCHEMA: Final = (
     "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
@@ -49,7 +50,7 @@ def level(severity: str) -> str:
     return severity if severity in (ERROR, WARNING) else "note"
 
 
-def sarif(findings: Iterable[Row], version: str) -> Iterator[str]:
+def sarif(findings: Iterable[FindingRow], version: str) -> Iterator[str]:
     """The text of a SARIF file, in pieces. `version` is the package's."""
     driver = {
         "name": "kafka-marshal",
@@ -91,26 +92,24 @@ def _rule(kind: Kind) -> dict[str, object]:
     return rule
 
 
-def _result(row: Row) -> dict[str, object]:
-    code = str(row["code"])
-    severity = str(row["severity"])
+def _result(row: FindingRow) -> dict[str, object]:
     return {
-        "ruleId": code,
-        "ruleIndex": _RULES.index(code),
-        "level": level(severity),
-        "message": {"text": readable(str(row["sentence"]))},
+        "ruleId": row.code,
+        "ruleIndex": _RULES.index(row.code),
+        "level": level(row.severity),
+        "message": {"text": readable(row.sentence)},
         "locations": [{"logicalLocations": [_location(row)]}],
         "properties": {
             name: readable(value) if isinstance(value, str) else value
             for name in _PROPERTIES
-            if (value := row.get(name)) is not None
+            if (value := getattr(row, name)) is not None
         },
     }
 
 
-def _location(row: Row) -> dict[str, object]:
+def _location(row: FindingRow) -> dict[str, object]:
     """The innermost thing that the finding is about, and the way to it."""
-    parts = [(kind, row[name]) for name, kind in _KINDS if row.get(name) is not None]
+    parts = [(kind, part) for name, kind in _KINDS if (part := getattr(row, name)) is not None]
     kind, name = parts[-1]
     return {
         "name": readable(str(name)),

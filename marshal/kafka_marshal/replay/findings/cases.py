@@ -17,7 +17,7 @@ from attrs import define, field
 from kafka_marshal.core.state import ClaimKey, Rules
 from kafka_marshal.replay.findings.catalogue import CATALOGUE
 from kafka_marshal.replay.model.events import Sighting
-from kafka_marshal.replay.model.rows import Row
+from kafka_marshal.replay.model.published import FindingRow
 
 PROOFS_MAX: Final = 8
 """Records shown for one finding: the background, the first few, and the last."""
@@ -81,7 +81,7 @@ class Case:
         assert self.last is not None
         return self.last
 
-    def row(self) -> Row:
+    def row(self) -> FindingRow:
         """The finding."""
         kind = CATALOGUE[self.code]
         first, last = self.first_seen, self.last_seen
@@ -90,34 +90,34 @@ class Case:
         while len(shown) >= PROOFS_MAX and last.offset not in shown:
             shown.popitem()
         shown[last.offset] = last
-        return {
-            "code": self.code,
-            "severity": self.severity or kind.severity,
-            "property": kind.property,
-            "group": self.group,
-            "topic": self.topic,
-            "topic_partition": self.topic_partition,
-            "offset": first.offset,
-            "timestamp_ms": first.raw.timestamp_ms,
-            "last_offset": last.offset,
-            "last_timestamp_ms": last.raw.timestamp_ms,
-            "count": self.count,
-            "instance": self.instance,
-            "client": self.client,
-            "sentence": self.sentence(self),
-            "records": [shown[offset].row() for offset in sorted(shown)],
-        }
+        return FindingRow(
+            code=self.code,
+            severity=self.severity or kind.severity,
+            property=kind.property,
+            group=self.group,
+            topic=self.topic,
+            topic_partition=self.topic_partition,
+            offset=first.offset,
+            timestamp_ms=first.raw.timestamp_ms,
+            last_offset=last.offset,
+            last_timestamp_ms=last.raw.timestamp_ms,
+            count=self.count,
+            instance=self.instance,
+            client=self.client,
+            sentence=self.sentence(self),
+            records=tuple(shown[offset].row() for offset in sorted(shown)),
+        )
 
 
 class Cases:
     """The open cases of one observer, by a name that distinguishes them."""
 
-    def __init__(self, as_yet: Callable[[Case, Rules], Row | None] | None = None) -> None:
+    def __init__(self, as_yet: Callable[[Case, Rules], FindingRow | None] | None = None) -> None:
         """`as_yet` returns the row of a case that is not over, if that is another one."""
         self._as_yet = as_yet
         self._open: dict[Hashable, Case] = {}
         self._by_key: dict[ClaimKey, set[Hashable]] = {}
-        self._told: list[Row] = []
+        self._told: list[FindingRow] = []
         self.opened = 0
         """How many were opened so far."""
 
@@ -138,7 +138,7 @@ class Cases:
         """The open cases, in the order in which they were opened."""
         return iter(self._open.values())
 
-    def newest(self, count: int, rules: Rules) -> Iterator[Row]:
+    def newest(self, count: int, rules: Rules) -> Iterator[FindingRow]:
         """The rows, as yet, of the open cases that were opened last, in that order."""
         for case in list(itertools.islice(reversed(self._open.values()), count))[::-1]:
             row = case.row() if self._as_yet is None else self._as_yet(case, rules)
@@ -150,12 +150,12 @@ class Cases:
         for name in self._by_key.pop(key, ()):
             self._told.append(self._open.pop(name).row())
 
-    def drain(self) -> Iterator[Row]:
+    def drain(self) -> Iterator[FindingRow]:
         """The findings of the stories that are over."""
         told, self._told = self._told, []
         yield from told
 
-    def at_the_end(self) -> Iterator[Row]:
+    def at_the_end(self) -> Iterator[FindingRow]:
         """All that are left: the log is over."""
         yield from self.drain()
         for case in self:

@@ -9,7 +9,7 @@ from attrs import frozen
 
 from kafka_marshal.core.state import ClaimKey, Rules
 from kafka_marshal.replay.model.events import Event, Sighting, Tenure
-from kafka_marshal.replay.model.rows import Row
+from kafka_marshal.replay.model.published import FindingRow
 
 
 @frozen
@@ -39,8 +39,8 @@ class Observer(Protocol):
     def observe(self, event: Event) -> None:
         """See what a record did to one claim."""
 
-    def drain(self) -> Iterator[Row]:
+    def drain(self) -> Iterator[FindingRow]:
         """The findings whose story is over."""
 
-    def at_the_end(self, end: End) -> Iterator[Row]:
+    def at_the_end(self, end: End) -> Iterator[FindingRow]:
         """The remaining findings."""

@@ -6,15 +6,15 @@ names what is not. This room does not know how a claim came to stand so.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
+import attrs
 from attrs import define
 
 from kafka_marshal.core.claims import original
 from kafka_marshal.core.claims.suffix_reader import EVERYTHING, LASTING, Field, Reader
 from kafka_marshal.core.state import Claim, ClaimKey, Rules, RuleSet
-from kafka_marshal.replay.model.events import key_columns
-from kafka_marshal.replay.model.rows import Row
+from kafka_marshal.replay.model.published import FinalClaimRow
 
 _NEEDED: Final = {
     "owner_instance": Field.OWNER,
@@ -48,29 +48,31 @@ def claim_row(
     *,
     stale: bool,
     known_from: int | None = None,
-) -> Row:
+) -> FinalClaimRow:
     """A claim that is certain; `known_from` if it was not always."""
     owned = claim.owned
     if rules.rule_set is RuleSet.ORIGINAL:
         owned = original.claimed(claim, claim.clock_ms or 0, rules)
-    return {
-        **key_columns(key),
-        "owner_instance": claim.owner_instance if owned else None,
-        "owner_client": claim.owner_client if owned else None,
-        "epoch": claim.epoch,
-        "position": claim.position,
-        "position_set": _position_set(rules, claim, known_from),
-        "last_heartbeat_ms": claim.last_heartbeat_ms,
-        "paused_by": claim.pauser if claim.paused else None,
-        "paused_until_ms": claim.paused_until_ms if claim.paused else None,
-        "last_release_ms": claim.last_release_ms,
-        "stale": stale,
-        "clock_ms": claim.clock_ms,
-        "records": count.records,
-        "first_offset": count.first_offset,
-        "last_offset": count.last_offset,
-        "known_from_offset": known_from,
-    }
+    return FinalClaimRow(
+        group=key.group,
+        topic=key.topic,
+        topic_partition=key.topic_partition,
+        owner_instance=claim.owner_instance if owned else None,
+        owner_client=claim.owner_client if owned else None,
+        epoch=claim.epoch,
+        position=claim.position,
+        position_set=_position_set(rules, claim, known_from),
+        last_heartbeat_ms=claim.last_heartbeat_ms,
+        paused_by=claim.pauser if claim.paused else None,
+        paused_until_ms=claim.paused_until_ms if claim.paused else None,
+        last_release_ms=claim.last_release_ms,
+        stale=stale,
+        clock_ms=claim.clock_ms,
+        records=count.records,
+        first_offset=count.first_offset,
+        last_offset=count.last_offset,
+        known_from_offset=known_from,
+    )
 
 
 def _position_set(rules: Rules, claim: Claim, known_from: int | None) -> bool | None:
@@ -82,12 +84,14 @@ def _position_set(rules: Rules, claim: Claim, known_from: int | None) -> bool | 
 
 def uncertain_row(
     rules: Rules, key: ClaimKey, reader: Reader, count: ClaimCount, clock_ms: int
-) -> Row:
+) -> FinalClaimRow:
     """A claim that is not certain when the log ends."""
     claim, certain = reader.claim, reader.certain
     alive_ms = claim.last_heartbeat_ms
     stale = alive_ms is not None and clock_ms - alive_ms > rules.stale_after_ms
     row = claim_row(rules, key, claim, count, stale=stale)
-    unknown = {name: None for name, needed in _NEEDED.items() if needed not in certain}
+    unknown: dict[str, Any] = {
+        name: None for name, needed in _NEEDED.items() if needed not in certain
+    }
     missing = (EVERYTHING & ~LASTING) & ~certain
-    return {**row, **unknown, "uncertain": ", ".join(sorted(missing.names))}
+    return attrs.evolve(row, uncertain=", ".join(sorted(missing.names)), **unknown)

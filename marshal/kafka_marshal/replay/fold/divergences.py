@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TypeAlias
 
+import attrs
+
 from kafka_marshal.core.state import Claim, ClaimKey
-from kafka_marshal.replay.model.events import Sighting, key_columns
-from kafka_marshal.replay.model.rows import Row
+from kafka_marshal.replay.model.events import Sighting
+from kafka_marshal.replay.model.published import DivergenceRow
 
 View: TypeAlias = tuple[str | None, str | None, int]
 """Owner's instance and client, position."""
@@ -39,12 +41,12 @@ class Divergences:
     """The divergences of one coordinating partition. A stretch is told when it ends."""
 
     def __init__(self) -> None:
-        self._open: dict[ClaimKey, tuple[View, View, Row]] = {}
+        self._open: dict[ClaimKey, tuple[View, View, DivergenceRow]] = {}
         self._parted: set[ClaimKey] = set()
 
     def observe(
         self, key: ClaimKey, fenced: Claim, original: Claim, judged: tuple[Sighting, Sighting]
-    ) -> Row | None:
+    ) -> DivergenceRow | None:
         """Compare after one record, judged (fenced, original); the row of a stretch that ended."""
         going_on = self._open.get(key)
         if going_on is None and _agree(fenced, original):
@@ -56,27 +58,27 @@ class Divergences:
             return None
         if going_on[:2] == views:
             return None
-        row = going_on[2]
-        row["until_offset"] = judged[0].offset
-        row["until_ms"] = judged[0].raw.timestamp_ms
         if views[0] == views[1]:
             del self._open[key]
         else:
             self._open[key] = (*views, self._row(key, *views, judged))
-        return row
+        ended_by = judged[0].raw
+        return attrs.evolve(
+            going_on[2], until_offset=ended_by.offset, until_ms=ended_by.timestamp_ms
+        )
 
     def go_on(self, key: ClaimKey, fenced: Claim, original: Claim) -> bool:
         """The two agree about this claim, so a heartbeat that both obey cannot part them."""
         return key not in self._open and _agree(fenced, original)
 
-    def at_the_end(self) -> Iterator[Row]:
+    def at_the_end(self) -> Iterator[DivergenceRow]:
         """The stretches that last when the log ends."""
         for _, _, row in self._open.values():
             yield row
 
     def _row(
         self, key: ClaimKey, fenced: View, original: View, judged: tuple[Sighting, Sighting]
-    ) -> Row:
+    ) -> DivergenceRow:
         first = key not in self._parted
         self._parted.add(key)
         by_fenced, by_original = judged
@@ -89,20 +91,21 @@ class Divergences:
             if differs
         ]
         proof = by_fenced.row()
-        return {
-            "rules": "both",
-            **key_columns(key),
-            "offset": proof["offset"],
-            "timestamp_ms": proof["timestamp_ms"],
-            "first": first,
-            "differ_in": " and ".join(parted),
-            "fenced_instance": fenced[0],
-            "fenced_client": fenced[1],
-            "fenced_position": fenced[2],
-            "original_instance": original[0],
-            "original_client": original[1],
-            "original_position": original[2],
-            "fenced_verdict": by_fenced.verdict.value,
-            "original_verdict": by_original.verdict.value,
-            "value": proof["value"],
-        }
+        return DivergenceRow(
+            group=key.group,
+            topic=key.topic,
+            topic_partition=key.topic_partition,
+            offset=proof.offset,
+            timestamp_ms=proof.timestamp_ms,
+            first=first,
+            differ_in=" and ".join(parted),
+            fenced_instance=fenced[0],
+            fenced_client=fenced[1],
+            fenced_position=fenced[2],
+            original_instance=original[0],
+            original_client=original[1],
+            original_position=original[2],
+            fenced_verdict=by_fenced.verdict.value,
+            original_verdict=by_original.verdict.value,
+            value=proof.value,
+        )

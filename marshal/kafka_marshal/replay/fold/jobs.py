@@ -8,7 +8,7 @@ job is pickled, or in this process. No job knows which.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 import pyarrow as pa
 from attrs import frozen
@@ -17,18 +17,16 @@ from kafka_marshal.capture import RawRecord, UnreadableSource
 from kafka_marshal.replay.fold.partition_fold import Account, Judging
 from kafka_marshal.replay.fold.reading import ARROW_SCHEMA, SPARK_SCHEMA, read_chunk, records_of
 from kafka_marshal.replay.model.events import Place
-from kafka_marshal.replay.model.rows import Row, arrow_rows
-from kafka_marshal.replay.model.tables import FOLDED, PARTITIONS
+from kafka_marshal.replay.model.rows import arrow_rows, spark_schema
+from kafka_marshal.replay.model.tables import FOLDED, PARTITIONS, Rows
 from kafka_marshal.replay.sources import Chunk
 
 if TYPE_CHECKING:
     from kafka_marshal.replay.model.chunk_items import Item
 
-Drained: TypeAlias = Mapping[str, list[Row]]
-"""Rows by table, as an account gives them."""
-FOLDED_SPARK_SCHEMA: Final = ", ".join(f"{t.name}: struct<{t.spark_schema}>" for t in FOLDED)
 FOLDED_SCHEMA: Final = pa.schema([(table.name, table.arrow_type) for table in FOLDED])
 """A line holds one row of one table, in the column of that table's name."""
+FOLDED_SPARK_SCHEMA: Final = spark_schema(FOLDED_SCHEMA)
 
 
 class Job(Protocol):
@@ -49,7 +47,7 @@ class Job(Protocol):
             UnreadableSource: something there is no record.
         """
 
-    def fold(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Drained]:
+    def fold(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Rows]:
         """The tables' rows.
 
         Raises:
@@ -76,7 +74,7 @@ class WholeLog:
             number, self.chunks[number], judging.heartbeat_interval_ms, forced=judging.forced
         )
 
-    def fold(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Drained]:
+    def fold(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Rows]:
         """As `Job`."""
         if not self.collapsing:
             return self._folded(batches, placed_records, Account.feed)
@@ -94,7 +92,7 @@ class WholeLog:
         batches: Iterable[pa.RecordBatch],
         taken_from: Callable[[pa.RecordBatch], Iterator[tuple[str, int, _Taken]]],
         take: Callable[[Account, _Taken], None],
-    ) -> Iterator[Drained]:
+    ) -> Iterator[Rows]:
         place: Place | None = None
         account: Account | None = None
         for batch in batches:
@@ -140,16 +138,12 @@ def row_spark_schema(job: Job) -> str:
     return COLLAPSED_SPARK_SCHEMA
 
 
-def row_batches(drained: Drained) -> Iterator[pa.RecordBatch]:
+def row_batches(drained: Rows) -> Iterator[pa.RecordBatch]:
     """In `FOLDED_SCHEMA`, one batch per table."""
-    for name, of_table in drained.items():
-        columns = [
-            arrow_rows(table, of_table)
-            if table.name == name
-            else pa.nulls(len(of_table), table.arrow_type)
-            for table in FOLDED
-        ]
-        yield pa.RecordBatch.from_arrays(columns, schema=FOLDED_SCHEMA)
+    for table, of_table in drained.tables():
+        columns = {each.name: pa.nulls(len(of_table), each.arrow_type) for each in FOLDED}
+        columns[table.name] = arrow_rows(table, of_table)
+        yield pa.RecordBatch.from_pydict(columns, schema=FOLDED_SCHEMA)
 
 
 def check_counts(counts: Mapping[str, int]) -> None:

@@ -5,7 +5,7 @@ It knows which record deserves a glyph. It does not know how one looks (`report`
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from attrs import define, field
@@ -15,8 +15,9 @@ from kafka_marshal.core.state import ClaimKey, Rules
 from kafka_marshal.replay.findings.claims.ownership import steals
 from kafka_marshal.replay.findings.claims.positions import Pauses, Positions
 from kafka_marshal.replay.model.chunk_items import Ints
-from kafka_marshal.replay.model.events import Event, key_columns
-from kafka_marshal.replay.model.rows import Row
+from kafka_marshal.replay.model.events import Event
+from kafka_marshal.replay.model.internal import LaneRow, MarkRow
+from kafka_marshal.replay.model.tenures import Tally
 from kafka_marshal.replay.report.base.data import MARK_OF, MarkKind
 
 BEATS_MAX: Final = 1000
@@ -40,7 +41,7 @@ class Lanes:
         self._pauses = pauses
         self._lanes: dict[ClaimKey, _Lane] = {}
 
-    def observe(self, event: Event) -> Iterator[Row]:
+    def observe(self, event: Event) -> Iterator[MarkRow]:
         """Rows of the table `marks`. To be asked before the other observers see the event."""
         lane = self._lanes.get(event.key)
         if lane is None:
@@ -51,17 +52,18 @@ class Lanes:
         self._pause(lane, event)
         for kind in self._kinds(event):
             lane.marks += 1
-            yield {
-                **key_columns(event.key),
-                "offset": event.sighting.offset,
-                "timestamp_ms": event.sighting.raw.timestamp_ms,
-                "kind": kind.value,
-                "sender_instance": event.message.instance_id,
-                "sender_client": event.message.client_id,
-                "guard": verdict.value if isinstance(verdict, Refused) else None,
-                "position": event.after.position,
-                "note": "",
-            }
+            yield MarkRow(
+                group=event.key.group,
+                topic=event.key.topic,
+                topic_partition=event.key.topic_partition,
+                offset=event.sighting.offset,
+                timestamp_ms=event.sighting.raw.timestamp_ms,
+                kind=kind.value,
+                sender_instance=event.message.instance_id,
+                sender_client=event.message.client_id,
+                guard=verdict.value if isinstance(verdict, Refused) else None,
+                position=event.after.position,
+            )
 
     def begin(self, key: ClaimKey) -> None:
         """A claim is there, of which nothing may ever be seen."""
@@ -135,19 +137,26 @@ class Lanes:
             lane.pauses[-1] = (from_ms, event.clock_ms, by)
             lane.pause_open = False
 
-    def at_the_end(self) -> Iterator[tuple[ClaimKey, Row]]:
-        """Rows of the table `lanes`, but for what is counted elsewhere."""
+    def at_the_end(
+        self, records: Mapping[ClaimKey, int], tally: Callable[[ClaimKey], Tally]
+    ) -> Iterator[LaneRow]:
+        """The rows, with what is counted elsewhere: a claim's records and its tenures."""
         for key, lane in self._lanes.items():
-            yield (
-                key,
-                {
-                    **key_columns(key),
-                    "marks": lane.marks,
-                    "beats_ms": lane.beats_ms or [],
-                    "pauses_from_ms": [pause[0] for pause in lane.pauses],
-                    "pauses_until_ms": [pause[1] for pause in lane.pauses],
-                    "pauses_by": "\n".join(pause[2] for pause in lane.pauses),
-                },
+            counted = tally(key)
+            yield LaneRow(
+                group=key.group,
+                topic=key.topic,
+                topic_partition=key.topic_partition,
+                records=records[key],
+                tenures=counted.tenures,
+                takeovers=counted.takeovers,
+                marks=lane.marks,
+                unowned_ms=counted.unowned_ms,
+                free_since_ms=counted.free_since_ms,
+                beats_ms=lane.beats_ms or (),
+                pauses_from_ms=(pause[0] for pause in lane.pauses),
+                pauses_until_ms=(pause[1] for pause in lane.pauses),
+                pauses_by="\n".join(pause[2] for pause in lane.pauses),
             )
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections import defaultdict
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import attrs
 import numpy as np
@@ -30,7 +30,9 @@ from kafka_marshal.replay.fold.divergences import Divergences
 from kafka_marshal.replay.fold.ruleset_fold import Book
 from kafka_marshal.replay.model.chunk_items import Facts, Item, Run, Single, rest_of
 from kafka_marshal.replay.model.events import Place, Sighting
-from kafka_marshal.replay.model.rows import Row, readable_bytes
+from kafka_marshal.replay.model.published import MalformedRow
+from kafka_marshal.replay.model.rows import Row, RowT, readable_bytes
+from kafka_marshal.replay.model.tables import Rows
 
 
 @frozen
@@ -73,7 +75,7 @@ class Account:
 
     def __init__(self, place: Place, judging: Judging) -> None:
         self._place = place
-        self._rows: dict[str, list[Row]] = defaultdict(list)
+        self._rows = Rows()
         self._books = tuple(Book(rules, self._emit) for rules in judging.rules())
         self._divergences = Divergences() if len(self._books) > 1 else None
         self._inputs = Inputs(judging.coordination_partitions)
@@ -247,19 +249,18 @@ class Account:
                 continue
             row = divergences.observe(key, fenced.claim(key), original.claim(key), judged)
             if row is not None:
-                self._emit("divergences", row)
+                self._emit(row)
 
     def _malformed(self, raw: RawRecord, error: MalformedRecord) -> None:
         self._inputs.malformed(raw)
         self._emit(
-            "malformed",
-            {
-                "offset": raw.offset,
-                "timestamp_ms": raw.timestamp_ms,
-                "field": error.field,
-                "reason": error.reason,
-                "value": readable_bytes(raw.value),
-            },
+            MalformedRow(
+                offset=raw.offset,
+                timestamp_ms=raw.timestamp_ms,
+                field=error.field,
+                reason=error.reason,
+                value=readable_bytes(raw.value),
+            )
         )
 
     def forked(self, raw: RawRecord) -> None:
@@ -282,25 +283,30 @@ class Account:
             book.at_the_end(self._intervals)
         if self._divergences is not None:
             for row in self._divergences.at_the_end():
-                self._emit("divergences", row)
+                self._emit(row)
         told = (self._instances, self._headers, self._inputs)
         for finding in itertools.chain.from_iterable(each.at_the_end() for each in told):
-            self._emit("findings", finding)
-        for row in self._clocks.at_the_end():
-            self._emit("senders", row)
+            self._emit(finding)
+        for sender in self._clocks.at_the_end():
+            self._emit(sender)
         suffix = self._books[0].suffix
-        certain: Row = {} if suffix is None else suffix.counts()
-        self._emit("partitions", {**self._inputs.partition_row(), **certain})
+        counted = self._inputs.partition_row()
+        self._emit(counted if suffix is None else suffix.counted_in(counted))
 
-    def drain(self) -> dict[str, list[Row]]:
-        """The rows since the last time, by table."""
-        rows, self._rows = self._rows, defaultdict(list)
+    def drain(self) -> Rows:
+        """The rows since the last time."""
+        rows, self._rows = self._rows, Rows()
         return rows
 
-    def _emit(self, table: str, row: Row) -> None:
-        row["log"] = self._place.log
-        row["coordinating_partition"] = self._place.coordinating_partition
-        self._rows[table].append(row)
+    def _emit(self, row: Row, rules: str | None = None) -> None:
+        self._rows.add(self._placed(row, rules))
+
+    def _placed(self, row: RowT, rules: str | None = None) -> RowT:
+        """The row with where it was folded, and by which rule set, if one judged it."""
+        columns: dict[str, Any] = attrs.asdict(self._place)
+        if rules is not None:
+            columns["rules"] = rules
+        return attrs.evolve(row, **columns)
 
 
 def _position(raw: RawRecord) -> int:

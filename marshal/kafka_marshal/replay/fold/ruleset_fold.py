@@ -7,8 +7,9 @@ hands out rows of tables. It does not know where records come from, nor where ro
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
-from typing import TypeAlias
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Any, TypeAlias
 
 import attrs
 from attrs import define, field
@@ -48,11 +49,13 @@ from kafka_marshal.replay.fold.refusals import refusal_row
 from kafka_marshal.replay.fold.suffix import Reading, Suffix
 from kafka_marshal.replay.model.chunk_items import Run
 from kafka_marshal.replay.model.events import Event, Judgement, Sighting, Unknowable
+from kafka_marshal.replay.model.internal import GroupCountsRow
+from kafka_marshal.replay.model.published import FinalClaimRow
 from kafka_marshal.replay.model.rows import Row
 from kafka_marshal.replay.model.tenures import Tenures
 
-Emit: TypeAlias = Callable[[str, Row], None]
-"""Takes a row of the named table."""
+Emit: TypeAlias = Callable[[Row, str], None]
+"""Takes a row and the rule set that says it."""
 
 
 @define
@@ -77,7 +80,6 @@ class Book:
         """With the heartbeat interval of groups that say none."""
         self._rules = RulesByInterval(rules)
         self.world = World(rules)
-        self._name = rules.rule_set.value
         self._emit = emit
         self._tenures = Tenures()
         self._positions, self._pauses = Positions(), Pauses()
@@ -172,7 +174,7 @@ class Book:
     def _tell_drained(self) -> None:
         for observer in self._observers:
             for row in observer.drain():
-                self._row("findings", row)
+                self._row(row)
 
     def _read(
         self, suffix: Suffix, raw: RawRecord, record: Record, clock_ms: int, rules: Rules
@@ -231,7 +233,7 @@ class Book:
         before = self.world.claim(key)
         after = attrs.evolve(before, owner_instance=None, owner_client=None, last_heartbeat_ms=None)
         certain = reading.verdict is not None
-        told: Row = {} if certain else {"ended": sighting.verdict.value}
+        ended = {} if certain else {"ended": sighting.verdict.value}
         self._see(
             Event(
                 rules,
@@ -244,7 +246,7 @@ class Book:
                 self._tenures.open.get(key),
             ),
             group,
-            {**told, "position_to": None},
+            {**ended, "position_to": None},
         )
         self._positions.forget(key)
         self.world.forget(key)
@@ -319,16 +321,18 @@ class Book:
         if self._last is None or record.offset > self._last.offset:
             self._last = sighting
 
-    def _see(self, event: Event, group: _GroupCount, otherwise: Row | None = None) -> None:
+    def _see(
+        self, event: Event, group: _GroupCount, otherwise: Mapping[str, Any] = MappingProxyType({})
+    ) -> None:
         """Tell everybody; `otherwise` is what is said otherwise of the tenure that ends."""
         ended = self._tenures.observe(event)
         if ended is not None:
-            self._row("tenures", {**ended, **(otherwise or {})})
+            self._row(attrs.evolve(ended, **otherwise) if otherwise else ended)
         group.tenures += event.began
         group.takeovers += event.verdict is Accepted.TOOK_OVER
         group.thefts += event.verdict is Accepted.OVERWRITTEN and steals(event)
         for mark in self._lanes.observe(event):
-            self._row("marks", mark)
+            self._row(mark)
         for observer in self._observers:
             observer.observe(event)
 
@@ -361,7 +365,7 @@ class Book:
     def _refusal(
         self, sighting: Sighting, record: Record, verdict: Judgement, before: Claim | None
     ) -> None:
-        self._row("refusals", refusal_row(sighting, record, verdict, before))
+        self._row(refusal_row(sighting, record, verdict, before))
 
     def at_the_end(self, intervals: GroupIntervals) -> None:
         """The log is over: final claims, open tenures, remaining findings, counts."""
@@ -375,39 +379,38 @@ class Book:
         claims = self.world.claims
         positions = {key: claim.position for key, claim in claims.items()}
         for row in self._tenures.at_the_end(last.clock_ms, positions, rules_of):
-            self._row("tenures", row)
+            self._row(row)
         end = End(self.rules, last, self._tenures.open, rules_of, self._silences.interval_fits)
         for observer in self._observers:
-            for row in observer.at_the_end(end):
-                self._row("findings", row)
-        for key, row in self._lanes.at_the_end():
-            counted = self._tenures.tally(key)
-            self._row("lanes", {**row, **counted, "records": self._claims[key].records})
-        for row in self._claim_rows(end):
-            self._row("claims", row)
+            for finding in observer.at_the_end(end):
+                self._row(finding)
+        claim_records = {key: count.records for key, count in self._claims.items()}
+        for lane in self._lanes.at_the_end(claim_records, self._tenures.tally):
+            self._row(lane)
+        for claim in self._claim_rows(end):
+            self._row(claim)
         claims_of = Counter(key.group for key in self._claims)
         for name, group in self._groups.items():
             self._row(
-                "groups",
-                {
-                    "group": name,
-                    "claims": claims_of[name],
-                    "clients": len(group.clients),
-                    "instances": len(group.instances),
-                    "records": group.records,
-                    "tenures": group.tenures,
-                    "takeovers": group.takeovers,
-                    "refusals": group.refusals,
-                    "thefts": group.thefts,
-                    "unowned_longest_ms": self._silences.longest_unowned_ms.get(name),
-                    "heartbeat_interval_ms": float(intervals.of(name)),
-                    "intervals_said_ms": [
-                        lived.interval_ms for lived in intervals.lived_under(name)
-                    ],
-                },
+                GroupCountsRow(
+                    group=name,
+                    claims=claims_of[name],
+                    clients=len(group.clients),
+                    instances=len(group.instances),
+                    records=group.records,
+                    tenures=group.tenures,
+                    takeovers=group.takeovers,
+                    refusals=group.refusals,
+                    thefts=group.thefts,
+                    unowned_longest_ms=self._silences.longest_unowned_ms.get(name),
+                    heartbeat_interval_ms=float(intervals.of(name)),
+                    intervals_said_ms=(
+                        int(lived.interval_ms) for lived in intervals.lived_under(name)
+                    ),
+                )
             )
 
-    def _claim_rows(self, end: End) -> Iterator[Row]:
+    def _claim_rows(self, end: End) -> Iterator[FinalClaimRow]:
         suffix = self._suffix
         known_from = {} if suffix is None else suffix.known_from
         for key, claim in self.world.claims.items():
@@ -425,6 +428,5 @@ class Book:
             rules = end.rules_of(key.group)
             yield uncertain_row(rules, key, reader, self._claims[key], end.clock_ms)
 
-    def _row(self, table: str, row: Row) -> None:
-        row["rules"] = self._name
-        self._emit(table, row)
+    def _row(self, row: Row) -> None:
+        self._emit(row, self.rules.rule_set.value)

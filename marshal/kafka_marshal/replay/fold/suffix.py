@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from typing import Final
 
+import attrs
 from attrs import define, field, frozen
 
 from kafka_marshal.core.claims.suffix_reader import EVERYTHING, LASTING, Field, Reader, read_record
@@ -22,7 +23,7 @@ from kafka_marshal.core.claims.world import World
 from kafka_marshal.core.messages import Record, ReleaseGroup, ReleasingPartition
 from kafka_marshal.core.partition_states import PartitionStates
 from kafka_marshal.core.state import Claim, ClaimKey, Rules
-from kafka_marshal.replay.model.rows import Row
+from kafka_marshal.replay.model.internal import PartitionRow
 
 NEEDED: Final = Field.OWNER | Field.EPOCH | Field.POSITION | Field.CLOCK
 """What must be certain for a claim to be told: all that the table `claims` says of it."""
@@ -69,15 +70,16 @@ class Suffix:
         """The record after which a claim was certain for the first, or last, time."""
         return self._known_from
 
-    def counts(self) -> Row:
-        """For the table `partitions`: how much of the log is certain."""
-        return {
-            "claims_known_later": len(self._known_from),
-            "claims_never_known": len(self.uncertain),
-            "known_from_first": min(self._known_from.values(), default=None),
-            "known_from_last": max(self._known_from.values(), default=None),
-            "unknowable": self.unknowable,
-        }
+    def counted_in(self, row: PartitionRow) -> PartitionRow:
+        """The row with how much of the log is certain."""
+        return attrs.evolve(
+            row,
+            claims_known_later=len(self._known_from),
+            claims_never_known=len(self.uncertain),
+            known_from_first=min(self._known_from.values(), default=None),
+            known_from_last=max(self._known_from.values(), default=None),
+            unknowable=self.unknowable,
+        )
 
     def read(self, record: Record, world: World, rules: Rules) -> Reading | None:
         """Fold a record about one claim; None if the claim is certain, and for `world` to fold."""

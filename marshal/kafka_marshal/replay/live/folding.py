@@ -146,7 +146,7 @@ class _Going:
             self._told = (self._folder / f"{self._name}.told").open("wb")
         for one in told:
             assert self._told is not None
-            pickle.dump((one.event, one.state, one.row, appended_ms(raw)), self._told, protocol=5)
+            pickle.dump((one.state, one.row, appended_ms(raw)), self._told, protocol=5)
 
     def put_aside(self) -> Folded:
         if self._told is not None:
@@ -168,5 +168,5 @@ def told_in(path: Path) -> Iterator[tuple[Told, int | None]]:
         CheckpointRefused: it is not what was written.
     """
     with path.open("rb") as file:
-        for event, state, row, appended in thawed_each(file, str(path)):
-            yield Told(event, state, row), appended
+        for state, row, appended in thawed_each(file, str(path)):
+            yield Told(state, row), appended

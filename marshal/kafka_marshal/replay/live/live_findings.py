@@ -10,8 +10,9 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
+import attrs
 from attrs import define, frozen
 
 from kafka_marshal.capture import RawRecord, TimestampType
@@ -20,8 +21,8 @@ from kafka_marshal.replay.findings.cases import Cases
 from kafka_marshal.replay.findings.catalogue import ERROR, INFO, WARNING
 from kafka_marshal.replay.fold.partition_fold import Account, Judging
 from kafka_marshal.replay.model.events import Place
-from kafka_marshal.replay.model.rows import Row, readable
-from kafka_marshal.replay.model.tables import BY_NAME, FINDINGS, MALFORMED, TENURES
+from kafka_marshal.replay.model.published import FindingRow, MalformedRow, ProofRow, TenureRow
+from kafka_marshal.replay.model.rows import readable
 
 BEGUN: Final = "begun"
 OVER: Final = "over"
@@ -33,25 +34,31 @@ LOUD: Final = (ERROR, WARNING)
 class Told:
     """Something that happened."""
 
-    event: str
-    """`finding`, `tenure` (one that ended) or `malformed`."""
     state: str
     """`begun`: there may be more of it; `over`: what was told as begun is over, and this is all of
     it; `whole`: told once, when it was over."""
-    row: Row
-    """Of the table of that name."""
+    row: FindingRow | TenureRow | MalformedRow
+    """A tenure is one that ended."""
+
+    @property
+    def event(self) -> str:
+        """`finding`, `tenure` or `malformed`."""
+        return _EVENTS[type(self.row)]
 
     @property
     def severity(self) -> str:
         """How bad it is."""
-        if self.event == "finding":
-            return str(self.row["severity"])
-        return WARNING if self.event == "malformed" else INFO
+        match self.row:
+            case FindingRow():
+                return self.row.severity
+            case MalformedRow():
+                return WARNING
+            case TenureRow():
+                return INFO
 
     def json(self) -> str:
         """One line: the event, its state, and the columns of its table."""
-        columns = BY_NAME[_TABLES[self.event]].columns
-        row = {column.name: _storable(self.row.get(column.name)) for column in columns}
+        row = attrs.asdict(self.row, filter=_said, value_serializer=_readable)
         return json.dumps({"event": self.event, "state": self.state, **row}, ensure_ascii=False)
 
 
@@ -60,8 +67,7 @@ def appended_ms(raw: RawRecord) -> int | None:
     return raw.timestamp_ms if raw.timestamp_type is TimestampType.LOG_APPEND_TIME else None
 
 
-_EVENTS: Final = {FINDINGS.name: "finding", TENURES.name: "tenure", MALFORMED.name: "malformed"}
-_TABLES: Final = {event: table for table, event in _EVENTS.items()}
+_EVENTS: Final = {FindingRow: "finding", TenureRow: "tenure", MalformedRow: "malformed"}
 
 
 class LiveAccount(Account):
@@ -92,22 +98,24 @@ class LiveAccount(Account):
             OutOfOrder: its offset is below one already fed.
         """
         self.feed(raw)
-        told = [Told("finding", BEGUN, row) for row in self._begun()]
-        if told:
-            self._going_on.update(_name(one.row) for one in told)
+        begun = list(self._begun())
+        self._going_on.update(map(_name, begun))
+        told = [Told(BEGUN, row) for row in begun]
         if self._rows:
-            for table, rows in self.drain().items():
-                if table in _EVENTS:
-                    told += [Told(_EVENTS[table], self._state(table, row), row) for row in rows]
+            told += [
+                Told(self._state(row), row)
+                for row in self.drain()
+                if isinstance(row, FindingRow | TenureRow | MalformedRow)
+            ]
         return told
 
-    def _state(self, table: str, row: Row) -> str:
-        if table != FINDINGS.name or _name(row) not in self._going_on:
+    def _state(self, row: FindingRow | TenureRow | MalformedRow) -> str:
+        if not isinstance(row, FindingRow) or _name(row) not in self._going_on:
             return WHOLE
         self._going_on.discard(_name(row))
         return OVER
 
-    def _begun(self) -> Iterator[Row]:
+    def _begun(self) -> Iterator[FindingRow]:
         for shelf in self._shelves:
             if shelf.cases.opened != shelf.told:
                 for row in shelf.begun():
@@ -117,21 +125,13 @@ class LiveAccount(Account):
             # Asking for the end settles how bad each is, so a copy is asked.
             rows = list(copy.deepcopy(self._instances).at_the_end())[self._disputes :]
             self._disputes = disputes
-            yield from (self._placed(row, None) for row in rows)
+            yield from (self._placed(row) for row in rows)
         strays = len(self._inputs._misplaced)
         if strays > self._strays:
             found = self._inputs.at_the_end()
-            rows = [row for row in found if row["code"] == "wrong_coordinating_partition"]
-            yield from (self._placed(row, None) for row in rows[self._strays :])
+            rows = [row for row in found if row.code == "wrong_coordinating_partition"]
+            yield from (self._placed(row) for row in rows[self._strays :])
             self._strays = strays
-
-    def _placed(self, row: Row, rules: str | None) -> Row:
-        return {
-            **row,
-            "rules": rules,
-            "log": self._place.log,
-            "coordinating_partition": self._place.coordinating_partition,
-        }
 
 
 @define
@@ -142,25 +142,31 @@ class _Shelf:
     cases: Cases
     told: int = 0
 
-    def begun(self) -> Iterator[Row]:
+    def begun(self) -> Iterator[FindingRow]:
         """The cases that were opened since the last time."""
         fresh, self.told = self.cases.opened - self.told, self.cases.opened
         yield from self.cases.newest(fresh, self.rules)
 
 
-def _name(row: Row) -> tuple[object, ...]:
+def _name(row: FindingRow) -> tuple[object, ...]:
     """What a finding that began and the same one that is over have in common."""
-    return tuple(row.get(name) for name in _NAMED_BY)
+    return tuple(getattr(row, name) for name in _NAMED_BY)
 
 
 _NAMED_BY: Final = ("code", "rules", "group", "topic", "topic_partition", "offset", "instance")
 
 
-def _storable(value: object) -> object:
-    if isinstance(value, str):
-        return readable(value)
-    if isinstance(value, dict):
-        return {name: _storable(member) for name, member in value.items()}
-    if isinstance(value, list | tuple):
-        return [_storable(member) for member in value]
-    return value
+_OF_MESSAGES: Final = {
+    column
+    for column in attrs.fields(ProofRow)
+    if column.name in ("type", "sender_instance", "sender_client", "verdict")
+}
+"""Columns that a proof has only if its record holds a message."""
+
+
+def _said(column: attrs.Attribute[Any], value: object) -> bool:
+    return value is not None or column not in _OF_MESSAGES
+
+
+def _readable(_instance: object, _column: object, value: Any) -> Any:
+    return readable(value) if isinstance(value, str) else value

@@ -12,6 +12,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, star
 
 from kafka_marshal.replay.errors import InvalidOption
 from kafka_marshal.replay.live.live_findings import OVER, Told
+from kafka_marshal.replay.model.published import MalformedRow, TenureRow
 
 DELAYS_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
@@ -72,15 +73,15 @@ class Metrics:
         self._owned.labels(partition).set(owned)
 
     def told(self, told: Told, delay_s: float | None) -> None:
-        """Something happened, so long after the record that made it so."""
-        rules = told.row.get("rules") or "log"
-        if told.event == "tenure":
-            if told.row["ended"] == "took_over":
-                self._takeovers.labels(rules, told.row["group"]).inc()
+        """Something happened this long after the record that caused it."""
+        row = told.row
+        if isinstance(row, TenureRow):
+            if row.ended == "took_over":
+                self._takeovers.labels(row.rules, row.group).inc()
             return
-        if told.event == "malformed":
+        if isinstance(row, MalformedRow):
             self._findings.labels("malformed_record", told.severity, "log").inc()
         elif told.state != OVER:
-            self._findings.labels(told.row["code"], told.severity, rules).inc()
+            self._findings.labels(row.code, told.severity, row.rules or "log").inc()
         if delay_s is not None and told.state != OVER:
             self._delay.observe(delay_s)

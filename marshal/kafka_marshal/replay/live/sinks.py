@@ -16,12 +16,13 @@ from kafka_marshal.client.connect.settings import Settings
 from kafka_marshal.errors import BrokerFailed
 from kafka_marshal.replay.errors import ReplayError
 from kafka_marshal.replay.live.live_findings import Told
+from kafka_marshal.replay.model.published import FindingRow
 
 FLUSH_S: Final = 30.0
 
 
 class Sink(Protocol):
-    """Takes what was told."""
+    """Takes reports."""
 
     def tell(self, told: Told) -> None:
         """One more."""
@@ -129,7 +130,10 @@ class ToTopic:
         """One record."""
         row = told.row
         names = ("code", "group", "topic", "topic_partition", "coordinating_partition", "offset")
-        key = "/".join(str(row.get(name, "")) for name in names)
+        parts = [getattr(row, name, "") for name in names]
+        if isinstance(row, FindingRow) and row.group is None:  # a fact of the log
+            parts = ["" if part is None else part for part in parts]
+        key = "/".join(map(str, parts))
         while True:
             try:
                 self._producer.produce(

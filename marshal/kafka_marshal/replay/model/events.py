@@ -16,7 +16,8 @@ from kafka_marshal.core.claims.verdicts import Accepted, ReadTwice, Refused
 from kafka_marshal.core.messages import Message, Record
 from kafka_marshal.core.state import Claim, ClaimKey, Rules, RuleSet
 from kafka_marshal.replay.model.position_progress import Pace
-from kafka_marshal.replay.model.rows import Row, readable_bytes
+from kafka_marshal.replay.model.published import ProofRow
+from kafka_marshal.replay.model.rows import readable_bytes
 
 
 class Unknowable(enum.Enum):
@@ -62,17 +63,17 @@ class Sighting:
         """How long after it was written the record landed, if both clocks agree."""
         return self.raw.timestamp_ms - self.message.unix_s * 1000
 
-    def row(self) -> Row:
+    def row(self) -> ProofRow:
         """The record as a proof in the table `findings`."""
-        return {
-            "offset": self.raw.offset,
-            "timestamp_ms": self.raw.timestamp_ms,
-            "type": type(self.message).__name__,
-            "sender_instance": self.message.instance_id,
-            "sender_client": self.message.client_id,
-            "verdict": self.verdict.value,
-            "value": readable_bytes(self.raw.value),
-        }
+        return ProofRow(
+            offset=self.raw.offset,
+            timestamp_ms=self.raw.timestamp_ms,
+            type=type(self.message).__name__,
+            sender_instance=self.message.instance_id,
+            sender_client=self.message.client_id,
+            verdict=self.verdict.value,
+            value=readable_bytes(self.raw.value),
+        )
 
 
 @define
@@ -142,8 +143,3 @@ class Event:
     def began(self) -> bool:
         """A tenure began with this record."""
         return self.tenure_after is not None and self.tenure is not self.tenure_after
-
-
-def key_columns(key: ClaimKey) -> Row:
-    """The columns that name a claim within its coordinating partition."""
-    return {"group": key.group, "topic": key.topic, "topic_partition": key.topic_partition}

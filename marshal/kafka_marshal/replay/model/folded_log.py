@@ -7,23 +7,26 @@ A summary, a page and a comparison ask only what is here, so they are made alike
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import itertools
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final, Protocol, Self, TypeAlias
+from typing import Any, Final, Protocol, Self, TypeAlias
 
+import attrs
 import pyarrow as pa
 import pyarrow.parquet as pq
 from attrs import frozen
 
-from kafka_marshal.replay.model.rows import Row, Table
-from kafka_marshal.replay.model.tables import TENURES
+from kafka_marshal.replay.model.published import FindingRow
+from kafka_marshal.replay.model.rows import RowT, Table
+from kafka_marshal.replay.model.tables import TENURES, Rows
 
 ROWS_PER_FILE: Final = 2_000_000
 PROOF_COLUMN: Final = "records"
 """Of findings, what takes most room."""
 CLAIM: Final = ("log", "coordinating_partition", "group", "topic", "topic_partition")
 """Columns that name a claim."""
-ClaimName: TypeAlias = tuple[object, ...]
+ClaimName: TypeAlias = tuple[str, int, str, str, int]
 """Log, coordinating partition, group, topic, partition."""
 MEASURES: Final = ("errors", "takeovers", "unowned_ms")
 """By what a claim stands out; after each, by `warnings` and by its name."""
@@ -39,6 +42,106 @@ class Spans:
 
 
 @frozen
+class CountedFindings:
+    """How many findings of one code and severity there are of a log, under one rule set."""
+
+    log: str
+    rules: str | None
+    """None for a fact of the log."""
+    code: str
+    severity: str
+    count: int = 1
+
+
+@frozen
+class FindingsAt:
+    """How many findings of one severity lie in one column of a heat."""
+
+    log: str
+    name: str
+    """Their code, or their group."""
+    severity: str
+    at: int
+    """Which column, from 0."""
+    count: int
+
+
+@frozen
+class DivergencesOfLog:
+    """How often the two rule sets part in one log."""
+
+    log: str
+    divergences: int
+    parting: int
+    """Claims about which they part."""
+
+
+@frozen
+class CountedClaim:
+    """What is counted of a claim; of two rule sets the larger numbers, and the marks of both."""
+
+    log: str
+    coordinating_partition: int
+    group: str
+    topic: str
+    topic_partition: int
+    records: int
+    tenures: int
+    takeovers: int
+    marks: int
+    unowned_ms: int
+    """Up to the end of its log."""
+    errors: int
+    warnings: int
+    findings: int
+
+
+@frozen
+class Held:
+    """Who owned a claim at some offset."""
+
+    owner_instance: str
+    owner_client: str
+    since_offset: int
+
+
+@frozen
+class Parting:
+    """Where two folds first name other owners of a claim, and who owns after that record."""
+
+    log: str
+    coordinating_partition: int
+    group: str
+    topic: str
+    topic_partition: int
+    offset: int
+    """Of the record that parted them."""
+    rules: str | None
+    """None where the rules are what is changed."""
+    before_owner_instance: str | None
+    """None: nobody owns; so in all that follow."""
+    before_owner_client: str | None
+    before_since_offset: int | None
+    after_owner_instance: str | None
+    after_owner_client: str | None
+    after_since_offset: int | None
+
+    @classmethod
+    def of(
+        cls,
+        name: ClaimName,
+        offset: int,
+        rules: str | None,
+        before: Held | None,
+        after: Held | None,
+    ) -> Self:
+        """From who held the claim before and after the change."""
+        nobody = (None, None, None)
+        held = (nobody if each is None else attrs.astuple(each) for each in (before, after))
+        return cls(*name, offset, rules, *itertools.chain.from_iterable(held))
+
+
+@frozen
 class Parted:
     """Where two folds of one log name other owners; a claim counts under each rule set apart."""
 
@@ -49,9 +152,8 @@ class Parted:
     new: int
     owners_differ: int
     """Claims with another owner, or none, in the end."""
-    first: Sequence[tuple[Row, Row | None, Row | None]]
-    """Of the claims that part first: its name with `rules` and the `offset` of the record that
-    parted it, and the tenures that last there, before and after."""
+    first: Sequence[Parting]
+    """Of the claims that part first."""
 
 
 class Fold(Protocol):
@@ -62,49 +164,45 @@ class Fold(Protocol):
         """Rows per table."""
 
     @property
-    def findings_counted(self) -> list[Row]:
-        """How many findings there are of each log, rule set, code and severity, as `count`.
+    def findings_counted(self) -> list[CountedFindings]:
+        """How many findings there are of each log, rule set, code and severity.
 
         In this order, or what is equally frequent would be told in another order by each engine.
         """
 
-    def collect(self, *wanted: Table) -> dict[str, list[Row]]:
-        """Whole tables, by name: for summaries."""
+    def collect(self, *wanted: Table[Any]) -> Rows:
+        """Whole tables: for summaries."""
 
-    def collect_claims(
-        self, wanted: Sequence[Table], names: Collection[ClaimName]
-    ) -> dict[str, list[Row]]:
-        """The rows about these claims, by table, without proofs: for what one page can draw."""
+    def collect_claims(self, wanted: Sequence[Table[Any]], names: Collection[ClaimName]) -> Rows:
+        """The rows about these claims, without proofs: for what one page can draw."""
 
-    def first(self, table: Table, limit: int, *, worst: bool = False) -> list[Row]:
+    def first(self, table: Table[RowT], limit: int, *, worst: bool = False) -> list[RowT]:
         """The first rows; of findings, if `worst`, every severity's before the next."""
 
-    def first_of_claims(self, table: Table, names: Collection[ClaimName], limit: int) -> list[Row]:
+    def first_of_claims(
+        self, table: Table[RowT], names: Collection[ClaimName], limit: int
+    ) -> list[RowT]:
         """Of each of these claims, under each rule set, the first rows: findings worst first."""
 
-    def each(self, table: Table) -> Iterator[Row]:
+    def each(self, table: Table[RowT]) -> Iterator[RowT]:
         """The rows of one table, one by one."""
 
-    def write(self, table: Table, folder: Path, extra: Sequence[Row] = ()) -> None:
+    def write(self, table: Table[RowT], folder: Path, extra: Sequence[RowT] = ()) -> None:
         """The table as Parquet, sorted, in as few files as its size asks for.
 
         `extra` are rows that are about whole logs, so the fold does not have them.
         """
 
-    def divergences_of_logs(self) -> list[Row]:
-        """Of every log that has some: `log`, `divergences`, and `parting`, how many claims."""
+    def divergences_of_logs(self) -> list[DivergencesOfLog]:
+        """Of every log that has some."""
 
-    def findings_over_time(self, spans: Spans) -> tuple[list[Row], list[Row]]:
-        """Findings by `code`, and errors and warnings by `group`, counted over time.
+    def findings_over_time(self, spans: Spans) -> tuple[list[FindingsAt], list[FindingsAt]]:
+        """Those that have a time: findings by code, and errors and warnings by group."""
 
-        Of each log and severity, as `count` in the column `at`; those that have a time.
-        """
+    def claims_counted(self, ends_ms: Mapping[str, int], limit: int | None) -> list[CountedClaim]:
+        """Every claim, with a limit only so many by each of `MEASURES`.
 
-    def claims_counted(self, ends_ms: Mapping[str, int], limit: int | None) -> list[Row]:
-        """A row for every claim, named as in `CLAIM`, with what is counted of it.
-
-        `records`, `tenures`, `takeovers`, `marks`, `unowned_ms` up to the end of its log, `errors`,
-        `warnings`, `findings`. With a limit only so many by each of `MEASURES`.
+        `ends_ms` says when each log ends.
         """
 
     def parted_from(self, after: Self, limit: int, *, same_rules: bool) -> Parted:
@@ -119,18 +217,24 @@ COUNTED: Final = ("log", "rules", "code", "severity")
 """By what findings are counted."""
 
 
-def in_order(counted: list[Row]) -> list[Row]:
+def in_order(counted: Iterable[CountedFindings]) -> list[CountedFindings]:
     """Of findings that were counted."""
-    return sorted(counted, key=lambda row: tuple(str(row[name] or "") for name in COUNTED))
+    return sorted(counted, key=lambda one: (one.log, one.rules or "", one.code, one.severity))
 
 
-def write_nothing(table: Table, folder: Path) -> None:
+def all_counted(fold: Fold, of_logs: Iterable[FindingRow]) -> list[CountedFindings]:
+    """How many findings there are, those among them that only whole logs show."""
+    found = (CountedFindings(row.log, row.rules, row.code, row.severity) for row in of_logs)
+    return [*fold.findings_counted, *found]
+
+
+def write_nothing(table: Table[Any], folder: Path) -> None:
     """A table without rows."""
     (folder / table.name).mkdir()
     nothing = pa.schema(list(table.arrow_type)).empty_table()
     pq.write_table(nothing, folder / table.name / "part-00000.parquet")
 
 
-def order_in_claim(table: Table) -> str:
+def order_in_claim(table: Table[Any]) -> str:
     """By which column the rows of one claim are in order."""
     return "from_offset" if table is TENURES else "offset"

@@ -1,79 +1,149 @@
 """What a table is, and how its rows are stored.
 
-A row is a plain dict; `arrow_rows` makes it storable: text that is not UTF-8 is escaped, and
-integers that do not fit 64 bits are cut to the nearest that does. Which tables there are is
+A row is an attrs class, and its annotations describe the columns: `int | None` gives the types of
+Arrow and Spark, `Annotated[int | None, "..."]` also the meaning. Storing escapes text that is not
+UTF-8, and cuts integers that do not fit 64 bits to the nearest that does. Which tables there are is
 `tables`' to say.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Final, TypeAlias
+import types
+from collections.abc import Iterable, Mapping, Sequence
+from typing import (
+    Annotated,
+    Any,
+    Final,
+    Generic,
+    TypeVar,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
+import attrs
+import numpy as np
 import pyarrow as pa
-from attrs import frozen
+from attrs import field, frozen
 
-Row: TypeAlias = dict[str, object]
-"""One row of a table; a column that is missing is null."""
-
-TEXT: Final = "string"
-INTEGER: Final = "bigint"
-NUMBER: Final = "double"
-BOOLEAN: Final = "boolean"
-TIMES: Final = "array<bigint>"
-PROOFS: Final = (
-    "array<struct<offset: bigint, timestamp_ms: bigint, type: string, sender_instance: string, "
-    "sender_client: string, verdict: string, value: string>>"
-)
-_PROOF: Final = pa.struct(
-    [
-        ("offset", pa.int64()),
-        ("timestamp_ms", pa.int64()),
-        ("type", pa.string()),
-        ("sender_instance", pa.string()),
-        ("sender_client", pa.string()),
-        ("verdict", pa.string()),
-        ("value", pa.string()),
-    ]
-)
-_ARROW: Final[Mapping[str, pa.DataType]] = {
-    TEXT: pa.string(),
-    INTEGER: pa.int64(),
-    NUMBER: pa.float64(),
-    BOOLEAN: pa.bool_(),
-    TIMES: pa.list_(pa.int64()),
-    PROOFS: pa.list_(_PROOF),
+_SCALARS: Final[Mapping[object, pa.DataType]] = {
+    str: pa.string(),
+    int: pa.int64(),
+    float: pa.float64(),
+    bool: pa.bool_(),
+}
+_SPARK: Final[Mapping[pa.DataType, str]] = {
+    pa.string(): "string",
+    pa.binary(): "binary",
+    pa.int32(): "int",
+    pa.int64(): "bigint",
+    pa.float64(): "double",
+    pa.bool_(): "boolean",
 }
 _INT64_MAX: Final = 2**63 - 1
 
 
+@frozen(kw_only=True)
+class Row:
+    """One row of a table. An account that emits it fills in where it was folded."""
+
+    log: Annotated[
+        str, "name of the log: a capture's file name, or the folder of a Parquet dump"
+    ] = ""
+    coordinating_partition: Annotated[int | None, "partition of the coordination topic"] = None
+
+
+RowT = TypeVar("RowT", bound=Row)
+
+
 @frozen
 class Column:
-    """One column: its Spark SQL type, and what a value or null means."""
+    """One column."""
 
     name: str
-    type: str
+    arrow_type: pa.DataType
     meaning: str
+
+    @property
+    def type(self) -> str:
+        """Its type in Spark SQL."""
+        return spark_type(self.arrow_type)
 
 
 @frozen
-class Table:
+class Table(Generic[RowT]):
     """One table. `order` is by what its rows are sorted when they are written."""
 
     name: str
-    meaning: str
-    columns: tuple[Column, ...]
+    row: type[RowT]
     order: tuple[str, ...]
+    columns: tuple[Column, ...] = field(init=False)
+    """In the order in which they are stored."""
+
+    @columns.default
+    def _columns(self) -> tuple[Column, ...]:
+        return columns_of(self.row)
+
+    @property
+    def meaning(self) -> str:
+        """What its rows are."""
+        return " ".join((self.row.__doc__ or "").split())
 
     @property
     def spark_schema(self) -> str:
         """The schema as Spark SQL writes it."""
-        return ", ".join(f"{column.name}: {column.type}" for column in self.columns)
+        return spark_schema(self.arrow_type)
 
     @property
     def arrow_type(self) -> pa.DataType:
         """The type of one row."""
-        return pa.struct([(column.name, _ARROW[column.type]) for column in self.columns])
+        return pa.struct([(column.name, column.arrow_type) for column in self.columns])
+
+    def rows(self, stored: Iterable[Mapping[str, Any]]) -> list[RowT]:
+        """Rows as Arrow or Spark gives them back; columns that are left out have their default."""
+        return [self.row(**row) for row in stored]
+
+
+def columns_of(row: type) -> tuple[Column, ...]:
+    """The columns that the annotations of an attrs class are."""
+    hints = get_type_hints(row, include_extras=True)
+    return tuple(_column(each.name, hints[each.name]) for each in attrs.fields(row))
+
+
+def _column(name: str, hint: Any) -> Column:
+    meaning = ""
+    if get_origin(hint) is Annotated:
+        hint, meaning = get_args(hint)
+    return Column(name, _arrow_type(hint), meaning)
+
+
+def _arrow_type(hint: Any) -> pa.DataType:
+    if get_origin(hint) is types.UnionType:
+        hint, _ = get_args(hint)  # the other is None
+    if get_origin(hint) is tuple:
+        member, _ = get_args(hint)
+        return pa.list_(_arrow_type(member))
+    if hint in _SCALARS:
+        return _SCALARS[hint]
+    return pa.struct([(column.name, column.arrow_type) for column in columns_of(hint)])
+
+
+def spark_type(arrow_type: pa.DataType) -> str:
+    """A type as Spark SQL writes it.
+
+    >>> spark_type(pa.list_(pa.struct([("offset", pa.int64())])))
+    'array<struct<offset: bigint>>'
+    """
+    if pa.types.is_list(arrow_type):
+        return f"array<{spark_type(arrow_type.value_type)}>"
+    if pa.types.is_struct(arrow_type):
+        return f"struct<{spark_schema(arrow_type)}>"
+    return _SPARK[arrow_type]
+
+
+def spark_schema(fields: Iterable[pa.Field]) -> str:
+    """The fields of a struct or of a schema as Spark SQL writes them."""
+    return ", ".join(f"{each.name}: {spark_type(each.type)}" for each in fields)
 
 
 def readable(text: str) -> str:
@@ -96,22 +166,31 @@ def readable_bytes(value: bytes | None) -> str | None:
     return None if value is None else value.decode("utf-8", "backslashreplace")
 
 
-def arrow_rows(table: Table, rows: Sequence[Row]) -> pa.Array:
+def arrow_rows(table: Table[RowT], rows: Sequence[RowT]) -> pa.StructArray:
     """The rows as one Arrow array of structs."""
-    return pa.array([_storable(row) for row in rows], type=table.arrow_type)
+    return _stored(rows, table.arrow_type)
 
 
-def _storable(value: object) -> object:
+def _stored(values: Sequence[Any], arrow_type: pa.DataType) -> pa.Array:
+    """Values of one type, column by column."""
+    if pa.types.is_struct(arrow_type):
+        fields = list(arrow_type)
+        columns = [_stored([getattr(v, each.name) for v in values], each.type) for each in fields]
+        return pa.StructArray.from_arrays(columns, fields=fields)
+    if pa.types.is_list(arrow_type):
+        ends = np.cumsum([0, *map(len, values)])
+        members = [member for value in values for member in value]
+        return pa.ListArray.from_arrays(
+            pa.array(ends, pa.int32()), _stored(members, arrow_type.value_type), type=arrow_type
+        )
+    try:
+        return pa.array(values, arrow_type)
+    except (OverflowError, UnicodeEncodeError, pa.ArrowInvalid):
+        return pa.array(map(_storable, values), arrow_type)
+
+
+def _storable(value: str | int | None) -> str | int | None:
+    """Text and integers, whatever they are."""
     if isinstance(value, str):
         return readable(value)
-    if isinstance(value, bool | float) or value is None:
-        return value
-    if isinstance(value, int):
-        return max(-_INT64_MAX - 1, min(_INT64_MAX, value))
-    if isinstance(value, dict):
-        return {name: _storable(member) for name, member in value.items()}
-    if isinstance(value, list | tuple):
-        if set(map(type, value)) == {int} and -_INT64_MAX <= min(value) <= max(value) <= _INT64_MAX:
-            return value  # as nearly all are: the many times of a lane
-        return [_storable(member) for member in value]
-    raise TypeError(f"a row cannot hold {value!r}")
+    return None if value is None else max(-_INT64_MAX - 1, min(_INT64_MAX, value))

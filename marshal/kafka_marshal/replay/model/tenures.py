@@ -10,19 +10,19 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 
-from attrs import asdict, define
+from attrs import define
 
 from kafka_marshal.core.claims.verdicts import OWNER_STAYS, RELEASES, WINS, WON_BY_REQUEST, Accepted
 from kafka_marshal.core.messages import Heartbeat
 from kafka_marshal.core.state import ClaimKey, Rules
 from kafka_marshal.replay.model.chunk_items import Run
-from kafka_marshal.replay.model.events import Event, Sighting, Tenure, key_columns
+from kafka_marshal.replay.model.events import Event, Sighting, Tenure
 from kafka_marshal.replay.model.position_progress import REST_INTERVALS, Pace, Word
-from kafka_marshal.replay.model.rows import Row
+from kafka_marshal.replay.model.published import TenureRow
 
 
 @define
-class _Tally:
+class Tally:
     """What is counted of a claim's tenures."""
 
     tenures: int = 0
@@ -37,14 +37,14 @@ class Tenures:
 
     def __init__(self) -> None:
         self._open: dict[ClaimKey, Tenure] = {}
-        self._tallies: dict[ClaimKey, _Tally] = defaultdict(_Tally)
+        self._tallies: dict[ClaimKey, Tally] = defaultdict(Tally)
 
     @property
     def open(self) -> Mapping[ClaimKey, Tenure]:
         """Who owns now."""
         return MappingProxyType(self._open)
 
-    def observe(self, event: Event) -> Row | None:
+    def observe(self, event: Event) -> TenureRow | None:
         """Fill `tenure_after` and `silence_ms` of the event; the row of the tenure it ended."""
         before = event.tenure
         event.tenure_after = before
@@ -62,7 +62,9 @@ class Tenures:
         if before is not None:
             if begins and before.instance == event.message.instance_id:
                 event.silence_ms = event.clock_ms - before.last_ms
-            row = _ended_row(before, event)
+            left = event.after if event.verdict in RELEASES else event.before
+            # What the owner left: a release may set the position, a win may reset it.
+            row = _row(before, event.verdict.value, left.position, ended_by=event)
             self._tallies[event.key].free_since_ms = event.sighting.raw.timestamp_ms
             del self._open[event.key]
             event.tenure_after = None
@@ -89,9 +91,9 @@ class Tenures:
             tally.unowned_ms += max(0, event.sighting.raw.timestamp_ms - tally.free_since_ms)
             tally.free_since_ms = None
 
-    def tally(self, key: ClaimKey) -> Row:
-        """Of the table `lanes`, what is counted of a claim's tenures."""
-        return asdict(self._tallies.get(key, _Tally()))
+    def tally(self, key: ClaimKey) -> Tally:
+        """What is counted of a claim's tenures."""
+        return self._tallies.get(key, Tally())
 
     @staticmethod
     def go_on(tenure: Tenure, sighting: Sighting, position: int) -> int:
@@ -125,15 +127,11 @@ class Tenures:
 
     def at_the_end(
         self, clock_ms: int, positions: Mapping[ClaimKey, int], rules_of: Callable[[str], Rules]
-    ) -> Iterator[Row]:
+    ) -> Iterator[TenureRow]:
         """The rows of the tenures that last when the log ends."""
         for tenure in self._open.values():
             silent = clock_ms - tenure.last_ms > rules_of(tenure.key.group).stale_after_ms
-            yield {
-                **_row(tenure),
-                "ended": "silent" if silent else "open",
-                "position_to": positions[tenure.key],
-            }
+            yield _row(tenure, "silent" if silent else "open", positions[tenure.key])
 
 
 def _pace(event: Event) -> Pace:
@@ -144,35 +142,29 @@ def _pace(event: Event) -> Pace:
     return Pace.of_win(REST_INTERVALS * event.rules.heartbeat_interval_ms, word, said)
 
 
-def _row(tenure: Tenure) -> Row:
-    return {
-        **key_columns(tenure.key),
-        "owner_instance": tenure.instance,
-        "owner_client": tenure.client,
-        "epoch": tenure.epoch,
-        "began": tenure.won_by.verdict.value,
-        "from_offset": tenure.won_by.offset,
-        "from_ms": tenure.won_by.raw.timestamp_ms,
-        "position_from": tenure.position_from,
-        "records": tenure.records,
-        "last_offset": tenure.last.offset,
-        "last_ms": tenure.last.raw.timestamp_ms,
-        "longest_silence_ms": tenure.longest_silence_ms,
-    }
-
-
-def _ended_row(tenure: Tenure, event: Event) -> Row:
-    """The position at the end is what the owner left: a release may set it, a win may reset it."""
-    left = event.after if event.verdict in RELEASES else (event.before)
-    return {
-        **_row(tenure),
-        "ended": event.verdict.value,
-        "to_offset": event.sighting.offset,
-        "to_ms": event.sighting.raw.timestamp_ms,
-        "position_to": left.position,
-        "ended_by_instance": event.message.instance_id,
-        "ended_by_client": event.message.client_id,
-    }
+def _row(tenure: Tenure, ended: str, position_to: int, ended_by: Event | None = None) -> TenureRow:
+    return TenureRow(
+        group=tenure.key.group,
+        topic=tenure.key.topic,
+        topic_partition=tenure.key.topic_partition,
+        owner_instance=tenure.instance,
+        owner_client=tenure.client,
+        epoch=tenure.epoch,
+        began=tenure.won_by.verdict.value,
+        from_offset=tenure.won_by.offset,
+        from_ms=tenure.won_by.raw.timestamp_ms,
+        position_from=tenure.position_from,
+        ended=ended,
+        to_offset=ended_by.sighting.offset if ended_by else None,
+        to_ms=ended_by.sighting.raw.timestamp_ms if ended_by else None,
+        position_to=position_to,
+        ended_by_instance=ended_by.message.instance_id if ended_by else None,
+        ended_by_client=ended_by.message.client_id if ended_by else None,
+        records=tenure.records,
+        last_offset=tenure.last.offset,
+        last_ms=tenure.last.raw.timestamp_ms,
+        longest_silence_ms=tenure.longest_silence_ms,
+    )
 
 
 def sightings(*given: Sighting | None) -> list[Sighting]:

@@ -7,25 +7,31 @@ of those that stand out. How many of them a page then holds, `report.details` kn
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from attrs import frozen
 
 from kafka_marshal.replay.findings.catalogue import CATALOGUE
 from kafka_marshal.replay.model import tables
-from kafka_marshal.replay.model.folded_log import MEASURES, ClaimName, Fold, Spans
+from kafka_marshal.replay.model.folded_log import (
+    MEASURES,
+    ClaimName,
+    CountedClaim,
+    Fold,
+    Spans,
+    all_counted,
+)
+from kafka_marshal.replay.model.published import ClaimRow, FindingRow
 from kafka_marshal.replay.model.rows import Row, Table
+from kafka_marshal.replay.model.tables import Rows
 from kafka_marshal.replay.report.base import scale as page
 from kafka_marshal.replay.report.base.data import ClaimTimeline, Severity
 from kafka_marshal.replay.report_data.convert import (
     LANE_MAX,
     claim_id,
-    integer,
     lane_of,
     name_of,
-    optional,
-    text_of,
 )
 from kafka_marshal.replay.report_data.summary import Summary
 
@@ -44,7 +50,7 @@ HEAT_GROUPS_MAX: Final = 20
 SEVERITIES: Final = tuple(Severity)
 
 
-def scale(fold: Fold, summary: Summary, log_findings: Sequence[Row]) -> page.Scale:
+def scale(fold: Fold, summary: Summary, log_findings: Sequence[FindingRow]) -> page.Scale:
     """Everything that only a big replay's page says."""
     totals = tuple(_totals(fold, log_findings))
     counts = _counts(fold, summary)
@@ -57,26 +63,25 @@ def scale(fold: Fold, summary: Summary, log_findings: Sequence[Row]) -> page.Sca
     )
 
 
-def _totals(fold: Fold, log_findings: Sequence[Row]) -> Iterator[page.FindingTotal]:
-    for row in [*fold.findings_counted, *({**row, "count": 1} for row in log_findings)]:
-        rules, code = row.get("rules"), text_of(row["code"])
+def _totals(fold: Fold, log_findings: Sequence[FindingRow]) -> Iterator[page.FindingTotal]:
+    for row in all_counted(fold, log_findings):
         yield page.FindingTotal(
-            text_of(row["log"]),
-            None if rules is None else text_of(rules),
-            code,
-            Severity(text_of(row["severity"])),
-            CATALOGUE[code].property,
-            integer(row["count"]),
+            row.log,
+            row.rules,
+            row.code,
+            Severity(row.severity),
+            CATALOGUE[row.code].property,
+            row.count,
         )
 
 
 def _logs(fold: Fold, summary: Summary) -> dict[str, page.LogCounts]:
     claims: dict[str, int] = defaultdict(int)
     for group in summary.groups:
-        claims[text_of(group["log"])] += integer(group["claims"])
+        claims[group.log] += group.claims
     parting = {
-        text_of(row["log"]): (integer(row["divergences"]), integer(row["parting"]))
-        for row in fold.divergences_of_logs()
+        counted.log: (counted.divergences, counted.parting)
+        for counted in fold.divergences_of_logs()
     }
     return {
         log: page.LogCounts(count // len(summary.rules), *parting.get(log, (0, 0)))
@@ -85,15 +90,14 @@ def _logs(fold: Fold, summary: Summary) -> dict[str, page.LogCounts]:
     }
 
 
-def _heats(fold: Fold, summary: Summary, log_findings: Sequence[Row]) -> Iterator[page.Heat]:
+def _heats(fold: Fold, summary: Summary, log_findings: Sequence[FindingRow]) -> Iterator[page.Heat]:
     """Of the logs with most records: findings by code, and errors and warnings by group."""
     spans: dict[str, tuple[int, int]] = {}
     records: dict[str, int] = defaultdict(int)
     for row in summary.partitions:
-        log, begin, end = text_of(row["log"]), integer(row["from_ms"]), integer(row["to_ms"])
-        before = spans.get(log, (begin, end))
-        spans[log] = (min(before[0], begin), max(before[1], end))
-        records[log] += integer(row["records"])
+        begin, end = spans.get(row.log, (row.from_ms, row.to_ms))
+        spans[row.log] = (min(begin, row.from_ms), max(end, row.to_ms))
+        records[row.log] += row.records
     chosen = sorted(spans, key=lambda log: (-records[log], log))[:HEATS_MAX]
     steps = {log: (spans[log][1] - spans[log][0]) // page.COLUMNS + 1 for log in chosen}
     if not chosen:
@@ -101,19 +105,14 @@ def _heats(fold: Fold, summary: Summary, log_findings: Sequence[Row]) -> Iterato
     by_code: dict[str, _Rows] = defaultdict(_Rows)
     by_group: dict[str, _Rows] = defaultdict(_Rows)
     cut = Spans(page.COLUMNS, [(log, spans[log][0], steps[log]) for log in chosen])
-    for rows, name, counted in zip(
-        (by_code, by_group), ("code", "group"), fold.findings_over_time(cut), strict=True
-    ):
-        for row in counted:
-            rows[text_of(row["log"])].add(
-                text_of(row[name]), text_of(row["severity"]), integer(row["at"]),
-                integer(row["count"]),
-            )  # fmt: skip
+    for rows, counted in zip((by_code, by_group), fold.findings_over_time(cut), strict=True):
+        for cell in counted:
+            rows[cell.log].add(cell.name, cell.severity, cell.at, cell.count)
     for told in log_findings:
-        log, at_ms = text_of(told["log"]), optional(told.get("timestamp_ms"))
+        log, at_ms = told.log, told.timestamp_ms
         if log in steps and at_ms is not None:
             at = min(max((at_ms - spans[log][0]) // steps[log], 0), page.COLUMNS - 1)
-            by_code[log].add(text_of(told["code"]), text_of(told["severity"]), at, 1)
+            by_code[log].add(told.code, told.severity, at, 1)
     for log in chosen:
         groups = by_group[log].by_total()
         yield page.Heat(
@@ -162,29 +161,36 @@ def _counts(fold: Fold, summary: Summary) -> list[_Counted]:
     """The claims that stand out, at most `INDEX_MAX`, by the measure that ranks each highest."""
     ends_ms: dict[str, int] = {}
     for row in summary.partitions:
-        log, end = text_of(row["log"]), integer(row["to_ms"])
-        ends_ms[log] = max(end, ends_ms.get(log, end))
+        ends_ms[row.log] = max(row.to_ms, ends_ms.get(row.log, row.to_ms))
     some = fold.counts["claims"] // len(summary.rules) > INDEX_MAX
     limit = INDEX_MAX // len(MEASURES) if some else None
-    found: list[dict[str, Any]] = fold.claims_counted(ends_ms, limit)
+    found = fold.claims_counted(ends_ms, limit)
     found.sort(key=lambda row: tuple(map(str, name_of(row))))
     best = [len(found)] * len(found)
     by_errors = [0] * len(found)
     for measure in MEASURES:
         order = sorted(
-            range(len(found)), key=lambda n: (-found[n][measure], -found[n]["warnings"], n)
+            range(len(found)), key=lambda n: (-getattr(found[n], measure), -found[n].warnings, n)
         )
         for rank, n in enumerate(order):
             by_errors[n] = rank if measure == "errors" else by_errors[n]
-            if found[n][measure] or (measure == "errors" and found[n]["warnings"]):
+            if getattr(found[n], measure) or (measure == "errors" and found[n].warnings):
                 best[n] = min(best[n], rank)
     ranked = [found[n] for n in sorted(range(len(found)), key=lambda n: (best[n], by_errors[n]))]
-    return [(name_of(row), _of_claim(row), row["tenures"] + row["marks"]) for row in ranked]
+    return [(name_of(row), _of_claim(row), row.tenures + row.marks) for row in ranked]
 
 
-def _of_claim(row: Row) -> page.ClaimCounts:
-    numbers = ("records", "errors", "warnings", "findings", "tenures", "takeovers", "unowned_ms")
-    return page.ClaimCounts(claim_id(name_of(row)), *(integer(row[name]) for name in numbers))
+def _of_claim(row: CountedClaim) -> page.ClaimCounts:
+    return page.ClaimCounts(
+        claim_id(name_of(row)),
+        row.records,
+        row.errors,
+        row.warnings,
+        row.findings,
+        row.tenures,
+        row.takeovers,
+        row.unowned_ms,
+    )
 
 
 def _details(
@@ -226,21 +232,14 @@ def _fetched(
     if not tenures_only:
         most = max(of_lanes - each.tenures for _, each, of_lanes in counts)
         wanted += [_Wanted(tables.MARKS, lane_max, most), _Wanted(tables.LANES, 1, 1)]
-    found = _rows_of_claims(fold, [name for name, _, _ in counts], wanted)
-    by_table = {table: found.get(table, {}) for table in ("tenures", "marks", "lanes")}
-    findings = found["findings"]
+    of_claims = _rows_of_claims(fold, [name for name, _, _ in counts], wanted)
     for name, counted, _ in counts:
         drawn = tuple(
-            lane_of(
-                rule_set,
-                {
-                    table: [r for r in rows.get(name, ()) if r["rules"] == rule_set]
-                    for table, rows in by_table.items()
-                },
-            )
+            lane_of(rule_set, Rows(row for row in of_claims[name] if _judged_by(rule_set, row)))
             for rule_set in rules
         )
-        told = tuple(sorted(map(_finding, findings.get(name, ())), key=_worst_finding_first))
+        findings = of_claims[name][tables.FINDINGS]
+        told = tuple(sorted(map(_finding, findings), key=_worst_finding_first))
         cut = (
             len(told) < counted.findings
             or max(len(lane.tenures) for lane in drawn) < counted.tenures
@@ -255,39 +254,36 @@ def _fetched(
 class _Wanted:
     """Rows of a table about one claim: `limit` to fetch, and the `most` that one claim has."""
 
-    table: Table
+    table: Table[Any]
     limit: int
     most: int
 
 
 def _rows_of_claims(
     fold: Fold, names: Sequence[ClaimName], wanted: Sequence[_Wanted]
-) -> dict[str, dict[ClaimName, list[Row]]]:
-    """By table and claim: what needs no cutting in one job, and the rest table by table."""
+) -> Mapping[ClaimName, Rows]:
+    """By claim: what needs no cutting in one job, and the rest table by table."""
     whole = [each.table for each in wanted if each.most <= each.limit]
     found = fold.collect_claims(whole, names)
     for each in wanted:
         if each.most > each.limit:
-            found[each.table.name] = fold.first_of_claims(each.table, names, each.limit)
-    grouped: dict[str, dict[ClaimName, list[Row]]] = {}
-    for table, rows in found.items():
-        of_table = grouped[table] = defaultdict(list)
-        for row in rows:
-            of_table[name_of(row)].append(row)
-    return grouped
+            found.extend(fold.first_of_claims(each.table, names, each.limit))
+    of_claims: dict[ClaimName, Rows] = defaultdict(Rows)
+    for row in found:
+        assert isinstance(row, ClaimRow | FindingRow)
+        of_claims[name_of(row)].add(row)
+    return of_claims
+
+
+def _judged_by(rules: str, row: Row) -> bool:
+    return isinstance(row, ClaimRow) and row.rules == rules
 
 
 def _worst_finding_first(finding: page.ClaimFinding) -> tuple[int, int]:
     return (SEVERITIES.index(finding.severity), -1 if finding.offset is None else finding.offset)
 
 
-def _finding(row: Row) -> page.ClaimFinding:
-    rules = row["rules"]
+def _finding(row: FindingRow) -> page.ClaimFinding:
     return page.ClaimFinding(
-        None if rules is None else text_of(rules),
-        text_of(row["code"]),
-        Severity(text_of(row["severity"])),
-        optional(row["offset"]),
-        optional(row["timestamp_ms"]),
-        text_of(row["sentence"]),
+        row.rules, row.code, Severity(row.severity), row.offset, row.timestamp_ms, row.sentence
     )

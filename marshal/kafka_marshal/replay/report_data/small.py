@@ -15,19 +15,19 @@ from urllib.parse import urlsplit
 
 from kafka_marshal.replay.model import tables
 from kafka_marshal.replay.model.folded_log import ClaimName, Fold
+from kafka_marshal.replay.model.internal import PartitionRow
 from kafka_marshal.replay.model.phrasing import times
-from kafka_marshal.replay.model.rows import Row
+from kafka_marshal.replay.model.published import ClaimRow, FindingRow
+from kafka_marshal.replay.model.tables import Rows
 from kafka_marshal.replay.report.base import data as page
 from kafka_marshal.replay.report_data.convert import (
     claim_id,
     divergence_of,
     finding_of,
     group_of,
-    integer,
     lane_of,
     name_of,
     sender_of,
-    text_of,
 )
 from kafka_marshal.replay.report_data.large import scale
 from kafka_marshal.replay.report_data.summary import Summary
@@ -44,7 +44,7 @@ DIVERGENCES_MAX: Final = 300
 
 
 def report_data(
-    fold: Fold, summary: Summary, log_findings: Sequence[Row], topic: str | None
+    fold: Fold, summary: Summary, log_findings: Sequence[FindingRow], topic: str | None
 ) -> page.ReportData:
     """Everything the page says.
 
@@ -68,7 +68,7 @@ def report_data(
             records=summary.records,
             malformed=summary.rows["malformed"],
             claims=distinct,
-            groups=len({(g["log"], g["group"]) for g in summary.groups}),
+            groups=len({(g.log, g.group) for g in summary.groups}),
             senders=len({(s.log, s.instance) for s in summary.senders}),
             findings=summary.rows["findings"],
             divergences=summary.rows["divergences"],
@@ -115,7 +115,7 @@ def _live(source: str) -> str:
     return f"{address.path.strip('/') or LIVE_TOPIC} on {address.netloc.rpartition('@')[2]}"
 
 
-def _worst_findings(fold: Fold, log_findings: Iterable[Row]) -> list[Row]:
+def _worst_findings(fold: Fold, log_findings: Iterable[FindingRow]) -> list[FindingRow]:
     """Some hundreds, every severity's first before the next."""
     return [*log_findings, *fold.first(tables.FINDINGS, FINDINGS_MAX, worst=True)]
 
@@ -123,40 +123,36 @@ def _worst_findings(fold: Fold, log_findings: Iterable[Row]) -> list[Row]:
 def _timelines(
     fold: Fold, names: set[ClaimName], rules: Sequence[str]
 ) -> Iterable[page.ClaimTimeline]:
-    by_lane: dict[str, dict[tuple[ClaimName, object], list[Row]]] = {}
     if not names:
         return
+    of_lane: dict[tuple[ClaimName, str], Rows] = defaultdict(Rows)
     drawn = (tables.TENURES, tables.MARKS, tables.LANES, tables.CLAIMS)
-    for table, rows in fold.collect_claims(drawn, names).items():
-        of_table: dict[tuple[ClaimName, object], list[Row]] = defaultdict(list)
-        for row in rows:
-            of_table[name_of(row), row["rules"]].append(row)
-        by_lane[table] = of_table
+    for row in fold.collect_claims(drawn, names):
+        assert isinstance(row, ClaimRow)
+        of_lane[name_of(row), row.rules].add(row)
     for name in sorted(names, key=lambda name: tuple(map(str, name))):
         lanes = []
         records = None
         for rule_set in rules:
-            claims = by_lane["claims"].get((name, rule_set))
-            if claims is None:
-                continue
-            records = integer(claims[0]["records"])
-            of_lane = {table: lane.get((name, rule_set), []) for table, lane in by_lane.items()}
-            lanes.append(lane_of(rule_set, of_lane))
+            rows = of_lane[name, rule_set]
+            for claim in rows[tables.CLAIMS]:
+                records = claim.records
+                lanes.append(lane_of(rule_set, rows))
         yield page.ClaimTimeline(claim_id(name), tuple(lanes), records)
 
 
 def _logs(summary: Summary) -> Iterable[page.Log]:
-    by_log: dict[str, list[Row]] = defaultdict(list)
+    by_log: dict[str, list[PartitionRow]] = defaultdict(list)
     for row in summary.partitions:
-        by_log[text_of(row["log"])].append(row)
+        by_log[row.log].append(row)
     for name in summary.logs:
         rows = by_log[name]
         yield page.Log(
             name=name,
-            records=sum(integer(row["records"]) for row in rows),
-            from_ms=min((integer(row["from_ms"]) for row in rows), default=None),
-            to_ms=max((integer(row["to_ms"]) for row in rows), default=None),
+            records=sum(row.records for row in rows),
+            from_ms=min((row.from_ms for row in rows), default=None),
+            to_ms=max((row.to_ms for row in rows), default=None),
             partitions=len(rows),
-            malformed=sum(integer(row["malformed"]) for row in rows),
-            create_time=any(row["create_time"] for row in rows),
+            malformed=sum(row.malformed for row in rows),
+            create_time=any(row.create_time for row in rows),
         )

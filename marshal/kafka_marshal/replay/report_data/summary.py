@@ -16,8 +16,8 @@ from attrs import frozen
 
 from kafka_marshal.replay.findings.catalogue import CATALOGUE, ERROR, WARNING
 from kafka_marshal.replay.findings.records.senders import SenderClock
-from kafka_marshal.replay.model.rows import Row
-from kafka_marshal.replay.model.tables import SUFFIX_COUNTS
+from kafka_marshal.replay.model.folded_log import CountedFindings
+from kafka_marshal.replay.model.internal import GroupCountsRow, PartitionRow
 from kafka_marshal.replay.report_data.whatif import WhatIf
 
 Json: TypeAlias = dict[str, object]
@@ -55,9 +55,9 @@ class Summary:
     rows: Mapping[str, int]
     """Rows of every table."""
     findings: tuple[FindingCount, ...]
-    groups: tuple[Row, ...]
+    groups: tuple[GroupCountsRow, ...]
     senders: tuple[SenderClock, ...]
-    partitions: tuple[Row, ...]
+    partitions: tuple[PartitionRow, ...]
     caveats: tuple[str, ...]
     version: str
     what_if: WhatIf | None = None
@@ -100,7 +100,7 @@ class Summary:
             "rows": dict(self.rows),
             "findings": [attrs.asdict(count) for count in self.findings],
             "logs": [self._log(name) for name in self.logs],
-            "groups": [dict(group) for group in self.groups],
+            "groups": [attrs.asdict(group) for group in self.groups],
             "senders": [attrs.asdict(sender) for sender in self.senders],
             "caveats": list(self.caveats),
             "checkpoint": None if self.checkpoint is None else dict(self.checkpoint),
@@ -109,26 +109,19 @@ class Summary:
         return json.dumps(value, indent=1, ensure_ascii=True) + "\n"
 
     def _log(self, name: str) -> Json:
-        partitions = [dict(row) for row in self.partitions if row["log"] == name]
-        for row in partitions:
-            del row["log"]
-            for count in SUFFIX_COUNTS:
-                if row[count] is None:
-                    del row[count]
+        known = attrs.filters.exclude("log", type(None))  # what is counted of a whole log alone
+        partitions = [attrs.asdict(row, filter=known) for row in self.partitions if row.log == name]
         return {"log": name, "partitions": partitions}
 
 
-def count_findings(counted: Sequence[Row]) -> tuple[FindingCount, ...]:
-    """From rows (code, rules, severity, log, findings), in the catalogue's order."""
+def count_findings(counted: Sequence[CountedFindings]) -> tuple[FindingCount, ...]:
+    """Counted over all logs, in the catalogue's order."""
     together: dict[tuple[str, str | None], Counter[str]] = {}
     logs: dict[tuple[str, str | None], set[str]] = {}
     for row in counted:
-        rules = row["rules"]
-        name = (str(row["code"]), None if rules is None else str(rules))
-        number = row["findings"]
-        assert isinstance(number, int)
-        together.setdefault(name, Counter())[str(row["severity"])] += number
-        logs.setdefault(name, set()).add(str(row["log"]))
+        name = row.code, row.rules
+        together.setdefault(name, Counter())[row.severity] += row.count
+        logs.setdefault(name, set()).add(row.log)
     order = list(CATALOGUE)
     return tuple(
         FindingCount(

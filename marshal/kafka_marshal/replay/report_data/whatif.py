@@ -18,8 +18,8 @@ from kafka_marshal.core.state import RuleSet, milliseconds
 from kafka_marshal.replay.errors import InvalidOption
 from kafka_marshal.replay.findings.catalogue import CATALOGUE
 from kafka_marshal.replay.fold.partition_fold import Judging
-from kafka_marshal.replay.model.folded_log import CLAIM, Fold
-from kafka_marshal.replay.model.rows import Row
+from kafka_marshal.replay.model.folded_log import CountedFindings, Fold, Parting, all_counted
+from kafka_marshal.replay.model.published import FindingRow
 from kafka_marshal.replay.model.tables import TENURES
 
 DIVERGENCES_MAX: Final = 20
@@ -125,7 +125,7 @@ class WhatIf:
     """Claims with another history of owners."""
     owners_differ: int
     """Claims with another owner, or none, in the end."""
-    divergences: tuple[Row, ...]
+    divergences: tuple[Parting, ...]
     """Where claims first part, in log order: the record's offset, and who owns after it."""
 
     def json(self) -> dict[str, object]:
@@ -133,7 +133,7 @@ class WhatIf:
         return {
             **attrs.asdict(self, recurse=False),
             "findings": [attrs.asdict(count) for count in self.findings],
-            "divergences": [dict(row) for row in self.divergences],
+            "divergences": [attrs.asdict(parting) for parting in self.divergences],
         }
 
 
@@ -149,7 +149,8 @@ def settings(judging: Judging) -> dict[str, object]:
 
 
 def compared(
-    before: tuple[Fold, Judging, Sequence[Row]], after: tuple[Fold, Judging, Sequence[Row]]
+    before: tuple[Fold, Judging, Sequence[FindingRow]],
+    after: tuple[Fold, Judging, Sequence[FindingRow]],
 ) -> WhatIf:
     """Compare two folds of one log; each with its judging, and the findings about whole logs."""
     same_rules = set(before[1].rule_sets) == set(after[1].rule_sets)
@@ -158,39 +159,29 @@ def compared(
     return WhatIf(
         before=settings(before[1]),
         after=settings(after[1]),
-        findings=_counts([(fold, logs) for fold, _, logs in (before, after)], same_rules),
+        findings=_counts(
+            [all_counted(fold, logs) for fold, _, logs in (before, after)], same_rules
+        ),
         tenures_before=folds[0].counts[TENURES.name],
         tenures_after=folds[1].counts[TENURES.name],
         tenures_gone=parted.gone,
         tenures_new=parted.new,
         claims_differ=parted.claims,
         owners_differ=parted.owners_differ,
-        divergences=tuple(_divergence(*told) for told in parted.first),
+        divergences=tuple(parted.first),
     )
 
 
-def _divergence(claim: Row, before: Row | None, after: Row | None) -> Row:
-    told = {column: claim[column] for column in (*CLAIM, "offset", "rules")}
-    for when, tenure in (("before", before), ("after", after)):
-        for column in ("owner_instance", "owner_client"):
-            told[f"{when}_{column}"] = tenure[column] if tenure else None
-        told[f"{when}_since_offset"] = tenure["from_offset"] if tenure else None
-    return told
-
-
-def _counts(folds: Sequence[tuple[Fold, Sequence[Row]]], same_rules: bool) -> tuple[Count, ...]:
-    counted: dict[tuple[str, str | None], list[int]] = {}
-    for side, (fold, of_logs) in enumerate(folds):
-        for row in (*fold.findings_counted, *({**row, "count": 1} for row in of_logs)):
-            rules = row.get("rules") if same_rules else None
-            name = str(row["code"]), None if rules is None else str(rules)
-            count = row["count"]
-            assert isinstance(count, int)
-            counted.setdefault(name, [0, 0])[side] += count
+def _counts(folds: Sequence[Sequence[CountedFindings]], same_rules: bool) -> tuple[Count, ...]:
+    counts_of: dict[tuple[str, str | None], list[int]] = {}
+    for side, counted in enumerate(folds):
+        for row in counted:
+            name = row.code, row.rules if same_rules else None
+            counts_of.setdefault(name, [0, 0])[side] += row.count
     order = list(CATALOGUE)
     return tuple(
         Count(code, rules, *counts)
         for (code, rules), counts in sorted(
-            counted.items(), key=lambda item: (order.index(item[0][0]), item[0][1] or "")
+            counts_of.items(), key=lambda item: (order.index(item[0][0]), item[0][1] or "")
         )
     )

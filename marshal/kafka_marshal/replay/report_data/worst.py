@@ -12,13 +12,13 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from kafka_marshal.replay.findings.catalogue import CATALOGUE, ERROR, WARNING
-from kafka_marshal.replay.model.rows import Row
+from kafka_marshal.replay.model.published import FindingRow
 from kafka_marshal.replay.model.tables import FINDINGS
 
 _COLUMNS: Final = ["severity", "code", "rules", "log", "offset", "timestamp_ms", "sentence"]
 
 
-def worst(out: Path, most: int = 3) -> list[Row]:
+def worst(out: Path, most: int = 3) -> list[FindingRow]:
     """The worst findings of a replay whose folder is `out`, `most` of them at most.
 
     Errors come before warnings, and `info` not at all. One finding of each code comes before a
@@ -29,10 +29,11 @@ def worst(out: Path, most: int = 3) -> list[Row]:
     )
     table = table.sort_by([(name, "ascending") for name in ("timestamp_ms", "log", "offset")])
     codes = list(CATALOGUE)
-    found: list[tuple[tuple[int, int, int], Row]] = []
+    found: list[tuple[tuple[int, int, int], FindingRow]] = []
     for rank, severity in enumerate((ERROR, WARNING)):
         of_severity = table.filter(pc.field("severity") == severity)
         for code in pc.unique(of_severity["code"]).to_pylist():
-            first = of_severity.filter(pc.field("code") == code).slice(0, most).to_pylist()
-            found += [((rank, n, codes.index(code)), row) for n, row in enumerate(first)]
+            first = of_severity.filter(pc.field("code") == code).slice(0, most)
+            rows = FINDINGS.rows(first.to_pylist())
+            found += [((rank, n, codes.index(code)), row) for n, row in enumerate(rows)]
     return [row for _, row in sorted(found, key=lambda item: item[0])[:most]]

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 from operator import itemgetter
-from typing import Final, cast
+from typing import Final
 
 import attrs
 import pyarrow as pa
@@ -28,7 +28,8 @@ from kafka_marshal.replay.findings.records.senders import clock_findings, merged
 from kafka_marshal.replay.fold.partition_fold import Account, Judging
 from kafka_marshal.replay.fold.reading import read_chunk, records_of
 from kafka_marshal.replay.model.events import Place
-from kafka_marshal.replay.model.rows import Row
+from kafka_marshal.replay.model.published import FindingRow
+from kafka_marshal.replay.model.tables import FINDINGS, GROUPS, PARTITIONS, SENDERS
 from kafka_marshal.replay.sources import Found
 
 _WANTED: Final = re.compile(r"(\w+)(?:@(\d+))?")
@@ -83,7 +84,7 @@ class Shrunk:
     """A part of a log that still shows the finding, and in which every record is needed."""
 
     part: Part
-    finding: Row
+    finding: FindingRow
     """As this part has it."""
     judging: Judging
     """With the one rule set that reports it."""
@@ -92,7 +93,7 @@ class Shrunk:
     """How many parts were looked at."""
 
 
-def findings_of(part: Part, judging: Judging) -> list[Row]:
+def findings_of(part: Part, judging: Judging) -> list[FindingRow]:
     """All findings of some records, those that are about a whole log among them."""
     account = Account(part.place, judging)
     for raw in part.records:
@@ -100,13 +101,9 @@ def findings_of(part: Part, judging: Judging) -> list[Row]:
     account.close()
     rows = account.drain()
     return [
-        *rows.get("findings", ()),
-        *log_findings(rows.get("partitions", ())),
-        *clock_findings(
-            merged(rows.get("senders", ())),
-            judging.heartbeat_interval_ms,
-            rows.get("groups", ()),
-        ),
+        *rows[FINDINGS],
+        *log_findings(rows[PARTITIONS]),
+        *clock_findings(merged(rows[SENDERS]), judging.heartbeat_interval_ms, rows[GROUPS]),
     ]
 
 
@@ -148,10 +145,10 @@ def shrink(
         told = [
             row
             for row in findings_of(part, judging)
-            if row["code"] == wanted.code and wanted.offset in (None, row.get("offset"))
+            if row.code == wanted.code and wanted.offset in (None, row.offset)
         ]
         if told:
-            first = min(told, key=lambda row: cast("int", row.get("offset") or 0))
+            first = min(told, key=lambda row: row.offset or 0)
             return _Search(part, first, wanted, judging, on_progress).smallest()
     raise NothingSuch(f"the log has no finding {wanted} under these rules")
 
@@ -162,20 +159,20 @@ class _Search:
     def __init__(
         self,
         part: Part,
-        finding: Row,
+        finding: FindingRow,
         wanted: Wanted,
         judging: Judging,
         on_progress: Callable[[str], None],
     ) -> None:
-        rules = finding.get("rules")
-        rule_set = judging.rule_sets[0] if rules is None else RuleSet(str(rules))
+        rules = finding.rules
+        rule_set = judging.rule_sets[0] if rules is None else RuleSet(rules)
         # What is left out at the beginning is left out, and not unknown.
         begins = part.records[0].offset if judging.log_begins is None else judging.log_begins
         # So is what contradicts an interval that was given: it did not in the whole log.
         self._judging = attrs.evolve(judging, rule_sets=(rule_set,), log_begins=begins, given=False)
         self._part = part
         self._finding = finding
-        self._same = {"code": wanted.code, "severity": finding["severity"]}
+        self._same: dict[str, object] = {"code": wanted.code, "severity": finding.severity}
         if wanted.offset is not None:
             self._same["offset"] = wanted.offset
         self._on_progress = on_progress
@@ -203,9 +200,9 @@ class _Search:
     def _guesses(self) -> Iterator[Sequence[RawRecord]]:
         """Parts that may be enough, the smallest first: its proofs, its claim, its group."""
         finding = self._finding
-        proofs = {row["offset"] for row in cast("list[Row]", finding["records"])}
-        claim = finding.get("topic"), finding.get("topic_partition")
-        group = finding.get("group")
+        proofs = {proof.offset for proof in finding.records}
+        claim = finding.topic, finding.topic_partition
+        group = finding.group
         of_group: list[tuple[RawRecord, Message]] = []
         of_claim: list[tuple[RawRecord, Message]] = []
         for raw in self._part.records:
@@ -222,7 +219,7 @@ class _Search:
         for members in (of_claim, of_group):
             yield [raw for raw, _ in members]
 
-    def _shows(self, records: Sequence[RawRecord]) -> Row | None:
+    def _shows(self, records: Sequence[RawRecord]) -> FindingRow | None:
         """The finding, if these records still show it."""
         if not records:
             return None
@@ -230,7 +227,7 @@ class _Search:
         if self._judged % _PROGRESS_EVERY == 0:
             self._on_progress(f"{self._left:,} records left, {self._judged:,} parts judged")
         for row in findings_of(attrs.evolve(self._part, records=tuple(records)), self._judging):
-            if all(row.get(name) == value for name, value in self._same.items()):
+            if all(getattr(row, name) == value for name, value in self._same.items()):
                 return row
         return None
 

@@ -12,7 +12,7 @@ from kafka_marshal.core.messages import Record, ReleaseGroup
 from kafka_marshal.counterexample import Counterexample, write
 from kafka_marshal.counterexample.records import from_records
 from kafka_marshal.replay.exports.output import placed
-from kafka_marshal.replay.model.rows import Row
+from kafka_marshal.replay.model.published import FindingRow
 from kafka_marshal.replay.shrink.shrinking import OF_WHOLE_LOGS, Shrunk
 
 CAPTURE: Final = "slice.jsonl"
@@ -26,7 +26,7 @@ def written(shrunk: Shrunk, out: Path) -> tuple[Path, ...]:
         OutputExists: `out` is there already.
         ReplayError: it cannot be made.
     """
-    name = f"test_{shrunk.finding['code']}.py"
+    name = f"test_{shrunk.finding.code}.py"
     with placed(out) as folder:
         lines = "".join(capture_line(raw) + "\n" for raw in shrunk.part.records)
         (folder / CAPTURE).write_text(lines, encoding="utf-8")
@@ -51,14 +51,13 @@ def story_of(shrunk: Shrunk) -> Counterexample | None:
     }
     if len(keys) != 1:
         return None
-    prop = finding.get("property")
     (rules,) = shrunk.judging.rules()
     return from_records(
         records,
-        None if prop is None else str(prop),
-        f"{shrunk.part.place.log}: {finding['code']}",
+        finding.property,
+        f"{shrunk.part.place.log}: {finding.code}",
         rules,
-        about=str(finding["sentence"]),
+        about=finding.sentence,
     )
 
 
@@ -71,7 +70,7 @@ def _decoded(raw: RawRecord) -> Record | None:
 
 def pasted(shrunk: Shrunk) -> str:
     """The text of the test."""
-    code, place, judging = str(shrunk.finding["code"]), shrunk.part.place, shrunk.judging
+    code, place, judging = shrunk.finding.code, shrunk.part.place, shrunk.judging
     (rule_set,) = judging.rule_sets
     judged = [
         f"(RuleSet.{rule_set.name},)",
@@ -83,12 +82,13 @@ def pasted(shrunk: Shrunk) -> str:
     ]
     whole = code in OF_WHOLE_LOGS
     extra = (
-        '    told += log_findings(rows["partitions"])\n'
-        '    clocks, groups = merged(rows.get("senders", [])), rows.get("groups", [])\n'
+        "    told += log_findings(rows[PARTITIONS])\n"
+        "    clocks, groups = merged(rows[SENDERS]), rows[GROUPS]\n"
         "    told += clock_findings(clocks, JUDGING.heartbeat_interval_ms, groups)\n"
         if whole
         else ""
     )
+    tables = "FINDINGS, GROUPS, PARTITIONS, SENDERS" if whole else "FINDINGS"
     imports = (
         "from kafka_marshal.replay.findings.records.inputs import log_findings\n"
         "from kafka_marshal.replay.findings.records.senders import clock_findings, merged\n"
@@ -107,6 +107,7 @@ from kafka_marshal import RuleSet
 from kafka_marshal.capture import read_capture
 from kafka_marshal.replay.fold.partition_fold import Account, Judging
 from kafka_marshal.replay.model.events import Place
+from kafka_marshal.replay.model.tables import {tables}
 {imports}
 CAPTURE = Path(__file__).with_name("{CAPTURE}")
 JUDGING = Judging(
@@ -120,16 +121,16 @@ def test_the_log_shows_{code}() -> None:
         account.feed(raw)
     account.close()
     rows = account.drain()
-    told = rows.get("findings", [])
-{extra}    assert ({json.dumps(code)}, {shrunk.finding.get("offset")!r}) in [
-        (row["code"], row.get("offset")) for row in told
+    told = rows[FINDINGS]
+{extra}    assert ({json.dumps(code)}, {shrunk.finding.offset!r}) in [
+        (row.code, row.offset) for row in told
     ]
 '''
 
 
-def _commentable(finding: Row) -> str:
+def _commentable(finding: FindingRow) -> str:
     """The sentence, in lines, as it may stand in a docstring."""
-    text = str(finding["sentence"]).encode("ascii", "backslashreplace").decode()
+    text = finding.sentence.encode("ascii", "backslashreplace").decode()
     words, lines = text.replace("\\", "/").replace('"', "'").split(), [""]
     for word in words:
         if len(lines[-1]) + len(word) >= 98:

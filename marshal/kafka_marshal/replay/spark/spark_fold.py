@@ -7,7 +7,7 @@ import operator
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeAlias
 
 import pyarrow as pa
 from attrs import frozen
@@ -22,14 +22,27 @@ from kafka_marshal.replay.model.folded_log import (
     PROOF_COLUMN,
     ROWS_PER_FILE,
     ClaimName,
+    CountedClaim,
+    CountedFindings,
+    DivergencesOfLog,
+    FindingsAt,
+    Held,
     Parted,
+    Parting,
     Spans,
     in_order,
     order_in_claim,
     write_nothing,
 )
-from kafka_marshal.replay.model.rows import Row, Table
-from kafka_marshal.replay.model.tables import CLAIMS, DIVERGENCES, FINDINGS, LANES, TENURES
+from kafka_marshal.replay.model.rows import RowT, Table, arrow_rows
+from kafka_marshal.replay.model.tables import (
+    CLAIMS,
+    DIVERGENCES,
+    FINDINGS,
+    LANES,
+    TENURES,
+    Rows,
+)
 from kafka_marshal.replay.spark.spark_errors import told_plainly
 
 ROWS_PER_TASK: Final = 250_000
@@ -38,6 +51,8 @@ _CLAIM_TYPES: Final = (pa.string(), pa.int64(), pa.string(), pa.string(), pa.int
 _LABEL: Final = "under"
 """The column that says under which rules; a dash where the rules are what is changed."""
 _NAME: Final = (*CLAIM, _LABEL)
+_Stored: TypeAlias = dict[str, Any]
+"""A row as Spark gives it."""
 
 
 @frozen
@@ -57,26 +72,25 @@ class SparkFold:
         return cls(rows.sparkSession, rows.coalesce(tasks), counts)
 
     @cached_property
-    def findings_counted(self) -> list[Row]:
+    def findings_counted(self) -> list[CountedFindings]:
         """As `Fold`."""
         if not self.counts[FINDINGS.name]:
             return []
-        return in_order(_collected(self.table(FINDINGS).groupBy(*COUNTED).count()))
+        counted = _collected(self.table(FINDINGS).groupBy(*COUNTED).count())
+        return in_order(CountedFindings(**row) for row in counted)
 
-    def table(self, table: Table) -> DataFrame:
+    def table(self, table: Table[Any]) -> DataFrame:
         """One table."""
         return self.rows.where(sf.col(table.name).isNotNull()).select(f"{table.name}.*")
 
-    def collect(self, *wanted: Table) -> dict[str, list[Row]]:
+    def collect(self, *wanted: Table[Any]) -> Rows:
         """As `Fold`."""
         return self._collect(self.rows, wanted)
 
-    def collect_claims(
-        self, wanted: Sequence[Table], names: Collection[ClaimName]
-    ) -> dict[str, list[Row]]:
+    def collect_claims(self, wanted: Sequence[Table[Any]], names: Collection[ClaimName]) -> Rows:
         """As `Fold`."""
         if not any(self.counts[table.name] for table in wanted):
-            return {table.name: [] for table in wanted}
+            return Rows()
         named = self.rows.select(
             *(
                 sf.col(table.name).dropFields(PROOF_COLUMN).alias(table.name)
@@ -99,27 +113,30 @@ class SparkFold:
         )
         return rows.join(sf.broadcast(chosen), list(CLAIM), "left_semi")
 
-    def _collect(self, rows: DataFrame, wanted: Sequence[Table]) -> dict[str, list[Row]]:
+    def _collect(self, rows: DataFrame, wanted: Sequence[Table[Any]]) -> Rows:
         """One job, whatever the number of tables."""
         columns = [sf.col(table.name) for table in wanted]
         some = functools.reduce(operator.or_, (column.isNotNull() for column in columns))
-        found: dict[str, list[Row]] = {table.name: [] for table in wanted}
+        found: dict[str, list[_Stored]] = {table.name: [] for table in wanted}
         for line in rows.where(some).select(*columns).toArrow().to_pylist():
             for name, row in line.items():
                 if row is not None:
                     found[name].append(row)
         for table in wanted:
             found[table.name].sort(key=functools.partial(_sorting, order=table.order))
-        return found
+        return Rows(row for table in wanted for row in table.rows(found[table.name]))
 
-    def first(self, table: Table, limit: int, *, worst: bool = False) -> list[Row]:
+    def first(self, table: Table[RowT], limit: int, *, worst: bool = False) -> list[RowT]:
         """As `Fold`."""
         if not self.counts[table.name]:
             return []
         before = (_severity(),) if worst else ()
-        return _collected(self.table(table).orderBy(*before, *table.order).limit(limit))
+        rows = self.table(table).orderBy(*before, *table.order).limit(limit)
+        return table.rows(_collected(rows))
 
-    def first_of_claims(self, table: Table, names: Collection[ClaimName], limit: int) -> list[Row]:
+    def first_of_claims(
+        self, table: Table[RowT], names: Collection[ClaimName], limit: int
+    ) -> list[RowT]:
         """As `Fold`."""
         before = (_severity(),) if table is FINDINGS else ()
         order = (*before, sf.col(order_in_claim(table)))
@@ -134,19 +151,19 @@ class SparkFold:
         found = sorted(rows.toArrow().to_pylist(), key=operator.itemgetter("_place"))
         for row in found:
             del row["_place"]
-        return found
+        return table.rows(found)
 
-    def each(self, table: Table) -> Iterator[Row]:
+    def each(self, table: Table[RowT]) -> Iterator[RowT]:
         """As `Fold`: the driver never holds all of them."""
         for row in self.table(table).orderBy(*table.order).toLocalIterator():
-            yield row.asDict(recursive=True)
+            yield table.row(**row.asDict(recursive=True))
 
-    def write(self, table: Table, folder: Path, extra: Sequence[Row] = ()) -> None:
+    def write(self, table: Table[RowT], folder: Path, extra: Sequence[RowT] = ()) -> None:
         """As `Fold`."""
         rows = self.table(table)
         if extra:
-            lines = [tuple(_cell(row, column.name) for column in table.columns) for row in extra]
-            rows = rows.unionByName(self.spark.createDataFrame(lines, table.spark_schema))
+            more = pa.Table.from_struct_array(arrow_rows(table, extra))
+            rows = rows.unionByName(self.spark.createDataFrame(more, table.spark_schema))
         count = self.counts[table.name] + len(extra)
         if not count:  # Spark takes its time to write nothing
             write_nothing(table, folder)
@@ -158,17 +175,18 @@ class SparkFold:
         for marker in (folder / table.name).glob("_*"):
             marker.unlink()
 
-    def divergences_of_logs(self) -> list[Row]:
+    def divergences_of_logs(self) -> list[DivergencesOfLog]:
         """As `Fold`."""
         if not self.counts[DIVERGENCES.name]:
             return []
-        return _collected(
+        counted = (
             self.table(DIVERGENCES)
             .groupBy("log")
             .agg(sf.count("*").alias("divergences"), sf.countDistinct(*CLAIM).alias("parting"))
         )
+        return [DivergencesOfLog(**row) for row in _collected(counted)]
 
-    def findings_over_time(self, spans: Spans) -> tuple[list[Row], list[Row]]:
+    def findings_over_time(self, spans: Spans) -> tuple[list[FindingsAt], list[FindingsAt]]:
         """As `Fold`."""
         if not self.counts[FINDINGS.name]:
             return [], []
@@ -184,23 +202,29 @@ class SparkFold:
             .withColumn("at", sf.least(sf.greatest(column, sf.lit(0)), last))
         )
         serious = sf.col("group").isNotNull() & sf.col("severity").isin(ERROR, WARNING)
-        return (
-            _collected(findings.groupBy("log", "code", "severity", "at").count()),
-            _collected(findings.where(serious).groupBy("log", "group", "severity", "at").count()),
+        by_code, by_group = (
+            [
+                FindingsAt(**row)
+                for row in _collected(
+                    some.groupBy("log", sf.col(name).alias("name"), "severity", "at").count()
+                )
+            ]
+            for some, name in ((findings, "code"), (findings.where(serious), "group"))
         )
+        return by_code, by_group
 
-    def claims_counted(self, ends_ms: Mapping[str, int], limit: int | None) -> list[Row]:
+    def claims_counted(self, ends_ms: Mapping[str, int], limit: int | None) -> list[CountedClaim]:
         """As `Fold`."""
         counted = self._claims_counted(ends_ms)
         if limit is None:
-            return _collected(counted)
+            return [CountedClaim(**row) for row in _collected(counted)]
         counted = counted.persist()
         try:
-            found: dict[ClaimName, Row] = {}
+            found: dict[tuple[object, ...], CountedClaim] = {}
             for measure in MEASURES:
                 order = sf.desc(measure), sf.desc("warnings"), *map(sf.col, CLAIM)
                 for row in _collected(counted.orderBy(*order).limit(limit)):
-                    found[tuple(row[column] for column in CLAIM)] = row
+                    found[tuple(row[column] for column in CLAIM)] = CountedClaim(**row)
             return list(found.values())
         finally:
             counted.unpersist()
@@ -281,26 +305,13 @@ def _severity() -> Column:
     return sf.when(severity == ERROR, 0).when(severity == WARNING, 1).otherwise(2)
 
 
-def _collected(rows: DataFrame) -> list[Row]:
+def _collected(rows: DataFrame) -> list[_Stored]:
     return [row.asDict(recursive=True) for row in rows.collect()]
 
 
-def _sorting(row: Row, order: Sequence[str]) -> tuple[tuple[bool, Any], ...]:
+def _sorting(row: _Stored, order: Sequence[str]) -> tuple[tuple[bool, Any], ...]:
     """Nulls first, as Spark sorts."""
     return tuple((row[name] is not None, row[name]) for name in order)
-
-
-def _cell(row: Row, name: str) -> object:
-    value = row.get(name)
-    if name == PROOF_COLUMN:
-        assert isinstance(value, list)
-        return [
-            tuple(
-                proof.get(field.name) for field in FINDINGS.arrow_type.field(name).type.value_type
-            )
-            for proof in value
-        ]
-    return value
 
 
 def _edges(fold: SparkFold, label: Column) -> DataFrame:
@@ -318,12 +329,12 @@ def _edges(fold: SparkFold, label: Column) -> DataFrame:
 
 
 def _lasting(
-    folds: tuple[SparkFold, SparkFold], first: list[Row], label: Column
-) -> list[tuple[Row, Row | None, Row | None]]:
+    folds: tuple[SparkFold, SparkFold], first: list[_Stored], label: Column
+) -> list[Parting]:
     """Who owns after the record that parted each of these claims, before and after."""
     if not first:
         return []
-    tenures: list[dict[tuple[object, ...], Row]] = []
+    tenures: list[dict[tuple[object, ...], Held]] = []
     chosen = folds[0].spark.createDataFrame(
         [tuple(row[column] for column in (*_NAME, "offset")) for row in first],
         "log string, coordinating_partition bigint, group string, topic string, "
@@ -337,14 +348,22 @@ def _lasting(
             .where("from_offset <= offset and (to_offset is null or to_offset > offset)")
             .select(*_NAME, "owner_instance", "owner_client", "from_offset")
         )
-        tenures.append({tuple(row[c] for c in _NAME): row for row in _collected(held)})
+        tenures.append(
+            {
+                tuple(row[c] for c in _NAME): Held(
+                    row["owner_instance"], row["owner_client"], row["from_offset"]
+                )
+                for row in _collected(held)
+            }
+        )
     told = []
     for row in first:
         name = tuple(row[column] for column in _NAME)
-        named = {column: row[column] for column in (*CLAIM, "offset")}
-        named["rules"] = None if row[_LABEL] == "-" else row[_LABEL]
+        rules = row[_LABEL]
         before, after = (of.get(name) for of in tenures)
-        told.append((named, before, after))
+        told.append(
+            Parting.of(name[:-1], row["offset"], None if rules == "-" else rules, before, after)
+        )
     return told
 
 

@@ -22,7 +22,7 @@ from kafka_marshal.capture import RawRecord
 from kafka_marshal.replay.fold.partition_fold import Account, Judging
 from kafka_marshal.replay.model.chunk_items import Facts, Item, Single
 from kafka_marshal.replay.model.events import Place
-from kafka_marshal.replay.model.rows import Row
+from kafka_marshal.replay.model.tables import Rows
 from kafka_marshal.replay.state.checkpoint import CheckpointRefused, thawed, to_disk
 
 SUFFIX: Final = ".state"
@@ -97,7 +97,7 @@ class Standing:
             self.forked = True
             self.account.forked(raw)
 
-    def put_aside(self, folder: Path) -> dict[str, list[Row]]:
+    def put_aside(self, folder: Path) -> Rows:
         """Write the state; give the rows that nothing can change any more.
 
         Raises:
@@ -115,7 +115,7 @@ class Standing:
         beside.replace(folder / f"{self.partition}{SUFFIX}")
         return rows
 
-    def ended(self) -> dict[str, list[Row]]:
+    def ended(self) -> Rows:
         """What there is to say if the log ends here; nothing may follow."""
         self.account.close()
         return self.account.drain()

@@ -18,7 +18,7 @@ from kafka_marshal.replay.findings.cases import Case
 from kafka_marshal.replay.findings.observer import End
 from kafka_marshal.replay.model.events import Event, Sighting
 from kafka_marshal.replay.model.phrasing import claim_name, clock, span, times, who
-from kafka_marshal.replay.model.rows import Row
+from kafka_marshal.replay.model.published import FindingRow
 from kafka_marshal.replay.model.tenures import sightings
 
 GRACE_INTERVALS: Final = 1.5
@@ -76,11 +76,11 @@ class Failovers:
         case.add(event.sighting)
         case.worst_ms = max(case.worst_ms, lasted_ms)
 
-    def drain(self) -> Iterator[Row]:
+    def drain(self) -> Iterator[FindingRow]:
         """Nothing before the end."""
         return iter(())
 
-    def at_the_end(self, end: End) -> Iterator[Row]:
+    def at_the_end(self, end: End) -> Iterator[FindingRow]:
         """The slow ones, if the interval fits, and every group's distribution."""
         if end.interval_fits:
             for case in self._slow.values():

@@ -22,7 +22,7 @@ from kafka_marshal.replay.findings.catalogue import INFO
 from kafka_marshal.replay.findings.observer import End
 from kafka_marshal.replay.model.events import Event, Sighting
 from kafka_marshal.replay.model.phrasing import claim_name, clock, who
-from kafka_marshal.replay.model.rows import Row
+from kafka_marshal.replay.model.published import FindingRow
 from kafka_marshal.replay.model.tenures import sightings
 
 KEPT_MAX: Final = 256
@@ -103,11 +103,11 @@ class GrantedTwice:
         if case.count == 1 and by_order is not None:
             case.severity = INFO
 
-    def drain(self) -> Iterator[Row]:
+    def drain(self) -> Iterator[FindingRow]:
         """The findings whose story is over."""
         return self._cases.drain()
 
-    def at_the_end(self, end: End) -> Iterator[Row]:
+    def at_the_end(self, end: End) -> Iterator[FindingRow]:
         """The remaining findings."""
         return self._cases.at_the_end()
 

@@ -20,7 +20,7 @@ from kafka_marshal.replay.findings.observer import End
 from kafka_marshal.replay.model.events import Event, Sighting, Tenure
 from kafka_marshal.replay.model.phrasing import claim_name, clock, span, times, who
 from kafka_marshal.replay.model.position_progress import Rest
-from kafka_marshal.replay.model.rows import Row
+from kafka_marshal.replay.model.published import FindingRow
 from kafka_marshal.replay.model.tenures import sightings
 
 WEDGED_INTERVALS: Final = 10
@@ -75,11 +75,11 @@ class Wedged:
     def _add(self, tenure: Tenure, interval_ms: float) -> None:
         self._groups[tenure.key.group].setdefault(tenure.key, _Known()).add(tenure, interval_ms)
 
-    def drain(self) -> Iterator[Row]:
+    def drain(self) -> Iterator[FindingRow]:
         """Nothing before the end."""
         return iter(())
 
-    def at_the_end(self, end: End) -> Iterator[Row]:
+    def at_the_end(self, end: End) -> Iterator[FindingRow]:
         """One finding a claim, about its longest rest, if the interval fits."""
         if not end.interval_fits:
             return
@@ -93,7 +93,7 @@ class Wedged:
     @staticmethod
     def _judged(
         key: ClaimKey, rest: Rest, tenure: Tenure, claims: dict[ClaimKey, _Known]
-    ) -> Iterator[Row]:
+    ) -> Iterator[FindingRow]:
         moving = sorted(
             other
             for other, known in claims.items()
@@ -156,11 +156,11 @@ class LagMovement:
         claim.owned_ms += tenure.last_ms - began.clock_ms
         claim.last = tenure.last
 
-    def drain(self) -> Iterator[Row]:
+    def drain(self) -> Iterator[FindingRow]:
         """Nothing before the end."""
         return iter(())
 
-    def at_the_end(self, end: End) -> Iterator[Row]:
+    def at_the_end(self, end: End) -> Iterator[FindingRow]:
         """One finding for a group, of its slowest claims."""
         for tenure in end.tenures.values():
             self._add(tenure)

@@ -26,7 +26,7 @@ from kafka_marshal.replay.findings.groups.intervals import RefusedClaims
 from kafka_marshal.replay.findings.observer import End
 from kafka_marshal.replay.model.events import Event, Sighting, Tenure
 from kafka_marshal.replay.model.phrasing import claim_name, clock, span, times, who
-from kafka_marshal.replay.model.rows import Row
+from kafka_marshal.replay.model.published import FindingRow
 from kafka_marshal.replay.model.tenures import sightings
 
 NOT_THE_OWNER: Final = frozenset(
@@ -105,11 +105,11 @@ class Thefts:
                 ),
             )
 
-    def drain(self) -> Iterator[Row]:
+    def drain(self) -> Iterator[FindingRow]:
         """The findings whose story is over."""
         return self._cases.drain()
 
-    def at_the_end(self, end: End) -> Iterator[Row]:
+    def at_the_end(self, end: End) -> Iterator[FindingRow]:
         """The remaining findings."""
         return self._cases.at_the_end()
 
@@ -207,11 +207,11 @@ class ActsWithoutOwning:
         background = sightings(lost, refused, owner.won_by if owner else None)
         return Case.about(code, event.key, sender, acted.sentence, background)
 
-    def drain(self) -> Iterator[Row]:
+    def drain(self) -> Iterator[FindingRow]:
         """The findings whose story is over."""
         return self._cases.drain()
 
-    def at_the_end(self, end: End) -> Iterator[Row]:
+    def at_the_end(self, end: End) -> Iterator[FindingRow]:
         """The remaining findings."""
         return self._cases.at_the_end()
 
@@ -292,11 +292,11 @@ class UnownedReleases:
             ),
         )
 
-    def drain(self) -> Iterator[Row]:
+    def drain(self) -> Iterator[FindingRow]:
         """The findings whose story is over."""
         return self._cases.drain()
 
-    def at_the_end(self, end: End) -> Iterator[Row]:
+    def at_the_end(self, end: End) -> Iterator[FindingRow]:
         """The remaining findings."""
         return self._cases.at_the_end()
 
@@ -350,11 +350,11 @@ class OddRecords:
             ),
         )
 
-    def drain(self) -> Iterator[Row]:
+    def drain(self) -> Iterator[FindingRow]:
         """The findings whose story is over."""
         return self._cases.drain()
 
-    def at_the_end(self, end: End) -> Iterator[Row]:
+    def at_the_end(self, end: End) -> Iterator[FindingRow]:
         """The remaining findings."""
         return self._cases.at_the_end()
 

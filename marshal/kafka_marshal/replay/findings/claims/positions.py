@@ -25,7 +25,7 @@ from kafka_marshal.replay.findings.cases import Case, Cases
 from kafka_marshal.replay.findings.observer import End
 from kafka_marshal.replay.model.events import Event, Sighting
 from kafka_marshal.replay.model.phrasing import claim_name, clock, span, who
-from kafka_marshal.replay.model.rows import Row
+from kafka_marshal.replay.model.published import FindingRow
 
 SAYS_A_POSITION: Final = frozenset(
     {
@@ -93,11 +93,11 @@ class Positions:
         fell = partial(_moved_back, event.key, before, said_by, event.after.position)
         return Case.about("position_moved_back", event.key, sender, fell, [said_by])
 
-    def drain(self) -> Iterator[Row]:
+    def drain(self) -> Iterator[FindingRow]:
         """The findings whose story is over."""
         return self._cases.drain()
 
-    def at_the_end(self, end: End) -> Iterator[Row]:
+    def at_the_end(self, end: End) -> Iterator[FindingRow]:
         """The remaining findings."""
         return self._cases.at_the_end()
 
@@ -219,11 +219,11 @@ class Pauses:
                 pause = self._of_claim[event.key] = _Pause(by, until_ms)
             pause.admin_done = True
 
-    def drain(self) -> Iterator[Row]:
+    def drain(self) -> Iterator[FindingRow]:
         """The findings whose story is over."""
         return self._cases.drain()
 
-    def at_the_end(self, end: End) -> Iterator[Row]:
+    def at_the_end(self, end: End) -> Iterator[FindingRow]:
         """The remaining findings."""
         return self._cases.at_the_end()
 

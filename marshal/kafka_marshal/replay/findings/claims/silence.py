@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Final
 
+import attrs
 from attrs import define
 
 from kafka_marshal.core.claims.verdicts import Accepted
@@ -23,7 +24,7 @@ from kafka_marshal.replay.findings.catalogue import INFO
 from kafka_marshal.replay.findings.observer import End
 from kafka_marshal.replay.model.events import Event, Sighting
 from kafka_marshal.replay.model.phrasing import claim_name, clock, span, times, who
-from kafka_marshal.replay.model.rows import Row
+from kafka_marshal.replay.model.published import FindingRow
 from kafka_marshal.replay.model.tenures import sightings
 
 MISSED_AFTER_INTERVALS: Final = 1.5
@@ -177,18 +178,19 @@ class Silences:
         """Most gaps between owners' records are no longer than the interval."""
         return self._gaps_seen < MISMATCH_GAPS_MIN or self._gaps_long * 2 <= self._gaps_seen
 
-    def _as_yet(self, case: Case, rules: Rules) -> Row | None:
+    def _as_yet(self, case: Case, rules: Rules) -> FindingRow | None:
         """A silence that goes on, if the interval seems to fit by now."""
         if not self.interval_fits:
             return None
         brief = case.code == "missed_heartbeat" and case.worst_ms <= rules.stale_after_ms
-        return {**case.row(), **({"severity": INFO} if brief else {})}
+        row = case.row()
+        return attrs.evolve(row, severity=INFO) if brief else row
 
-    def drain(self) -> Iterator[Row]:
+    def drain(self) -> Iterator[FindingRow]:
         """Nothing before the end: whether the interval fits is not known earlier."""
         return iter(())
 
-    def at_the_end(self, end: End) -> Iterator[Row]:
+    def at_the_end(self, end: End) -> Iterator[FindingRow]:
         """Silences and unowned claims, or that the interval does not fit."""
         owned = set(end.tenures) - self._silent_at_the_end(end)
         groups_alive = {key.group for key in owned}
@@ -223,7 +225,9 @@ class Silences:
                 self._unowned[key] = _Unowned(since_ms, tenure.last, FELL_SILENT)
         return silent
 
-    def _gone(self, group: str, claims: list[tuple[ClaimKey, _Unowned]], end: End) -> Iterator[Row]:
+    def _gone(
+        self, group: str, claims: list[tuple[ClaimKey, _Unowned]], end: End
+    ) -> Iterator[FindingRow]:
         """The whole group stopped: one finding, if all of it is long ago."""
         paused_until_ms = self._paused_until_ms.get(group, 0)
         since_ms = max(paused_until_ms, *(unowned.since_ms for _, unowned in claims))
@@ -261,7 +265,7 @@ class Silences:
                 return gap_ms
         raise AssertionError("there are not so many gaps")
 
-    def _mismatch(self, end: End) -> Row:
+    def _mismatch(self, end: End) -> FindingRow:
         usual_ms = self._gap_at(self._gaps_seen // 2)
         longest_ms = self._gap_at(int(self._gaps_seen * 0.95))
         case = Case(

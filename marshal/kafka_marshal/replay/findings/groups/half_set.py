@@ -30,7 +30,7 @@ from kafka_marshal.replay.findings.catalogue import ERROR
 from kafka_marshal.replay.findings.observer import End
 from kafka_marshal.replay.model.events import Event, Sighting, Tenure
 from kafka_marshal.replay.model.phrasing import claim_name, who
-from kafka_marshal.replay.model.rows import Row
+from kafka_marshal.replay.model.published import FindingRow
 from kafka_marshal.replay.model.tenures import sightings
 
 
@@ -58,7 +58,7 @@ class HalfSet:
 
     def __init__(self) -> None:
         self._pauses: dict[str, _Pause] = {}
-        self._told: list[Row] = []
+        self._told: list[FindingRow] = []
 
     def observe(self, event: Event) -> None:
         """Fold the work of the group's latest pause."""
@@ -88,7 +88,7 @@ class HalfSet:
         if event.began and begun is not None and begun.instance == paused_by:
             pause.won[event.key] = _Won(begun)
 
-    def _left(self, group: str, next_pause: Sighting | None) -> Iterator[Row]:
+    def _left(self, group: str, next_pause: Sighting | None) -> Iterator[FindingRow]:
         """The claims that this group's pause has left undone."""
         pause = self._pauses[group]
         for key in sorted(left_undone(pause.work)):
@@ -96,12 +96,12 @@ class HalfSet:
             if won is not None:
                 yield _row(key, won, pause.work, next_pause)
 
-    def drain(self) -> Iterator[Row]:
+    def drain(self) -> Iterator[FindingRow]:
         """The findings whose story is over."""
         told, self._told = self._told, []
         yield from told
 
-    def at_the_end(self, end: End) -> Iterator[Row]:
+    def at_the_end(self, end: End) -> Iterator[FindingRow]:
         """Those of administrators that were silent when the log ended."""
         yield from self.drain()
         for group, pause in self._pauses.items():
@@ -128,7 +128,7 @@ def _after(work: Work, event: Event) -> Work:
     return work
 
 
-def _row(key: ClaimKey, won: _Won, work: Work, next_pause: Sighting | None) -> Row:
+def _row(key: ClaimKey, won: _Won, work: Work, next_pause: Sighting | None) -> FindingRow:
     tenure, ended = won.tenure, won.ended_by
     others = sorted(work.set)
     admin = who(tenure.instance, tenure.client)

@@ -20,7 +20,7 @@ from kafka_marshal.replay.findings.catalogue import ERROR
 from kafka_marshal.replay.findings.observer import End
 from kafka_marshal.replay.model.events import Event
 from kafka_marshal.replay.model.phrasing import span, times
-from kafka_marshal.replay.model.rows import Row
+from kafka_marshal.replay.model.published import FindingRow
 
 CLIENTS_MAX = 5
 """A sentence names no more clients of one interval."""
@@ -90,11 +90,11 @@ class IntervalMismatches:
         if len(group.clients) > 1 and group.case is not None:
             group.case.severity = ERROR
 
-    def drain(self) -> Iterator[Row]:
+    def drain(self) -> Iterator[FindingRow]:
         """Nothing before the end."""
         return iter(())
 
-    def at_the_end(self, end: End) -> Iterator[Row]:
+    def at_the_end(self, end: End) -> Iterator[FindingRow]:
         """The findings."""
         return self._cases.at_the_end()
 

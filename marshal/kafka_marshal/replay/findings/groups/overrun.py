@@ -17,7 +17,7 @@ from kafka_marshal.replay.findings.cases import Case
 from kafka_marshal.replay.findings.observer import End
 from kafka_marshal.replay.model.events import Event, Sighting
 from kafka_marshal.replay.model.phrasing import clock, span, who
-from kafka_marshal.replay.model.rows import Row
+from kafka_marshal.replay.model.published import FindingRow
 
 
 @frozen
@@ -59,11 +59,11 @@ class PauseRanOut:
             self._cases[name] = case
         case.add(event.sighting)
 
-    def drain(self) -> Iterator[Row]:
+    def drain(self) -> Iterator[FindingRow]:
         """Nothing before the end."""
         return iter(())
 
-    def at_the_end(self, end: End) -> Iterator[Row]:
+    def at_the_end(self, end: End) -> Iterator[FindingRow]:
         """All of them."""
         for case in self._cases.values():
             yield case.row()

@@ -20,7 +20,7 @@ from kafka_marshal.replay.findings.cases import Case
 from kafka_marshal.replay.findings.observer import End
 from kafka_marshal.replay.model.events import Event, Sighting
 from kafka_marshal.replay.model.phrasing import claim_name, clock, span, times
-from kafka_marshal.replay.model.rows import Row
+from kafka_marshal.replay.model.published import FindingRow
 
 LOST: Final = frozenset({Refused.LIVE_OWNER, Refused.DOES_NOT_SUPERSEDE})
 """The guards that say: somebody was first."""
@@ -69,11 +69,11 @@ class LostRaces:
             since_ms = event.clock_ms - owner.won_by.clock_ms
             races.at_once += since_ms <= event.rules.heartbeat_interval_ms
 
-    def drain(self) -> Iterator[Row]:
+    def drain(self) -> Iterator[FindingRow]:
         """Nothing before the end."""
         return iter(())
 
-    def at_the_end(self, end: End) -> Iterator[Row]:
+    def at_the_end(self, end: End) -> Iterator[FindingRow]:
         """One finding for every group that lost any."""
         for races in self._groups.values():
             if races.case is not None:
@@ -143,11 +143,11 @@ class Starvation:
             self._hungry[name] = case
         case.add(event.sighting)
 
-    def drain(self) -> Iterator[Row]:
+    def drain(self) -> Iterator[FindingRow]:
         """Nothing before the end: it may still win."""
         return iter(())
 
-    def at_the_end(self, end: End) -> Iterator[Row]:
+    def at_the_end(self, end: End) -> Iterator[FindingRow]:
         """Those that asked often and for long, if the interval fits."""
         if not end.interval_fits:
             return
@@ -220,11 +220,11 @@ class Imbalance:
             if ratio > balance.worst[0]:
                 balance.worst = ratio, most, owned[most], least, owned[least]
 
-    def drain(self) -> Iterator[Row]:
+    def drain(self) -> Iterator[FindingRow]:
         """Nothing before the end."""
         return iter(())
 
-    def at_the_end(self, end: End) -> Iterator[Row]:
+    def at_the_end(self, end: End) -> Iterator[FindingRow]:
         """The groups whose time-weighted ratio is unfair."""
         for group, balance in self._groups.items():
             self._weigh(group, balance, end.clock_ms, end.last)
@@ -278,11 +278,11 @@ class Churn:
             turns.case = Case("churn", *where, None, None, told, [turns.began[0]])
         turns.case.add(event.sighting)
 
-    def drain(self) -> Iterator[Row]:
+    def drain(self) -> Iterator[FindingRow]:
         """Nothing before the end."""
         return iter(())
 
-    def at_the_end(self, end: End) -> Iterator[Row]:
+    def at_the_end(self, end: End) -> Iterator[FindingRow]:
         """One finding a claim."""
         for turns in self._claims.values():
             if turns.case is not None:

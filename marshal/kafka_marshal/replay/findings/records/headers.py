@@ -13,7 +13,7 @@ from kafka_marshal.codec import malformed_amendments
 from kafka_marshal.replay.findings.cases import Case
 from kafka_marshal.replay.model.events import Sighting
 from kafka_marshal.replay.model.phrasing import clock, times, who
-from kafka_marshal.replay.model.rows import Row
+from kafka_marshal.replay.model.published import FindingRow
 
 
 class MalformedHeaders:
@@ -34,7 +34,7 @@ class MalformedHeaders:
                 self._cases[(message.group_id, *sender, name)] = case
             case.add(sighting)
 
-    def at_the_end(self) -> Iterator[Row]:
+    def at_the_end(self) -> Iterator[FindingRow]:
         """The findings."""
         for case in self._cases.values():
             yield case.row()

@@ -14,8 +14,10 @@ from kafka_marshal.codec import coordinating_partition
 from kafka_marshal.replay.errors import SourcesOverlap
 from kafka_marshal.replay.findings.catalogue import CATALOGUE
 from kafka_marshal.replay.model.chunk_items import LISTED_MAX, Facts
+from kafka_marshal.replay.model.internal import PartitionRow
 from kafka_marshal.replay.model.phrasing import times
-from kafka_marshal.replay.model.rows import Row, readable_bytes
+from kafka_marshal.replay.model.published import FindingRow, ProofRow
+from kafka_marshal.replay.model.rows import readable_bytes
 
 
 class Inputs:
@@ -131,24 +133,24 @@ class Inputs:
         else:
             self._misplaced[topic] = (belongs, raw, count)
 
-    def partition_row(self) -> Row:
+    def partition_row(self) -> PartitionRow:
         """The row of the table `partitions`."""
-        return {
-            "records": self._records,
-            "malformed": self._malformed_count,
-            "first_offset": self._first_offset,
-            "last_offset": self._last_offset,
-            "from_ms": self._from_ms,
-            "to_ms": self._to_ms,
-            "create_time": self._types[TimestampType.CREATE_TIME],
-            "type_not_stated": self._types[TimestampType.NOT_STATED],
-            "duplicates": self._same_count,
-            "conflicting": self._other_count,
-            "gaps": self._gaps_count,
-            "missing": self._missing,
-        }
+        return PartitionRow(
+            records=self._records,
+            malformed=self._malformed_count,
+            first_offset=self._first_offset,
+            last_offset=self._last_offset,
+            from_ms=self._from_ms,
+            to_ms=self._to_ms,
+            create_time=self._types[TimestampType.CREATE_TIME],
+            type_not_stated=self._types[TimestampType.NOT_STATED],
+            duplicates=self._same_count,
+            conflicting=self._other_count,
+            gaps=self._gaps_count,
+            missing=self._missing,
+        )
 
-    def at_the_end(self) -> Iterator[Row]:
+    def at_the_end(self) -> Iterator[FindingRow]:
         """The findings about this coordinating partition."""
         if self._gaps_count:
             spans = (f"{a}" if a == b else f"{a} to {b}" for a, b in self._gaps)
@@ -220,82 +222,77 @@ def _finding(
     proofs: Iterable[RawRecord] = (),
     offset: int | None = None,
     topic: str | None = None,
-) -> Row:
+    log: str = "",
+) -> FindingRow:
     kind = CATALOGUE[code]
     shown = [
-        {"offset": raw.offset, "timestamp_ms": raw.timestamp_ms, "value": readable_bytes(raw.value)}
+        ProofRow(offset=raw.offset, timestamp_ms=raw.timestamp_ms, value=readable_bytes(raw.value))
         for raw in proofs
     ]
-    return {
-        "code": code,
-        "severity": kind.severity,
-        "property": kind.property,
-        "topic": topic,
-        "offset": shown[0]["offset"] if shown else offset,
-        "timestamp_ms": shown[0]["timestamp_ms"] if shown else None,
-        "last_offset": shown[-1]["offset"] if shown else offset,
-        "last_timestamp_ms": shown[-1]["timestamp_ms"] if shown else None,
-        "count": count,
-        "sentence": sentence,
-        "records": shown,
-    }
+    return FindingRow(
+        log=log,
+        code=code,
+        severity=kind.severity,
+        property=kind.property,
+        topic=topic,
+        offset=shown[0].offset if shown else offset,
+        timestamp_ms=shown[0].timestamp_ms if shown else None,
+        last_offset=shown[-1].offset if shown else offset,
+        last_timestamp_ms=shown[-1].timestamp_ms if shown else None,
+        count=count,
+        sentence=sentence,
+        records=shown,
+    )
 
 
-def log_findings(partitions: Iterable[Row]) -> Iterator[Row]:
+def log_findings(partitions: Iterable[PartitionRow]) -> Iterator[FindingRow]:
     """The findings about whole logs, from the table `partitions`."""
-    logs: dict[str, list[dict[str, int]]] = defaultdict(list)
+    logs: dict[str, list[PartitionRow]] = defaultdict(list)
     for row in partitions:
-        numbers = {name: value for name, value in row.items() if isinstance(value, int)}
-        logs[str(row["log"])].append(numbers)
+        logs[row.log].append(row)
     for log, rows in sorted(logs.items()):
-        rows.sort(key=lambda row: row["coordinating_partition"])
-        stamped = sum(row["create_time"] for row in rows)
-        records = sum(row["records"] for row in rows)
+        rows.sort(key=lambda row: row.coordinating_partition)
+        stamped = sum(row.create_time for row in rows)
+        records = sum(row.records for row in rows)
         if stamped:
-            yield {
-                **_finding(
-                    "create_time",
-                    f"{stamped:,} of {times(records, 'record')} carry CreateTime, the producer's "
-                    f"clock: who was stale when is judged by the senders' clocks. Set "
-                    f"message.timestamp.type=LogAppendTime on the coordination topic.",
-                    stamped,
-                ),
-                "log": log,
-            }
-        headless = [row for row in rows if row["first_offset"] > 0]
-        if headless:
-            where = (
-                f"{row['coordinating_partition']} at {row['first_offset']}" for row in headless
+            yield _finding(
+                "create_time",
+                f"{stamped:,} of {times(records, 'record')} carry CreateTime, the producer's "
+                f"clock: who was stale when is judged by the senders' clocks. Set "
+                f"message.timestamp.type=LogAppendTime on the coordination topic.",
+                stamped,
+                log=log,
             )
+        headless = [row for row in rows if row.first_offset > 0]
+        if headless:
+            where = (f"{row.coordinating_partition} at {row.first_offset}" for row in headless)
             shown = _listed(list(where)[:LISTED_MAX], len(headless))
-            yield {
-                **_finding(
-                    "head_missing",
-                    f"The log does not begin at offset 0 (coordinating partition {shown}): whoever "
-                    f"won a claim before that is not known. {_certainty(headless)}",
-                    len(headless),
-                ),
-                "log": log,
-            }
+            yield _finding(
+                "head_missing",
+                f"The log does not begin at offset 0 (coordinating partition {shown}): whoever "
+                f"won a claim before that is not known. {_certainty(headless)}",
+                len(headless),
+                log=log,
+            )
 
 
-def _certainty(headless: list[dict[str, int]]) -> str:
+def _certainty(headless: list[PartitionRow]) -> str:
     """From where on what is reported is certain."""
-    judged = [row for row in headless if "unknowable" in row]
+    judged = [row for row in headless if row.unknowable is not None]
     if not judged:
         return (
             "Under the original's rules, and without headers, nothing makes up for it: the log is "
             "judged as if it began here, so a record of an owner of before may be refused or "
             "obeyed although it was not, until every claim was won or released once more."
         )
-    known = sum(row["claims_known_later"] for row in judged)
-    never = sum(row["claims_never_known"] for row in judged)
-    unknowable = sum(row["unknowable"] for row in judged)
+    known = sum(row.claims_known_later or 0 for row in judged)
+    never = sum(row.claims_never_known or 0 for row in judged)
+    unknowable = sum(row.unknowable or 0 for row in judged)
     told = "Under the fenced rules a claim is told from where it is certain (known_from_offset): "
     told += f"{known:,} of {times(known + never, 'claim')}"
     if known:
-        first = min(row["known_from_first"] for row in judged if "known_from_first" in row)
-        last = max(row["known_from_last"] for row in judged if "known_from_last" in row)
+        first = min(row.known_from_first for row in judged if row.known_from_first is not None)
+        last = max(row.known_from_last for row in judged if row.known_from_last is not None)
         told += f", from offset {first} to {last} on"
     told += f"; {never:,} never. {times(unknowable, 'record')} came before, of which nobody can "
     told += "know what they did. "

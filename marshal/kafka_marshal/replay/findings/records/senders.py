@@ -20,8 +20,9 @@ from kafka_marshal.replay.findings.cases import Case
 from kafka_marshal.replay.findings.catalogue import CATALOGUE, WARNING
 from kafka_marshal.replay.model.chunk_items import BUCKET_MS, Facts
 from kafka_marshal.replay.model.events import Sighting
+from kafka_marshal.replay.model.internal import GroupCountsRow, SenderRow
 from kafka_marshal.replay.model.phrasing import span, times, who
-from kafka_marshal.replay.model.rows import Row
+from kafka_marshal.replay.model.published import FindingRow
 
 RECORDS_MIN: Final = 3
 """Records by which to judge a clock, at least."""
@@ -88,7 +89,7 @@ class Instances:
             [newer],
         )
 
-    def at_the_end(self) -> Iterator[Row]:
+    def at_the_end(self) -> Iterator[FindingRow]:
         """The findings; an error where both spoke for one claim, and then about that claim."""
         for (_, _, older, newer), (case, client) in self._cases.items():
             shared = client.claims[older] & client.claims[newer]
@@ -136,20 +137,20 @@ class Clocks:
             for bucket, count in zip(buckets, counts, strict=True):
                 known.histogram[bucket] += count
 
-    def at_the_end(self) -> Iterator[Row]:
+    def at_the_end(self) -> Iterator[SenderRow]:
         """Rows of the table `senders`."""
         for (group, instance, client), seen in self._senders.items():
             buckets = sorted(seen.histogram)
-            yield {
-                "group": group,
-                "instance": instance,
-                "client": client,
-                "records": seen.histogram.total(),
-                "offset_min_ms": seen.least_ms,
-                "offset_max_ms": seen.most_ms,
-                "buckets": buckets,
-                "counts": [seen.histogram[bucket] for bucket in buckets],
-            }
+            yield SenderRow(
+                group=group,
+                instance=instance,
+                client=client,
+                records=seen.histogram.total(),
+                offset_min_ms=seen.least_ms,
+                offset_max_ms=seen.most_ms,
+                buckets=buckets,
+                counts=(seen.histogram[bucket] for bucket in buckets),
+            )
 
 
 @define
@@ -186,20 +187,14 @@ class SenderClock:
         return self.offset_median_ms + 500
 
 
-def merged(rows: Iterable[Row]) -> list[SenderClock]:
+def merged(rows: Iterable[SenderRow]) -> list[SenderClock]:
     """The clocks of all senders, over all coordinating partitions of each log."""
     together: dict[tuple[str, str, str, str], _Clock] = {}
     for row in rows:
-        name = (str(row["log"]), str(row["group"]), str(row["instance"]), str(row["client"]))
-        seen = together.setdefault(name, _Clock())
-        least, most = row["offset_min_ms"], row["offset_max_ms"]
-        buckets, counts = row["buckets"], row["counts"]
-        assert isinstance(least, int)
-        assert isinstance(most, int)
-        assert isinstance(buckets, list)
-        assert isinstance(counts, list)
-        seen.least_ms, seen.most_ms = min(seen.least_ms, least), max(seen.most_ms, most)
-        for bucket, count in zip(buckets, counts, strict=True):
+        seen = together.setdefault((row.log, row.group, row.instance, row.client), _Clock())
+        seen.least_ms = min(seen.least_ms, row.offset_min_ms)
+        seen.most_ms = max(seen.most_ms, row.offset_max_ms)
+        for bucket, count in zip(row.buckets, row.counts, strict=True):
             seen.histogram[bucket] += count
     return [
         SenderClock(*name, seen.histogram.total(), seen.least_ms, _median_ms(seen), seen.most_ms)
@@ -218,18 +213,19 @@ def _median_ms(seen: _Clock) -> int:
 
 
 def clock_findings(
-    clocks: Iterable[SenderClock], heartbeat_interval_ms: float, groups: Iterable[Row] = ()
-) -> Iterator[Row]:
+    clocks: Iterable[SenderClock],
+    heartbeat_interval_ms: float,
+    groups: Iterable[GroupCountsRow] = (),
+) -> Iterator[FindingRow]:
     """Senders whose clock is off by so much that the original's rules misjudge its claims.
 
     `groups` are rows of the table `groups`: they say a group's heartbeat interval; that of others
     is `heartbeat_interval_ms`.
     """
-    intervals_ms = {(row["log"], row["group"]): row["heartbeat_interval_ms"] for row in groups}
+    intervals_ms = {(row.log, row.group): row.heartbeat_interval_ms for row in groups}
     kind = CATALOGUE["sender_clock_off"]
     for sender in clocks:
         interval_ms = intervals_ms.get((sender.log, sender.group), heartbeat_interval_ms)
-        assert isinstance(interval_ms, int | float)
         limit_ms = max(OFF_MIN_MS, interval_ms / 2)
         if sender.records < RECORDS_MIN or abs(sender.off_ms) <= limit_ms:
             continue
@@ -237,19 +233,18 @@ def clock_findings(
             meaning = "is ahead of the broker's"
         else:
             meaning = "is behind the broker's, or its records take that long to land"
-        yield {
-            "log": sender.log,
-            "code": kind.code,
-            "severity": kind.severity,
-            "group": sender.group,
-            "instance": sender.instance,
-            "client": sender.client,
-            "count": sender.records,
-            "sentence": (
+        yield FindingRow(
+            log=sender.log,
+            code=kind.code,
+            severity=kind.severity,
+            group=sender.group,
+            instance=sender.instance,
+            client=sender.client,
+            count=sender.records,
+            sentence=(
                 f"The clock of {who(sender.instance, sender.client)} of group {sender.group} "
                 f"{meaning}: {span(abs(sender.off_ms))} in the median of "
                 f"{times(sender.records, 'record')} "
                 f"({sender.offset_min_ms / 1000:+.1f} to {sender.offset_max_ms / 1000:+.1f} s)."
             ),
-            "records": [],
-        }
+        )

@@ -1,0 +1,106 @@
+"""What a fold says besides its tables: rows for `summary.json` and the report, never written.
+
+This room does not know how a row comes to be, nor how it is stored (`rows`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated
+
+from attrs import field, frozen
+
+from kafka_marshal.replay.model.published import ClaimRow, Coordinating, GroupRow
+from kafka_marshal.replay.model.rows import Row
+
+
+def _integers(given: Iterable[int]) -> tuple[int, ...]:
+    return tuple(given)
+
+
+@frozen(kw_only=True)
+class GroupCountsRow(GroupRow):
+    """Counts of one group in one coordinating partition."""
+
+    claims: int
+    clients: int
+    instances: int
+    records: int
+    tenures: int
+    takeovers: int
+    refusals: int
+    thefts: int
+    unowned_longest_ms: int | None
+    heartbeat_interval_ms: float
+    intervals_said_ms: tuple[int, ...] = field(converter=_integers)
+
+
+@frozen(kw_only=True)
+class SenderRow(Row):
+    """How far one sender's clock stands from the broker's: a histogram."""
+
+    group: str
+    instance: str
+    client: str
+    records: int
+    offset_min_ms: int
+    offset_max_ms: int
+    buckets: tuple[int, ...] = field(converter=_integers)
+    counts: tuple[int, ...] = field(converter=_integers)
+
+
+@frozen(kw_only=True)
+class PartitionRow(Row):
+    """What one coordinating partition of one log holds.
+
+    The last five are counted of one that starts in the middle; of a whole one they are null.
+    """
+
+    coordinating_partition: Coordinating = -1
+    records: int
+    malformed: int
+    first_offset: int
+    last_offset: int
+    from_ms: int
+    to_ms: int
+    create_time: int
+    type_not_stated: int
+    duplicates: int
+    conflicting: int
+    gaps: int
+    missing: int
+    claims_known_later: int | None = None
+    claims_never_known: int | None = None
+    known_from_first: int | None = None
+    known_from_last: int | None = None
+    unknowable: int | None = None
+
+
+@frozen(kw_only=True)
+class MarkRow(ClaimRow):
+    """Records that deserve a glyph on the timeline."""
+
+    offset: int
+    timestamp_ms: int
+    kind: str
+    sender_instance: str
+    sender_client: str
+    guard: str | None
+    position: int | None
+    note: str = ""
+
+
+@frozen(kw_only=True)
+class LaneRow(ClaimRow):
+    """Heartbeats and pauses of one claim's timeline, and what is counted of the claim."""
+
+    records: Annotated[int, "as in `claims`"]
+    tenures: int
+    takeovers: int
+    marks: int
+    unowned_ms: Annotated[int, "from the end of each tenure to the beginning of the next"]
+    free_since_ms: Annotated[int | None, "when the last tenure ended, if none followed"]
+    beats_ms: tuple[int, ...] = field(converter=_integers)
+    pauses_from_ms: tuple[int, ...] = field(converter=_integers)
+    pauses_until_ms: tuple[int, ...] = field(converter=_integers)
+    pauses_by: str
