@@ -237,7 +237,7 @@ class AsyncConsumer:
         pace = Pace(time.monotonic)
         try:
             while tasks.failure is None and not consumer.taking.over:
-                handling.forget_lost()
+                handling.look()
                 if await tasks.hungry(FEED_S):
                     pace_per_s = pace.per_s(handling.counted.handled)
                     share = consumer.taking.share_of(max(AHEAD + tasks.concurrency, pace_per_s))

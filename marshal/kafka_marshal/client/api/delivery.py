@@ -65,6 +65,15 @@ class Taking:
         """Whether nothing more comes."""
         return self.closed or self._engine.ended.is_set()
 
+    @property
+    def _begins_nothing(self) -> bool:
+        """Whether the application was told that it gets nothing more."""
+        return self.stopped or self.closed
+
+    def may_begin(self, claim: Claim) -> bool:
+        """Whether a message of it may be begun now, by whichever thread or task."""
+        return not self._begins_nothing and self._engine.held.may_begin(claim)
+
     def take(
         self, timeout_s: float | None, way: Way = Way.LOOP, maximum: int = CHUNK
     ) -> Hand | None:
@@ -129,7 +138,7 @@ class Taking:
         if not self._engine.held.in_hand(hand):
             return None
         self.hand, self._way = hand, way
-        if self.stopped or self.closed:
+        if self._begins_nothing:
             hand.cut()
         if not hand.finished:
             return hand
