@@ -42,6 +42,7 @@ class Taking:
 
     def __init__(self, engine: Engine, data: Data) -> None:
         self._engine, self._data = engine, data
+        self._held_may_begin = engine.held.may_begin
         environment = engine.cluster.settings.environment
         self.monotonic, self.deadline = environment.monotonic, environment.deadline
         self._steady_ms = environment.steady_ms
@@ -66,14 +67,9 @@ class Taking:
         """Whether nothing more comes."""
         return self.closed or self._engine.ended.is_set()
 
-    @property
-    def _begins_nothing(self) -> bool:
-        """Whether the application was told that it gets nothing more."""
-        return self.stopped or self.closed
-
     def may_begin(self, claim: Claim) -> bool:
         """Whether a message of it may be begun now, by whichever thread or task."""
-        return not self._begins_nothing and self._engine.held.may_begin(claim)
+        return not (self.stopped or self.closed) and self._held_may_begin(claim)
 
     def take(
         self, timeout_s: float | None, way: Way = Way.LOOP, maximum: int = CHUNK
@@ -139,7 +135,7 @@ class Taking:
         if not self._engine.held.in_hand(hand):
             return None
         self.hand, self._way = hand, way
-        if self._begins_nothing:
+        if self.stopped or self.closed:
             hand.cut()
         if not hand.finished:
             return hand
