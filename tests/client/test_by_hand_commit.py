@@ -13,7 +13,13 @@ import attrs
 import pytest
 
 from kafka_marshal.client.api.aio import AsyncConsumer
-from kafka_marshal.client.api.consumer import ClaimLost, Consumer, Message, OutcomeUnknown
+from kafka_marshal.client.api.consumer import (
+    Claiming,
+    ClaimLost,
+    Consumer,
+    Message,
+    OutcomeUnknown,
+)
 from kafka_marshal.core.claims.suffix_reader import Field
 from kafka_marshal.core.messages import (
     ClaimingPartition,
@@ -363,6 +369,40 @@ def test_a_commit_of_everything_does_not_forget_a_release_of_which_nobody_knows(
         for _ in range(2):
             with pytest.raises(OutcomeUnknown, match="done below 2"):
                 consumer.commit()
+
+
+def outlives_a_late_word(kafka: Kafka) -> None:
+    late = Append(error=LANDS_UNKNOWN.error, heard=False)
+
+    def released(message: Said) -> Append:
+        return late if isinstance(message, ReleasingPartition) else LANDS
+
+    with kafka.consumer(claiming=Claiming(not_again_ms=1)) as consumer:
+        first_owned(consumer)
+        kafka.appends = released
+        consumer.release("orders", 0)
+        until(lambda: not consumer.claims)
+        kafka.appends = lambda _: LANDS
+        kafka.clock.ahead_s += 1
+        until(lambda: consumer.claims)
+        message = polled(consumer, 2)
+        kafka.hold_log()
+        consumer.stop()
+        committing = begun(consumer, message=message)
+        until(lambda: len(kafka.said(ReleasingPartition)) == 2)
+        until(lambda: consumer._engine.held._commits)
+        kafka.deliver()
+        until(lambda: not consumer._engine.held.under_way)
+        consumer._engine.call(lambda: None)
+        assert not committing.done()
+        kafka.flow()
+        committing.result(WITHIN_S)
+        assert message.claim.committed == 2
+
+
+def test_a_late_word_of_an_older_release_says_nothing_of_a_newer_one(kafka: Kafka) -> None:
+    """Both were looked up by partition, so the commit ended before its release was read back."""
+    outlives_a_late_word(kafka)
 
 
 def test_a_release_that_came_too_late_has_committed_nothing(kafka: Kafka) -> None:

@@ -9,19 +9,20 @@ import pytest
 
 from kafka_marshal.client.api.consumer import Consumer
 from kafka_marshal.client.api.delivery import Taking
-from kafka_marshal.client.coordinate import ownership as holding
+from kafka_marshal.client.coordinate import owned_partition
 from kafka_marshal.client.coordinate.commits import Commit
 from kafka_marshal.client.coordinate.owned_partition import Tenure
 from kafka_marshal.client.coordinate.ownership import Holding
 from kafka_marshal.client.fetch.buffers import Buffers
-from kafka_marshal.client.fetch.fetcher import Data, _Open
-from kafka_marshal.client.message import Claim
+from kafka_marshal.client.fetch.fetched_partition import FetchedPartition
+from kafka_marshal.client.fetch.fetcher import Data
 from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.errors import MarshalError
 from kafka_marshal.machines.consumer import consumer as moves
 from kafka_marshal.machines.consumer.driver import Driver
 from kafka_marshal.machines.consumer.member import For, Member
 from tests.client import doubles
+from tests.client import test_by_hand_beginning as beginning
 from tests.client import test_by_hand_cancelled as cancelled
 from tests.client import test_by_hand_commit as commit
 from tests.client import test_by_hand_ending as ending
@@ -72,7 +73,8 @@ def fetches_tenures_side_by_side(patch: Patch) -> None:
 
 def forgets_what_was_granted(patch: Patch) -> None:
     """A tenure that is over is fetched no more, whatever was granted to it."""
-    patch.setattr(_Open, "wanted", property(lambda one: not one.paused and one.until is None))
+    wanted = property(lambda one: not one.paused and one.until is None)
+    patch.setattr(FetchedPartition, "wanted", wanted)
 
 
 def shares_what_is_in_hand(patch: Patch) -> None:
@@ -116,8 +118,8 @@ def counts_waiting_for_a_turn(patch: Patch) -> None:
     """A claim does not move while it waits for its turn, and is called wedged."""
     standing = Tenure.standing
 
-    def alone(tenure: Tenure, ends: Any, buffered: Any, busy: Any) -> Any:
-        return standing(tenure, ends, buffered)
+    def alone(tenure: Tenure, *, others_busy: bool) -> Any:
+        return standing(tenure, others_busy=False)
 
     patch.setattr(Tenure, "standing", alone)
 
@@ -133,10 +135,11 @@ def forgets_what_a_pause_took_back(patch: Patch) -> None:
     """Only what was allowed and not handed over before is handed over after it."""
     anew = Data._anew
 
-    def without(data: Data, claim: Claim, position: int | None = None, **options: Any) -> None:
-        one = data._open[claim]
+    def without(
+        data: Data, one: FetchedPartition, position: int | None = None, **options: Any
+    ) -> None:
         allowed, one.allowed = one.allowed, []
-        anew(data, claim, position, **options)
+        anew(data, one, position, **options)
         one.allowed = allowed
 
     patch.setattr(Data, "_anew", without)
@@ -208,7 +211,25 @@ def commits_one_by_one(patch: Patch) -> None:
 
 def forgets_what_was_lost(patch: Patch) -> None:
     """What was done of a lost claim, and is not in the log, is nobody's business any more."""
-    patch.setattr(holding, "has", lambda claim, end: True)
+    patch.setattr(owned_partition, "has", lambda claim, end: True)
+
+
+def begins_whatever_waits(patch: Patch) -> None:
+    """Workers begin what they were fed, whatever became of its claim."""
+    patch.setattr(Taking, "may_begin", lambda *_: True)
+
+
+def takes_any_release_for_the_last(patch: Patch) -> None:
+    """What becomes of a release is looked up by partition."""
+    sent = Holding._sent
+
+    def by_key(held: Holding, session: Any, key: ClaimKey, send: Any, *rest: Any) -> None:
+        _, *others = rest
+        tenure = held._tenures.newest(key)
+        assert tenure is not None
+        sent(held, session, key, send, tenure.release, *others)
+
+    patch.setattr(Holding, "_sent", by_key)
 
 
 MUTANTS: Final[list[tuple[Callable[[Patch], None], Callable[[], None]]]] = [
@@ -258,6 +279,11 @@ MUTANTS: Final[list[tuple[Callable[[Patch], None], Callable[[], None]]]] = [
     (is_closed_once_it_stopped, lambda: ending.adds_a_topic_after_a_stop(Kafka(), False)),
     (commits_without_waiting, lambda: commit.returns_when_the_log_has_it(commit.orders())),
     (forgets_what_was_lost, lambda: commit.commits_what_was_lost_before(commit.orders())),
+    (begins_whatever_waits, lambda: beginning.begins_nothing(beginning.is_lost)),
+    (begins_whatever_waits, lambda: beginning.begins_nothing(beginning.is_paused)),
+    (begins_whatever_waits, lambda: beginning.begins_nothing(beginning.is_stopped)),
+    (begins_whatever_waits, lambda: beginning.begins_nothing(beginning.is_released)),
+    (takes_any_release_for_the_last, lambda: commit.outlives_a_late_word(commit.orders())),
     (commits_one_by_one, lambda: commit.shares_heartbeats(commit.orders())),
     (asks_with_a_batch_in_hand, lambda: walks.walk_for(walks.AMO, 60.0)),
     (fetches_tenures_side_by_side, lambda: walks.walk_for(walks.AMO, 60.0)),

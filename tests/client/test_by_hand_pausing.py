@@ -26,8 +26,8 @@ def polled(consumer: Consumer, number: int) -> list[int]:
 
 def may_take(consumer: Consumer, messages: int) -> bool:
     """Whether this number of messages waits and may be taken."""
-    [(buffered, _)] = consumer._data.buffered().values()
-    return buffered == messages and consumer._data._buffers.ready
+    data, [tenure] = consumer._data, consumer._engine.held._tenures
+    return data.buffered(tenure.fetched)[0] == messages and data._buffers.ready
 
 
 def test_what_a_pause_took_back_is_given_out_after_it() -> None:

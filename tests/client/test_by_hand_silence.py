@@ -10,8 +10,9 @@ import pytest
 
 from kafka_marshal.client.api.aio import AsyncConsumer
 from kafka_marshal.client.api.consumer import Consumer
+from kafka_marshal.client.fetch.fetched_partition import FetchedPartition
 from kafka_marshal.client.fetch.fetcher import Data
-from kafka_marshal.client.message import Claim, Message
+from kafka_marshal.client.message import Message
 from kafka_marshal.core.messages import Heartbeat
 from kafka_marshal.errors import BrokerFailed
 from tests.client.doubles import LOG, WITHIN_S, Kafka, until
@@ -66,9 +67,9 @@ def test_nothing_is_given_out_of_a_claim_that_says_that_it_is_silent(
     said: list[bool] = []
     pause = Data.pause
 
-    def paused(data: Data, claim: Claim) -> None:
-        said.append(claim.silent)
-        pause(data, claim)
+    def paused(data: Data, one: FetchedPartition) -> None:
+        said.append(one.claim.silent)
+        pause(data, one)
 
     monkeypatch.setattr(Data, "pause", paused)
     with kafka.consumer(**FAST) as consumer:

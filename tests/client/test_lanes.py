@@ -50,8 +50,8 @@ def test_a_claim_that_waits_is_passed_over_and_the_others_keep_their_turns() -> 
     keys = [ClaimKey("g", "t", n) for n in range(4)]
     for n, each in enumerate(keys):
         of.add(each, [(None, n)])
-    assert of.begin(lambda _: True) is None
-    first = of.begin(lambda each: each not in (keys[1], keys[3]))
+    assert of.begin(lambda _: False) is None
+    first = of.begin(lambda each: each in (keys[1], keys[3]))
     assert first is not None
     assert first.key == keys[1]
     assert [one.key for one in begun(of)] == [keys[2], keys[3], keys[0]]
@@ -69,6 +69,7 @@ def test_of_a_lost_claim_nothing_more_is_begun_and_what_is_in_hand_frees_nothing
     of.add(ONE, [("a", 0), ("a", 1), ("b", 2)])
     first = of.begin()
     assert first is not None
+    assert (of.waiting_of(ONE), of.waiting_of(TWO)) == (2, 0)
     assert of.drop(ONE) == 2
     assert of.drop(ONE) == 0
     assert first.dropped

@@ -5,29 +5,32 @@ from __future__ import annotations
 import pytest
 from attrs import evolve
 
-from kafka_marshal.client.observe.health import LateCause, Standing, Symptoms, Wedged, WedgedCause
-from kafka_marshal.core.state import ClaimKey
+from kafka_marshal.client.observe.health import (
+    Heartbeats,
+    LateCause,
+    Standing,
+    Symptoms,
+    Wedged,
+    WedgedCause,
+)
 
-KEY = ClaimKey("g", "events", 0)
 STUCK = Standing(position=7, end=9, in_hand=1)
 
 
 @pytest.fixture
-def symptoms() -> Symptoms:
-    symptoms = Symptoms(heartbeat_every_ms=500, interval_ms=1_000, wedged_after=3)
-    symptoms.won(KEY, 0)
-    return symptoms
+def heartbeats() -> Heartbeats:
+    return Symptoms(heartbeat_every_ms=500, interval_ms=1_000, wedged_after=3).won(0)
 
 
-def wedged(symptoms: Symptoms, *standings: Standing) -> list[bool]:
-    return [symptoms.beat(KEY, each, 0) is not None for each in standings]
+def wedged(heartbeats: Heartbeats, *standings: Standing) -> list[bool]:
+    return [heartbeats.beat(each, 0) is not None for each in standings]
 
 
 def test_a_position_that_does_not_move_is_wedged_for_as_long_as_that_lasts(
-    symptoms: Symptoms,
+    heartbeats: Heartbeats,
 ) -> None:
     moved = evolve(STUCK, position=8)
-    assert wedged(symptoms, *[STUCK] * 6, moved, moved) == [False] * 3 + [True] * 3 + [False] * 2
+    assert wedged(heartbeats, *[STUCK] * 6, moved, moved) == [False] * 3 + [True] * 3 + [False] * 2
 
 
 @pytest.mark.parametrize(
@@ -40,9 +43,9 @@ def test_a_position_that_does_not_move_is_wedged_for_as_long_as_that_lasts(
     ],
     ids=["no lag", "paused", "waits for workers", "waits for its turn"],
 )
-def test_who_has_nothing_to_do_is_not_wedged(symptoms: Symptoms, fine: Standing) -> None:
-    assert not any(wedged(symptoms, *[fine] * 9))
-    assert wedged(symptoms, *[STUCK] * 3) == [False, False, True]
+def test_who_has_nothing_to_do_is_not_wedged(heartbeats: Heartbeats, fine: Standing) -> None:
+    assert not any(wedged(heartbeats, *[fine] * 9))
+    assert wedged(heartbeats, *[STUCK] * 3) == [False, False, True]
 
 
 @pytest.mark.parametrize(
@@ -55,52 +58,47 @@ def test_who_has_nothing_to_do_is_not_wedged(symptoms: Symptoms, fine: Standing)
     ],
 )
 def test_it_is_said_where_a_claim_is_stuck(
-    symptoms: Symptoms, standing: Standing, cause: WedgedCause
+    heartbeats: Heartbeats, standing: Standing, cause: WedgedCause
 ) -> None:
-    found = [symptoms.beat(KEY, standing, 0) for _ in range(4)][-1]
+    found = [heartbeats.beat(standing, 0) for _ in range(4)][-1]
     assert found is not None
     assert found == Wedged(cause, beats=3, first=3, standing=standing)
 
 
 def test_a_heartbeat_that_was_never_sent_is_late_once_until_one_is_read_back(
-    symptoms: Symptoms,
+    heartbeats: Heartbeats,
 ) -> None:
-    assert symptoms.look(1_500) == []
-    [(key, late)] = symptoms.look(1_501)
-    assert (key, late.cause, late.silent_ms, late.late_ms) == (KEY, LateCause.NOT_SENT, 1_501, 1)
-    assert symptoms.look(9_000) == []
-    assert symptoms.heard(KEY, 9_001) is None
-    assert [late.late_ms for _, late in symptoms.look(11_000)] == [499]
+    assert heartbeats.look(1_500) is None
+    late = heartbeats.look(1_501)
+    assert late is not None
+    assert (late.cause, late.silent_ms, late.late_ms) == (LateCause.NOT_SENT, 1_501, 1)
+    assert heartbeats.look(9_000) is None
+    assert heartbeats.heard(9_001) is None
+    late = heartbeats.look(11_000)
+    assert late is not None
+    assert late.late_ms == 499
 
 
 def test_a_heartbeat_that_was_sent_and_comes_back_late_is_late_when_it_comes(
-    symptoms: Symptoms,
+    heartbeats: Heartbeats,
 ) -> None:
-    symptoms.beat(KEY, STUCK, 1_000)
-    late = symptoms.heard(KEY, 1_700)
+    heartbeats.beat(STUCK, 1_000)
+    late = heartbeats.heard(1_700)
     assert late is not None
     assert (late.cause, late.late_ms) == (LateCause.NOT_READ_BACK, 200)
-    assert symptoms.heard(KEY, 1_800) is None
+    assert heartbeats.heard(1_800) is None
 
 
 def test_a_heartbeat_that_was_sent_an_interval_after_it_was_due_was_sent(
-    symptoms: Symptoms,
+    heartbeats: Heartbeats,
 ) -> None:
-    symptoms.beat(KEY, STUCK, 1_000)
-    [(_, late)] = symptoms.look(2_500)
+    heartbeats.beat(STUCK, 1_000)
+    late = heartbeats.look(2_500)
+    assert late is not None
     assert late.cause is LateCause.NOT_READ_BACK
 
 
-def test_silence_begins_with_the_last_heartbeat_that_was_read_back(symptoms: Symptoms) -> None:
-    assert symptoms.silent_ms(KEY, 700) == 700
-    symptoms.heard(KEY, 800)
-    assert symptoms.silent_ms(KEY, 1_000) == 200
-
-
-def test_of_a_claim_that_is_lost_nothing_is_said(symptoms: Symptoms) -> None:
-    symptoms.lost(KEY)
-    symptoms.lost(KEY)
-    assert symptoms.look(9_000) == []
-    assert symptoms.heard(KEY, 9_000) is None
-    assert symptoms.beat(KEY, STUCK, 9_000) is None
-    assert symptoms.silent_ms(KEY, 9_000) is None
+def test_silence_begins_with_the_last_heartbeat_that_was_read_back(heartbeats: Heartbeats) -> None:
+    assert heartbeats.silent_ms(700) == 700
+    heartbeats.heard(800)
+    assert heartbeats.silent_ms(1_000) == 200

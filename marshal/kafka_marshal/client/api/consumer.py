@@ -632,7 +632,7 @@ class Consumer:
         pool = Pool(self._environment, handler, workers, handling)
         try:
             while pool.failure is None and not self.taking.over:
-                handling.forget_lost()
+                handling.look()
                 if not pool.waiting:
                     # Of every claim something, and no more than is handled in a second.
                     wanted = max(ahead, pace.per_s(handling.counted.handled))
@@ -761,6 +761,7 @@ class Consumer:
             kept,
             retrying,
             dead,
+            self.taking.may_begin,
             self._engine.held.progressed,
             self._engine.observers,
         )

@@ -453,7 +453,7 @@ class Engine:
 
     # --- how it stands ----------------------------------------------------------------------------
 
-    def _stand(self, ends: Mapping[ClaimKey, int]) -> None:
+    def _stand(self, ends: Mapping[Claim, int]) -> None:
         self.held.stand(ends)
         member = self._session.member
         keys = [

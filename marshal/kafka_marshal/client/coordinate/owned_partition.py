@@ -1,32 +1,51 @@
-"""A claim of ours from the time it was won, and what the application has of it in hand.
+"""A claim of ours from the time it was won until nobody asks for it any more, in one object.
 
-Two threads meet here: the application's takes chunks, the engine's looks how far it got.
+Its machine, what is fetched of it, what the application has of it in hand, its heartbeats, its
+release: each is reached from here, and nowhere else. So what comes late of a tenure that is over
+never meets the next one of the same partition. Two threads meet here: the application's takes
+chunks, the engine's looks how far it got.
 """
 
 from __future__ import annotations
 
+import math
 import threading
 from collections import deque
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator
 
 from attrs import define, field
 
+from kafka_marshal.client.coordinate.commits import has
+from kafka_marshal.client.fetch.fetched_partition import FetchedPartition
 from kafka_marshal.client.fetch.in_flight import Hand
 from kafka_marshal.client.message import Claim
 from kafka_marshal.client.observe.health import Standing
+from kafka_marshal.client.observe.health_monitor import Watched
 from kafka_marshal.core.state import ClaimKey
+from kafka_marshal.machines.consumer.driver import Driver
+
+
+@define(eq=False)
+class SentRelease:
+    """A release of the claim that was sent, until it is read back."""
+
+    until_ms: float | None = math.inf
+    """Until when it is waited for, by the steady clock; None where its outcome is not known."""
 
 
 @define(eq=False)
 class Tenure:
-    """What is known of it beside the machine."""
+    """All that is known of a claim of ours."""
 
     claim: Claim
+    driver: Driver
+    """Its machine."""
+    fetched: FetchedPartition
+    watched: Watched
+    """Its heartbeats."""
     next: int = 0
     """Everything below is done."""
     allowed_end: int = 0
-    heard_ms: int = 0
-    """When a heartbeat of it was last read back, or it was won, by the steady clock."""
     paused: bool = False
     """The application wants nothing of it for now."""
     withdrawn: bool = False
@@ -35,6 +54,18 @@ class Tenure:
     """At most once: nothing more of it will be processed, whatever is granted."""
     told: bool = False
     """The engine was told that the application got further, and has not looked yet."""
+    drained: bool = False
+    """It is lost, and nothing of it is in hand."""
+    release: SentRelease | None = None
+    """None while none was sent, and when it was read back."""
+    unconfirmed: bool = False
+    """It ended before the log had what was done of it, and no commit has said so yet."""
+    end: int | None = None
+    """Where its partition ended when it was last looked; None before that."""
+    buffered: tuple[int, int] = (0, 0)
+    """How many messages waited in its buffer when it was last looked, and their bytes."""
+    busy: bool = False
+    """Something of it was in work when it was last looked."""
     _given: int = field(default=0, init=False)
     """How many messages of hands that are gone `newly_given` has not counted."""
     _lock: threading.Lock = field(factory=threading.Lock, init=False)
@@ -47,10 +78,10 @@ class Tenure:
         with self._lock:
             return list(self._hands)
 
-    def take(self, hand: Hand, kept: Callable[[Hand], bool]) -> bool:
+    def take(self, hand: Hand, kept: Callable[[FetchedPartition, Hand], bool]) -> bool:
         """The application has taken this; it is in hand if it is `kept`. Any thread may say so."""
         with self._lock:
-            found = kept(hand)
+            found = kept(self.fetched, hand)
             if found:
                 self._hands.append(hand)
             return found
@@ -83,6 +114,24 @@ class Tenure:
         return any(not hand.finished for hand in self.hands)
 
     @property
+    def may_land(self) -> bool:
+        """Its release was sent, not read back, and nobody is known to have won the claim since."""
+        if self.release is None:
+            return False
+        reader = self.driver.consumer.reader
+        return not reader.known or reader.claim.epoch == self.claim.epoch
+
+    @property
+    def awaited(self) -> bool:
+        """Its release was sent, and is about to be read back."""
+        return self.may_land and self.release is not None and self.release.until_ms is not None
+
+    @property
+    def over(self) -> bool:
+        """Nobody asks for it any more: it is drained, and the log has said what there is to say."""
+        return self.drained and self.release is None and not self.unconfirmed
+
+    @property
     def withheld(self) -> bool:
         """Nothing of it is given out for now, for whichever reason."""
         return self.paused or self.claim.silent
@@ -106,18 +155,83 @@ class Tenure:
         with self._lock:
             self._hands = deque(hand for hand in self._hands if hand not in hands)
 
-    def standing(
-        self,
-        ends: Mapping[ClaimKey, int],
-        buffered: Mapping[Claim, tuple[int, int]],
-        busy: Collection[Claim] = (),
-    ) -> Standing:
-        """How far it is, given where partitions end, what waits in buffers, and what is in hand."""
+    def standing(self, *, others_busy: bool) -> Standing:
+        """How far it is; `others_busy`: something of any claim of ours is in work."""
         return Standing(
             self.next,
-            max(ends.get(self.claim.key, 0), self.allowed_end),
+            max(self.end or 0, self.allowed_end),
             sum(max(0, hand.end - hand.next) for hand in self.hands if not hand.finished),
-            *buffered.get(self.claim, (0, 0)),
+            *self.buffered,
             paused=self.withheld,
-            awaits_turn=bool(busy) and self.claim not in busy,
+            awaits_turn=others_busy and not self.busy,
         )
+
+
+class Tenures:
+    """All of which something may still come, or be asked. Any thread may look one up."""
+
+    def __init__(self) -> None:
+        self._of_claim: dict[Claim, Tenure] = {}
+        self._of_key: dict[ClaimKey, list[Tenure]] = {}
+        """In the order in which they were won."""
+
+    def __iter__(self) -> Iterator[Tenure]:
+        """Those that are not drained, as they were when this was asked."""
+        return iter([each for each in self._of_claim.copy().values() if not each.drained])
+
+    def __len__(self) -> int:
+        """How many are not drained."""
+        return sum(1 for _ in self)
+
+    @property
+    def all(self) -> list[Tenure]:
+        """Also those that are drained."""
+        return list(self._of_claim.copy().values())
+
+    def begin(self, tenure: Tenure) -> None:
+        """It was won. A release of the one before it has been decided by that."""
+        for older in self.of_key(tenure.claim.key):
+            older.release = None
+            self.end_if_over(older)
+        self._of_claim[tenure.claim] = tenure
+        self._of_key.setdefault(tenure.claim.key, []).append(tenure)
+
+    def of(self, claim: Claim) -> Tenure | None:
+        """The one of this claim, if it is not drained."""
+        tenure = self._of_claim.get(claim)
+        return None if tenure is None or tenure.drained else tenure
+
+    def any_of(self, claim: Claim) -> Tenure | None:
+        """The one of this claim, drained or not."""
+        return self._of_claim.get(claim)
+
+    def of_key(self, key: ClaimKey) -> list[Tenure]:
+        """Those of one key, the newest last."""
+        return list(self._of_key.get(key, ()))
+
+    def newest(self, key: ClaimKey) -> Tenure | None:
+        """The last that was won of this key."""
+        found = self.of_key(key)
+        return found[-1] if found else None
+
+    def drained(self, tenure: Tenure, *, counts: bool) -> None:
+        """Nothing of it is in hand any more; `counts`: its end, if the log has it, is to be known.
+
+        Of one key the tenure that came furthest is the one whose end a commit names.
+        """
+        tenure.drained = True
+        tenure.unconfirmed = counts and not has(tenure.claim, tenure.next)
+        for other in self.of_key(tenure.claim.key):
+            if other is not tenure and other.unconfirmed and tenure.unconfirmed:
+                behind = other if other.next <= tenure.next else tenure
+                behind.unconfirmed = False
+                self.end_if_over(other)
+        self.end_if_over(tenure)
+
+    def end_if_over(self, tenure: Tenure) -> None:
+        """Forget it, if nobody asks for it any more."""
+        if tenure.over and self._of_claim.pop(tenure.claim, None) is not None:
+            of_key = self._of_key[tenure.claim.key]
+            of_key.remove(tenure)
+            if not of_key:
+                del self._of_key[tenure.claim.key]

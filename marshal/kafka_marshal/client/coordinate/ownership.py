@@ -8,8 +8,6 @@ said only one thread calls (`coordinator`).
 
 from __future__ import annotations
 
-import math
-import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from functools import partial
@@ -17,8 +15,8 @@ from typing import Final
 
 from kafka_marshal.client.connect.log_writer import Appended, Log, NotAppended
 from kafka_marshal.client.connect.reader import Extent
-from kafka_marshal.client.coordinate.commits import Commit, has
-from kafka_marshal.client.coordinate.owned_partition import Tenure
+from kafka_marshal.client.coordinate.commits import Commit
+from kafka_marshal.client.coordinate.owned_partition import SentRelease, Tenure, Tenures
 from kafka_marshal.client.coordinate.session import Session
 from kafka_marshal.client.fetch.fetcher import Data
 from kafka_marshal.client.fetch.in_flight import Hand
@@ -30,7 +28,6 @@ from kafka_marshal.core.messages import Heartbeat, Record, ReleasingPartition
 from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.errors import InvalidOption, MarshalError
 from kafka_marshal.machines.consumer.consumer import Me, Mode
-from kafka_marshal.machines.consumer.driver import Driver
 from kafka_marshal.machines.consumer.effects import Lost, Process, Send, Won
 from kafka_marshal.machines.consumer.member import For
 
@@ -66,25 +63,17 @@ class Holding:
         self._me, self._group = me, group
         self._data, self._log, self._vigil, self._post = data, log, vigil, post
         self._observers = vigil.observers
-        self._steady_ms = log.settings.environment.steady_ms
+        environment = log.settings.environment
+        self._steady_ms, self._monotonic = environment.steady_ms, environment.monotonic
         self._wake_after = max(1, me.window // WAKE_PARTS)
         self._places: dict[str, int] = {}
         self.session = session
         """Whose machine is asked."""
         self.log_lost = False
         """What this session has sent says no more how far it is."""
-        self._tenures: dict[Claim, Tenure] = {}
-        """All of which something may still be in hand. Any thread may look one up."""
-        self._newest: dict[ClaimKey, Tenure] = {}
-        """Of each claim, the last that began and has not been forgotten."""
+        self._tenures = Tenures()
         self.to_commit: dict[ClaimKey, int] = {}
         """Positions that the log has, and Kafka's group offsets have not."""
-        self._unread: dict[ClaimKey, float] = {}
-        """Releases that were sent and not read back, and until when that is waited for."""
-        self._releases: dict[ClaimKey, tuple[Claim, Driver]] = {}
-        """Of each claim, the last release that was sent and not read back."""
-        self._missing: dict[ClaimKey, tuple[Claim, int]] = {}
-        """How far a tenure was done that ended before the log had it, until a commit says so."""
         self._commits: list[Commit] = []
         """Commits that somebody waits for."""
         self.under_way = 0
@@ -92,16 +81,13 @@ class Holding:
         self.stopping = False
         self._abandons = False
         """At most once: nothing that is or will be granted will be processed."""
-        self.high: Mapping[ClaimKey, int] = {}
-        """Where partitions end, when it was last looked."""
-        self.buffered: Mapping[Claim, tuple[int, int]] = {}
-        self._busy: frozenset[Claim] = frozenset()
-        """Claims of ours of which something was in work when it was last looked."""
+        self._any_busy = False
+        """Something of a claim of ours was in work when it was last looked."""
 
     @property
     def claims(self) -> list[Claim]:
         """What is ours now, as far as was read. Any thread may ask."""
-        return [claim for claim in self._tenures.copy() if claim.owned]
+        return [tenure.claim for tenure in self._tenures if tenure.claim.owned]
 
     @property
     def count(self) -> int:
@@ -111,7 +97,7 @@ class Holding:
     @property
     def undrained(self) -> list[Claim]:
         """What is ours, and what was and is not handed over to the end. Any thread may ask."""
-        return [*self._tenures.copy()]
+        return [tenure.claim for tenure in self._tenures]
 
     def claimed(self, topic: str, partition: int) -> Tenure:
         """What is ours of this partition. Any thread may ask.
@@ -119,7 +105,7 @@ class Holding:
         Raises:
             InvalidOption: nothing.
         """
-        tenure = self._newest.get(ClaimKey(self._group, topic, partition))
+        tenure = self._tenures.newest(ClaimKey(self._group, topic, partition))
         if tenure is None or not tenure.claim.owned:
             raise InvalidOption(f"{topic}/{partition} is not claimed")
         return tenure
@@ -131,8 +117,7 @@ class Holding:
             InvalidOption: the partition is not claimed.
         """
         tenure = self.claimed(topic, partition)
-        high = self.high.get(tenure.claim.key)
-        return None if high is None else max(0, high - tenure.next)
+        return None if tenure.end is None else max(0, tenure.end - tenure.next)
 
     @property
     def drained(self) -> bool:
@@ -140,16 +125,20 @@ class Holding:
 
         At most once, all that was granted is done or abandoned.
         """
-        granted = self._me.mode is Mode.AT_MOST_ONCE and self._tenures
-        unread = any(until_ms > self._steady_ms() for until_ms in self._unread.values())
-        return not self.under_way and not granted and not unread
+        granted = self._me.mode is Mode.AT_MOST_ONCE and len(self._tenures)
+        return not self.under_way and not granted and not any(map(self._unread, self._tenures.all))
+
+    def _unread(self, tenure: Tenure) -> bool:
+        """Its release is about to be read back."""
+        until_ms = None if tenure.release is None else tenure.release.until_ms
+        return until_ms is not None and until_ms > self._steady_ms()
 
     # --- the log loses records --------------------------------------------------------------------
 
     def truncated(self) -> None:
         """At least once: what this session was told does not hold any more."""
         # Whoever owns it next, if nobody set a position, goes on from Kafka's.
-        for tenure in list(self._tenures.values()):
+        for tenure in self._tenures:
             if tenure.claim.lost is None:
                 self._progressed(tenure)
                 self.to_commit[tenure.claim.key] = tenure.next
@@ -158,10 +147,12 @@ class Holding:
 
     def begin_anew(self, session: Session) -> None:
         """Another instance goes on."""
-        for tenure in list(self._tenures.values()):
+        for tenure in self._tenures:
             self.lost(tenure, Lost.LOG_LOST_RECORDS)
         self.session, self.log_lost = session, False
-        self._unread.clear()
+        for tenure in self._tenures.all:
+            if tenure.release is not None:
+                tenure.release.until_ms = None
         self._places.clear()  # the topic may have another number of partitions
         self._settle()
 
@@ -174,8 +165,13 @@ class Holding:
         asks for it at `data` first, and then looks at what is in hand: so the chunk is either in
         hand by then, or is refused here.
         """
-        tenure = self._tenures.get(hand.claim)
+        tenure = self._tenures.of(hand.claim)
         return tenure is not None and tenure.take(hand, self._data.keeps)
+
+    def may_begin(self, claim: Claim) -> bool:
+        """Whether the application may begin a message of it now. Any thread may ask."""
+        tenure = self._tenures.any_of(claim)
+        return tenure is not None and tenure.fetched.may_begin
 
     def progressed(self, hand: Hand) -> None:
         """The application got further with this. Any thread may say so.
@@ -183,7 +179,7 @@ class Holding:
         As long as nobody waits for it the engine finds out when it looks: it is woken when that
         much of the window is done.
         """
-        tenure = self._tenures.get(hand.claim)
+        tenure = self._tenures.of(hand.claim)
         if tenure is None or tenure.told:
             return
         waits = hand.claim.lost is not None or tenure.withdrawn or self.stopping
@@ -205,7 +201,7 @@ class Holding:
                 case Won() as won:
                     self._won(each.key, won)
                 case Lost() as reason:
-                    tenure = self._newest.get(each.key)
+                    tenure = self._tenures.newest(each.key)
                     if tenure is not None:
                         self.lost(tenure, reason)
 
@@ -215,35 +211,40 @@ class Holding:
             place = coordinating_partition(key.topic, self.session.member.partitions)
             self._places[key.topic] = place
         self.under_way += 1
-        tenure = self._newest.get(key)
-        if isinstance(send.message, ReleasingPartition):
-            self._unread[key] = math.inf
-            if tenure is not None:
-                self._releases[key] = (tenure.claim, self.session.member.driver(key))
+        tenure = self._tenures.newest(key)
+        release = None
         if tenure is not None:
-            self._vigil.sent(key, send, self._standing(tenure), self._steady_ms())
-        began = time.monotonic()
+            if isinstance(send.message, ReleasingPartition):
+                release = tenure.release = SentRelease()
+            self._vigil.sent(tenure.watched, send, self._standing(tenure), self._steady_ms())
+        began = self._monotonic()
         future = self._log.append(place, send.message, send.headers)
         session = self.session
         future.add_done_callback(
             lambda done: self._post(
-                partial(self._sent, session, key, send, done, time.monotonic() - began)
+                partial(self._sent, session, key, send, release, done, self._monotonic() - began)
             )
         )
 
     def _sent(
-        self, session: Session, key: ClaimKey, send: Send, done: Future[Appended], seconds: float
+        self,
+        session: Session,
+        key: ClaimKey,
+        send: Send,
+        release: SentRelease | None,
+        done: Future[Appended],
+        seconds: float,
     ) -> None:
         self.under_way -= 1
         error = done.exception()
         message = send.message
         if error is None:
             self._observers.appended(key, type(message).__name__, seconds)
-            if key in self._unread and isinstance(message, ReleasingPartition):
-                self._unread[key] = self._steady_ms() + READ_BACK_MS
+            if release is not None and release.until_ms is not None:
+                release.until_ms = self._steady_ms() + READ_BACK_MS
             return
-        if isinstance(message, ReleasingPartition):
-            self._unread.pop(key, None)
+        if release is not None:
+            release.until_ms = None
             self._settle()
         if isinstance(error, NotAppended):
             raise error
@@ -252,29 +253,30 @@ class Holding:
             self.carry_out(session.member.unknown(send, self._steady_ms()))
 
     def _won(self, key: ClaimKey, won: Won) -> None:
-        old = self._newest.get(key)
+        old = self._tenures.newest(key)
         if old is not None and old.claim.owned:
             self.lost(old, Lost.UNCERTAIN)
         claim = Claim(key, key.topic, key.topic_partition, won.epoch, won.position)
         now_ms = self._steady_ms()
         # The start policy may begin beyond what the log has, until the first heartbeat is read.
-        log_has = self.session.member.driver(key).consumer.known.position
-        claim.committed = min(won.position, log_has)
-        tenure = Tenure(claim, next=won.position, allowed_end=won.position, heard_ms=now_ms)
-        self._data.open(claim, won.position)  # before anybody can see that it is ours
-        self._newest[key] = self._tenures[claim] = tenure
-        self._vigil.won(claim, now_ms)
+        driver = self.session.member.driver(key)
+        claim.committed = min(won.position, driver.consumer.known.position)
+        # Before anybody can see that it is ours.
+        fetched = self._data.open(claim, won.position)
+        watched = self._vigil.won(claim, now_ms)
+        tenure = Tenure(claim, driver, fetched, watched, won.position, won.position)
+        self._tenures.begin(tenure)
 
     def _process(self, key: ClaimKey, offsets: range) -> None:
-        tenure = self._newest.get(key)
+        tenure = self._tenures.newest(key)
         assert tenure is not None, "what was granted was granted to a tenure"
-        if tenure.abandoned or tenure.claim not in self._tenures:
+        if tenure.abandoned or tenure.drained:
             self._observers.abandoned(tenure.claim, offsets)
             return
         tenure.allowed_end = offsets.stop
         if self._me.mode is Mode.AT_MOST_ONCE:
             tenure.claim.committed = offsets.stop  # which its grant says
-        self._data.allow(tenure.claim, offsets)
+        self._data.allow(tenure.fetched, offsets)
 
     def lost(self, tenure: Tenure, reason: Lost) -> None:
         """A claim is not ours any more.
@@ -284,19 +286,18 @@ class Holding:
         claim, dropped = tenure.claim, 0
         granted = self._me.mode is Mode.AT_MOST_ONCE and tenure.next < tenure.allowed_end
         if granted and reason is not Lost.LOG_LOST_RECORDS:
-            self._data.drain(claim, tenure.allowed_end)
+            self._data.drain(tenure.fetched, tenure.allowed_end)
         else:
-            dropped = self._data.drop(claim)
+            dropped = self._data.drop(tenure.fetched)
             tenure.cut()
         if claim.lost is None:
-            driver = self.session.member.driver(claim.key)
             if reason is Lost.RELEASED:
-                claim.released = driver.released
+                claim.released = tenure.driver.released
             claim.lost = reason
             if reason in (Lost.TAKEN, Lost.PAUSED, Lost.ID_USED_TWICE):
                 self.to_commit.pop(claim.key, None)  # others say now where the group is
-            known = driver.consumer.known
-            self._vigil.lost(claim, reason, tenure.next, known, self._steady_ms())
+            known = tenure.driver.consumer.known
+            self._vigil.lost(tenure.watched, reason, tenure.next, known, self._steady_ms())
             self._settle()
         if dropped:
             self._observers.dropped(claim, dropped)
@@ -310,22 +311,15 @@ class Holding:
 
     def _forget_if_drained(self, tenure: Tenure) -> None:
         claim = tenure.claim
-        if claim.lost is None or tenure.in_hand:
+        if tenure.drained or claim.lost is None or tenure.in_hand:
             return
         if self._me.mode is Mode.AT_MOST_ONCE and tenure.next < tenure.allowed_end:
             return
-        self._data.drop(claim)
-        if self._tenures.pop(claim, None) is not None:
-            self._tell_given(tenure)
-            done = self._me.mode is Mode.AT_LEAST_ONCE and tenure.next > claim.position
-            _, before = self._missing.get(claim.key, (None, 0))
-            if done and tenure.next >= before and not has(claim, tenure.next):
-                self._missing[claim.key] = (claim, tenure.next)
-            # What it asked for may still be granted, if it gave the claim up before it knew.
-            unread = tenure.abandoned or claim.lost is Lost.RELEASED
-            if self._newest.get(claim.key) is tenure and not unread:
-                del self._newest[claim.key]
-            self._observers.drained(claim)
+        self._data.drop(tenure.fetched)
+        self._tell_given(tenure)
+        done = self._me.mode is Mode.AT_LEAST_ONCE and tenure.next > claim.position
+        self._tenures.drained(tenure, counts=done)
+        self._observers.drained(claim)
 
     # --- what the application has done ------------------------------------------------------------
 
@@ -345,7 +339,7 @@ class Holding:
             f"topic and cannot be consumed any more"
         )
         # A lost tenure may be drained by now: nothing is left of it for the application to take.
-        tenure = self._tenures.get(claim)
+        tenure = self._tenures.of(claim)
         if tenure is None or claim.lost is not None:
             return
         self.carry_out(self.session.member.extent(claim.key, low, high, self._steady_ms()))
@@ -377,10 +371,11 @@ class Holding:
             return
         self.carry_out(self.session.member.done(key, offset, self._steady_ms()))
 
-    def ends(self, ends: Mapping[ClaimKey, int]) -> None:
+    def ends(self, ends: Mapping[Claim, int]) -> None:
         """Partitions of ours end here."""
-        for key, high in ends.items():
-            self.carry_out(self.session.member.extent(key, 0, high, self._steady_ms()))
+        for claim, high in ends.items():
+            if claim.lost is None:
+                self.carry_out(self.session.member.extent(claim.key, 0, high, self._steady_ms()))
 
     # --- giving up --------------------------------------------------------------------------------
 
@@ -393,7 +388,7 @@ class Holding:
 
     def say_what_is_paused(self) -> None:
         """At most once: the end waits for what was granted, which nobody else will get."""
-        for tenure in list(self._tenures.values()):
+        for tenure in self._tenures:
             if tenure.paused and tenure.next < tenure.allowed_end:
                 self._vigil.said(
                     f"{tenure.claim.topic}/{tenure.claim.partition} is paused, and messages "
@@ -408,12 +403,12 @@ class Holding:
                 self._abandon_grants(release=True)
             return
         member = self.session.member
-        for tenure in list(self._tenures.values()):
+        for tenure in self._tenures:
             key = tenure.claim.key
-            if tenure.withdrawn or tenure.claim.lost is not None or member.driver(key).wants:
+            if tenure.withdrawn or tenure.claim.lost is not None or tenure.driver.wants:
                 continue
             tenure.withdrawn = True
-            self._data.drop(tenure.claim)
+            self._data.drop(tenure.fetched)
             end = max([tenure.next, *tenure.cut()])
             self._progressed(tenure)
             self.carry_out(member.hand_back(key, end, self._steady_ms()))
@@ -437,7 +432,7 @@ class Holding:
     def abandon(self, hand: Hand) -> None:
         """The application will not finish what it has in hand."""
         hand.abandon()
-        tenure = self._tenures.get(hand.claim)
+        tenure = self._tenures.of(hand.claim)
         if tenure is None:
             return
         self._progressed(tenure)
@@ -451,10 +446,10 @@ class Holding:
         Only where the claim is still ours; what was given up is handed back.
         """
         for first in firsts:
-            tenure = self._tenures.get(first.claim)
+            tenure = self._tenures.of(first.claim)
             if tenure is None:
                 continue
-            self._data.seek(first.claim, first.next)
+            self._data.seek(tenure.fetched, first.next)
             hands = tenure.hands_from(first)
             for hand in hands:
                 self.abandon(hand)
@@ -463,7 +458,7 @@ class Holding:
 
     def abandon_rest(self, *, release: bool = True) -> None:
         """The application will finish nothing of what it has in hand, and take nothing more."""
-        for tenure in list(self._tenures.values()):
+        for tenure in self._tenures:
             for hand in tenure.hands:
                 if not hand.finished:
                     self.abandon(hand)
@@ -476,11 +471,11 @@ class Holding:
 
         The releases name the first offset that is not known to be processed.
         """
-        for tenure in list(self._tenures.values()):
+        for tenure in self._tenures:
             if tenure.abandoned:
                 continue
             tenure.abandoned = True
-            self._data.drop(tenure.claim)
+            self._data.drop(tenure.fetched)
             for hand in tenure.hands:
                 hand.abandon()
             key, owned, reached = tenure.claim.key, tenure.claim.owned, tenure.reached()
@@ -498,9 +493,9 @@ class Holding:
             InvalidOption: another consumer gave the message out.
         """
         # What is lost is not owned any more before it is forgotten.
-        if upto is not None and upto.claim not in self._tenures and upto.claim.owned:
+        if upto is not None and self._tenures.any_of(upto.claim) is None and upto.claim.owned:
             raise InvalidOption(f"{upto} was given out by another consumer")
-        for tenure in self._tenures.copy().values():
+        for tenure in self._tenures:
             if upto is None or tenure.claim is upto.claim:
                 for hand in tenure.hands:
                     hand.commit(None if upto is None else upto.offset)
@@ -512,8 +507,10 @@ class Holding:
         At most once there is nothing to wait for: the log granted all of it before it was given
         out.
         """
-        done = {} if upto is not None else dict(self._missing.values())
-        for tenure in list(self._tenures.values()):
+        done = {}
+        if upto is None:
+            done = {each.claim: each.next for each in self._tenures.all if each.unconfirmed}
+        for tenure in self._tenures:
             if upto is None or tenure.claim is upto.claim:
                 self._progressed(tenure)
                 done[tenure.claim] = tenure.next
@@ -539,43 +536,45 @@ class Holding:
     def _was_told(self, commit: Commit) -> None:
         """The application knows what became of it, so no other commit has to say that."""
         for claim in commit.done:
-            missing, _ = self._missing.get(claim.key, (None, 0))
-            if missing is claim and not self._may_land(claim):
-                del self._missing[claim.key]
+            tenure = self._tenures.any_of(claim)
+            if tenure is not None and not tenure.may_land:
+                self._confirm(tenure)
+
+    def _confirm(self, tenure: Tenure) -> None:
+        """It is known how far it got, in the log or by the application."""
+        tenure.unconfirmed = False
+        self._tenures.end_if_over(tenure)
 
     def _awaited(self, claim: Claim) -> bool:
-        return claim.key in self._unread and self._may_land(claim)
+        tenure = self._tenures.any_of(claim)
+        return tenure is not None and tenure.awaited
 
     def _may_land(self, claim: Claim) -> bool:
-        """Its release was sent, not read back, and nobody is known to have won the claim since."""
-        released, driver = self._releases.get(claim.key, (None, None))
-        if released is not claim or driver is None:
-            return False
-        reader = driver.consumer.reader
-        return not reader.known or reader.claim.epoch == claim.epoch
+        tenure = self._tenures.any_of(claim)
+        return tenure is not None and tenure.may_land
 
     def pause(self, claim: Claim) -> None:
         """Give out nothing more of it; what was given out stays in hand."""
-        tenure = self._tenures.get(claim)
+        tenure = self._tenures.of(claim)
         if tenure is not None:
             tenure.paused = True
             self._withhold(tenure)
 
     def _withhold(self, tenure: Tenure) -> None:
         """Nothing more is taken, then nothing more is given out of what was taken before."""
-        self._data.pause(tenure.claim)
+        self._data.pause(tenure.fetched)
         for hand in tenure.hands:
             before, end = hand.end, hand.cut()
             if end < before and hand.left:
-                self._data.seek(tenure.claim, end)
+                self._data.seek(tenure.fetched, end)
 
     def resume(self, claim: Claim) -> None:
         """Go on with it."""
-        tenure = self._tenures.get(claim)
+        tenure = self._tenures.of(claim)
         if tenure is not None:
             tenure.paused = False
-        if not claim.silent:
-            self._data.resume(claim)
+            if not claim.silent:
+                self._data.resume(tenure.fetched)
 
     def seek(self, topic: str, partition: int, offset: int) -> None:
         """Pass over what lies before this offset."""
@@ -588,7 +587,7 @@ class Holding:
                 f"{topic}/{partition}: everything below {tenure.next} is done; marshal "
                 f"set-position goes back"
             )
-        self._data.seek(tenure.claim, offset)
+        self._data.seek(tenure.fetched, offset)
         hands = tenure.hands
         for hand in hands:
             self.abandon(hand)
@@ -600,22 +599,21 @@ class Holding:
                 key, offset, max(offset, tenure.allowed_end), self._steady_ms()
             )
         )
-        self._data.seek(tenure.claim, offset)
+        self._data.seek(tenure.fetched, offset)
         self._done(tenure, offset)
 
     def look(self) -> None:
         """See how far the application got with everything."""
-        tenures = list(self._tenures.values())
+        tenures = list(self._tenures)
         for tenure in tenures:
             self._progressed(tenure)
         self._hold_back_what_is_silent()
         # Where one of these is stuck that is reported. Nobody reports what is paused or lost, so
         # others that wait behind it are.
-        self._busy = frozenset(
-            tenure.claim
-            for tenure in tenures
-            if tenure.in_work and not tenure.withheld and tenure.claim.lost is None
-        )
+        for tenure in tenures:
+            idle = tenure.withheld or tenure.claim.lost is not None
+            tenure.busy = tenure.in_work and not idle
+        self._any_busy = any(tenure.busy for tenure in tenures)
         self._end_turns(tenures)
         self.withdraw_unwanted()
 
@@ -625,7 +623,7 @@ class Holding:
         for tenure in tenures:
             for hand in tenure.hands:
                 if hand.since_ms <= since_ms:
-                    self._data.give_back(hand)
+                    self._data.give_back(tenure.fetched, hand)
 
     def _hold_back_what_is_silent(self) -> None:
         """At least once: begin nothing of what others may take, and would process again.
@@ -636,9 +634,10 @@ class Holding:
         if self._me.mode is Mode.AT_MOST_ONCE:
             return
         found = []
-        for tenure in list(self._tenures.values()):
+        for tenure in self._tenures:
             claim = tenure.claim
-            if claim.owned and not claim.silent and now_ms - tenure.heard_ms > stale_ms:
+            silent_ms = tenure.watched.heartbeats.silent_ms(now_ms)
+            if claim.owned and not claim.silent and silent_ms > stale_ms:
                 self._withhold(tenure)
                 claim.silent = True
                 found.append(claim)
@@ -653,51 +652,51 @@ class Holding:
         message = record.message
         if not isinstance(message, Heartbeat | ReleasingPartition):
             return
-        key = message.key
+        key, epoch = message.key, record.headers.epoch
         reader = self.session.member.driver(key).consumer.reader
-        known = reader.claim
+        tenures = self._tenures.of_key(key)
         # Where the owner is not certain, epoch and position are guesses.
-        if reader.known and record.headers.epoch == known.epoch and not self.log_lost:
-            self.to_commit[key] = known.position
-            tenure = self._newest.get(key)
-            if tenure is not None and tenure.claim.epoch == known.epoch:
-                tenure.claim.committed = max(tenure.claim.committed, known.position)
-            if key in self._missing and self._missing[key][1] <= known.position:
-                del self._missing[key]
-        if isinstance(message, ReleasingPartition):
-            self._unread.pop(key, None)
-            self._releases.pop(key, None)
-        else:
-            self._vigil.heard(key, self._steady_ms())
-            self._heard(key)
+        if reader.known and epoch == reader.claim.epoch and not self.log_lost:
+            position = self.to_commit[key] = reader.claim.position
+            for tenure in tenures:
+                if tenure.claim.epoch == epoch:
+                    tenure.claim.committed = max(tenure.claim.committed, position)
+                if tenure.next <= position:
+                    self._confirm(tenure)
+        for tenure in tenures:
+            if tenure.claim.epoch != epoch:
+                continue
+            if isinstance(message, ReleasingPartition):
+                tenure.release = None
+                self._tenures.end_if_over(tenure)
+            elif tenure.claim.owned:
+                self._heard(tenure)
         self._settle()
 
-    def _heard(self, key: ClaimKey) -> None:
+    def _heard(self, tenure: Tenure) -> None:
         """A heartbeat of ours was read back: the claim is still ours."""
-        tenure = self._newest.get(key)
-        if tenure is None or not tenure.claim.owned:
-            return
-        tenure.heard_ms = self._steady_ms()
+        self._vigil.heard(tenure.watched, self._steady_ms())
         if tenure.claim.silent:
             tenure.claim.silent = False
             self._vigil.heard_again(tenure.claim)
             if not tenure.paused:
-                self._data.resume(tenure.claim)
+                self._data.resume(tenure.fetched)
 
     def drop(self) -> None:
         """It ends by a failure: give out nothing more."""
         if self._me.mode is Mode.AT_MOST_ONCE:
             self._abandon_grants(release=False)
-        for tenure in list(self._tenures.values()):
-            self._data.drop(tenure.claim)
+        for tenure in self._tenures:
+            self._data.drop(tenure.fetched)
             tenure.cut()
 
-    def stand(self, ends: Mapping[ClaimKey, int]) -> None:
+    def stand(self, ends: Mapping[Claim, int]) -> None:
         """Tell how all claims stand, given where partitions end."""
-        self.high, self.buffered = ends, self._data.buffered()
-        for tenure in self._tenures.values():
+        for tenure in self._tenures:
+            tenure.end = ends.get(tenure.claim)
+            tenure.buffered = self._data.buffered(tenure.fetched)
             if tenure.claim.lost is None:
                 self._observers.standing(tenure.claim, self._standing(tenure))
 
     def _standing(self, tenure: Tenure) -> Standing:
-        return tenure.standing(self.high, self.buffered, self._busy)
+        return tenure.standing(others_busy=self._any_busy)

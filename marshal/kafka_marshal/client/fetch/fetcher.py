@@ -6,11 +6,11 @@ of our own while the application is busy. Whatever else is asked of that client 
 thread that polls, between two polls: so nothing that was fetched under an old assignment is ever
 taken for the new one, and nobody waits for a lock that a poll holds.
 
-Everything fetched, asked or answered carries the tenure that it is for, a `Claim`: a partition may
-be lost and won again between any two lines. Where a tenure that is over still has granted messages
-to fetch, the next one of the partition is fetched after it: Kafka's client fetches a partition from
-one position at a time. The room does not know the protocol: which claims are ours, from where on,
-and what may be handed over, others say (`coordinator`).
+Everything fetched, asked or answered carries the tenure that it is for, a `FetchedPartition`: a
+partition may be lost and won again between any two lines. Where a tenure that is over still has
+granted messages to fetch, the next one of the partition is fetched after it: Kafka's client fetches
+a partition from one position at a time. The room does not know the protocol: which claims are ours,
+from where on, and what may be handed over, others say (`coordinator`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from contextlib import suppress
 from functools import partial
 from typing import Final, cast
 
-from attrs import define, field
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka import Message as Fetched
 
@@ -31,6 +30,7 @@ from kafka_marshal.client.connect.metadata import Cluster
 from kafka_marshal.client.connect.reader import Extent, Silent
 from kafka_marshal.client.connect.settings import Settings
 from kafka_marshal.client.fetch.buffers import Bounds, Buffers, Chunk, joined
+from kafka_marshal.client.fetch.fetched_partition import FetchedPartition
 from kafka_marshal.client.fetch.in_flight import Hand
 from kafka_marshal.client.fetch.split_fetch import offset_of, place_of, runs_of
 from kafka_marshal.client.message import Claim
@@ -53,39 +53,6 @@ RETRY_S: Final = 5.0
 """So long until a partition whose position is beyond its end is looked at again."""
 
 _error: Final = cast("Callable[[Fetched], KafkaError | None]", Fetched.error)
-
-
-@define(eq=False)
-class _Open:
-    """A tenure that is fetched."""
-
-    claim: Claim
-    allowed: list[range] = field(factory=list)
-    """What may be handed over, and was not yet when it was last looked at."""
-    position: int = 0
-    """Up to where it was handed over."""
-    fetched: int = 0
-    """Up to where it was fetched."""
-    told: int = 0
-    """Up to where it was said that there is something to consume."""
-    assigned: bool = False
-    paused: bool = False
-    """The application wants nothing of it for now."""
-    held: bool = False
-    """Kafka's client is told to fetch no more of it, since its buffer is full."""
-    until: int | None = None
-    """The claim is lost: only what was granted is fetched, below this."""
-    retry_at: float | None = None
-
-    @property
-    def place(self) -> tuple[str, int]:
-        """Topic and partition."""
-        return self.claim.topic, self.claim.partition
-
-    @property
-    def wanted(self) -> bool:
-        """Whether more of it is to be fetched."""
-        return not self.paused and (self.until is None or self.fetched < self.until)
 
 
 class Data:
@@ -150,16 +117,16 @@ class Data:
         self._lock = threading.Lock()
         self._arrived = threading.Condition(self._lock)
         self._emptied = threading.Condition(self._lock)
-        self._buffers: Buffers[Claim, Fetched] = Buffers(offset_of, _size_of, bounds)
-        self._open: dict[Claim, _Open] = {}
-        self._of_place: dict[tuple[str, int], list[_Open]] = {}
-        """The same by partition, in the order in which they were opened."""
-        self._by_place: dict[tuple[str, int], _Open] = {}
+        self._buffers: Buffers[FetchedPartition, Fetched] = Buffers(offset_of, _size_of, bounds)
+        self._of_place: dict[tuple[str, int], list[FetchedPartition]] = {}
+        """What is open of each partition, in the order in which it was opened."""
+        self._by_place: dict[tuple[str, int], FetchedPartition] = {}
         """What Kafka's client fetches. Touched by the thread that polls alone."""
         self._topics: set[str] = set()
         """All that were ever fetched."""
         self._commands: deque[Callable[[], None]] = deque()
-        self._full_since: dict[Claim, float] = {}
+        self._full = False
+        """Whether a buffer was full when it was last looked."""
         self._ended = self._closed = False
         self._woken = False
         self._polling = threading.Lock()
@@ -175,86 +142,81 @@ class Data:
 
     # --- what others say --------------------------------------------------------------------------
 
-    def open(self, claim: Claim, position: int) -> None:
-        """The claim is ours: fetch it from there."""
-        one = _Open(claim, position=position, fetched=position)
+    def open(self, claim: Claim, position: int) -> FetchedPartition:
+        """The claim is ours: fetch it from there. Returns what the other methods take."""
+        one = FetchedPartition(claim, position=position, fetched=position)
         with self._lock:
-            self._buffers.open(claim, position)
-            self._open[claim] = one
+            self._buffers.open(one, position)
             self._of_place.setdefault(one.place, []).append(one)
         self._command(partial(self._settle, one.place))
+        return one
 
-    def drain(self, claim: Claim, end: int) -> None:
+    def drain(self, one: FetchedPartition, end: int) -> None:
         """The claim is no longer ours, but its messages below `end` are."""
         with self._lock:
-            one = self._open.get(claim)
-            if one is None:
-                return
             one.until = end
         self._command(partial(self._settle, one.place))
 
-    def drop(self, claim: Claim) -> int:
+    def drop(self, one: FetchedPartition) -> int:
         """The claim is no longer ours: forget at once what was fetched, and fetch no more.
 
         Returns how many messages were fetched in vain.
         """
         with self._lock:
-            one = self._open.pop(claim, None)
-            if one is None:
+            if one.dropped:
                 return 0
+            one.dropped = True
             self._of_place[one.place].remove(one)
-            dropped = self._buffers.drop(claim)
+            dropped = self._buffers.drop(one)
         self._command(partial(self._settle, one.place))
         return dropped
 
-    def allow(self, claim: Claim, offsets: range) -> None:
+    def allow(self, one: FetchedPartition, offsets: range) -> None:
         """These may be handed over."""
         with self._lock:
-            one = self._open.get(claim)
-            if one is None:
+            if one.dropped:
                 return
             begin = offsets.start
             if one.allowed and one.allowed[-1].stop == begin:
                 begin = max(one.allowed.pop().start, min(one.position, begin))
             one.allowed.append(range(begin, offsets.stop))
             if not one.paused:
-                self._buffers.allow(claim, offsets)
+                self._buffers.allow(one, offsets)
                 self._arrived.notify_all()
 
-    def seek(self, claim: Claim, position: int) -> None:
+    def seek(self, one: FetchedPartition, position: int) -> None:
         """Go on from there; what was fetched is forgotten."""
-        self._anew(claim, position=position)
+        self._anew(one, position=position)
 
-    def pause(self, claim: Claim) -> None:
+    def pause(self, one: FetchedPartition) -> None:
         """Hand nothing of it over, fetch no more; it goes on where it is, or from a `seek`."""
-        self._anew(claim, paused=True)
+        self._anew(one, paused=True)
 
-    def resume(self, claim: Claim) -> None:
+    def resume(self, one: FetchedPartition) -> None:
         """Take that back."""
-        self._anew(claim, paused=False)
+        self._anew(one, paused=False)
 
     def _anew(
-        self, claim: Claim, position: int | None = None, *, paused: bool | None = None
+        self, one: FetchedPartition, position: int | None = None, *, paused: bool | None = None
     ) -> None:
         with self._lock:
-            one = self._open.get(claim)
-            if one is None or one.paused == paused:
+            if one.dropped or one.paused == paused:
                 return
             one.paused = one.paused if paused is None else paused
             if position is not None:
                 if position < one.position:  # taken back, and allowed as it was before
                     one.allowed.insert(0, range(position, one.position))
                 one.position = position
-            self._buffers.drop(claim)
+            self._buffers.drop(one)
 
         def anew() -> None:
             with self._lock:
-                if claim in self._open and not one.paused:
+                if one.may_begin:
                     begin = one.fetched = one.position
-                    self._buffers.open(claim, begin)
+                    self._buffers.open(one, begin)
                     one.allowed = [each for each in one.allowed if each.stop > begin]
                     for each in one.allowed:
-                        self._buffers.allow(claim, range(max(begin, each.start), each.stop))
+                        self._buffers.allow(one, range(max(begin, each.start), each.stop))
             self._unassign(one)
             self._settle(one.place)
 
@@ -285,11 +247,10 @@ class Data:
             with self._lock:
                 chunk = self._buffers.take(maximum)
                 if chunk is not None:
-                    one = self._open[chunk.key]
-                    one.position = chunk.end
-                    if self._full_since:
+                    chunk.key.position = chunk.end
+                    if self._full:
                         self._emptied.notify()
-                    return chunk
+                    return Chunk(chunk.key.claim, chunk.messages, chunk.start, chunk.end)
                 # That messages may be handed over is waited for, that there are any polled for.
                 waits = self._buffers.waits
             left = POLL_S if deadline is None else min(POLL_S, deadline - self._monotonic())
@@ -322,30 +283,28 @@ class Data:
                     if not self._buffers.ready:
                         self._arrived.wait(left)
 
-    def keeps(self, hand: Hand) -> bool:
+    def keeps(self, one: FetchedPartition, hand: Hand) -> bool:
         """Whether what was taken is still to be given out: nothing was done to its tenure since.
 
         What was paused meanwhile is given out after that.
         """
         with self._lock:
-            one = self._open.get(hand.claim)
-            if one is None or one.position != hand.end:
+            if one.dropped or one.position != hand.end:
                 return False
             if one.paused:
                 one.position = hand.start
                 one.allowed = joined(one.allowed, range(hand.start, hand.end))
-            return not one.paused
+            return one.may_begin
 
-    def give_back(self, hand: Hand) -> None:
+    def give_back(self, one: FetchedPartition, hand: Hand) -> None:
         """End its turn, where another claim waits for one: what is not given out is taken later.
 
         The application cannot take anything in between, so messages stay in order.
         """
         with self._lock:
-            one = self._open.get(hand.claim)
-            if one is None or one.paused or one.position != hand.end:
+            if not one.may_begin or one.position != hand.end:
                 return
-            if not self._buffers.ready_beside(hand.claim):
+            if not self._buffers.ready_beside(one):
                 return
             rest = hand.give_back()
             if rest is None:
@@ -353,7 +312,7 @@ class Data:
             # Where its buffer is being opened anew, it is opened there.
             one.position = rest.start
             one.allowed = joined(one.allowed, range(rest.start, rest.end))
-            self._buffers.put_back(rest)
+            self._buffers.put_back(Chunk(one, rest.messages, rest.start, rest.end))
             self._arrived.notify_all()
 
     def wake(self) -> None:
@@ -362,7 +321,7 @@ class Data:
             self._woken = True
             self._arrived.notify_all()
 
-    def ends(self, then: Callable[[dict[ClaimKey, int]], None]) -> None:
+    def ends(self, then: Callable[[dict[Claim, int]], None]) -> None:
         """Find the ends of our partitions, as the last fetch said; of some nothing may be known."""
 
         def ask() -> None:
@@ -372,16 +331,15 @@ class Data:
                 with suppress(KafkaException):
                     _, high = self._consumer.get_watermark_offsets(place, cached=True)
                     if high >= 0:
-                        found[one.claim.key] = high
+                        found[one.claim] = high
             then(found)
 
         self._command(ask)
 
-    def buffered(self) -> dict[Claim, tuple[int, int]]:
-        """Of each tenure, the messages that wait, and their bytes."""
+    def buffered(self, one: FetchedPartition) -> tuple[int, int]:
+        """How many messages of it wait, and how large they are, in bytes."""
         with self._lock:
-            of = self._buffers
-            return {each: (of.waiting(each), of.waiting_bytes(each)) for each in self._open}
+            return self._buffers.waiting(one), self._buffers.waiting_bytes(one)
 
     def close(self, deadline: Deadline) -> None:
         """Fetch no more and let go of the cluster; a thread that stands still does that later."""
@@ -464,7 +422,7 @@ class Data:
             wanted.assigned = True
             self._by_place[place] = wanted
 
-    def _unassign(self, one: _Open) -> None:
+    def _unassign(self, one: FetchedPartition) -> None:
         if not one.assigned:
             return
         self._consumer.incremental_unassign([TopicPartition(*one.place)])
@@ -476,18 +434,21 @@ class Data:
         """Whether to fetch now. Waits a little while buffers are full and about to be emptied."""
         with self._lock:
             full = self._buffers.full
-            if not full and not self._full_since:
+            if not full and not self._full:
                 return True
-            now = self._monotonic()
-            self._full_since = {key: self._full_since.get(key, now) for key in full}
-            others = any(k not in full and o.wanted for k, o in self._open.items())
+            self._full, now = bool(full), self._monotonic()
+            opened = [one for each in self._of_place.values() for one in each]
+            for one in opened:
+                since_s = now if one.full_since_s is None else one.full_since_s
+                one.full_since_s = since_s if one in full else None
+            others = any(one not in full and one.wanted for one in opened)
             patience_s = FULL_S if others else ALONE_S
-            waits = any(now - since < patience_s for since in self._full_since.values())
+            waits = any(now - (one.full_since_s or now) < patience_s for one in full)
             if waits and (self._buffers.ready or not others):
                 self._emptied.wait(POLL_S)
                 return False
-            hold = [o for k, o in self._open.items() if k in full and o.assigned and not o.held]
-            free = [o for k, o in self._open.items() if k not in full and o.held]
+            hold = [one for one in opened if one in full and one.assigned and not one.held]
+            free = [one for one in opened if one not in full and one.held]
             for one in hold + free:
                 one.held = not one.held
         for ones, tell in ((hold, self._consumer.pause), (free, self._consumer.resume)):
@@ -509,14 +470,14 @@ class Data:
         if one is None:
             return
         with self._lock:
-            end = self._buffers.add(one.claim, run)
+            end = self._buffers.add(one, run)
             if end is not None:
                 one.fetched = end
                 self._arrived.notify()
         if end is not None:
             self._say_fetched(one, end)
 
-    def _say_fetched(self, one: _Open, end: int) -> None:
+    def _say_fetched(self, one: FetchedPartition, end: int) -> None:
         if self._ahead and end > one.told:
             place = TopicPartition(*one.place)
             with suppress(KafkaException):
@@ -545,7 +506,7 @@ class Data:
         if error.code() == KafkaError._PARTITION_EOF:
             if one is not None:
                 with self._lock:
-                    end = self._buffers.nothing_below(one.claim, cast("int", message.offset()))
+                    end = self._buffers.nothing_below(one, cast("int", message.offset()))
                     one.fetched = one.fetched if end is None else end
                     self._arrived.notify()
                 if end is not None:
@@ -562,7 +523,7 @@ class Data:
         else:
             raise KafkaException(error)
 
-    def _out_of_range(self, one: _Open) -> None:
+    def _out_of_range(self, one: FetchedPartition) -> None:
         key, place = one.claim.key, one.place
         extent = self._cluster.extents([place]).get(place)
         if extent is None:
@@ -576,7 +537,7 @@ class Data:
         if position < low:
             # What was fetched before is still to be handed over.
             with self._lock:
-                self._buffers.nothing_below(one.claim, low)
+                self._buffers.nothing_below(one, low)
                 one.fetched = low
                 self._arrived.notify()
             self._on_gone(one.claim, position, Extent(low, high))
@@ -592,7 +553,7 @@ class Data:
             )
             one.retry_at = self._monotonic() + RETRY_S
 
-    def _again(self, one: _Open) -> None:
+    def _again(self, one: FetchedPartition) -> None:
         self._unassign(one)
         self._settle(one.place)
 

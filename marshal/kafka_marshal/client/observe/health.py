@@ -4,15 +4,13 @@ Nothing follows from it for the protocol: others take the claims of a late owner
 keeps its claims for ever. So somebody who can act should hear of it. Time is an argument, by the
 instance's own clock.
 
->>> key = ClaimKey("g", "events", 0)
 >>> symptoms = Symptoms(heartbeat_every_ms=500, interval_ms=1_000, wedged_after=2)
->>> symptoms.won(key, now_ms=0)
+>>> heartbeats = symptoms.won(now_ms=0)
 >>> stuck = Standing(position=7, end=9, in_hand=1)
->>> [symptoms.beat(key, stuck, at_ms) is not None for at_ms in (0, 500, 1_000)]
+>>> [heartbeats.beat(stuck, at_ms) is not None for at_ms in (0, 500, 1_000)]
 [False, False, True]
->>> symptoms.look(now_ms=1_500), symptoms.look(now_ms=2_600)
-([], [(ClaimKey(group='g', topic='events', topic_partition=0), Late(cause=<LateCause.NOT_SENT: \
-'not_sent'>, silent_ms=2600, late_ms=1100))])
+>>> heartbeats.look(now_ms=1_500), heartbeats.look(now_ms=2_600)
+(None, Late(cause=<LateCause.NOT_SENT: 'not_sent'>, silent_ms=2600, late_ms=1100))
 """
 
 from __future__ import annotations
@@ -21,7 +19,6 @@ import enum
 
 from attrs import define, field, frozen
 
-from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.core.validators import positive
 
 
@@ -92,58 +89,54 @@ class Late:
     """Time since it was overdue by an interval. Others take over soon, or already have."""
 
 
-@define
-class _Held:
-    heard_ms: int
-    """When a heartbeat of this tenure was last read back; at first, when the claim was won."""
-    sent_ms: int
-    position: int | None = None
-    same: int = 0
-    late: bool = False
-    """It was reported as late, and no heartbeat was read back since."""
-
-
-@define
+@frozen
 class Symptoms:
-    """What one instance watches about its claims."""
+    """What one instance takes for a symptom."""
 
     heartbeat_every_ms: int = field(validator=positive)
     interval_ms: float = field(validator=positive)
     wedged_after: int = field(validator=positive)
     """Heartbeats in a row with the same position after which a claim counts as wedged."""
-    _held: dict[ClaimKey, _Held] = field(factory=dict, init=False)
 
-    def won(self, key: ClaimKey, now_ms: int) -> None:
-        """The claim is ours."""
-        self._held[key] = _Held(now_ms, now_ms)
+    def won(self, now_ms: int) -> Heartbeats:
+        """A claim is ours: its heartbeats are watched from now on, for as long as it is."""
+        return Heartbeats(self, now_ms, now_ms)
 
-    def lost(self, key: ClaimKey) -> None:
-        """The claim is not ours any more."""
-        self._held.pop(key, None)
 
-    def silent_ms(self, key: ClaimKey, now_ms: int) -> int | None:
-        """Since when no heartbeat of a claim of ours was read back."""
-        held = self._held.get(key)
-        return None if held is None else now_ms - held.heard_ms
+@define(eq=False)
+class Heartbeats:
+    """Those of one claim, from the win until it is lost."""
 
-    def beat(self, key: ClaimKey, standing: Standing, now_ms: int) -> Wedged | None:
-        """A heartbeat is sent. Returns, with each one that is so, that the claim is wedged."""
-        held = self._held.get(key)
-        if held is None:
-            return None
-        held.sent_ms = now_ms
+    symptoms: Symptoms
+    heard_ms: int
+    """When one was last read back; at first, when the claim was won."""
+    _sent_ms: int
+    _position: int | None = field(default=None, init=False)
+    _same: int = field(default=0, init=False)
+    _late: bool = field(default=False, init=False)
+    """It was reported that one is late, and none was read back since."""
+
+    def silent_ms(self, now_ms: int) -> int:
+        """How long none was read back, in milliseconds."""
+        return now_ms - self.heard_ms
+
+    def beat(self, standing: Standing, now_ms: int) -> Wedged | None:
+        """One is sent. Returns, with each one that is so, that the claim is wedged."""
+        self._sent_ms = now_ms
         idle = standing.paused or (standing.awaits_turn and (standing.buffered or standing.in_hand))
-        stuck = standing.position == held.position and standing.lag and not idle
-        held.position = standing.position
-        held.same = held.same + 1 if stuck else 0
-        if held.same < self.wedged_after:
+        stuck = standing.position == self._position and standing.lag and not idle
+        self._position = standing.position
+        self._same = self._same + 1 if stuck else 0
+        too_many = self.symptoms.wedged_after
+        if self._same < too_many:
             return None
         if standing.in_hand:
             cause = WedgedCause.IN_HAND
         else:
             cause = WedgedCause.NOT_TAKEN if standing.buffered else WedgedCause.NOT_FETCHED
-        return Wedged(cause, held.same, self.wedged_after, standing)
+        return Wedged(cause, self._same, too_many, standing)
 
+<<<<<<< HEAD
     def heard(self, key: ClaimKey, now_ms: int) -> Late | None:
         """A heartbeat of ours was read back. Returns that it was late, if not reported yet."""
         held = self._held.get(key)
@@ -151,19 +144,21 @@ class Symptoms:
             return None
         late = self._look(held, now_ms)
         held.heard_ms, held.late = now_ms, False
+=======
+    def heard(self, now_ms: int) -> Late | None:
+        """One was read back. Returns that it was late, if nobody has said so."""
+        late = self.look(now_ms)
+        self.heard_ms, self._late = now_ms, False
+>>>>>>> runtime
         return late
 
-    def look(self, now_ms: int) -> list[tuple[ClaimKey, Late]]:
-        """Time has passed. Returns what is late; each once, until a heartbeat is read back."""
-        found = ((key, self._look(held, now_ms)) for key, held in self._held.items())
-        return [(key, late) for key, late in found if late is not None]
-
-    def _look(self, held: _Held, now_ms: int) -> Late | None:
-        allowed_ms = int(self.heartbeat_every_ms + self.interval_ms)
-        silent_ms = now_ms - held.heard_ms
-        if held.late or silent_ms <= allowed_ms:
+    def look(self, now_ms: int) -> Late | None:
+        """Time has passed. Returns that one is late, once until one is read back."""
+        allowed_ms = int(self.symptoms.heartbeat_every_ms + self.symptoms.interval_ms)
+        silent_ms = self.silent_ms(now_ms)
+        if self._late or silent_ms <= allowed_ms:
             return None
-        held.late = True
-        sent = now_ms - held.sent_ms <= allowed_ms
+        self._late = True
+        sent = now_ms - self._sent_ms <= allowed_ms
         cause = LateCause.NOT_READ_BACK if sent else LateCause.NOT_SENT
         return Late(cause, silent_ms, silent_ms - allowed_ms)

@@ -8,18 +8,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+from attrs import frozen
+
 from kafka_marshal.client.message import Claim
-from kafka_marshal.client.observe.health import Standing, Symptoms
+from kafka_marshal.client.observe.health import Heartbeats, Standing, Symptoms
 from kafka_marshal.client.observe.logging_observer import Logs, Who
 from kafka_marshal.client.observe.observers import Idle, Observer, Observers, Taken
 from kafka_marshal.core.messages import Heartbeat
 from kafka_marshal.core.state import Claim as Known
-from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.machines.consumer.consumer import Mode
 from kafka_marshal.machines.consumer.driver import Driver
 from kafka_marshal.machines.consumer.effects import Lost, Send
 
 TAKEN = frozenset({Lost.TAKEN, Lost.ID_USED_TWICE})
+
+
+@frozen(eq=False)
+class Watched:
+    """A claim of ours, and its heartbeats."""
+
+    claim: Claim
+    heartbeats: Heartbeats
 
 
 class Vigil:
@@ -37,7 +46,8 @@ class Vigil:
         self._logs = Logs(who, monotonic)
         self.observers = Observers([self._logs, *observers])
         self._symptoms, self._stale_after_ms = symptoms, stale_after_ms
-        self._claims: dict[ClaimKey, Claim] = {}
+        self._watched: dict[Watched, None] = {}
+        """Claims that are ours, in the order in which they were won."""
         self._idle_since_ms: int | None = None
         self._idle_said = False
         self._unknown_since_ms: int | None = None
@@ -53,31 +63,32 @@ class Vigil:
 
     # --- claims -----------------------------------------------------------------------------------
 
-    def won(self, claim: Claim, now_ms: int) -> None:
-        """It is ours."""
-        self._claims[claim.key] = claim
-        self._symptoms.won(claim.key, now_ms)
+    def won(self, claim: Claim, now_ms: int) -> Watched:
+        """It is ours. Returns what the other methods take, until it is lost."""
+        watched = Watched(claim, self._symptoms.won(now_ms))
+        self._watched[watched] = None
         self._idle_since_ms, self._idle_said = None, False
         self.observers.claimed(claim)
+        return watched
 
-    def lost(self, claim: Claim, reason: Lost, position: int, known: Known, now_ms: int) -> None:
+    def lost(
+        self, watched: Watched, reason: Lost, position: int, known: Known, now_ms: int
+    ) -> None:
         """It is not ours any more; up to where it was done, and who has it as far as was read."""
-        key = claim.key
         self.look(now_ms)
-        silent_ms = self._symptoms.silent_ms(key, now_ms)
-        self._symptoms.lost(key)
-        self._claims.pop(key, None)
-        self.observers.lost(claim, reason)
+        self._watched.pop(watched, None)
+        self.observers.lost(watched.claim, reason)
         if reason in TAKEN:
             by, epoch = known.owner_client, known.epoch
+            silent_ms = watched.heartbeats.silent_ms(now_ms)
             seen = Taken(by, epoch, position, silent_ms, self._stale_after_ms)
-            self.observers.fenced(claim, reason, seen)
+            self.observers.fenced(watched.claim, reason, seen)
 
     def ended(self) -> None:
         """The consumer has ended."""
-        while self._claims:
-            _, claim = self._claims.popitem()
-            self.observers.left(claim)
+        while self._watched:
+            watched, _ = self._watched.popitem()
+            self.observers.left(watched.claim)
 
     def silent(self, claims: Sequence[Claim], stale_s: float) -> None:
         """Nothing of these was heard for `stale_s` seconds, so others may take them."""
@@ -90,26 +101,27 @@ class Vigil:
 
     # --- heartbeats -------------------------------------------------------------------------------
 
-    def sent(self, key: ClaimKey, send: Send, standing: Standing, now_ms: int) -> None:
+    def sent(self, watched: Watched, send: Send, standing: Standing, now_ms: int) -> None:
         """A message of the protocol is on its way."""
-        claim = self._claims.get(key)
-        if claim is None or not isinstance(send.message, Heartbeat):
+        if watched not in self._watched or not isinstance(send.message, Heartbeat):
             return
-        wedged = self._symptoms.beat(key, standing, now_ms)
+        wedged = watched.heartbeats.beat(standing, now_ms)
         if wedged is not None:
-            self.observers.wedged(claim, wedged)
+            self.observers.wedged(watched.claim, wedged)
 
-    def heard(self, key: ClaimKey, now_ms: int) -> None:
-        """A heartbeat of ours was read back."""
-        late = self._symptoms.heard(key, now_ms)
-        if late is not None and key in self._claims:
-            self.observers.late(self._claims[key], late)
+    def heard(self, watched: Watched, now_ms: int) -> None:
+        """A heartbeat of a claim of ours was read back."""
+        late = watched.heartbeats.heard(now_ms)
+        if late is not None:
+            self.observers.late(watched.claim, late)
 
     def look(self, now_ms: int) -> None:
         """Time has passed."""
         self._logs.look()
-        for key, late in self._symptoms.look(now_ms):
-            self.observers.late(self._claims[key], late)
+        for watched in self._watched:
+            late = watched.heartbeats.look(now_ms)
+            if late is not None:
+                self.observers.late(watched.claim, late)
 
     # --- nothing to own ---------------------------------------------------------------------------
 
@@ -119,7 +131,7 @@ class Vigil:
         It is reported once that has lasted as long as an owner takes to become stale: until then
         others may give it a share.
         """
-        if self._claims:
+        if self._watched:
             return
         known = [driver.consumer.known for driver in drivers]
         mine = self.who().client_id

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import random
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable
 from typing import Final
@@ -130,8 +129,8 @@ class DeadLetters:
             headers=headers,
             on_delivery=lambda failed, _: said.append(failed),
         )
-        deadline = time.monotonic() + DEAD_S
-        while not said and time.monotonic() < deadline:
+        deadline = self._settings.environment.deadline(DEAD_S)
+        while not said and deadline.left_s:
             self._producer.poll(0.05)
         if not said or said[0] is not None:
             reason = said[0].str() if said and said[0] is not None else "no answer"
@@ -163,24 +162,29 @@ class Handling:
         order: Order,
         retrying: Retrying,
         dead: DeadLetters | None,
+        may_begin: Callable[[Claim], bool],
         progressed: Callable[[Hand], None],
         observers: Observers,
     ) -> None:
+        """`may_begin` says whether a message of a claim may be begun at that moment."""
         self.observers = observers
         self.counted = Counted()
         self.lock = threading.RLock()
-        self._retrying, self._dead, self._progressed = retrying, dead, progressed
+        self._retrying, self._dead = retrying, dead
+        self._may_begin, self._progressed = may_begin, progressed
         self._lanes: Lanes[Message] = Lanes(order, lambda message: message.key)
         self._claimed: dict[ClaimKey, _Claimed] = {}
         self._in_hand: Counter[Claim] = Counter()
         """How many messages of each tenure were begun and are handled now."""
         self._dropped: dict[Claim, list[Hand]] = {}
         """What the workers have of claims that were lost, until nobody handles any of it."""
+        self._withheld = 0
+        """How many messages waited of claims that may not begin, when it was last looked."""
 
     @property
     def waiting(self) -> int:
-        """How many messages nobody has begun."""
-        return self._lanes.waiting
+        """How many messages nobody has begun, and somebody may begin."""
+        return max(0, self._lanes.waiting - self._withheld)
 
     def feed(self, hand: Hand) -> int:
         """Take a chunk to handle; its hand learns how far it is done. Returns how many messages."""
@@ -204,12 +208,16 @@ class Handling:
             self._lanes.add(key, messages)
         return len(messages)
 
-    def forget_lost(self) -> None:
-        """Drop what waits of claims that were lost."""
+    def look(self) -> None:
+        """Drop what waits of claims that were lost, and count what may not be begun now."""
         with self.lock:
+            withheld = 0
             for key, claimed in list(self._claimed.items()):
                 if claimed.hands[0].claim.lost is not None:
                     self._drop(key)
+                elif not self._may_begin(claimed.hands[0].claim):
+                    withheld += self._lanes.waiting_of(key)
+            self._withheld = withheld
 
     def _drop(self, key: ClaimKey) -> None:
         dropped = self._lanes.drop(key)
@@ -244,7 +252,9 @@ class Handling:
     def begin(self) -> Begun[Message] | None:
         """The next message that may be handled; None: all wait for others, or there is none."""
         with self.lock:
-            begun = self._lanes.begin(lambda key: self._claimed[key].hands[0].claim.silent)
+            begun = self._lanes.begin(
+                lambda key: self._may_begin(self._claimed[key].hands[0].claim)
+            )
             if begun is not None:
                 self._claimed[begun.key].begins(1)
                 self._in_hand[begun.message.claim] += 1

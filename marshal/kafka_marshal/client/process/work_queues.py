@@ -98,13 +98,18 @@ class Lanes(Generic[M]):
         if idle and claim.ready:
             self._turns.append(key)
 
-    def begin(self, waits: Callable[[ClaimKey], bool] = lambda _: False) -> Begun[M] | None:
-        """The next message that may be begun, of the claim whose turn it is; None: all wait.
+    def waiting_of(self, key: ClaimKey) -> int:
+        """How many messages of one claim nobody has begun."""
+        claim = self._claims.get(key)
+        return 0 if claim is None else claim.waiting
 
-        Of a claim that `waits` nothing is begun.
+    def begin(self, may_begin: Callable[[ClaimKey], bool] = lambda _: True) -> Begun[M] | None:
+        """The next message of the claim whose turn it is; None: all wait.
+
+        Nothing is begun of a claim where that is not allowed now.
         """
         for _ in range(len(self._turns)):
-            if not waits(self._turns[0]):
+            if may_begin(self._turns[0]):
                 break
             self._turns.rotate(-1)
         else:

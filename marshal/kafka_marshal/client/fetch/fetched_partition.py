@@ -1,0 +1,58 @@
+"""A claimed partition as the fetcher knows it: how far it is fetched, and handed over.
+
+One object for one tenure. When the tenure is over so is this, and whoever still has it gets nothing
+more by it. It knows neither Kafka's client nor the protocol.
+"""
+
+from __future__ import annotations
+
+from attrs import define, field
+
+from kafka_marshal.client.message import Claim
+
+
+@define(eq=False)
+class FetchedPartition:
+    """What `Fetcher.open` made. Its fields are the fetcher's, which holds a lock for them."""
+
+    claim: Claim
+    allowed: list[range] = field(factory=list)
+    """What may be handed over, and was not yet when it was last looked at."""
+    position: int = 0
+    """Up to where it was handed over."""
+    fetched: int = 0
+    """Up to where it was fetched."""
+    told: int = 0
+    """Up to where it was said that there is something to consume."""
+    dropped: bool = False
+    """Nothing of it is fetched or handed over any more."""
+    assigned: bool = False
+    paused: bool = False
+    """The application wants nothing of it for now, or may have nothing of it."""
+    held: bool = False
+    """Kafka's client is told to fetch no more of it, since its buffer is full."""
+    full_since_s: float | None = None
+    """Since when its buffer is full, by the monotonic clock; None while it is not."""
+    until: int | None = None
+    """The claim is lost: only what was granted is fetched, below this."""
+    retry_at: float | None = None
+
+    @property
+    def place(self) -> tuple[str, int]:
+        """Topic and partition."""
+        return self.claim.topic, self.claim.partition
+
+    @property
+    def wanted(self) -> bool:
+        """Whether more of it is to be fetched."""
+        return not self.paused and (self.until is None or self.fetched < self.until)
+
+    @property
+    def may_begin(self) -> bool:
+        """Whether the application may begin a message of it now. Any thread may ask.
+
+        Loops, polls, workers and tasks go by this. Not where the claim was lost, given up, paused,
+        or not heard of for too long. What was granted at most once may be begun though the claim is
+        lost: nobody else gets it.
+        """
+        return not (self.dropped or self.paused)

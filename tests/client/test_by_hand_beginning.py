@@ -1,0 +1,149 @@
+"""Marshal promises that nothing is begun of a claim that is lost, paused or given up.
+
+Loops, polls, workers and tasks ask the same question, each before it begins a message.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from typing import Final
+
+import pytest
+
+from kafka_marshal.client.api.aio import AsyncConsumer
+from kafka_marshal.client.api.consumer import Consumer, Message
+from kafka_marshal.client.api.delivery import Way
+from kafka_marshal.client.process.handling import AHEAD, Handling
+from kafka_marshal.core.messages import ClaimingPartition, Partition, ReleaseGroup
+from tests.client.doubles import WITHIN_S, Kafka, until
+
+
+def events(messages: int, partitions: int = 1) -> Kafka:
+    """A cluster with messages in the first partition."""
+    kafka = Kafka()
+    kafka.create("events", partitions)
+    kafka.produce("events", messages)
+    return kafka
+
+
+def is_lost(kafka: Kafka, consumer: Consumer) -> None:
+    kafka.says(ReleaseGroup(0, 0, "admin", "admin", "g", "", Partition(0), 0))
+    kafka.says(ClaimingPartition(1, 0, "i9", "c9", "g", "events", Partition(0)))
+    until(lambda: not consumer.claims)
+
+
+def is_paused(kafka: Kafka, consumer: Consumer) -> None:
+    consumer.pause("events")
+
+
+def is_stopped(kafka: Kafka, consumer: Consumer) -> None:
+    consumer.stop()
+
+
+def is_released(kafka: Kafka, consumer: Consumer) -> None:
+    consumer.release("events", 0)
+
+
+ENDS: Final = (is_lost, is_paused, is_stopped, is_released)
+
+
+def fed(consumer: Consumer, messages: int) -> Handling:
+    """What workers share, with so many messages that none of them has begun."""
+    consumer.add_topic("events")
+    handling = consumer.handling("none", 0, 0.1, None)
+    until(lambda: consumer._data._buffers.ready)
+    hand = consumer.taking.take(WITHIN_S, Way.LIST, messages)
+    consumer.taking.pop()
+    assert hand is not None
+    handling.feed(hand)
+    assert handling.waiting == messages
+    return handling
+
+
+def begins_nothing(ends: Callable[[Kafka, Consumer], None]) -> None:
+    kafka = events(3)
+    with kafka.consumer() as consumer:
+        handling = fed(consumer, 3)
+        first = handling.begin()
+        assert first is not None
+        ends(kafka, consumer)
+        assert handling.begin() is None
+        handling.finish(first)
+        handling.done(first)
+        if ends is is_paused:
+            consumer.resume("events")
+            again = handling.begin()
+            assert again is not None
+            assert again.message.offset == 1
+            handling.finish(again)
+        consumer.give_again(handling)
+
+
+@pytest.mark.parametrize("ends", ENDS, ids=lambda each: each.__name__)
+def test_workers_begin_nothing_of_what_waits_once_its_claim(
+    ends: Callable[[Kafka, Consumer], None],
+) -> None:
+    """They began what they had, until the thread that feeds them looked."""
+    begins_nothing(ends)
+
+
+def passes_over_what_is_paused(handled: list[tuple[int, int]]) -> None:
+    """Whoever ran is done with all of it, and while the first was paused with the second alone."""
+    second = handled.index((1, 0))
+    assert handled[:second] == [(0, 0)]
+    assert handled[second : second + 5] == [(1, number) for number in range(5)]
+    assert handled[second + 5 :] == [(0, number) for number in range(1, 2 * AHEAD)]
+
+
+def test_workers_that_have_much_of_a_paused_partition_get_more_of_the_others() -> None:
+    kafka = events(2 * AHEAD, partitions=2)
+    handled: list[tuple[int, int]] = []
+
+    with kafka.consumer() as consumer:
+
+        def handler(message: Message) -> None:
+            handled.append((message.partition, message.offset))
+            if handled == [(0, 0)]:
+                consumer.pause("events", 0)
+                kafka.produce("events", 5, partition=1)
+
+        consumer.add_topic("events")
+        thread = threading.Thread(target=lambda: consumer.run(handler, workers=1))
+        thread.start()
+        until(lambda: (1, 4) in handled)
+        consumer.resume("events")
+        until(lambda: len(handled) == 2 * AHEAD + 5)
+        consumer.stop()
+        thread.join(WITHIN_S)
+    passes_over_what_is_paused(handled)
+
+
+def test_tasks_that_have_much_of_a_paused_partition_get_more_of_the_others() -> None:
+    kafka = events(2 * AHEAD, partitions=2)
+    handled: list[tuple[int, int]] = []
+
+    async def main() -> None:
+        async with AsyncConsumer(
+            settings=kafka.settings(), group_id="g", client_id="c1"
+        ) as consumer:
+
+            async def handler(message: Message) -> None:
+                handled.append((message.partition, message.offset))
+                if handled == [(0, 0)]:
+                    await consumer.pause("events", 0)
+                    kafka.produce("events", 5, partition=1)
+
+            await consumer.add_topic("events")
+            running = asyncio.create_task(consumer.run(handler, concurrency=1))
+            while (1, 4) not in handled:
+                await asyncio.sleep(0.002)
+            await consumer.resume("events")
+            while len(handled) < 2 * AHEAD + 5:
+                await asyncio.sleep(0.002)
+            consumer.stop()
+            await running
+
+    asyncio.run(asyncio.wait_for(main(), WITHIN_S))
+    passes_over_what_is_paused(handled)
