@@ -173,6 +173,11 @@ class Holding:
         tenure = self._tenures.of(claim)
         return tenure is not None and tenure.may_begin
 
+    def given_up(self, claim: Claim) -> bool:
+        """At least once: it is ours until what is begun of it is done. Any thread may ask."""
+        tenure = self._tenures.of(claim)
+        return tenure is not None and tenure.withdrawn
+
     def progressed(self, hand: Hand) -> None:
         """The application got further with this. Any thread may say so.
 

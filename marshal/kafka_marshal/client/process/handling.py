@@ -164,15 +164,22 @@ class Handling:
         retrying: Retrying,
         dead: DeadLetters | None,
         may_begin: Callable[[Claim], bool],
+        given_up: Callable[[Claim], bool],
         progressed: Callable[[Hand], None],
+        hand_back: Callable[[Hand], None],
         observers: Observers,
     ) -> None:
-        """`may_begin` says whether a message of a claim may be begun at that moment."""
+        """`may_begin` says whether a message of a claim may be begun at that moment.
+
+        `given_up`: none ever will, though it is still ours; then `hand_back` takes each hand of it,
+        once nobody handles any of it.
+        """
         self.observers = observers
         self.counted = Counted()
         self.lock = threading.RLock()
         self._retrying, self._dead = retrying, dead
-        self._may_begin, self._progressed = may_begin, progressed
+        self._may_begin, self._given_up = may_begin, given_up
+        self._progressed, self._hand_back = progressed, hand_back
         self._lanes: Lanes[Message] = Lanes(order, lambda message: message.key)
         self._claimed: dict[ClaimKey, _Claimed] = {}
         self._in_hand: Counter[Claim] = Counter()
@@ -210,13 +217,21 @@ class Handling:
         return len(messages)
 
     def look(self) -> None:
-        """Drop what waits of claims that were lost, and count what may not be begun now."""
+        """Drop what waits of claims that were lost, hand back what waits of those given up.
+
+        And count what may not be begun now.
+        """
         with self.lock:
             withheld = 0
             for key, claimed in list(self._claimed.items()):
-                if claimed.hands[0].claim.lost is not None:
+                claim = claimed.hands[0].claim
+                if claim.lost is not None:
                     self._drop(key)
-                elif not self._may_begin(claimed.hands[0].claim):
+                elif not claimed.begun and self._given_up(claim):
+                    self._lanes.drop(key)
+                    for hand in self._claimed.pop(key).hands:
+                        self._hand_back(hand)
+                elif not self._may_begin(claim):
                     withheld += self._lanes.waiting_of(key)
             self._withheld = withheld
 
