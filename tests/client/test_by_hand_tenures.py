@@ -238,3 +238,20 @@ def test_a_lost_tenure_is_drained_when_the_last_worker_is_done_with_it() -> None
         until(lambda: list(drained) == [first])
         consumer.stop()
         running.join(20)
+
+
+def test_who_hears_that_a_claim_is_ours_may_ask_of_it() -> None:
+    """Observers heard of it before `claims`, `position` and `committed` did."""
+    kafka = Kafka()
+    kafka.create("events", messages=10)
+    found: deque[tuple[list[Claim], int, int]] = deque()
+    with kafka.consumer(observers=[observer := Observer()]) as consumer:
+
+        def claimed(claim: Claim) -> None:
+            position = consumer.position("events", 0)
+            found.append((consumer.claims, position, consumer.committed("events", 0)))
+
+        observer.claimed = claimed  # type: ignore[method-assign]
+        consumer.add_topic("events")
+        until(lambda: consumer.claims and consumer._data._buffers.waits)
+        assert list(found) == [(consumer.claims, 0, 0)]

@@ -268,9 +268,10 @@ class Holding:
         claim.committed = min(won.position, driver.consumer.known.position)
         # Before anybody can see that it is ours.
         fetched = self._data.open(claim, won.position)
-        watched = self._vigil.won(claim, now_ms)
+        watched = self._vigil.watch(claim, now_ms)
         tenure = Tenure(claim, driver, fetched, watched, won.position, won.position)
         self._tenures.begin(tenure)
+        self._observers.claimed(claim)  # who may ask for it at once
 
     def _process(self, key: ClaimKey, offsets: range) -> None:
         tenure = self._tenures.newest(key)
