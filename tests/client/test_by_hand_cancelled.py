@@ -139,10 +139,10 @@ def test_a_message_that_fails_ends_the_run_before_the_next_of_its_lane_may_begin
     ended: list[bool] = []
     finish = Pool._finish
 
-    def finished(pool: Pool, begun: Begun[Message]) -> None:
+    def finished(pool: Pool, begun: Begun[Message], *, done: bool) -> None:
         if begun.message.offset == 4:
             ended.append(pool.failure is not None)
-        finish(pool, begun)
+        finish(pool, begun, done=done)
 
     monkeypatch.setattr(Pool, "_finish", finished)
     with kafka.consumer() as consumer:
