@@ -659,19 +659,20 @@ class Holding:
         if not isinstance(message, Heartbeat | ReleasingPartition):
             return
         key, epoch = message.key, record.headers.epoch
-        reader = self.session.member.driver(key).consumer.reader
+        driver = self.session.member.driver(key)
+        reader = driver.consumer.reader
         tenures = self._tenures.of_key(key)
+        # A log that lost records may give the epoch of an earlier session's tenure once more.
+        its = [each for each in tenures if each.driver is driver and each.claim.epoch == epoch]
         # Where the owner is not certain, epoch and position are guesses.
         if reader.known and epoch == reader.claim.epoch and not self.log_lost:
             position = self.to_commit[key] = reader.claim.position
+            for tenure in its:
+                tenure.claim.committed = max(tenure.claim.committed, position)
             for tenure in tenures:
-                if tenure.claim.epoch == epoch:
-                    tenure.claim.committed = max(tenure.claim.committed, position)
                 if tenure.next <= position:
                     self._confirm(tenure)
-        for tenure in tenures:
-            if tenure.claim.epoch != epoch:
-                continue
+        for tenure in its:
             if isinstance(message, ReleasingPartition):
                 tenure.release = None
                 self._tenures.end_if_over(tenure)
