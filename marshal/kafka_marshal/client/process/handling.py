@@ -259,11 +259,12 @@ class Handling:
         In it, and in what was taken after it, something may not be done.
         """
         with self.lock:
-            left = [claimed.hands[0] for claimed in self._claimed.values()]
             for key in self._claimed:
                 self._lanes.drop(key)
-            self._claimed.clear()
-        return [hand for hand in left if not hand.finished]
+            fed, self._claimed = self._claimed, {}
+        # The last that was done stays until the next one is.
+        left = ([hand for hand in each.hands if not hand.finished] for each in fed.values())
+        return [hands[0] for hands in left if hands]
 
     def begin(self) -> Begun[Message] | None:
         """The next message that may be handled; None: all wait for others, or there is none."""
