@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Literal
 
 import pytest
 
@@ -16,7 +16,12 @@ from kafka_marshal.client.api.aio import AsyncConsumer
 from kafka_marshal.client.api.consumer import Consumer, Message
 from kafka_marshal.client.api.delivery import Way
 from kafka_marshal.client.process.handling import AHEAD, Handling
-from kafka_marshal.core.messages import ClaimingPartition, Partition, ReleaseGroup
+from kafka_marshal.core.messages import (
+    ClaimingPartition,
+    Partition,
+    ReleaseGroup,
+    ReleasingPartition,
+)
 from tests.client.doubles import WITHIN_S, Kafka, until
 
 
@@ -147,3 +152,76 @@ def test_tasks_that_have_much_of_a_paused_partition_get_more_of_the_others() -> 
 
     asyncio.run(asyncio.wait_for(main(), WITHIN_S))
     passes_over_what_is_paused(handled)
+
+
+def has_the_rest(kafka: Kafka, done: int) -> None:
+    """The claim is given up with what was done of it, and another consumer gets what was not."""
+    until(lambda: kafka.said(ReleasingPartition))
+    assert [each.offset for each in kafka.said(ReleasingPartition)] == [done]
+    with kafka.consumer("c2") as another:
+        another.add_topic("events")
+        message = another.poll(WITHIN_S)
+        assert message is not None
+        assert message.offset == done
+
+
+def is_removed(kafka: Kafka, consumer: Consumer) -> None:
+    consumer.remove_topic("events")
+
+
+@pytest.mark.parametrize("order", ["partition", "key", "none"])
+@pytest.mark.parametrize("gives_up", [is_released, is_removed])
+def test_what_workers_have_not_begun_of_a_claim_that_is_given_up_keeps_nobody_waiting(
+    gives_up: Callable[[Kafka, Consumer], None], order: Literal["partition", "key", "none"]
+) -> None:
+    """It was waited for until the run ended, since nobody was to begin it any more."""
+    kafka = events(5)
+    begun, goes_on, handled = threading.Event(), threading.Event(), list[int]()
+
+    def handler(message: Message) -> None:
+        handled.append(message.offset)
+        if message.offset == 1:
+            begun.set()
+            assert goes_on.wait(WITHIN_S)
+
+    with kafka.consumer() as consumer:
+        consumer.add_topic("events")
+        thread = threading.Thread(target=lambda: consumer.run(handler, workers=1, order=order))
+        thread.start()
+        assert begun.wait(WITHIN_S)
+        gives_up(kafka, consumer)
+        assert not kafka.said(ReleasingPartition)
+        goes_on.set()
+        has_the_rest(kafka, done=2)
+        consumer.stop()
+        thread.join(WITHIN_S)
+    assert handled == [0, 1]
+
+
+def test_what_tasks_have_not_begun_of_a_claim_that_is_given_up_keeps_nobody_waiting() -> None:
+    kafka = events(5)
+    handled = list[int]()
+
+    async def main() -> None:
+        begun, goes_on = asyncio.Event(), asyncio.Event()
+
+        async def handler(message: Message) -> None:
+            handled.append(message.offset)
+            if message.offset == 1:
+                begun.set()
+                await goes_on.wait()
+
+        async with AsyncConsumer(
+            settings=kafka.settings(), group_id="g", client_id="c1"
+        ) as consumer:
+            await consumer.add_topic("events")
+            running = asyncio.create_task(consumer.run(handler))
+            await begun.wait()
+            await consumer.release("events", 0)
+            goes_on.set()
+            await asyncio.to_thread(has_the_rest, kafka, done=2)
+            consumer.stop()
+            await running
+
+    asyncio.run(asyncio.wait_for(main(), WITHIN_S))
+    assert handled == [0, 1]

@@ -9,6 +9,8 @@ import pytest
 
 from kafka_marshal.client.api.aio import AsyncConsumer
 from kafka_marshal.client.api.consumer import Consumer, HandlerFailed, Message
+from kafka_marshal.client.api.delivery import Way
+from kafka_marshal.client.process.handling import Handling
 from kafka_marshal.client.process.pool import Pool
 from kafka_marshal.client.process.work_queues import Begun
 from kafka_marshal.core.messages import ReleasingPartition
@@ -139,16 +141,43 @@ def test_a_message_that_fails_ends_the_run_before_the_next_of_its_lane_may_begin
     ended: list[bool] = []
     finish = Pool._finish
 
-    def finished(pool: Pool, begun: Begun[Message]) -> None:
+    def finished(pool: Pool, begun: Begun[Message], *, done: bool) -> None:
         if begun.message.offset == 4:
             ended.append(pool.failure is not None)
-        finish(pool, begun)
+        finish(pool, begun, done=done)
 
     monkeypatch.setattr(Pool, "_finish", finished)
     with kafka.consumer() as consumer:
         consumer.add_topic("events")
         assert runs_and_fails_at(consumer, 4) == [0, 1, 2, 3]
     assert ended == [True]
+
+
+def test_what_was_fed_last_is_given_out_again_also_where_all_before_it_is_done() -> None:
+    """Nobody got it before the consumer was closed, and a stop waited for it."""
+    kafka = Kafka()
+    kafka.create("events", messages=1)
+    with kafka.consumer() as consumer:
+        consumer.add_topic("events")
+        handling = consumer.handling("partition", 0, 0.1, None)
+        fed(consumer, handling)
+        begun = handling.begin()
+        assert begun is not None
+        handling.finish(begun)
+        handling.done(begun)
+        kafka.produce("events", 1)
+        fed(consumer, handling)
+        consumer.give_again(handling)
+        again = consumer.poll(5.0)
+        assert again is not None
+        assert again.offset == 1
+
+
+def fed(consumer: Consumer, handling: Handling) -> None:
+    hand = consumer.taking.take(5.0, Way.LIST)
+    consumer.taking.pop()
+    assert hand is not None
+    handling.feed(hand)
 
 
 def runs_and_fails_at(consumer: Consumer, offset: int) -> list[int]:

@@ -12,7 +12,7 @@ from kafka_marshal.client.api.consumer import Claim, Consumer, Lost, Message, Ob
 from kafka_marshal.client.fetch.in_flight import Hand
 from kafka_marshal.client.observe.health import Standing
 from kafka_marshal.core.messages import ClaimingMessages, Partition, ReleaseGroup
-from tests.client.doubles import Kafka, until
+from tests.client.doubles import LOG, Kafka, until
 
 ALO, AMO = "at_least_once", "at_most_once"
 
@@ -238,3 +238,40 @@ def test_a_lost_tenure_is_drained_when_the_last_worker_is_done_with_it() -> None
         until(lambda: list(drained) == [first])
         consumer.stop()
         running.join(20)
+
+
+def test_who_hears_that_a_claim_is_ours_may_ask_of_it() -> None:
+    """Observers heard of it before `claims`, `position` and `committed` did."""
+    kafka = Kafka()
+    kafka.create("events", messages=10)
+    found: deque[tuple[list[Claim], int, int]] = deque()
+    with kafka.consumer(observers=[observer := Observer()]) as consumer:
+
+        def claimed(claim: Claim) -> None:
+            position = consumer.position("events", 0)
+            found.append((consumer.claims, position, consumer.committed("events", 0)))
+
+        observer.claimed = claimed  # type: ignore[method-assign]
+        consumer.add_topic("events")
+        until(lambda: consumer.claims and consumer._data._buffers.waits)
+        assert list(found) == [(consumer.claims, 0, 0)]
+
+
+def test_what_is_committed_of_a_claim_is_not_said_of_one_that_an_earlier_log_gave() -> None:
+    """Both have epoch 0, as the log had lost its records."""
+    kafka = Kafka()
+    kafka.create("events", messages=10)
+    with kafka.consumer() as consumer:
+        consumer.add_topic("events")
+        in_hand = consumer.poll(10.0)
+        assert in_hand is not None
+        with kafka.changed:
+            kafka.topics[LOG][0].records.clear()
+            kafka.changed.notify_all()
+        until(lambda: in_hand.claim.lost is Lost.LOG_LOST_RECORDS)
+        kafka.clock.ahead_s += 1.0
+        again = consumer.poll(10.0)
+        assert again is not None
+        consumer.commit(again)
+    assert (again.epoch, again.claim.committed) == (0, 1)
+    assert (in_hand.epoch, in_hand.claim.committed) == (0, 0)

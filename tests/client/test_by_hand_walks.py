@@ -177,9 +177,10 @@ class Walk:
         consumer.give_again(handling)
 
     def commit(self, client: str, consumer: Consumer) -> None:
-        # At most once it is done from here on, whatever becomes of the commit.
-        self.acked[client] += [one for way, one in self.in_hand[client] if way != "loop"]
-        self.finished(client, "poll", "list")
+        # Also the message that a loop is at. At most once it is done from here on, whatever becomes
+        # of the commit.
+        self.acked[client] += [one for _, one in self.in_hand[client]]
+        self.finished(client, "poll", "list", "loop")
         how = self.random.random()
         if how < 0.4:
             consumer.ack()
@@ -197,11 +198,10 @@ class Walk:
         except ClaimLost:
             self.acked[client] = []
             return
-        if not self.in_hand[client]:  # else that keeps positions back
-            for message in self.acked[client]:
-                has = self.position(message.partition)
-                assert has > message.offset, f"{message} was committed, and the log has {has}"
-            self.acked[client] = []
+        for message in self.acked[client]:
+            has = self.position(message.partition)
+            assert has > message.offset, f"{message} was committed, and the log has {has}"
+        self.acked[client] = []
 
     def pause(self, client: str, consumer: Consumer) -> None:
         with suppress(InvalidOption):  # nothing is claimed

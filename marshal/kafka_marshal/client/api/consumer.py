@@ -762,7 +762,9 @@ class Consumer:
             retrying,
             dead,
             self.taking.may_begin,
+            self._engine.held.given_up,
             self._engine.held.progressed,
+            lambda hand: self._engine.post(partial(self._engine.held.abandon, hand)),
             self._engine.observers,
         )
 

@@ -193,8 +193,9 @@ class Tenures:
         for older in self.of_key(tenure.claim.key):
             older.release = None
             self.end_if_over(older)
-        self._of_claim[tenure.claim] = tenure
+        # Who finds it among our claims may ask for its partition.
         self._of_key.setdefault(tenure.claim.key, []).append(tenure)
+        self._of_claim[tenure.claim] = tenure
 
     def of(self, claim: Claim) -> Tenure | None:
         """The one of this claim, if it is not drained."""

@@ -173,6 +173,11 @@ class Holding:
         tenure = self._tenures.any_of(claim)
         return tenure is not None and tenure.fetched.may_begin
 
+    def given_up(self, claim: Claim) -> bool:
+        """At least once: it is ours until what is begun of it is done. Any thread may ask."""
+        tenure = self._tenures.of(claim)
+        return tenure is not None and tenure.withdrawn
+
     def progressed(self, hand: Hand) -> None:
         """The application got further with this. Any thread may say so.
 
@@ -263,9 +268,10 @@ class Holding:
         claim.committed = min(won.position, driver.consumer.known.position)
         # Before anybody can see that it is ours.
         fetched = self._data.open(claim, won.position)
-        watched = self._vigil.won(claim, now_ms)
+        watched = self._vigil.watch(claim, now_ms)
         tenure = Tenure(claim, driver, fetched, watched, won.position, won.position)
         self._tenures.begin(tenure)
+        self._observers.claimed(claim)  # who may ask for it at once
 
     def _process(self, key: ClaimKey, offsets: range) -> None:
         tenure = self._tenures.newest(key)
@@ -653,19 +659,20 @@ class Holding:
         if not isinstance(message, Heartbeat | ReleasingPartition):
             return
         key, epoch = message.key, record.headers.epoch
-        reader = self.session.member.driver(key).consumer.reader
+        driver = self.session.member.driver(key)
+        reader = driver.consumer.reader
         tenures = self._tenures.of_key(key)
+        # A log that lost records may give the epoch of an earlier session's tenure once more.
+        its = [each for each in tenures if each.driver is driver and each.claim.epoch == epoch]
         # Where the owner is not certain, epoch and position are guesses.
         if reader.known and epoch == reader.claim.epoch and not self.log_lost:
             position = self.to_commit[key] = reader.claim.position
+            for tenure in its:
+                tenure.claim.committed = max(tenure.claim.committed, position)
             for tenure in tenures:
-                if tenure.claim.epoch == epoch:
-                    tenure.claim.committed = max(tenure.claim.committed, position)
                 if tenure.next <= position:
                     self._confirm(tenure)
-        for tenure in tenures:
-            if tenure.claim.epoch != epoch:
-                continue
+        for tenure in its:
             if isinstance(message, ReleasingPartition):
                 tenure.release = None
                 self._tenures.end_if_over(tenure)

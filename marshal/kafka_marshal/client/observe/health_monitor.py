@@ -63,12 +63,11 @@ class Vigil:
 
     # --- claims -----------------------------------------------------------------------------------
 
-    def won(self, claim: Claim, now_ms: int) -> Watched:
+    def watch(self, claim: Claim, now_ms: int) -> Watched:
         """It is ours. Returns what the other methods take, until it is lost."""
         watched = Watched(claim, self._symptoms.won(now_ms))
         self._watched[watched] = None
         self._idle_since_ms, self._idle_said = None, False
-        self.observers.claimed(claim)
         return watched
 
     def lost(

@@ -163,15 +163,22 @@ class Handling:
         retrying: Retrying,
         dead: DeadLetters | None,
         may_begin: Callable[[Claim], bool],
+        given_up: Callable[[Claim], bool],
         progressed: Callable[[Hand], None],
+        hand_back: Callable[[Hand], None],
         observers: Observers,
     ) -> None:
-        """`may_begin` says whether a message of a claim may be begun at that moment."""
+        """`may_begin` says whether a message of a claim may be begun at that moment.
+
+        `given_up`: none ever will, though it is still ours; then `hand_back` takes each hand of it,
+        once nobody handles any of it.
+        """
         self.observers = observers
         self.counted = Counted()
         self.lock = threading.RLock()
         self._retrying, self._dead = retrying, dead
-        self._may_begin, self._progressed = may_begin, progressed
+        self._may_begin, self._given_up = may_begin, given_up
+        self._progressed, self._hand_back = progressed, hand_back
         self._lanes: Lanes[Message] = Lanes(order, lambda message: message.key)
         self._claimed: dict[ClaimKey, _Claimed] = {}
         self._in_hand: Counter[Claim] = Counter()
@@ -209,13 +216,21 @@ class Handling:
         return len(messages)
 
     def look(self) -> None:
-        """Drop what waits of claims that were lost, and count what may not be begun now."""
+        """Drop what waits of claims that were lost, hand back what waits of those given up.
+
+        And count what may not be begun now.
+        """
         with self.lock:
             withheld = 0
             for key, claimed in list(self._claimed.items()):
-                if claimed.hands[0].claim.lost is not None:
+                claim = claimed.hands[0].claim
+                if claim.lost is not None:
                     self._drop(key)
-                elif not self._may_begin(claimed.hands[0].claim):
+                elif not claimed.begun and self._given_up(claim):
+                    self._lanes.drop(key)
+                    for hand in self._claimed.pop(key).hands:
+                        self._hand_back(hand)
+                elif not self._may_begin(claim):
                     withheld += self._lanes.waiting_of(key)
             self._withheld = withheld
 
@@ -243,11 +258,12 @@ class Handling:
         In it, and in what was taken after it, something may not be done.
         """
         with self.lock:
-            left = [claimed.hands[0] for claimed in self._claimed.values()]
             for key in self._claimed:
                 self._lanes.drop(key)
-            self._claimed.clear()
-        return [hand for hand in left if not hand.finished]
+            fed, self._claimed = self._claimed, {}
+        # The last that was done stays until the next one is.
+        left = ([hand for hand in each.hands if not hand.finished] for each in fed.values())
+        return [hands[0] for hands in left if hands]
 
     def begin(self) -> Begun[Message] | None:
         """The next message that may be handled; None: all wait for others, or there is none."""

@@ -73,9 +73,7 @@ class Pool:
                 self._failed(error)  # before the next of its lane may begin
                 raise
             finally:
-                self._finish(begun)
-            if done:
-                self._handling.done(begun)
+                self._finish(begun, done=done)
 
     def _failed(self, error: BaseException) -> None:
         with self._lock:
@@ -110,7 +108,10 @@ class Pool:
                     return True
                 self._sleep(wait_s)
 
-    def _finish(self, begun: Begun[Message]) -> None:
+    def _finish(self, begun: Begun[Message], *, done: bool) -> None:
+        # In one: what nobody handles any more may be handed back, with what is not done of it.
         with self._lock:
             self._handling.finish(begun)
+            if done:
+                self._handling.done(begun)
             self._more.notify()
