@@ -136,20 +136,10 @@ class Heartbeats:
             cause = WedgedCause.NOT_TAKEN if standing.buffered else WedgedCause.NOT_FETCHED
         return Wedged(cause, self._same, too_many, standing)
 
-<<<<<<< HEAD
-    def heard(self, key: ClaimKey, now_ms: int) -> Late | None:
-        """A heartbeat of ours was read back. Returns that it was late, if not reported yet."""
-        held = self._held.get(key)
-        if held is None:
-            return None
-        late = self._look(held, now_ms)
-        held.heard_ms, held.late = now_ms, False
-=======
     def heard(self, now_ms: int) -> Late | None:
-        """One was read back. Returns that it was late, if nobody has said so."""
+        """One was read back. Returns that it was late, if not reported yet."""
         late = self.look(now_ms)
         self.heard_ms, self._late = now_ms, False
->>>>>>> runtime
         return late
 
     def look(self, now_ms: int) -> Late | None:
