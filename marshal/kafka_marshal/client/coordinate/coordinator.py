@@ -1,9 +1,9 @@
 """The thread that feeds an instance's machine; `ownership` carries out what it asks for.
 
-Whatever happens (a record was read, an append has an outcome, messages were fetched, the
-application is done with some, time has passed) comes into one queue, and is told to the `Member`
-in that order by one thread. It decides nothing: what is sent, won, handed over or lost is the
-machine's word. When the log lost records it begins anew, as a new instance.
+Every event goes into one queue: a record was read, an append has an outcome, messages were fetched,
+the application is done with some, time has passed. One thread feeds them to the `Member` in that
+order. It decides nothing: the machine decides what is sent, won, handed over or lost. When the log
+lost records it begins anew, as a new instance.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ from kafka_marshal.machines.consumer.intervals import Said
 T = TypeVar("T")
 
 COMMIT_EVERY_S: Final = 1.0
-"""So often Kafka's group offsets follow the positions in the log, and it is told how claims
-stand."""
+"""How often the positions in the log are committed to Kafka's group offsets, and the state of the
+claims is reported, in seconds."""
 LOOK_EVERY_S: Final = 0.25
-"""So often it is looked how far the application got within what it has in hand."""
+"""How often to look how far the application got within what it has in hand, in seconds."""
 ANEW_AFTER_S: Final = 1.0
 CALL_S: Final = 0.2
 """How often a call to the engine's thread looks whether that thread has ended, in seconds."""
@@ -105,7 +105,7 @@ class Engine:
             self._monotonic,
         )
         self.observers = self._vigil.observers
-        """What happens is told to them."""
+        """They are notified of what happens."""
         self.cluster = Cluster(self._settings)
         self.data = Data(
             self.cluster,
@@ -287,7 +287,7 @@ class Engine:
         """Let happen what has happened, or else wait for it."""
         try:
             self._inbox.get(timeout=self._timeout_s())()
-            # What has come together is told together, but time does not stand still meanwhile.
+            # Handle what has come by now in one go; bounded, because timers are due meanwhile.
             for _ in range(100):
                 self._inbox.get_nowait()()
         except queue.Empty:
@@ -407,7 +407,7 @@ class Engine:
             return
         session.forget()
         if self._config.me.mode is Mode.AT_MOST_ONCE:
-            # Whoever began anew would be granted once more what it has processed.
+            # A new instance would be granted once more what this one has processed.
             raise self._log_lost(reason)
         self.said(f"{reason}; beginning anew as a new instance")
         self.held.truncated()

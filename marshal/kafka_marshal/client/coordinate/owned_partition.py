@@ -53,13 +53,13 @@ class Tenure:
     abandoned: bool = False
     """At most once: nothing more of it will be processed, whatever is granted."""
     told: bool = False
-    """The engine was told that the application got further, and has not looked yet."""
+    """The engine was notified that the application got further, and has not looked yet."""
     drained: bool = False
     """It is lost, and nothing of it is in hand."""
     release: SentRelease | None = None
     """None while none was sent, and when it was read back."""
     unconfirmed: bool = False
-    """It ended before the log had what was done of it, and no commit has said so yet."""
+    """It ended before the log had what was done of it, and no commit has reported that yet."""
     end: int | None = None
     """Where its partition ended when it was last looked; None before that."""
     buffered: tuple[int, int] = (0, 0)
@@ -128,7 +128,7 @@ class Tenure:
 
     @property
     def over(self) -> bool:
-        """Nobody asks for it any more: it is drained, and the log has said what there is to say."""
+        """Whether to forget it: it is drained, and no release or commit waits for the log."""
         return self.drained and self.release is None and not self.unconfirmed
 
     @property

@@ -1,9 +1,9 @@
 """Our claims, from the win until nothing of them is in hand.
 
-What the machine asks for is done here: records are sent, claims fetched from where they were won,
-messages handed over when that is allowed; and the machine hears what the application does with
-them. It does not know how the log is read, nor when it is time for anything. Where nothing else is
-said only one thread calls (`coordinator`).
+This room does what the machine asks for: it sends records, fetches claims from where they were won,
+and hands messages over when that is allowed. It reports to the machine what the application does
+with them. It does not know how the log is read, nor when it is time for anything. Only one thread
+calls (`coordinator`), except where a docstring allows any.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from kafka_marshal.machines.consumer.member import For
 READ_BACK_MS: Final = 2_000
 """How long the end waits until a release is read back: only then Kafka hears of its position."""
 WAKE_PARTS: Final = 16
-"""When so small a part of the window is done, the engine is told before it looks by itself."""
+"""A window has this many parts: when one is done, the engine is notified before it looks itself."""
 
 
 TURN_MS: Final = 700
@@ -136,8 +136,8 @@ class Holding:
     # --- the log loses records --------------------------------------------------------------------
 
     def truncated(self) -> None:
-        """At least once: what this session was told does not hold any more."""
-        # Whoever owns it next, if nobody set a position, goes on from Kafka's.
+        """At least once: what this session has read does not hold any more."""
+        # The next owner goes on from Kafka's offsets, if nobody set a position.
         for tenure in self._tenures:
             if tenure.claim.lost is None:
                 self._progressed(tenure)
@@ -161,9 +161,9 @@ class Holding:
     def in_hand(self, hand: Hand) -> bool:
         """Whether the application may have the chunk that it has taken. Any thread may ask.
 
-        Not where its claim was lost, paused, given up or moved meanwhile. Whoever decides that
-        asks for it at `data` first, and then looks at what is in hand: so the chunk is either in
-        hand by then, or is refused here.
+        Not where its claim was lost, paused, given up or moved meanwhile. The thread that decides
+        that first changes it at `data`, and then looks at what is in hand. So the chunk is either
+        in hand by then, or is refused here.
         """
         tenure = self._tenures.of(hand.claim)
         return tenure is not None and tenure.take(hand, self._data.keeps)

@@ -6,11 +6,12 @@ others can have seen of an instance is recorded, also when it is killed with -9.
 then is the last of what it read and finished without saying so, which nothing that anybody saw
 depends on. It is written and not synced: a machine that loses power loses more.
 
-It does not know what is allowed: it writes down what the machine is told and what the
-machine wants, and the validator says what of that is explained.
+It does not know what is allowed: it records what goes into the machine and what comes out of it,
+and the validator decides what of that is explained.
 
-What counts as processed: at least once, what the application has finished, when the machine hears
-of it; at most once, what was granted, before it is handed over, since it will never be again.
+What counts as processed: at least once, a message that the application has finished, when the
+machine hears of it. At most once, a message that was granted, before it is handed over, since it
+is never handed over again.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ from kafka_marshal.validate.reading import LOG_FILE
 from kafka_marshal.validate.run import Fields, Setting
 
 WRITTEN_AT: Final = 1_000
-"""So many lines that nobody waits for are written together."""
+"""How many lines are collected, at most, before they are written to the file."""
 
 
 def write_log(settings: Settings, topic: str, folder: Path) -> int:
@@ -106,8 +107,8 @@ class RecordedMember(Member):
         except OSError as error:
             raise InvalidOption(f"cannot record to {self.path}: {error.strerror}") from None
         self._writing = threading.Lock()
-        # Once the outcome of a record is unknown, librdkafka begins a new sequence and sends what
-        # was under way once more, although it may lie there: the log then holds copies.
+        # Not idempotent: after a record with an unknown outcome librdkafka begins a new sequence
+        # and sends what was under way once more. If it had landed, the log holds copies.
         setting = Setting(me.rules, {me.instance_id: run.Member(me, group)}, partitions, False)
         self._write(run.header(setting), run.started(me.instance_id, firsts))
         self.flush()
@@ -131,7 +132,7 @@ class RecordedMember(Member):
                 self._file.flush()
 
     def end(self) -> None:
-        """It is gone; what it has sent may still land."""
+        """The instance is gone; what it has sent may still land."""
         self._write(run.crashed(self.me.instance_id))
         self.flush()
         with self._writing:

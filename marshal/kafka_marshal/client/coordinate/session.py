@@ -28,7 +28,7 @@ from kafka_marshal.machines.consumer.consumer import Me
 from kafka_marshal.machines.consumer.member import Member
 
 READ_AHEAD: Final = 32
-"""So many batches are read before they are folded."""
+"""The most batches that are read before they are folded."""
 JOIN_S: Final = 10.0
 
 
@@ -85,7 +85,7 @@ def _snapshot(path: Path, config: Configuration, tail: Tail) -> Snapshot | None:
 
 
 class Session:
-    """A machine, and whoever reads for it."""
+    """A machine, and the thread that reads the log for it."""
 
     def __init__(
         self,

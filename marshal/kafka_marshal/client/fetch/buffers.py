@@ -5,9 +5,10 @@ starves, and none before the machine has allowed it (`Process`). When a claim is
 dropped at once, whatever is in it. Each buffer is bounded by messages and by bytes: while it is
 full its partition must not be fetched any further, until half of it is free again.
 
-A buffer belongs to one tenure of a claim, and its key says to which: what was fetched for a tenure
-that is over finds no buffer any more, whoever owns the claim by then. The room knows neither what a
-key is nor what a message is, but for its offset. It has no lock: threads that share it hold one.
+A buffer belongs to one tenure of a claim, and its key names the tenure. So what was fetched for a
+tenure that is over finds no buffer any more, even if the claim is ours again. The room knows
+neither what a key is nor what a message is, but for its offset. It has no lock: threads that share
+it hold one.
 """
 
 from __future__ import annotations
@@ -136,11 +137,11 @@ class Buffers(Generic[K, M]):
     # --- messages come in -------------------------------------------------------------------------
 
     def add(self, key: K, messages: Sequence[M]) -> int | None:
-        """Messages fetched for one tenure, in the order of their offsets.
+        """Take in messages that were fetched for one tenure, in the order of their offsets.
 
-        Returns up to where it was fetched, which is what the machine wants to hear; None if the
-        tenure is over, or they come from another place than the one that is expected (a fetch from
-        before a seek): then they are dropped.
+        Returns up to where it was fetched, for the machine. Returns None and drops the messages if
+        the tenure is over, or if they come from before the expected offset (a fetch from before a
+        seek).
         """
         buffer = self._buffers.get(key)
         if buffer is None or not messages:
@@ -181,7 +182,7 @@ class Buffers(Generic[K, M]):
     # --- and go out -------------------------------------------------------------------------------
 
     def take(self, maximum: int) -> Chunk[K, M] | None:
-        """The next messages of the claim whose turn it is, at most so many, or None.
+        """The next messages of the claim whose turn it is, at most `maximum`, or None.
 
         What was fetched in pieces is handed over in one.
         """
@@ -310,7 +311,7 @@ class Buffers(Generic[K, M]):
         return bisect_left(messages, stop, key=self._offset_of)
 
     def _cut(self, key: K, buffer: _Buffer[M], count: int) -> Sequence[M]:
-        """Take so many messages off its first chunk."""
+        """Take `count` messages off its first chunk."""
         first = buffer.fetched[0]
         total = len(first.messages)
         if count == total:

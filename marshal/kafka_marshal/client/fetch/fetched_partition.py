@@ -1,7 +1,7 @@
 """A claimed partition as the fetcher knows it: how far it is fetched, and handed over.
 
-One object for one tenure. When the tenure is over so is this, and whoever still has it gets nothing
-more by it. It knows neither Kafka's client nor the protocol.
+One object belongs to one tenure. When the tenure is over, a thread that still has the object gets
+nothing more by it. It knows neither Kafka's client nor the protocol.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ class FetchedPartition:
     fetched: int = 0
     """Up to where it was fetched."""
     told: int = 0
-    """Up to where it was said that there is something to consume."""
+    """Up to where the machine was notified that there is something to consume."""
     dropped: bool = False
     """Nothing of it is fetched or handed over any more."""
     assigned: bool = False
     paused: bool = False
     """The application wants nothing of it for now, or may have nothing of it."""
     held: bool = False
-    """Kafka's client is told to fetch no more of it, since its buffer is full."""
+    """It is paused at Kafka's client, since its buffer is full."""
     full_since_s: float | None = None
     """Since when its buffer is full, by the monotonic clock; None while it is not."""
     until: int | None = None

@@ -1,16 +1,16 @@
-"""The data consumer: fetches the partitions that are ours, from where it is told, into buffers.
+"""The data consumer: fetches the partitions that are ours, from given positions, into buffers.
 
-Kafka's client fetches ahead by itself, and is polled by one thread at a time: by the application's
-when it has nothing in hand, since every hand-over between threads costs more than a message; by one
-of our own while the application is busy. Whatever else is asked of that client is done by the
-thread that polls, between two polls: so nothing that was fetched under an old assignment is ever
-taken for the new one, and nobody waits for a lock that a poll holds.
+Kafka's client fetches ahead by itself, and one thread at a time polls it. The application's thread
+polls when it has nothing in hand, since every hand-over between threads costs more than a message.
+A thread of our own polls while the application is busy. The thread that polls also does all else
+that is asked of that client, between two polls. So nothing that was fetched under an old assignment
+is ever taken for the new one, and nobody waits for a lock that a poll holds.
 
 Everything fetched, asked or answered carries the tenure that it is for, a `FetchedPartition`: a
-partition may be lost and won again between any two lines. Where a tenure that is over still has
-granted messages to fetch, the next one of the partition is fetched after it: Kafka's client fetches
-a partition from one position at a time. The room does not know the protocol: which claims are ours,
-from where on, and what may be handed over, others say (`coordinator`).
+partition may be lost and won again between any two lines. Kafka's client fetches a partition from
+one position at a time. So while a tenure that is over still has granted messages to fetch, the next
+tenure of the partition waits. The room does not know the protocol: `coordinator` decides which
+claims are ours, from where on, and what may be handed over.
 """
 
 from __future__ import annotations
@@ -38,19 +38,20 @@ from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.errors import BrokerFailed
 
 FETCH_MAX: Final = 1_000
-"""So many messages are taken from Kafka's client at once."""
+"""The most messages that are taken from Kafka's client at once."""
 BUSY_S: Final = 0.02
-"""An application that has not asked for so long is busy, and our own thread polls for it."""
+"""After how long without a request the application counts as busy, in seconds. Our own thread polls
+for it then."""
 POLL_S: Final = 0.05
-"""So long a change of what is fetched may wait for the thread."""
+"""How long a poll lasts, at most, in seconds: a change of what is fetched waits for its end."""
 FULL_S: Final = 0.2
-"""A partition whose buffer is full for so long is fetched no further; to pause one drops what
-Kafka's client has fetched ahead, so a buffer that is about to be emptied is waited for."""
+"""After how long with a full buffer a partition is paused, in seconds. A pause drops what Kafka's
+client has fetched ahead, so it waits for a buffer that is about to be emptied."""
 ALONE_S: Final = 5.0
-"""The same where nothing else wants to be fetched: a partition that is fetched again comes up to a
-second later, and whoever has emptied half of its buffer by then would wait for it."""
+"""The same where nothing else is to be fetched. Messages of a resumed partition take up to a second
+to come, and an application that has emptied half of its buffer by then would wait for them."""
 RETRY_S: Final = 5.0
-"""So long until a partition whose position is beyond its end is looked at again."""
+"""After how long a partition whose position is beyond its end is looked at again, in seconds."""
 
 _error: Final = cast("Callable[[Fetched], KafkaError | None]", Fetched.error)
 
@@ -74,10 +75,17 @@ class Data:
     ) -> None:
         """Connect; nothing is fetched before `start`.
 
-        `on_fetched` takes up to where a claim was fetched, or with `ahead` up to where it could
-        be; `on_gone` the first offset that is not there any more, and what the partition holds;
-        `on_error` sentences, `on_failure` why fetching ended; `on_statistics` what librdkafka says
-        of itself.
+        Args:
+            cluster: describes topics; its settings make Kafka's client.
+            group: whose committed offsets are written.
+            client_id: the client id at the brokers, unless the settings have one.
+            bounds: how much is fetched ahead.
+            ahead: whether `on_fetched` gets the offset up to which the claim could be fetched.
+            on_fetched: called with a claim and the offset up to which it was fetched.
+            on_gone: called with a claim, its offset that is gone, and what the partition holds.
+            on_error: called with sentences about errors.
+            on_failure: called with the reason why fetching ended.
+            on_statistics: called with librdkafka's statistics.
 
         Raises:
             BrokerFailed: the settings are refused.
@@ -96,7 +104,7 @@ class Data:
             # A full queue of the client is emptied in a moment; it would look for room only once
             # a second.
             "fetch_queue_backoff_ms": "5",
-            # Whoever must pass over messages that are gone says so in the log first.
+            # A consumer that must pass over messages that are gone writes that to the log first.
             "auto_offset_reset": "error",
             # The end says that there is no more below it, whatever lies between two messages.
             "enable_partition_eof": "true",
@@ -322,7 +330,7 @@ class Data:
             self._arrived.notify_all()
 
     def ends(self, then: Callable[[dict[Claim, int]], None]) -> None:
-        """Find the ends of our partitions, as the last fetch said; of some nothing may be known."""
+        """Find the ends of our partitions as of the last fetch; some may be unknown."""
 
         def ask() -> None:
             found = {}

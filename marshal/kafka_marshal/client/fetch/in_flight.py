@@ -1,9 +1,9 @@
 """What an application has in hand: a chunk of messages of one claim, given out one by one or whole.
 
-The application's thread takes messages at the speed of a list; how far it got is read off the
-iterators by another thread, so that nothing has to be reported per message. Asking for the next
-message says that the one before it is done, unless the hand was told otherwise (`by_commit`); of
-what was taken as a list, nothing says it but `commit` and `finish`.
+The application's thread takes messages at the speed of a list. Another thread reads off the
+iterators how far it got, so that nothing has to be reported per message. Asking for the next
+message marks the one before it as done, unless the hand is `by_commit`. Of what was taken as a
+list, only `commit` and `finish` do that.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Hand:
         self._given = repeat(claim, self._total)
         self._left = iter(self._messages)
         self._as_lists = 0
-        """So many were taken in lists, which `_given` does not count."""
+        """How many were taken in lists, which `_given` does not count."""
         self._counted = 0
         """How many of those that were given out `newly_given` has counted."""
         self._lock = threading.Lock()
@@ -44,8 +44,8 @@ class Hand:
         self.taking: Iterator[Message] = map(Message, self._left, self._given)
         """Gives the messages out."""
         self.committed: int | None = chunk.start if by_commit else None
-        """How far the application said that it is done, where asking for the next does not say it:
-        it commits, or takes all of it at once."""
+        """Everything below was committed; None where asking for the next message marks the one
+        before it as done."""
         self._acked = chunk.start
         """Everything below is done of what a loop gave out, also without asking for the next."""
         self.finished = not self._total
@@ -60,7 +60,7 @@ class Hand:
 
     @property
     def total(self) -> int:
-        """So many messages were in it."""
+        """How many messages were in it."""
         return self._total
 
     @property

@@ -144,7 +144,7 @@ class FairShare:
         Costs some steps for each claim, so ask once after a batch of records and not at each.
 
         Args:
-            said: what the log says, and what is under way.
+            said: the contents of the log, and what is under way.
             now_ms: a steady clock; it does not go back.
         """
         seen, memory = self._seen(said, now_ms), self._memory(said)

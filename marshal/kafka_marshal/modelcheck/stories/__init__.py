@@ -1,1 +1,1 @@
-"""What TLC found, told step by step, and as a counterexample."""
+"""What TLC found, step by step in words, and as a counterexample."""

@@ -1,8 +1,8 @@
 """What TLC found, in the form that all counterexamples have.
 
-The sentences are `stories`'. Who acted and which way a record went is read off two neighbouring
-states: from the outbox of every instance, from the log, and from whatever else changed at one
-instance only. So it knows no other variable by name, and an action that is new needs nothing here.
+The sentences are `stories`'. Two neighbouring states show who acted and which way a record went: by
+the outbox of every instance, by the log, and by any other variable that changed at one instance
+only. So it knows no other variable by name, and an action that is new needs nothing here.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def of_result(model: Model, result: TlcResult) -> Counterexample | None:
 
 
 def of_trace(trace: Trace, violated: str | None, source: str, about: str = "") -> Counterexample:
-    """Return a counterexample of TLC: one step a state, told as `stories.tell` does."""
+    """Return a counterexample of TLC: one step a state, in the sentences of `stories.tell`."""
     told = _told(trace, violated)
     instances = _instances(trace)
     keeps_log = any("log" in state.variables for state in trace.states)
@@ -61,7 +61,7 @@ def of_trace(trace: Trace, violated: str | None, source: str, about: str = "") -
         reader.step(number, trace.states, told.get(number, ""))
         for number in range(len(trace.states))
     )
-    # Who never does anything may not even have been started.
+    # An instance that never does anything may not even have been started.
     acting = [instances[name] for name in instances if any(step.who == name for step in steps)]
     return Counterexample(
         violated=violated,
@@ -82,7 +82,7 @@ def _told(trace: Trace, violated: str | None) -> dict[int, str]:
 
 
 def _instances(trace: Trace) -> dict[str, Participant]:
-    """Return who may take part, by name: who can send, and whoever sent."""
+    """Return the instances that may take part, by name: those with an outbox, and all senders."""
     clients: dict[str, str] = {}
     names: list[str] = []
     for state in trace.states:

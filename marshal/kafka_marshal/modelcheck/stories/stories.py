@@ -1,9 +1,9 @@
-"""A counterexample of `Marshal.tla`, told in the protocol's words.
+"""A counterexample of `Marshal.tla` in the protocol's words.
 
 One line a step: who sent what, where it landed in the log and what it did there, who read how far,
-who processed which message. Told from two neighbouring states and the name of the action; it does
-not run anything. MCRecords has records only; SetPosition is told by `stories_of_admins`; steps of
-any other module are told as the variables that changed.
+who processed which message. The line depends on two neighbouring states and the name of the action;
+nothing is run. MCRecords has records only, and `stories_of_admins` describes SetPosition. A step of
+any other module is described by the variables that changed.
 """
 
 import re
@@ -96,7 +96,7 @@ def _marshal_steps(trace: Trace) -> Iterator[tuple[int, str]]:
         before, after = states[number - 1].variables, states[number].variables
         action = states[number].action
         if action == "Tick":
-            # Told by the last of several in a row.
+            # Of several in a row only the last has a line.
             if number + 1 == len(states) or states[number + 1].action != "Tick":
                 yield number, f"{_clock(after)}  time passes"
             continue
@@ -230,7 +230,7 @@ TOLD: Mapping[str, Callable[[Variables, Variables], str]] = {
         f"{_who('consumers', before, after)} is told, drops everything and folds anew"
     ),
 }
-"""How each action but Tick is told; the actions of Marshal.tla, by name."""
+"""The sentence of each action of Marshal.tla but Tick, by the action's name."""
 
 
 def _described(record: Any) -> str:

@@ -1,7 +1,7 @@
-"""A counterexample of `SetPosition.tla`, told in words: several claims, and who sets them.
+"""A counterexample of `SetPosition.tla` in words: several claims, and who sets them.
 
-What a record says and what it did to a claim is told as for any other module; the words for that
-are handed in, so this room knows only what administrators do and what they tell.
+The caller hands in the words for a record and for what it did to a claim, which are those of any
+other module. So this room knows only what administrators do and report.
 """
 
 from __future__ import annotations
