@@ -28,7 +28,7 @@ _NEEDED: Final = {
     "stale": Field.OWNER | Field.CLOCK,
     "clock_ms": Field.CLOCK,
 }
-"""What must be certain for a column to be told."""
+"""What must be certain for a column to have a value."""
 
 
 @define

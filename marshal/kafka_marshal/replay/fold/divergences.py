@@ -1,6 +1,6 @@
 """Where the two rule sets part, claim by claim.
 
-Both worlds fold the same record; this room compares what they then say of its claims. A divergence
+Both worlds fold the same record; this room compares their states of its claims. A divergence
 is a stretch: it begins with the record that parted them, and ends with the next record after which
 they agree again, or differ in another way.
 """
@@ -27,7 +27,7 @@ def _view(claim: Claim) -> View:
 
 
 def _agree(fenced: Claim, original: Claim) -> bool:
-    """The two name one owner and position: the ordinary case, told without making views."""
+    """The two name one owner and position: the ordinary case, which needs no views."""
     return (
         fenced.position == original.position
         and fenced.owner_instance == original.owner_instance
@@ -38,7 +38,7 @@ def _agree(fenced: Claim, original: Claim) -> bool:
 
 
 class Divergences:
-    """The divergences of one coordinating partition. A stretch is told when it ends."""
+    """The divergences of one coordinating partition. A stretch is reported when it ends."""
 
     def __init__(self) -> None:
         self._open: dict[ClaimKey, tuple[View, View, DivergenceRow]] = {}

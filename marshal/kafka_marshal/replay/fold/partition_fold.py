@@ -51,7 +51,7 @@ class Judging:
     forced: bool = field(default=False)
     """The heartbeat interval is that of all groups, whatever the log says."""
     given: bool = field(default=False)
-    """Somebody has said the heartbeat interval: a log that says another one is not judged."""
+    """The user gave the heartbeat interval: a log with another one is not judged."""
 
     def rules(self) -> tuple[Rules, ...]:
         """The rule sets with their durations, fenced first."""

@@ -17,7 +17,7 @@ from kafka_marshal.replay.sources.columns import ARROW_SCHEMA, SPARK_SCHEMA, pla
 __all__ = ["ARROW_SCHEMA", "SPARK_SCHEMA", "plain", "read_chunk", "read_lean", "records_of"]
 
 _BATCH: Final = 32_768
-"""Rows that a batch has at least, if there are so many."""
+"""The fewest rows of a batch, but for a chunk's last one."""
 _ORDER_BITS: Final = 40
 """The low bits of `input_order` count within a chunk, the high ones the chunks."""
 
@@ -37,7 +37,7 @@ def read_lean(number: int, chunk: Chunk) -> Iterator[pa.RecordBatch]:
 
 
 def _gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Small batches put together: whoever takes them pays for each."""
+    """Small batches put together, because each batch costs its reader something."""
     waiting: list[pa.RecordBatch] = []
     rows = 0
     for batch in batches:

@@ -114,7 +114,7 @@ class Book:
         self._suffix: Suffix | None = None
 
     def begin_at(self, first: int) -> None:
-        """The log's head is missing. What the original's rules know of it cannot be told."""
+        """The log's head is missing. The original's rules cannot tell what is certain then."""
         if self.rules.rule_set is RuleSet.FENCED:
             self._suffix = Suffix(first)
             self._acts.known_from = self._suffix.known_from
@@ -324,7 +324,7 @@ class Book:
     def _see(
         self, event: Event, group: _GroupCount, otherwise: Mapping[str, Any] = MappingProxyType({})
     ) -> None:
-        """Tell everybody; `otherwise` is what is said otherwise of the tenure that ends."""
+        """Show it to all observers; `otherwise` replaces columns of the tenure that ends."""
         ended = self._tenures.observe(event)
         if ended is not None:
             self._row(attrs.evolve(ended, **otherwise) if otherwise else ended)

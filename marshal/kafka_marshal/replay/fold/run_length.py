@@ -1,8 +1,8 @@
 """A chunk of a log, made small before it is shuffled: runs of heartbeats become one row each.
 
-Where that is exact is said by `kernel.runs`. Three kinds of rows come out, told apart by which
-columns are null: a record; a run, which is its last record and where and when the others were; and
-for every coordinating partition of the chunk its facts, which are what needs every record and no
+`kernel.runs` describes where that is exact. Three kinds of rows come out; a row's null columns show
+its kind. A record is a row of its own. A run is its last record, with the offsets and times of the
+others. The facts of each coordinating partition in the chunk are what needs every record and no
 history. `Account` folds all three. This room knows Arrow, and neither Spark nor what is found.
 """
 
@@ -73,9 +73,9 @@ _TYPES: Final = [kind.value for kind in TimestampType]
 _APPENDED: Final = _TYPES.index(TimestampType.LOG_APPEND_TIME.value)
 _MANY_PARTITIONS: Final = 1 << 16
 _CELLS_MAX: Final = 1 << 21
-"""So many counters are cheaper than sorting what they count."""
+"""The most counters that are cheaper than sorting what they count."""
 _ADDRESSES_MAX: Final = 1 << 15
-"""So many senders are remembered from chunk to chunk: more are not those of one fleet."""
+"""The most senders that are remembered from chunk to chunk: one fleet has no more."""
 _BUCKET_BITS: Final = 40
 _HALF: Final = 1 << (_BUCKET_BITS - 1)
 
@@ -202,7 +202,7 @@ def _table_of_runs(
         ],
         fields=list(_RUN),
     )
-    # Each is told by its last record, at the place of its first.
+    # Each run's row is its last record, at the offset of its first.
     lasts = _taken(batches, order[ends - 1])
     place = lasts.schema.get_field_index("offset")
     lasts = lasts.set_column(place, ARROW_SCHEMA.field("offset"), pa.array(offsets[firsts]))

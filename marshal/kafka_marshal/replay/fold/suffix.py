@@ -1,9 +1,9 @@
 """A log that starts in the middle: which claims are certain, from which record on.
 
-Retention cuts the head of a log, and what it held is not known. Each claim is folded into a
-`Reader` (`core.claims.suffix_reader`), record by record, until whatever a replay tells of it is
-certain; from then on it is a claim like any other, and the `World` folds it. This room knows which
-claims are where, and not what is told of them (`ruleset_fold`).
+Retention cuts the head of a log, and what it held is not known. A `Reader` of each claim
+(`core.claims.suffix_reader`) folds its records until all that a replay reports of the claim is
+certain. From then on it is a claim like any other, and the `World` folds it. This room knows which
+claims are where; `ruleset_fold` knows what is reported of them.
 
 Who paused the group last is often never certain, for only a ReleaseGroup says it, and it decides
 one thing alone: whether a release without `marshal-set-position` set the position. Such a release
@@ -26,7 +26,7 @@ from kafka_marshal.core.state import Claim, ClaimKey, Rules
 from kafka_marshal.replay.model.internal import PartitionRow
 
 NEEDED: Final = Field.OWNER | Field.EPOCH | Field.POSITION | Field.CLOCK
-"""What must be certain for a claim to be told: all that the table `claims` says of it."""
+"""What must be certain for a claim to be reported: all its columns in the table `claims`."""
 
 
 @frozen

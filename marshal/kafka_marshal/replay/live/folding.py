@@ -1,8 +1,9 @@
 """What is new of a coordinating partition, folded onto its state: what executors do in a watch.
 
-The state comes from a file of the checkpoint's folder and goes into another, and so does what there
-is to tell, in order; the driver is told their names. No two tasks write under one name, and no file
-counts before the driver commits. This room does not know who reads the topic, nor where it is told.
+A task reads the state from a file of the checkpoint's folder and writes the new one to another. It
+writes what there is to report, in order, to a file there, too, and returns the names to the driver.
+No two tasks write under one name, and no file counts before the driver commits. This room knows
+neither who reads the topic nor where it is reported.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""An account that tells while it goes on: a finding when it begins, and again when it is over.
+"""An account that reports as it goes: a finding when it begins, and again when it is over.
 
-An `Account` tells a finding when its story is over, which in a live log may be never. Here the
-record that begins a story tells it at once, with what is known then. What only the end of a log can
-say is not told. What is told depends on the records alone, never on when they were read.
+An `Account` reports a finding when its story is over, which in a live log may be never. This one
+reports it at the record that begins the story, with what is known then. It leaves out what only the
+end of a log can show. Its reports depend on the records alone, never on when they were read.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class Told:
     """Something that happened."""
 
     state: str
-    """`begun`: there may be more of it; `over`: what was told as begun is over, and this is all of
-    it; `whole`: told once, when it was over."""
+    """`begun`: there may be more of it. `over`: what was reported as begun is over, and this is all
+    of it. `whole`: reported once, when it was over."""
     row: FindingRow | TenureRow | MalformedRow
     """A tenure is one that ended."""
 
@@ -63,7 +63,7 @@ class Told:
 
 
 def appended_ms(raw: RawRecord) -> int | None:
-    """When the record was appended, if the broker's clock said so."""
+    """When the record was appended, if the broker stamped it; in unix milliseconds."""
     return raw.timestamp_ms if raw.timestamp_type is TimestampType.LOG_APPEND_TIME else None
 
 
@@ -136,7 +136,7 @@ class LiveAccount(Account):
 
 @define
 class _Shelf:
-    """Where one observer keeps its open cases, and how many of them were told."""
+    """Where one observer keeps its open cases, and how many of them were reported."""
 
     rules: Rules
     cases: Cases

@@ -1,7 +1,7 @@
 """What a watch counts, for Prometheus.
 
-Counters begin at 0 with every start, as Prometheus expects; the findings themselves are told
-exactly once elsewhere. This room alone knows prometheus_client.
+Counters begin at 0 with every start, as Prometheus expects; the sinks report each finding exactly
+once. This room alone knows prometheus_client.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Metrics:
             raise InvalidOption(f"--metrics {address}: {error.strerror or error}") from None
 
     def read(self, partition: int, records: int, next_offset: int, owned: int) -> None:
-        """So many records of one partition."""
+        """Count the records that were read of one partition."""
         self._records.labels(partition).inc(records)
         self._next_offset.labels(partition).set(next_offset)
         self._owned.labels(partition).set(owned)

@@ -1,9 +1,9 @@
 """A watch on Spark: Structured Streaming reads, each coordinating partition is folded by one task.
 
-What is told is what a watch in one process tells, for the same account folds; the checkpoint is
-the same, too, so either goes on where the other was. Its manifest alone says what was folded:
-every start is a new stream that begins there, so Spark's own checkpoint is forgotten with its
-process, and a batch that was broken off is read again, whatever Spark thought of it.
+It reports what a watch in one process reports, for the same account folds. The checkpoint is the
+same, too, so either goes on where the other was. Only its manifest records what was folded: every
+start is a new stream that begins there. Spark's own checkpoint is forgotten with its process, and a
+batch that was broken off is read again even if Spark counts it as done.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ RECORDS_A_SECOND: Final = 50_000
 """More than one task folds. A batch so big that it lasts longer than the interval is followed by
 the next one at once, so who is behind does not wait."""
 LOOK_S: Final = 0.2
-"""So often it is asked whether to stop."""
+"""How often `stopped` is asked, in seconds."""
 _OURS: Final = {
     "BrokerFailed": BrokerFailed,
     "OffsetsGone": BrokerFailed,
@@ -59,8 +59,8 @@ def watch_on_spark(
 ) -> Watched:
     """Fold the topic and tell what happens, until `stopped` says so or the end is reached.
 
-    Every batch is committed: `checkpoint_every_s` is not asked. Whatever was not when it is stopped
-    was not told either.
+    Every batch is committed: `checkpoint_every_s` has no effect. A batch that is not committed when
+    the watch is stopped was not reported either.
 
     Args:
         watching: what to watch and where to tell it. All executors see the checkpoint's folder.
@@ -100,7 +100,7 @@ def watch_on_spark(
                 _wait(query, batches, desk, ends, stopped)
             finally:
                 batches.closing = True
-                # Returns when no batch is being told any more.
+                # Returns when no batch is being reported any more.
                 with suppress(PySparkException, Py4JError):
                     query.stop()
         batches.check()
@@ -157,8 +157,8 @@ class _Batches:
     def tell(self, records: DataFrame, _: int) -> None:
         """Fold a batch, tell it, commit.
 
-        Raises nothing, since Spark's bridge to Python would print it: see `check`. What Spark then
-        takes for done is not, and no batch after it is told.
+        Raises nothing, since Spark's bridge to Python would print it: see `check`. Spark then
+        counts the batch as done, although it is not; no batch after it is reported.
         """
         if self._failed is None:
             try:

@@ -1,6 +1,6 @@
-"""Where a watch tells what happened: a file that is cut back to the last commit, a Kafka topic.
+"""Where a watch reports what happened: a file that is cut back to the last commit, a Kafka topic.
 
-A sink takes what was told, and makes it last when asked. It does not know what anything means.
+A sink takes reports, and makes them last when asked. It does not know what anything means.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ class Sink(Protocol):
         """Let those who read along see it."""
 
     def settle(self) -> None:
-        """Make it last: after this, a checkpoint may say that it was told."""
+        """Make the reports last: after this, a checkpoint may count them as done."""
 
     def close(self) -> None:
         """No more."""
 
 
 class Lines:
-    """A callable that takes what was told, as the terminal does. Nothing lasts."""
+    """A callable that takes reports, as the terminal does. Nothing lasts."""
 
     def __init__(self, show: Callable[[Told], None], shown: Callable[[], None]) -> None:
         self.tell = show

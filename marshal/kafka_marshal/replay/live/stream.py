@@ -35,9 +35,11 @@ class Range(InputPartition):
 class TopicReader(DataSourceStreamReader):
     """A stream's offset is the next offset by partition; Spark's checkpoint keeps it.
 
-    `starting` says where a new stream begins. `ends`: it never goes beyond. `most`: so many offsets
-    of one partition at once; only for a stream without a checkpoint, since where one that goes on
-    stands is not said before it reads.
+    Args:
+        starting: where a new stream begins.
+        ends: the offsets that it never goes beyond.
+        most: the most offsets of one partition to read at once. Only for a stream without a
+            checkpoint: Spark does not report where a resumed one stands before it reads.
     """
 
     def __init__(

@@ -1,8 +1,8 @@
 """What every watch holds, in one process or on Spark: topic, outputs, checkpoint.
 
 The offsets to go on from, the state of every coordinating partition and the length of the output
-file are committed together; what was told after a commit and before a crash is cut off and told
-again, the same. This room does not know how a record is folded, nor where.
+file are committed together. What was written after a commit and before a crash is cut off and
+written again, the same. This room does not know how a record is folded, nor where.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from kafka_marshal.replay.live.sinks import JsonFile, Sink, ToTopic
 from kafka_marshal.replay.state.checkpoint import Checkpoint, CheckpointRefused, Known
 
 COUNT_CHECK_S: Final = 30.0
-"""So often the topic is asked how many partitions it has."""
+"""How often to look how many partitions the topic has, in seconds."""
 
 
 @frozen
 class Watching:
-    """What to watch and where to tell it."""
+    """What to watch and where to report it."""
 
     settings: Settings
     topic: str
@@ -56,7 +56,7 @@ class Watched:
 
     records: int
     loud: int
-    """Errors and warnings told."""
+    """The number of errors and warnings that were reported."""
 
 
 class Desk:
@@ -163,7 +163,7 @@ class Desk:
         return max(offset, extent.low)
 
     def tell(self, told: Told, appended_ms: int | None) -> None:
-        """Tell it everywhere. `appended_ms`: when the record was, if a broker's clock said so."""
+        """Report it everywhere. `appended_ms`: the record's time, if a broker stamped it."""
         self._loud += told.severity in LOUD and told.state != OVER
         for sink in self._sinks:
             sink.tell(told)
@@ -173,7 +173,7 @@ class Desk:
             self._watching.metrics.told(told, delay_s)
 
     def read(self, partition: int, records: int, next_offset: int, owned: int) -> None:
-        """So many records of a partition were folded, and this is how it stands."""
+        """Count the records of a partition that were folded, and show where it stands."""
         self._records += records
         if self._watching.metrics is not None:
             self._watching.metrics.read(partition, records, next_offset, owned)
@@ -189,12 +189,12 @@ class Desk:
         self._ahead = late is not None
 
     def flush(self) -> None:
-        """Let those who read along see what was told."""
+        """Let readers of the outputs see all reports."""
         for sink in self._sinks:
             sink.flush()
 
     def commit(self) -> None:
-        """What was told lasts; with a checkpoint, so do the states that were put into it."""
+        """Make all reports last, and with a checkpoint the states that were put into it."""
         for sink in self._sinks:
             sink.settle()
         if self.checkpoint is not None:

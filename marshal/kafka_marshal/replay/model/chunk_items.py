@@ -17,7 +17,7 @@ from kafka_marshal.capture import RawRecord
 Ints: TypeAlias = npt.NDArray[np.int64]
 
 LISTED_MAX: Final = 5
-"""So many places a sentence lists; the rest it counts."""
+"""The most places that a sentence lists; it counts the rest."""
 BUCKET_MS: Final = 50
 """How finely a sender's clock is measured."""
 
@@ -48,7 +48,7 @@ class Facts:
 class Run:
     """Heartbeats of one sender about one claim, with nothing in between that is about it too.
 
-    If whoever folds them obeys the last, and none falls behind what came before, all are obeyed.
+    If the fold obeys the last, and none falls behind what came before, it would obey all.
     """
 
     last: RawRecord

@@ -21,7 +21,7 @@ from kafka_marshal.replay.model.rows import readable_bytes
 
 
 class Unknowable(enum.Enum):
-    """What is said of a record whose claim is not certain, in a log that starts in the middle."""
+    """The verdict on a record whose claim is not certain, in a log that starts in the middle."""
 
     UNKNOWABLE = "unknowable"
     """Nobody can know what it did."""
@@ -51,7 +51,7 @@ class Sighting:
     message: Message
     verdict: Judgement
     clock_ms: int
-    """The latest timestamp of the coordinating partition so far: time, in whatever is told."""
+    """The latest timestamp of the coordinating partition so far, which reports give as the time."""
 
     @property
     def offset(self) -> int:
@@ -115,7 +115,7 @@ class Event:
     tenure_after: Tenure | None = field(default=None)
     """Who owns after it; the same object when it goes on."""
     last_word: Sighting | None = field(default=None)
-    """The last accepted record of whoever owned before this one."""
+    """The last accepted record of the owner before this one."""
     silence_ms: int | None = field(default=None)
     """How long the owner had been silent, when this is an accepted record of its own."""
 

@@ -167,7 +167,7 @@ class Fold(Protocol):
     def findings_counted(self) -> list[CountedFindings]:
         """How many findings there are of each log, rule set, code and severity.
 
-        In this order, or what is equally frequent would be told in another order by each engine.
+        They are in this order, so that every engine lists equally frequent ones in the same order.
         """
 
     def collect(self, *wanted: Table[Any]) -> Rows:
@@ -200,7 +200,7 @@ class Fold(Protocol):
         """Those that have a time: findings by code, and errors and warnings by group."""
 
     def claims_counted(self, ends_ms: Mapping[str, int], limit: int | None) -> list[CountedClaim]:
-        """Every claim, with a limit only so many by each of `MEASURES`.
+        """Every claim, or the first `limit` by each of `MEASURES`.
 
         `ends_ms` says when each log ends.
         """

@@ -1,8 +1,8 @@
 """How an owner's position moves: where it began, when it last moved, how long it stood still.
 
-Nearly every record of a log is a heartbeat that moves the position or does not, so what is kept of
-a tenure is a handful of numbers, changed in constant time. What is strange about them is said by
-`findings.movement`.
+Nearly every record of a log is a heartbeat that moves the position or does not. So a tenure keeps a
+handful of numbers, and a record changes them in constant time. `findings.movement` reports what is
+strange about them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from attrs import define, field
 
 REST_INTERVALS: Final = 5
-"""A position that stands still for so many heartbeat intervals rests; a shorter stop is no rest."""
+"""The heartbeat intervals that a position must stand still to rest; a shorter stop is no rest."""
 
 
 class Word(NamedTuple):
@@ -24,12 +24,12 @@ class Word(NamedTuple):
 
 
 class Rest(NamedTuple):
-    """A stretch in which the owner spoke and the position stood still."""
+    """A stretch in which the owner sent records and the position stood still."""
 
     since: Word
     """The record with which the position last changed."""
     until_ms: int
-    """The owner's last word with that position."""
+    """The time of the owner's last record with that position."""
 
     @property
     def lasted_ms(self) -> int:
@@ -47,9 +47,9 @@ class Pace:
     rest_ms: float
     """From here on a standstill is a rest."""
     began: Word | None = None
-    """The first known position; None while nobody has said one (a fresh claim stands at 0)."""
+    """The first known position; None while no record had one (a fresh claim stands at 0)."""
     moved: Word | None = None
-    """The last record that changed the position, or the first that said it."""
+    """The last record that changed the position, or the first that had it."""
     longest_rest: Rest | None = None
     """Of those that are over."""
     brisk_from_ms: int = 0
@@ -59,7 +59,7 @@ class Pace:
 
     @classmethod
     def of_win(cls, rest_ms: float, word: Word, said: bool) -> Pace:
-        """A tenure begins. `said`: its first record, or somebody before, said the position."""
+        """A tenure begins. `said`: its first record, or an earlier one, had the position."""
         pace = cls(rest_ms)
         if said:
             pace.began = pace.moved = word
@@ -79,10 +79,10 @@ class Pace:
     def run(self, still_until_ms: int, first: Word, last: Word) -> None:
         """Some of the owner's records at once: `first` and `last` to change the position.
 
-        A run without a change needs no call. Formula: the standstill before the run is over, and
-        lasted from `moved` until `still_until_ms`, the clock at the owner's last record before
-        `first`; the standstill that goes on after the run began with `last`. Exact as long as the
-        position never stood still for `rest_ms` between `first` and `last`, so certainly if
+        A run without a change needs no call. The standstill before the run is over: it lasted from
+        `moved` until `still_until_ms`, the clock at the owner's last record before `first`. The
+        standstill that goes on after the run began with `last`. This is exact if the position never
+        stood still for `rest_ms` between `first` and `last`, so certainly if
         `last.clock_ms - first.clock_ms < rest_ms`: cut a longer run in two, or where it rests.
         """
         if self.moved is None:

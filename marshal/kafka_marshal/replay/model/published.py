@@ -58,16 +58,16 @@ class FinalClaimRow(ClaimRow):
         "log offset of the last win; stays after a release; null before the "
         "first win and under `original`",
     ]
-    position: Annotated[int | None, "next offset to consume; 0 before anybody said otherwise"]
+    position: Annotated[int | None, "next offset to consume; 0 until a record sets it"]
     position_set: Annotated[
         bool | None,
-        "somebody said where to go on, so that a position of 0 is an answer, too; null under "
-        "`original`, and where the log's head that may say so is gone",
+        "a record has set the position, so a position of 0 is known, too. Null under `original`, "
+        "and where the log's head is gone that may have held such a record",
     ]
     last_heartbeat_ms: Annotated[
         int | None,
         "`fenced`: clock at the owner's last accepted record, null "
-        "when nobody owns; `original`: what the last heartbeat said, null after a release",
+        "when nobody owns; `original`: the time in the last heartbeat, null after a release",
     ]
     paused_by: Annotated[
         str | None,
@@ -76,7 +76,7 @@ class FinalClaimRow(ClaimRow):
     ]
     paused_until_ms: Annotated[int | None, "until when it is paused; null when it is not"]
     last_release_ms: Annotated[
-        int | None, "only `original`: what the last release said, null since a win"
+        int | None, "only `original`: the time in the last release, null since a win"
     ]
     stale: Annotated[
         bool | None,
@@ -113,7 +113,7 @@ class TenureRow(ClaimRow):
     began: Annotated[
         str,
         "what the first record did: `claimed`, `reclaimed` (the owner's own "
-        "instance), `restarted`, `took_over`, `fast_reclaimed`; under `original` also "
+        "instance), `restarted`, `took_over`, `fast_reclaimed`. Under `original` also "
         "`overwritten` (by a bare heartbeat) and `refreshed` (the last owner's own "
         "heartbeat after its release). `became_certain`: in a log that starts "
         "in the middle the record from which on it is certain who owns; the tenure began "
@@ -125,10 +125,10 @@ class TenureRow(ClaimRow):
     ended: Annotated[
         str,
         "what the ending record did: `released`, `position_set`, "
-        "`group_released`, or one of the words of `began`; `open` when it lasts at the end "
+        "`group_released`, or one of the words of `began`. `open` when it lasts at the end "
         "of the log, `silent` when it lasts and its owner is stale. In a log that starts in "
-        "the middle `released` may have set the position, if nobody was seen to pause the "
-        "group; `unknowable`: nobody can know whether the record ended it",
+        "the middle `released` may have set the position, if no record there pauses the "
+        "group. `unknowable`: nobody can know whether the record ended it",
     ]
     to_offset: Annotated[int | None, "log offset of the ending record; null while it lasts"] = None
     to_ms: Annotated[int | None, "its time; null while it lasts"] = None

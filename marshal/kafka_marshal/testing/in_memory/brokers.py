@@ -50,7 +50,7 @@ class Brokers:
     """The cluster. Every method may be called by any thread."""
 
     def __init__(self, log_partitions: int = 1) -> None:
-        """With a coordination topic of so many partitions, and no other topic."""
+        """Create the coordination topic with `log_partitions` partitions, and no other topic."""
         self.changed = threading.Condition()
         """Held to look at what lies in a partition, and notified when that changes."""
         self.topics: dict[str, list[Partition]] = {}
@@ -67,7 +67,7 @@ class Brokers:
         self.broker_ms: Callable[[], int] = self.broker_clock.unix_ms
         """The clock that stamps records, in unix milliseconds."""
         self.appends: Callable[[Said], Append] = lambda _: LANDS
-        """Says what becomes of each message of the protocol that a consumer sends."""
+        """Decides what becomes of each message of the protocol that a consumer sends."""
         self.fetching: Callable[[list[Message]], None] = lambda _: None
         """Called with what a fetch of messages brings, before the consumer has it."""
         self.reading_log: Callable[[], object] = lambda: None
@@ -77,15 +77,15 @@ class Brokers:
         self.asked: Callable[[str], None] = lambda _: None
         """Called before a question to the admin client is taken; may refuse it."""
         self.missing: Callable[[str], object] = lambda _: False
-        """Whether the next description of a topic is that there is none."""
+        """Whether the next description of a topic reports that it does not exist."""
         self.speaks: Callable[[], None] = lambda: None
         """Called whenever a client polls, sends or asks; may raise what ends its thread."""
         self.topic_errors: dict[str, list[KafkaError]] = {}
-        """With what the next descriptions of a topic come."""
+        """The errors of the next descriptions of a topic, in order."""
         self.offset_errors: list[KafkaError] = []
-        """With what the next committed offsets, or offsets at a time, come."""
+        """The errors of the next look-ups of offsets, committed or by time, the last one first."""
         self.delivers_purged = True
-        """Whether an append that its sender gives up is heard of."""
+        """Whether a sender is notified of an append that it gives up."""
         self.log_flows = True
         """Whether anybody can read the coordination topic."""
         self.told_aside: list[Callable[[KafkaError], None]] = []
@@ -97,7 +97,7 @@ class Brokers:
         self.create(COORDINATION_TOPIC, log_partitions)
 
     def create(self, topic: str, partitions: int = 1, messages: int = 0) -> None:
-        """A topic; each of its partitions with so many messages, numbered."""
+        """Create a topic; each of its partitions gets `messages` messages, numbered from 0."""
         with self.changed:
             self.topics[topic] = [Partition() for _ in range(partitions)]
             self.topic_ids[topic] = uuid.uuid4()
@@ -105,7 +105,7 @@ class Brokers:
             self.produce(topic, messages, partition)
 
     def produce(self, topic: str, messages: int | Sequence[bytes], partition: int = 0) -> None:
-        """Messages with these values, or so many more, numbered by their offsets."""
+        """Append messages with these values; for a number, that many, each with its own offset."""
         with self.changed:
             records = self.topics[topic][partition].records
             now, begin = self.broker_ms(), len(records)
@@ -143,7 +143,7 @@ class Brokers:
         return [each for each in found if isinstance(each, kind)]
 
     def advance(self, seconds: float) -> None:
-        """All clocks go on by so much at once: those of consumers, and of the brokers."""
+        """Move all clocks on at once: those of consumers, and of the brokers."""
         self.clock.advance(seconds)
         self.broker_clock.advance(seconds)
 
@@ -159,7 +159,7 @@ class Brokers:
             self.changed.notify_all()
 
     def deliver(self) -> None:
-        """What was not heard is heard now."""
+        """Deliver the confirmations that were held back."""
         with self.changed:
             unheard, self.unheard = self.unheard, []
             for each in unheard:
@@ -167,7 +167,7 @@ class Brokers:
             self.changed.notify_all()
 
     def metadata(self) -> Any:
-        """What a broker says of all topics."""
+        """A broker's description of all topics."""
         topics: Mapping[str, Any] = {
             name: SimpleNamespace(
                 partitions=dict(enumerate(partitions)),

@@ -98,7 +98,7 @@ class InMemoryConsumer:
                 continue
             partition = self._kafka.topics[place[0]][place[1]]
             if not partition.low <= begin <= partition.high:
-                # Another thing than an end, and told also where the end was told.
+                # Not an end, so it is reported even if an end was reported at this offset.
                 if self._told_end.get(place) != -1 - begin:
                     self._told_end[place] = -1 - begin
                     found.append(_error(place, begin, KafkaError._AUTO_OFFSET_RESET))

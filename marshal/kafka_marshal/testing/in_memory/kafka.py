@@ -1,9 +1,13 @@
 """A cluster of Kafka in memory, driven by hand, for the shipped `Consumer` in its real threads.
 
 It stands behind `client.connect.environment`, so everything above Kafka's own client is what ships.
-A test decides at each call what happens: which append lands and what its sender hears of it
-(`appends`), what is done while a fetch is on its way (`fetching`), whether the log can be read
-(`hold_log`), what an administrator's question is answered (`answers`), what the clocks show.
+A test decides at each call what happens:
+
+- `appends`: whether an append lands, and what its sender is notified of;
+- `fetching`: what happens while a fetch is on its way;
+- `hold_log`: whether the log can be read;
+- `answers`: the answer to an administrator's question;
+- `clock` and `broker_clock`: the times that consumers and brokers see.
 
 >>> from kafka_marshal import Consumer
 >>> kafka = InMemoryKafka()
@@ -38,7 +42,7 @@ class InMemoryKafka(Brokers):
     """The cluster, and what a consumer of it is made of."""
 
     def __init__(self, log_partitions: int = 1) -> None:
-        """With a coordination topic of so many partitions, and no other topic."""
+        """Create the coordination topic with `log_partitions` partitions, and no other topic."""
         super().__init__(log_partitions)
         self.threads: list[threading.Thread] = []
         """Every thread that a consumer has started."""
