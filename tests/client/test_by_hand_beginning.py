@@ -55,7 +55,7 @@ ENDS: Final = (is_lost, is_paused, is_stopped, is_released)
 
 
 def fed(consumer: Consumer, messages: int) -> Handling:
-    """What workers share, with so many messages that none of them has begun."""
+    """What workers share, with this many messages; no worker has begun one."""
     consumer.add_topic("events")
     handling = consumer.handling("none", 0, 0.1, None)
     until(lambda: consumer._data._buffers.ready)
@@ -95,7 +95,7 @@ def test_workers_begin_nothing_of_what_waits_once_its_claim(
 
 
 def passes_over_what_is_paused(handled: list[tuple[int, int]]) -> None:
-    """Whoever ran is done with all of it, and while the first was paused with the second alone."""
+    """While the first partition is paused only the second is handled; in the end all of both is."""
     second = handled.index((1, 0))
     assert handled[:second] == [(0, 0)]
     assert handled[second : second + 5] == [(1, number) for number in range(5)]

@@ -268,7 +268,7 @@ class RecordedMember(Member):
         return self._told(lambda: tell(now_ms))
 
     def truncated(self) -> list[For]:
-        """It will send nothing more; whoever goes on is another instance."""
+        """This instance sends nothing more; a new one goes on."""
         effects = super().truncated()
         self.flush()
         return effects

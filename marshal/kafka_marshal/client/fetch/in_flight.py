@@ -180,4 +180,4 @@ class Hand:
 
     def _finish(self) -> None:
         self.finished = True
-        self._messages = []  # whoever looks how far it got may do so later
+        self._messages = []  # to free them: a thread may ask much later how far this got

@@ -139,13 +139,10 @@ class FairShare:
         self._passed_over: frozenset[ClaimKey] = frozenset()
 
     def look(self, said: Said, now_ms: int) -> Decision:
-        """What to do, as things stand; to be asked when every place was read to its end.
+        """What to do, by the contents of the log and by what is under way.
 
-        Costs some steps for each claim, so ask once after a batch of records and not at each.
-
-        Args:
-            said: the contents of the log, and what is under way.
-            now_ms: a steady clock; it does not go back.
+        Ask when every place was read to its end. It costs some steps for each claim, so ask once
+        after a batch of records and not at each. `now_ms` is a steady clock, which never goes back.
         """
         seen, memory = self._seen(said, now_ms), self._memory(said)
         self._notice(seen, now_ms)

@@ -1,8 +1,8 @@
 """What TLC found, in the form that all counterexamples have.
 
-The sentences are `stories`'. Two neighbouring states show who acted and which way a record went: by
-the outbox of every instance, by the log, and by any other variable that changed at one instance
-only. So it knows no other variable by name, and an action that is new needs nothing here.
+The sentences are `stories`'. Two neighbouring states show who acted and which way a record went.
+The signs are the outbox of every instance, the log, and any other variable that changed at one
+instance only. So it knows no other variable by name, and a new action needs nothing here.
 """
 
 from __future__ import annotations
