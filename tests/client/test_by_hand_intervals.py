@@ -19,7 +19,7 @@ from kafka_marshal.core.messages import (
 )
 from kafka_marshal.core.state import FENCED
 from kafka_marshal.errors import InvalidOption, MarshalError
-from tests.client.doubles import LOG, Clock, Kafka, until
+from tests.client.doubles import LOG, Kafka, until
 
 ALO, AMO = "at_least_once", "at_most_once"
 
@@ -36,10 +36,7 @@ def intervals_in(kafka: Kafka) -> set[tuple[type[object], int | None]]:
 
 def later(kafka: Kafka, seconds: float) -> None:
     """Time passes for everybody."""
-    broker = kafka.broker_ms.__self__  # type: ignore[attr-defined]
-    assert isinstance(broker, Clock)
-    broker.ahead_s += seconds
-    kafka.clock.ahead_s += seconds
+    kafka.advance(seconds)
 
 
 def take(consumer: Consumer, number: int) -> list[int]:

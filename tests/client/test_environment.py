@@ -15,6 +15,12 @@ from kafka_marshal.client.connect.environment import REAL
 PACKAGE = Path(kafka_marshal.client.__file__).parent.parent
 FILES = sorted(path for room in ("client", "admin") for path in (PACKAGE / room).rglob("*.py"))
 OURSELVES = ("client/connect/environment.py", "admin/doctor/broker_clocks.py", "admin/trial.py")
+CLOCKS = {
+    *(f"time.{name}" for name in ("monotonic", "perf_counter", "sleep", "time")),
+    *(f"time.{name}_ns" for name in ("monotonic", "perf_counter", "time")),
+    *(f"datetime.{name}" for name in ("now", "today", "utcnow")),
+}
+"""Also where they are not called, but given on."""
 OUTSIDE = {
     "threading.Thread",
     "threading.Timer",
@@ -42,19 +48,52 @@ def imported_from_kafka(tree: ast.AST) -> set[str]:
 
 
 def reaches_outside(text: str) -> list[str]:
-    """What of a module's calls starts a thread or makes a client of Kafka by itself."""
+    """What of a module starts a thread, makes a client of Kafka or looks at a clock by itself."""
     tree = ast.parse(text)
     clients = imported_from_kafka(tree)
     found = set(calls(tree)) & OUTSIDE
-    return sorted(each for each in found if "Thread" in each or "Timer" in each or each in clients)
+    clocks = {ast.unparse(node) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    threads = {each for each in found if "Thread" in each or "Timer" in each or each in clients}
+    return sorted(threads | clocks & CLOCKS | clocks_imported(tree))
+
+
+def clocks_imported(tree: ast.AST) -> set[str]:
+    return {
+        f"time.{name.name}"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module == "time"
+        for name in node.names
+    }
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_threads_and_clients_of_kafka_come_from_the_environment(path: Path) -> None:
+def test_threads_clients_of_kafka_and_clocks_come_from_the_environment(path: Path) -> None:
     # No consumer calls the doctor's probe, which measures this machine's own clock, nor what makes
     # a topic to try with.
     if str(path.relative_to(PACKAGE)) not in OURSELVES:
         assert reaches_outside(path.read_text(encoding="utf-8")) == []
+
+
+def test_every_room_is_looked_at() -> None:
+    rooms = {path.parent.name for path in FILES}
+    found = {path.name for room in ("client", "admin") for path in (PACKAGE / room).iterdir()}
+    assert rooms - {"client", "admin"} == {name for name in found if "." not in name} - {
+        "__pycache__"
+    }
+    assert {str(path.relative_to(PACKAGE)) for path in FILES} >= set(OURSELVES)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("time.sleep(1)", "time.sleep"),
+        ("Pace(time.monotonic)", "time.monotonic"),
+        ("from time import monotonic as now", "time.monotonic"),
+        ("at = datetime.now(UTC)", "datetime.now"),
+    ],
+)
+def test_a_module_that_looks_at_a_clock_by_itself_is_found(text: str, found: str) -> None:
+    assert reaches_outside(text) == [found]
 
 
 def test_a_module_that_starts_a_thread_by_itself_is_found() -> None:

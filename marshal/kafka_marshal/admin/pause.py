@@ -8,7 +8,6 @@ no consent of the owner. A pause is ended claim by claim, which frees nobody.
 
 from __future__ import annotations
 
-import time
 import uuid
 from collections.abc import Collection, Mapping
 from concurrent.futures import Future
@@ -175,10 +174,10 @@ def resume(view: View, log: Log, group: str) -> list[Released]:
     for place, fold in view.folds.items():
         ending.begin(fold, place, group)
     places = ending.places
-    deadline = time.monotonic() + READ_BACK_S
+    deadline = log.settings.environment.deadline(READ_BACK_S)
 
     def over() -> bool:
-        return ending.over or time.monotonic() > deadline
+        return ending.over or not deadline.left_s
 
     for batch in view.changes(None, over) if places else ():
         for record, changes in batch:
@@ -366,14 +365,14 @@ def release_group(
         send = release_group_sent(sender, group, expires_s)
         sent[place] = log.append(place, send.message, send.headers)
     done: dict[int, Released] = {}
-    deadline = time.monotonic() + READ_BACK_S
+    deadline = log.settings.environment.deadline(READ_BACK_S)
     failed: dict[int, str] = {}
 
     def over() -> bool:
         for place, future in sent.items():
             if place not in failed and future.done() and (error := future.exception()):
                 failed[place] = str(error)
-        return len(done) + len(set(failed) - set(done)) == len(sent) or time.monotonic() > deadline
+        return len(done) + len(set(failed) - set(done)) == len(sent) or not deadline.left_s
 
     for batch in view.changes(None, over):
         for record, changes in batch:

@@ -10,7 +10,6 @@ that is not in the log before that claim is won anew, or released, does nothing 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Final
@@ -30,6 +29,7 @@ from kafka_marshal.admin.pause import (
 from kafka_marshal.admin.position_targets import Planned
 from kafka_marshal.admin.view import View
 from kafka_marshal.client.connect.admin_client import ClusterClient
+from kafka_marshal.client.connect.environment import Deadline
 from kafka_marshal.client.connect.log_writer import Appended, Log, NotAppended
 from kafka_marshal.codec import coordinating_partition
 from kafka_marshal.core.claims.fenced import says_it_sets
@@ -109,7 +109,7 @@ class _Operator:
         self._refused: str | None = None
         self._asking_time = False
         self._pause_read = False
-        self._farewell_s: float | None = None
+        self._farewell: Deadline | None = None
         self._ending: Ending | None = None
         self._paused_again = False
         self._settled = False
@@ -198,8 +198,9 @@ class _Operator:
 
     def _say_farewell(self) -> None:
         """End the pause, unless it is somebody else's by now, or over."""
-        if self._farewell_s is None:
-            self._farewell_s = time.monotonic() + _FAREWELL_S
+        if self._farewell is None:
+            assert self._log is not None
+            self._farewell = self._log.settings.environment.deadline(_FAREWELL_S)
         ends = self._ending is not None or self._paused_again
         if self._pause_read and not ends:
             self._end_pause()
@@ -208,7 +209,7 @@ class _Operator:
             self._settled = not self._ending.requests
         elif self._refused is not None and (ends or not self._pause_read):
             self.over, self.still_paused = True, ends
-        elif time.monotonic() > self._farewell_s:
+        elif not self._farewell.left_s:
             self.over = self.still_paused = True
 
     def _end_pause(self) -> None:

@@ -14,7 +14,6 @@ where it always is (`consumer`, `handling`).
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, suppress
@@ -234,7 +233,7 @@ class AsyncConsumer:
         consumer.taking.raise_if_closed()
         handling = consumer.handling(order, retries, backoff_s, dead_letter_topic)
         tasks = _Tasks(handler, max(1, concurrency), handling)
-        pace = Pace(time.monotonic)
+        pace = Pace(consumer.taking.monotonic)
         try:
             while tasks.failure is None and not consumer.taking.over:
                 handling.look()
@@ -299,10 +298,9 @@ class AsyncConsumer:
 
         Messages are given out here, since what the thread gives is lost when the task is cancelled.
         """
-        deadline = time.monotonic() + timeout_s
+        deadline = self._consumer.taking.deadline(timeout_s)
         while True:
-            left_s = max(0.0, deadline - time.monotonic())
-            if await self._hand(left_s, way, maximum) is None:
+            if await self._hand(deadline.left_s, way, maximum) is None:
                 return None
             if given := give():
                 return given
@@ -312,12 +310,12 @@ class AsyncConsumer:
     ) -> Hand | None:
         """The next chunk; None when it is over, or nothing came in time."""
         taking = self._consumer.taking
-        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        deadline = None if timeout_s is None else taking.deadline(timeout_s)
         while not taking.closed:
-            left_s = _LOOK_S if deadline is None else min(_LOOK_S, deadline - time.monotonic())
-            take = partial(taking.take, max(0.0, left_s), way, maximum)
+            left_s = _LOOK_S if deadline is None else min(_LOOK_S, deadline.left_s)
+            take = partial(taking.take, left_s, way, maximum)
             hand = await self._in_thread(take)
-            if hand is not None or taking.ended or (deadline and time.monotonic() >= deadline):
+            if hand is not None or taking.ended or (deadline and not deadline.left_s):
                 return hand
         taking.raise_failure()
         return None

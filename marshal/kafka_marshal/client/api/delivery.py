@@ -42,8 +42,10 @@ class Taking:
 
     def __init__(self, engine: Engine, data: Data) -> None:
         self._engine, self._data = engine, data
+        self._held_may_begin = engine.held.may_begin
         environment = engine.cluster.settings.environment
-        self._monotonic, self._steady_ms = environment.monotonic, environment.steady_ms
+        self.monotonic, self.deadline = environment.monotonic, environment.deadline
+        self._steady_ms = environment.steady_ms
         self.hand: Hand | None = None
         """What is being given out."""
         self._way = Way.LOOP
@@ -65,14 +67,9 @@ class Taking:
         """Whether nothing more comes."""
         return self.closed or self._engine.ended.is_set()
 
-    @property
-    def _begins_nothing(self) -> bool:
-        """Whether the application was told that it gets nothing more."""
-        return self.stopped or self.closed
-
     def may_begin(self, claim: Claim) -> bool:
         """Whether a message of it may be begun now, by whichever thread or task."""
-        return not self._begins_nothing and self._engine.held.may_begin(claim)
+        return not (self.stopped or self.closed) and self._held_may_begin(claim)
 
     def take(
         self, timeout_s: float | None, way: Way = Way.LOOP, maximum: int = CHUNK
@@ -138,7 +135,7 @@ class Taking:
         if not self._engine.held.in_hand(hand):
             return None
         self.hand, self._way = hand, way
-        if self._begins_nothing:
+        if self.stopped or self.closed:
             hand.cut()
         if not hand.finished:
             return hand
@@ -147,12 +144,12 @@ class Taking:
         return None
 
     def _next(self, timeout_s: float | None, way: Way, maximum: int) -> Hand | None:
-        deadline = None if timeout_s is None else self._monotonic() + timeout_s
+        deadline = None if timeout_s is None else self.monotonic() + timeout_s
         while True:
             self.raise_failure()
             if self.closed:
                 return None
-            left = _LOOK_S if deadline is None else min(_LOOK_S, deadline - self._monotonic())
+            left = _LOOK_S if deadline is None else min(_LOOK_S, deadline - self.monotonic())
             if self.stopped:
                 taken = None
                 self._engine.ended.wait(max(0.0, left))
@@ -165,5 +162,5 @@ class Taking:
             if self._engine.ended.is_set():
                 self.raise_failure()
                 return None
-            if deadline is not None and self._monotonic() >= deadline:
+            if deadline is not None and self.monotonic() >= deadline:
                 return None

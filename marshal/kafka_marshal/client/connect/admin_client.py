@@ -127,7 +127,9 @@ class ClusterClient:
         """
         try:
             found = patiently(
-                partial(self._answer, partial(self._describe, name)), self._monotonic, spreads_s
+                partial(self._answer, partial(self._describe, name)),
+                self.settings.environment,
+                spreads_s,
             )
         except KafkaException as error:
             if code_of(error) in UNKNOWN_TOPIC:
@@ -170,7 +172,7 @@ class ClusterClient:
                         resource
                     ]
                 ),
-                self._monotonic,
+                self.settings.environment,
             )
         return {one.name: one.value or "" for one in found.values()}
 
@@ -242,7 +244,7 @@ class ClusterClient:
                 raise failed[0]
             return found
 
-        return patiently(ask, self._monotonic)
+        return patiently(ask, self.settings.environment)
 
     def _offsets(
         self,

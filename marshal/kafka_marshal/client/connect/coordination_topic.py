@@ -6,7 +6,6 @@ goes through `admin_client`.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -179,14 +178,15 @@ def ensure(cluster: ClusterClient, wanted: Wanted) -> tuple[TopicSeen, bool]:
         created = True
     except TopicExists:
         created = False
-    deadline = time.monotonic() + CONNECT_S
+    environment = cluster.settings.environment
+    deadline = environment.deadline(CONNECT_S)
     while (found := _begun(cluster, wanted.name)) is None or not found.led:
-        if time.monotonic() > deadline:
+        if not deadline.left_s:
             raise BrokerFailed(
                 f"{cluster.settings.bootstrap}: topic {wanted.name} was created, and after "
                 f"{CONNECT_S:g} s not every partition of it has a leader: see marshal doctor"
             )
-        time.sleep(_AGAIN_S)
+        environment.sleep(_AGAIN_S)
     return found, created
 
 

@@ -8,7 +8,6 @@ nobody knows, and it may still land (`OutcomeUnknown`). This room does not know 
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
@@ -205,7 +204,7 @@ class Log:
         error pending, and the callback would break (confluent-kafka 2.16).
         """
         while (left := len(self._producer)) and deadline.left_s:
-            time.sleep(_LOOK_S)
+            self.settings.environment.sleep(_LOOK_S)
         return left
 
     def close(self, timeout_s: float = CLOSE_S) -> None:

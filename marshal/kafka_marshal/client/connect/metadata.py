@@ -75,7 +75,8 @@ class Cluster(ClusterClient):
             )
             with closing(asking):
                 answered = patiently(
-                    partial(_committed, asking, wanted, self._monotonic), self._monotonic
+                    partial(_committed, asking, wanted, self._monotonic),
+                    self.settings.environment,
                 )
         except KafkaException as error:
             raise self._failed(error, f"committed offsets of group {group}") from None

@@ -6,7 +6,6 @@ It knows Kafka's client: metadata, watermarks, messages. It does not know what a
 from __future__ import annotations
 
 import datetime as dt
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -17,6 +16,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
 from kafka_marshal.capture import RawRecord, TimestampType
 from kafka_marshal.client.connect.client_errors import Hearing, code_of
+from kafka_marshal.client.connect.environment import REAL, Environment
 from kafka_marshal.client.connect.log_filter import Thinning
 from kafka_marshal.client.connect.settings import Settings
 from kafka_marshal.errors import BrokerFailed, InvalidOption, NoCoordinationTopic
@@ -88,9 +88,7 @@ class OffsetsGone(BrokerFailed):
     """What comes next is not in the log any more: it lost its end, or its beginning overtook us."""
 
 
-def patiently(
-    ask: Callable[[], T], monotonic: Callable[[], float], spreads_s: float = SPREADS_S
-) -> T:
+def patiently(ask: Callable[[], T], environment: Environment, spreads_s: float = SPREADS_S) -> T:
     """The answer; asked again for `CONNECT_S` unless what is answered is final.
 
     That there is no such topic is final after `spreads_s`: another broker may know it already.
@@ -98,16 +96,16 @@ def patiently(
     Raises:
         KafkaException: the answer is final, or there was no other one in time.
     """
-    began = monotonic()
+    began = environment.monotonic()
     while True:
         try:
             return ask()
         except KafkaException as exception:
             code = code_of(exception)
             patience_s = spreads_s if code in UNKNOWN_TOPIC else CONNECT_S
-            if code in _FINAL or monotonic() > began + patience_s:
+            if code in _FINAL or environment.monotonic() > began + patience_s:
                 raise
-            time.sleep(_AGAIN_S)
+            environment.sleep(_AGAIN_S)
 
 
 @frozen
@@ -198,7 +196,7 @@ class Tail:
             return str(metadata.cluster_id), tuple(sorted(found.partitions))
 
         try:
-            return patiently(ask, self._monotonic)
+            return patiently(ask, self.settings.environment)
         except KafkaException as error:
             if code_of(error) in UNKNOWN_TOPIC:
                 raise NoCoordinationTopic(self.settings.bootstrap, self.topic) from None
@@ -216,7 +214,7 @@ class Tail:
             with self._plainly():
                 low, high = patiently(
                     partial(self._consumer.get_watermark_offsets, place, timeout=CONNECT_S),
-                    self._monotonic,
+                    self.settings.environment,
                 )
             found[partition] = Extent(low, high)
         self._looked_up, self._looked_up_at = found, self._monotonic()
@@ -245,7 +243,7 @@ class Tail:
             with self._plainly():
                 answered = patiently(
                     lambda: of_all(self._consumer.offsets_for_times(asked, timeout=CONNECT_S)),
-                    self._monotonic,
+                    self.settings.environment,
                 )
             wanted = {
                 one.partition: one.offset if one.offset >= 0 else extents[one.partition].high
@@ -449,4 +447,4 @@ def raw_record(message: Message) -> RawRecord:
 
 def now_ms() -> int:
     """This machine's clock, Unix milliseconds."""
-    return time.time_ns() // 1_000_000
+    return REAL.unix_ms()

@@ -114,14 +114,6 @@ class Tenure:
         return any(not hand.finished for hand in self.hands)
 
     @property
-    def may_begin(self) -> bool:
-        """Whether the application may begin a message of it now. Any thread may ask.
-
-        Loops, polls, workers and tasks go by this alone.
-        """
-        return self.fetched.may_begin
-
-    @property
     def may_land(self) -> bool:
         """Its release was sent, not read back, and nobody is known to have won the claim since."""
         if self.release is None:

@@ -170,8 +170,8 @@ class Holding:
 
     def may_begin(self, claim: Claim) -> bool:
         """Whether the application may begin a message of it now. Any thread may ask."""
-        tenure = self._tenures.of(claim)
-        return tenure is not None and tenure.may_begin
+        tenure = self._tenures.any_of(claim)
+        return tenure is not None and tenure.fetched.may_begin
 
     def given_up(self, claim: Claim) -> bool:
         """At least once: it is ours until what is begun of it is done. Any thread may ask."""

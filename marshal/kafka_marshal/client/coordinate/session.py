@@ -81,7 +81,7 @@ def _snapshot(path: Path, config: Configuration, tail: Tail) -> Snapshot | None:
         return None
     partitions = len(tail.partitions)
     origin = Origin(tail.cluster, tail.topic, seen.topic_id, partitions, group, config.me.rules)
-    return Snapshot(path, origin)
+    return Snapshot(path, origin, config.settings.environment)
 
 
 class Session:

@@ -12,7 +12,6 @@ import enum
 import hashlib
 import json
 import os
-import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -22,6 +21,7 @@ import attrs
 from attrs import frozen
 
 from kafka_marshal.capture import RawRecord
+from kafka_marshal.client.connect.environment import REAL, Environment
 from kafka_marshal.client.connect.reader import CONNECT_S, Extent, OffsetsGone, Tail
 from kafka_marshal.client.observe.logging_observer import logger
 from kafka_marshal.core.claims.suffix_reader import Field, Reader
@@ -82,7 +82,7 @@ class Kept:
 class Snapshot:
     """One session's file."""
 
-    def __init__(self, path: Path, origin: Origin) -> None:
+    def __init__(self, path: Path, origin: Origin, environment: Environment = REAL) -> None:
         """Nothing is read or written yet.
 
         Raises:
@@ -94,7 +94,8 @@ class Snapshot:
         self._firsts: dict[int, int] = {}
         self._lasts: dict[int, Mark | RawRecord] = {}
         self._news = self._broken = False
-        self._due_at = time.monotonic() + EVERY_S
+        self._environment = environment
+        self._due_at = environment.monotonic() + EVERY_S
 
     def begin(
         self, tail: Tail, extents: Mapping[int, Extent], firsts: Mapping[int, int]
@@ -114,7 +115,9 @@ class Snapshot:
             if against is not None:
                 self._say(f"not used for partition {place}, {against}")
                 del found[place]
-        there = marks_at(tail, {place: kept.last.offset for place, kept in found.items()})
+        there = marks_at(
+            tail, {place: kept.last.offset for place, kept in found.items()}, self._environment
+        )
         for place, kept in list(found.items()):
             if there.get(place) != kept.last:
                 at = kept.last.offset
@@ -136,9 +139,10 @@ class Snapshot:
 
     def keep(self, memory: Callable[[], Mapping[int, Memory]], *, at_once: bool = False) -> None:
         """Write it, where that is due. What stands there is the old one or the new one, whole."""
-        if not self._news or not (at_once or time.monotonic() >= self._due_at):
+        now_s = self._environment.monotonic()
+        if not self._news or not (at_once or now_s >= self._due_at):
             return
-        self._due_at, self._news = time.monotonic() + EVERY_S, False
+        self._due_at, self._news = now_s + EVERY_S, False
         kept = {
             place: Kept(self._firsts[place], last if isinstance(last, Mark) else Mark.of(last), one)
             for place, one in memory().items()
@@ -183,13 +187,15 @@ def unfit(kept: Kept, extent: Extent, first: int) -> str | None:
     return None
 
 
-def marks_at(tail: Tail, offsets: Mapping[int, int]) -> dict[int, Mark]:
+def marks_at(
+    tail: Tail, offsets: Mapping[int, int], environment: Environment = REAL
+) -> dict[int, Mark]:
     """The records that lie there now, as far as brokers give them in time."""
     ends = {place: offset + 1 for place, offset in offsets.items()}
-    deadline = time.monotonic() + CONNECT_S
+    deadline = environment.deadline(CONNECT_S)
     found: dict[int, Mark] = {}
     with suppress(OffsetsGone):  # since it was looked where the log begins and ends
-        for batch in tail.records(offsets, ends, lambda: time.monotonic() > deadline):
+        for batch in tail.records(offsets, ends, lambda: not deadline.left_s):
             of_these = (raw for raw in batch if raw.offset == offsets[raw.partition])
             found.update((raw.partition, Mark.of(raw)) for raw in of_these)
     return found

@@ -51,7 +51,8 @@ class FetchedPartition:
     def may_begin(self) -> bool:
         """Whether the application may begin a message of it now. Any thread may ask.
 
-        Not where the claim was lost, given up, paused, or not heard of for too long. What was
-        granted at most once may be begun though the claim is lost: nobody else gets it.
+        Loops, polls, workers and tasks go by this. Not where the claim was lost, given up, paused,
+        or not heard of for too long. What was granted at most once may be begun though the claim is
+        lost: nobody else gets it.
         """
         return not (self.dropped or self.paused)

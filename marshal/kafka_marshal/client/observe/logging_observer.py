@@ -12,13 +12,13 @@ from __future__ import annotations
 import json
 import logging
 import re
-import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
 from attrs import define, frozen
 
+from kafka_marshal.client.connect.environment import REAL
 from kafka_marshal.client.message import Claim, Message
 from kafka_marshal.client.observe.health import Late, LateCause, Wedged, WedgedCause
 from kafka_marshal.client.observe.observers import Idle, Observer, Taken
@@ -125,7 +125,7 @@ class Logs(Observer):
     """Writes what happens to one consumer."""
 
     def __init__(
-        self, who: Callable[[], Who], monotonic: Callable[[], float] = time.monotonic
+        self, who: Callable[[], Who], monotonic: Callable[[], float] = REAL.monotonic
     ) -> None:
         self._who = who
         self._monotonic = monotonic

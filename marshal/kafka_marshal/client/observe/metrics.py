@@ -10,13 +10,13 @@ partition is taken away when its claim is lost, so it is never the last word of 
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
 from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram
 
+from kafka_marshal.client.connect.environment import REAL
 from kafka_marshal.client.message import Claim, Message
 from kafka_marshal.client.observe.health import Late, Standing, Wedged
 from kafka_marshal.client.observe.observers import Idle, Observer
@@ -30,13 +30,20 @@ PROCESS_S: Final = (0.0001, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 
 class PrometheusObserver(Observer):
     """Metrics of all consumers that it is given to, in one registry."""
 
-    def __init__(self, registry: CollectorRegistry | None = None) -> None:
+    def __init__(
+        self,
+        registry: CollectorRegistry | None = None,
+        monotonic: Callable[[], float] = REAL.monotonic,
+    ) -> None:
         """Register the metrics; in the default registry once in a process.
+
+        Handling is measured by `monotonic`, in seconds.
 
         Raises:
             ValueError: the registry has them already.
         """
         registry = REGISTRY if registry is None else registry
+        self._monotonic = monotonic
         of_group, of_topic = ["group"], ["group", "topic"]
         of_partition = [*of_topic, "partition"]
 
@@ -166,12 +173,12 @@ class PrometheusObserver(Observer):
 
     @contextmanager
     def processing(self, message: Message) -> Iterator[None]:
-        began, outcome = time.perf_counter(), "failed"
+        began, outcome = self._monotonic(), "failed"
         try:
             yield
             outcome = "done"
         finally:
-            seconds = time.perf_counter() - began
+            seconds = self._monotonic() - began
             self._processing.labels(*_topic(message.claim), outcome).observe(seconds)
 
     def retried(self, message: Message, error: BaseException, tried: int) -> None:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import random
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable
 from typing import Final
@@ -130,8 +129,8 @@ class DeadLetters:
             headers=headers,
             on_delivery=lambda failed, _: said.append(failed),
         )
-        deadline = time.monotonic() + DEAD_S
-        while not said and time.monotonic() < deadline:
+        deadline = self._settings.environment.deadline(DEAD_S)
+        while not said and deadline.left_s:
             self._producer.poll(0.05)
         if not said or said[0] is not None:
             reason = said[0].str() if said and said[0] is not None else "no answer"

@@ -7,7 +7,6 @@ knows. It does not know how messages are fetched or claims kept.
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 from typing import Final
 
@@ -37,7 +36,7 @@ class Pool:
         self._ending = False
         self._ahead = AHEAD * workers
         self.failure: BaseException | None = None
-        self._monotonic = environment.monotonic
+        self._monotonic, self._sleep = environment.monotonic, environment.sleep
         self._threads = [
             environment.start(f"marshal-worker-{number}", self._work, self._failed)
             for number in range(workers)
@@ -107,7 +106,7 @@ class Pool:
                 if wait_s is None:
                     self._handling.put_aside(begun, error, tried)
                     return True
-                time.sleep(wait_s)
+                self._sleep(wait_s)
 
     def _finish(self, begun: Begun[Message], *, done: bool) -> None:
         # In one: what nobody handles any more may be handed back, with what is not done of it.

@@ -1,0 +1,67 @@
+"""A cluster of Kafka in memory, driven by hand, for the shipped `Consumer` in its real threads.
+
+It stands behind `client.connect.environment`, so everything above Kafka's own client is what ships.
+A test decides at each call what happens: which append lands and what its sender hears of it
+(`appends`), what is done while a fetch is on its way (`fetching`), whether the log can be read
+(`hold_log`), what an administrator's question is answered (`answers`), what the clocks show.
+
+>>> from kafka_marshal import Consumer
+>>> kafka = InMemoryKafka()
+>>> kafka.create("orders")
+>>> kafka.produce("orders", [b"first", b"second"])
+>>> with Consumer(settings=kafka.settings(), group_id="billing", client_id="c1") as consumer:
+...     consumer.add_topic("orders")
+...     [message.value for batch in consumer.batches(timeout_s=1.0) for message in batch.messages]
+[b'first', b'second']
+>>> kafka.committed["billing", "orders", 0]
+2
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from functools import partial
+from types import MappingProxyType
+
+from kafka_marshal.client.connect.environment import Environment
+from kafka_marshal.client.connect.settings import Settings
+from kafka_marshal.testing.in_memory.brokers import Brokers
+from kafka_marshal.testing.in_memory.clients import (
+    InMemoryAdmin,
+    InMemoryConsumer,
+    InMemoryProducer,
+)
+
+
+class InMemoryKafka(Brokers):
+    """The cluster, and what a consumer of it is made of."""
+
+    def __init__(self, log_partitions: int = 1) -> None:
+        """With a coordination topic of so many partitions, and no other topic."""
+        super().__init__(log_partitions)
+        self.threads: list[threading.Thread] = []
+        """Every thread that a consumer has started."""
+
+    def settings(self, more: Mapping[str, str] = MappingProxyType({})) -> Settings:
+        """What `Consumer(settings=...)` takes; `more` settings change nothing here."""
+        return Settings({"bootstrap.servers": "in-memory:9092", **more}, None, self.environment)
+
+    @property
+    def environment(self) -> Environment:
+        """What consumers of this cluster reach the world through."""
+        return Environment(
+            fetcher=partial(InMemoryConsumer, self, False),
+            log_reader=partial(InMemoryConsumer, self, True),
+            appender=partial(InMemoryProducer, self),
+            admin=partial(InMemoryAdmin, self),
+            monotonic=self.clock.monotonic,
+            unix_ms=self.clock.unix_ms,
+            thread=self._start,
+        )
+
+    def _start(self, run: Callable[[], None], name: str) -> threading.Thread:
+        thread = threading.Thread(target=run, name=name, daemon=True)
+        self.threads.append(thread)
+        thread.start()
+        return thread
