@@ -1,9 +1,8 @@
 """A coordinating partition in memory: records get an offset and a timestamp, and are folded.
 
-Nothing is late, lost or doubled here, and nobody reads: who produces, who reads and how far, and
-what goes wrong in between is for those who hold the log. Every test that plays a log by hand has
-this one. Two others stay: `tests/client/doubles.py` is a Kafka of bytes under the client's own API,
-and in `model_tests/explorer` a log is a hash-consed state, shared by all that go on from it.
+Nothing is late, lost or doubled here, and nobody reads: that is for those who hold the log. Every
+test that plays a log by hand has this one. Two others stay. `tests/client/doubles.py` is a Kafka of
+bytes under the client's own API. In `model_tests/explorer` a log is a state that never changes.
 """
 
 from __future__ import annotations
