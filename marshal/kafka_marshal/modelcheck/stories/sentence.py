@@ -13,7 +13,7 @@ class Sentence:
     """Who acts, and for a record that landed where: "b1 sends ", "offset 5: b1's ", or nothing."""
     what: str
     result: str = ""
-    """What came of a record that landed, or of any other step that is told in two parts."""
+    """The outcome: of a record that landed its verdict, of an unknown module what changed."""
     time: str | None = None
     """The time of the step, where time passes in its model."""
     offset: int | None = None

@@ -50,7 +50,7 @@ _Steps: TypeAlias = Callable[[Trace], Iterator[tuple[int, Sentence]]]
 
 
 def sentences(trace: Trace) -> Iterator[tuple[int, Sentence]]:
-    """Yield the number of each step that is told, and its sentence."""
+    """Yield the number and the sentence of each step that has one."""
     return _steps_of(trace.states[0].variables)(trace)
 
 

@@ -71,7 +71,7 @@ _BY_ROW: Final[Mapping[type[Row], Table[Any]]] = {table.row: table for table in 
 
 
 class Rows:
-    """Rows, each in its table; a table of which nothing was said is empty."""
+    """Rows, each in its table; a table that got none is empty."""
 
     def __init__(self, rows: Iterable[Row] = ()) -> None:
         self._rows: dict[str, list[Any]] = defaultdict(list)
