@@ -187,13 +187,15 @@ class Account:
             fenced, original = (book.world.claim(key) for book in self._books)
             if not self._divergences.go_on(key, fenced, original):
                 return False
-        if not all(book.may_go_on(key, record, run, interval_ms) for book in self._books):
+        after = [book.after_run(key, record, run, interval_ms) for book in self._books]
+        if None in after:
             return False
         from kafka_marshal.kernel.gaps import gaps_of  # only here: numba takes its time to load
 
         gaps = gaps_of(run.clocks_ms, interval_ms)
-        for book in self._books:
-            book.run_goes_on(key, record, run, gaps, interval_ms)
+        for book, claim in zip(self._books, after, strict=True):
+            assert claim is not None
+            book.run_goes_on(key, claim, record, run, gaps, interval_ms)
         self._intervals.judged(record, accepted=True)
         self._inputs.about_topic(message.topic, run.last, len(run))
         return True

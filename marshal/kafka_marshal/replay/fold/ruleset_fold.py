@@ -291,10 +291,13 @@ class Book:
         self._lanes.goes_on(key, sighting.clock_ms, rules)
         return True
 
-    def may_go_on(self, key: ClaimKey, record: Record, run: Run, interval_ms: float) -> bool:
-        """Whether all heartbeats of a run are ordinary, so that `run_goes_on` comes to the same.
+    def after_run(
+        self, key: ClaimKey, record: Record, run: Run, interval_ms: float
+    ) -> Claim | None:
+        """The claim after a run of ordinary heartbeats; None if one of them is not ordinary.
 
-        `record` is the last of them, and its clocks are those of the coordinating partition.
+        `record` is the last of them, and its clocks are those of the coordinating partition. With a
+        claim `run_goes_on` comes to what folding every record would.
         """
         rules = self._rules[interval_ms]
         tenure = self._tenures.open.get(key)
@@ -306,20 +309,23 @@ class Book:
             or run.clocks_ms[0] - tenure.last.clock_ms > missed_after_ms(rules)
             or self._pauses.known(key.group)
         ):
-            return False
+            return None
+        # The heartbeats are of one sender, and none falls behind the one before it: each is obeyed
+        # or refused as the last one is.
         after, verdict = step(claim, record, rules)
-        return (
+        ordinary = (
             verdict is Accepted.REFRESHED
             and after.owned
             and self._positions.may_go_on(key, run.position)
         )
+        return after if ordinary else None
 
     def run_goes_on(
-        self, key: ClaimKey, record: Record, run: Run, gaps: Gaps, interval_ms: float
+        self, key: ClaimKey, after: Claim, record: Record, run: Run, gaps: Gaps, interval_ms: float
     ) -> None:
-        """Note a run of ordinary heartbeats; the silences between them are given."""
+        """Note a run of ordinary heartbeats; the claim after it and its silences are given."""
         rules = self._rules[interval_ms]
-        after = self.world.apply_run(record).after
+        self.world.seed(key, after)
         tenure = self._tenures.open[key]
         sighting = Sighting(run.last, record.message, Accepted.REFRESHED, int(run.clocks_ms[-1]))
         silence_ms = int(run.clocks_ms[0]) - tenure.last.clock_ms
