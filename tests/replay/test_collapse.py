@@ -140,7 +140,7 @@ def saying_intervals(raws: Iterable[RawRecord], chance: Random) -> list[RawRecor
 @pytest.mark.parametrize("forced", [False, True])
 @pytest.mark.parametrize("interval", [500, INTERVAL_MS, 60_000])
 @pytest.mark.parametrize("seed", range(3))
-def test_so_is_one_of_groups_that_say_their_intervals(
+def test_groups_that_say_their_intervals_are_told_the_same_from_runs(
     seed: int, interval: int, forced: bool
 ) -> None:
     raws = saying_intervals(fleet(seed, 5_000), Random(seed))
@@ -150,13 +150,13 @@ def test_so_is_one_of_groups_that_say_their_intervals(
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_a_hostile_log_too(seed: int) -> None:
+def test_a_hostile_log_is_told_the_same_from_its_runs(seed: int) -> None:
     raws = list(hostile.log(seed, 3_000))
     once = list({raw.offset: raw for raw in raws}.values())
     alike(once, judging(), 500)
 
 
-def test_captures_and_stories_too() -> None:
+def test_captures_and_stories_are_told_the_same_from_their_runs() -> None:
     for name in NAMES:
         alike(capture(name), judging(interval=interval_ms(name)), 20)
     for story in STORIES.values():
@@ -179,6 +179,8 @@ def test_chunks_that_overlap_or_are_not_in_order_are_refused() -> None:
             Chunked(again, 100, INTERVAL_MS).told(judging())
 
 
-def test_so_does_one_of_more_senders_than_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_senders_than_are_remembered_are_told_the_same_from_runs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(collapse, "_ADDRESSES_MAX", 5)
     alike(fleet(1, 3_000), judging(), 311)
