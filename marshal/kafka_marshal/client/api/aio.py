@@ -1,9 +1,9 @@
 """The consumer for asyncio: the same one, behind a thread.
 
-It waits for messages in a thread of its own and gives them to the event loop a chunk at a time; no
-more is taken before the loop asks, so buffers fill and fetching stops as they do without a loop.
-Heartbeats do not wait for the loop either. What is claimed, and what counts as done, is decided
-where it always is (`consumer`, `handling`).
+A thread of its own waits for messages and gives them to the event loop a chunk at a time. It takes
+no more before the loop asks, so buffers fill and fetching stops as they do without a loop.
+Heartbeats do not wait for the loop either. `consumer` and `handling` still decide what is claimed
+and what counts as done.
 
     async with AsyncConsumer("localhost:9092", group_id="billing", client_id="w1") as consumer:
         await consumer.add_topic("events")
@@ -212,17 +212,19 @@ class AsyncConsumer:
     ) -> Counted:
         """At least once: await the handler for every message, many at a time, until `stop`.
 
-        When it is cancelled, or fails, the handlers are cancelled, too; what they had in hand is
-        not done: it is given out again, by this consumer or the next owner.
+        If it is cancelled or fails, it cancels the handlers, too. Their messages are not done: this
+        consumer or the next owner gives them out again.
 
         Args:
-            handler: what it returns does not matter; what it raises is a failure.
-            concurrency: so many messages are in hand at a time.
+            handler: its result is ignored; an exception that it raises is a failure.
+            concurrency: the most messages that are handled at a time.
             order: what is handled one after the other: a partition, a key in it, or nothing.
-            retries: so often a message that failed is tried again; its lane waits.
-            backoff_s: so long after the first failure, twice as long after each further one.
-            dead_letter_topic: takes what failed for good; without one, that ends `run`.
-            timeout_s: so long handlers are waited for after `stop`.
+            retries: how often a message that failed is tried again; its lane waits meanwhile.
+            backoff_s: the wait after the first failure, in seconds; it doubles with each further
+                one.
+            dead_letter_topic: gets each message that failed for good; without one, such a message
+                ends `run`.
+            timeout_s: how long to wait for handlers after `stop`, in seconds.
 
         Raises:
             HandlerFailed: a message failed for good, and there is no dead-letter topic.
@@ -281,7 +283,7 @@ class AsyncConsumer:
     async def close(self, release: bool = True, timeout_s: float = CLOSE_S) -> None:
         """Give the claims up, so that others may have them at once, and let go of the cluster."""
         if self._made is not None:
-            # It goes on if whoever waits for it is cancelled.
+            # Closing goes on if the task that waits for it is cancelled.
             await asyncio.shield(asyncio.to_thread(self._made.close, release, timeout_s))
         self._taking.shutdown(wait=False)
 

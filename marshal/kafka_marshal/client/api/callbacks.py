@@ -1,9 +1,9 @@
 """Calls what an application wants called when claims come and go.
 
-In a thread of its own, one after the other, so no heartbeat waits for a callback that takes long.
+It runs them in a thread of its own, one after the other, so no heartbeat waits for a slow callback.
 """
 
-# ruff: noqa: D102  # what each method hears is said once, at `Observer`
+# ruff: noqa: D102  # `Observer` describes each method once
 
 from __future__ import annotations
 

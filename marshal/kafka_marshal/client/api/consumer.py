@@ -1,8 +1,8 @@
 """What an application sees: a consumer of topics that coordinates through nothing but a log.
 
 For simple use it is a context manager to iterate over; `poll`, `commit`, `pause` and `seek` are
-there for people who come from Kafka's consumer. It knows which thread asks; what is claimed,
-fetched, told and given up is the business of `coordinator` and `fetcher`.
+there for people who come from Kafka's consumer. It knows which thread asks. `coordinator` and
+`fetcher` know what is claimed, fetched, reported and given up.
 
     with Consumer("localhost:9092", group_id="billing", client_id="worker-1") as consumer:
         consumer.add_topic("events")
@@ -91,9 +91,9 @@ __all__ = [
 CLOSE_S: Final = 30.0
 COMMIT_S: Final = 30.0
 LET_GO_S: Final = 2.0
-"""How much of the time for closing is kept for letting go of the cluster, in seconds."""
+"""How much of the time for closing is kept for disconnecting from the cluster, in seconds."""
 FEED_S: Final = 0.1
-"""So long `run` waits for messages before it looks whether it is over."""
+"""How long `run` waits for messages before it looks whether it is over, in seconds."""
 
 
 class Consumer:
@@ -140,46 +140,49 @@ class Consumer:
         """Connect. Nothing is claimed before `add_topic`.
 
         Args:
-            bootstrap: where the cluster is, `host:port,...` or a list of `host:port`; or `settings`
-                says it.
-            group_id: the consumers that share the work.
-            client_id: names this consumer across restarts; of its group's processes, it alone has
-                it. With it a restart takes up at once what it had before.
-            semantics: at_least_once: a message is processed again if a consumer dies before it has
-                told that it is done. at_most_once: never; what a consumer that dies has in hand is
-                lost.
-            auto_offset_reset: where to begin in a partition for which neither the log of claims nor
-                Kafka's committed offsets of the group say anything.
-            heartbeat_interval_s: of the whole group, in whole milliseconds: an owner that is silent
-                for more than twice this loses its claims. A consumer that comes to a group with
-                another interval ends with IntervalMismatch.
-            heartbeat_every_s: how often this consumer tells that it lives; half the interval.
-            window: at least once: how far beyond what the log knows to be done it processes, and
-                so the most messages of one partition that are processed again after a crash. The
-                log is told with every heartbeat, and whenever half of the window is done.
-            batch: at most once: the most messages that are asked for together, and so the most of
-                one partition that a crash loses.
+            bootstrap: the addresses of brokers, `host:port,...` or a list of `host:port`. Without
+                it, `settings` must name them.
+            group_id: the name of the group: its consumers share the work.
+            client_id: names this consumer across restarts; no other process of the group may have
+                it. A restart under the same name takes its claims back at once.
+            semantics: at_least_once: a message is processed again if its consumer dies before the
+                log has it as done. at_most_once: no message is processed again; what a consumer
+                has in hand when it dies is lost.
+            auto_offset_reset: where to begin in a partition that has a position neither in the log
+                of claims nor in Kafka's committed offsets of the group.
+            heartbeat_interval_s: the interval of the whole group, in seconds (whole milliseconds).
+                An owner that is silent for more than twice this loses its claims. A consumer that
+                joins a group with another interval ends with IntervalMismatch.
+            heartbeat_every_s: how often this consumer sends a heartbeat, in seconds; half the
+                interval by default.
+            window: at least once: how many messages of one partition it may process beyond the
+                position in the log. A crash repeats at most this many. The consumer sends its
+                position with every heartbeat, and whenever half of the window is done.
+            batch: at most once: the most messages of one partition to ask for at a time. A crash
+                loses at most this many of it.
             claiming: how eagerly it claims.
             bounds: how much is fetched ahead of each partition.
             coordination_topic: the log; see `marshal init`.
             create_coordination_topic: create it, as `marshal init` does, unless it exists.
-            coordination_read_max: of a longer one only so many of its last records are read.
+            coordination_read_max: the newest records of each coordinating partition to read at
+                start, at most.
             settings: any settings of librdkafka.
-            oauth_cb: gets a token for SASL/OAUTHBEARER: takes `sasl.oauthbearer.config`, gives the
-                token and when it expires, in unix seconds.
+            oauth_cb: gets a token for SASL/OAUTHBEARER. It takes `sasl.oauthbearer.config` and
+                returns the token and the time at which it expires, in unix seconds.
             commit_to_kafka: also commit positions to Kafka's group offsets, for the tools that
                 show how far behind a group is.
-            metadata_refresh_s: how often topics are asked whether they have grown, and whether
-                there are new ones that a pattern takes.
-            on_claimed: a claim was won.
-            on_lost: a claim was lost, and why; messages of it that are in hand do not count.
-            on_drained: nothing of a claim that was lost is in hand any more.
-            observers: who hears what happens: metrics, spans, or your own.
-            wedged_after_beats: it is said that a claim is wedged when so many heartbeats in a row
-                told the same position although there are messages.
-            record_to: a folder in which to write down what happens, for `marshal validate`.
-            snapshot: a file in which to put aside what was read of the log of claims, once a minute
-                and in the end: the next start reads only what came since.
+            metadata_refresh_s: how often to look for new partitions, and for new topics that match
+                a pattern, in seconds.
+            on_claimed: called when a claim was won.
+            on_lost: called when a claim was lost, with the reason; its messages that are in hand do
+                not count any more.
+            on_drained: called when nothing of a lost claim is in hand any more.
+            observers: are notified of what happens: metrics, spans, or your own.
+            wedged_after_beats: report a claim as wedged after this many heartbeats in a row with
+                the same position while messages are waiting.
+            record_to: a folder in which to record what happens, for `marshal validate`.
+            snapshot: a file for what was read of the log of claims, written once a minute and at
+                the end. The next start reads only what came since.
             group: deprecated; it is `group_id` now.
             start: deprecated; it is `auto_offset_reset` now.
             look_for_partitions_every_s: deprecated; it is `metadata_refresh_s` now.
@@ -550,11 +553,10 @@ class Consumer:
         commit.future.result()
 
     def consume(self, num_messages: int = CHUNK, timeout_s: float = 1.0) -> Messages:
-        """The next messages of one claim as a list: what is there, at most so many.
+        """The next messages of one claim as a list: what is there, at most `num_messages`.
 
-        It waits for the first of them, and not until there are so many; none if none came in time.
-        Asking for the next list says that the last one is done, and so do `ack` and `commit`. A
-        poll does not.
+        It waits for the first message only. If none comes in time, the list is empty. Asking for
+        the next list marks the last one as done, and so do `ack` and `commit`. A poll does not.
 
         Raises:
             InvalidOption: no message is asked for.
@@ -578,9 +580,9 @@ class Consumer:
     def batches(self, timeout_s: float | None = None) -> Iterator[Batch]:
         """Batches of messages of one claim each, until `stop` or `close`.
 
-        At most once: it is given only after its grant was read back, so nobody else has it or will
-        have it. Asking for the next one says that the last is done. With a timeout it ends when no
-        batch came for so long.
+        At most once: a batch is given out only after its grant was read back, so no other consumer
+        has it or will have it. Asking for the next batch marks the last one as done. With a timeout
+        it ends when no batch came for `timeout_s` seconds.
 
         Raises:
             ConsumerClosed: the consumer was closed before; a loop that is under way ends.
@@ -605,17 +607,19 @@ class Consumer:
     ) -> Counted:
         """At least once: call the handler for every message, from many threads, until `stop`.
 
-        What is in hand when it ends is not done: it is given out again, by this consumer or the
-        next owner.
+        A message that is in hand when it ends is not done: this consumer or the next owner gives it
+        out again.
 
         Args:
-            handler: what it returns does not matter; what it raises is a failure.
-            workers: so many messages are in hand at a time.
+            handler: its result is ignored; an exception that it raises is a failure.
+            workers: the most messages that are handled at a time, each in a thread.
             order: what is handled one after the other: a partition, a key in it, or nothing.
-            retries: so often a message that failed is tried again; its lane waits.
-            backoff_s: so long after the first failure, twice as long after each further one.
-            dead_letter_topic: takes what failed for good; without one, that ends `run`.
-            timeout_s: so long handlers are waited for in the end.
+            retries: how often a message that failed is tried again; its lane waits meanwhile.
+            backoff_s: the wait after the first failure, in seconds; it doubles with each further
+                one.
+            dead_letter_topic: gets each message that failed for good; without one, such a message
+                ends `run`.
+            timeout_s: how long to wait for handlers at the end, in seconds.
 
         Returns:
             What became of the messages.
@@ -710,12 +714,12 @@ class Consumer:
     def close(self, release: bool = True, timeout_s: float = CLOSE_S) -> None:
         """Give the claims up, so that others may have them at once, and let go of the cluster.
 
-        A message that was given out and not finished is not done: at least once, another consumer
-        processes it again; at most once nobody does, a WARNING names it, and `marshal receipts`
-        lists it. Without `release` the claims stay ours until they are stale: a restart under the
-        same client id comes back at once.
-        It returns after `timeout_s` also where nobody answers: what could not be given up becomes
-        stale then.
+        A message that was given out and not finished is not done. At least once, another consumer
+        processes it again. At most once nobody does: a WARNING names it, and `marshal receipts`
+        lists it. Without `release` the claims stay ours until they are stale, and a restart under
+        the same client id takes them back at once.
+        It returns after `timeout_s` even if no broker answers; a claim that it could not give up
+        becomes stale.
         """
         deadline = self._environment.deadline(timeout_s)
         with self._closing:

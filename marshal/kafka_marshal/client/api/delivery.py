@@ -55,7 +55,7 @@ class Taking:
         self.closed = False
         """Nothing more is given out, since the consumer is closed."""
         self.stopped = False
-        """At least once: nothing more is given out, since the application said stop."""
+        """At least once: nothing more is given out, since the application called `stop`."""
 
     @property
     def over(self) -> bool:
