@@ -1,28 +1,35 @@
 """How the tests are spread over four processes: `make test` runs `pytest -n 4`, since many wait.
 
 What is dear to start (a Spark session, a broker, what TLC exported) is started in one process only:
-each file goes to one, and files that share such a thing go to the same. (`--dist loadgroup` would
-do, but its marks have no effect with the pytest that is locked here.)
+each file goes to one, and files whose tests take the same such fixture go to the same. (`--dist
+loadgroup` would do, but its marks have no effect with the pytest that is locked here.)
 """
 
 from __future__ import annotations
 
 import functools
+import json
+from collections import defaultdict
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
+from kafka_marshal.scratch import Scratch
+
 ROOT = Path(__file__).parent
 SHARED = {
-    "exports: Mapping": "tlc",
-    "spark: SparkSession": "spark",
+    "exports": "tlc",
+    "spark": "spark",
     "kafka_cluster": "cluster",
     "kafka_broker": "kafka",
-    "tests.client.crew": "kafka",
 }
-"""What a file says that takes such a thing."""
+"""Fixtures that are dear to start, and the group of the files whose tests take one.
+
+A file that takes several is in the group of the first.
+"""
 
 LONGEST = (
     "spark",
@@ -43,18 +50,36 @@ LONGEST = (
 """Groups that take longest, so they start first: at the end no process works alone."""
 
 
-@functools.cache
-def group_of(path: str) -> str:
-    """What a file shares; the file itself, if nothing."""
-    text = (ROOT / path).read_text(encoding="utf-8")
-    return next((group for said, group in SHARED.items() if said in text), path)
+GROUPS_IN = pytest.StashKey[Scratch]()
+
+
+def groups(items: Iterable[pytest.Item]) -> dict[str, str]:
+    """The group of each file: what its tests share; the file itself, if nothing."""
+    taken: dict[str, set[str]] = defaultdict(set)
+    for item in items:
+        taken[file_of(item.nodeid)] |= {*getattr(item, "fixturenames", ())}
+    return {
+        file: next((group for fixture, group in SHARED.items() if fixture in fixtures), file)
+        for file, fixtures in taken.items()
+    }
+
+
+def file_of(nodeid: str) -> str:
+    """The file that a test is in."""
+    return nodeid.partition("::")[0]
 
 
 class Together(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
     """Tests of one group run in one process, in their order."""
 
+    @functools.cached_property
+    def _groups(self) -> dict[str, str]:
+        """As a process that collected the tests wrote them; this one sees their names alone."""
+        groups: dict[str, str] = json.loads(groups_file(self.config).read_text(encoding="utf-8"))
+        return groups
+
     def _split_scope(self, nodeid: str) -> str:
-        return group_of(nodeid.partition("::")[0])
+        return self._groups[file_of(nodeid)]
 
     def _assign_work_unit(self, node: Any) -> None:
         """Give a process the next group: of `LONGEST`, or the one with most tests."""
@@ -68,3 +93,26 @@ class Together(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
     """Spread the tests so."""
     return Together(config, log)
+
+
+def groups_file(config: pytest.Config) -> Path:
+    """Where the groups are written, in a folder that goes with the run."""
+    if GROUPS_IN not in config.stash:
+        config.stash[GROUPS_IN] = Scratch("groups")
+        config.add_cleanup(config.stash[GROUPS_IN].close)
+    return config.stash[GROUPS_IN].path / "groups.json"
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Name the file to the processes. All collect the same, so the first one writes it."""
+    if node.workerinput["workerid"] == "gw0":
+        node.workerinput["groups"] = str(groups_file(node.config))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Write the groups: which fixtures a test takes is known where it is collected."""
+    file = getattr(config, "workerinput", {}).get("groups")
+    if file is not None:
+        Path(file).write_text(json.dumps(groups(items)), encoding="utf-8")

@@ -49,6 +49,7 @@ def snake(camel: str) -> str:
     return re.sub(r"(?<!^)(?=[A-Z])", "_", camel).lower()
 
 
+@cache
 def verdict(name: Value) -> Verdict:
     """The verdict of that name; fails if Python has none."""
     text = snake(str(name))
@@ -112,6 +113,7 @@ def message(value: Value) -> Message:
     return kind(**addressed, **{name: given[name] for name in names if name in given})
 
 
+@cache
 def rules(name: Value, heartbeat_interval_ms: Value, pause_max_ms: Value) -> Rules:
     """A rule set at a model's durations."""
     base = {"fenced": FENCED, "original": ORIGINAL}[str(name)]
@@ -176,6 +178,7 @@ ONLY_IN_PYTHON = {"says_interval"}
 """Fields of `Me` by which nothing is decided about one claim."""
 
 
+@cache
 def me(value: Value, rules: Rules) -> Me:
     """Who an instance is, at a model's durations; fails if a field is missing or new."""
     given = dict(fields(value))

@@ -8,19 +8,20 @@ are in the sample. `make triples` writes it to `tests/data/machines.jsonl.gz`.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 
 import attrs
 from tests import machine_samples as machines
 from tests.machine_samples import Row, State
 
-from kafka_marshal import Claim, Record
+from kafka_marshal import Claim, Record, Rules
 from kafka_marshal.core.claims.suffix_reader import Field, Reader
 from kafka_marshal.machines.consumer.consumer import Consumer
 from kafka_marshal.modelcheck import edges, models
 from kafka_marshal.modelcheck.tlc.values import Value
 from model_tests import from_tla
-from model_tests.sample import covering, kind, side
+from model_tests.sample import covering, kinds, side
 
 
 def export_all(folder: Path, only: Sequence[str] | None = None) -> Mapping[str, list[Row]]:
@@ -49,11 +50,7 @@ def _row(value: Value) -> Row:
     assert isinstance(value, tuple)
     deed, durations, who, before, what, after = value
     assert isinstance(durations, tuple)
-    heartbeat_interval_ms, pause_max_ms, clock_rewind_max_ms = durations
-    rules = attrs.evolve(
-        from_tla.rules("fenced", heartbeat_interval_ms, pause_max_ms),
-        clock_rewind_max_ms=clock_rewind_max_ms,  # type: ignore[arg-type]
-    )
+    rules = _rules(*durations)
     if deed == "Reader":
         record = from_tla.record(what)
         return Row(rules, None, from_tla.reader(before), record, from_tla.reader(after))
@@ -61,6 +58,12 @@ def _row(value: Value) -> Row:
     if deed == "Read":
         return Row(rules, me, consumer, from_tla.record(what), from_tla.consumer(after))
     return Row(rules, me, consumer, None, _state(what))
+
+
+@cache
+def _rules(heartbeat_interval_ms: Value, pause_max_ms: Value, clock_rewind_max_ms: int) -> Rules:
+    rules = from_tla.rules("fenced", heartbeat_interval_ms, pause_max_ms)
+    return attrs.evolve(rules, clock_rewind_max_ms=clock_rewind_max_ms)
 
 
 def _state(value: Value) -> State:
@@ -85,8 +88,14 @@ def _state(value: Value) -> State:
 
 def _changed(before: attrs.AttrsInstance, after: attrs.AttrsInstance) -> tuple[str, ...]:
     """The names of the fields that are not what they were."""
-    names = [field.name for field in attrs.fields(type(before))]
-    return tuple(name for name in names if getattr(before, name) != getattr(after, name))
+    return tuple(
+        [name for name in _names(type(before)) if getattr(before, name) != getattr(after, name)]
+    )
+
+
+@cache
+def _names(of: type[attrs.AttrsInstance]) -> tuple[str, ...]:
+    return tuple(field.name for field in attrs.fields(of))
 
 
 def _of_claim(claim: Claim) -> tuple[Hashable, ...]:
@@ -117,7 +126,7 @@ def _of_record(reader: Reader, record: Record, row: Row) -> tuple[Hashable, ...]
         message.instance_id == claim.pauser,
         # Headers.
         headers.present,
-        tuple(kind(value) for value in attrs.astuple(headers, recurse=False)),
+        kinds(headers),
         (side(headers.epoch, claim.epoch), side(headers.epoch, record.offset)),
         (side(headers.seen, undecided), side(headers.seen, record.offset)),
         undecided is not None and headers.seen == undecided - 1,

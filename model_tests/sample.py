@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
@@ -20,10 +21,12 @@ from tests import machine_samples as machines
 from tests import triples
 from tests.triples import Triple
 
-from kafka_marshal import Claim, ReleaseGroup
+from kafka_marshal import Claim, Headers, ReleaseGroup
 from kafka_marshal.core.messages import NOT_DECIMAL
 from kafka_marshal.scratch import Scratch
 from model_tests.exports import Exported, export_all
+
+CLAIM_FIELDS = tuple(field.name for field in attrs.fields(Claim))
 
 
 def side(value: float | None, edge: float | None) -> str:
@@ -36,6 +39,12 @@ def side(value: float | None, edge: float | None) -> str:
 def kind(header: int | None) -> str:
     """What a header can be, before anybody looks at its number."""
     return "absent" if header is None else "odd" if header == NOT_DECIMAL else "given"
+
+
+@cache
+def kinds(headers: Headers) -> tuple[str, ...]:
+    """What each header can be."""
+    return tuple(map(kind, attrs.astuple(headers, recurse=False)))
 
 
 def named(header: int | None, claim: Claim, offset: int) -> tuple[str, ...]:
@@ -67,7 +76,7 @@ def answers(triple: Triple) -> tuple[Hashable, ...]:
         (claim.owned, claim.won_with_headers, claim.pauser is None, claim.position_set),
         # Headers.
         headers.present,
-        tuple(kind(value) for value in attrs.astuple(headers, recurse=False)),
+        kinds(headers),
         named(headers.epoch, claim, record.offset),
         named(headers.seen, claim, record.offset),
         named(headers.supersedes, claim, record.offset),
@@ -79,9 +88,7 @@ def answers(triple: Triple) -> tuple[Hashable, ...]:
         (side(until_ms, clock_ms), side(until_ms, clock_ms + rules.pause_max_ms)),
         # The effect.
         tuple(
-            field.name
-            for field in attrs.fields(Claim)
-            if getattr(triple.after, field.name) != getattr(claim, field.name)
+            [name for name in CLAIM_FIELDS if getattr(triple.after, name) != getattr(claim, name)]
         ),
     )
 
@@ -108,7 +115,8 @@ def covering(
     first: dict[tuple[Hashable, Sequence[Hashable]], tuple[str, Row]] = {}
     for row in rows:
         key, text = (situation(row), answers(row)), line(row)
-        if key not in first or text < first[key][0]:
+        before = first.get(key)
+        if before is None or text < before[0]:
             first[key] = text, row
     # An answer is nested tuples of enums, dear to hash; its number is not.
     numbers: dict[Hashable, int] = {}

@@ -18,10 +18,9 @@ from kafka_marshal.machines.consumer.consumer import Forbidden
 from model_tests.mutants import reducer, walked
 from model_tests.mutants.hand_made import HandMade
 from model_tests.walks import telling
-from model_tests.walks.found import FOUND
 from model_tests.walks.machine import Trouble, walk, watched
 from model_tests.walks.moves import Move, Setting
-from model_tests.walks.mutated import Found, mutants
+from model_tests.walks.mutated import PATH, Found, mutants, read, written
 from model_tests.walks.properties import WALKED, Broken
 from model_tests.walks.search import search
 from model_tests.walks.simulation import ACTIONS
@@ -89,7 +88,7 @@ def test_tours_go_everywhere_and_leave_nothing_to_chance() -> None:
     assert made == {*ACTIONS, *ENVIRONMENT}
 
 
-@pytest.mark.parametrize("found", FOUND, ids=lambda found: f"{found.mutant}-{found.breaks.value}")
+@pytest.mark.parametrize("found", read(), ids=lambda found: f"{found.mutant}-{found.breaks.value}")
 def test_a_walk_shows_the_mutant_and_is_walked_safely_without_it(found: Found) -> None:
     only = {found.breaks}
     with MUTANTS[found.mutant].made():
@@ -100,12 +99,16 @@ def test_a_walk_shows_the_mutant_and_is_walked_safely_without_it(found: Found) -
 
 
 def test_every_mutant_that_walks_must_notice_was_found() -> None:
-    assert [(f.mutant, f.breaks) for f in FOUND] == [(m.name, prop) for m, prop in mutants()]
+    assert [(f.mutant, f.breaks) for f in read()] == [(m.name, prop) for m, prop in mutants()]
+
+
+def test_a_search_would_write_the_file_as_it_stands() -> None:
+    assert written(read()) == PATH.read_text(encoding="utf-8")
 
 
 def test_every_property_of_a_walk_has_been_seen_to_fail() -> None:
     typed = {Property.PREDECESSOR_STAYS_OUT}
-    assert {found.breaks for found in FOUND} | typed == WALKED
+    assert {found.breaks for found in read()} | typed == WALKED
 
 
 def test_what_a_dead_predecessor_had_in_flight_is_noticed_when_it_wins() -> None:
@@ -174,7 +177,7 @@ def test_the_printed_test_fails_by_the_same_property_when_it_is_pasted(mutant: s
 
 def test_records_of_strangers_can_be_pasted() -> None:
     """Messages and headers as Python, and a header that is no number in the story."""
-    found = next(f for f in FOUND if any(move.sent for move in f.moves))
+    found = next(f for f in read() if any(move.sent for move in f.moves))
     with MUTANTS[found.mutant].made():
         problem = telling.outcome(found.setting, found.moves, {found.breaks})
         assert problem is not None

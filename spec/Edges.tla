@@ -77,7 +77,7 @@ Answers(me, c) ==
 
 ExportAnswers ==
     \A i \in Instances :
-        status[i] = "up" =>
+        status[i] = "up" /\ FirstTime(<<Who(i), consumers[i]>>) =>
             Export(<<"May", Who(i), consumers[i], Answers(Who(i), consumers[i]), 0>>)
 
 =============================================================================

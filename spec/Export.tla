@@ -6,4 +6,11 @@
 (* ACTION_CONSTRAINT: once for each edge.                                  *)
 (***************************************************************************)
 Export(value) == TRUE
+
+(***************************************************************************)
+(* TRUE the first time that it is asked about a value, and FALSE after     *)
+(* that.  What a row says of a state follows from the state, so a model    *)
+(* that asks first works it out once, not at every edge.                   *)
+(***************************************************************************)
+FirstTime(value) == TRUE
 =============================================================================

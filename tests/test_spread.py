@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from typing import cast
 
+import attrs
+import model_tests.conftest
 import pytest
-from conftest import LONGEST, ROOT, SHARED, Together
+from conftest import LONGEST, ROOT, SHARED, Together, groups
 from hypothesis import settings
 from xdist.scheduler import LoadScopeScheduling
+
+import tests.conftest
+import tests.replay.conftest
 
 
 def test_no_example_of_hypothesis_has_a_deadline() -> None:
@@ -19,6 +25,35 @@ def test_no_example_of_hypothesis_has_a_deadline() -> None:
 def test_every_group_that_takes_long_is_there() -> None:
     for group in LONGEST:
         assert group in SHARED.values() or (ROOT / group).is_file(), group
+
+
+@attrs.frozen
+class Collected:
+    """A test, as far as groups go."""
+
+    nodeid: str
+    fixturenames: tuple[str, ...] = ()
+
+
+def test_files_whose_tests_take_the_same_fixture_are_one_group() -> None:
+    """Also where a fixture of their own takes it for them, and whatever the file's text says."""
+    items = [
+        Collected("a.py::test_one", ("tmp_path",)),
+        Collected("a.py::test_two", ("crew", "kafka_broker")),
+        Collected("b.py::Some::test_one[kafka]", ("kafka_broker", "request")),
+        Collected("c.py::test_kafka_broker_is_a_word"),
+        Collected("d.py::test_one", ("kafka_broker", "spark")),
+    ]
+    assert groups(cast("list[pytest.Item]", items)) == {
+        **{"a.py": "kafka", "b.py": "kafka"},
+        **{"c.py": "c.py", "d.py": "spark"},
+    }
+
+
+def test_every_shared_fixture_is_there() -> None:
+    """One that got another name would have no group, and be started in every process."""
+    rooms = (tests.conftest, tests.replay.conftest, model_tests.conftest)
+    assert [name for name in SHARED if not any(hasattr(room, name) for room in rooms)] == []
 
 
 def test_a_process_gets_what_takes_longest_and_then_what_has_most_tests(

@@ -62,17 +62,33 @@ def write(triples: Iterable[Triple], path: Path = PATH) -> None:
 
 def line(triple: Triple) -> str:
     """One triple as JSON. What has its default value is left out."""
-    rules = triple.rules
-    row = {
-        "rules": rules.rule_set.value,
-        "heartbeat_interval_ms": rules.heartbeat_interval_ms,
-        "pause_max_ms": rules.pause_max_ms,
-        "before": given(triple.before),
-        "record": record_given(triple.record),
-        "after": given(triple.after),
-        "verdict": triple.verdict.value,
-    }
-    return json.dumps(row, separators=(",", ":"))
+    before, after = _claim_text(triple.before), _claim_text(triple.after)
+    return (
+        f"{{{_rules_text(triple.rules)},"
+        f'"before":{before},"record":{_record_text(triple.record)},"after":{after},'
+        f'"verdict":{_json(triple.verdict.value)}}}'
+    )
+
+
+# Triples repeat their parts, so each part becomes text once.
+
+_json = json.JSONEncoder(separators=(",", ":")).encode
+
+
+@functools.cache
+def _rules_text(rules: Rules) -> str:
+    durations = {name: getattr(rules, name) for name in ("heartbeat_interval_ms", "pause_max_ms")}
+    return _json({"rules": rules.rule_set.value, **durations})[1:-1]
+
+
+@functools.cache
+def _claim_text(claim: Claim) -> str:
+    return _json(given(claim))
+
+
+@functools.cache
+def _record_text(record: Record) -> str:
+    return _json(record_given(record))
 
 
 def record_given(record: Record) -> dict[str, Any]:

@@ -23,6 +23,8 @@ class Log:
     """A log is its last record and the log before it; also what it folds to.
 
     Spec: log, history, verdicts. `claim` is the last of `history`, `verdict` of `verdicts`.
+    It is no `tests.memory_log.MemoryLog`: a state never changes, and all that goes on from it
+    shares it.
     """
 
     __slots__ = (

@@ -39,7 +39,7 @@ class GroupLog:
     """A log is its last record and the log before it; also what it folds to.
 
     Spec: log, verdicts, claims, work, left. `verdict` is the last of `verdicts`; `path` has the
-    log after each of its records, the empty one first.
+    log after each of its records, the empty one first. It is a state, as `parts.Log` is.
     """
 
     __slots__ = (

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import secrets
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -24,7 +23,6 @@ from model_tests.walks.telling import counterexample, told
 ROUND = 500
 """Walks that one seed stands for."""
 OUT = Path("build") / "walks"
-FOUND = Path(__file__).parent / "found.py"
 
 
 def main() -> int:
@@ -33,7 +31,9 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--walks", type=int, help="so many instead")
     parser.add_argument("--seed", type=int, help="the first round's; the next one's is one more")
-    parser.add_argument("--mutants", action="store_true", help="find every mutant, write found.py")
+    parser.add_argument(
+        "--mutants", action="store_true", help="find every mutant, write found.json"
+    )
     asked = parser.parse_args()
     return find_mutants() if asked.mutants else go(asked.minutes, asked.walks, asked.seed)
 
@@ -82,9 +82,7 @@ def find_mutants() -> int:
         found.append(Found(mutant.name, prop, walks, simulation.setting, moves))
         line = f"{mutant.name:28}{prop.value:24}{walks:5} walks, then {len(moves)} moves, {seconds}"
         print(line, flush=True)
-    FOUND.write_text(mutated.written(found), encoding="utf-8")
-    subprocess.run([sys.executable, "-m", "ruff", "format", "-q", str(FOUND)], check=True)
-    subprocess.run([sys.executable, "-m", "ruff", "check", "-q", "--fix", str(FOUND)], check=True)
+    mutated.PATH.write_text(mutated.written(found), encoding="utf-8")
     return 1 if missed else 0
 
 

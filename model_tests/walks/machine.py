@@ -227,7 +227,7 @@ class Walk(RuleBasedStateMachine):
             case Trouble.TWIN:
                 return [Move("Join", client)]
             case Trouble.LATE:
-                length = len(world.logs[world.partition_of(claim)].records)
+                length = len(world.logs[world.partition_of(claim)])
                 return [Move("Join", client, number=max(1, length - number))]
             case Trouble.STEP_BACK:
                 return [Move("StepBack", claim=claim, number=(1, 500, 1_000)[number % 3])]

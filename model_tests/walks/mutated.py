@@ -1,25 +1,32 @@
 """Walks over mutants: that each is noticed, and by which property.
 
 A search of this room has the troubles that the property is about in every walk, so that it is short
-enough to be repeated. `found.py` keeps what each search found, for tests that take no time. After a
-change of the machines or the walks run `make walks ARGS=--mutants`, which writes it anew.
+enough to be repeated. `found.json` keeps what each search found, for tests that take no time. After
+a change of the machines or the walks run `make walks ARGS=--mutants`, which writes it anew.
 """
 
 from __future__ import annotations
 
+import functools
+import json
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Final
+from pathlib import Path
+from typing import Any, Final
 
 import attrs
+from tests.triples import MESSAGES, given
 
+from kafka_marshal import Headers
 from kafka_marshal.core.claims.invariants import Property
+from kafka_marshal.machines.consumer.effects import Send
 from model_tests.mutants import reducer, walked
 from model_tests.mutants.hand_made import HandMade, Killer
 from model_tests.walks.machine import Trouble
 from model_tests.walks.moves import Move, Setting
 from model_tests.walks.properties import Broken
 from model_tests.walks.search import search
-from model_tests.walks.strangers import TYPES
+
+PATH: Final = Path(__file__).with_name("found.json")
 
 WALKS_MAX: Final = 3_000
 """A mutant that as many walks do not notice is not noticed."""
@@ -55,7 +62,7 @@ has that one typed by hand.)"""
 
 @attrs.frozen
 class Found:
-    """A walk that a search found, as Python that can be read again."""
+    """A walk that a search found."""
 
     mutant: str
     breaks: Property
@@ -86,36 +93,52 @@ def broken_under(mutant: HandMade) -> set[Property]:
     return {prop for prop in mutant.killers(Killer.WALK) if noticed(mutant, prop)[0] is not None}
 
 
+# --- the file -------------------------------------------------------------------------------------
+
+
 def written(found: Iterable[Found]) -> str:
-    """The text of `found.py`."""
-    lines = [
-        '"""Walks that show mutants, as `make walks ARGS=--mutants` found and wrote them."""',
-        "",
-        "from kafka_marshal.machines.consumer.effects import Send",
-        "from kafka_marshal.core.claims.invariants import Property",
-        "from kafka_marshal.core.messages import (",
-        *(
-            f"    {name},"
-            for name in sorted(
-                ("Headers", "Offset", "Partition", *(kind.__name__ for kind in TYPES))
-            )
-        ),
-        ")",
-        "from model_tests.walks.moves import Move, Setting",
-        "from model_tests.walks.mutated import Found",
-        "",
-        "FOUND: tuple[Found, ...] = (",
-    ]
-    for each in found:
-        lines += [
-            "    Found(",
-            f"        {each.mutant!r},",
-            f"        Property.{each.breaks.name},",
-            f"        {each.walks},",
-            f"        {each.setting!r},",
-            "        (",
-            *(f"            {move!r}," for move in each.moves),
-            "        ),",
-            "    ),",
-        ]
-    return "\n".join([*lines, ")", ""])
+    """The text of `found.json`: what has its default value is left out, and each move is a line."""
+    return "[\n" + ",\n".join(map(_written, found)) + "\n]\n"
+
+
+def _written(found: Found) -> str:
+    head = {
+        "mutant": found.mutant,
+        "breaks": found.breaks.value,
+        "walks": found.walks,
+        "setting": given(found.setting),
+    }
+    moves = ",\n".join(f"  {json.dumps(_move_given(move))}" for move in found.moves)
+    return f'{json.dumps(head)[:-1]}, "moves": [\n{moves}\n]}}'
+
+
+def _move_given(move: Move) -> dict[str, Any]:
+    row = given(move, ("sent",))
+    if move.sent is not None:
+        message, headers = move.sent.message, move.sent.headers
+        kind = type(message).__name__
+        row["sent"] = {"type": kind, "message": given(message), "headers": given(headers)}
+    return row
+
+
+@functools.cache
+def read(path: Path = PATH) -> tuple[Found, ...]:
+    """Every walk in the file."""
+    return tuple(map(_read, json.loads(path.read_text(encoding="utf-8"))))
+
+
+def _read(row: dict[str, Any]) -> Found:
+    setting: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value
+        for name, value in row["setting"].items()
+    }
+    moves = tuple(map(_move_read, row["moves"]))
+    return Found(row["mutant"], Property(row["breaks"]), row["walks"], Setting(**setting), moves)
+
+
+def _move_read(row: dict[str, Any]) -> Move:
+    if "sent" not in row:
+        return Move(**row)
+    sent = row["sent"]
+    message = MESSAGES[sent["type"]](**sent["message"])
+    return Move(**{**row, "sent": Send(message, Headers(**sent["headers"]))})

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final, Protocol
 
 import attrs
+from tests.memory_log import MemoryLog
 
 from kafka_marshal import Record, World
 from kafka_marshal.core.claims.verdicts import Accepted, Refused
@@ -70,11 +71,9 @@ class Instance:
 
 
 @attrs.define(eq=False)
-class Log:
-    """One coordinating partition, and its broker's clock."""
+class ClockedLog(MemoryLog):
+    """A log, and its broker's clock."""
 
-    world: World
-    records: list[Record] = attrs.field(factory=list)
     behind_ms: int = 0
     """How far its broker's clock is behind the world's."""
     latest_ms: int = -1
@@ -113,7 +112,9 @@ class Simulation:
         self.setting = setting
         self.now_ms = START_MS
         self.seen: set[str] = set()
-        self.logs = [Log(World(RULES)) for _ in range(setting.partitions)]
+        self.logs = [
+            ClockedLog(partition, world=World(RULES)) for partition in range(setting.partitions)
+        ]
         self.histories = {claim: History() for claim in setting.claims}
         self.keys = {claim: key_of(claim) for claim in setting.claims}
         self.instances: dict[str, Instance] = {}
@@ -160,7 +161,7 @@ class Simulation:
     def unread(self, who: Instance, claim: str) -> int:
         """How many records of a claim's coordinating partition an instance has not read."""
         partition = self.partition_of(claim)
-        return len(self.logs[partition].records) - who.offsets[partition]
+        return len(self.logs[partition]) - who.offsets[partition]
 
     # --- moves ------------------------------------------------------------------------------------
 
@@ -298,18 +299,16 @@ class Simulation:
         log = self.logs[partition]
         timestamp_ms = self.now_ms - log.behind_ms
         log.latest_ms = max(log.latest_ms, timestamp_ms)
-        record = Record(partition, len(log.records), timestamp_ms, send.message, send.headers)
-        log.records.append(record)
-        self.happened[-1] = attrs.evolve(self.happened[-1], appended=record)
-        reached = [
-            claim
+        before = {
+            claim: log.world.claim(key)
             for claim, key in self.keys.items()
-            if self.partition_of(claim) == partition and reaches(record, key)
-        ]
-        before = {claim: log.world.claim(self.keys[claim]) for claim in reached}
-        verdict = log.world.apply(record).verdict
+            if self.partition_of(claim) == partition and reaches(send, key)
+        }
+        record = log.append(send.message, send.headers, at_ms=timestamp_ms)
+        self.happened[-1] = attrs.evolve(self.happened[-1], appended=record)
+        verdict = log.verdict
         assert isinstance(verdict, Accepted | Refused)
-        for claim in reached:
+        for claim in before:
             after = log.world.claim(self.keys[claim])
             judged = Judged(record, before[claim], after, verdict)
             self.histories[claim].append(judged)
@@ -319,7 +318,7 @@ class Simulation:
     def _read(self, who: Instance, move: Move) -> bool:
         """It polls: records of one coordinating partition, each for the claims that it reaches."""
         partition = self.partition_of(move.claim)
-        records = self.logs[partition].records
+        records = self.logs[partition]
         begin = who.offsets[partition]
         if begin >= len(records) or move.number <= 0:
             return False
@@ -359,7 +358,7 @@ class Simulation:
             admin=client_id == ADMIN,
             rules=RULES,
         )
-        offsets = [min(missing, len(log.records)) for log in self.logs]
+        offsets = [min(missing, len(log)) for log in self.logs]
         consumers = {
             claim: Consumer.beginning_at(offsets[self.partition_of(claim)])
             for claim in self.setting.wanted_by(client_id)
@@ -369,8 +368,8 @@ class Simulation:
         self.instances[me.instance_id] = Instance(me, consumers, offsets, late=any(offsets))
 
 
-def reaches(record: Record, key: ClaimKey) -> bool:
-    """The record is in the claim's log: its own, or a ReleaseGroup of its group."""
+def reaches(record: Record | Send, key: ClaimKey) -> bool:
+    """The record is, or will be, in the claim's log: its own, or a ReleaseGroup of its group."""
     message = record.message
     if isinstance(message, ReleaseGroup):
         return message.group_id == key.group

@@ -63,7 +63,7 @@ class Drawn:
             return Send(message, NO_HEADERS)
         means = {
             "epoch": simulation.logs[partition].world.claim(key).epoch,
-            "end": len(simulation.logs[partition].records) - 1,
+            "end": len(simulation.logs[partition]) - 1,
         }
         said = [means[each] if isinstance(each, str) else each for each in self.headers]
         return Send(message, Headers(True, *(None if each == -1 else each for each in said)))

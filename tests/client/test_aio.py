@@ -207,7 +207,7 @@ def test_what_fails_is_tried_again_and_put_aside_or_ends_the_run(stage: Stage) -
     asyncio.run(main())
 
 
-def test_batches_and_polls_are_there_too(stage: Stage) -> None:
+def test_an_event_loop_has_batches_and_polls(stage: Stage) -> None:
     topic = stage.topic(partitions=1, messages=20)
     amo = {"semantics": "at_most_once", "batch": 8}
 

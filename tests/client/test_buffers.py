@@ -130,7 +130,7 @@ def test_a_full_buffer_is_fetched_again_when_half_of_it_is_free() -> None:
     assert not of.full
 
 
-def test_a_buffer_is_full_by_its_bytes_too() -> None:
+def test_a_buffer_is_full_by_its_bytes() -> None:
     of = buffers(size=4)
     of.open(ONE, 0)
     of.allow(ONE, range(0, 100))
@@ -146,7 +146,7 @@ def test_a_buffer_is_full_by_its_bytes_too() -> None:
     assert of.waiting_bytes(ONE) == 2
 
 
-def test_all_buffers_together_are_bounded_too() -> None:
+def test_all_buffers_together_are_bounded() -> None:
     of = buffers(in_all=10)
     for key in (ONE, TWO):
         of.open(key, 0)

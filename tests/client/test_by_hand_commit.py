@@ -315,6 +315,21 @@ def test_a_commit_of_everything_names_a_claim_that_was_lost_before(kafka: Kafka)
     commits_what_was_lost_before(kafka)
 
 
+def test_what_a_commit_said_of_a_claim_that_it_lost_the_next_one_does_not_say_again(
+    kafka: Kafka,
+) -> None:
+    """The claim was drained after that, and its end was nobody's word yet."""
+    with kafka.consumer() as consumer:
+        first_owned(consumer)
+        polled(consumer, 2)
+        kafka.appends = lambda said: LOST if isinstance(said, Heartbeat) else LANDS
+        committing = begun(consumer)
+        until(lambda: consumer._engine.held._commits)
+        taken_over(kafka)
+        assert isinstance(committing.exception(WITHIN_S), ClaimLost)
+        consumer.commit()
+
+
 def test_what_was_done_of_a_lost_claim_is_not_forgotten_before_somebody_commits(
     kafka: Kafka,
 ) -> None:

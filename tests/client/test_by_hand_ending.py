@@ -8,11 +8,12 @@ from collections.abc import Callable
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from kafka_marshal.client.api.consumer import Consumer
+from kafka_marshal.client.api.consumer import Claim, Consumer, Observer
 from kafka_marshal.client.connect.admin_client import ClusterClient
 from kafka_marshal.client.connect.log_writer import Log, OutcomeUnknown
 from kafka_marshal.client.connect.metadata import Cluster
 from kafka_marshal.client.coordinate.coordinator import LogLost
+from kafka_marshal.client.observe.health import Late
 from kafka_marshal.core.messages import (
     NO_HEADERS,
     ClaimingPartition,
@@ -365,6 +366,25 @@ def test_a_consumer_does_not_end_before_what_it_was_granted_is_done(
         assert [consumer.poll(5.0).offset for _ in range(2)] == [1, 2]  # type: ignore[union-attr]
         consumer.ack()
     assert "messages 3 to 3 were granted and are not known to be processed" in caplog.text
+
+
+def test_an_observer_that_closes_what_is_late_ends_it_without_a_failure() -> None:
+    """`dictionary changed size during iteration` was the failure; and a KeyError before that."""
+    kafka = Kafka()
+    kafka.create("events", partitions=3)
+    observer = Observer()
+    consumer = kafka.new_consumer(observers=[observer], heartbeat_interval_s=1.0)
+
+    def late(claim: Claim, late: Late) -> None:
+        consumer.close(release=False)
+
+    observer.late = late  # type: ignore[method-assign]
+    consumer.add_topic("events")
+    until(lambda: len(consumer.claims) == 3)
+    kafka.hold_log()
+    kafka.clock.ahead_s += 1.9
+    until(lambda: not any(thread.is_alive() for thread in kafka.threads))
+    assert consumer._engine.failure is None
 
 
 # --- the coordination topic is another one --------------------------------------------------------

@@ -287,7 +287,6 @@ MUTANTS: Final[list[tuple[Callable[[Patch], None], Callable[[], None]]]] = [
     (commits_one_by_one, lambda: commit.shares_heartbeats(commit.orders())),
     (asks_with_a_batch_in_hand, lambda: walks.walk_for(walks.AMO, 60.0)),
     (fetches_tenures_side_by_side, lambda: walks.walk_for(walks.AMO, 60.0)),
-    (forgets_what_a_pause_took_back, lambda: walks.walk_for(walks.ALO, 60.0)),
 ]
 
 

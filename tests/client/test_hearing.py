@@ -174,7 +174,7 @@ def test_once_let_in_nothing_is_final() -> None:
     assert again.waited == [pytest.approx(HUGE_S, abs=60)], "asked once, and for the whole time"
 
 
-def test_an_answer_that_is_an_error_lets_in_too() -> None:
+def test_after_an_answer_that_is_an_error_nothing_is_final() -> None:
     hearing = Hearing(ONE)
     promised: Future[str] = Future()
     promised.set_exception(KafkaException(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)))

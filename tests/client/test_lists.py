@@ -167,7 +167,7 @@ def test_at_most_once_no_list_is_given_twice(stage: Stage) -> None:
     assert got == sorted(set(got))
 
 
-def test_an_event_loop_gets_lists_too(stage: Stage) -> None:
+def test_an_event_loop_gets_lists(stage: Stage) -> None:
     topic = stage.topic(partitions=1, messages=300)
 
     async def main() -> list[int]:

@@ -110,7 +110,7 @@ def test_a_claim_that_does_not_move_is_said_to_be_wedged(
     assert "does not finish the one at 5" in line.getMessage()
 
 
-def test_an_application_that_does_not_ask_is_said_to_be_wedged_too(stage: Stage) -> None:
+def test_an_application_that_does_not_ask_is_said_to_be_wedged(stage: Stage) -> None:
     topic, notes = stage.topic(partitions=1, messages=20), Notes()
     options = {"observers": [notes], "heartbeat_every_s": 0.1, "wedged_after_beats": 3}
     with stage.consumer("w1", **options) as consumer:

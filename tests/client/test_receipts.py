@@ -9,10 +9,11 @@ import pytest
 from kafka_marshal import FENCED, decode
 from kafka_marshal.admin.fold import Fold
 from kafka_marshal.admin.receipts import Receipt, Receipts
-from kafka_marshal.core.messages import Headers, Record
+from kafka_marshal.core.messages import Headers
 from kafka_marshal.testing import Broker
 from tests.cli.run import marshal
 from tests.client.hands import Hands
+from tests.memory_log import MemoryLog
 
 RULES = attrs.evolve(FENCED, heartbeat_interval_ms=10_000)
 
@@ -23,7 +24,7 @@ class Log:
     def __init__(self, first: int = 0, interval_ms: int | None = 10_000) -> None:
         self._interval_ms = interval_ms
         self.receipts = Receipts("g", "t")
-        self._fold, self._next, self.now_ms = Fold(first, RULES), first, 0
+        self._log, self._fold, self.now_ms = MemoryLog(first=first), Fold(first, RULES), 0
 
     def say(
         self,
@@ -34,15 +35,14 @@ class Log:
         wait: int = 1,
         done: int | None = None,
     ) -> int:
-        offset, self._next = self._next, self._next + 1
         self.now_ms += wait * 1000
         place = "g//0" if kind == "ReleaseGroup" else "g/t/0"
         message = decode(f"{kind}/1/0/{who}i/{who}/{place}{tail}".encode())
         interval_ms = self._interval_ms if kind == "ClaimingPartition" else None
         headers = Headers(present=True, epoch=epoch, interval_ms=interval_ms, done=done)
-        record = Record(0, offset, self.now_ms, message, headers)
+        record = self._log.append(message, headers, at_ms=self.now_ms)
         self.receipts.read(record, self._fold.apply(record))
-        return offset
+        return record.offset
 
     def found(self, later_ms: int = 0) -> list[Receipt]:
         return self.receipts.receipts(self.now_ms + later_ms, RULES.stale_after_ms)

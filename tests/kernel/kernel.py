@@ -44,20 +44,21 @@ def pairs_of(headers: Headers) -> HeaderPairs:
 def stepped(triples: Iterable[Triple]) -> Iterator[tuple[Triple, Claim, Verdict]]:
     """Each triple, with what the kernel makes of its claim, and what it says."""
     known = list(triples)
+    records = {record: row for row, record in enumerate(dict.fromkeys(t.record for t in known))}
     names = Names()
     raws = [
-        RawRecord(0, t.record.offset, t.record.timestamp_ms, encode(t.record.message), pairs)
-        for t in known
-        for pairs in [pairs_of(t.record.headers)]
+        RawRecord(0, each.offset, each.timestamp_ms, encode(each.message), pairs_of(each.headers))
+        for each in records
     ]
     columns = names.decoded(*arrays(raws))
     offsets = np.array([raw.offset for raw in raws], np.int64)
     timestamps_ms = np.array([raw.timestamp_ms for raw in raws], np.int64)
-    for row, triple in enumerate(known):
+    for triple in known:
         message = triple.record.message
         group = message.group_id
         key = ClaimKey(group, "t", 0) if isinstance(message, ReleaseGroup) else message.key
         folded = Fold(triple.rules, names)
         folded.put(key, triple.before)
-        verdicts = folded.apply(offsets, timestamps_ms, columns, np.array([row]))
+        row = np.array([records[triple.record]])
+        verdicts = folded.apply(offsets, timestamps_ms, columns, row)
         yield triple, folded.claims()[key], steps.VERDICTS[verdicts[0]]

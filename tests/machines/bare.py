@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from kafka_marshal import World
 from kafka_marshal.core.claims.verdicts import ReadTwice, Verdict
 from kafka_marshal.core.messages import (
     NO_HEADERS,
@@ -10,9 +9,9 @@ from kafka_marshal.core.messages import (
     ClaimingPartition,
     Headers,
     Heartbeat,
+    Message,
     Offset,
     Partition,
-    Record,
     ReleaseGroup,
     ReleasingPartition,
 )
@@ -21,6 +20,7 @@ from kafka_marshal.machines.consumer.consumer import Mode
 from kafka_marshal.machines.consumer.member import Member
 from tests.machines.originals import Mixed
 from tests.machines.town import key
+from tests.memory_log import MemoryLog
 
 ALONE = Claiming(fair_share=False)
 OURS = Headers(True)
@@ -40,9 +40,8 @@ class Log:
     """One claim's log, a record after another, and what the fenced rules say to each."""
 
     def __init__(self) -> None:
-        self.world = World()
+        self.log = MemoryLog(1)
         self.now_ms = 1_000_000
-        self.offset = -1
 
     def claims(self, sender: str, headers: Headers = NO_HEADERS) -> Verdict | ReadTwice:
         return self._say(ClaimingPartition(*self._by(sender)), headers)
@@ -62,20 +61,20 @@ class Log:
 
     @property
     def owner(self) -> str | None:
-        return self.world.claim(EVENTS).owner_instance
+        return self.log.world.claim(EVENTS).owner_instance
 
     @property
     def position(self) -> int:
-        return self.world.claim(EVENTS).position
+        return self.log.world.claim(EVENTS).position
 
     @property
     def epoch(self) -> int | None:
-        return self.world.claim(EVENTS).epoch
+        return self.log.world.claim(EVENTS).epoch
 
     def _by(self, sender: str) -> tuple[int, int, str, str, str, str, Partition]:
         return (1, self.now_ms // 1000, sender, sender[0], "g", "events", Partition(0))
 
-    def _say(self, message: object, headers: Headers) -> Verdict | ReadTwice:
-        self.offset += 1
-        record = Record(1, self.offset, self.now_ms, message, headers)  # type: ignore[arg-type]
-        return self.world.apply(record).verdict
+    def _say(self, message: Message, headers: Headers) -> Verdict | ReadTwice:
+        self.log.append(message, headers, at_ms=self.now_ms)
+        assert self.log.verdict is not None
+        return self.log.verdict

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import attrs
 from attrs import define, field
 
-from kafka_marshal import FENCED, ClaimKey, Record, Refused, World, decode, decode_headers
+from kafka_marshal import FENCED, ClaimKey, Refused, World, decode, decode_headers
 from kafka_marshal.core.claims.pause_work import Work, left_undone
 from kafka_marshal.core.messages import NO_HEADERS, Headers, Message, ReleaseGroup
 from kafka_marshal.machines.admin.administrator import (
@@ -24,6 +24,7 @@ from kafka_marshal.machines.admin.administrator import (
 from kafka_marshal.machines.admin.operation import AllSet, NoneSet, PartlySet, Result
 from kafka_marshal.machines.consumer.consumer import Me, Mode
 from kafka_marshal.machines.consumer.effects import Send
+from tests.memory_log import MemoryLog
 
 RULES = attrs.evolve(FENCED, heartbeat_interval_ms=1000, pause_max_ms=60_000)
 PATIENCE = Patience(pause_ms=5000, heartbeat_every_ms=1000, ask_again_after_ms=500)
@@ -42,13 +43,16 @@ class Desk:
     """One log, and who is at it."""
 
     now_ms: int = 0
-    log: list[Record] = field(factory=list)
-    world: World = field(factory=lambda: World(RULES))
+    log: MemoryLog = field(factory=lambda: MemoryLog(world=World(RULES)))
     administrators: dict[str, Administrator] = field(factory=dict)
     views: dict[str, int] = field(factory=dict)
     outbox: dict[str, list[Send]] = field(factory=dict)
     told: dict[str, Result] = field(factory=dict)
     lines: list[str] = field(factory=list)
+
+    @property
+    def world(self) -> World:
+        return self.log.world
 
     def sit(self, name: str, first: int = 0) -> Administrator:
         """An administrator sits down."""
@@ -86,9 +90,9 @@ class Desk:
         self._append(decode(text.encode()), decode_headers(pairs) if pairs else NO_HEADERS)
 
     def _append(self, message: Message, headers: Headers) -> None:
-        record = Record(0, len(self.log), self.now_ms, message, headers)
-        self.log.append(record)
-        verdict = self.world.apply(record).verdict
+        record = self.log.append(message, headers, at_ms=self.now_ms)
+        verdict = self.log.verdict
+        assert verdict is not None
         refused = "refused, " if isinstance(verdict, Refused) else ""
         self.lines.append(
             f"@{record.offset} {self.now_ms} ms {message.instance_id} {_words(message, headers)}: "

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from attrs import define, field
 
-from kafka_marshal import ClaimKey, Record, World
+from kafka_marshal import ClaimKey, World
 from kafka_marshal.machines.consumer.consumer import Mode
 from kafka_marshal.machines.consumer.driver import Driver
 from kafka_marshal.machines.consumer.effects import Effect, Lost, Process, Send, Won
+from tests.memory_log import MemoryLog
 
 
 @define
@@ -16,8 +17,7 @@ class Fleet:
 
     key: ClaimKey = field(factory=lambda: ClaimKey("g", "events", 0))
     now_ms: int = 0
-    log: list[Record] = field(factory=list)
-    world: World = field(factory=World)
+    log: MemoryLog = field(factory=MemoryLog)
     drivers: dict[str, Driver] = field(factory=dict)
     held: dict[str, list[Send]] = field(factory=dict)
     slow: set[str] = field(factory=set)
@@ -25,6 +25,10 @@ class Fleet:
     views: dict[str, int] = field(factory=dict)
     told: dict[str, list[Effect]] = field(factory=dict)
     processed: dict[str, list[int]] = field(factory=dict)
+
+    @property
+    def world(self) -> World:
+        return self.log.world
 
     def start(self, driver: Driver, first: int = 0) -> Driver:
         name = driver.me.instance_id
@@ -54,9 +58,7 @@ class Fleet:
                 self.carry_out(name, driver.done(batch.stop, self.now_ms))
 
     def append(self, sent: Send) -> None:
-        record = Record(0, len(self.log), self.now_ms, sent.message, sent.headers)
-        self.log.append(record)
-        self.world.apply(record)
+        self.log.append(sent.message, sent.headers, at_ms=self.now_ms)
 
     def settle(self) -> None:
         """Everybody reads to the end, until nobody has anything more to say."""

@@ -23,6 +23,7 @@ from kafka_marshal.core.messages import Heartbeat, Offset
 from kafka_marshal.machines.consumer import consumer as machine
 from kafka_marshal.machines.consumer.consumer import Consumer, Forbidden, Me, Mode
 from kafka_marshal.machines.consumer.effects import Send
+from tests.memory_log import MemoryLog
 
 KEY = ClaimKey("group", "topic", 3)
 RULES = attrs.evolve(FENCED, heartbeat_interval_ms=1000, pause_max_ms=5000)
@@ -38,11 +39,12 @@ class Log:
 
     def __init__(self, me: Me, first: int = 0) -> None:
         self.me = me
+        self.log = MemoryLog(first=first)
         self.consumer = Consumer.beginning_at(first)
         self.now_ms = 1000
 
     def append(self, sent: Send) -> Consumer:
-        record = Record(0, self.consumer.view, self.now_ms, sent.message, sent.headers)
+        record = self.log.append(sent.message, sent.headers, at_ms=self.now_ms)
         self.consumer = machine.after_read(self.me, self.consumer, record)
         return self.consumer
 

@@ -26,6 +26,7 @@ from kafka_marshal.machines.consumer.consumer import (
 from kafka_marshal.machines.consumer.driver import Driver, Timing
 from kafka_marshal.machines.consumer.effects import Lost, Process, Released, Send, Won
 from tests.machines.fleet import Fleet
+from tests.memory_log import MemoryLog
 
 KEY = ClaimKey("g", "events", 0)
 MINUTE = 60_000
@@ -266,7 +267,7 @@ def test_a_late_reader_waits_for_the_end_of_a_pause_and_then_knows_that_it_won()
     rules = attrs.evolve(
         FENCED, heartbeat_interval_ms=1_000, pause_max_ms=60_000, clock_rewind_max_ms=0
     )
-    fleet = Fleet(world=World(rules))
+    fleet = Fleet(log=MemoryLog(world=World(rules)))
     admin, other = (
         Me(name, name[0], Mode.AT_LEAST_ONCE, admin=name == "x1", rules=rules)
         for name in ("x1", "c1")

@@ -25,6 +25,7 @@ from kafka_marshal.machines.consumer.consumer import (
 from kafka_marshal.machines.consumer.driver import Driver, Timing
 from kafka_marshal.machines.consumer.effects import Effect, Lost
 from tests.machines.fleet import Fleet
+from tests.memory_log import MemoryLog
 
 RULES = attrs.evolve(FENCED, heartbeat_interval_ms=1000, pause_max_ms=9000, clock_rewind_max_ms=0)
 TIMING = Timing(heartbeat_every_ms=900, ask_again_after_ms=500)
@@ -119,7 +120,7 @@ def step(fleet: Unsettled, chance: random.Random) -> list[str]:
 def walked(seed: int) -> tuple[Unsettled, list[str]]:
     """What a schedule leads to, and what was wrong on the way."""
     chance = random.Random(seed)
-    fleet = Unsettled(now_ms=1000, world=World(RULES))
+    fleet = Unsettled(now_ms=1000, log=MemoryLog(world=World(RULES)))
     for name in ("a0", "b1"):
         fleet.seat(name, Mode.AT_MOST_ONCE if seed % 2 else Mode.AT_LEAST_ONCE)
     wrong = [f"seed {seed}: {each}" for _ in range(STEPS) for each in step(fleet, chance)]

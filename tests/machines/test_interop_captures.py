@@ -19,6 +19,7 @@ from kafka_marshal.machines.consumer.consumer import Me, Mode
 from kafka_marshal.machines.consumer.driver import Timing
 from kafka_marshal.machines.consumer.effects import Send
 from kafka_marshal.machines.consumer.member import For, Member
+from tests.memory_log import MemoryLog
 
 CAPTURES = sorted(
     path
@@ -102,9 +103,9 @@ class Joined:
     """A member that has read all of a recorded log, and goes on from there alone."""
 
     member: Member
-    world: World
+    log: MemoryLog
+    """What it appends, after what was recorded."""
     now_ms: int
-    offset: int
 
     @classmethod
     def after(cls, records: list[Record], rules: Rules, client: str = "ours") -> Joined:
@@ -113,19 +114,23 @@ class Joined:
         for record in records:
             world.apply(record)
             member.record(record, now_ms)
-        return cls(member, world, now_ms, records[-1].offset)
+        return cls(member, MemoryLog(PLACE, records[-1].offset + 1, world), now_ms)
+
+    @property
+    def world(self) -> World:
+        return self.log.world
 
     def do(self, effects: list[For]) -> list[Verdict | ReadTwice]:
         """Append what is sent and read it, until there is no more to say."""
-        verdicts = []
+        verdicts: list[Verdict | ReadTwice] = []
         while effects:
             more = []
             for one in effects:
                 if isinstance(one.effect, Send):
-                    self.offset += 1
                     sent = one.effect
-                    record = Record(PLACE, self.offset, self.now_ms, sent.message, sent.headers)
-                    verdicts.append(self.world.apply(record).verdict)
+                    record = self.log.append(sent.message, sent.headers, at_ms=self.now_ms)
+                    assert self.log.verdict is not None
+                    verdicts.append(self.log.verdict)
                     more += self.member.record(record, self.now_ms)
             effects = more + self.member.caught_up(PLACE, self.now_ms)
         return verdicts

@@ -7,13 +7,14 @@ from collections.abc import Mapping
 import attrs
 from attrs import define, field
 
-from kafka_marshal import ClaimKey, Record, World
+from kafka_marshal import ClaimKey, World
 from kafka_marshal.codec import coordinating_partition
 from kafka_marshal.machines.consumer.claiming import Claiming
 from kafka_marshal.machines.consumer.consumer import Me, Mode
 from kafka_marshal.machines.consumer.driver import Timing
 from kafka_marshal.machines.consumer.effects import Lost, Process, Send, Won
 from kafka_marshal.machines.consumer.member import For, Member
+from tests.memory_log import MemoryLog
 
 PLACES = 3
 TIMING = Timing(heartbeat_every_ms=60_000, ask_again_after_ms=5_000)
@@ -24,8 +25,7 @@ class Town:
     """Members, and the effects that they returned. A `deaf` one reads and does nothing."""
 
     now_ms: int = 0
-    logs: list[list[Record]] = field(factory=lambda: [[] for _ in range(PLACES)])
-    worlds: list[World] = field(factory=lambda: [World() for _ in range(PLACES)])
+    logs: list[MemoryLog] = field(factory=lambda: [MemoryLog(place) for place in range(PLACES)])
     members: dict[str, Member] = field(factory=dict)
     views: dict[str, list[int]] = field(factory=dict)
     deaf: set[str] = field(factory=set)
@@ -33,6 +33,11 @@ class Town:
     """How far their own clocks are ahead of the log's."""
     told: dict[str, list[For]] = field(factory=dict)
     processed: dict[str, list[tuple[int, int]]] = field(factory=dict)
+
+    @property
+    def worlds(self) -> list[World]:
+        """What each partition folds to."""
+        return [log.world for log in self.logs]
 
     def join(
         self,
@@ -79,9 +84,7 @@ class Town:
         """On the partition that it belongs to, or on this one."""
         if place is None:
             place = coordinating_partition(sent.message.topic, PLACES)
-        log = self.logs[place]
-        log.append(Record(place, len(log), self.now_ms, sent.message, sent.headers))
-        self.worlds[place].apply(log[-1])
+        self.logs[place].append(sent.message, sent.headers, at_ms=self.now_ms)
 
     def settle(self) -> None:
         """Everybody reads to the end."""

@@ -30,6 +30,7 @@ Edge == Export(<<hour, log, [hour |-> hour']>>)
 """
 EXPORT = """---- MODULE Export ----
 Export(value) == TRUE
+FirstTime(value) == TRUE
 ====
 """
 

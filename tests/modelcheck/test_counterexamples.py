@@ -156,6 +156,11 @@ def test_who_acted_is_the_instance_at_which_something_changed() -> None:
     ]
 
 
+def test_what_a_step_reads_is_not_guessed_from_its_words() -> None:
+    told = steps(("Read", {"mood": record(a1="calm", b1="reads offset 9")}))
+    assert (told[1].kind, told[1].who, told[1].offset) == (Kind.READ, "b1", None)
+
+
 def test_records_of_one_sender_keep_their_order_unless_the_network_does_not() -> None:
     both = record(a1=(sent("a1", 1), sent("a1", 2)), b1=())
     told = steps(

@@ -42,6 +42,18 @@ def test_equal_rows_of_many_transitions_are_one_row(clock: Path, cfg: Path, tmp_
     assert set(export.read()) == {(True, frozenset({"a", "b"})), (False, frozenset({"a", "b"}))}
 
 
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_model_learns_whether_it_asks_about_a_value_for_the_first_time(
+    clock: Path, cfg: Path, tmp_path: Path, workers: int
+) -> None:
+    asked = clock.read_text().replace("Edge == ", "Edge == FirstTime({hour > 1, FALSE}) => ")
+    clock.write_text(asked)
+    export = edges.export(clock, cfg, tmp_path / "rows", workers=workers)
+    assert (export.calls, export.rows) == (2, 2)
+    assert export.result.edges == 4, "whether a row is written decides nothing"
+    assert tlc.run(clock, cfg).states == 4
+
+
 @pytest.mark.parametrize(
     ("exported", "row"),
     [

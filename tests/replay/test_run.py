@@ -143,7 +143,7 @@ def test_a_second_run_gives_the_same_and_never_overwrites(
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "one").rglob("*")} == before
 
 
-def test_what_only_a_whole_log_shows_is_a_finding_too(spark: SparkSession, tmp_path: Path) -> None:
+def test_what_only_a_whole_log_shows_is_a_finding(spark: SparkSession, tmp_path: Path) -> None:
     lines = ["0 CP a1/A at=3 late=-9", "1 HB a1/A 1 late=-9", "2 HB a1/A 2 late=-9"]
     given = [*records(lines), *records(["3 HB a1/A 3 at=6 stamp=create"])]
     dumps.write(tmp_path / "dump.parquet", dumps.table(given))
@@ -281,9 +281,7 @@ def test_a_log_that_starts_in_the_middle_is_told_from_where_it_is_certain(
         assert "head_missing" in summary.report.read_text(encoding="utf-8")
 
 
-def test_claims_that_are_never_certain_are_on_the_page_too(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_claims_that_are_never_certain_are_on_the_page(spark: SparkSession, tmp_path: Path) -> None:
     given = [raw for raw in fleet(3, 1_000, headers=False) if raw.offset >= 200]
     dumps.write(tmp_path / "dump.parquet", dumps.table(given))
     summary = replay(spark, tmp_path / "out", tmp_path / "dump.parquet", rules="fenced")

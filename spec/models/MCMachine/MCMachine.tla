@@ -97,7 +97,7 @@ Remembering(me, c) ==
 
 \* Before the first record there is nothing that it could have seen.
 ExportState ==
-    machine'.reader.claim.clock_ms # NONE =>
+    machine'.reader.claim.clock_ms # NONE /\ FirstTime(machine') =>
         Export(<<"State", Durations, Self, machine',
                  [may       |-> Answers(Self, machine'),
                   sends     |-> Sending(Self, machine'),

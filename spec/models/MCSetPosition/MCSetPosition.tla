@@ -147,6 +147,7 @@ Answers(me, a) ==
 ExportAdmins ==
     \A i \in Admins :
         /\ IsStep(i) => Export(<<"Step", Me(i), A(i), StepOf(i), administrators'[i]>>)
-        /\ status[i] = "up" => Export(<<"May", Me(i), A(i), Answers(Me(i), A(i)), 0>>)
+        /\ status[i] = "up" /\ FirstTime(<<Me(i), A(i)>>) =>
+               Export(<<"May", Me(i), A(i), Answers(Me(i), A(i)), 0>>)
 
 =============================================================================

@@ -72,6 +72,24 @@ def test_what_is_told_early_is_what_a_replay_finds_in_the_end(interval_s: float)
                 assert tuple(getattr(row, name) for name in names) in begun
 
 
+@pytest.mark.parametrize("night", NIGHTS)
+def test_to_ask_what_began_changes_nothing(night: str) -> None:
+    asked, never = (
+        Account(Place("log", 2), Judging(tuple(RuleSet), 4_000, coordination_partitions=17))
+        for _ in range(2)
+    )
+    begun = 0
+    for raw in NIGHTS[night]:
+        never.feed(raw)
+        asked.feed(raw)
+        begun += len(list(asked.begun()))
+        assert list(asked.begun()) == []
+    for account in (asked, never):
+        account.close()
+    assert begun
+    assert asked.drain() == never.drain()
+
+
 def test_two_intervals_in_one_group_are_told_when_the_second_one_is_said() -> None:
     lines = (
         "0 CP a1/A interval=4000",

@@ -143,7 +143,7 @@ def test_a_small_report_carries_nothing_of_this() -> None:
     assert 'id="data-claims"' not in written
 
 
-def test_who_owned_what_comes_first_in_a_big_report_too() -> None:
+def test_who_owned_what_comes_first_in_a_big_report() -> None:
     page = Page(render(big()))
     sections = [a["id"] for tag, a in page.elements if tag == "section"]
     assert sections[:3] == ["claims", "heat", "findings"]

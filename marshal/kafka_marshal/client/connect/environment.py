@@ -171,7 +171,7 @@ class Environment:
     unix_ms: Callable[[], int] = field(default=_unix_ms)
     """The machine's clock, which an operator may set. Only what others read carries it."""
     sleep: Callable[[float], None] = field(default=time.sleep)
-    """Lets the calling thread wait; takes seconds."""
+    """Lets the calling thread wait for this many seconds."""
     thread: Callable[[Callable[[], None], str], Thread] = field(default=_thread)
     """Starts a daemon thread under a name."""
 

@@ -60,6 +60,8 @@ class Tenure:
     """None while none was sent, and when it was read back."""
     unconfirmed: bool = False
     """It ended before the log had what was done of it, and no commit has reported that yet."""
+    answered: int = 0
+    """A commit has reported what became of everything below, after it was lost."""
     end: int | None = None
     """Where its partition ended when it was last looked; None before that."""
     buffered: tuple[int, int] = (0, 0)

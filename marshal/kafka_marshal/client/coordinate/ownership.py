@@ -323,7 +323,8 @@ class Holding:
             return
         self._data.drop(tenure.fetched)
         self._tell_given(tenure)
-        done = self._me.mode is Mode.AT_LEAST_ONCE and tenure.next > claim.position
+        since = max(claim.position, tenure.answered)
+        done = self._me.mode is Mode.AT_LEAST_ONCE and tenure.next > since
         self._tenures.drained(tenure, counts=done)
         self._observers.drained(claim)
 
@@ -541,9 +542,11 @@ class Holding:
 
     def _was_told(self, commit: Commit) -> None:
         """The application knows what became of it, so no other commit has to say that."""
-        for claim in commit.done:
+        for claim, end in commit.done.items():
             tenure = self._tenures.any_of(claim)
             if tenure is not None and not tenure.may_land:
+                if claim.lost is not None:
+                    tenure.answered = max(tenure.answered, end)
                 self._confirm(tenure)
 
     def _confirm(self, tenure: Tenure) -> None:

@@ -117,7 +117,7 @@ class Vigil:
     def look(self, now_ms: int) -> None:
         """Time has passed."""
         self._logs.look()
-        for watched in self._watched:
+        for watched in self._watched.copy():  # an observer may close the consumer
             late = watched.heartbeats.look(now_ms)
             if late is not None:
                 self.observers.late(watched.claim, late)

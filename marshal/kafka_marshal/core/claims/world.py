@@ -12,7 +12,7 @@ from attrs import field
 
 from kafka_marshal.core.claims.reducer import step
 from kafka_marshal.core.claims.verdicts import ReadTwice, Verdict
-from kafka_marshal.core.messages import Heartbeat, Record, ReleaseGroup
+from kafka_marshal.core.messages import Record, ReleaseGroup
 from kafka_marshal.core.partition_states import PartitionStates
 from kafka_marshal.core.state import FENCED, Claim, ClaimKey, Rules
 from kafka_marshal.core.values import value
@@ -103,24 +103,12 @@ class World:
         self._last = record
 
     def seed(self, key: ClaimKey, claim: Claim) -> None:
-        """Go on with a claim that is known from elsewhere: see `core.claims.suffix_reader`."""
+        """Go on with a claim that was folded elsewhere: by a `suffix_reader`, or run by run."""
         self._states.put(key, claim)
 
     def forget(self, key: ClaimKey) -> None:
         """Leave a claim out of which it is no longer known how it stands."""
         self._states.forget(key)
-
-    def apply_run(self, last: Record) -> Transition:
-        """Fold the last of a run of heartbeats in place of all of them.
-
-        All are of one sender, their timestamps and positions never fall, and nothing else about
-        their claim lies between them. So each is obeyed or refused as the last one is. Other
-        records may lie between them: that does not matter, and is not checked.
-        """
-        assert isinstance(last.message, Heartbeat)
-        key = last.message.key
-        before, after, _ = self._states.step(key, step, last, self.rules)
-        return Transition(key, before, after)
 
     def _release_group(self, record: Record, group_id: str, rules: Rules) -> Outcome:
         """Reach every claim of the group; a claim first seen later starts from the newborn."""

@@ -13,8 +13,8 @@ import tlc2.value.impl.TupleValue;
 import tlc2.value.impl.Value;
 
 /**
- * Overrides the operator {@code Export} of module {@code Export}: TLC finds this class by the
- * module's name and the method by the operator's.
+ * Overrides the operators of module {@code Export}: TLC finds this class by the module's name and
+ * a method by the operator's.
  *
  * <p>Writes every distinct value once to the file that the system property {@code
  * kafka.marshal.export} names, a line each. The parts of a tuple or a record stand apart, since
@@ -29,6 +29,7 @@ import tlc2.value.impl.Value;
 public final class Export {
   private static final String FILE = System.getProperty("kafka.marshal.export");
   private static final Set<Long> SEEN = ConcurrentHashMap.newKeySet();
+  private static final Set<Long> ASKED = ConcurrentHashMap.newKeySet();
   private static final LongAdder CALLS = new LongAdder();
   private static final BufferedWriter WRITER = FILE == null ? null : open();
 
@@ -44,6 +45,15 @@ public final class Export {
       }
     }
     return BoolValue.ValTrue;
+  }
+
+  /** Overrides {@code FirstTime}: whether no worker asked about this value before. */
+  public static Value FirstTime(final Value value) {
+    if (WRITER == null) {
+      return BoolValue.ValTrue;
+    }
+    value.deepNormalize();
+    return ASKED.add(value.fingerPrint(FP64.New())) ? BoolValue.ValTrue : BoolValue.ValFalse;
   }
 
   private static String line(final Value value) {

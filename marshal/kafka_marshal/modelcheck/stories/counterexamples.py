@@ -7,7 +7,6 @@ instance only. So it knows no other variable by name, and a new action needs not
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Final, TypeAlias
 
@@ -24,6 +23,7 @@ from kafka_marshal.counterexample.model import (
 )
 from kafka_marshal.modelcheck.models import Model
 from kafka_marshal.modelcheck.stories import itf, stories
+from kafka_marshal.modelcheck.stories.sentence import Sentence
 from kafka_marshal.modelcheck.tlc.output import State, TlcResult, Trace
 from kafka_marshal.modelcheck.tlc.values import Function, Value
 
@@ -40,6 +40,9 @@ KINDS: Final[Mapping[str, Kind]] = {
 }
 """Actions that no change of the log or an outbox gives away; any other is drawn as what it is."""
 
+UNTOLD: Final = Sentence("", "")
+"""Of steps that the next one tells, too."""
+
 Changed: TypeAlias = "Mapping[str, tuple[Value | None, Value]]"
 """Variables that a step changed, before and after."""
 
@@ -52,13 +55,13 @@ def of_result(model: Model, result: TlcResult) -> Counterexample | None:
 
 
 def of_trace(trace: Trace, violated: str | None, source: str, about: str = "") -> Counterexample:
-    """Return a counterexample of TLC: one step a state, in the sentences of `stories.tell`."""
-    told = _told(trace, violated)
+    """Return a counterexample of TLC: one step a state, in the sentences of `stories`."""
+    told = dict(stories.sentences(trace))
     instances = _instances(trace)
     keeps_log = any("log" in state.variables for state in trace.states)
     reader = _Reader(instances, keeps_log)
     steps = tuple(
-        reader.step(number, trace.states, told.get(number, ""))
+        reader.step(number, trace.states, told.get(number, UNTOLD))
         for number in range(len(trace.states))
     )
     # An instance that never does anything may not even have been started.
@@ -72,13 +75,6 @@ def of_trace(trace: Trace, violated: str | None, source: str, about: str = "") -
         loop_back_to=trace.back_to,
         about=about,
     )
-
-
-def _told(trace: Trace, violated: str | None) -> dict[int, str]:
-    lines = (
-        re.fullmatch(r" *(\d+)  (.*)", line) for line in stories.tell(trace, violated).split("\n")
-    )
-    return {int(line[1]): line[2] for line in lines if line}
 
 
 def _instances(trace: Trace) -> dict[str, Participant]:
@@ -124,15 +120,14 @@ class _Reader:
     under_way: dict[str, list[int]] = attrs.field(factory=dict)
     """For every instance the steps at which what is in its outbox set out, oldest first."""
 
-    def step(self, number: int, states: tuple[State, ...], line: str) -> Step:
+    def step(self, number: int, states: tuple[State, ...], told: Sentence) -> Step:
         """Return the step to this state."""
         state = states[number]
-        time, sentence = re.fullmatch(r"(?:(\d+ s)  )?(.*)", line, re.DOTALL).groups()  # type: ignore[union-attr]
         step = Step(
             number=number,
             action=state.action,
-            sentence=sentence,
-            time=time,
+            sentence=told.text,
+            time=told.time,
             state={name: itf.expression(value) for name, value in state.variables.items()},
         )
         if number == 0:
@@ -143,9 +138,9 @@ class _Reader:
             for name, value in state.variables.items()
             if before.get(name) != value
         }
-        return self._described(step, changed)
+        return self._described(step, told, changed)
 
-    def _described(self, step: Step, changed: Changed) -> Step:
+    def _described(self, step: Step, told: Sentence, changed: Changed) -> Step:
         sender, set_out, left = self._outboxes(step.number, changed)
         appended = _grown(changed.get("log")) if self.keeps_log else _newest(changed)
         if appended is not None:
@@ -159,26 +154,24 @@ class _Reader:
                 target=LOG,
                 since=left if left is not None else self._copied(who, appended, step),
                 offset=offset if isinstance(offset, int) else None,
-                label=_label(step, f"offset {offset}: ", f"{who}'s ").split(":")[0],
+                label=told.what,
                 verdict=_verdict(changed),
             )
         who = sender or self._who(changed)
+        label = (told.text if who is None else told.what + told.result) or step.action
         if set_out:
-            label = _label(step, f"{who} ", "sends ")
             return attrs.evolve(step, kind=Kind.SENT, who=who, source=who, target=LOG, label=label)
-        label = _label(step, f"{who} ", f"{who}'s ")
         if left is not None:
             return attrs.evolve(step, kind=Kind.LOST, who=who, source=who, since=left, label=label)
         kind = KINDS.get(step.action, Kind.OTHER)
         if kind is Kind.READ and who is not None:
-            offset_read = re.search(r"\breads offset (\d+)", step.sentence)
             return attrs.evolve(
                 step,
                 kind=kind,
                 who=who,
                 source=LOG,
                 target=who,
-                offset=int(offset_read[1]) if offset_read else None,
+                offset=told.offset,
                 label=label,
             )
         if who is None and "log" in changed:
@@ -260,11 +253,3 @@ def _verdict(changed: Changed) -> str | None:
             if isinstance(value, str) and value in ACCEPTED | REFUSED:
                 return value
     return None
-
-
-def _label(step: Step, *prefixes: str) -> str:
-    """Return the sentence without what the drawing says by where it stands."""
-    label = step.sentence
-    for prefix in prefixes:
-        label = label.removeprefix(prefix)
-    return label or step.action

@@ -11,10 +11,13 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, TypeAlias
 
+import attrs
+
 from kafka_marshal.core import wire
 from kafka_marshal.core.claims.verdicts import Accepted, Refused
 from kafka_marshal.counterexample.words import phrase
 from kafka_marshal.modelcheck.stories import stories_of_admins
+from kafka_marshal.modelcheck.stories.sentence import Sentence
 from kafka_marshal.modelcheck.tlc.output import State, Trace
 from kafka_marshal.modelcheck.tlc.values import Function, unparse
 
@@ -34,14 +37,21 @@ def tell(trace: Trace, violated: str | None = None) -> str:
     Steps are numbered like TLC's states after the first; where time passes, so do several steps
     in one line.
     """
-    steps = _steps_of(trace.states[0].variables)
     width = len(str(len(trace.states) - 1))
-    lines = [f"{number:>{width}}  {line}" for number, line in steps(trace)]
+    lines = []
+    for number, told in sentences(trace):
+        time = f"{told.time}  " if told.time else ""
+        lines.append(f"{number:>{width}}  {time}{told.text}")
     lines += [f"{'':{width}}  {line}" for line in _ending(trace, violated)]
     return "\n".join(lines)
 
 
-_Steps: TypeAlias = Callable[[Trace], Iterator[tuple[int, str]]]
+_Steps: TypeAlias = Callable[[Trace], Iterator[tuple[int, Sentence]]]
+
+
+def sentences(trace: Trace) -> Iterator[tuple[int, Sentence]]:
+    """Yield the number and the sentence of each step that has one."""
+    return _steps_of(trace.states[0].variables)(trace)
 
 
 def _steps_of(variables: Variables) -> _Steps:
@@ -66,7 +76,7 @@ def _ending(trace: Trace, violated: str | None) -> Iterator[str]:
         yield f"{violated} does not hold."
 
 
-def _plain_steps(trace: Trace) -> Iterator[tuple[int, str]]:
+def _plain_steps(trace: Trace) -> Iterator[tuple[int, Sentence]]:
     """Tell any module's steps: the action and the variables that it changed."""
     before: Variables = {}
     for number, state in enumerate(trace.states):
@@ -75,21 +85,23 @@ def _plain_steps(trace: Trace) -> Iterator[tuple[int, str]]:
             for name, value in state.variables.items()
             if name not in before or before[name] != value
         ]
-        yield number, f"{state.action or 'at first'}: {', '.join(changed) or 'nothing changes'}"
+        result = f": {', '.join(changed) or 'nothing changes'}"
+        yield number, Sentence("", state.action or "at first", result)
         before = state.variables
 
 
-def _record_steps(trace: Trace) -> Iterator[tuple[int, str]]:
+def _record_steps(trace: Trace) -> Iterator[tuple[int, Sentence]]:
     """Tell MCRecords: there is nothing but records and the claim."""
     for number in range(1, len(trace.states)):
         before: Variables = trace.states[number - 1].variables
         after: Variables = trace.states[number].variables
         record, verdict = after["last"]["record"], after["last"]["verdict"]
         clock = f"{(record['timestamp_ms'] - START_MS) // 1000} s"
-        yield number, f"{clock}  {_landed(record, verdict, before['claim'], after['claim'])}"
+        told = _landed(record, verdict, before["claim"], after["claim"])
+        yield number, attrs.evolve(told, time=clock)
 
 
-def _marshal_steps(trace: Trace) -> Iterator[tuple[int, str]]:
+def _marshal_steps(trace: Trace) -> Iterator[tuple[int, Sentence]]:
     states: tuple[State, ...] = trace.states
     timed = any(state.variables["now"] != states[0].variables["now"] for state in states)
     for number in range(1, len(states)):
@@ -98,10 +110,10 @@ def _marshal_steps(trace: Trace) -> Iterator[tuple[int, str]]:
         if action == "Tick":
             # Of several in a row only the last has a line.
             if number + 1 == len(states) or states[number + 1].action != "Tick":
-                yield number, f"{_clock(after)}  time passes"
+                yield number, Sentence("", "time passes", time=_clock(after))
             continue
-        line = TOLD[action](before, after)
-        yield number, f"{_clock(after)}  {line}" if timed else line
+        told = TOLD[action](before, after)
+        yield number, attrs.evolve(told, time=_clock(after)) if timed else told
 
 
 def _clock(variables: Variables) -> str:
@@ -114,59 +126,62 @@ def _who(variable: str, before: Variables, after: Variables) -> str:
     return str(who)
 
 
-def _send(before: Variables, after: Variables) -> str:
+def _send(before: Variables, after: Variables) -> Sentence:
     who = _who("outbox", before, after)
     sent = after["outbox"][who][-1]
-    line = f"{who} sends {_described(sent)}"
     ahead_s = sent["message"]["unix_s"] - after["now"] // 1000
-    return f"{line}; its clock is {ahead_s} s ahead" if ahead_s > 0 else line
+    ahead = f"; its clock is {ahead_s} s ahead" if ahead_s > 0 else ""
+    return Sentence(f"{who} sends ", _described(sent) + ahead)
 
 
-def _lose(before: Variables, after: Variables) -> str:
+def _lose(before: Variables, after: Variables) -> Sentence:
     who = _who("outbox", before, after)
     left = list(after["outbox"][who])
     was = list(before["outbox"][who])
     index = next((k for k, sent in enumerate(left) if sent != was[k]), len(left))
-    return f"{who}'s {_described(was[index])} is lost"
+    return Sentence(f"{who}'s ", f"{_described(was[index])} is lost")
 
 
-def _truncate(before: Variables, after: Variables) -> str:
-    return f"the log loses offsets {len(after['log'])} to {len(before['log']) - 1}"
+def _truncate(before: Variables, after: Variables) -> Sentence:
+    return Sentence("", f"the log loses offsets {len(after['log'])} to {len(before['log']) - 1}")
 
 
-def _begin(words: str) -> Callable[[Variables, Variables], str]:
-    def told(before: Variables, after: Variables) -> str:
+def _begin(words: str) -> Callable[[Variables, Variables], Sentence]:
+    def told(before: Variables, after: Variables) -> Sentence:
         who = _who("status", before, after)
         first = after["consumers"][who]["view"]
-        return f"{who} starts, {words}" + (f", and reads from offset {first}" if first else "")
+        since = f", and reads from offset {first}" if first else ""
+        return Sentence(f"{who} ", f"starts, {words}{since}")
 
     return told
 
 
-def _append(before: Variables, after: Variables) -> str:
+def _append(before: Variables, after: Variables) -> Sentence:
     claims = before["history"][-1], after["history"][-1]
     return _landed(after["log"][-1], after["verdicts"][-1], *claims)
 
 
-def _landed(record: Any, verdict: str, before: Any, after: Any) -> str:
+def _landed(record: Any, verdict: str, before: Any, after: Any) -> Sentence:
     """Say what a record did to its claim, at its place in the log."""
-    line = f"offset {record['offset']}: {record['message']['instance_id']}'s {_described(record)}"
+    lead = f"offset {record['offset']}: {record['message']['instance_id']}'s "
+    what = _described(record)
     if record.get("stale", False):
-        line += ", the owner is stale by now"
+        what += ", the owner is stale by now"
     if record.get("pause_over", False):
-        line += ", the pause is over by now"
+        what += ", the pause is over by now"
     name = re.sub(r"(?<!^)(?=[A-Z])", "_", verdict).upper()
     if name in Refused.__members__:
-        return f"{line}: refused by {verdict}, {Refused[name].sentence}"
-    return f"{line}: {verdict}, {Accepted[name].sentence}{_effects(before, after)}"
+        return Sentence(lead, what, f": refused by {verdict}, {Refused[name].sentence}")
+    did = f": {verdict}, {Accepted[name].sentence}{_effects(before, after)}"
+    return Sentence(lead, what, did)
 
 
-def _read(before: Variables, after: Variables) -> str:
+def _read(before: Variables, after: Variables) -> Sentence:
     who = _who("consumers", before, after)
     had, has = before["consumers"][who], after["consumers"][who]
     offset = after["log"][had["view"]]["offset"]
     was, now = had["reader"]["claim"], has["reader"]["claim"]
-    line = f"{who} reads offset {offset}"
+    line = f"reads offset {offset}"
     if _owner(was) != _owner(now) or was["epoch"] != now["epoch"]:
         owner = _owner(now)
         epoch = f", epoch {now['epoch']}" if now["epoch"] != NONE and owner != NOBODY else ""
@@ -182,53 +197,49 @@ def _read(before: Variables, after: Variables) -> str:
     if had["reader"]["certain"] != has["reader"]["certain"]:
         certain = ", ".join(sorted(has["reader"]["certain"])) or "nothing"
         line += f"; certain of {certain}"
-    return line
+    return Sentence(f"{who} ", line, offset=offset)
 
 
-def _process(before: Variables, after: Variables) -> str:
+def _process(before: Variables, after: Variables) -> Sentence:
     who = _who("consumers", before, after)
     counts = {
         message: count
         for message, count in _pairs(after["processed"])
         if dict(_pairs(before["processed"]))[message] != count
     }
-    line = f"{who} processes {_messages(counts)}"
+    line = f"processes {_messages(counts)}"
     most = max(counts.values())
     if most == 1:
-        return line
+        return Sentence(f"{who} ", line)
     repeated = [message for message, count in counts.items() if count == most]
     which = "" if len(repeated) == len(counts) else f", {_messages(repeated)}"
-    return f"{line}{which} for the {_ordinal(most)} time"
+    return Sentence(f"{who} ", f"{line}{which} for the {_ordinal(most)} time")
 
 
-def _status(words: str) -> Callable[[Variables, Variables], str]:
-    return lambda before, after: f"{_who('status', before, after)} {words}"
+def _acts(variable: str, words: str) -> Callable[[Variables, Variables], Sentence]:
+    return lambda before, after: Sentence(f"{_who(variable, before, after)} ", words)
 
 
-TOLD: Mapping[str, Callable[[Variables, Variables], str]] = {
+TOLD: Mapping[str, Callable[[Variables, Variables], Sentence]] = {
     **{f"Send{layout.name}": _send for layout in wire.MESSAGES},
     "SendAnything": _send,
     "ResumeForAll": _send,
     "ResumeClaim": _send,
-    "GiveUp": lambda before, after: (
-        f"{_who('consumers', before, after)} gives up waiting for its ClaimingPartition"
-    ),
+    "GiveUp": _acts("consumers", "gives up waiting for its ClaimingPartition"),
     "Append": _append,
     "AppendCopy": _append,
     "Lose": _lose,
     "Read": _read,
     "Process": _process,
     "ProcessGrant": _process,
-    "Crash": _status("crashes"),
+    "Crash": _acts("status", "crashes"),
     "Restart": _begin("a new instance of a crashed client"),
     "Join": _begin("a client that was not there before"),
-    "Stall": _status("stalls"),
-    "Resume": _status("goes on"),
+    "Stall": _acts("status", "stalls"),
+    "Resume": _acts("status", "goes on"),
     "Truncate": _truncate,
-    "StepBack": lambda before, after: "the broker's clock steps back",
-    "Refold": lambda before, after: (
-        f"{_who('consumers', before, after)} is told, drops everything and folds anew"
-    ),
+    "StepBack": lambda before, after: Sentence("", "the broker's clock steps back"),
+    "Refold": _acts("consumers", "is told, drops everything and folds anew"),
 }
 """The sentence of each action of Marshal.tla but Tick, by the action's name."""
 

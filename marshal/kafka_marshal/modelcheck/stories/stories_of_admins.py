@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias
 
+from kafka_marshal.modelcheck.stories.sentence import Sentence
 from kafka_marshal.modelcheck.tlc.output import Trace
 
 Variables: TypeAlias = Mapping[str, Any]
 Described: TypeAlias = Callable[[Any], str]
-Landed: TypeAlias = Callable[[Any, str, Any, Any], str]
+Landed: TypeAlias = Callable[[Any, str, Any, Any], Sentence]
 
 GROUP = "group"
 """The key of a ReleaseGroup (Spec: GROUP)."""
@@ -22,7 +23,9 @@ VARIABLES = {"log", "verdicts", "claims", "administrators", "outbox"}
 """By these the module is known."""
 
 
-def admin_steps(trace: Trace, described: Described, landed: Landed) -> Iterator[tuple[int, str]]:
+def admin_steps(
+    trace: Trace, described: Described, landed: Landed
+) -> Iterator[tuple[int, Sentence]]:
     """Tell every step in a line."""
     for number in range(1, len(trace.states)):
         before: Variables = trace.states[number - 1].variables
@@ -32,30 +35,33 @@ def admin_steps(trace: Trace, described: Described, landed: Landed) -> Iterator[
 
 def _step(
     action: str, before: Variables, after: Variables, described: Described, landed: Landed
-) -> str:
+) -> Sentence:
     if len(after["log"]) > len(before["log"]):
         return _append(before, after, landed)
     if action == "Crash":
-        return f"{_who('status', before, after)} crashes"
+        return Sentence(f"{_who('status', before, after)} ", "crashes")
     if action == "Lose":
         who = _who("outbox", before, after)
         lost = before["outbox"][who][0]
-        return f"{who}'s {described(lost)}{_of(lost['key'])} is lost"
+        return Sentence(f"{who}'s ", f"{described(lost)}{_of(lost['key'])} is lost")
     if action in SENDS:
         who = _who("outbox", before, after)
         sent = after["outbox"][who][-1]
-        return f"{who} {SENDS[action]}: it sends {described(sent)}{_of(sent['key'])}"
+        what = f"{SENDS[action]}: it sends {described(sent)}{_of(sent['key'])}"
+        return Sentence(f"{who} ", what)
     who = _who("administrators", before, after)
     had, has = before["administrators"][who], after["administrators"][who]
     first = str(sorted(has["consumers"])[0])
     if action == "Read":
         offset = had["consumers"][first]["view"]
-        return f"{who} reads offset {offset}{_learned(who, had, has)}"
+        what = f"reads offset {offset}{_learned(who, had, has)}"
+        return Sentence(f"{who} ", what, offset=offset)
     if action == "StopWaiting":
-        return f"{who} no longer waits for what it sent"
+        return Sentence(f"{who} ", "no longer waits for what it sent")
     if action == "JoinLate":
-        return f"{who} begins to read at offset {has['consumers'][first]['view']}"
-    return f"{who} ends{_learned(who, had, has)}"
+        since = has["consumers"][first]["view"]
+        return Sentence(f"{who} ", f"begins to read at offset {since}")
+    return Sentence(f"{who} ", f"ends{_learned(who, had, has)}")
 
 
 ENDING: Mapping[str, str] = {
@@ -86,13 +92,19 @@ def _of(key: str) -> str:
     return "" if key == GROUP else f" of {key}"
 
 
-def _append(before: Variables, after: Variables, landed: Landed) -> str:
+def _append(before: Variables, after: Variables, landed: Landed) -> Sentence:
     record, verdict = after["log"][-1], after["verdicts"][-1]
     key = record["key"]
     # A ReleaseGroup does the same to all.
     one = str(sorted(after["claims"])[0]) if key == GROUP else key
-    line = landed(record, verdict, before["claims"][one], after["claims"][one])
-    return line if key == GROUP else f"{key}, {line}"
+    told = landed(record, verdict, before["claims"][one], after["claims"][one])
+    if key == GROUP:
+        return told
+    sender = record["message"]["instance_id"]
+    # A drawing shows one claim's offset, so which claim comes first.
+    return Sentence(
+        "", f"{key}, offset {record['offset']}", f": {sender}'s {told.what}{told.result}"
+    )
 
 
 def _learned(who: str, had: Any, has: Any) -> str:

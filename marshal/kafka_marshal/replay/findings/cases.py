@@ -118,8 +118,8 @@ class Cases:
         self._open: dict[Hashable, Case] = {}
         self._by_key: dict[ClaimKey, set[Hashable]] = {}
         self._told: list[FindingRow] = []
-        self.opened = 0
-        """How many were opened so far."""
+        self._begun = 0
+        """How many were opened since `begun` was asked."""
 
     def add(
         self, name: Hashable, key: ClaimKey | None, sighting: Sighting, opened: Callable[[], Case]
@@ -128,7 +128,7 @@ class Cases:
         case = self._open.get(name)
         if case is None:
             case = self._open[name] = opened()
-            self.opened += 1
+            self._begun += 1
             if key is not None:
                 self._by_key.setdefault(key, set()).add(name)
         case.add(sighting)
@@ -138,8 +138,9 @@ class Cases:
         """The open cases, in the order in which they were opened."""
         return iter(self._open.values())
 
-    def newest(self, count: int, rules: Rules) -> Iterator[FindingRow]:
-        """The rows, as yet, of the open cases that were opened last, in that order."""
+    def begun(self, rules: Rules) -> Iterator[FindingRow]:
+        """The cases that were opened since this was last asked, as they stand now."""
+        count, self._begun = self._begun, 0
         for case in list(itertools.islice(reversed(self._open.values()), count))[::-1]:
             row = case.row() if self._as_yet is None else self._as_yet(case, rules)
             if row is not None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from typing import Protocol
 
 from attrs import frozen
 
 from kafka_marshal.core.state import ClaimKey, Rules
+from kafka_marshal.replay.findings.cases import Cases
 from kafka_marshal.replay.model.events import Event, Sighting, Tenure
 from kafka_marshal.replay.model.published import FindingRow
 
@@ -33,14 +34,27 @@ class End:
         return self.last.clock_ms
 
 
-class Observer(Protocol):
-    """Watches one coordinating partition under one rule set."""
+class Observer(ABC):
+    """Watches one coordinating partition under one rule set.
 
+    What is here is enough for one whose findings are all in `_cases`.
+    """
+
+    def __init__(self) -> None:
+        self._cases = Cases()
+
+    @abstractmethod
     def observe(self, event: Event) -> None:
         """See what a record did to one claim."""
 
+    def begun(self, rules: Rules) -> Iterator[FindingRow]:
+        """The findings whose story began since this was last asked, as they stand now."""
+        return self._cases.begun(rules)
+
     def drain(self) -> Iterator[FindingRow]:
         """The findings whose story is over."""
+        return self._cases.drain()
 
     def at_the_end(self, end: End) -> Iterator[FindingRow]:
         """The remaining findings."""
+        return self._cases.at_the_end()

@@ -15,9 +15,9 @@ from attrs import frozen
 
 from kafka_marshal.capture import RawRecord, UnreadableSource
 from kafka_marshal.replay.fold.partition_fold import Account, Judging
-from kafka_marshal.replay.fold.reading import ARROW_SCHEMA, SPARK_SCHEMA, read_chunk, records_of
+from kafka_marshal.replay.fold.reading import ARROW_SCHEMA, read_chunk, records_of
 from kafka_marshal.replay.model.events import Place
-from kafka_marshal.replay.model.rows import arrow_rows, spark_schema
+from kafka_marshal.replay.model.rows import arrow_rows
 from kafka_marshal.replay.model.tables import FOLDED, PARTITIONS, Rows
 from kafka_marshal.replay.sources import Chunk
 
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 FOLDED_SCHEMA: Final = pa.schema([(table.name, table.arrow_type) for table in FOLDED])
 """A line holds one row of one table, in the column of that table's name."""
-FOLDED_SPARK_SCHEMA: Final = spark_schema(FOLDED_SCHEMA)
 
 
 class Job(Protocol):
@@ -127,15 +126,6 @@ def row_schema(job: Job) -> pa.Schema:
     from kafka_marshal.replay.fold.run_length import COLLAPSED_SCHEMA
 
     return COLLAPSED_SCHEMA
-
-
-def row_spark_schema(job: Job) -> str:
-    """The same, as Spark writes it."""
-    if not job.collapsing:
-        return SPARK_SCHEMA
-    from kafka_marshal.replay.fold.run_length import COLLAPSED_SPARK_SCHEMA
-
-    return COLLAPSED_SPARK_SCHEMA
 
 
 def row_batches(drained: Rows) -> Iterator[pa.RecordBatch]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import attrs
@@ -30,7 +30,7 @@ from kafka_marshal.replay.fold.divergences import Divergences
 from kafka_marshal.replay.fold.ruleset_fold import Book
 from kafka_marshal.replay.model.chunk_items import Facts, Item, Run, Single, rest_of
 from kafka_marshal.replay.model.events import Place, Sighting
-from kafka_marshal.replay.model.published import MalformedRow
+from kafka_marshal.replay.model.published import FindingRow, MalformedRow
 from kafka_marshal.replay.model.rows import Row, RowT, readable_bytes
 from kafka_marshal.replay.model.tables import Rows
 
@@ -187,13 +187,15 @@ class Account:
             fenced, original = (book.world.claim(key) for book in self._books)
             if not self._divergences.go_on(key, fenced, original):
                 return False
-        if not all(book.may_go_on(key, record, run, interval_ms) for book in self._books):
+        after = [book.after_run(key, record, run, interval_ms) for book in self._books]
+        if None in after:
             return False
         from kafka_marshal.kernel.gaps import gaps_of  # only here: numba takes its time to load
 
         gaps = gaps_of(run.clocks_ms, interval_ms)
-        for book in self._books:
-            book.run_goes_on(key, record, run, gaps, interval_ms)
+        for book, claim in zip(self._books, after, strict=True):
+            assert claim is not None
+            book.run_goes_on(key, claim, record, run, gaps, interval_ms)
         self._intervals.judged(record, accepted=True)
         self._inputs.about_topic(message.topic, run.last, len(run))
         return True
@@ -297,6 +299,19 @@ class Account:
         """The rows since the last time."""
         rows, self._rows = self._rows, Rows()
         return rows
+
+    @property
+    def owned(self) -> int:
+        """How many claims have an owner, under the first rule set."""
+        return self._books[0].owned
+
+    def begun(self) -> Iterator[FindingRow]:
+        """The findings whose story began since this was last asked, as they stand now."""
+        for book in self._books:
+            for row in book.begun():
+                yield self._placed(row, book.rules.rule_set.value)
+        for row in itertools.chain(self._instances.begun(), self._inputs.begun()):
+            yield self._placed(row)
 
     def _emit(self, row: Row, rules: str | None = None) -> None:
         self._rows.add(self._placed(row, rules))

@@ -50,7 +50,7 @@ from kafka_marshal.replay.fold.suffix import Reading, Suffix
 from kafka_marshal.replay.model.chunk_items import Run
 from kafka_marshal.replay.model.events import Event, Judgement, Sighting, Unknowable
 from kafka_marshal.replay.model.internal import GroupCountsRow
-from kafka_marshal.replay.model.published import FinalClaimRow
+from kafka_marshal.replay.model.published import FinalClaimRow, FindingRow
 from kafka_marshal.replay.model.rows import Row
 from kafka_marshal.replay.model.tenures import Tenures
 
@@ -112,6 +112,8 @@ class Book:
         self._groups: dict[str, _GroupCount] = {}
         self._last: Sighting | None = None
         self._suffix: Suffix | None = None
+        self._observed = False
+        """Whether an observer was shown something since `begun` was asked."""
 
     def begin_at(self, first: int) -> None:
         """The log's head is missing. The original's rules cannot tell what is certain then."""
@@ -123,6 +125,18 @@ class Book:
     def suffix(self) -> Suffix | None:
         """What is not certain, if the log's head is missing and the rules can tell."""
         return self._suffix
+
+    @property
+    def owned(self) -> int:
+        """How many claims have an owner."""
+        return len(self._tenures.open)
+
+    def begun(self) -> Iterator[FindingRow]:
+        """The findings whose story began since this was last asked, as they stand now."""
+        if self._observed:  # by an ordinary heartbeat nothing begins
+            self._observed = False
+            for observer in self._observers:
+                yield from observer.begun(self.rules)
 
     def observe(
         self, raw: RawRecord, record: Record, clock_ms: int, interval_ms: float
@@ -216,6 +230,7 @@ class Book:
         """An administrator's work counts also where the owner alone is certain."""
         if isinstance(reading.verdict, Accepted) and reading.before.known and reading.after.known:
             before, after = reading.before.claim, reading.after.claim
+            self._observed = True
             self._half_set.observe(
                 Event(rules, record, sighting, reading.verdict, reading.key, before, after, None)
             )
@@ -276,10 +291,13 @@ class Book:
         self._lanes.goes_on(key, sighting.clock_ms, rules)
         return True
 
-    def may_go_on(self, key: ClaimKey, record: Record, run: Run, interval_ms: float) -> bool:
-        """Whether all heartbeats of a run are ordinary, so that `run_goes_on` comes to the same.
+    def after_run(
+        self, key: ClaimKey, record: Record, run: Run, interval_ms: float
+    ) -> Claim | None:
+        """The claim after a run of ordinary heartbeats; None if one of them is not ordinary.
 
-        `record` is the last of them, and its clocks are those of the coordinating partition.
+        `record` is the last of them, and its clocks are those of the coordinating partition. With a
+        claim `run_goes_on` comes to what folding every record would.
         """
         rules = self._rules[interval_ms]
         tenure = self._tenures.open.get(key)
@@ -291,20 +309,23 @@ class Book:
             or run.clocks_ms[0] - tenure.last.clock_ms > missed_after_ms(rules)
             or self._pauses.known(key.group)
         ):
-            return False
+            return None
+        # The heartbeats are of one sender, and none falls behind the one before it: each is obeyed
+        # or refused as the last one is.
         after, verdict = step(claim, record, rules)
-        return (
+        ordinary = (
             verdict is Accepted.REFRESHED
             and after.owned
             and self._positions.may_go_on(key, run.position)
         )
+        return after if ordinary else None
 
     def run_goes_on(
-        self, key: ClaimKey, record: Record, run: Run, gaps: Gaps, interval_ms: float
+        self, key: ClaimKey, after: Claim, record: Record, run: Run, gaps: Gaps, interval_ms: float
     ) -> None:
-        """Note a run of ordinary heartbeats; the silences between them are given."""
+        """Note a run of ordinary heartbeats; the claim after it and its silences are given."""
         rules = self._rules[interval_ms]
-        after = self.world.apply_run(record).after
+        self.world.seed(key, after)
         tenure = self._tenures.open[key]
         sighting = Sighting(run.last, record.message, Accepted.REFRESHED, int(run.clocks_ms[-1]))
         silence_ms = int(run.clocks_ms[0]) - tenure.last.clock_ms
@@ -333,6 +354,7 @@ class Book:
         group.thefts += event.verdict is Accepted.OVERWRITTEN and steals(event)
         for mark in self._lanes.observe(event):
             self._row(mark)
+        self._observed = True
         for observer in self._observers:
             observer.observe(event)
 

@@ -24,7 +24,6 @@ from kafka_marshal.kernel.columns import MALFORMED, Codes, Columns, Names
 from kafka_marshal.replay.findings.claims.silence import MISSED_AFTER_INTERVALS
 from kafka_marshal.replay.fold.reading import (
     ARROW_SCHEMA,
-    SPARK_SCHEMA,
     plain,
     read_chunk,
     read_lean,
@@ -61,11 +60,6 @@ COLLAPSED_SCHEMA: Final = pa.schema(
         ("run", _RUN),
         ("facts", pa.string()),
     ]
-)
-COLLAPSED_SPARK_SCHEMA: Final = (
-    f"{SPARK_SCHEMA}, chunk: int, clock_ms: bigint, run: struct<offsets: binary, clocks: binary, "
-    f"position: bigint, first_move: bigint, moved_to: bigint, last_move: bigint>, "
-    f"facts: string"
 )
 Read: TypeAlias = Callable[[int, Chunk], Iterator[pa.RecordBatch]]
 """What reads a chunk, given its number."""

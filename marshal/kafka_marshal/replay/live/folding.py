@@ -27,13 +27,17 @@ from kafka_marshal.replay.model.events import Place
 from kafka_marshal.replay.sources.columns import records_of
 from kafka_marshal.replay.state.checkpoint import State, read_state, thawed_each, write_state
 
-FOLDED_SCHEMA: Final = (
-    "partition bigint, records bigint, owned bigint, told string, file string, "
-    "next_offset bigint, sha256 string, highest_ms bigint"
-)
-_TYPES: Final = {"string": pa.string(), "bigint": pa.int64()}
-_ARROW: Final = pa.schema(
-    [(name, _TYPES[kind]) for name, kind in map(str.split, FOLDED_SCHEMA.split(", "))]
+FOLDED_SCHEMA: Final = pa.schema(
+    [
+        ("partition", pa.int64()),
+        ("records", pa.int64()),
+        ("owned", pa.int64()),
+        ("told", pa.string()),
+        ("file", pa.string()),
+        ("next_offset", pa.int64()),
+        ("sha256", pa.string()),
+        ("highest_ms", pa.int64()),
+    ]
 )
 
 
@@ -117,7 +121,7 @@ class Folding:
 
 
 def _batch(folded: Folded) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pylist([folded.row()], schema=_ARROW)
+    return pa.RecordBatch.from_pylist([folded.row()], schema=FOLDED_SCHEMA)
 
 
 class _Going:

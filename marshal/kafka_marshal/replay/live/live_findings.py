@@ -7,17 +7,13 @@ end of a log can show. Its reports depend on the records alone, never on when th
 
 from __future__ import annotations
 
-import copy
 import json
-from collections.abc import Iterator
 from typing import Any, Final
 
 import attrs
-from attrs import define, frozen
+from attrs import frozen
 
 from kafka_marshal.capture import RawRecord, TimestampType
-from kafka_marshal.core.state import Rules
-from kafka_marshal.replay.findings.cases import Cases
 from kafka_marshal.replay.findings.catalogue import ERROR, INFO, WARNING
 from kafka_marshal.replay.fold.partition_fold import Account, Judging
 from kafka_marshal.replay.model.events import Place
@@ -75,21 +71,7 @@ class LiveAccount(Account):
 
     def __init__(self, place: Place, judging: Judging) -> None:
         super().__init__(place, judging)
-        self._shelves = [
-            _Shelf(book.rules, kept)
-            for book in self._books
-            for observer in book._observers
-            for kept in vars(observer).values()
-            if isinstance(kept, Cases)
-        ]
-        self._disputes = 0
-        self._strays = 0
         self._going_on: set[tuple[object, ...]] = set()
-
-    @property
-    def owned(self) -> int:
-        """How many claims have an owner, under the first rule set."""
-        return len(self._books[0]._tenures.open)
 
     def tell(self, raw: RawRecord) -> list[Told]:
         """Feed one record; what happened by it.
@@ -98,7 +80,7 @@ class LiveAccount(Account):
             OutOfOrder: its offset is below one already fed.
         """
         self.feed(raw)
-        begun = list(self._begun())
+        begun = list(self.begun())
         self._going_on.update(map(_name, begun))
         told = [Told(BEGUN, row) for row in begun]
         if self._rows:
@@ -114,38 +96,6 @@ class LiveAccount(Account):
             return WHOLE
         self._going_on.discard(_name(row))
         return OVER
-
-    def _begun(self) -> Iterator[FindingRow]:
-        for shelf in self._shelves:
-            if shelf.cases.opened != shelf.told:
-                for row in shelf.begun():
-                    yield self._placed(row, shelf.rules.rule_set.value)
-        disputes = len(self._instances._cases)
-        if disputes > self._disputes:
-            # Asking for the end settles how bad each is, so a copy is asked.
-            rows = list(copy.deepcopy(self._instances).at_the_end())[self._disputes :]
-            self._disputes = disputes
-            yield from (self._placed(row) for row in rows)
-        strays = len(self._inputs._misplaced)
-        if strays > self._strays:
-            found = self._inputs.at_the_end()
-            rows = [row for row in found if row.code == "wrong_coordinating_partition"]
-            yield from (self._placed(row) for row in rows[self._strays :])
-            self._strays = strays
-
-
-@define
-class _Shelf:
-    """Where one observer keeps its open cases, and how many of them were reported."""
-
-    rules: Rules
-    cases: Cases
-    told: int = 0
-
-    def begun(self) -> Iterator[FindingRow]:
-        """The cases that were opened since the last time."""
-        fresh, self.told = self.cases.opened - self.told, self.cases.opened
-        yield from self.cases.newest(fresh, self.rules)
 
 
 def _name(row: FindingRow) -> tuple[object, ...]:

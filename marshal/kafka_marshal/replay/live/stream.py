@@ -17,7 +17,8 @@ from pyspark.sql.types import StructType
 from kafka_marshal.client.connect.reader import Tail
 from kafka_marshal.client.connect.settings import Settings
 from kafka_marshal.errors import BrokerFailed
-from kafka_marshal.replay.sources.columns import SPARK_SCHEMA, batch_of, cells_of
+from kafka_marshal.replay.model.rows import spark_schema
+from kafka_marshal.replay.sources.columns import ARROW_SCHEMA, batch_of, cells_of
 from kafka_marshal.replay.spark.workers import settle
 
 WATCHED: Final = "marshal_watched"
@@ -139,7 +140,8 @@ def source(
             return WATCHED
 
         def schema(self) -> str:
-            return SPARK_SCHEMA.replace(": ", " ")  # there are two ways to write a type
+            # There are two ways to write a type.
+            return spark_schema(ARROW_SCHEMA).replace(": ", " ")
 
         def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
             return TopicReader(settings, topic, starts, ends=ends, most=most)

@@ -20,11 +20,6 @@ BATCH: Final = 1_000
 """Records in one batch, where they are made one by one: few, because what Python's garbage
 collector does about many living objects costs more than they. `reading` puts batches together."""
 
-SPARK_SCHEMA: Final = (
-    "log: string, partition: bigint, offset: bigint, input_order: bigint, timestamp_ms: bigint, "
-    "timestamp_type: string, value: binary, "
-    "headers: array<struct<key: string, value: binary>>"
-)
 HEADERS: Final = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 ARROW_SCHEMA: Final = pa.schema(
     [

@@ -19,11 +19,11 @@ from pyspark.sql import functions as sf
 from pyspark.storagelevel import StorageLevel
 
 from kafka_marshal.replay.fold.jobs import (
-    FOLDED_SPARK_SCHEMA,
+    FOLDED_SCHEMA,
     Job,
     check_counts,
     row_batches,
-    row_spark_schema,
+    row_schema,
 )
 from kafka_marshal.replay.model.tables import BY_NAME, FOLDED
 from kafka_marshal.replay.sources import Chunk
@@ -83,8 +83,8 @@ class OnSpark:
 
         count = len(job.chunks)
         numbers = self.spark.range(count, numPartitions=count)
-        found = mapped(numbers, read, row_spark_schema(job))
-        return mapped(self._by_place(found), fold, FOLDED_SPARK_SCHEMA)
+        found = mapped(numbers, read, row_schema(job))
+        return mapped(self._by_place(found), fold, FOLDED_SCHEMA)
 
     def _by_place(self, found: DataFrame) -> DataFrame:
         """Each coordinating partition whole in one task, in offset order."""
@@ -106,7 +106,7 @@ class OnSpark:
 
         tasks = max(1, min(len(paths), 4 * self.spark.sparkContext.defaultParallelism))
         numbers = self.spark.range(len(paths), numPartitions=tasks)
-        return mapped(numbers, end, FOLDED_SPARK_SCHEMA)
+        return mapped(numbers, end, FOLDED_SCHEMA)
 
 
 def _counted(rows: DataFrame) -> Mapping[str, int]:

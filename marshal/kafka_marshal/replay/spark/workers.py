@@ -17,6 +17,8 @@ from typing import Final, TypeAlias
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
+from kafka_marshal.replay.model.rows import spark_schema
+
 _TASKS_TO_IMPORT: Final = 8
 """In a worker's first tasks everything is imported, and compiled code loaded."""
 _tasks = itertools.count()
@@ -24,14 +26,14 @@ _tasks = itertools.count()
 OverBatches: TypeAlias = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
-def mapped(rows: DataFrame, how: OverBatches, schema: str) -> DataFrame:
+def mapped(rows: DataFrame, how: OverBatches, schema: pa.Schema) -> DataFrame:
     """`rows.mapInArrow`, in workers that are settled."""
 
     def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         settle()
         return how(batches)
 
-    return rows.mapInArrow(work, schema)
+    return rows.mapInArrow(work, spark_schema(schema))
 
 
 def settle() -> None:

@@ -50,7 +50,7 @@ class Brokers:
     """The cluster. Every method may be called by any thread."""
 
     def __init__(self, log_partitions: int = 1) -> None:
-        """Create the coordination topic with `log_partitions` partitions, and no other topic."""
+        """With the coordination topic, of `log_partitions` partitions, and no other topic."""
         self.changed = threading.Condition()
         """Held to look at what lies in a partition, and notified when that changes."""
         self.topics: dict[str, list[Partition]] = {}
@@ -97,7 +97,7 @@ class Brokers:
         self.create(COORDINATION_TOPIC, log_partitions)
 
     def create(self, topic: str, partitions: int = 1, messages: int = 0) -> None:
-        """Create a topic; each of its partitions gets `messages` messages, numbered from 0."""
+        """Create a topic; `messages` numbered messages lie in each of its partitions."""
         with self.changed:
             self.topics[topic] = [Partition() for _ in range(partitions)]
             self.topic_ids[topic] = uuid.uuid4()
@@ -105,7 +105,7 @@ class Brokers:
             self.produce(topic, messages, partition)
 
     def produce(self, topic: str, messages: int | Sequence[bytes], partition: int = 0) -> None:
-        """Append messages with these values; for a number, that many, each with its own offset."""
+        """Append messages with these values; a number appends that many, numbered by offset."""
         with self.changed:
             records = self.topics[topic][partition].records
             now, begin = self.broker_ms(), len(records)
@@ -125,7 +125,7 @@ class Brokers:
         headers: tuple[tuple[str, bytes | None], ...] = (),
         key: bytes | None = None,
     ) -> int:
-        """One record; returns its offset."""
+        """Append one record, and return its offset."""
         with self.changed:
             records = self.topics[topic][partition].records
             records.append(Stored(value, headers, self.broker_ms(), key))
@@ -143,7 +143,7 @@ class Brokers:
         return [each for each in found if isinstance(each, kind)]
 
     def advance(self, seconds: float) -> None:
-        """Move all clocks on at once: those of consumers, and of the brokers."""
+        """Move all clocks on, those of consumers and of the brokers."""
         self.clock.advance(seconds)
         self.broker_clock.advance(seconds)
 

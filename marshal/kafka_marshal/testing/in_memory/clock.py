@@ -19,7 +19,7 @@ class Clock:
     _began_s: float = field(factory=time.monotonic)
 
     def advance(self, seconds: float) -> None:
-        """Both clocks go on by so much at once."""
+        """Move both clocks on."""
         self.ahead_s += seconds
 
     def monotonic(self) -> float:

@@ -42,7 +42,7 @@ class InMemoryKafka(Brokers):
     """The cluster, and what a consumer of it is made of."""
 
     def __init__(self, log_partitions: int = 1) -> None:
-        """Create the coordination topic with `log_partitions` partitions, and no other topic."""
+        """With the coordination topic, of `log_partitions` partitions, and no other topic."""
         super().__init__(log_partitions)
         self.threads: list[threading.Thread] = []
         """Every thread that a consumer has started."""

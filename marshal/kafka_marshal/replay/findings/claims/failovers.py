@@ -15,7 +15,7 @@ from attrs import define, field
 from kafka_marshal.core.claims.verdicts import Accepted
 from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.replay.findings.cases import Case
-from kafka_marshal.replay.findings.observer import End
+from kafka_marshal.replay.findings.observer import End, Observer
 from kafka_marshal.replay.model.events import Event, Sighting
 from kafka_marshal.replay.model.phrasing import claim_name, clock, span, times, who
 from kafka_marshal.replay.model.published import FindingRow
@@ -36,10 +36,11 @@ class _Failovers:
     case: Case | None = None
 
 
-class Failovers:
+class Failovers(Observer):
     """Takeovers of stale owners' claims: how long each took, and those that took too long."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._groups: dict[str, _Failovers] = {}
         self._slow: dict[ClaimKey, Case] = {}
 
@@ -75,10 +76,6 @@ class Failovers:
             self._slow[event.key] = case
         case.add(event.sighting)
         case.worst_ms = max(case.worst_ms, lasted_ms)
-
-    def drain(self) -> Iterator[FindingRow]:
-        """Nothing before the end."""
-        return iter(())
 
     def at_the_end(self, end: End) -> Iterator[FindingRow]:
         """The slow ones, if the interval fits, and every group's distribution."""

@@ -8,7 +8,6 @@ its own request as the owner, so under its rules that counts as a grant.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
 from functools import partial
 from typing import Final
 
@@ -17,12 +16,11 @@ from attrs import define, field
 from kafka_marshal.core.claims.verdicts import Accepted
 from kafka_marshal.core.messages import ClaimingMessages
 from kafka_marshal.core.state import ClaimKey
-from kafka_marshal.replay.findings.cases import Case, Cases
+from kafka_marshal.replay.findings.cases import Case
 from kafka_marshal.replay.findings.catalogue import INFO
-from kafka_marshal.replay.findings.observer import End
+from kafka_marshal.replay.findings.observer import Observer
 from kafka_marshal.replay.model.events import Event, Sighting
 from kafka_marshal.replay.model.phrasing import claim_name, clock, who
-from kafka_marshal.replay.model.published import FindingRow
 from kafka_marshal.replay.model.tenures import sightings
 
 KEPT_MAX: Final = 256
@@ -47,12 +45,12 @@ class _Claim:
     """The record with which an administrator last set the position."""
 
 
-class GrantedTwice:
+class GrantedTwice(Observer):
     """Grants that overlap an earlier one."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._claims: dict[ClaimKey, _Claim] = {}
-        self._cases = Cases()
 
     def observe(self, event: Event) -> None:
         """One case per claim and pair of instances, until somebody wins the claim."""
@@ -102,14 +100,6 @@ class GrantedTwice:
         )
         if case.count == 1 and by_order is not None:
             case.severity = INFO
-
-    def drain(self) -> Iterator[FindingRow]:
-        """The findings whose story is over."""
-        return self._cases.drain()
-
-    def at_the_end(self, end: End) -> Iterator[FindingRow]:
-        """The remaining findings."""
-        return self._cases.at_the_end()
 
 
 def _sender(sighting: Sighting) -> str:

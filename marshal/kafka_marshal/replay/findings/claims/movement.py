@@ -16,7 +16,7 @@ from attrs import define
 
 from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.replay.findings.cases import Case
-from kafka_marshal.replay.findings.observer import End
+from kafka_marshal.replay.findings.observer import End, Observer
 from kafka_marshal.replay.model.events import Event, Sighting, Tenure
 from kafka_marshal.replay.model.phrasing import claim_name, clock, span, times, who
 from kafka_marshal.replay.model.position_progress import Rest
@@ -57,7 +57,7 @@ class _Known:
             self.wedged = rest, tenure
 
 
-class Wedged:
+class Wedged(Observer):
     """Heartbeats that go on while the position stands still and others of the group move.
 
     Judged when the log ends, from what every claim came to by itself: so it does not matter in
@@ -65,6 +65,7 @@ class Wedged:
     """
 
     def __init__(self) -> None:
+        super().__init__()
         self._groups: dict[str, dict[ClaimKey, _Known]] = defaultdict(dict)
 
     def observe(self, event: Event) -> None:
@@ -74,10 +75,6 @@ class Wedged:
 
     def _add(self, tenure: Tenure, interval_ms: float) -> None:
         self._groups[tenure.key.group].setdefault(tenure.key, _Known()).add(tenure, interval_ms)
-
-    def drain(self) -> Iterator[FindingRow]:
-        """Nothing before the end."""
-        return iter(())
 
     def at_the_end(self, end: End) -> Iterator[FindingRow]:
         """One finding a claim, about its longest rest, if the interval fits."""
@@ -136,10 +133,11 @@ class _Moved:
         return self.messages * 1000 / self.owned_ms if self.owned_ms else 0.0
 
 
-class LagMovement:
+class LagMovement(Observer):
     """Claims whose position moves far slower than is usual in their group."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._claims: dict[ClaimKey, _Moved] = {}
 
     def observe(self, event: Event) -> None:
@@ -155,10 +153,6 @@ class LagMovement:
         claim.messages += max(0, moved.position - began.position)
         claim.owned_ms += tenure.last_ms - began.clock_ms
         claim.last = tenure.last
-
-    def drain(self) -> Iterator[FindingRow]:
-        """Nothing before the end."""
-        return iter(())
 
     def at_the_end(self, end: End) -> Iterator[FindingRow]:
         """One finding for a group, of its slowest claims."""

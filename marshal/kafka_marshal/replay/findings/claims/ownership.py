@@ -6,7 +6,7 @@ owner; under the fenced rules it is refused, and the finding says from what the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
@@ -21,12 +21,11 @@ from kafka_marshal.core.messages import (
     ReleasingPartition,
 )
 from kafka_marshal.core.state import ClaimKey
-from kafka_marshal.replay.findings.cases import Case, Cases
+from kafka_marshal.replay.findings.cases import Case
 from kafka_marshal.replay.findings.groups.intervals import RefusedClaims
-from kafka_marshal.replay.findings.observer import End
+from kafka_marshal.replay.findings.observer import Observer
 from kafka_marshal.replay.model.events import Event, Sighting, Tenure
 from kafka_marshal.replay.model.phrasing import claim_name, clock, span, times, who
-from kafka_marshal.replay.model.published import FindingRow
 from kafka_marshal.replay.model.tenures import sightings
 
 NOT_THE_OWNER: Final = frozenset(
@@ -74,11 +73,11 @@ def _late(sighting: Sighting) -> str:
     return f", written {span(late_ms)} before it landed" if late_ms > LATE_MS else ""
 
 
-class Thefts:
+class Thefts(Observer):
     """The original's rules: a heartbeat is enough to own."""
 
     def __init__(self) -> None:
-        self._cases = Cases()
+        super().__init__()
 
     def observe(self, event: Event) -> None:
         """Open a case at a theft; it lasts while the two overwrite each other."""
@@ -104,14 +103,6 @@ class Thefts:
                     sightings(event.tenure.last if event.tenure else None),
                 ),
             )
-
-    def drain(self) -> Iterator[FindingRow]:
-        """The findings whose story is over."""
-        return self._cases.drain()
-
-    def at_the_end(self, end: End) -> Iterator[FindingRow]:
-        """The remaining findings."""
-        return self._cases.at_the_end()
 
 
 def _without_claim(key: ClaimKey, case: Case) -> str:
@@ -158,13 +149,13 @@ def _stole(key: ClaimKey, robbed: str, victim: Tenure | None, case: Case) -> str
     return told
 
 
-class ActsWithoutOwning:
+class ActsWithoutOwning(Observer):
     """The fenced rules: records of somebody who is not the owner are refused."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.known_from: Mapping[ClaimKey, int] = {}
         """A sender that names an epoch up to there owned the claim before its owner was certain."""
-        self._cases = Cases()
         self._owned: dict[ClaimKey, dict[str, Sighting]] = {}
         self._released_by_group: dict[ClaimKey, str] = {}
         self._refused_claims: dict[ClaimKey, Sighting] = {}
@@ -206,14 +197,6 @@ class ActsWithoutOwning:
         code = "late_heartbeat_refused" if owned else "acts_without_owning"
         background = sightings(lost, refused, owner.won_by if owner else None)
         return Case.about(code, event.key, sender, acted.sentence, background)
-
-    def drain(self) -> Iterator[FindingRow]:
-        """The findings whose story is over."""
-        return self._cases.drain()
-
-    def at_the_end(self, end: End) -> Iterator[FindingRow]:
-        """The remaining findings."""
-        return self._cases.at_the_end()
 
 
 @frozen
@@ -257,11 +240,11 @@ class _Acted:
         return told + "."
 
 
-class UnownedReleases:
+class UnownedReleases(Observer):
     """Both rule sets: a release by somebody who does not own."""
 
     def __init__(self) -> None:
-        self._cases = Cases()
+        super().__init__()
         self._released_by_group: dict[ClaimKey, str] = {}
 
     def observe(self, event: Event) -> None:
@@ -292,14 +275,6 @@ class UnownedReleases:
             ),
         )
 
-    def drain(self) -> Iterator[FindingRow]:
-        """The findings whose story is over."""
-        return self._cases.drain()
-
-    def at_the_end(self, end: End) -> Iterator[FindingRow]:
-        """The remaining findings."""
-        return self._cases.at_the_end()
-
 
 def _released(key: ClaimKey, now: str, done: str, case: Case) -> str:
     first = case.first_seen
@@ -309,12 +284,13 @@ def _released(key: ClaimKey, now: str, done: str, case: Case) -> str:
     )
 
 
-class OddRecords:
+class OddRecords(Observer):
     """Guards that no ordinary race explains: forged, lost, from the future, not decimal."""
 
     def __init__(self, claims: RefusedClaims) -> None:
         """`claims` observes with it: what other rules granted is not lost."""
-        self._cases, self._claims = Cases(), claims
+        super().__init__()
+        self._claims = claims
 
     def observe(self, event: Event) -> None:
         """One case per claim, instance and guard."""
@@ -349,14 +325,6 @@ class OddRecords:
                 sightings(event.tenure.won_by if event.tenure else None),
             ),
         )
-
-    def drain(self) -> Iterator[FindingRow]:
-        """The findings whose story is over."""
-        return self._cases.drain()
-
-    def at_the_end(self, end: End) -> Iterator[FindingRow]:
-        """The remaining findings."""
-        return self._cases.at_the_end()
 
 
 def _odd(key: ClaimKey, why: str, case: Case) -> str:

@@ -6,7 +6,6 @@ Both are about the admin: it alone may move a position back, and in its pause it
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import partial
 from typing import Final
 
@@ -21,11 +20,10 @@ from kafka_marshal.core.messages import (
     ReleasingPartition,
 )
 from kafka_marshal.core.state import ClaimKey
-from kafka_marshal.replay.findings.cases import Case, Cases
-from kafka_marshal.replay.findings.observer import End
+from kafka_marshal.replay.findings.cases import Case
+from kafka_marshal.replay.findings.observer import Observer
 from kafka_marshal.replay.model.events import Event, Sighting
 from kafka_marshal.replay.model.phrasing import claim_name, clock, span, who
-from kafka_marshal.replay.model.published import FindingRow
 
 SAYS_A_POSITION: Final = frozenset(
     {
@@ -39,11 +37,11 @@ SAYS_A_POSITION: Final = frozenset(
 """Records that carry a position. A win under `original` may reset it, which no record states."""
 
 
-class Positions:
+class Positions(Observer):
     """Positions that fell without the admin."""
 
     def __init__(self) -> None:
-        self._cases = Cases()
+        super().__init__()
         self._said: dict[ClaimKey, tuple[int, Sighting]] = {}
 
     def moves_back(self, event: Event) -> bool:
@@ -93,14 +91,6 @@ class Positions:
         fell = partial(_moved_back, event.key, before, said_by, event.after.position)
         return Case.about("position_moved_back", event.key, sender, fell, [said_by])
 
-    def drain(self) -> Iterator[FindingRow]:
-        """The findings whose story is over."""
-        return self._cases.drain()
-
-    def at_the_end(self, end: End) -> Iterator[FindingRow]:
-        """The remaining findings."""
-        return self._cases.at_the_end()
-
 
 def _moved_back(key: ClaimKey, before: int, said_by: Sighting, after: int, case: Case) -> str:
     first = case.first_seen
@@ -126,11 +116,11 @@ class _Pause:
     answered: set[str] = field(factory=set)
 
 
-class Pauses:
+class Pauses(Observer):
     """Who ignored a pause."""
 
     def __init__(self) -> None:
-        self._cases = Cases()
+        super().__init__()
         self._pauses: dict[str, tuple[Sighting, int]] = {}
         self._of_claim: dict[ClaimKey, _Pause] = {}
 
@@ -218,14 +208,6 @@ class Pauses:
             if pause is None or pause.by is not by:
                 pause = self._of_claim[event.key] = _Pause(by, until_ms)
             pause.admin_done = True
-
-    def drain(self) -> Iterator[FindingRow]:
-        """The findings whose story is over."""
-        return self._cases.drain()
-
-    def at_the_end(self, end: End) -> Iterator[FindingRow]:
-        """The remaining findings."""
-        return self._cases.at_the_end()
 
 
 def _broken(event: Event, by: Sighting, sender: tuple[str, str]) -> Case:

@@ -21,7 +21,7 @@ from kafka_marshal.core.state import ClaimKey, Rules
 from kafka_marshal.kernel.silences import DIGITS, Gaps
 from kafka_marshal.replay.findings.cases import Case, Cases
 from kafka_marshal.replay.findings.catalogue import INFO
-from kafka_marshal.replay.findings.observer import End
+from kafka_marshal.replay.findings.observer import End, Observer
 from kafka_marshal.replay.model.events import Event, Sighting
 from kafka_marshal.replay.model.phrasing import claim_name, clock, span, times, who
 from kafka_marshal.replay.model.published import FindingRow
@@ -66,10 +66,11 @@ class _Unowned:
     why: str
 
 
-class Silences:
+class Silences(Observer):
     """Missed heartbeats and unowned claims of one coordinating partition."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._silent = Cases(self._as_yet)
         self._unowned: dict[ClaimKey, _Unowned] = {}
         self._unowned_cases = Cases(self._as_yet)
@@ -186,9 +187,10 @@ class Silences:
         row = case.row()
         return attrs.evolve(row, severity=INFO) if brief else row
 
-    def drain(self) -> Iterator[FindingRow]:
-        """Nothing before the end: whether the interval fits is not known earlier."""
-        return iter(())
+    def begun(self, rules: Rules) -> Iterator[FindingRow]:
+        """Silences, and then unowned claims."""
+        yield from self._silent.begun(rules)
+        yield from self._unowned_cases.begun(rules)
 
     def at_the_end(self, end: End) -> Iterator[FindingRow]:
         """Silences and unowned claims, or that the interval does not fit."""

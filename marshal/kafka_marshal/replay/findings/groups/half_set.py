@@ -27,7 +27,7 @@ from kafka_marshal.core.messages import ReleaseGroup
 from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.replay.findings.cases import Case
 from kafka_marshal.replay.findings.catalogue import ERROR
-from kafka_marshal.replay.findings.observer import End
+from kafka_marshal.replay.findings.observer import End, Observer
 from kafka_marshal.replay.model.events import Event, Sighting, Tenure
 from kafka_marshal.replay.model.phrasing import claim_name, who
 from kafka_marshal.replay.model.published import FindingRow
@@ -53,10 +53,11 @@ class _Pause:
     """The last record of the one that paused."""
 
 
-class HalfSet:
+class HalfSet(Observer):
     """Positions that an administrator claimed and did not set."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._pauses: dict[str, _Pause] = {}
         self._told: list[FindingRow] = []
 

@@ -7,7 +7,6 @@ it. That is no record that the log has lost.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import partial
 
 from attrs import define, field
@@ -15,12 +14,11 @@ from attrs import define, field
 from kafka_marshal.core.claims.verdicts import Refused
 from kafka_marshal.core.messages import ClaimingPartition
 from kafka_marshal.core.state import ClaimKey
-from kafka_marshal.replay.findings.cases import Case, Cases
+from kafka_marshal.replay.findings.cases import Case
 from kafka_marshal.replay.findings.catalogue import ERROR
-from kafka_marshal.replay.findings.observer import End
+from kafka_marshal.replay.findings.observer import Observer
 from kafka_marshal.replay.model.events import Event
 from kafka_marshal.replay.model.phrasing import span, times
-from kafka_marshal.replay.model.published import FindingRow
 
 CLIENTS_MAX = 5
 """A sentence names no more clients of one interval."""
@@ -56,14 +54,14 @@ class _Group:
     """The finding, from the record on that begins it."""
 
 
-class IntervalMismatches:
+class IntervalMismatches(Observer):
     """One finding for every group that these rules do not judge as its members do."""
 
     def __init__(self, claims: RefusedClaims) -> None:
         """`claims` has observed every event before."""
+        super().__init__()
         self._claims = claims
         self._groups: dict[str, _Group] = {}
-        self._cases = Cases()
 
     def observe(self, event: Event) -> None:
         """Who says which interval, and who acts under what these rules refused."""
@@ -89,14 +87,6 @@ class IntervalMismatches:
             )
         if len(group.clients) > 1 and group.case is not None:
             group.case.severity = ERROR
-
-    def drain(self) -> Iterator[FindingRow]:
-        """Nothing before the end."""
-        return iter(())
-
-    def at_the_end(self, end: End) -> Iterator[FindingRow]:
-        """The findings."""
-        return self._cases.at_the_end()
 
 
 def _told(group: _Group, given_ms: float, case: Case) -> str:

@@ -14,7 +14,7 @@ from attrs import frozen
 from kafka_marshal.core.claims.verdicts import Accepted
 from kafka_marshal.core.messages import ReleaseGroup
 from kafka_marshal.replay.findings.cases import Case
-from kafka_marshal.replay.findings.observer import End
+from kafka_marshal.replay.findings.observer import End, Observer
 from kafka_marshal.replay.model.events import Event, Sighting
 from kafka_marshal.replay.model.phrasing import clock, span, who
 from kafka_marshal.replay.model.published import FindingRow
@@ -26,12 +26,13 @@ class _Pause:
     until_ms: int
 
 
-class PauseRanOut:
+class PauseRanOut(Observer):
     """Administrators that still acted when their pause was over."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._pauses: dict[str, _Pause] = {}
-        self._cases: dict[tuple[str, int], Case] = {}
+        self._ran_out: dict[tuple[str, int], Case] = {}
 
     def observe(self, event: Event) -> None:
         """One case per pause."""
@@ -51,21 +52,17 @@ class PauseRanOut:
         ):
             return
         name = group, pause.by.offset
-        case = self._cases.get(name)
+        case = self._ran_out.get(name)
         if case is None:
             sender = message.instance_id, message.client_id
             told = partial(_ran_out, pause)
             case = Case("pause_ran_out", group, None, None, *sender, told, [pause.by])
-            self._cases[name] = case
+            self._ran_out[name] = case
         case.add(event.sighting)
-
-    def drain(self) -> Iterator[FindingRow]:
-        """Nothing before the end."""
-        return iter(())
 
     def at_the_end(self, end: End) -> Iterator[FindingRow]:
         """All of them."""
-        for case in self._cases.values():
+        for case in self._ran_out.values():
             yield case.row()
 
 

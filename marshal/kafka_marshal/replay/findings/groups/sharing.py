@@ -17,7 +17,7 @@ from kafka_marshal.core.claims.verdicts import Refused
 from kafka_marshal.core.messages import ClaimingPartition
 from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.replay.findings.cases import Case
-from kafka_marshal.replay.findings.observer import End
+from kafka_marshal.replay.findings.observer import End, Observer
 from kafka_marshal.replay.model.events import Event, Sighting
 from kafka_marshal.replay.model.phrasing import claim_name, clock, span, times
 from kafka_marshal.replay.model.published import FindingRow
@@ -44,10 +44,11 @@ class _Races:
     case: Case | None = None
 
 
-class LostRaces:
+class LostRaces(Observer):
     """Requests that came after somebody else's."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._groups: dict[str, _Races] = {}
 
     def observe(self, event: Event) -> None:
@@ -68,10 +69,6 @@ class LostRaces:
         if owner is not None:
             since_ms = event.clock_ms - owner.won_by.clock_ms
             races.at_once += since_ms <= event.rules.heartbeat_interval_ms
-
-    def drain(self) -> Iterator[FindingRow]:
-        """Nothing before the end."""
-        return iter(())
 
     def at_the_end(self, end: End) -> Iterator[FindingRow]:
         """One finding for every group that lost any."""
@@ -114,10 +111,11 @@ class Shares:
             owned[event.tenure_after.client] += 1
 
 
-class Starvation:
+class Starvation(Observer):
     """Clients that ask and win nothing, while others have more than one claim."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._shares = Shares()
         self._hungry: dict[tuple[str, str], Case] = {}
 
@@ -142,10 +140,6 @@ class Starvation:
             case = Case("starvation", group, None, None, *sender, told)
             self._hungry[name] = case
         case.add(event.sighting)
-
-    def drain(self) -> Iterator[FindingRow]:
-        """Nothing before the end: it may still win."""
-        return iter(())
 
     def at_the_end(self, end: End) -> Iterator[FindingRow]:
         """Those that asked often and for long, if the interval fits."""
@@ -178,13 +172,14 @@ class _Balance:
     case: Case | None = None
 
 
-class Imbalance:
+class Imbalance(Observer):
     """Groups in which some own far more than others, for most of the time.
 
     Counted while at least two clients own; one claim more than another is as even as it gets.
     """
 
     def __init__(self) -> None:
+        super().__init__()
         self._shares = Shares()
         self._groups: dict[str, _Balance] = {}
 
@@ -220,10 +215,6 @@ class Imbalance:
             if ratio > balance.worst[0]:
                 balance.worst = ratio, most, owned[most], least, owned[least]
 
-    def drain(self) -> Iterator[FindingRow]:
-        """Nothing before the end."""
-        return iter(())
-
     def at_the_end(self, end: End) -> Iterator[FindingRow]:
         """The groups whose time-weighted ratio is unfair."""
         for group, balance in self._groups.items():
@@ -252,10 +243,11 @@ class _Turns:
     case: Case | None = None
 
 
-class Churn:
+class Churn(Observer):
     """Claims that change hands all the time."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._claims: dict[ClaimKey, _Turns] = {}
 
     def observe(self, event: Event) -> None:
@@ -277,10 +269,6 @@ class Churn:
             told = partial(_churned, key, turns.began[0], lasted_ms)
             turns.case = Case("churn", *where, None, None, told, [turns.began[0]])
         turns.case.add(event.sighting)
-
-    def drain(self) -> Iterator[FindingRow]:
-        """Nothing before the end."""
-        return iter(())
 
     def at_the_end(self, end: End) -> Iterator[FindingRow]:
         """One finding a claim."""

@@ -6,6 +6,7 @@ partitions are in.
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
@@ -43,6 +44,8 @@ class Inputs:
         self._other_count = 0
         self._misplaced: dict[str, tuple[int, RawRecord, int]] = {}
         self._placed: set[str] = set()
+        self._begun = 0
+        """How many misplaced topics `begun` has given."""
 
     def observe(self, raw: RawRecord) -> None:
         """Count one record; they come in offset order."""
@@ -194,6 +197,16 @@ class Inputs:
                 self._malformed_count,
                 proofs=self._malformed,
             )
+        yield from self._misplaced_rows()
+
+    def begun(self) -> Iterator[FindingRow]:
+        """The findings that began since this was last asked, as they stand now."""
+        if len(self._misplaced) > self._begun:
+            fresh = itertools.islice(self._misplaced_rows(), self._begun, None)
+            self._begun = len(self._misplaced)
+            yield from fresh
+
+    def _misplaced_rows(self) -> Iterator[FindingRow]:
         for topic, (belongs, raw, count) in self._misplaced.items():
             yield _finding(
                 "wrong_coordinating_partition",

@@ -6,11 +6,13 @@ only gathers its histogram, and the finding is made when all are in.
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Final
 
+import attrs
 from attrs import define, field, frozen
 
 from kafka_marshal.capture import TimestampType
@@ -45,6 +47,8 @@ class Instances:
     def __init__(self) -> None:
         self._clients: dict[tuple[str, str], _Client] = {}
         self._cases: dict[tuple[str, str, str, str], tuple[Case, _Client]] = {}
+        self._begun = 0
+        """How many cases `begun` has given."""
 
     def observe(self, sighting: Sighting) -> None:
         """A record written before the newer instance began is merely late, and no finding."""
@@ -89,16 +93,28 @@ class Instances:
             [newer],
         )
 
+    def begun(self) -> Iterator[FindingRow]:
+        """The findings that began since this was last asked, as they stand now."""
+        if len(self._cases) > self._begun:
+            fresh = itertools.islice(self._rows(), self._begun, None)
+            self._begun = len(self._cases)
+            yield from fresh
+
     def at_the_end(self) -> Iterator[FindingRow]:
-        """The findings; an error where both spoke for one claim, and then about that claim."""
+        """The findings."""
+        return self._rows()
+
+    def _rows(self) -> Iterator[FindingRow]:
+        """An error where both spoke for one claim, and then about that claim."""
         for (_, _, older, newer), (case, client) in self._cases.items():
             shared = client.claims[older] & client.claims[newer]
+            row = case.row()
             if not shared:
-                case.severity = WARNING
+                row = attrs.evolve(row, severity=WARNING)
             elif len(shared) == 1:
                 (key,) = shared
-                case.topic, case.topic_partition = key.topic, key.topic_partition
-            yield case.row()
+                row = attrs.evolve(row, topic=key.topic, topic_partition=key.topic_partition)
+            yield row
 
 
 def _at_once(newer: Sighting, case: Case) -> str:
