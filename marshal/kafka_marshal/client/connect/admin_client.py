@@ -64,7 +64,7 @@ class TopicSeen:
     allowed: frozenset[str] | None
     """What the user of these settings may do with it, in Kafka's words; None if not reported."""
     topic_id: str | None = None
-    """Another one when the topic is deleted and made again; None where brokers give none."""
+    """A topic that is deleted and made again gets a new one. None if the brokers give none."""
 
     @property
     def led(self) -> bool:
@@ -82,11 +82,11 @@ class NotAllowed(BrokerFailed):
 
 
 class TopicExists(BrokerFailed):
-    """Somebody else was quicker."""
+    """Another process created the topic first."""
 
 
 class ClusterClient:
-    """One cluster, asked. Nothing is remembered."""
+    """Asks one cluster, and changes it. Nothing is cached."""
 
     def __init__(self, settings: Settings) -> None:
         """Connect at the first question.
@@ -210,13 +210,13 @@ class ClusterClient:
     # --- offsets ----------------------------------------------------------------------------------
 
     def extents(self, places: Sequence[tuple[str, int]]) -> dict[tuple[str, int], Extent]:
-        """What these partitions of topics hold now; those that nobody can tell are left out."""
+        """What these partitions of topics hold now, without those that no broker answers for."""
         lows = self._offsets(places, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
         highs = self._offsets(places, OffsetSpec.latest())  # type: ignore[no-untyped-call]
         return {place: Extent(lows[place], highs[place]) for place in lows if place in highs}
 
     def ends(self, places: Sequence[tuple[str, int]]) -> dict[tuple[str, int], int]:
-        """Where these partitions of topics end now; those that nobody can tell are left out."""
+        """Where these partitions of topics end now, without those that no broker answers for."""
         return self._offsets(places, OffsetSpec.latest())  # type: ignore[no-untyped-call]
 
     def offsets_at(

@@ -38,7 +38,7 @@ class Hearing:
     """The errors of one client: this is its `error_cb`, and its `logger`."""
 
     def __init__(self, settings: Settings) -> None:
-        """Begin to listen.
+        """Begin without an error.
 
         Raises:
             BrokerFailed: nobody would ever get a token; librdkafka says nothing about that.
@@ -51,7 +51,7 @@ class Hearing:
         self.settings = settings
         self._monotonic = settings.environment.monotonic
         self.let_in = False
-        """Somebody has answered: our password and our certificate are good."""
+        """A broker has answered, so our password and our certificate are good."""
         self._refused: str | None = None
         self._of_all = False
         """The refusal counts for every broker, since what was refused is the same everywhere."""
@@ -86,7 +86,7 @@ class Hearing:
 
     @property
     def refusal(self) -> NotLetIn | None:
-        """Why nobody will ever let us in; None as long as that is open."""
+        """Why no broker will ever let us in; None while that is open."""
         alone = "," not in self.settings.bootstrap
         if self.let_in or self._refused is None:
             return None
@@ -110,7 +110,7 @@ class Hearing:
     def ask(
         self, question: Callable[[float], T], poll: Callable[[], object], timeout_s: float
     ) -> T:
-        """The answer to a question that takes how long to wait; `poll` lets the client speak.
+        """The answer to a question that takes a timeout; `poll` lets the client report errors.
 
         Until we are let in the question is asked again and again, each time shortly; `poll` is
         called in between, and not afterwards.
@@ -140,7 +140,7 @@ class Hearing:
                 return answer
 
     def wait(self, future: Future[T], poll: Callable[[], object], timeout_s: float) -> T:
-        """The answer that was promised; `poll` lets the client speak.
+        """The result of a future; `poll` lets the client report errors.
 
         Raises:
             NotLetIn: there will be none.
@@ -231,7 +231,7 @@ def _gets_tokens(settings: Settings) -> bool:
 
 
 def _plain(said: str) -> str:
-    """Without which connection it was and how long it took."""
+    """The text without the connection and the time that it took."""
     return _WHEN.sub("", _WHO.sub("", said))
 
 

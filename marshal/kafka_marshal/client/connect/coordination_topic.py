@@ -26,7 +26,7 @@ PARTITIONS: Final = 10
 """Of a new topic. Each data topic belongs to one of them; the count must never change."""
 COPIES_MAX: Final = 3
 RETENTION_MS: Final = 7 * 24 * 3600 * 1000
-"""Of a new topic, or twice what is needed if that is more."""
+"""The retention of a new topic, or twice what is needed if that is more."""
 _SEGMENTS: Final = 7
 """Segments in the retention. Kafka drops whole segments, so the log is a seventh longer."""
 _SEGMENT_MS_MIN: Final = 60_000
@@ -51,7 +51,7 @@ def retention_needed_ms(rules: Rules = FENCED) -> int:
 
 @frozen
 class Wanted:
-    """A coordination topic as it shall be."""
+    """The settings that a coordination topic should have."""
 
     name: str
     partitions: int | None = None
@@ -249,7 +249,7 @@ def init(cluster: ClusterClient, wanted: Wanted) -> Made:
 def differences(
     wanted: Wanted, found: TopicSeen, hold: Mapping[str, str], brokers: int
 ) -> list[Difference]:
-    """In which ways a topic is not as it shall be. More safety than asked for is no difference."""
+    """The ways in which a topic is not as it should be. More safety than asked for is none."""
     differs = []
     partitions = len(found.partitions)
     if wanted.partitions not in (None, partitions):

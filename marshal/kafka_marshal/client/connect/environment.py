@@ -124,7 +124,7 @@ def _thread(run: Callable[[], None], name: str) -> Thread:
 
 @frozen
 class Deadline:
-    """Until when several things are waited for together."""
+    """The time until which several waits last together."""
 
     monotonic: Callable[[], float]
     at_s: float
@@ -158,7 +158,7 @@ class Deadline:
 
 @frozen
 class Environment:
-    """The real one, unless a field replaces it."""
+    """The real clients, clocks and threads, unless a field replaces one."""
 
     fetcher: Callable[..., Fetcher] = field(default=_fetcher)
     """Makes a client that fetches messages, or asks where a group stands."""
@@ -167,7 +167,7 @@ class Environment:
     admin: Callable[..., Any] = field(default=_admin)
     """Makes Kafka's admin client."""
     monotonic: Callable[[], float] = field(default=time.monotonic)
-    """Seconds, from wherever; never steps back. Everything that waits goes by it."""
+    """Seconds since an arbitrary start; never steps back. Everything that waits goes by it."""
     unix_ms: Callable[[], int] = field(default=_unix_ms)
     """The machine's clock, which an operator may set. Only what others read carries it."""
     sleep: Callable[[float], None] = field(default=time.sleep)

@@ -40,7 +40,7 @@ _SENDERS_MAX: Final = 10_000
 
 
 class Fetched(Protocol):
-    """What is asked of a message of Kafka's client."""
+    """The methods of a message of Kafka's client that are used here."""
 
     def partition(self) -> int | None:
         """Coordinating partition."""
@@ -55,7 +55,7 @@ class Fetched(Protocol):
         """The message, encoded."""
 
     def headers(self) -> Any:
-        """In the order in which they were written."""
+        """The headers, in the order in which they were written."""
 
 
 M = TypeVar("M", bound=Fetched)
@@ -80,7 +80,7 @@ class _Held(Generic[M]):
     kept: list[M] = field(factory=list)
     """Not in order: the last one of a run comes when the run has ended."""
     runs: dict[bytes, _Run[M]] = field(factory=dict)
-    """By what they are about: "topic/partition"."""
+    """The open runs, by their claim: "topic/partition"."""
 
     def end(self, about: bytes) -> None:
         """The run about this claim, if there is one, does not go on."""

@@ -52,11 +52,11 @@ REFUSED: Final = frozenset(
         KafkaError._AUTHENTICATION,
     }
 )
-"""After these a record is nowhere. After any other error nobody knows, whatever it sounds like."""
+"""After these a record is nowhere. After any other error its outcome is unknown."""
 _MISSING: Final = frozenset(
     {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION}
 )
-"""Those of them that say that the topic is gone, or that a new one is not known everywhere yet."""
+"""Those of them for a topic that is gone, or for a new one that not every broker knows yet."""
 
 
 @frozen

@@ -86,11 +86,11 @@ _GONE: Final = frozenset(
 
 
 class OffsetsGone(BrokerFailed):
-    """What comes next is not in the log any more: it lost its end, or its beginning overtook us."""
+    """The next record is gone: the log lost its end, or retention overtook the reader."""
 
 
 def patiently(ask: Callable[[], T], environment: Environment, spreads_s: float = SPREADS_S) -> T:
-    """The answer; asked again for `CONNECT_S` unless what is answered is final.
+    """The answer; after an error that may pass it asks again, for `CONNECT_S` seconds.
 
     That there is no such topic is final after `spreads_s`: another broker may know it already.
 
@@ -179,7 +179,7 @@ class Tail:
             raise
 
     def close(self) -> None:
-        """Let go of the cluster."""
+        """Disconnect from the cluster."""
         self._consumer.close()
 
     def _described(self) -> tuple[str, tuple[int, ...]]:
@@ -350,7 +350,7 @@ class Tail:
                 yield Heard([*map(raw_record, given)], frozenset(ended), lasts)
 
     def _was_empty(self, number: int, first: int) -> bool:
-        """Whether nothing was there from `first` on, a moment ago.
+        """Whether the partition held nothing from `first` on, a moment ago.
 
         The client reports that only half a second later, and would not answer before that either.
         """

@@ -31,7 +31,7 @@ _ALIASES: Final = {"request.required.acks": "acks", "auto.commit.enable": "enabl
 
 
 def _plain(value: str) -> str:
-    """The same for values that mean the same."""
+    """The value in the one form that stands for all that mean the same."""
     value = value.strip().lower()
     return "all" if value == "-1" else value
 
@@ -68,7 +68,7 @@ class Settings:
 
     @property
     def bootstrap(self) -> str:
-        """Where the cluster is."""
+        """The addresses of the brokers."""
         return self.values["bootstrap.servers"]
 
     def for_client(self, **decided: str) -> dict[str, Any]:
@@ -106,7 +106,7 @@ class Settings:
         return lambda config: first.pop() if first else ask(config)
 
     def telling(self, to: Callable[[str], None] | None) -> dict[str, str | Callable[[str], None]]:
-        """What makes a client say how it fares, every ten seconds unless a setting says else."""
+        """Options for a client's statistics: every ten seconds, unless a setting has a time."""
         if to is None:
             return {}
         every_ms = self.values.get("statistics.interval.ms", "10000")

@@ -1,1 +1,1 @@
-"""What a replay puts aside and takes up again."""
+"""The state that a replay saves, and resumes from."""

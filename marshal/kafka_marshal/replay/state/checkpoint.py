@@ -39,7 +39,7 @@ MANIFEST: Final = "checkpoint.json"
 
 
 class CheckpointRefused(ReplayError):
-    """The folder cannot be gone on with; the message says why and what to do."""
+    """The folder cannot be resumed from; the message says why and what to do."""
 
 
 @frozen
@@ -115,7 +115,7 @@ class Checkpoint:
             raise CheckpointRefused(f"{folder}: another process goes on with it") from None
 
     def close(self) -> None:
-        """Let go of the folder."""
+        """Release the folder."""
         self._lock.close()
 
     def load(self) -> Resumed | None:
@@ -134,7 +134,7 @@ class Checkpoint:
         return Resumed(partitions, known.beside)
 
     def known(self) -> Known | None:
-        """The same for who reads the states elsewhere, with `read_state`.
+        """The last commit for a caller that reads the states elsewhere, with `read_state`.
 
         Raises:
             CheckpointRefused: as `load`, but for states that are damaged.
@@ -158,7 +158,7 @@ class Checkpoint:
         return Known(states, beside)
 
     def name_for(self, partition: int) -> str:
-        """What a state is called that the next commit may speak of."""
+        """A file name for a state that the next commit may hold."""
         return f"partition-{partition}.{self._generation + 1}"
 
     def put(self, partition: int, account: Account, next_offset: int) -> None:
@@ -167,7 +167,7 @@ class Checkpoint:
         self.adopt(partition, write_state(self.folder, name, account, next_offset))
 
     def adopt(self, partition: int, state: State) -> None:
-        """The same for a state that somebody else wrote: an executor."""
+        """The same for a state that an executor wrote."""
         self._states[partition] = state
 
     def commit(self, beside: Mapping[str, Any]) -> None:
@@ -190,7 +190,7 @@ class Checkpoint:
         self._sweep()
 
     def _sweep(self) -> None:
-        """Remove the files that no commit speaks of."""
+        """Remove the files that are not in the last commit."""
         current = {state.file for state in self._states.values()}
         for path in self.folder.glob("partition-*"):
             if path.name not in current:
@@ -255,7 +255,7 @@ def _damaged(folder: Path, name: str) -> CheckpointRefused:
 
 
 def thawed(state: bytes, place: str) -> Any:
-    """What was pickled, if it is what accounts are made of.
+    """Unpickle a state, if it is made of what accounts are made of.
 
     Raises:
         CheckpointRefused: it is not; the message begins with `place`.
@@ -267,7 +267,7 @@ def thawed(state: bytes, place: str) -> Any:
 
 
 def thawed_each(file: io.BufferedReader, place: str) -> Iterator[Any]:
-    """What was pickled one after the other.
+    """Unpickle the values of a file, one after the other.
 
     Raises:
         CheckpointRefused: the same.
@@ -284,7 +284,7 @@ def _said(value: object) -> str:
 
 
 def to_disk(file: IO[Any]) -> None:
-    """What was written to it survives a power cut."""
+    """Make what was written to it survive a power cut."""
     file.flush()
     os.fsync(file.fileno())
 
@@ -315,7 +315,7 @@ _FUNCTIONS: Final = ("kafka_marshal.replay.findings.",)
 
 
 class _Unpickler(pickle.Unpickler):
-    """Makes what accounts are made of, and nothing else."""
+    """Unpickles the classes that accounts are made of, and no others."""
 
     def find_class(self, module: str, name: str) -> Any:
         if name in _CONTAINERS.get(module, ()):

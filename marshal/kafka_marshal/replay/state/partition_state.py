@@ -30,7 +30,7 @@ SUFFIX: Final = ".state"
 
 @frozen
 class Head:
-    """What the driver needs of a state."""
+    """What the driver needs to know of a state."""
 
     partition: int
     next_offset: int
@@ -40,7 +40,7 @@ class Head:
     skipped: int
     """How many it passed over, because an earlier run had folded their offsets."""
     forked: bool
-    """Where earlier runs ended, its input held another record."""
+    """Whether its input held another record where earlier runs ended."""
 
 
 @define
@@ -116,7 +116,7 @@ class Standing:
         return rows
 
     def ended(self) -> Rows:
-        """What there is to say if the log ends here; nothing may follow."""
+        """The rows to report if the log ends here; nothing may follow."""
         self.account.close()
         return self.account.drain()
 
@@ -125,7 +125,7 @@ _Read = TypeVar("_Read")
 
 
 def read_head(path: Path) -> Head:
-    """What a state's first line says.
+    """Return the contents of a state's first line.
 
     Raises:
         CheckpointRefused: it is damaged.
