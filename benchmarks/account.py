@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kafka_marshal.core.claims.verdicts import FENCED_WINS, SIGNS_OF_LIFE, Accepted
-from kafka_marshal.kernel.columns import Columns, Ints, Names, Small
-from kafka_marshal.kernel.fold import Fold
+from kafka_marshal.kernel.columns import Ints, NameCodes, RecordColumns, Small
+from kafka_marshal.kernel.fold import KernelFold
 from kafka_marshal.kernel.steps import VERDICTS
 from kafka_marshal.replay.fold.reading import read_lean
 from kafka_marshal.replay.sources import find
@@ -64,8 +64,8 @@ class Kernel:
     """Every verdict, every claim; and tenures, if they are wanted."""
 
     def __init__(self, *, tenures: bool) -> None:
-        self.names = Names()
-        self.folds: dict[int, Fold] = {}
+        self.names = NameCodes()
+        self.folds: dict[int, KernelFold] = {}
         self.tenures: dict[int, Tenures] = {}
         self._wanted = tenures
 
@@ -84,7 +84,7 @@ class Kernel:
         rows = np.split(np.argsort(partitions.astype(np.int16), kind="stable"), counts.cumsum())
         for partition in np.flatnonzero(counts):
             of_partition = rows[partition]
-            fold = self.folds.setdefault(int(partition), Fold(names=self.names))
+            fold = self.folds.setdefault(int(partition), KernelFold(names=self.names))
             verdicts = fold.apply(offsets, timestamps_ms, columns, of_partition)
             if self._wanted:
                 tenures = self.tenures.setdefault(int(partition), Tenures(self.names))
@@ -128,7 +128,7 @@ class Kernel:
 class Tenures:
     """Who owned what of one coordinating partition, from which record to which."""
 
-    def __init__(self, names: Names) -> None:
+    def __init__(self, names: NameCodes) -> None:
         self._names = names
         self._open = np.full(64, -1, np.int64)
         self._rows = np.zeros((1024, len(FIELDS)), np.int64)
@@ -140,7 +140,7 @@ class Tenures:
         rows: npt.NDArray[np.intp],
         offsets: Ints,
         timestamps_ms: Ints,
-        columns: Columns,
+        columns: RecordColumns,
     ) -> None:
         """What records did."""
         wins = int(_WINS_BY_NUMBER[verdicts].sum())

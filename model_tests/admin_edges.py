@@ -17,7 +17,7 @@ from typing import Any
 import attrs
 
 from kafka_marshal import ClaimKey, Record, ReleaseGroup, Rules
-from kafka_marshal.core.claims.pause_work import Work
+from kafka_marshal.core.claims.pause_work import PauseWork
 from kafka_marshal.core.messages import Message, Partition
 from kafka_marshal.core.partition_states import PartitionStates
 from kafka_marshal.machines.admin import admin
@@ -33,10 +33,10 @@ from kafka_marshal.machines.admin.operation import (
     Result,
     consumer_of,
 )
-from kafka_marshal.machines.consumer.consumer import Consumer, Forbidden, Me
+from kafka_marshal.machines.consumer.consumer import ConsumerState, Forbidden, InstanceConfig
 from kafka_marshal.machines.consumer.effects import Send
 from kafka_marshal.modelcheck import edges, models
-from kafka_marshal.modelcheck.models import Kind, Model
+from kafka_marshal.modelcheck.models import Model, ModelKind
 from kafka_marshal.modelcheck.tlc.values import Value
 from kafka_marshal.scratch import Scratch
 from model_tests import from_tla
@@ -56,7 +56,7 @@ BOTH_TO_1 = {KEYS["k1"]: 1, KEYS["k2"]: 1}
 class Step:
     """One step of an administrator."""
 
-    me: Me
+    me: InstanceConfig
     before: Operation
     action: str
     key: ClaimKey | None
@@ -69,7 +69,7 @@ class Step:
 class Answers:
     """What every guard says in one state."""
 
-    me: Me
+    me: InstanceConfig
     state: Operation
     said: Mapping[str, Against | None]
 
@@ -89,7 +89,7 @@ def must_hold() -> list[Model]:
     return [
         model
         for model in models.read()
-        if model.module.stem == "MCSetPosition" and model.kind is Kind.SAFETY
+        if model.module.stem == "MCSetPosition" and model.kind is ModelKind.SAFETY
     ]
 
 
@@ -195,21 +195,21 @@ def operation(value: Value) -> Operation:
     )
 
 
-def kept(consumers: Mapping[ClaimKey, Consumer]) -> PartitionStates[ClaimKey, Consumer]:
+def kept(consumers: Mapping[ClaimKey, ConsumerState]) -> PartitionStates[ClaimKey, ConsumerState]:
     """As an operation keeps them."""
-    states = PartitionStates[ClaimKey, Consumer](Consumer())
+    states = PartitionStates[ClaimKey, ConsumerState](ConsumerState())
     for key, consumer in consumers.items():
         states.put(key, consumer)
     return states
 
 
-def work(value: Value) -> Work:
+def work(value: Value) -> PauseWork:
     """The work of a pause; fails if a field is missing or new."""
     given = from_tla.fields(value)
-    assert set(given) == {field.name for field in attrs.fields(Work)}
+    assert set(given) == {field.name for field in attrs.fields(PauseWork)}
     by = None if given["by"] == from_tla.NOBODY else given["by"]
     sets = {name: _keys(keys) for name, keys in given.items() if name != "by"}
-    return Work(by, **sets)
+    return PauseWork(by, **sets)
 
 
 def result(phase: Phase, value: Value) -> Result | None:
@@ -283,9 +283,9 @@ def take(step: Step) -> tuple[Send | None, Operation] | Against:
     return may(me, before, key) or (sent(me, before, key), remembers(me, before, key))
 
 
-_May = Callable[[Me, Operation, ClaimKey], Against | None]
-_Sent = Callable[[Me, Operation, ClaimKey], Send]
-_After = Callable[[Me, Operation, ClaimKey], Operation]
+_May = Callable[[InstanceConfig, Operation, ClaimKey], Against | None]
+_Sent = Callable[[InstanceConfig, Operation, ClaimKey], Send]
+_After = Callable[[InstanceConfig, Operation, ClaimKey], Operation]
 
 SENDING: Mapping[str, Callable[[], tuple[_May, _Sent, _After]]] = {
     "ClaimTarget": lambda: (
@@ -308,7 +308,7 @@ SENDING: Mapping[str, Callable[[], tuple[_May, _Sent, _After]]] = {
 """The actions that send something about one claim. Looked up late, so that mutants are met."""
 
 
-def read_in_free_time(me: Me, before: Operation, what: Stored) -> Operation:
+def read_in_free_time(me: InstanceConfig, before: Operation, what: Stored) -> Operation:
     """Read a record that says for itself what is stale and whether the pause is over.
 
     A claim that had no record of its own has seen ReleaseGroups only, and they do not ask.

@@ -13,7 +13,7 @@ import attrs
 from kafka_marshal import ClaimingMessages, ClaimingPartition, Heartbeat, ReleaseGroup
 from kafka_marshal import ReleasingPartition as Release
 from kafka_marshal.machines.consumer import consumer as machine
-from kafka_marshal.machines.consumer.consumer import Consumer, Forbidden
+from kafka_marshal.machines.consumer.consumer import ConsumerState, Forbidden
 from kafka_marshal.machines.consumer.effects import Send
 from kafka_marshal.modelcheck.models import Model
 from kafka_marshal.modelcheck.tlc.values import Value
@@ -63,7 +63,7 @@ def drive(row: Row, deeds: Deeds) -> tuple[object, object]:
     assert who is not None
     if row.deed is Deed.START:
         assert isinstance(row.before, int)
-        return Consumer.beginning_at(row.before), from_tla.consumer(row.after)
+        return ConsumerState.beginning_at(row.before), from_tla.consumer(row.after)
     before = from_tla.consumer(row.before)
     match row.deed:
         case Deed.SEND:
@@ -83,7 +83,7 @@ def drive(row: Row, deeds: Deeds) -> tuple[object, object]:
             assert_never(row.deed)
 
 
-def ways_to_send(who: Instance, before: Consumer, sent: Send) -> list[Sending]:
+def ways_to_send(who: Instance, before: ConsumerState, sent: Send) -> list[Sending]:
     """What it may send of this kind, at the offset or expiry that was sent."""
     match sent.message:
         case ClaimingPartition():
@@ -100,7 +100,9 @@ def ways_to_send(who: Instance, before: Consumer, sent: Send) -> list[Sending]:
             assert_never(sent.message)
 
 
-def ways_to_process(who: Instance, before: Consumer) -> list[tuple[frozenset[int], Consumer]]:
+def ways_to_process(
+    who: Instance, before: ConsumerState
+) -> list[tuple[frozenset[int], ConsumerState]]:
     """The messages that it may process now, and what it then remembers."""
     one = [(frozenset({message}), after) for message, after in who.process(before)]
     granted = [
@@ -118,7 +120,7 @@ def _messages(value: Value) -> frozenset[int]:
 Answers = Mapping[str, Forbidden | dict[int, Forbidden | None] | None]
 
 
-def answers(who: Instance, before: Consumer, asked: Value) -> Answers:
+def answers(who: Instance, before: ConsumerState, asked: Value) -> Answers:
     """What every guard of the machine says, for the arguments that the row asked about."""
     me = who.me
     simple: dict[str, Callable[[], Forbidden | None]] = {

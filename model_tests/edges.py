@@ -16,7 +16,7 @@ from pathlib import Path
 import attrs
 
 from kafka_marshal.modelcheck import edges, models
-from kafka_marshal.modelcheck.models import Kind, Model
+from kafka_marshal.modelcheck.models import Model, ModelKind
 from kafka_marshal.modelcheck.tlc.values import Value
 from model_tests import from_tla
 from model_tests.explorer import configuration, substitutions, world
@@ -72,7 +72,7 @@ def of_marshal(model: Model) -> bool:
     """
     return (
         not model.must_fail
-        and model.kind is not Kind.REACHABILITY
+        and model.kind is not ModelKind.REACHABILITY
         and "Marshal" in extended(model.module)
         # What these add, when an instance last read something and who ends a pause, no machine has.
         and model.module.stem not in ("MCLogClock", "MCResume")

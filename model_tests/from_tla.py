@@ -29,7 +29,7 @@ from kafka_marshal import (
 from kafka_marshal.core import wire
 from kafka_marshal.core.claims.suffix_reader import NOTHING, Field, Reader
 from kafka_marshal.core.messages import UNSPECIFIED
-from kafka_marshal.machines.consumer.consumer import Consumer, Forbidden, Me, Mode
+from kafka_marshal.machines.consumer.consumer import ConsumerState, Forbidden, InstanceConfig, Mode
 from kafka_marshal.machines.consumer.effects import Send
 from kafka_marshal.modelcheck.tlc.values import Value
 
@@ -142,11 +142,11 @@ def reader(value: Value) -> Reader:
 
 
 @cache
-def consumer(value: Value) -> Consumer:
+def consumer(value: Value) -> ConsumerState:
     """A consumer; fails if a field is missing or new."""
     given = fields(value)
-    assert set(given) == {field.name for field in attrs.fields(Consumer)}
-    return Consumer(
+    assert set(given) == {field.name for field in attrs.fields(ConsumerState)}
+    return ConsumerState(
         reader=reader(given["reader"]),
         view=given["view"],
         resigned=_nothing(given["resigned"]),
@@ -175,16 +175,18 @@ def ranges(messages: Iterable[int]) -> tuple[range, ...]:
 ONLY_IN_THE_SPECIFICATION = {"headerless", "now_ms", "log_ms"}
 """Fields of `me` that no machine knows: of the original's instances, and what a driver measures."""
 ONLY_IN_PYTHON = {"says_interval"}
-"""Fields of `Me` by which nothing is decided about one claim."""
+"""Fields of `InstanceConfig` by which nothing is decided about one claim."""
 
 
 @cache
-def me(value: Value, rules: Rules) -> Me:
+def me(value: Value, rules: Rules) -> InstanceConfig:
     """Who an instance is, at a model's durations; fails if a field is missing or new."""
     given = dict(fields(value))
     assert set(given) - ONLY_IN_THE_SPECIFICATION == (
-        {f.name for f in attrs.fields(Me)} - ONLY_IN_PYTHON
+        {f.name for f in attrs.fields(InstanceConfig)} - ONLY_IN_PYTHON
     )
     assert given["rules"] == rules.rule_set.value
-    named = {f.name: given[f.name] for f in attrs.fields(Me) if f.name not in ONLY_IN_PYTHON}
-    return Me(**{**named, "mode": Mode(given["mode"]), "rules": rules})
+    named = {
+        f.name: given[f.name] for f in attrs.fields(InstanceConfig) if f.name not in ONLY_IN_PYTHON
+    }
+    return InstanceConfig(**{**named, "mode": Mode(given["mode"]), "rules": rules})

@@ -17,7 +17,7 @@ from tests.machine_samples import Row, State
 
 from kafka_marshal import Claim, Record, Rules
 from kafka_marshal.core.claims.suffix_reader import Field, Reader
-from kafka_marshal.machines.consumer.consumer import Consumer
+from kafka_marshal.machines.consumer.consumer import ConsumerState
 from kafka_marshal.modelcheck import edges, models
 from kafka_marshal.modelcheck.tlc.values import Value
 from model_tests import from_tla
@@ -154,7 +154,7 @@ def _of_reader(reader: Reader) -> tuple[Hashable, ...]:
     )
 
 
-def _of_consumer(consumer: Consumer) -> tuple[Hashable, ...]:
+def _of_consumer(consumer: ConsumerState) -> tuple[Hashable, ...]:
     known = consumer.known
     return (
         consumer.reader.known,
@@ -178,7 +178,7 @@ def situation(row: Row) -> Hashable:
         return "reader", type(row.record.message), before.knowledge, said.knowledge  # type: ignore[union-attr]
     assert row.me is not None
     who = (row.me.mode, row.me.admin, row.me.certifies)
-    if isinstance(said, Consumer):
+    if isinstance(said, ConsumerState):
         return "read", who, type(row.record.message), said.stopped  # type: ignore[union-attr]
     return "state", who
 
@@ -191,7 +191,7 @@ def answers(row: Row) -> tuple[Hashable, ...]:
         assert row.record is not None
         effect = (_changed(before, said), _changed(before.claim, said.claim), said.certain)
         return (*_of_reader(before), *_of_record(before, row.record, row), *effect)
-    if isinstance(said, Consumer):
+    if isinstance(said, ConsumerState):
         assert row.record is not None
         assert row.me is not None
         own = row.record.message.instance_id == row.me.instance_id

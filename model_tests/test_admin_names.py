@@ -7,7 +7,7 @@ import re
 import attrs
 
 from kafka_marshal.core.claims import pause_work as work
-from kafka_marshal.core.claims.pause_work import Work
+from kafka_marshal.core.claims.pause_work import PauseWork
 from kafka_marshal.machines.admin import admin, operation
 from kafka_marshal.machines.admin.operation import AdminForbidden, Operation, Phase, Reason
 from model_tests.from_tla import snake
@@ -29,7 +29,7 @@ def test_an_operation_and_a_work_have_the_same_fields_in_the_same_order() -> Non
     inner = {"key", "keys"}  # of functions
     fields = [f for f in record_fields(definition(ADMIN, "NewAdministrator")) if f not in inner]
     assert fields == ours
-    works = [f.name for f in attrs.fields(Work)]
+    works = [f.name for f in attrs.fields(PauseWork)]
     assert record_fields(definition(ADMIN, "NoWork")) == works
 
 

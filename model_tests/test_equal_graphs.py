@@ -15,7 +15,7 @@ import pytest
 from kafka_marshal.core.claims.invariants import Property
 from kafka_marshal.machines.consumer.intervals import Intervals
 from kafka_marshal.modelcheck import models
-from kafka_marshal.modelcheck.models import Kind
+from kafka_marshal.modelcheck.models import ModelKind
 from model_tests import edges
 from model_tests.explorer import (
     compare,
@@ -52,7 +52,7 @@ def test_the_machines_give_the_graph_of_the_specification(name: str) -> None:
     assert compared.equal, compared.difference
 
 
-BROKEN = [m for m in models.read() if m.kind is Kind.BROKEN and compare.is_compared(m)]
+BROKEN = [m for m in models.read() if m.kind is ModelKind.BROKEN and compare.is_compared(m)]
 
 
 @pytest.mark.tlc
@@ -203,5 +203,5 @@ def test_what_only_judges_or_exports_changes_no_graph() -> None:
 def test_every_invariant_that_is_judged_is_one_of_the_specification() -> None:
     known = {prop.value for prop in Property}
     assert known >= properties.JUDGED
-    reachable = {m.violates for m in models.read() if m.kind is Kind.REACHABILITY}
+    reachable = {m.violates for m in models.read() if m.kind is ModelKind.REACHABILITY}
     assert known | reachable >= properties_of_admins.JUDGED

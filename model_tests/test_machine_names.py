@@ -10,7 +10,7 @@ import attrs
 from kafka_marshal.core.claims import suffix_reader as knowledge
 from kafka_marshal.core.claims.suffix_reader import EVERYTHING, Knowledge, Reader
 from kafka_marshal.machines.consumer import consumer as machine
-from kafka_marshal.machines.consumer.consumer import Consumer, Forbidden, Me, Mode
+from kafka_marshal.machines.consumer.consumer import ConsumerState, Forbidden, InstanceConfig, Mode
 from model_tests.explorer.world import World
 from model_tests.from_tla import ONLY_IN_PYTHON, ONLY_IN_THE_SPECIFICATION, snake
 from model_tests.test_names import (
@@ -45,7 +45,7 @@ def test_every_reason_against_has_one_name_and_one_place() -> None:
 
 
 def test_a_consumer_has_the_same_fields_in_the_same_order() -> None:
-    ours = [field.name for field in attrs.fields(Consumer)]
+    ours = [field.name for field in attrs.fields(ConsumerState)]
     assert record_fields(definition(CONSUMER, "NewConsumer")) == ours
 
 
@@ -65,7 +65,7 @@ def test_how_well_a_reader_knows_has_one_name() -> None:
 
 
 def test_who_an_instance_is_has_the_same_fields() -> None:
-    ours = {field.name for field in attrs.fields(Me)} - ONLY_IN_PYTHON
+    ours = {field.name for field in attrs.fields(InstanceConfig)} - ONLY_IN_PYTHON
     assert set(record_fields(definition(MARSHAL, "Me"))) - ONLY_IN_THE_SPECIFICATION == ours
 
 

@@ -11,13 +11,13 @@ from kafka_marshal import Accepted, Refused
 from kafka_marshal.core.claims.invariants import Property
 from kafka_marshal.modelcheck import models
 from kafka_marshal.modelcheck.errors import ModelCheckError
-from kafka_marshal.modelcheck.models import Kind, Model
+from kafka_marshal.modelcheck.models import Model, ModelKind
 from model_tests.test_names import MARSHAL, SPEC, definition
 
 KNOWN = models.read()
 
 
-def of_kind(*kinds: Kind) -> list[Model]:
+def of_kind(*kinds: ModelKind) -> list[Model]:
     return [model for model in KNOWN if model.kind in kinds]
 
 
@@ -50,7 +50,7 @@ def test_every_configuration_is_a_model_and_every_model_a_configuration() -> Non
 
 
 def test_every_property_is_broken_by_some_variant() -> None:
-    broken = {model.violates for model in of_kind(Kind.BROKEN)}
+    broken = {model.violates for model in of_kind(ModelKind.BROKEN)}
     assert broken >= {prop.value for prop in Property}
 
 
@@ -62,21 +62,23 @@ def actions() -> set[str]:
 
 
 def test_every_action_is_reachable() -> None:
-    violated = {model.violates for model in of_kind(Kind.REACHABILITY)}
+    violated = {model.violates for model in of_kind(ModelKind.REACHABILITY)}
     assert {f"Never{action}" for action in actions()} <= violated
 
 
 def test_every_verdict_is_reachable() -> None:
-    violated = {str(model.violates) for model in of_kind(Kind.REACHABILITY)}
+    violated = {str(model.violates) for model in of_kind(ModelKind.REACHABILITY)}
     names = {member.value for kind in (Accepted, Refused) for member in kind}
     camel = {"".join(part.capitalize() for part in name.split("_")) for name in names}
     assert {f"Never{name}" for name in camel} <= violated
 
 
 def test_every_fault_of_the_original_is_a_model_that_must_fail() -> None:
-    letters = {match[1] for m in of_kind(Kind.FAULT) if (match := re.search(r"_([a-i])_", m.name))}
+    letters = {
+        match[1] for m in of_kind(ModelKind.FAULT) if (match := re.search(r"_([a-i])_", m.name))
+    }
     assert letters == set("abcdefghi")
-    assert all(model.must_fail for model in of_kind(Kind.FAULT))
+    assert all(model.must_fail for model in of_kind(ModelKind.FAULT))
 
 
 def test_the_actions_are_those_of_the_architecture() -> None:

@@ -120,7 +120,7 @@ def test_a_message_has_the_same_fields() -> None:
     assert set(record_fields(definition(CONSUMER, "Message"))) - {"type"} == ours - one_key_only
 
 
-def checked(*kinds: models.Kind) -> set[str]:
+def checked(*kinds: models.ModelKind) -> set[str]:
     """The properties that the models of these kinds check and that must hold."""
     names: set[str] = set()
     for model in models.read():
@@ -134,7 +134,7 @@ def checked(*kinds: models.Kind) -> set[str]:
 
 
 def test_every_property_is_checked_by_a_model_and_every_one_checked_has_a_name() -> None:
-    holding = (models.Kind.SAFETY, models.Kind.LIVENESS, models.Kind.CONFORMANCE)
+    holding = (models.ModelKind.SAFETY, models.ModelKind.LIVENESS, models.ModelKind.CONFORMANCE)
     names_only = {"KnownVerdicts", "KnownReasons"}
     assert checked(*holding) - names_only == {prop.value for prop in Property}
 

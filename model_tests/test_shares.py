@@ -14,7 +14,7 @@ import pytest
 from tests.machines.sharing import Group, claims, comes_to_rest, moves_needed
 
 from kafka_marshal.machines.share import rules as fairness
-from kafka_marshal.machines.share.rules import Memory
+from kafka_marshal.machines.share.rules import ShareMemory
 from kafka_marshal.modelcheck import models
 from model_tests import edges
 from model_tests.explorer import compare, environment_of_shares, explore, mistakes_of_shares
@@ -75,7 +75,9 @@ def test_every_rule_is_a_function_of_that_name() -> None:
 
 
 def test_a_memory_and_a_world_have_the_fields_of_the_specification() -> None:
-    assert record_fields(definition(SHARE, "NewMemory")) == [f.name for f in attrs.fields(Memory)]
+    assert record_fields(definition(SHARE, "NewMemory")) == [
+        f.name for f in attrs.fields(ShareMemory)
+    ]
     base = record_fields(definition(module("MCFairShare"), "Base"))
     fields = [name for name in base if name not in {"member", "keys"}]
     assert fields == [f.name for f in attrs.fields(WorldOfShares)]

@@ -23,7 +23,7 @@ import attrs
 from kafka_marshal import FENCED, Claim, ClaimKey, Headers, Record, Rules
 from kafka_marshal.core.claims.suffix_reader import NOTHING, Field, Reader, read_record
 from kafka_marshal.machines.consumer import consumer as machine
-from kafka_marshal.machines.consumer.consumer import Consumer, Forbidden, Me, Mode
+from kafka_marshal.machines.consumer.consumer import ConsumerState, Forbidden, InstanceConfig, Mode
 from kafka_marshal.machines.consumer.effects import Send
 from tests.triples import MESSAGES, given, record_given, record_read
 
@@ -42,7 +42,7 @@ class State:
 
     may: Guards
     sends: Mapping[str, Send]
-    remembers: Mapping[str, Consumer]
+    remembers: Mapping[str, ConsumerState]
 
 
 @attrs.frozen
@@ -50,12 +50,12 @@ class Row:
     """One situation and what the specification says of it."""
 
     rules: Rules
-    me: Me | None
+    me: InstanceConfig | None
     """Nobody: it is about a reader."""
-    before: Reader | Consumer
+    before: Reader | ConsumerState
     record: Record | None
     """Nothing: it is about a state."""
-    said: Reader | Consumer | State
+    said: Reader | ConsumerState | State
 
     @property
     def deed(self) -> str:
@@ -63,7 +63,7 @@ class Row:
         return "reader" if self.me is None else "read" if self.record is not None else "state"
 
 
-def python(row: Row) -> Reader | Consumer | State:
+def python(row: Row) -> Reader | ConsumerState | State:
     """What Python says."""
     if isinstance(row.before, Reader):
         assert row.record is not None
@@ -80,7 +80,7 @@ def told(reader: Reader) -> Reader:
     return attrs.evolve(reader, reached=None) if reader.reached == -1 else reader
 
 
-def state(me: Me, consumer: Consumer, asked: object) -> State:
+def state(me: InstanceConfig, consumer: ConsumerState, asked: object) -> State:
     """What it may do, would send, would remember; numbers are asked as they were there."""
     assert isinstance(asked, State)
     offsets, messages = asked.may["claim_messages"], asked.may["process"]
@@ -160,7 +160,7 @@ def _joined(written: Mapping[str, str]) -> str:
 
 
 @functools.cache
-def _me_text(me: Me) -> str:
+def _me_text(me: InstanceConfig) -> str:
     return _json({**given(me, ("rules", "mode")), "mode": me.mode.value})
 
 
@@ -181,11 +181,11 @@ def _sent_text(sent: Send) -> str:
 
 
 @functools.cache
-def _machine_text(value: Reader | Consumer) -> str:
+def _machine_text(value: Reader | ConsumerState) -> str:
     return _json(_machine_given(value))
 
 
-def _machine_given(value: Reader | Consumer) -> dict[str, Any]:
+def _machine_given(value: Reader | ConsumerState) -> dict[str, Any]:
     if isinstance(value, Reader):
         certain = sorted(value.certain.names)
         return {
@@ -218,7 +218,11 @@ def _state_text(said: State) -> str:
 def _row(written: dict[str, Any]) -> Row:
     rules = attrs.evolve(FENCED, **dict(zip(DURATIONS, written["durations"], strict=True)))
     who = written.get("me")
-    me = None if who is None else Me(**{**who, "mode": Mode(who["mode"]), "rules": rules})
+    me = (
+        None
+        if who is None
+        else InstanceConfig(**{**who, "mode": Mode(who["mode"]), "rules": rules})
+    )
     record = record_read(written["record"]) if "record" in written else None
     before, said = written["before"], written["said"]
     if me is None:
@@ -234,9 +238,9 @@ def _reader(written: dict[str, Any]) -> Reader:
     return Reader(**{**written, "claim": Claim(**written["claim"]), "certain": certain})
 
 
-def _consumer(written: dict[str, Any]) -> Consumer:
+def _consumer(written: dict[str, Any]) -> ConsumerState:
     granted = tuple(range(start, stop) for start, stop in written["granted"])
-    return Consumer(**{**written, "reader": _reader(written["reader"]), "granted": granted})
+    return ConsumerState(**{**written, "reader": _reader(written["reader"]), "granted": granted})
 
 
 def _state(written: dict[str, Any]) -> State:

@@ -15,8 +15,8 @@ from kafka_marshal.capture import RawRecord
 from kafka_marshal.core import wire
 from kafka_marshal.core.messages import AMENDMENTS, Headers, KeyedMessage, Message
 from kafka_marshal.counterexample.words import described
-from kafka_marshal.kernel.columns import Names
-from kafka_marshal.kernel.fold import Fold
+from kafka_marshal.kernel.columns import NameCodes
+from kafka_marshal.kernel.fold import KernelFold
 from kafka_marshal.kernel.steps import VERDICTS
 from kafka_marshal.modelcheck.stories import stories
 from kafka_marshal.validate.instances import said
@@ -77,7 +77,7 @@ def test_the_kernel_does_with_it_what_the_reducer_does(
     owner = RawRecord(0, 0, 1_700_000_000_000, b"ClaimingPartition/1/1700000000/i1/c1/g/t/0")
     message = codec.encode(one_of(kind, "i2" if others else "i1"))
     raws = [owner, RawRecord(0, 1, 1_700_000_000_001, message)]
-    folded, world = Fold(rules), World(rules)
+    folded, world = KernelFold(rules), World(rules)
     verdicts = folded.apply(
         np.array([raw.offset for raw in raws], np.int64),
         np.array([raw.timestamp_ms for raw in raws], np.int64),
@@ -131,7 +131,7 @@ def test_a_number_that_is_no_message_is_no_other_one() -> None:
     """The kernel is compiled, so nothing but this can find what it leaves out."""
     raw = RawRecord(0, 0, 0, codec.encode(one_of(MESSAGES[0])))
     for rules in (FENCED, ORIGINAL):
-        folded = Fold(rules, Names())
+        folded = KernelFold(rules, NameCodes())
         columns = folded.names.decoded(*arrays([raw]))
         columns.kind[0] = len(MESSAGES)
         with pytest.raises(NotImplementedError, match=r"kernel.steps knows no such message"):

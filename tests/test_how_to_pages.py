@@ -20,7 +20,7 @@ from kafka_marshal.client.api.consumer import CLOSE_S
 from kafka_marshal.client.connect.admin_client import ClusterClient
 from kafka_marshal.client.connect.settings import settings_of
 from kafka_marshal.core.messages import Partition
-from kafka_marshal.machines.consumer.consumer import Me, Mode
+from kafka_marshal.machines.consumer.consumer import InstanceConfig, Mode
 from kafka_marshal.machines.consumer.driver import Driver, Timing
 from kafka_marshal.machines.consumer.effects import Send
 from kafka_marshal.testing import QUICK, Broker
@@ -103,7 +103,9 @@ def test_kubernetes_gives_the_application_what_it_asks_for() -> None:
 def heartbeats(interval_ms: int, during_ms: int) -> int:
     """How many an idle owner sends in that time."""
     timing = Timing(heartbeat_every_ms=interval_ms // 2)
-    driver = Driver(Me("i1", "c1", Mode.AT_LEAST_ONCE), ClaimKey("g", "t", Partition(0)), timing)
+    driver = Driver(
+        InstanceConfig("i1", "c1", Mode.AT_LEAST_ONCE), ClaimKey("g", "t", Partition(0)), timing
+    )
     [asked] = driver.caught_up(now_ms=0)
     assert isinstance(asked, Send)
     driver.read(Record(0, 0, 0, asked.message, asked.headers), now_ms=0)

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 
 import pytest
 
-from kafka_marshal.runtime import MOVED
+from kafka_marshal.runtime import MOVED, RENAMED
 
 
 @pytest.mark.parametrize("old", sorted(MOVED))
@@ -20,7 +20,14 @@ def test_an_old_name_is_the_module_under_its_new_one(
         DeprecationWarning, match=f"kafka_marshal.{old} is kafka_marshal.{MOVED[old]}"
     ):
         found = import_module(f"kafka_marshal.{old}")
-    assert found is import_module(f"kafka_marshal.{MOVED[old]}")
+    new = import_module(f"kafka_marshal.{MOVED[old]}")
+    renamed = RENAMED.get(old, {})
+    assert found is new or renamed
+    assert {getattr(found, name) is getattr(new, name) for name in dir(new) if name[0] != "_"} == {
+        True
+    }
+    for before, after in renamed.items():
+        assert getattr(found, before) is getattr(new, after)
 
 
 def test_the_warning_names_the_line_that_imports() -> None:

@@ -97,7 +97,7 @@ def checks() -> set[str]:
     for name, tree in MODULES.items():
         if "admin/doctor/" in name:
             for node in ast.walk(tree):
-                if isinstance(node, ast.Call) and ast.unparse(node.func) == "Finding":
+                if isinstance(node, ast.Call) and ast.unparse(node.func) == "CheckFinding":
                     check = node.args[1]
                     if isinstance(check, ast.Constant):
                         found.add(str(check.value))

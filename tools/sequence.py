@@ -15,9 +15,9 @@ import attrs
 from kafka_marshal import FENCED, ClaimKey, Record, World
 from kafka_marshal.core.claims.verdicts import Accepted, Refused
 from kafka_marshal.core.messages import Headers
-from kafka_marshal.counterexample import LOG, Counterexample, Kind, Participant, Step, words
+from kafka_marshal.counterexample import LOG, Counterexample, Participant, Step, StepKind, words
 from kafka_marshal.counterexample.model import spec_name
-from kafka_marshal.machines.consumer.consumer import Me, Mode
+from kafka_marshal.machines.consumer.consumer import InstanceConfig, Mode
 from kafka_marshal.machines.consumer.driver import Driver, Timing
 from kafka_marshal.machines.consumer.effects import Effect, Process, Send, Won
 
@@ -36,7 +36,7 @@ class Script:
         """Begin with an empty log, one instance a client."""
         self.drivers = {
             f"{client}1": Driver(
-                Me(f"{client}1", client, Mode.AT_MOST_ONCE, batch=BATCH),
+                InstanceConfig(f"{client}1", client, Mode.AT_MOST_ONCE, batch=BATCH),
                 KEY,
                 Timing(heartbeat_every_ms=int(FENCED.heartbeat_interval_ms)),
             )
@@ -76,7 +76,7 @@ class Script:
         self._step(
             Step(
                 0,
-                kind=Kind.APPENDED,
+                kind=StepKind.APPENDED,
                 who=who,
                 source=who,
                 target=LOG,
@@ -99,7 +99,7 @@ class Script:
             self._step(
                 Step(
                     0,
-                    kind=Kind.READ,
+                    kind=StepKind.READ,
                     who=who,
                     source=LOG,
                     target=who,
@@ -111,23 +111,23 @@ class Script:
 
     def crashes(self, who: str) -> None:
         """It is gone."""
-        self._step(Step(0, kind=Kind.CRASHED, who=who, label="crashes"))
+        self._step(Step(0, kind=StepKind.CRASHED, who=who, label="crashes"))
 
     def passes(self, seconds: int) -> None:
         """Time passes."""
         self.now_ms += seconds * 1000
-        self._step(Step(0, kind=Kind.TIME, label=f"{seconds} s pass"))
+        self._step(Step(0, kind=StepKind.TIME, label=f"{seconds} s pass"))
 
     def _carried_out(self, who: str, effects: list[Effect]) -> list[tuple[Send, int]]:
         sent = []
         for effect in effects:
             if isinstance(effect, Send):
                 label = _described(effect)
-                step = Step(0, kind=Kind.SENT, who=who, source=who, target=LOG, label=label)
+                step = Step(0, kind=StepKind.SENT, who=who, source=who, target=LOG, label=label)
                 sent.append((effect, self._step(step)))
             elif isinstance(effect, Process):
                 label = f"hands over {effect.offsets.start} to {effect.offsets.stop - 1}"
-                self._step(Step(0, kind=Kind.PROCESSED, who=who, label=label))
+                self._step(Step(0, kind=StepKind.PROCESSED, who=who, label=label))
         return sent
 
     def counterexample(self) -> Counterexample:

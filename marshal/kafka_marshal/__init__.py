@@ -77,7 +77,7 @@ if TYPE_CHECKING:
         ThreadFailed as ThreadFailed,
     )
     from kafka_marshal.machines.consumer.claiming import Claiming as Claiming
-    from kafka_marshal.machines.consumer.consumer import Me as Me
+    from kafka_marshal.machines.consumer.consumer import InstanceConfig as InstanceConfig
     from kafka_marshal.machines.consumer.consumer import Mode as Mode
     from kafka_marshal.machines.consumer.driver import Driver as Driver
     from kafka_marshal.machines.consumer.effects import Lost as Lost
@@ -129,13 +129,13 @@ _LATER: Final = {
     "ConsumerClosed": "errors",
     "Driver": "machines.consumer.driver",
     "IdUsedTwice": "client.coordinate.ownership",
+    "InstanceConfig": "machines.consumer.consumer",
     "IntervalMismatch": "errors",
     "InvalidOption": "errors",
     "JsonFormatter": "client.observe.logging_observer",
     "LogLost": "client.coordinate.coordinator",
     "Lost": "machines.consumer.effects",
     "MarshalError": "errors",
-    "Me": "machines.consumer.consumer",
     "Member": "machines.consumer.member",
     "Mode": "machines.consumer.consumer",
     "NoCoordinationTopic": "errors",

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 
-class Sweeper:
+class Reaper:
     """Watches over process groups and, if given, one folder."""
 
     def __init__(self, folder: Path | None) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 
 from kafka_marshal.machines.consumer import consumer as machine
-from kafka_marshal.machines.consumer.consumer import Consumer, Me
+from kafka_marshal.machines.consumer.consumer import ConsumerState, InstanceConfig
 from kafka_marshal.modelcheck.models import Model
 from kafka_marshal.modelcheck.tlc.values import parse
 from model_tests import from_tla
@@ -38,9 +38,9 @@ def explore(model: Model) -> Graph:
     return _explore(me, rows, {int(str(first)) for first in begins}, reads_only)
 
 
-def _explore(me: Me, rows: Rows, begins: set[int], reads_only: bool) -> Graph:
+def _explore(me: InstanceConfig, rows: Rows, begins: set[int], reads_only: bool) -> Graph:
     started = time.monotonic()
-    frontier = [Consumer.beginning_at(first) for first in begins]
+    frontier = [ConsumerState.beginning_at(first) for first in begins]
     seen, edges, depth = set(frontier), 0, 0
     while frontier:
         depth += 1
@@ -58,7 +58,7 @@ def _explore(me: Me, rows: Rows, begins: set[int], reads_only: bool) -> Graph:
     return Graph(len(seen), edges, depth, time.monotonic() - started)
 
 
-def does(me: Me, consumer: Consumer) -> list[Consumer]:
+def does(me: InstanceConfig, consumer: ConsumerState) -> list[ConsumerState]:
     """What it then remembers, for each thing that its guards allow. Spec: Next."""
     ways = (
         (machine.may_claim(me, consumer), machine.after_claiming_partition),

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Set
 
 from attrs import frozen
 
-from kafka_marshal.modelcheck.models import Kind, Model
+from kafka_marshal.modelcheck.models import Model, ModelKind
 from model_tests.explorer import alone, configuration, explore, records, substitutions
 from model_tests.explorer.environment_of_intervals import JUDGED as JUDGED_OF_INTERVALS
 from model_tests.explorer.environment_of_shares import JUDGED as JUDGED_OF_SHARES
@@ -78,7 +78,9 @@ def is_compared(model: Model) -> bool:
     if not model.must_fail:
         # They have a variable or actions of their own, which no machine has.
         return model.module.stem not in ("MCLogClock", "MCResume", "MCEndPause")
-    if model.kind not in (Kind.BROKEN, Kind.REACHABILITY) or model.violates not in judged(model):
+    if model.kind not in (ModelKind.BROKEN, ModelKind.REACHABILITY) or model.violates not in judged(
+        model
+    ):
         return False
     return "World" in configuration.read(model.cfg).substituted and _is_known(model)
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from kafka_marshal import ClaimingPartition, ReleaseGroup
 from kafka_marshal.machines.consumer import consumer as machine
-from kafka_marshal.machines.consumer.consumer import Consumer
+from kafka_marshal.machines.consumer.consumer import ConsumerState
 from kafka_marshal.machines.consumer.effects import Send
 from model_tests.explorer.instance import (
     Sending,
@@ -52,7 +52,7 @@ class Environment:
         self.instances = tuple(bounds.instance(name) for name in self.names)
         self.clients = tuple(world.client_of[name] for name in self.names)
         self.order = range(len(self.names))
-        self._fresh = Consumer.beginning_at(0)
+        self._fresh = ConsumerState.beginning_at(0)
         rules = bounds.fold.rules
         longest_ms = max(int(rules.stale_after_ms), world.pause_s * 1000)
         self._time_matters_ms = longest_ms + 1000
@@ -255,7 +255,7 @@ class Environment:
             beginnings = range(state[0].length + 1) if late else (0,)
             for _ in range(ways):
                 for first in beginnings:
-                    begun = self._local(local, UP, Consumer.beginning_at(first))
+                    begun = self._local(local, UP, ConsumerState.beginning_at(first))
                     found.append((*state[: 2 + i], begun, *state[3 + i :]))
             return
         if status == CRASHED:
@@ -300,10 +300,10 @@ class Environment:
 
     # --- parts that become others -----------------------------------------------------------------
 
-    def _becomes(self, local: Local, consumer: Consumer) -> Local:
+    def _becomes(self, local: Local, consumer: ConsumerState) -> Local:
         return self.parts.local(local.instance, local.status, consumer, local.outbox)
 
-    def _local(self, local: Local, status: str, consumer: Consumer) -> Local:
+    def _local(self, local: Local, status: str, consumer: ConsumerState) -> Local:
         key = (status, consumer.view, consumer is local.consumer)
         found: Local | None = local.memo.get(key)
         if found is None:

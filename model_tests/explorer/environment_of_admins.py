@@ -16,7 +16,7 @@ from kafka_marshal import ClaimingPartition, ClaimKey, Headers, Heartbeat, Relea
 from kafka_marshal.core.messages import Message, Offset, Partition, ReleasingPartition
 from kafka_marshal.machines.admin import admin
 from kafka_marshal.machines.admin.operation import Operation, Phase, Reason, under_way
-from kafka_marshal.machines.consumer.consumer import Me, Mode
+from kafka_marshal.machines.consumer.consumer import InstanceConfig, Mode
 from kafka_marshal.machines.consumer.effects import Send
 from kafka_marshal.modelcheck.models import Model
 from model_tests import admin_edges
@@ -104,7 +104,7 @@ class EnvironmentOfAdmins:
         self.parts = PartsOfAdmins(bounds.fold, bounds.world.keys)
         self.names = tuple(sorted(bounds.world.client_of))
         self.instances = tuple(
-            Me(
+            InstanceConfig(
                 *(name, bounds.world.client_of[name], Mode.AT_MOST_ONCE),
                 admin=True,
                 rules=bounds.fold.rules,

@@ -13,7 +13,7 @@ from attrs import frozen
 
 from kafka_marshal import ClaimKey
 from kafka_marshal.machines.share import rules as fairness
-from kafka_marshal.machines.share.rules import Memory, Seen, Sharer
+from kafka_marshal.machines.share.rules import ShareMemory, Sharer, ShareView
 from kafka_marshal.modelcheck.models import Model
 from model_tests.explorer import configuration, world
 
@@ -77,9 +77,9 @@ class Remembered(NamedTuple):
     giving: frozenset[ClaimKey] = frozenset()
     passed_over: frozenset[ClaimKey] = frozenset()
 
-    def memory(self) -> Memory:
+    def memory(self) -> ShareMemory:
         """As the rules know it."""
-        return Memory(frozenset(self.asked), self.giving, self.passed_over)
+        return ShareMemory(frozenset(self.asked), self.giving, self.passed_over)
 
 
 class ShareState(NamedTuple):
@@ -132,15 +132,15 @@ class EnvironmentOfShares:
             found += self.comes_or_goes(state, i)
         return found
 
-    def seen(self, state: ShareState, name: str) -> Seen:
+    def seen(self, state: ShareState, name: str) -> ShareView:
         """What a member reads. Spec: Seen."""
         me = self._sharers[name]
         owners = {key: owner for key, owner in state.owners if key in me.keys}
-        return Seen(me, owners, dict(state.requests))
+        return ShareView(me, owners, dict(state.requests))
 
     # --- what a member does -----------------------------------------------------------------------
 
-    def ask_for_free(self, state: ShareState, i: int, seen: Seen) -> Iterator[ShareState]:
+    def ask_for_free(self, state: ShareState, i: int, seen: ShareView) -> Iterator[ShareState]:
         """Spec: AskForFree."""
         now = state.memories[i]
         for level in range(self.world.overdue_max + 1):
@@ -150,7 +150,7 @@ class EnvironmentOfShares:
                 yield _becomes(state, i, now._replace(asked=now.asked + asks))
 
     def _is_time(
-        self, state: ShareState, seen: Seen, level: int, offered: tuple[ClaimKey, ...]
+        self, state: ShareState, seen: ShareView, level: int, offered: tuple[ClaimKey, ...]
     ) -> bool:
         """Spec: IsTime."""
         if not self.world.patient:
@@ -168,13 +168,13 @@ class EnvironmentOfShares:
         owned = sum(owner == name for _, owner in state.owners)
         return name not in state.up or owned >= self.world.limit_of[name]
 
-    def ask_for_share(self, state: ShareState, i: int, seen: Seen) -> Iterator[ShareState]:
+    def ask_for_share(self, state: ShareState, i: int, seen: ShareView) -> Iterator[ShareState]:
         """Spec: AskForShare."""
         now = state.memories[i]
         if fairness.wants_to_name(seen, now.memory(), fairness.offered_to_me(seen, {})):
             yield self._name(state, i, seen, now.passed_over)
 
-    def ask_again(self, state: ShareState, i: int, seen: Seen) -> Iterator[ShareState]:
+    def ask_again(self, state: ShareState, i: int, seen: ShareView) -> Iterator[ShareState]:
         """Spec: AskAgain."""
         now = state.memories[i]
         waits = fairness.is_hungry(seen) and fairness.is_waiting(seen)
@@ -184,20 +184,20 @@ class EnvironmentOfShares:
         if not self.world.patient or self._nobody_will_give(state, seen):
             yield self._name(state, i, seen, fairness.passed_over_after(seen, now.memory()))
 
-    def _nobody_will_give(self, state: ShareState, seen: Seen) -> bool:
+    def _nobody_will_give(self, state: ShareState, seen: ShareView) -> bool:
         """Spec: NobodyWillGive."""
         key = seen.requests[seen.me.client_id]
         owner = seen.owners[key]
         return owner not in state.up or key in self.world.static_of[owner]
 
     def _name(
-        self, state: ShareState, i: int, seen: Seen, passed_over: frozenset[ClaimKey]
+        self, state: ShareState, i: int, seen: ShareView, passed_over: frozenset[ClaimKey]
     ) -> ShareState:
         """Spec: Name."""
         key = fairness.claim_to_name(seen, passed_over)
         return _becomes(state, i, state.memories[i]._replace(asked=(key,), passed_over=passed_over))
 
-    def give_back(self, state: ShareState, i: int, seen: Seen) -> Iterator[ShareState]:
+    def give_back(self, state: ShareState, i: int, seen: ShareView) -> Iterator[ShareState]:
         """Spec: GiveBack."""
         name, now = self.names[i], state.memories[i]
         for key in fairness.claims_to_give(seen, now.memory()):
@@ -208,7 +208,9 @@ class EnvironmentOfShares:
                 self.steps_broken.setdefault(after, set()).update(broken)
             yield after
 
-    def _broken(self, state: ShareState, seen: Seen, now: Remembered, key: ClaimKey) -> list[str]:
+    def _broken(
+        self, state: ShareState, seen: ShareView, now: Remembered, key: ClaimKey
+    ) -> list[str]:
         """Spec: MovesStepwise, GivesStepwise."""
         name = seen.me.client_id
         broken = ["NoPingPong"] if (name, key) in state.moved else []
@@ -286,7 +288,7 @@ class JudgesOfShares:
 JUDGED = {"FewMoves", "GivesToThePoorer", "NoPingPong"}
 
 
-def _overdue(seen: Seen, level: int) -> Mapping[ClaimKey, int]:
+def _overdue(seen: ShareView, level: int) -> Mapping[ClaimKey, int]:
     return dict.fromkeys(seen.free, level)
 
 

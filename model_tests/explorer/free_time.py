@@ -14,7 +14,7 @@ from attrs import frozen
 from kafka_marshal import Claim, Record, Rules, Verdict, step
 from kafka_marshal.core.claims.suffix_reader import Reader, read_record
 from kafka_marshal.machines.consumer import consumer as machine
-from kafka_marshal.machines.consumer.consumer import Consumer, Me
+from kafka_marshal.machines.consumer.consumer import ConsumerState, InstanceConfig
 
 
 @frozen
@@ -73,7 +73,9 @@ class Fold:
         after, _ = read_record(attrs.evolve(reader, claim=said), stored.record, self.rules)
         return attrs.evolve(after, claim=as_written(reader.claim, said, after.claim))
 
-    def after_read(self, me: Me, consumer: Consumer, stored: Stored) -> Consumer:
+    def after_read(
+        self, me: InstanceConfig, consumer: ConsumerState, stored: Stored
+    ) -> ConsumerState:
         """Spec: AfterRead."""
         if not self.time_is_free:
             return machine.after_read(me, consumer, stored.record)
@@ -82,5 +84,5 @@ class Fold:
         return _knowing(after, as_written(consumer.known, said, after.known))
 
 
-def _knowing(consumer: Consumer, claim: Claim) -> Consumer:
+def _knowing(consumer: ConsumerState, claim: Claim) -> ConsumerState:
     return attrs.evolve(consumer, reader=attrs.evolve(consumer.reader, claim=claim))

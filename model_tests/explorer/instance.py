@@ -24,7 +24,7 @@ from kafka_marshal import (
 )
 from kafka_marshal.core.messages import Offset, Partition
 from kafka_marshal.machines.consumer import consumer as machine
-from kafka_marshal.machines.consumer.consumer import Consumer, Me
+from kafka_marshal.machines.consumer.consumer import ConsumerState, InstanceConfig
 from kafka_marshal.machines.consumer.effects import Send
 from model_tests.explorer.free_time import Fold, Stored
 
@@ -36,32 +36,34 @@ class Sending(NamedTuple):
     """One way to send something, and what its sender then remembers."""
 
     sent: Send
-    after: Consumer
+    after: ConsumerState
 
 
 @frozen
 class Instance:
     """Who it is, and the two things that the machine does not know about it."""
 
-    me: Me
+    me: InstanceConfig
     fold: Fold
     headerless: bool = False
     """It is one of the original's."""
 
-    def claiming_partition(self, consumer: Consumer) -> Iterator[Sending]:
+    def claiming_partition(self, consumer: ConsumerState) -> Iterator[Sending]:
         """Spec: SendClaimingPartition, what is asked of the instance."""
         if machine.may_claim(self.me, consumer) is None:
             sent = machine.claiming_partition_sent(self.me, consumer, KEY)
             yield self._sends(sent, machine.after_claiming_partition(self.me, consumer))
 
-    def heartbeat(self, consumer: Consumer) -> Iterator[Sending]:
+    def heartbeat(self, consumer: ConsumerState) -> Iterator[Sending]:
         """Spec: SendHeartbeat, with the original's fast reclaim."""
         if machine.may_heartbeat(self.me, consumer) is None:
             yield self._sends(machine.heartbeat_sent(self.me, consumer, KEY), consumer)
         if self._fast_reclaims(consumer.known):
             yield Sending(self._fast_reclaim_sent(consumer.known), consumer)
 
-    def releasing_partition(self, consumer: Consumer, targets: Iterable[int]) -> Iterator[Sending]:
+    def releasing_partition(
+        self, consumer: ConsumerState, targets: Iterable[int]
+    ) -> Iterator[Sending]:
         """Spec: SendReleasingPartition."""
         if machine.may_release(self.me, consumer) is not None:
             return
@@ -72,37 +74,41 @@ class Instance:
         else:
             yield self._sends(machine.releasing_partition_sent(self.me, consumer, KEY), after)
 
-    def claiming_messages(self, consumer: Consumer, offsets: Iterable[int]) -> Iterator[Sending]:
+    def claiming_messages(
+        self, consumer: ConsumerState, offsets: Iterable[int]
+    ) -> Iterator[Sending]:
         """Spec: SendClaimingMessages."""
         for offset in offsets:
             if machine.may_claim_messages(self.me, consumer, offset) is None:
                 sent = machine.claiming_messages_sent(self.me, consumer, KEY, offset)
                 yield self._sends(sent, machine.after_claiming_messages(self.me, consumer, offset))
 
-    def release_group(self, consumer: Consumer, expires_unix_s: int) -> Iterator[Sending]:
+    def release_group(self, consumer: ConsumerState, expires_unix_s: int) -> Iterator[Sending]:
         """Spec: SendReleaseGroup."""
         if machine.may_release_group(self.me, consumer) is None:
             yield self._sends(
                 machine.release_group_sent(self.me, KEY.group, expires_unix_s), consumer
             )
 
-    def give_up(self, consumer: Consumer) -> Iterator[Consumer]:
+    def give_up(self, consumer: ConsumerState) -> Iterator[ConsumerState]:
         """Spec: GiveUp."""
         if machine.may_give_up(self.me, consumer) is None:
             yield machine.after_giving_up(self.me, consumer)
 
-    def process(self, consumer: Consumer) -> Iterator[tuple[int, Consumer]]:
+    def process(self, consumer: ConsumerState) -> Iterator[tuple[int, ConsumerState]]:
         """The message that it processes, and what it then remembers. Spec: Process."""
         message = consumer.next
         if machine.may_process(self.me, consumer, message) is None:
             yield message, machine.after_process(self.me, consumer)
 
-    def process_grant(self, consumer: Consumer) -> Iterator[tuple[tuple[range, ...], Consumer]]:
+    def process_grant(
+        self, consumer: ConsumerState
+    ) -> Iterator[tuple[tuple[range, ...], ConsumerState]]:
         """The messages that it processes, and what it then remembers. Spec: ProcessGrant."""
         if machine.may_process_grant(self.me, consumer) is None:
             yield consumer.granted, machine.after_process_grant(self.me, consumer)
 
-    def read(self, consumer: Consumer, stored: Stored) -> Consumer:
+    def read(self, consumer: ConsumerState, stored: Stored) -> ConsumerState:
         """Spec: AfterRead."""
         after = self.fold.after_read(self.me, consumer, stored)
         if self.headerless:
@@ -110,7 +116,7 @@ class Instance:
             after = attrs.evolve(after, stopped=consumer.stopped)
         return after
 
-    def _sends(self, sent: Send, after: Consumer) -> Sending:
+    def _sends(self, sent: Send, after: ConsumerState) -> Sending:
         return Sending(Send(sent.message, NO_HEADERS) if self.headerless else sent, after)
 
     def _fast_reclaims(self, known: Claim) -> bool:
@@ -135,7 +141,7 @@ class Instance:
         )
 
 
-def looks_claimable(me: Me, consumer: Consumer, now_ms: int) -> bool:
+def looks_claimable(me: InstanceConfig, consumer: ConsumerState, now_ms: int) -> bool:
     """Only a hint: an owner that seems to be stale is worth asking. Spec: LooksClaimable."""
     known = consumer.known
     return (
@@ -145,7 +151,9 @@ def looks_claimable(me: Me, consumer: Consumer, now_ms: int) -> bool:
     )
 
 
-def anything_sent(me: Me, offsets: Iterable[int], expires_unix_s: int) -> Iterator[Send]:
+def anything_sent(
+    me: InstanceConfig, offsets: Iterable[int], expires_unix_s: int
+) -> Iterator[Send]:
     """Any message under its name, without headers. Spec: SendAnything, for a stranger."""
     key = (me.instance_id, me.client_id, KEY.group, KEY.topic, Partition(KEY.topic_partition))
     yield Send(ClaimingPartition(1, 0, *key), NO_HEADERS)

@@ -16,12 +16,14 @@ from kafka_marshal.core.claims.suffix_reader import Field, Reader
 from kafka_marshal.core.messages import Offset
 from kafka_marshal.core.state import Claim
 from kafka_marshal.machines.consumer import consumer as machine
-from kafka_marshal.machines.consumer.consumer import Consumer, Forbidden, Me
+from kafka_marshal.machines.consumer.consumer import ConsumerState, Forbidden, InstanceConfig
 from model_tests.mutants import walked
 from model_tests.mutants.hand_made import HandMade
 
 
-def grants_what_was_asked(me: Me, before: Reader, record: Record, verdict: Verdict | None) -> range:
+def grants_what_was_asked(
+    me: InstanceConfig, before: Reader, record: Record, verdict: Verdict | None
+) -> range:
     """Spec: GrantsWhatWasAsked."""
     message = record.message
     if isinstance(message, ClaimingMessages) and message.instance_id == me.instance_id:
@@ -29,7 +31,7 @@ def grants_what_was_asked(me: Me, before: Reader, record: Record, verdict: Verdi
     return range(0)
 
 
-def commits_ahead(me: Me, consumer: Consumer) -> Offset:
+def commits_ahead(me: InstanceConfig, consumer: ConsumerState) -> Offset:
     """Spec: CommitsAhead, of worlds with two messages."""
     return Offset(min(consumer.next + 1, 2))
 
@@ -115,28 +117,28 @@ _may_claim = machine.may_claim
 _after_read = machine.after_read
 
 
-def asks_again(me: Me, consumer: Consumer) -> Forbidden | None:
+def asks_again(me: InstanceConfig, consumer: ConsumerState) -> Forbidden | None:
     """R6 left out."""
     return _may_claim(me, attrs.evolve(consumer, asked=False))
 
 
-def never_read_back(me: Me, consumer: Consumer, record: Record) -> Consumer:
+def never_read_back(me: InstanceConfig, consumer: ConsumerState, record: Record) -> ConsumerState:
     """R6: what it asked is never read back."""
     after = _after_read(me, consumer, record)
     return attrs.evolve(after, asked=consumer.asked)
 
 
-def one_too_far(me: Me, consumer: Consumer) -> bool:
+def one_too_far(me: InstanceConfig, consumer: ConsumerState) -> bool:
     """R5: the window is one message too long."""
     return consumer.next <= machine.floor(me, consumer.reader) + me.window
 
 
-def only_the_position(me: Me, consumer: Consumer) -> Offset:
+def only_the_position(me: InstanceConfig, consumer: ConsumerState) -> Offset:
     """The end of what was granted is forgotten, and so is what ALO processed."""
     return Offset(consumer.known.position)
 
 
-def position_at_any_price(me: Me, consumer: Consumer) -> Forbidden | None:
+def position_at_any_price(me: InstanceConfig, consumer: ConsumerState) -> Forbidden | None:
     """At most once it claims where it does not know the position."""
     certain = consumer.reader.certain | Field.POSITION
     return _may_claim(
@@ -144,7 +146,7 @@ def position_at_any_price(me: Me, consumer: Consumer) -> Forbidden | None:
     )
 
 
-def remembers_nothing(me: Me, consumer: Consumer) -> Consumer:
+def remembers_nothing(me: InstanceConfig, consumer: ConsumerState) -> ConsumerState:
     """What was granted is processed again and again."""
     return consumer
 

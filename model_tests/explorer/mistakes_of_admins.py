@@ -24,7 +24,7 @@ from kafka_marshal import (
 )
 from kafka_marshal.core.claims import fenced
 from kafka_marshal.core.claims import pause_work as core_work
-from kafka_marshal.core.claims.pause_work import NO_WORK, Work
+from kafka_marshal.core.claims.pause_work import NO_WORK, PauseWork
 from kafka_marshal.core.claims.verdicts import FENCED_WINS
 from kafka_marshal.machines.admin import admin
 from kafka_marshal.machines.admin.operation import (
@@ -36,9 +36,9 @@ from kafka_marshal.machines.admin.operation import (
     consumer_of,
 )
 from kafka_marshal.machines.consumer.consumer import (
-    Consumer,
+    ConsumerState,
     Forbidden,
-    Me,
+    InstanceConfig,
     acts,
     releasing_partition_sent,
 )
@@ -48,22 +48,22 @@ from model_tests.mutants.hand_made import HandMade
 # --- an administrator -----------------------------------------------------------------------------
 
 
-def owns_one(me: Me, operation: Operation) -> bool:
+def owns_one(me: InstanceConfig, operation: Operation) -> bool:
     """Spec: OwnsOne."""
     return any(acts(me, consumer_of(operation, key)) for key in operation.targets)
 
 
-def nothing_lands_late(me: Me, consumer: Consumer) -> bool:
+def nothing_lands_late(me: InstanceConfig, consumer: ConsumerState) -> bool:
     """Spec: NothingLandsLate."""
     return False
 
 
-def stays_confident(me: Me, operation: Operation) -> bool:
+def stays_confident(me: InstanceConfig, operation: Operation) -> bool:
     """Spec: StaysConfident."""
     return False
 
 
-def never_mind(work: Work) -> Work:
+def never_mind(work: PauseWork) -> PauseWork:
     """Spec: NeverMind."""
     return NO_WORK
 
@@ -80,7 +80,7 @@ def _sent(operation: Operation) -> frozenset[ClaimKey]:
     )
 
 
-def goes_on_until_sent(me: Me, operation: Operation, key: ClaimKey) -> Against | None:
+def goes_on_until_sent(me: InstanceConfig, operation: Operation, key: ClaimKey) -> Against | None:
     """MayGoOn, where SentIsSet."""
     against = _may_go_on(me, operation, key)
     if against is None and key in _sent(operation):
@@ -89,14 +89,14 @@ def goes_on_until_sent(me: Me, operation: Operation, key: ClaimKey) -> Against |
 
 
 def ends_with_what_was_sent(
-    me: Me, operation: Operation, work: Work, reason: Reason | None
+    me: InstanceConfig, operation: Operation, work: PauseWork, reason: Reason | None
 ) -> Operation:
     """AfterEnding, where SentIsSet."""
-    told = Work(me.instance_id, work.claimed, _sent(operation))
+    told = PauseWork(me.instance_id, work.claimed, _sent(operation))
     return _after_ending(me, operation, told, reason)
 
 
-def reads_until_sent(me: Me, operation: Operation, record: Record) -> Operation:
+def reads_until_sent(me: InstanceConfig, operation: Operation, record: Record) -> Operation:
     """AfterReading, where SentIsSet."""
     if operation.phase is not Phase.SETTING or _sent(operation) != frozenset(operation.targets):
         return _after_reading(me, operation, record)
@@ -213,27 +213,27 @@ AS_SPECIFIED = (*ADMINISTRATORS, IGNORES_PAUSE, *KEEPS_OWNER, ANYBODY_MAY)
 # --- slips ----------------------------------------------------------------------------------------
 
 
-def claimed_is_set(me: Me, work: Work, key: ClaimKey) -> bool:
+def claimed_is_set(me: InstanceConfig, work: PauseWork, key: ClaimKey) -> bool:
     """It takes a claim that it won for one that it set."""
     return work.by == me.instance_id and key in work.claimed
 
 
-def everything_may_land(me: Me, consumer: Consumer) -> bool:
+def everything_may_land(me: InstanceConfig, consumer: ConsumerState) -> bool:
     """A write that was refused is in doubt for ever."""
     return consumer.resigned is not None
 
 
-def takes_its_time(me: Me, consumer: Consumer) -> bool:
+def takes_its_time(me: InstanceConfig, consumer: ConsumerState) -> bool:
     """It waits for a claim that somebody else took."""
     return False
 
 
-def sets_wherever(me: Me, operation: Operation, key: ClaimKey) -> Send:
+def sets_wherever(me: InstanceConfig, operation: Operation, key: ClaimKey) -> Send:
     """It releases where the claim stood."""
     return releasing_partition_sent(me, consumer_of(operation, key), key)
 
 
-def forgets_what_it_waits_for(me: Me, operation: Operation, key: ClaimKey) -> Operation:
+def forgets_what_it_waits_for(me: InstanceConfig, operation: Operation, key: ClaimKey) -> Operation:
     """It does not wait for its write."""
     after = _after_setting_position(me, operation, key)
     return attrs.evolve(after, awaits=operation.awaits)
@@ -244,7 +244,7 @@ def every_release_sets(record: Record) -> bool:
     return True
 
 
-def asks_in_any_case(me: Me, operation: Operation, key: ClaimKey) -> Against | None:
+def asks_in_any_case(me: InstanceConfig, operation: Operation, key: ClaimKey) -> Against | None:
     """R6 and AwaitsReadBack left out."""
     against = _may_claim_target(me, operation, key)
     return None if against is Forbidden.AWAITS_READ_BACK else against

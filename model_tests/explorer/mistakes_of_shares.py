@@ -10,21 +10,21 @@ from collections.abc import Iterable, Mapping
 
 from kafka_marshal import ClaimKey
 from kafka_marshal.machines.share import rules as fairness
-from kafka_marshal.machines.share.rules import Memory, Seen
+from kafka_marshal.machines.share.rules import ShareMemory, ShareView
 from model_tests.mutants.hand_made import HandMade
 
 
-def all_free(seen: Seen, overdue: Mapping[ClaimKey, int]) -> tuple[ClaimKey, ...]:
+def all_free(seen: ShareView, overdue: Mapping[ClaimKey, int]) -> tuple[ClaimKey, ...]:
     """Spec: AllFree."""
     return seen.free
 
 
-def need_not_announce(seen: Seen) -> bool:
+def need_not_announce(seen: ShareView) -> bool:
     """Spec: NeedNotAnnounce."""
     return True
 
 
-def gives_anything(seen: Seen, memory: Memory) -> frozenset[ClaimKey]:
+def gives_anything(seen: ShareView, memory: ShareMemory) -> frozenset[ClaimKey]:
     """Spec: GivesAnything."""
     me = seen.me.client_id
     own = {key for key, owner in seen.owners.items() if owner == me} - memory.giving
@@ -33,28 +33,28 @@ def gives_anything(seen: Seen, memory: Memory) -> frozenset[ClaimKey]:
     return frozenset(own) if worth else frozenset()
 
 
-def nothing_under_way(seen: Seen, memory: Memory, asker: str) -> int:
+def nothing_under_way(seen: ShareView, memory: ShareMemory, asker: str) -> int:
     """Spec: NothingUnderWay."""
     return 0
 
 
-def nobody_is_poorer(seen: Seen) -> frozenset[str]:
+def nobody_is_poorer(seen: ShareView) -> frozenset[str]:
     """Spec: NobodyIsPoorer."""
     return frozenset()
 
 
-def gives_nothing(seen: Seen, memory: Memory) -> frozenset[ClaimKey]:
+def gives_nothing(seen: ShareView, memory: ShareMemory) -> frozenset[ClaimKey]:
     """Spec: GivesNothing."""
     return frozenset()
 
 
-def names_nothing(seen: Seen, memory: Memory, offered: Iterable[ClaimKey]) -> bool:
+def names_nothing(seen: ShareView, memory: ShareMemory, offered: Iterable[ClaimKey]) -> bool:
     """Spec: NamesNothing."""
     return False
 
 
 def all_anew(
-    seen: Seen, keys: frozenset[ClaimKey], passed_over: frozenset[ClaimKey]
+    seen: ShareView, keys: frozenset[ClaimKey], passed_over: frozenset[ClaimKey]
 ) -> frozenset[ClaimKey]:
     """Spec: AllAnew."""
     return keys
@@ -94,12 +94,12 @@ AS_SPECIFIED: Mapping[tuple[str, str], tuple[HandMade, ...]] = {
 """By what a cfg replaces and by what."""
 
 
-def first_to_name(seen: Seen, passed_over: frozenset[ClaimKey]) -> ClaimKey:
+def first_to_name(seen: ShareView, passed_over: frozenset[ClaimKey]) -> ClaimKey:
     """Not the richest's."""
     return min(fairness.gettable(seen) or fairness.others_claims(seen))
 
 
-def gives_static(seen: Seen, memory: Memory) -> frozenset[ClaimKey]:
+def gives_static(seen: ShareView, memory: ShareMemory) -> frozenset[ClaimKey]:
     """It gives away what it asked for by name."""
     me = seen.me.client_id
     return frozenset(

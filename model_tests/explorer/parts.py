@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from kafka_marshal import NO_HEADERS, Claim, Record, Verdict
 from kafka_marshal.core.claims.verdicts import WINS
-from kafka_marshal.machines.consumer.consumer import Consumer
+from kafka_marshal.machines.consumer.consumer import ConsumerState
 from kafka_marshal.machines.consumer.effects import Send
 from model_tests.explorer.free_time import Fold, Stored
 
@@ -67,7 +67,7 @@ class Local:
     __slots__ = ("consumer", "instance", "memo", "outbox", "status")
 
     def __init__(
-        self, instance: int, status: str, consumer: Consumer, outbox: tuple[Send, ...]
+        self, instance: int, status: str, consumer: ConsumerState, outbox: tuple[Send, ...]
     ) -> None:
         self.instance = instance
         self.status = status
@@ -110,12 +110,12 @@ class Parts:
         self._locals: dict[tuple[object, ...], Local] = {}
         self._rests: dict[tuple[object, ...], Rest] = {}
         self._sends: dict[Send, Send] = {}
-        self._consumers: dict[Consumer, Consumer] = {}
+        self._consumers: dict[ConsumerState, ConsumerState] = {}
         self._stored: dict[tuple[object, ...], Stored] = {}
         self.empty_log = Log(None, None, fold)
 
     def local(
-        self, instance: int, status: str, consumer: Consumer, outbox: tuple[Send, ...]
+        self, instance: int, status: str, consumer: ConsumerState, outbox: tuple[Send, ...]
     ) -> Local:
         """The one instance with these values."""
         consumer = self._consumers.setdefault(consumer, consumer)

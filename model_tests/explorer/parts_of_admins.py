@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from kafka_marshal import NO_HEADERS, Accepted, Claim, ClaimKey, Record, Verdict
-from kafka_marshal.core.claims.pause_work import NO_WORK, Work, work_after, work_paused
+from kafka_marshal.core.claims.pause_work import NO_WORK, PauseWork, work_after, work_paused
 from kafka_marshal.core.claims.verdicts import WON_BY_REQUEST
 from kafka_marshal.core.messages import ReleasingPartition
 from kafka_marshal.machines.admin import admin
@@ -60,8 +60,8 @@ class GroupLog:
         self.length = 0
         self.claims: Mapping[ClaimKey, Claim] = {key: Claim() for key in keys}
         self.verdict: Verdict | None = None
-        self.work: Work = NO_WORK
-        self.left: tuple[Work, ...] = ()
+        self.work: PauseWork = NO_WORK
+        self.left: tuple[PauseWork, ...] = ()
         self.over: frozenset[ClaimKey] = frozenset()
         self.sent: dict[str, Counts] = {}
         self.wins: tuple[Note, ...] = ()

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from kafka_marshal import Accepted, ClaimKey
 from kafka_marshal.core.claims.invariants import Property
-from kafka_marshal.core.claims.pause_work import NO_WORK, Work, half_set_in_log, left_undone
+from kafka_marshal.core.claims.pause_work import NO_WORK, PauseWork, half_set_in_log, left_undone
 from kafka_marshal.core.claims.suffix_reader import EVERYTHING
 from kafka_marshal.core.claims.verdicts import WON_BY_REQUEST
 from kafka_marshal.machines.admin.operation import PartlySet, Phase, consumer_of
@@ -52,7 +52,7 @@ class Seen:
         """Spec: PausesOfOthers."""
         return [n for n, by, _ in self.log.pauses if by != self.name]
 
-    def work(self) -> Work:
+    def work(self) -> PauseWork:
         """What the log says of its pause. Spec: WorkOf."""
         works = [*self.log.left, self.log.work]
         return next((work for work in reversed(works) if work.by == self.name), NO_WORK)

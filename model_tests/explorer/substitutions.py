@@ -27,7 +27,7 @@ from kafka_marshal import (
 from kafka_marshal.core.claims import fenced
 from kafka_marshal.core.claims.verdicts import FENCED_WINS
 from kafka_marshal.machines.consumer import consumer as machine
-from kafka_marshal.machines.consumer.consumer import Consumer, Forbidden, Me
+from kafka_marshal.machines.consumer.consumer import ConsumerState, Forbidden, InstanceConfig
 from model_tests.explorer import environment, mistakes, mistakes_of_admins, mistakes_of_shares
 from model_tests.explorer.configuration import Configuration
 from model_tests.explorer.environment import Environment
@@ -113,7 +113,7 @@ def may_send_what_matters(bounds: Bounds, local: Local, log: Log, kind: str) -> 
     return _may_send(bounds, local, log, kind) and (caught_up or not says)
 
 
-def may_heartbeat_what_it_did(me: Me, consumer: Consumer) -> Forbidden | None:
+def may_heartbeat_what_it_did(me: InstanceConfig, consumer: ConsumerState) -> Forbidden | None:
     """Spec: MayHeartbeatWhatItDid."""
     against = machine.may_act_as_owner(me, consumer)
     if against is None and machine.offset_to_send(me, consumer) <= consumer.known.position:
@@ -121,7 +121,7 @@ def may_heartbeat_what_it_did(me: Me, consumer: Consumer) -> Forbidden | None:
     return against
 
 
-def looks_claimable_and_open(me: Me, consumer: Consumer, now_ms: int) -> bool:
+def looks_claimable_and_open(me: InstanceConfig, consumer: ConsumerState, now_ms: int) -> bool:
     """Spec: LooksClaimableAndOpen."""
     until_ms, pauser = consumer.known.paused_until_ms, consumer.known.pauser
     is_open = until_ms is None or now_ms >= until_ms or pauser == me.instance_id
@@ -248,7 +248,7 @@ def strangers_remember_nothing(world: Environment, state: State) -> bool:
     """Spec: StrangersRememberNothing."""
     strangers = world.world.strangers
     return all(
-        local.consumer == Consumer() and len(local.outbox) <= 1
+        local.consumer == ConsumerState() and len(local.outbox) <= 1
         for local in state[2:]
         if world.names[local.instance] in strangers
     )

@@ -15,7 +15,7 @@ import attrs
 from attrs import frozen
 
 from kafka_marshal import Rules
-from kafka_marshal.machines.consumer.consumer import Me, Mode
+from kafka_marshal.machines.consumer.consumer import InstanceConfig, Mode
 from kafka_marshal.modelcheck import edges, models
 from kafka_marshal.modelcheck.models import Model
 from kafka_marshal.scratch import Scratch
@@ -77,7 +77,7 @@ class Bounds:
     def instance(self, name: str) -> Instance:
         """The machine of one instance. Spec: Me."""
         world = self.world
-        me = Me(
+        me = InstanceConfig(
             instance_id=name,
             client_id=world.client_of[name],
             mode=world.mode,

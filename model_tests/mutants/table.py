@@ -15,7 +15,7 @@ from tests import triples
 
 from kafka_marshal.core.claims.invariants import Property
 from kafka_marshal.modelcheck import models
-from kafka_marshal.modelcheck.models import Kind
+from kafka_marshal.modelcheck.models import ModelKind
 from model_tests.mutants import judges, recorded, reducer, walked
 from model_tests.mutants.generated import Mutant, Survivor, in_words, unexplained
 from model_tests.mutants.hand_made import HandMade, Killer
@@ -53,7 +53,7 @@ def of_the_specification() -> list[Row]:
     return [
         Row("specification", model.name, model.about.rstrip("."), f"{model.violates} (TLC)")
         for model in models.read()
-        if model.kind is Kind.BROKEN
+        if model.kind is ModelKind.BROKEN
     ]
 
 

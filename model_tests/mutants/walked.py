@@ -18,7 +18,7 @@ from kafka_marshal.core.claims.suffix_reader import Field, Reader
 from kafka_marshal.core.messages import Headers, Offset
 from kafka_marshal.core.state import Rules
 from kafka_marshal.machines.consumer import consumer as machine
-from kafka_marshal.machines.consumer.consumer import Consumer, Me
+from kafka_marshal.machines.consumer.consumer import ConsumerState, InstanceConfig
 from model_tests.mutants.hand_made import HandMade, validated, walk
 
 P = Property
@@ -33,82 +33,92 @@ _certified = knowledge._certified
 _grant: Callable[..., tuple[Claim, Verdict]] = fenced.claiming_messages
 
 
-def grants_itself(me: Me, consumer: Consumer, offset: int) -> Consumer:
+def grants_itself(me: InstanceConfig, consumer: ConsumerState, offset: int) -> ConsumerState:
     """Spec: GrantsItself."""
     more = range(consumer.known.position, offset)
     return attrs.evolve(consumer, granted=machine._together(consumer.granted, more))
 
 
-def takes_any_grant(me: Me, before: Reader, record: Record, verdict: Verdict | None) -> range:
+def takes_any_grant(
+    me: InstanceConfig, before: Reader, record: Record, verdict: Verdict | None
+) -> range:
     other = attrs.evolve(me, instance_id=record.message.instance_id)
     return _grant_read(other, before, record, verdict)
 
 
-def takes_doubtful_grants(me: Me, before: Reader, record: Record, verdict: Verdict | None) -> range:
+def takes_doubtful_grants(
+    me: InstanceConfig, before: Reader, record: Record, verdict: Verdict | None
+) -> range:
     sure = attrs.evolve(before, certain=before.certain | Field.POSITION)
     return _grant_read(me, sure, record, verdict)
 
 
-def believes_by_client(me: Me, reader: Reader) -> bool:
+def believes_by_client(me: InstanceConfig, reader: Reader) -> bool:
     """Spec: BelievesByClient."""
     return reader.known and reader.claim.owned and reader.claim.owner_client == me.client_id
 
 
-def never_resigned(me: Me, consumer: Consumer, claim: Claim) -> bool:
+def never_resigned(me: InstanceConfig, consumer: ConsumerState, claim: Claim) -> bool:
     """Spec: NeverResigned."""
     return False
 
 
-def in_any_window(me: Me, consumer: Consumer) -> bool:
+def in_any_window(me: InstanceConfig, consumer: ConsumerState) -> bool:
     """Spec: InAnyWindow."""
     return True
 
 
 def starts_where_it_was(
-    me: Me, consumer: Consumer, record: Record, after: Reader, verdict: Verdict | None
-) -> Consumer:
+    me: InstanceConfig,
+    consumer: ConsumerState,
+    record: Record,
+    after: Reader,
+    verdict: Verdict | None,
+) -> ConsumerState:
     read = _after_fold(me, consumer, record, after, verdict)
     return attrs.evolve(read, next=consumer.next)
 
 
-def by_a_clock_of_its_own(me: Me, consumer: Consumer, record: Record) -> Consumer:
+def by_a_clock_of_its_own(
+    me: InstanceConfig, consumer: ConsumerState, record: Record
+) -> ConsumerState:
     twice = 2 if me.client_id == "b" else 1
     record = attrs.evolve(record, timestamp_ms=twice * record.timestamp_ms)
     return _after_read(me, consumer, record)
 
 
-def commits_ahead(me: Me, consumer: Consumer) -> Offset:
+def commits_ahead(me: InstanceConfig, consumer: ConsumerState) -> Offset:
     return Offset(_offset_to_send(me, consumer) + 1)
 
 
-def certifies_always(me: Me, consumer: Consumer) -> bool:
+def certifies_always(me: InstanceConfig, consumer: ConsumerState) -> bool:
     """Spec: CertifiesAlways."""
     return me.certifies
 
 
-def sees_too_much(me: Me, consumer: Consumer, **said: int | None) -> Headers:
+def sees_too_much(me: InstanceConfig, consumer: ConsumerState, **said: int | None) -> Headers:
     headers = _owner_headers(me, consumer, **said)
     return attrs.evolve(headers, seen=None if headers.seen is None else headers.seen + 1)
 
 
-def another_clock(me: Me, consumer: Consumer, **said: int | None) -> Headers:
+def another_clock(me: InstanceConfig, consumer: ConsumerState, **said: int | None) -> Headers:
     headers = _owner_headers(me, consumer, **said)
     return attrs.evolve(headers, clock=None if headers.clock is None else headers.clock + 1)
 
 
-def no_epoch(me: Me, consumer: Consumer, **said: int | None) -> Headers:
+def no_epoch(me: InstanceConfig, consumer: ConsumerState, **said: int | None) -> Headers:
     return attrs.evolve(_owner_headers(me, consumer, **said), epoch=None)
 
 
-def forgets_that_it_asked(me: Me, consumer: Consumer) -> Consumer:
+def forgets_that_it_asked(me: InstanceConfig, consumer: ConsumerState) -> ConsumerState:
     return consumer
 
 
-def supersedes_nothing(me: Me, consumer: Consumer) -> int | None:
+def supersedes_nothing(me: InstanceConfig, consumer: ConsumerState) -> int | None:
     return None
 
 
-def never_lost(me: Me, acted_before: bool, after: Reader) -> bool:
+def never_lost(me: InstanceConfig, acted_before: bool, after: Reader) -> bool:
     return False
 
 

@@ -9,18 +9,18 @@ import bisect
 
 from kafka_marshal.core.claims.verdicts import WINS
 from kafka_marshal.core.state import Claim
-from kafka_marshal.counterexample.records import Judged
+from kafka_marshal.counterexample.records import RecordOutcome
 
 
 class History:
     """The records of one claim in offset order, each with what it did."""
 
     def __init__(self) -> None:
-        self.steps: list[Judged] = []
+        self.steps: list[RecordOutcome] = []
         self._offsets: list[int] = []
         self._wins: list[int] = []
 
-    def append(self, judged: Judged) -> None:
+    def append(self, judged: RecordOutcome) -> None:
         """The next record of the claim's log."""
         self.steps.append(judged)
         self._offsets.append(judged.record.offset)
@@ -37,6 +37,6 @@ class History:
         begun = bisect.bisect_left(self._wins, view)
         return self._wins[begun - 1] if begun else None
 
-    def judged(self, offset: int) -> Judged:
+    def judged(self, offset: int) -> RecordOutcome:
         """The record at this offset, which is one of the claim's."""
         return self.steps[bisect.bisect_left(self._offsets, offset)]

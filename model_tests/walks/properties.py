@@ -20,7 +20,7 @@ from kafka_marshal.core.claims.invariants import Property
 from kafka_marshal.core.claims.suffix_reader import EVERYTHING, LASTING, Field, Reader
 from kafka_marshal.core.claims.verdicts import ENDS, OWNER_STAYS, RELEASES, WINS
 from kafka_marshal.core.messages import OwnersMessage, ReleaseGroup
-from kafka_marshal.counterexample.records import Judged
+from kafka_marshal.counterexample.records import RecordOutcome
 from kafka_marshal.machines.consumer import consumer as machine
 from model_tests.mutants import judges
 from model_tests.walks.moves import RULES, Move
@@ -154,7 +154,7 @@ class Watch:
 
     # --- a record ---------------------------------------------------------------------------------
 
-    def appended(self, claim: str, judged: Judged) -> None:
+    def appended(self, claim: str, judged: RecordOutcome) -> None:
         """What one record can break."""
         ledger = self._ledgers[claim]
         record, before, after, verdict = attrs.astuple(judged, recurse=False)
@@ -179,7 +179,7 @@ class Watch:
         if self._suffixes:
             self._suffix_readers(ledger, claim, record, verdict)
 
-    def _owner(self, ledger: _Ledger, claim: str, judged: Judged) -> None:
+    def _owner(self, ledger: _Ledger, claim: str, judged: RecordOutcome) -> None:
         """Spec: Mutex, the part about the log; ReleasedByWinner."""
         after, message = judged.after, judged.record.message
         if after.owned and after.epoch is not None and after.owner_instance is not None:
@@ -190,7 +190,7 @@ class Watch:
             won = ledger.last_winner == message.instance_id
             self._must(P.RELEASED_BY_WINNER, claim, won, f"{message.instance_id} released")
 
-    def _displaced(self, ledger: _Ledger, claim: str, judged: Judged) -> None:
+    def _displaced(self, ledger: _Ledger, claim: str, judged: RecordOutcome) -> None:
         """Spec: FreshOwnerKept, LiveOwnerKept, HeadersOutrank, PredecessorStaysOut."""
         record, before, after, verdict = attrs.astuple(judged, recurse=False)
         sender, owner = record.message.instance_id, before.owner_instance
@@ -211,7 +211,7 @@ class Watch:
         outranks = stale or record.headers.present or not before.won_with_headers
         self._must(P.HEADERS_OUTRANK, claim, outranks, why)
 
-    def _paused(self, ledger: _Ledger, claim: str, judged: Judged) -> None:
+    def _paused(self, ledger: _Ledger, claim: str, judged: RecordOutcome) -> None:
         """Spec: PauseHolds, judged from the log alone."""
         record, after, verdict = judged.record, judged.after, judged.verdict
         message, pause = record.message, ledger.pause
@@ -226,7 +226,7 @@ class Watch:
                 why = f"offset {record.offset}, {verdict.value}, in the pause of {pause.pauser}"
                 self._must(P.PAUSE_HOLDS, claim, not obeyed and not after.owned, why)
 
-    def _position(self, ledger: _Ledger, claim: str, judged: Judged) -> None:
+    def _position(self, ledger: _Ledger, claim: str, judged: RecordOutcome) -> None:
         """Spec: SetPositionSticks, NoneSkipped, and what AtMostOnce has to know."""
         record, before, after, verdict = attrs.astuple(judged, recurse=False)
         if isinstance(verdict, Accepted):
@@ -329,7 +329,7 @@ class Watch:
                 after.append(now)
         ledger.readers = after
 
-    def _suffix(self, claim: str, reader: Reader, judged: Judged, who: str) -> None:
+    def _suffix(self, claim: str, reader: Reader, judged: RecordOutcome, who: str) -> None:
         """Spec: SuffixExact, SuffixLowerBound, SuffixGuessRight, SuffixBecomesKnown."""
         truth, says, certain = judged.after, reader.claim, reader.certain
         at = f"offset {judged.record.offset}, {who}"

@@ -14,7 +14,7 @@ import attrs
 from kafka_marshal import Accepted, Record
 from kafka_marshal.core.messages import ClaimingPartition
 from kafka_marshal.core.state import Claim
-from kafka_marshal.counterexample.records import Judged
+from kafka_marshal.counterexample.records import RecordOutcome
 from kafka_marshal.machines.consumer.consumer import Forbidden, Mode
 from model_tests.walks.moves import Move
 from model_tests.walks.properties import broken
@@ -129,7 +129,7 @@ class Refusals:
                 pass
         return next((each for each in Forbidden if each in reasons), None)
 
-    def appended(self, claim: str, judged: Judged) -> None:
+    def appended(self, claim: str, judged: RecordOutcome) -> None:
         """What nobody has read changes no answer."""
 
     def processed(self, who: Instance, claim: str, messages: Iterable[int]) -> None:

@@ -19,9 +19,9 @@ from kafka_marshal.core.claims.verdicts import Accepted, Refused
 from kafka_marshal.core.messages import ReleaseGroup
 from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.counterexample.model import spec_name
-from kafka_marshal.counterexample.records import Judged
+from kafka_marshal.counterexample.records import RecordOutcome
 from kafka_marshal.machines.consumer import consumer as machine
-from kafka_marshal.machines.consumer.consumer import Consumer, Forbidden, Me
+from kafka_marshal.machines.consumer.consumer import ConsumerState, Forbidden, InstanceConfig
 from kafka_marshal.machines.consumer.effects import Send
 from model_tests.walks.history import History
 from model_tests.walks.moves import ADMIN, RULES, STRANGERS, Move, Setting, key_of
@@ -60,8 +60,8 @@ class Produced:
 class Instance:
     """One process: a machine a claim, and what it has produced."""
 
-    me: Me
-    consumers: dict[str, Consumer]
+    me: InstanceConfig
+    consumers: dict[str, ConsumerState]
     offsets: list[int]
     """The next offset to read of every coordinating partition."""
     late: bool
@@ -95,7 +95,7 @@ class Watcher(Protocol):
     def asked(self, who: Instance, move: Move, against: Forbidden | None) -> None:
         """A machine was asked whether it may; nothing has happened yet."""
 
-    def appended(self, claim: str, judged: Judged) -> None:
+    def appended(self, claim: str, judged: RecordOutcome) -> None:
         """A record landed in the log of a claim."""
 
     def has_read(self, who: Instance, claim: str, record: Record) -> None:
@@ -310,7 +310,7 @@ class Simulation:
         assert isinstance(verdict, Accepted | Refused)
         for claim in before:
             after = log.world.claim(self.keys[claim])
-            judged = Judged(record, before[claim], after, verdict)
+            judged = RecordOutcome(record, before[claim], after, verdict)
             self.histories[claim].append(judged)
             for watcher in self.watchers:
                 watcher.appended(claim, judged)
@@ -349,7 +349,7 @@ class Simulation:
     def _start(self, client_id: str, missing: int) -> None:
         group = self.setting.clients[client_id]
         number = 1 + sum(who.me.client_id == client_id for who in self.instances.values())
-        me = Me(
+        me = InstanceConfig(
             instance_id=f"{client_id}{number}",
             client_id=client_id,
             mode=self.setting.mode(group),
@@ -360,7 +360,7 @@ class Simulation:
         )
         offsets = [min(missing, len(log)) for log in self.logs]
         consumers = {
-            claim: Consumer.beginning_at(offsets[self.partition_of(claim)])
+            claim: ConsumerState.beginning_at(offsets[self.partition_of(claim)])
             for claim in self.setting.wanted_by(client_id)
         }
         if any(offsets):
@@ -376,7 +376,7 @@ def reaches(record: Record | Send, key: ClaimKey) -> bool:
     return message.key == key
 
 
-def against_it(me: Me, consumer: Consumer, move: Move) -> Forbidden | None:
+def against_it(me: InstanceConfig, consumer: ConsumerState, move: Move) -> Forbidden | None:
     """What the machine says against an action."""
     guards: dict[str, Any] = {
         "SendClaimingPartition": machine.may_claim,
@@ -394,7 +394,7 @@ def against_it(me: Me, consumer: Consumer, move: Move) -> Forbidden | None:
     return against
 
 
-def work_of(consumer: Consumer, move: Move) -> tuple[int, ...]:
+def work_of(consumer: ConsumerState, move: Move) -> tuple[int, ...]:
     """The messages that an action processes."""
     if move.action == "Process":
         return (consumer.next,)

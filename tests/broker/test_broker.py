@@ -176,8 +176,8 @@ def test_no_cluster_id_looks_like_an_option(monkeypatch: pytest.MonkeyPatch) -> 
 STARTER = """
 import subprocess, sys, time
 from pathlib import Path
-from kafka_marshal.reaper import Sweeper
-sweeper = Sweeper(Path(sys.argv[1]))
+from kafka_marshal.reaper import Reaper
+sweeper = Reaper(Path(sys.argv[1]))
 started = subprocess.Popen(["sleep", "600"], start_new_session=True, stdout=subprocess.DEVNULL)
 sweeper.watch(started.pid)
 print(started.pid, flush=True)

@@ -121,8 +121,8 @@ def test_topics_have_as_many_copies_as_there_are_brokers_at_most_three() -> None
 STARTER = """
 import subprocess, sys, time
 from pathlib import Path
-from kafka_marshal.reaper import Sweeper
-sweeper = Sweeper(Path(sys.argv[1]))
+from kafka_marshal.reaper import Reaper
+sweeper = Reaper(Path(sys.argv[1]))
 started = [subprocess.Popen(["sleep", "600"], start_new_session=True, stdout=subprocess.DEVNULL)
            for _ in range(2)]
 sweeper.watch(*(one.pid for one in started))

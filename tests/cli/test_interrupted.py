@@ -37,17 +37,17 @@ import os, signal
 from kafka_marshal.cli import main
 from kafka_marshal.client.connect import log_writer as log
 
-append = log.Log.append
+append = log.LogWriter.append
 
 def interrupted(self, *arguments):
-    log.Log.append = append  # the first time alone
+    log.LogWriter.append = append  # the first time alone
     sent = append(self, *arguments)
     sent.result(30)
     for _ in range({signals}):
         os.kill(os.getpid(), signal.{kind})
     return sent
 
-log.Log.append = interrupted
+log.LogWriter.append = interrupted
 main()
 """
 

@@ -10,16 +10,16 @@ from typing import Any, Final
 
 import attrs
 
-from kafka_marshal.client.connect.log_filter import Thinning
+from kafka_marshal.client.connect.log_filter import LogFilter
 from kafka_marshal.machines.consumer import consumer as moves
-from kafka_marshal.machines.consumer.consumer import Consumer, Me
+from kafka_marshal.machines.consumer.consumer import ConsumerState, InstanceConfig
 from kafka_marshal.machines.consumer.driver import Driver
 
 
 def grants_itself() -> None:
     """It takes what it has only asked for (R4)."""
 
-    def after(me: Me, consumer: Consumer, offset: int) -> Consumer:
+    def after(me: InstanceConfig, consumer: ConsumerState, offset: int) -> ConsumerState:
         return attrs.evolve(consumer, granted=(range(consumer.known.position, offset),))
 
     moves.after_claiming_messages = after
@@ -68,16 +68,16 @@ def forgets_its_release() -> None:
 
 def deaf() -> None:
     """It does not hear that another one asks for its claim."""
-    given = Thinning.given
+    given = LogFilter.given
 
-    def fewer(thinning: Thinning[Any], places: Any) -> list[Any]:
+    def fewer(log_filter: LogFilter[Any], places: Any) -> list[Any]:
         return [
             each
-            for each in given(thinning, places)
+            for each in given(log_filter, places)
             if not each.value().startswith(b"ClaimingPartition") or b"/deaf/" in each.value()
         ]
 
-    Thinning.given = fewer  # type: ignore[method-assign, assignment]
+    LogFilter.given = fewer  # type: ignore[method-assign, assignment]
 
 
 MISTAKES: Final[Mapping[str, Callable[[], None]]] = {

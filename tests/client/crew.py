@@ -20,8 +20,8 @@ from confluent_kafka import Producer
 from kafka_marshal import FENCED
 from kafka_marshal.client.api.consumer import Claim, Consumer, Lost
 from kafka_marshal.client.connect.admin_client import ClusterClient
-from kafka_marshal.client.connect.coordination_topic import Wanted, ensure, init
-from kafka_marshal.client.connect.metadata import Cluster
+from kafka_marshal.client.connect.coordination_topic import TopicSpec, ensure, init
+from kafka_marshal.client.connect.metadata import ClusterMetadata
 from kafka_marshal.client.connect.settings import settings_of
 from kafka_marshal.testing import Broker
 from kafka_marshal.testing import Cluster as Brokers
@@ -44,7 +44,7 @@ class Stage:
         self.cluster = ClusterClient(settings_of(broker.bootstrap))
         self.coordination = new_name("marshal")
         self.group = new_name("g")
-        init(self.cluster, Wanted(self.coordination, 4))
+        init(self.cluster, TopicSpec(self.coordination, 4))
 
     def topic(self, partitions: int, messages: int) -> str:
         """A topic with this many messages in all, numbered in their values."""
@@ -63,14 +63,14 @@ class Stage:
     def committed(self, topic: str, partitions: int) -> dict[int, int]:
         """The group's committed offsets of the topic; a partition that has none is left out."""
         places = [(topic, number) for number in range(partitions)]
-        found = Cluster(self.cluster.settings).committed(self.group, places)
+        found = ClusterMetadata(self.cluster.settings).committed(self.group, places)
         return {number: offset for (_, number), offset in found.items()}
 
     def make_log_anew(self) -> None:
         """The coordination topic is deleted, and made again."""
         self.cluster.delete_topic(self.coordination)
         # A broker that has not heard of its end answers that it is there.
-        until(lambda: ensure(self.cluster, Wanted(self.coordination, 4))[1])
+        until(lambda: ensure(self.cluster, TopicSpec(self.coordination, 4))[1])
 
     def consumer(self, client_id: str, **options: Any) -> Consumer:
         """A consumer of the group."""

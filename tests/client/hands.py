@@ -10,8 +10,8 @@ from typing import Self
 from confluent_kafka import Producer
 
 from kafka_marshal.client.connect.admin_client import ClusterClient
-from kafka_marshal.client.connect.coordination_topic import Wanted, init
-from kafka_marshal.client.connect.log_writer import Log
+from kafka_marshal.client.connect.coordination_topic import TopicSpec, init
+from kafka_marshal.client.connect.log_writer import LogWriter
 from kafka_marshal.client.connect.settings import settings_of
 from kafka_marshal.codec import coordinating_partition
 from kafka_marshal.core.messages import (
@@ -42,8 +42,8 @@ class Hands:
         self.cluster = ClusterClient(self.settings)
         self.topic = new_name("marshal")
         self.partitions = partitions
-        init(self.cluster, Wanted(self.topic, partitions))
-        self._log = Log(self.settings, self.topic)
+        init(self.cluster, TopicSpec(self.topic, partitions))
+        self._log = LogWriter(self.settings, self.topic)
 
     def __enter__(self) -> Self:
         return self

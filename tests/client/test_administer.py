@@ -14,12 +14,17 @@ from confluent_kafka.admin import AdminClient
 from kafka_marshal import FENCED, Record, decode
 from kafka_marshal.admin import pause as pausing
 from kafka_marshal.admin import set_positions as administer
-from kafka_marshal.admin.fold import Fold
-from kafka_marshal.admin.position_targets import Planned, plan, wish
-from kafka_marshal.admin.set_positions import Ended, Operators
+from kafka_marshal.admin.fold import ClaimsFold
+from kafka_marshal.admin.position_targets import PlannedPosition, plan, wish
+from kafka_marshal.admin.set_positions import SetPositionsOperation, SetPositionsResult
 from kafka_marshal.admin.view import View
 from kafka_marshal.client.api.consumer import Consumer
-from kafka_marshal.client.connect.log_writer import Appended, Log, NotAppended, OutcomeUnknown
+from kafka_marshal.client.connect.log_writer import (
+    LogWriter,
+    NotAppended,
+    OutcomeUnknown,
+    RecordMetadata,
+)
 from kafka_marshal.codec import coordinating_partition
 from kafka_marshal.core.claims.suffix_reader import Reader
 from kafka_marshal.core.messages import (
@@ -53,22 +58,22 @@ def claim(hands: Hands, key: ClaimKey) -> Reader:
     return look(hands).folds[coordinating_partition(key.topic, hands.partitions)].claim(key)
 
 
-def planned(hands: Hands, group: str, *wishes: str) -> list[Planned]:
+def planned(hands: Hands, group: str, *wishes: str) -> list[PlannedPosition]:
     return plan([wish(text) for text in wishes], group, hands.cluster, look(hands))
 
 
-class Interfering(Log):
+class Interfering(LogWriter):
     """A log in which some records come to grief."""
 
     def __init__(self, hands: Hands, outcome: Callable[[Message], Exception | None]) -> None:
         super().__init__(hands.settings, hands.topic)
         self._spoilt = outcome
 
-    def append(self, partition: int, message: Message, headers: Headers) -> Future[Appended]:
+    def append(self, partition: int, message: Message, headers: Headers) -> Future[RecordMetadata]:
         error = self._spoilt(message)
         if error is None:
             return super().append(partition, message, headers)
-        future: Future[Appended] = Future()
+        future: Future[RecordMetadata] = Future()
         future.set_exception(error)
         return future
 
@@ -76,18 +81,18 @@ class Interfering(Log):
 def set_them(
     hands: Hands,
     group: str,
-    wanted: list[Planned],
+    wanted: list[PlannedPosition],
     *,
-    log: Log | None = None,
+    log: LogWriter | None = None,
     called_off: Callable[[], bool] = lambda: False,
     notes: list[str] | None = None,
-) -> list[Ended]:
+) -> list[SetPositionsResult]:
     told = [] if notes is None else notes
     with (
-        log or Log(hands.settings, hands.topic) as appending,
+        log or LogWriter(hands.settings, hands.topic) as appending,
         View(hands.settings, hands.topic, RULES) as view,
     ):
-        operators = Operators(view, group, {one.key.topic for one in wanted}, 60_000)
+        operators = SetPositionsOperation(view, group, {one.key.topic for one in wanted}, 60_000)
         return operators.set_positions(hands.cluster, appending, wanted, called_off, told.append)
 
 
@@ -147,10 +152,10 @@ def test_a_pause_that_came_after_the_log_was_read_is_in_force_afterwards(hands: 
     topic = hands.data(messages=10)
     hands.wins("g", topic, 0)
     with (
-        Log(hands.settings, hands.topic) as log,
+        LogWriter(hands.settings, hands.topic) as log,
         View(hands.settings, hands.topic, RULES) as view,
     ):
-        operators = Operators(view, "g", [topic], 60_000)
+        operators = SetPositionsOperation(view, "g", [topic], 60_000)
         for batch in view.changes(view.ends):
             operators.read(batch)
         wanted = plan([wish(f"{topic}=5")], "g", hands.cluster, view)
@@ -162,7 +167,7 @@ def test_a_pause_that_came_after_the_log_was_read_is_in_force_afterwards(hands: 
     assert (known.paused_until_ms, known.position) == (paused, 5)
 
 
-class Gathering(Log):
+class Gathering(LogWriter):
     """A log that appends no record of these kinds before it was given `number` of them."""
 
     def __init__(self, hands: Hands, number: int) -> None:
@@ -173,11 +178,11 @@ class Gathering(Log):
             ReleasingPartition: [],
         }
 
-    def append(self, partition: int, message: Message, headers: Headers) -> Future[Appended]:
+    def append(self, partition: int, message: Message, headers: Headers) -> Future[RecordMetadata]:
         waiting = self._waiting.get(type(message))
         if waiting is None:
             return super().append(partition, message, headers)
-        gathered: Future[Appended] = Future()
+        gathered: Future[RecordMetadata] = Future()
         append = super().append
 
         def appends() -> None:
@@ -454,7 +459,7 @@ def test_a_position_that_is_not_certain_is_not_moved_from(hands: Hands) -> None:
     hands.wins("g", topic, 0)
     view = look(hands)
     place = coordinating_partition(topic, hands.partitions)
-    view.folds[place] = Fold(7, RULES)
+    view.folds[place] = ClaimsFold(7, RULES)
     hidden = decode(f"ClaimingPartition/1/0/i1/c1/g/{topic}/0".encode())
     view.folds[place].apply(Record(place, 7, 5, hidden))
     with pytest.raises(InvalidOption, match="says none for certain"):
@@ -481,7 +486,7 @@ def test_the_position_of_a_group_that_has_no_record_yet_is_set(hands: Hands) -> 
 def test_a_pause_reaches_every_partition_and_a_resume_ends_it_everywhere(hands: Hands) -> None:
     topic, later = hands.data(), hands.data()
     hands.wins("g", topic, 0)
-    with Log(hands.settings, hands.topic) as log:
+    with LogWriter(hands.settings, hands.topic) as log:
         with View(hands.settings, hands.topic, RULES) as view:
             done = pausing.pause(view.read(), log, "g", 600_000)
         assert len(done) == hands.partitions
@@ -505,7 +510,7 @@ def test_a_resume_from_an_old_view_frees_nobody_who_has_won_since(hands: Hands) 
     hands.wins("g", topic, 1)
     hands.pauses("g", topic, 600, "x")
     at = (hands.settings, hands.topic)
-    with Log(*at) as log, View(*at, RULES) as view:
+    with LogWriter(*at) as log, View(*at, RULES) as view:
         view.read()
         # It is over before what was decided is sent, and others win.
         hands.pauses("g", topic, -1, "x")

@@ -26,9 +26,9 @@ from kafka_marshal.core.messages import (
     Partition,
 )
 from kafka_marshal.core.state import RuleSet
-from kafka_marshal.replay.fold.partition_fold import Judging
+from kafka_marshal.replay.fold.partition_fold import JudgingOptions
 from kafka_marshal.replay.live.watch import watch
-from kafka_marshal.replay.live.watch_context import Watching
+from kafka_marshal.replay.live.watch_context import WatchOptions
 from kafka_marshal.testing import Broker
 from tests.cli.run import marshal
 from tests.client.crew import until
@@ -99,10 +99,10 @@ def test_it_is_told_by_everything_that_looks(stamped: Stamped) -> None:
     warned = marshal("doctor", *stamped.options).stdout
     notes: list[str] = []
     watch(
-        Watching(
+        WatchOptions(
             settings=settings_of(stamped.bootstrap),
             topic=stamped.topic,
-            judging=Judging((RuleSet.FENCED,), 60_000.0),
+            judging=JudgingOptions((RuleSet.FENCED,), 60_000.0),
             until_end=True,
             on_note=notes.append,
         ),

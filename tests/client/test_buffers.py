@@ -7,14 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_marshal import ClaimKey
-from kafka_marshal.client.fetch.buffers import Bounds, Buffers, Chunk, joined
+from kafka_marshal.client.fetch.buffers import BufferLimits, Buffers, MessageChunk, joined
 
 ONE, TWO = ClaimKey("g", "t", 1), ClaimKey("g", "t", 2)
 
 
 def buffers(messages: int = 100, size: int = 1000, in_all: int = 1000) -> Buffers[ClaimKey, int]:
     """Messages that are their offsets, of one byte each."""
-    return Buffers(lambda offset: offset, len, Bounds(messages, size, bytes_in_all=in_all))
+    return Buffers(lambda offset: offset, len, BufferLimits(messages, size, bytes_in_all=in_all))
 
 
 def taken(of: Buffers[ClaimKey, int], maximum: int = 100) -> list[tuple[int, Sequence[int], int]]:
@@ -59,7 +59,7 @@ def test_what_is_put_back_comes_next_of_its_claim_after_the_others() -> None:
     assert not of.ready_beside(ONE)
     of.add(TWO, [0])
     assert of.ready_beside(ONE)
-    of.put_back(Chunk(ONE, chunk.messages[1:], 1, chunk.end))
+    of.put_back(MessageChunk(ONE, chunk.messages[1:], 1, chunk.end))
     assert of.waiting(ONE) == of.waiting_bytes(ONE) == 5
     assert taken(of) == [(2, [0], 1), (1, [1, 2, 3, 4], 5)]
     of.allow(ONE, range(5, 6))
@@ -73,7 +73,7 @@ def test_what_is_put_back_after_a_seek_is_dropped() -> None:
     of.add(ONE, [0, 1, 2])
     assert taken(of) == [(1, [0, 1, 2], 3)]
     of.open(ONE, 7)
-    of.put_back(Chunk(ONE, [1, 2], 1, 3))
+    of.put_back(MessageChunk(ONE, [1, 2], 1, 3))
     of.allow(ONE, range(0, 9))
     of.add(ONE, [7, 8])
     assert taken(of) == [(1, [7, 8], 9)]
@@ -213,7 +213,7 @@ def test_everything_allowed_is_handed_over_once_and_in_order(offsets: list[int],
                         rest = chunk.messages[kept:]
                         end = given_out[-len(rest) - 1] + 1 if kept else chunk.start
                         del given_out[-len(rest) :]
-                        of.put_back(Chunk(ONE, rest, end, chunk.end))
+                        of.put_back(MessageChunk(ONE, rest, end, chunk.end))
     while (chunk := of.take(7)) is not None:
         given_out += chunk.messages
     assert given_out == offsets
@@ -253,7 +253,7 @@ def test_it_is_known_whether_anything_waits() -> None:
     of.open(ONE, 0)
     of.allow(ONE, range(0, 10))
     of.add(ONE, [0, 1, 2])
-    of.put_back(Chunk(TWO, chunk.messages[1:], 1, chunk.end))
+    of.put_back(MessageChunk(TWO, chunk.messages[1:], 1, chunk.end))
     assert taken(of, 3) == [(1, [0, 1, 2], 3), (2, [1], 2)]
     assert [*waits[4:], of.waits] == [False, False]
 
@@ -321,9 +321,9 @@ def test_messages_are_counted_by_their_own_sizes_and_found_by_their_offsets() ->
     of.allow(ONE, range(0, 4))
     of.add(ONE, ["22", "333", "55555"])
     assert of.waiting_bytes(ONE) == 10
-    assert of.take(1) == Chunk(ONE, ["22"], 0, 3)
+    assert of.take(1) == MessageChunk(ONE, ["22"], 0, 3)
     assert of.waiting_bytes(ONE) == 7, "a third of them is a third of what they had"
-    assert of.take(2) == Chunk(ONE, ["333"], 3, 4)
+    assert of.take(2) == MessageChunk(ONE, ["333"], 3, 4)
     assert of.waiting_bytes(ONE) == 4
 
 
@@ -359,8 +359,8 @@ def test_what_was_fetched_before_a_range_is_left_out_and_fills_nothing() -> None
     assert of.full == {ONE}
     of.nothing_below(ONE, 9)
     of.allow(ONE, range(5, 8))
-    assert of.take(10) == Chunk(ONE, (), 5, 8)
+    assert of.take(10) == MessageChunk(ONE, (), 5, 8)
     assert not of.full
     of.allow(ONE, range(12, 14))
     of.add(ONE, [10, 11, 13])
-    assert of.take(10) == Chunk(ONE, [13], 12, 14)
+    assert of.take(10) == MessageChunk(ONE, [13], 12, 14)

@@ -11,11 +11,11 @@ from confluent_kafka import KafkaError, KafkaException
 from kafka_marshal import FENCED
 from kafka_marshal.admin import pause as pausing
 from kafka_marshal.admin.position_targets import plan, wish
-from kafka_marshal.admin.set_positions import Ended, Operators
+from kafka_marshal.admin.set_positions import SetPositionsOperation, SetPositionsResult
 from kafka_marshal.admin.view import View
 from kafka_marshal.capture import RawRecord, TimestampType
 from kafka_marshal.client.connect.admin_client import ClusterClient
-from kafka_marshal.client.connect.log_writer import Log
+from kafka_marshal.client.connect.log_writer import LogWriter
 from kafka_marshal.core.claims.pause_work import left_undone
 from kafka_marshal.core.messages import (
     ClaimingPartition,
@@ -67,11 +67,11 @@ def claim(kafka: Kafka, partition: int) -> Claim:
 
 def set_position(
     kafka: Kafka, *wishes: str, called_off: Callable[[], bool] = lambda: False
-) -> Ended:
+) -> SetPositionsResult:
     settings = kafka.settings()
     cluster = ClusterClient(settings)
-    with Log(settings, LOG) as log, View(settings, LOG, RULES) as view:
-        operators = Operators(view, "g", ["events"], 60_000)
+    with LogWriter(settings, LOG) as log, View(settings, LOG, RULES) as view:
+        operators = SetPositionsOperation(view, "g", ["events"], 60_000)
         for batch in view.changes(view.ends):
             operators.read(batch)
         planned = plan([wish(text) for text in wishes], "g", cluster, view)
@@ -132,13 +132,13 @@ def test_a_pause_that_was_ended_is_not_brought_back_by_what_comes_next(kafka: Ka
     assert claim(kafka, 0).position == 6
     assert claim(kafka, 1).paused_until_ms is None
     wins(kafka, 0, "c2")
-    with Log(kafka.settings(), LOG) as log, View(kafka.settings(), LOG, RULES) as view:
+    with LogWriter(kafka.settings(), LOG) as log, View(kafka.settings(), LOG, RULES) as view:
         pausing.release(view.read(), log, "g", [("events", 0)])
     assert claim(kafka, 0).paused_until_ms is None
 
 
 def test_a_pause_that_was_resumed_is_not_brought_back(kafka: Kafka) -> None:
-    with Log(kafka.settings(), LOG) as log:
+    with LogWriter(kafka.settings(), LOG) as log:
         with View(kafka.settings(), LOG, RULES) as view:
             pausing.pause(view.read(), log, "g", 600_000)
         with View(kafka.settings(), LOG, RULES) as view:
@@ -148,7 +148,7 @@ def test_a_pause_that_was_resumed_is_not_brought_back(kafka: Kafka) -> None:
 
 
 def test_a_pause_that_was_in_force_is_in_force_again(kafka: Kafka) -> None:
-    with Log(kafka.settings(), LOG) as log, View(kafka.settings(), LOG, RULES) as view:
+    with LogWriter(kafka.settings(), LOG) as log, View(kafka.settings(), LOG, RULES) as view:
         [paused] = pausing.pause(view.read(), log, "g", 600_000)
     set_position(kafka, "events:0=5")
     assert {claim(kafka, n).paused_until_ms for n in range(3)} == {paused.paused_until_ms}
@@ -179,7 +179,7 @@ def test_what_was_in_doubt_is_settled(kafka: Kafka) -> None:
 def test_the_log_alone_says_nothing_that_its_senders_could_not_have_sent(kafka: Kafka) -> None:
     """The pauser has one client id, and the administrator that ends its pause another."""
     set_position(kafka, "events:0=5")
-    with Log(kafka.settings(), LOG) as log:
+    with LogWriter(kafka.settings(), LOG) as log:
         for _ in range(2):
             with View(kafka.settings(), LOG, RULES) as view:
                 pausing.pause(view.read(), log, "g", 600_000)
@@ -237,7 +237,7 @@ def test_a_pause_lasts_by_the_clock_of_the_log(
     monkeypatch.setattr("time.time_ns", lambda: 1_000_000 * (kafka.broker_ms() + 1000 * wall_s))
     if idle:
         an_hour_later(kafka)
-    with Log(kafka.settings(), LOG) as log:
+    with LogWriter(kafka.settings(), LOG) as log:
         with View(kafka.settings(), LOG, RULES) as view:
             pausing.pause(view.read(), log, "g", 600_000)
         assert 600 - 1 <= paused_for_s(kafka, 0) <= 600 + 2

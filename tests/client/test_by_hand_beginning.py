@@ -14,7 +14,7 @@ import pytest
 
 from kafka_marshal.client.api.aio import AsyncConsumer
 from kafka_marshal.client.api.consumer import Consumer, Message
-from kafka_marshal.client.api.delivery import Way
+from kafka_marshal.client.api.delivery import DeliveryMode
 from kafka_marshal.client.process.handling import AHEAD, Handling
 from kafka_marshal.core.messages import (
     ClaimingPartition,
@@ -58,11 +58,11 @@ def fed(consumer: Consumer, messages: int) -> Handling:
     """What workers share, with this many messages; no worker has begun one."""
     consumer.add_topic("events")
     handling = consumer.handling("none", 0, 0.1, None)
-    until(lambda: consumer._data._buffers.ready)
-    hand = consumer.taking.take(WITHIN_S, Way.LIST, messages)
-    consumer.taking.pop()
-    assert hand is not None
-    handling.feed(hand)
+    until(lambda: consumer._fetcher._buffers.ready)
+    in_flight = consumer.delivery.take(WITHIN_S, DeliveryMode.LIST, messages)
+    consumer.delivery.pop()
+    assert in_flight is not None
+    handling.feed(in_flight)
     assert handling.waiting == messages
     return handling
 

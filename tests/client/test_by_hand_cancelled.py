@@ -9,10 +9,10 @@ import pytest
 
 from kafka_marshal.client.api.aio import AsyncConsumer
 from kafka_marshal.client.api.consumer import Consumer, HandlerFailed, Message
-from kafka_marshal.client.api.delivery import Way
+from kafka_marshal.client.api.delivery import DeliveryMode
 from kafka_marshal.client.process.handling import Handling
-from kafka_marshal.client.process.pool import Pool
-from kafka_marshal.client.process.work_queues import Begun
+from kafka_marshal.client.process.pool import WorkerPool
+from kafka_marshal.client.process.work_queues import StartedMessage
 from kafka_marshal.core.messages import ReleasingPartition
 from tests.client.doubles import WITHIN_S, Kafka
 
@@ -139,14 +139,14 @@ def test_a_message_that_fails_ends_the_run_before_the_next_of_its_lane_may_begin
     kafka = Kafka()
     kafka.create("events", messages=10)
     ended: list[bool] = []
-    finish = Pool._finish
+    finish = WorkerPool._finish
 
-    def finished(pool: Pool, begun: Begun[Message], *, done: bool) -> None:
+    def finished(pool: WorkerPool, begun: StartedMessage[Message], *, done: bool) -> None:
         if begun.message.offset == 4:
             ended.append(pool.failure is not None)
         finish(pool, begun, done=done)
 
-    monkeypatch.setattr(Pool, "_finish", finished)
+    monkeypatch.setattr(WorkerPool, "_finish", finished)
     with kafka.consumer() as consumer:
         consumer.add_topic("events")
         assert runs_and_fails_at(consumer, 4) == [0, 1, 2, 3]
@@ -174,10 +174,10 @@ def test_what_was_fed_last_is_given_out_again_also_where_all_before_it_is_done()
 
 
 def fed(consumer: Consumer, handling: Handling) -> None:
-    hand = consumer.taking.take(5.0, Way.LIST)
-    consumer.taking.pop()
-    assert hand is not None
-    handling.feed(hand)
+    in_flight = consumer.delivery.take(5.0, DeliveryMode.LIST)
+    consumer.delivery.pop()
+    assert in_flight is not None
+    handling.feed(in_flight)
 
 
 def runs_and_fails_at(consumer: Consumer, offset: int) -> list[int]:

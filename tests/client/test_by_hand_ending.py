@@ -10,10 +10,10 @@ from confluent_kafka import KafkaError, KafkaException
 
 from kafka_marshal.client.api.consumer import Claim, Consumer, Observer
 from kafka_marshal.client.connect.admin_client import ClusterClient
-from kafka_marshal.client.connect.log_writer import Log, OutcomeUnknown
-from kafka_marshal.client.connect.metadata import Cluster
+from kafka_marshal.client.connect.log_writer import LogWriter, OutcomeUnknown
+from kafka_marshal.client.connect.metadata import ClusterMetadata
 from kafka_marshal.client.coordinate.coordinator import LogLost
-from kafka_marshal.client.observe.health import Late
+from kafka_marshal.client.observe.health import LateHeartbeat
 from kafka_marshal.core.messages import (
     NO_HEADERS,
     ClaimingPartition,
@@ -90,7 +90,7 @@ def test_what_ends_a_thread_ends_the_consumer_in_plain_words(
         return 1
 
     if name == "marshal-metadata":
-        monkeypatch.setattr(Cluster, "partitions_of", partitions_of)
+        monkeypatch.setattr(ClusterMetadata, "partitions_of", partitions_of)
     takers: list[Callable[[Consumer], object]] = [
         list,
         lambda consumer: consumer.poll(),
@@ -145,7 +145,9 @@ def test_what_is_appended_before_or_after_the_logs_thread_died_has_an_outcome(
 ) -> None:
     kafka.appends = lambda _: LANDS_UNHEARD
     heard: list[tuple[BaseException, str | None]] = []
-    log = Log(kafka.settings(), LOG, on_failure=lambda error: heard.append((error, log.failed)))
+    log = LogWriter(
+        kafka.settings(), LOG, on_failure=lambda error: heard.append((error, log.failed))
+    )
     before = log.append(0, HEARTBEAT, NO_HEADERS)
     kafka.ends_thread("marshal-log")
     after = log.append(0, HEARTBEAT, NO_HEADERS)
@@ -160,7 +162,7 @@ def test_what_is_appended_before_or_after_the_logs_thread_died_has_an_outcome(
 
 
 def test_what_is_appended_to_a_log_that_is_closed_has_an_outcome(kafka: Kafka) -> None:
-    log = Log(kafka.settings(), LOG)
+    log = LogWriter(kafka.settings(), LOG)
     log.close()
     with pytest.raises(BrokerFailed, match="it is closed"):
         log.append(0, HEARTBEAT, NO_HEADERS).result(WITHIN_S)
@@ -284,7 +286,7 @@ def test_a_topic_that_is_added_after_a_stop_is_not_claimed(in_hand: bool) -> Non
 def closes_within_30s_of_its_clock(kafka: Kafka, consumer: Consumer) -> None:
     closing = threading.Thread(target=lambda: consumer.close(timeout_s=30))
     closing.start()
-    until(lambda: consumer.taking.closed)
+    until(lambda: consumer.delivery.closed)
     kafka.clock.ahead_s += 30
     closing.join(WITHIN_S)
     assert not closing.is_alive()
@@ -360,7 +362,7 @@ def test_a_consumer_does_not_end_before_what_it_was_granted_is_done(
         kafka.says(ReleaseGroup(0, 0, "admin", "admin", "g", "", Partition(0), 2_000_000_000))
         until(lambda: message.claim.lost)
         consumer.stop()
-        consumer._engine.call(lambda: None)
+        consumer._coordinator.call(lambda: None)
         consumer.pause("events")
         consumer.resume("events")
         assert [consumer.poll(5.0).offset for _ in range(2)] == [1, 2]  # type: ignore[union-attr]
@@ -375,7 +377,7 @@ def test_an_observer_that_closes_what_is_late_ends_it_without_a_failure() -> Non
     observer = Observer()
     consumer = kafka.new_consumer(observers=[observer], heartbeat_interval_s=1.0)
 
-    def late(claim: Claim, late: Late) -> None:
+    def late(claim: Claim, late: LateHeartbeat) -> None:
         consumer.close(release=False)
 
     observer.late = late  # type: ignore[method-assign]
@@ -384,7 +386,7 @@ def test_an_observer_that_closes_what_is_late_ends_it_without_a_failure() -> Non
     kafka.hold_log()
     kafka.clock.ahead_s += 1.9
     until(lambda: not any(thread.is_alive() for thread in kafka.threads))
-    assert consumer._engine.failure is None
+    assert consumer._coordinator.failure is None
 
 
 # --- the coordination topic is another one --------------------------------------------------------

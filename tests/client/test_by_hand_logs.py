@@ -18,7 +18,7 @@ from kafka_marshal.core.messages import (
     Partition,
     ReleasingPartition,
 )
-from kafka_marshal.machines.consumer.effects import Lost, Released
+from kafka_marshal.machines.consumer.effects import Lost, ReleaseReason
 from tests.client.doubles import LANDS, LOST, Kafka, until
 
 
@@ -42,16 +42,16 @@ def test_a_log_without_its_head_is_named_where_a_consumer_waits_for_it(
     kafka.says(Heartbeat(1, 0, "i", "c", "other", "orders", Partition(0), Offset(0)))
     with kafka.consumer(semantics=semantics) as consumer:
         consumer.add_topic("orders")
-        until(lambda: consumer._engine._vigil._unknown_since_ms is not None)
+        until(lambda: consumer._coordinator._health_monitor._unknown_since_ms is not None)
         kafka.clock.ahead_s += 90
-        consumer._engine.call(lambda: None)
+        consumer._coordinator.call(lambda: None)
         assert "head of the log" not in caplog.text
         kafka.clock.ahead_s += 60
         until(lambda: "head of the log is gone" in caplog.text)
         assert "so nobody knows who owned orders/0" in caplog.text
         assert waits in caplog.text
         kafka.clock.ahead_s += 600
-        consumer._engine.call(lambda: None)
+        consumer._coordinator.call(lambda: None)
         assert caplog.text.count("head of the log") == 1
         assert not consumer.claims
 
@@ -93,7 +93,7 @@ def test_it_is_said_why_a_claim_was_released(
     kafka: Kafka, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "kafka_marshal")
-    lost: list[tuple[Lost, Released | None]] = []
+    lost: list[tuple[Lost, ReleaseReason | None]] = []
 
     def on_lost(claim: Claim, reason: Lost) -> None:
         lost.append((reason, claim.released))
@@ -111,16 +111,16 @@ def test_it_is_said_why_a_claim_was_released(
         with kafka.consumer("c2", heartbeat_interval_s=1.0) as second:
             second.add_topic("orders")
             until(lambda: lost)
-            assert lost.pop() == (Lost.RELEASED, Released.SHARED)
+            assert lost.pop() == (Lost.RELEASED, ReleaseReason.SHARED)
             until(lambda: second.claims)
         until(lambda: len(first.claims) == 2)
         told = [one for one in kafka.said(Heartbeat) if one.client_id == "c1"][-1]
         [epoch] = [one.epoch for one in first.claims if one.partition == told.partition]
         kafka.says(ReleasingPartition(**asdict(told)), Headers(True, epoch=epoch))
         until(lambda: lost)
-        assert lost.pop() == (Lost.RELEASED, Released.BY_OTHERS)
+        assert lost.pop() == (Lost.RELEASED, ReleaseReason.BY_OTHERS)
         until(lambda: len(first.claims) == 2)
-    assert lost == [(Lost.RELEASED, Released.STOPPED)] * 2
+    assert lost == [(Lost.RELEASED, ReleaseReason.STOPPED)] * 2
     assert (count("shared"), count("by_others"), count("stopped")) == (1, 1, 2)
     of_first = [one for one in map(vars, caplog.records) if one.get("client_id") == "c1"]
     causes = [one["cause"] for one in of_first if one["event"] == "lost"]

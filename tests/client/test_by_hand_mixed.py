@@ -84,7 +84,7 @@ def test_a_message_is_done_when_the_way_it_was_given_out_says_so(
     taken, done = STORIES[story]
     with kafka.consumer(semantics=semantics) as consumer:
         consumer.add_topic("events")
-        until(lambda: consumer._data._buffers.ready)
+        until(lambda: consumer._fetcher._buffers.ready)
         found = [offset for way in story.split() for offset in take(consumer, way)]
         assert found == [*range(taken)]
     [release] = kafka.said(ReleasingPartition)

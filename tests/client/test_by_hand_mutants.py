@@ -8,19 +8,19 @@ from typing import Any, Final
 import pytest
 
 from kafka_marshal.client.api.consumer import Consumer
-from kafka_marshal.client.api.delivery import Taking
+from kafka_marshal.client.api.delivery import Delivery
 from kafka_marshal.client.coordinate import owned_partition
 from kafka_marshal.client.coordinate.commits import Commit
-from kafka_marshal.client.coordinate.owned_partition import Tenure
-from kafka_marshal.client.coordinate.ownership import Holding
+from kafka_marshal.client.coordinate.owned_partition import OwnedPartition
+from kafka_marshal.client.coordinate.ownership import Ownership
 from kafka_marshal.client.fetch.buffers import Buffers
 from kafka_marshal.client.fetch.fetched_partition import FetchedPartition
-from kafka_marshal.client.fetch.fetcher import Data
+from kafka_marshal.client.fetch.fetcher import Fetcher
 from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.errors import MarshalError
 from kafka_marshal.machines.consumer import consumer as moves
 from kafka_marshal.machines.consumer.driver import Driver
-from kafka_marshal.machines.consumer.member import For, Member
+from kafka_marshal.machines.consumer.member import ClaimEffect, Member
 from tests.client import doubles
 from tests.client import test_by_hand_beginning as beginning
 from tests.client import test_by_hand_cancelled as cancelled
@@ -41,34 +41,34 @@ Patch = pytest.MonkeyPatch
 
 def adds_to_the_newest_tenure(patch: Patch) -> None:
     """What was fetched goes to the tenure that owns the partition now."""
-    add = Data._add
+    add = Fetcher._add
 
-    def newest(data: Data, run: list[Any]) -> None:
+    def newest(fetcher: Fetcher, run: list[Any]) -> None:
         place = (run[0].topic(), run[0].partition())
-        fetched, opened = data._by_place.get(place), data._of_place.get(place)
+        fetched, opened = fetcher._by_place.get(place), fetcher._of_place.get(place)
         if fetched is not None and opened:
-            data._by_place[place] = opened[-1]
-        add(data, run)
+            fetcher._by_place[place] = opened[-1]
+        add(fetcher, run)
         if fetched is not None:
-            data._by_place[place] = fetched
+            fetcher._by_place[place] = fetched
 
-    patch.setattr(Data, "_add", newest)
+    patch.setattr(Fetcher, "_add", newest)
 
 
 def fetches_tenures_side_by_side(patch: Patch) -> None:
     """The next tenure of a partition does not wait for the one before."""
-    settle = Data._settle
+    settle = Fetcher._settle
 
-    def newest(data: Data, place: tuple[str, int]) -> None:
-        opened = data._of_place[place]
-        older, data._of_place[place] = opened[:-1], opened[-1:]
-        fetched = data._by_place.get(place)
+    def newest(fetcher: Fetcher, place: tuple[str, int]) -> None:
+        opened = fetcher._of_place[place]
+        older, fetcher._of_place[place] = opened[:-1], opened[-1:]
+        fetched = fetcher._by_place.get(place)
         if fetched in older:
-            del data._by_place[place]
-        settle(data, place)
-        data._of_place[place] = opened
+            del fetcher._by_place[place]
+        settle(fetcher, place)
+        fetcher._of_place[place] = opened
 
-    patch.setattr(Data, "_settle", newest)
+    patch.setattr(Fetcher, "_settle", newest)
 
 
 def forgets_what_was_granted(patch: Patch) -> None:
@@ -79,14 +79,14 @@ def forgets_what_was_granted(patch: Patch) -> None:
 
 def shares_what_is_in_hand(patch: Patch) -> None:
     """Two threads go over one deque."""
-    patch.setattr(Tenure, "hands", property(lambda tenure: tenure._hands))
+    patch.setattr(OwnedPartition, "hands", property(lambda tenure: tenure._hands))
 
 
 def asks_with_a_batch_in_hand(patch: Patch) -> None:
     """What was fetched meanwhile is asked for as soon as a batch was granted."""
     available = Member.available
 
-    def told_at_once(member: Member, key: ClaimKey, end: int, now_ms: int) -> list[For]:
+    def told_at_once(member: Member, key: ClaimKey, end: int, now_ms: int) -> list[ClaimEffect]:
         effects = available(member, key, end, now_ms)
         return effects + member._did(key, member.driver(key).available(end, now_ms), now_ms)
 
@@ -106,7 +106,7 @@ def releases_without_a_word(patch: Patch) -> None:
 
 def gives_out_whole_chunks(patch: Patch) -> None:
     """A turn lasts for a chunk, however long that takes."""
-    patch.setattr(Holding, "_end_turns", lambda *_: None)
+    patch.setattr(Ownership, "_end_turns", lambda *_: None)
 
 
 def forgets_what_is_given_back(patch: Patch) -> None:
@@ -116,12 +116,12 @@ def forgets_what_is_given_back(patch: Patch) -> None:
 
 def counts_waiting_for_a_turn(patch: Patch) -> None:
     """A claim does not move while it waits for its turn, and is called wedged."""
-    standing = Tenure.standing
+    standing = OwnedPartition.standing
 
-    def alone(tenure: Tenure, *, others_busy: bool) -> Any:
+    def alone(tenure: OwnedPartition, *, others_busy: bool) -> Any:
         return standing(tenure, others_busy=False)
 
-    patch.setattr(Tenure, "standing", alone)
+    patch.setattr(OwnedPartition, "standing", alone)
 
 
 def polled() -> None:
@@ -133,16 +133,16 @@ def polled() -> None:
 
 def forgets_what_a_pause_took_back(patch: Patch) -> None:
     """Only what was allowed and not handed over before is handed over after it."""
-    anew = Data._anew
+    anew = Fetcher._anew
 
     def without(
-        data: Data, one: FetchedPartition, position: int | None = None, **options: Any
+        fetcher: Fetcher, one: FetchedPartition, position: int | None = None, **options: Any
     ) -> None:
         allowed, one.allowed = one.allowed, []
-        anew(data, one, position, **options)
+        anew(fetcher, one, position, **options)
         one.allowed = allowed
 
-    patch.setattr(Data, "_anew", without)
+    patch.setattr(Fetcher, "_anew", without)
 
 
 def remembers_what_was_fetched_before(patch: Patch) -> None:
@@ -160,7 +160,7 @@ def remembers_what_was_fetched_before(patch: Patch) -> None:
 
 def keeps_whatever_was_taken(patch: Patch) -> None:
     """What was decided while a chunk was taken does not hold for it."""
-    patch.setattr(Data, "keeps", lambda *_: True)
+    patch.setattr(Fetcher, "keeps", lambda *_: True)
 
 
 def taken_when_paused() -> None:
@@ -173,12 +173,12 @@ def taken_when_paused() -> None:
 
 def mixes_ways_in_one_chunk(patch: Patch) -> None:
     """A chunk goes on in whichever way it is asked for."""
-    patch.setattr(Taking, "_split", lambda *_: None)
+    patch.setattr(Delivery, "_split", lambda *_: None)
 
 
 def keeps_what_a_run_left(patch: Patch) -> None:
     """What a run had not done when it ended is nobody's before the consumer is closed."""
-    patch.setattr(Holding, "give_again", lambda *_: None)
+    patch.setattr(Ownership, "give_again", lambda *_: None)
 
 
 def claims_after_a_stop(patch: Patch) -> None:
@@ -216,20 +216,20 @@ def forgets_what_was_lost(patch: Patch) -> None:
 
 def begins_whatever_waits(patch: Patch) -> None:
     """Workers begin what they were fed, whatever became of its claim."""
-    patch.setattr(Taking, "may_begin", lambda *_: True)
+    patch.setattr(Delivery, "may_begin", lambda *_: True)
 
 
 def takes_any_release_for_the_last(patch: Patch) -> None:
     """What becomes of a release is looked up by partition."""
-    sent = Holding._sent
+    sent = Ownership._sent
 
-    def by_key(held: Holding, session: Any, key: ClaimKey, send: Any, *rest: Any) -> None:
+    def by_key(held: Ownership, session: Any, key: ClaimKey, send: Any, *rest: Any) -> None:
         _, *others = rest
         tenure = held._tenures.newest(key)
         assert tenure is not None
         sent(held, session, key, send, tenure.release, *others)
 
-    patch.setattr(Holding, "_sent", by_key)
+    patch.setattr(Ownership, "_sent", by_key)
 
 
 MUTANTS: Final[list[tuple[Callable[[Patch], None], Callable[[], None]]]] = [

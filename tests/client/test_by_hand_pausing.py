@@ -7,8 +7,8 @@ import threading
 import pytest
 
 from kafka_marshal.client.api.consumer import Consumer
-from kafka_marshal.client.coordinate.ownership import Holding
-from kafka_marshal.client.fetch.in_flight import Hand
+from kafka_marshal.client.coordinate.ownership import Ownership
+from kafka_marshal.client.fetch.in_flight import InFlight
 from kafka_marshal.errors import InvalidOption
 from tests.client.doubles import Kafka, until
 
@@ -26,8 +26,8 @@ def polled(consumer: Consumer, number: int) -> list[int]:
 
 def may_take(consumer: Consumer, messages: int) -> bool:
     """Whether this number of messages waits and may be taken."""
-    data, [tenure] = consumer._data, consumer._engine.held._tenures
-    return data.buffered(tenure.fetched)[0] == messages and data._buffers.ready
+    fetcher, [tenure] = consumer._fetcher, consumer._coordinator.held._tenures
+    return fetcher.buffered(tenure.fetched)[0] == messages and fetcher._buffers.ready
 
 
 def test_what_a_pause_took_back_is_given_out_after_it() -> None:
@@ -92,15 +92,15 @@ def test_what_is_taken_at_that_very_moment_is_given_out_once(
     kafka = Kafka()
     kafka.create("events", messages=1)
     taken, noted = threading.Event(), threading.Event()
-    note = Holding.in_hand
+    note = Ownership.in_hand
 
-    def in_hand(held: Holding, hand: Hand) -> bool:
-        if hand.start == 1 and not taken.is_set():
+    def in_hand(held: Ownership, in_flight: InFlight) -> bool:
+        if in_flight.start == 1 and not taken.is_set():
             taken.set()
             assert noted.wait(20)
-        return note(held, hand)
+        return note(held, in_flight)
 
-    monkeypatch.setattr(Holding, "in_hand", in_hand)
+    monkeypatch.setattr(Ownership, "in_hand", in_hand)
     with kafka.consumer() as consumer:
         consumer.add_topic("events")
         found = polled(consumer, 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kafka_marshal.client.api.consumer import Claim, Observer
-from kafka_marshal.client.observe.health import Standing
+from kafka_marshal.client.observe.health import ClaimProgress
 from kafka_marshal.core.messages import (
     ClaimingMessages,
     ClaimingPartition,
@@ -59,7 +59,7 @@ class Looks(Observer):
 
     count = 0
 
-    def standing(self, claim: Claim, standing: Standing) -> None:
+    def standing(self, claim: Claim, standing: ClaimProgress) -> None:
         self.count += 1
 
 

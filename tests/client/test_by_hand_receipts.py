@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from kafka_marshal.admin.fold import Fold
+from kafka_marshal.admin.fold import ClaimsFold
 from kafka_marshal.admin.receipts import Receipt, Receipts
 from kafka_marshal.client.api.consumer import Claiming
 from kafka_marshal.codec import decode, decode_headers
@@ -22,7 +22,7 @@ def receipts(
     kafka: Kafka, records: int | None = None, partition: int | None = None
 ) -> list[Receipt]:
     """What the log says, or its beginning, when every owner has been silent for long."""
-    fold, found = Fold(0), Receipts("g", "events")
+    fold, found = ClaimsFold(0), Receipts("g", "events")
     stored = kafka.records()[:records]
     for offset, one in enumerate(stored):
         headers = decode_headers(one.headers)
@@ -125,7 +125,7 @@ def test_a_failure_of_the_consumer_reports_what_it_had(caplog: pytest.LogCapture
     with kafka.consumer(semantics=AMO) as consumer:
         consumer.add_topic("events")
         assert consumer.poll(10.0) is not None
-        consumer._engine.failed(Broken("the disk is full"))
+        consumer._coordinator.failed(Broken("the disk is full"))
         until(lambda: abandoned(caplog))
     assert ranges(receipts(kafka)) == [(0, 4, "silent")]
 
@@ -146,7 +146,7 @@ def test_one_batch_of_a_partition_is_outstanding_whatever_is_fetched_meanwhile()
         until(lambda: kafka.said(ClaimingMessages))
         kafka.appends = lambda _: LANDS
         [claim] = consumer.claims
-        held = consumer._engine._session.member._held[claim.key]
+        held = consumer._coordinator._session.member._held[claim.key]
         kafka.produce("events", 2)
         until(lambda: held.end == 4)  # the machine has heard that they were fetched
         # By the claim of another partition the grant was read.
@@ -204,7 +204,7 @@ def test_what_is_in_hand_when_the_topics_head_overtakes_it_is_still_in_hand(
             kafka.produce("events", 20)
             kafka.topics["events"][0].low = 20
         until(lambda: "4 to 19 are gone" in caplog.text)
-        consumer._engine.call(lambda: None)
+        consumer._coordinator.call(lambda: None)
         assert [each.offset for each in kafka.said(ClaimingMessages)] == [4]
         consumer.stop()
     assert ranges(receipts(kafka)) == [(0, 4, "released")]
@@ -228,11 +228,13 @@ def test_a_grant_that_is_read_after_its_claim_was_given_back_is_reported(
         consumer.add_topic("events")
         until(lambda: kafka.said(ClaimingMessages))
         [key] = [claim.key for claim in consumer.claims]
-        engine = consumer._engine
-        now_ms = engine._steady_ms()
-        engine.call(lambda: engine.held.carry_out(engine._session.member.release(key, now_ms)))
+        coordinator = consumer._coordinator
+        now_ms = coordinator._steady_ms()
+        coordinator.call(
+            lambda: coordinator.held.carry_out(coordinator._session.member.release(key, now_ms))
+        )
         until(lambda: kafka.said(ReleasingPartition))
         kafka.flow()
         until(lambda: abandoned(caplog))
-        engine.raise_failure()
+        coordinator.raise_failure()
     assert ranges(receipts(kafka))[0] == (0, 4, "released")

@@ -11,7 +11,7 @@ import pytest
 from kafka_marshal.client.api.aio import AsyncConsumer
 from kafka_marshal.client.api.consumer import Consumer
 from kafka_marshal.client.fetch.fetched_partition import FetchedPartition
-from kafka_marshal.client.fetch.fetcher import Data
+from kafka_marshal.client.fetch.fetcher import Fetcher
 from kafka_marshal.client.message import Message
 from kafka_marshal.core.messages import Heartbeat
 from kafka_marshal.errors import BrokerFailed
@@ -65,13 +65,13 @@ def test_nothing_is_given_out_of_a_claim_that_says_that_it_is_silent(
 ) -> None:
     """The rest of the chunk was, until the engine had come to it."""
     said: list[bool] = []
-    pause = Data.pause
+    pause = Fetcher.pause
 
-    def paused(data: Data, one: FetchedPartition) -> None:
+    def paused(fetcher: Fetcher, one: FetchedPartition) -> None:
         said.append(one.claim.silent)
-        pause(data, one)
+        pause(fetcher, one)
 
-    monkeypatch.setattr(Data, "pause", paused)
+    monkeypatch.setattr(Fetcher, "pause", paused)
     with kafka.consumer(**FAST) as consumer:
         consumer.add_topic("orders")
         assert consumer.poll(WITHIN_S) is not None
@@ -83,7 +83,7 @@ def test_a_loop_in_the_middle_of_a_chunk_waits(kafka: Kafka) -> None:
     flowing = threading.Event()
 
     def flows(consumer: Consumer) -> None:
-        until(lambda: consumer.taking.hand is None)  # the loop is through with its chunk
+        until(lambda: consumer.delivery.in_flight is None)  # the loop is through with its chunk
         flowing.set()
         kafka.flow()
 
@@ -201,7 +201,7 @@ def test_without_the_coordination_topic_a_consumer_stops(kafka: Kafka, semantics
         consumer.add_topic("orders")
         assert consumer.poll(WITHIN_S) is not None
         kafka.missing = LOG.__eq__
-        until(lambda: consumer._engine.failure)
+        until(lambda: consumer._coordinator.failure)
         with pytest.raises(BrokerFailed, match="coordination topic __marshal is gone, and"):
             consumer.poll(WITHIN_S)
 

@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from kafka_marshal.client.connect.admin_client import ClusterClient
-from kafka_marshal.client.connect.reader import Tail
+from kafka_marshal.client.connect.reader import CoordinationReader
 from kafka_marshal.errors import BrokerFailed
 from tests.client.doubles import LOG, Kafka
 
@@ -111,7 +111,7 @@ def test_the_settings_of_a_topic_are_asked_for_again_while_a_broker_has_not_hear
 
 def test_an_offset_at_a_time_that_cannot_be_told_is_not_taken_for_the_end(kafka: Kafka) -> None:
     kafka.offset_errors = [KafkaError(KafkaError.NOT_LEADER_FOR_PARTITION)] * 3
-    with closing(Tail(kafka.settings(), "orders")) as tail:
+    with closing(CoordinationReader(kafka.settings(), "orders")) as tail:
         extents = tail.extents()
         assert tail.offsets_at("2001-01-01T00:00", "--from", extents) == {0: 0}
         assert tail.offsets_at("2100-01-01T00:00", "--from", extents) == {0: 10}

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import pytest
 
 from kafka_marshal.client.api.consumer import Consumer, Message
-from kafka_marshal.client.fetch.in_flight import Hand
+from kafka_marshal.client.fetch.in_flight import InFlight
 from kafka_marshal.errors import MarshalError
 from tests.client.doubles import WITHIN_S, Broken, Kafka, until
 from tests.client.test_by_hand_receipts import abandoned, ranges, receipts
@@ -26,12 +26,12 @@ class Taker:
         self.got: list[Message] = []
         took, self._goes_on = threading.Event(), threading.Event()
 
-        def held(*args: Any, **options: Any) -> Hand:
+        def held(*args: Any, **options: Any) -> InFlight:
             took.set()
             assert self._goes_on.wait(WITHIN_S)
-            return Hand(*args, **options)
+            return InFlight(*args, **options)
 
-        patch.setattr("kafka_marshal.client.api.delivery.Hand", held)
+        patch.setattr("kafka_marshal.client.api.delivery.InFlight", held)
         self._consumer = consumer
         self._thread = threading.Thread(target=self._run)
         self._thread.start()
@@ -86,8 +86,8 @@ def test_after_a_failure_nothing_is_given_out(
     with kafka.consumer(semantics=semantics) as consumer:
         consumer.add_topic("events")
         taker = Taker(consumer, monkeypatch)
-        consumer._engine.failed(Broken("the disk is full"))
-        until(lambda: not consumer._engine._thread.is_alive())  # type: ignore[union-attr]
+        consumer._coordinator.failed(Broken("the disk is full"))
+        until(lambda: not consumer._coordinator._thread.is_alive())  # type: ignore[union-attr]
         assert taker.goes_on() == []
 
 

@@ -9,8 +9,8 @@ import pytest
 from confluent_kafka import Message as Fetched
 
 from kafka_marshal.client.api.consumer import Claim, Consumer, Lost, Message, Observer
-from kafka_marshal.client.fetch.in_flight import Hand
-from kafka_marshal.client.observe.health import Standing
+from kafka_marshal.client.fetch.in_flight import InFlight
+from kafka_marshal.client.observe.health import ClaimProgress
 from kafka_marshal.core.messages import ClaimingMessages, Partition, ReleaseGroup
 from tests.client.doubles import LOG, Kafka, until
 
@@ -119,7 +119,7 @@ def test_at_most_once_a_batch_in_hand_outlives_its_tenure() -> None:
         release_group(kafka)
         until(lambda: sum(claim.epoch > first.claim.epoch for claim in consumer.claims) == 2)
         arrives.set()
-        until(lambda: not consumer._data._commands)
+        until(lambda: not consumer._fetcher._commands)
         batch = first
         while True:
             got[batch.claim.partition] += [message.offset for message in batch.messages]
@@ -168,7 +168,7 @@ def test_what_is_taken_while_the_engine_looks_ends_nothing(
     """
     armed, looks, taken = threading.Event(), threading.Event(), threading.Event()
 
-    class Looked(Hand):
+    class Looked(InFlight):
         @property
         def finished(self) -> bool:
             engine = threading.current_thread().name == "marshal-engine"
@@ -186,12 +186,12 @@ def test_what_is_taken_while_the_engine_looks_ends_nothing(
 
         said = 0
 
-        def standing(self, claim: Claim, standing: Standing) -> None:
+        def standing(self, claim: Claim, standing: ClaimProgress) -> None:
             self.said += standing.buffered == 10
             if self.said == 2:
                 armed.set()
 
-    monkeypatch.setattr("kafka_marshal.client.api.delivery.Hand", Looked)
+    monkeypatch.setattr("kafka_marshal.client.api.delivery.InFlight", Looked)
     kafka = Kafka()
     kafka.create("events")
     with kafka.consumer(observers=[Waiting()]) as consumer:
@@ -253,7 +253,7 @@ def test_who_hears_that_a_claim_is_ours_may_ask_of_it() -> None:
 
         observer.claimed = claimed  # type: ignore[method-assign]
         consumer.add_topic("events")
-        until(lambda: consumer.claims and consumer._data._buffers.waits)
+        until(lambda: consumer.claims and consumer._fetcher._buffers.waits)
         assert list(found) == [(consumer.claims, 0, 0)]
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from kafka_marshal.client.api.aio import AsyncConsumer
 from kafka_marshal.client.api.consumer import Claim, Consumer, Message, Observer
-from kafka_marshal.client.observe.health import Standing, Wedged, WedgedCause
+from kafka_marshal.client.observe.health import ClaimProgress, Wedged, WedgedCause
 from kafka_marshal.core.messages import Heartbeat
 from tests.client.doubles import Kafka, until
 
@@ -28,7 +28,7 @@ class Watching(Observer):
         self.given = 0
         self.position: dict[int, int] = {}
 
-    def standing(self, claim: Claim, standing: Standing) -> None:
+    def standing(self, claim: Claim, standing: ClaimProgress) -> None:
         self.buffered[claim.partition] = standing.buffered
         self.told += claim.partition == 0
 
@@ -98,7 +98,7 @@ def test_partitions_take_turns_within_a_second_and_nothing_is_passed_over(
     with kafka.consumer(semantics=semantics, observers=[watching]) as consumer:
         consumer.add_topic("events")
         # A turn ends as soon as one other claim waits: the third may be ready only after that.
-        until(lambda: len(consumer._data._buffers._ready) == 3)
+        until(lambda: len(consumer._fetcher._buffers._ready) == 3)
         messages = way(consumer)
         message = first = next(messages)
         got = defaultdict(list, {first.partition: [first.offset]})
@@ -130,10 +130,10 @@ def test_who_is_alone_keeps_its_turn() -> None:
         consumer.add_topic("events")
         messages = iter(consumer)
         assert next(messages).offset == 0
-        hand = consumer.taking.hand
+        in_flight = consumer.delivery.in_flight
         passes(kafka, watching)
         assert next(messages).offset == 1
-        assert consumer.taking.hand is hand
+        assert consumer.delivery.in_flight is in_flight
 
 
 def test_a_claim_that_waits_for_its_turn_is_not_wedged_and_one_that_is_stuck_is() -> None:

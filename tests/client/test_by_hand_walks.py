@@ -18,7 +18,7 @@ from typing import Final, Literal
 import pytest
 from confluent_kafka import Message as Fetched
 
-from kafka_marshal.admin.fold import Fold
+from kafka_marshal.admin.fold import ClaimsFold
 from kafka_marshal.client.api.consumer import (
     Claiming,
     ClaimLost,
@@ -26,7 +26,7 @@ from kafka_marshal.client.api.consumer import (
     Message,
     OutcomeUnknown,
 )
-from kafka_marshal.client.api.delivery import Way
+from kafka_marshal.client.api.delivery import DeliveryMode
 from kafka_marshal.codec import decode, decode_headers
 from kafka_marshal.core.messages import ClaimingMessages, Partition, Record, ReleaseGroup
 from kafka_marshal.core.messages import Message as Said
@@ -147,13 +147,13 @@ class Walk:
         """What a loop does, but it does not wait for ever."""
         self.finished(client, "loop", "list")
         for _ in range(self.random.choice((1, 2, 5))):
-            hand = consumer.taking.take(0.02, Way.LOOP)
+            in_flight = consumer.delivery.take(0.02, DeliveryMode.LOOP)
             self.finished(client, "loop")
-            if hand is None:
+            if in_flight is None:
                 break
-            message = next(hand.taking, None)
+            message = next(in_flight.taking, None)
             if message is None:
-                consumer.taking.finish(hand)
+                consumer.delivery.finish(in_flight)
             else:
                 self.got(client, "loop", [message])
 
@@ -163,10 +163,10 @@ class Walk:
             return
         self.finished(client, "loop", "list")
         handling = consumer.handling("partition", 0, 0.1, None)
-        hand = consumer.taking.take(0.02, Way.LIST, 10)
-        consumer.taking.pop()
-        if hand is not None:
-            handling.feed(hand)
+        in_flight = consumer.delivery.take(0.02, DeliveryMode.LIST, 10)
+        consumer.delivery.pop()
+        if in_flight is not None:
+            handling.feed(in_flight)
         for _ in range(self.random.choice((0, 2, 20))):
             begun = handling.begin()
             if begun is None:
@@ -296,7 +296,7 @@ class Walk:
             for consumer in self.consumers.values():
                 consumer.close(timeout_s=5.0)
         until(lambda: not any(thread.is_alive() for thread in self.kafka.threads))
-        assert all(one._engine.failure is None for one in self.closed)
+        assert all(one._coordinator.failure is None for one in self.closed)
         if self.semantics == AMO:
             self.check_receipts()
 
@@ -337,7 +337,7 @@ class Walk:
 
     def position(self, partition: int) -> int:
         """Up to where the log has granted."""
-        fold, position = Fold(0), 0
+        fold, position = ClaimsFold(0), 0
         for offset, one in enumerate(self.kafka.records()):
             record = Record(
                 0, offset, one.timestamp_ms, decode(one.value), decode_headers(one.headers)

@@ -231,10 +231,12 @@ def test_after_the_log_lost_records_it_goes_on_as_a_new_instance(stage: Stage) -
 
     with stage.worker("w1", topic, on_lost=note) as worker:
         until(lambda: len(worker.got) == 100)
-        engine = worker.consumer._engine
+        coordinator = worker.consumer._coordinator
         before = worker.consumer.instance_id
         # What the reader does when the broker says that its offset is out of range.
-        engine.post(lambda: engine._truncated(engine._session, "the log ends earlier"))
+        coordinator.post(
+            lambda: coordinator._truncated(coordinator._session, "the log ends earlier")
+        )
         until(lambda: worker.consumer.instance_id != before)
         until(lambda: lost == [Lost.LOG_LOST_RECORDS] * 2)
         until(lambda: len(worker.consumer.claims) == 2)

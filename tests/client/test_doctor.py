@@ -13,14 +13,18 @@ from confluent_kafka.cimpl import NewPartitions
 from kafka_marshal import FENCED
 from kafka_marshal.admin.doctor import clocks, permissions, records
 from kafka_marshal.admin.doctor import topic as of_topic
-from kafka_marshal.admin.doctor.broker_clocks import Clock
+from kafka_marshal.admin.doctor.broker_clocks import BrokerClock
 from kafka_marshal.admin.doctor.doctor import examine
-from kafka_marshal.admin.doctor.finding import Finding, Severity
-from kafka_marshal.admin.doctor.topic_sample import Sample
+from kafka_marshal.admin.doctor.finding import CheckFinding, CheckSeverity
+from kafka_marshal.admin.doctor.topic_sample import TopicSample
 from kafka_marshal.capture import RawRecord, TimestampType
-from kafka_marshal.client.connect.admin_client import ClusterClient, PartitionSeen, TopicSeen
+from kafka_marshal.client.connect.admin_client import (
+    ClusterClient,
+    PartitionDescription,
+    TopicDescription,
+)
 from kafka_marshal.client.connect.coordination_topic import (
-    Wanted,
+    TopicSpec,
     init,
     retention_needed_ms,
     settings_for,
@@ -33,21 +37,23 @@ from tests.cli.run import marshal
 from tests.client.hands import Hands
 
 ALL = frozenset({"READ", "WRITE", "DESCRIBE"})
-GOOD = settings_for(Wanted("t"), 3)
+GOOD = settings_for(TopicSpec("t"), 3)
 
 
-def partition(*in_sync: int, leader: int | None = 1, copies: int = 3) -> PartitionSeen:
-    return PartitionSeen(leader, tuple(range(1, copies + 1)), in_sync)
+def partition(*in_sync: int, leader: int | None = 1, copies: int = 3) -> PartitionDescription:
+    return PartitionDescription(leader, tuple(range(1, copies + 1)), in_sync)
 
 
-def topic(*partitions: PartitionSeen, allowed: frozenset[str] | None = ALL) -> TopicSeen:
-    return TopicSeen("t", dict(enumerate(partitions)), allowed)
+def topic(
+    *partitions: PartitionDescription, allowed: frozenset[str] | None = ALL
+) -> TopicDescription:
+    return TopicDescription("t", dict(enumerate(partitions)), allowed)
 
 
 WHOLE = topic(partition(1, 2, 3), partition(1, 2, 3))
 
 
-def said(*findings: Finding) -> list[tuple[str, str]]:
+def said(*findings: CheckFinding) -> list[tuple[str, str]]:
     return [(one.severity.value, one.check) for one in findings]
 
 
@@ -117,14 +123,14 @@ def test_what_is_not_allowed_is_found_and_what_is_not_told_is_said() -> None:
 def test_of_a_group_it_is_told_whether_its_consumers_start() -> None:
     allowed = {"a": frozenset({"READ", "DESCRIBE"}), "b": frozenset({"DESCRIBE"}), "c": None}
     [lag] = permissions.on_groups(allowed)
-    assert (lag.severity, lag.found.split()[-1]) == (Severity.WARNING, "b")
+    assert (lag.severity, lag.found.split()[-1]) == (CheckSeverity.WARNING, "b")
     [none] = permissions.on_groups({"d": frozenset()})
     assert said(none) == [("error", "group permissions")]
     assert "do not start" in none.endangers
 
 
 def test_a_topic_that_has_grown_is_found_with_the_count_that_it_had() -> None:
-    sample = Sample(12)
+    sample = TopicSample(12)
     names = [f"events{number}" for number in range(6)]
     moved = [n for n in names if coordinating_partition(n, 12) != coordinating_partition(n, 10)]
     assert moved
@@ -143,7 +149,7 @@ def test_a_topic_that_has_grown_is_found_with_the_count_that_it_had() -> None:
 
 
 def test_records_in_the_right_place_are_fine() -> None:
-    sample = Sample(12)
+    sample = TopicSample(12)
     for offset in range(20):
         name = f"events{offset}"
         sample.add(raw(offset, claiming(name), coordinating_partition(name, 12), offset))
@@ -151,7 +157,7 @@ def test_records_in_the_right_place_are_fine() -> None:
 
 
 def test_foreign_records_producers_stamps_and_missing_headers_are_found() -> None:
-    sample = Sample(1)
+    sample = TopicSample(1)
     sample.add(raw(0, "hello"))
     sample.add(raw(1, claiming("t"), stamped=TimestampType.CREATE_TIME))
     sample.add(attrs.evolve(raw(2, claiming("t")), headers=()))
@@ -164,7 +170,7 @@ def test_foreign_records_producers_stamps_and_missing_headers_are_found() -> Non
 
 def test_records_that_were_written_to_another_log_are_found_and_who_wrote_them() -> None:
     """As a mirror copies them, whose offsets begin anew."""
-    sample = Sample(1)
+    sample = TopicSample(1)
     for offset, header, value in ((0, "epoch", b"3"), (1, "seen", b"1"), (2, "epoch", b"0")):
         beat = raw(offset, f"Heartbeat/1/0/{header}1/{header}-{offset}/g/t/0/5")
         sample.add(attrs.evolve(beat, headers=((f"marshal-{header}", value),)))
@@ -178,7 +184,7 @@ def test_records_that_were_written_to_another_log_are_found_and_who_wrote_them()
 def test_a_partition_of_which_less_than_a_pause_is_left_is_named() -> None:
     """Who claims there for the first time cannot know that no pause of before still holds."""
     now_ms = int(FENCED.pause_max_ms + FENCED.clock_rewind_max_ms) + 1_000
-    sample = Sample(4)
+    sample = TopicSample(4)
     for number in (0, 1, 2):  # 3 begins at offset 0
         sample.begins_late(number)
     sample.add(raw(7, claiming("t"), 0, at_ms=999))
@@ -195,7 +201,7 @@ def beating(offset: int, client: str, interval_s: int, at_ms: int) -> RawRecord:
 
 
 def test_a_group_that_lives_under_two_intervals_is_found_and_who_says_which() -> None:
-    sample = Sample(1)
+    sample = TopicSample(1)
     sample.add(beating(1, "a", 60, 0))
     sample.add(beating(2, "b", 10, 60_000))
     [finding] = records.records(sample)
@@ -210,25 +216,27 @@ def test_a_group_that_lives_under_two_intervals_is_found_and_who_says_which() ->
 
 def test_time_that_steps_back_is_found_and_how_far_is_what_matters() -> None:
     for back_ms, expected in ((0, []), (500, ["note"]), (60_001, ["error"])):
-        sample = Sample(1)
+        sample = TopicSample(1)
         sample.add(raw(0, claiming("t"), at_ms=100_000))
         sample.add(raw(1, claiming("t"), at_ms=100_000 - back_ms))
         found = clocks.in_log(sample, FENCED, 200_000)
         assert [one.severity.value for one in found] == expected
-    ahead = Sample(1)
+    ahead = TopicSample(1)
     ahead.add(raw(0, claiming("t"), at_ms=10_000))
     assert said(*clocks.in_log(ahead, FENCED, 5_000)) == [("warning", "clocks")]
 
 
 def test_brokers_whose_clocks_are_apart_are_found() -> None:
-    def found(*each: Clock) -> list[tuple[str, str]]:
+    def found(*each: BrokerClock) -> list[tuple[str, str]]:
         return said(*clocks.between_brokers(list(each), FENCED))
 
-    assert found(Clock(1, 5, 2), Clock(2, 900, 2)) == []
-    assert found(Clock(1, 0, 2), Clock(2, 5_000, 2)) == [("warning", "clocks now")]
-    assert found(Clock(1, 0, 2), Clock(2, 90_000, 2)) == [("error", "clocks now")]
-    assert found(Clock(1, 0, 2), Clock(2, 5_000, 4_500)) == [], "within what the append took"
-    assert found(Clock(1, 0, 2), Clock(2, None, 0)) == [("unchecked", "clocks now")]
+    assert found(BrokerClock(1, 5, 2), BrokerClock(2, 900, 2)) == []
+    assert found(BrokerClock(1, 0, 2), BrokerClock(2, 5_000, 2)) == [("warning", "clocks now")]
+    assert found(BrokerClock(1, 0, 2), BrokerClock(2, 90_000, 2)) == [("error", "clocks now")]
+    assert found(BrokerClock(1, 0, 2), BrokerClock(2, 5_000, 4_500)) == [], (
+        "within what the append took"
+    )
+    assert found(BrokerClock(1, 0, 2), BrokerClock(2, None, 0)) == [("unchecked", "clocks now")]
 
 
 # --- on real brokers ------------------------------------------------------------------------------
@@ -281,7 +289,7 @@ def test_three_brokers_keep_time_together_and_one_that_is_lost_is_missed(
 ) -> None:
     settings = settings_of(kafka_cluster.bootstrap)
     name = f"marshal-{uuid.uuid4().hex[:8]}"
-    made = init(ClusterClient(settings), Wanted(name))
+    made = init(ClusterClient(settings), TopicSpec(name))
     assert (made.copies, made.settings["min.insync.replicas"]) == (3, "2")
     whole = examine(settings, name, probe=True)
     assert whole.findings == ()
@@ -289,12 +297,12 @@ def test_three_brokers_keep_time_together_and_one_that_is_lost_is_missed(
     assert said(*examine(settings, name).findings) == [("unchecked", "clocks now")]
     kafka_cluster.kill(3)
     try:
-        found: tuple[Finding, ...] = ()
+        found: tuple[CheckFinding, ...] = ()
         deadline = time.monotonic() + 60
         while ("warning", "copies") not in said(*found):
             assert time.monotonic() < deadline, said(*found)
             with suppress(BrokerFailed):  # it was the controller, and there is no other yet
                 found = examine(settings, name).findings
-        assert Severity.ERROR not in {one.severity for one in found}
+        assert CheckSeverity.ERROR not in {one.severity for one in found}
     finally:
         kafka_cluster.start(3)

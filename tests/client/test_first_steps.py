@@ -14,10 +14,10 @@ import pytest
 
 import kafka_marshal
 from kafka_marshal.client.api.consumer import Consumer
-from kafka_marshal.client.connect.admin_client import ClusterClient, TopicSeen
-from kafka_marshal.client.connect.coordination_topic import Wanted, ensure
+from kafka_marshal.client.connect.admin_client import ClusterClient, TopicDescription
+from kafka_marshal.client.connect.coordination_topic import TopicSpec, ensure
 from kafka_marshal.client.connect.environment import Environment
-from kafka_marshal.client.connect.reader import SPREADS_S, Tail
+from kafka_marshal.client.connect.reader import SPREADS_S, CoordinationReader
 from kafka_marshal.client.connect.settings import Settings, settings_of
 from kafka_marshal.errors import BrokerFailed, InvalidOption, NoCoordinationTopic
 from kafka_marshal.testing import Broker
@@ -108,12 +108,14 @@ class Slower(ClusterClient):
         settings: Mapping[str, str],
         brokers: Sequence[int] = (),
     ) -> None:
-        assert ensure(ClusterClient(self.settings), Wanted(name, partitions=3))[1]
+        assert ensure(ClusterClient(self.settings), TopicSpec(name, partitions=3))[1]
         super().create_topic(name, partitions, copies, settings, brokers)
 
 
 def test_of_two_that_create_it_at_once_both_have_it(kafka_broker: Broker) -> None:
-    seen, created = ensure(Slower(settings_of(kafka_broker.bootstrap)), Wanted(new_name("marshal")))
+    seen, created = ensure(
+        Slower(settings_of(kafka_broker.bootstrap)), TopicSpec(new_name("marshal"))
+    )
     assert (len(seen.partitions), created) == (3, False)
 
 
@@ -122,7 +124,7 @@ class Electing(ClusterClient):
 
     asked = 0
 
-    def topic(self, name: str, spreads_s: float = SPREADS_S) -> TopicSeen | None:
+    def topic(self, name: str, spreads_s: float = SPREADS_S) -> TopicDescription | None:
         self.asked += 1
         if self.asked == 2:
             raise BrokerFailed("Broker: Leader not available")
@@ -131,7 +133,7 @@ class Electing(ClusterClient):
 
 def test_a_new_topic_without_leaders_is_waited_for(kafka_broker: Broker) -> None:
     cluster = Electing(settings_of(kafka_broker.bootstrap))
-    assert ensure(cluster, Wanted(new_name("marshal")))[1]
+    assert ensure(cluster, TopicSpec(new_name("marshal")))[1]
     assert cluster.asked >= 3
 
 
@@ -149,7 +151,9 @@ def test_a_broker_that_has_not_heard_of_a_new_topic_is_asked_again(kafka_broker:
     name = new_name("marshal")
     kafka_marshal.create_coordination_topic(kafka_broker.bootstrap, name, partitions=2)
     behind = Environment(log_reader=Behind)
-    tail = Tail(Settings({"bootstrap.servers": kafka_broker.bootstrap}, environment=behind), name)
+    tail = CoordinationReader(
+        Settings({"bootstrap.servers": kafka_broker.bootstrap}, environment=behind), name
+    )
     assert tail.partitions == (0, 1)
     tail.close()
 

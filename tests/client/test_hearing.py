@@ -7,7 +7,7 @@ from concurrent.futures import Future
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from kafka_marshal.client.connect.client_errors import SLICE_S, Hearing, refusal
+from kafka_marshal.client.connect.client_errors import SLICE_S, ClientErrors, refusal
 from kafka_marshal.client.connect.settings import Settings
 from kafka_marshal.errors import NotLetIn
 
@@ -49,10 +49,10 @@ class Broker:
         return answer
 
 
-def says(hearing: Hearing, *errors: KafkaError) -> Callable[[], None]:
+def says(client_errors: ClientErrors, *errors: KafkaError) -> Callable[[], None]:
     """A client that says one of these whenever it is polled; it must not be polled for ever."""
     left = [*errors, *[ALL_DOWN] * 10]
-    return lambda: hearing.heard(left.pop(0))
+    return lambda: client_errors.heard(left.pop(0))
 
 
 # --- what is final --------------------------------------------------------------------------------
@@ -130,80 +130,80 @@ def test_a_certificate_that_was_shown_and_refused_is_another_matter_than_none() 
 
 
 def test_whoever_waits_to_be_let_in_ends_when_a_refusal_was_heard() -> None:
-    hearing, broker = Hearing(ONE), Broker(NOBODY)
+    client_errors, broker = ClientErrors(ONE), Broker(NOBODY)
     with pytest.raises(NotLetIn) as refused:
-        hearing.ask(broker, says(hearing, ALL_DOWN, PASSWORD), HUGE_S)
+        client_errors.ask(broker, says(client_errors, ALL_DOWN, PASSWORD), HUGE_S)
     assert str(refused.value) == "b1:9093: SASL authentication error: Authentication failed"
     assert broker.waited == [SLICE_S, SLICE_S]
 
 
 def test_a_promise_that_nobody_will_keep_ends_when_a_refusal_was_heard() -> None:
-    hearing = Hearing(ONE)
+    client_errors = ClientErrors(ONE)
     with pytest.raises(NotLetIn):
-        hearing.wait(Future(), says(hearing, ALL_DOWN, PASSWORD), HUGE_S)
+        client_errors.wait(Future(), says(client_errors, ALL_DOWN, PASSWORD), HUGE_S)
 
 
 def test_of_several_brokers_another_one_may_have_a_good_certificate() -> None:
-    hearing = Hearing(THREE)
-    hearing.heard(UNTRUSTED)
-    assert hearing.refusal is None
-    assert hearing.ask(Broker(NOBODY, "answer"), nothing, HUGE_S) == "answer"
-    down = Hearing(THREE)
+    client_errors = ClientErrors(THREE)
+    client_errors.heard(UNTRUSTED)
+    assert client_errors.refusal is None
+    assert client_errors.ask(Broker(NOBODY, "answer"), nothing, HUGE_S) == "answer"
+    down = ClientErrors(THREE)
     with pytest.raises(NotLetIn, match=r"ssl\.ca\.location"):
         down.ask(Broker(NOBODY), says(down, UNTRUSTED, ALL_DOWN), HUGE_S)
 
 
 def test_a_password_is_wrong_for_all_brokers() -> None:
-    hearing = Hearing(THREE)
-    hearing.heard(PASSWORD)
-    assert hearing.refusal is not None
+    client_errors = ClientErrors(THREE)
+    client_errors.heard(PASSWORD)
+    assert client_errors.refusal is not None
 
 
 def test_once_let_in_nothing_is_final() -> None:
-    hearing = Hearing(ONE)
-    assert hearing.ask(Broker("answer"), nothing, HUGE_S) == "answer"
-    hearing.heard(PASSWORD)
-    hearing.heard(UNTRUSTED)
-    assert hearing.refusal is None
-    failed = hearing.failed(NOBODY)
+    client_errors = ClientErrors(ONE)
+    assert client_errors.ask(Broker("answer"), nothing, HUGE_S) == "answer"
+    client_errors.heard(PASSWORD)
+    client_errors.heard(UNTRUSTED)
+    assert client_errors.refusal is None
+    failed = client_errors.failed(NOBODY)
     assert not isinstance(failed, NotLetIn)
     assert "certificate verify failed" in str(failed), "but it is said"
     again = Broker(NOBODY, "not reached")
     with pytest.raises(KafkaException):
-        hearing.ask(again, pytest.fail, HUGE_S)
+        client_errors.ask(again, pytest.fail, HUGE_S)
     assert again.waited == [pytest.approx(HUGE_S, abs=60)], "asked once, and for the whole time"
 
 
 def test_after_an_answer_that_is_an_error_nothing_is_final() -> None:
-    hearing = Hearing(ONE)
+    client_errors = ClientErrors(ONE)
     promised: Future[str] = Future()
     promised.set_exception(KafkaException(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)))
     with pytest.raises(KafkaException):
-        hearing.wait(promised, nothing, HUGE_S)
-    hearing.heard(PASSWORD)
-    assert hearing.refusal is None
+        client_errors.wait(promised, nothing, HUGE_S)
+    client_errors.heard(PASSWORD)
+    assert client_errors.refusal is None
 
 
 def test_a_broker_that_takes_the_question_gets_the_whole_time_to_answer() -> None:
-    hearing, broker = Hearing(ONE), Broker(NOBODY, LATE, "answer")
-    assert hearing.ask(broker, nothing, HUGE_S) == "answer"
+    client_errors, broker = ClientErrors(ONE), Broker(NOBODY, LATE, "answer")
+    assert client_errors.ask(broker, nothing, HUGE_S) == "answer"
     assert broker.waited[:2] == [SLICE_S, SLICE_S]
     assert broker.waited[2] > HUGE_S / 2
 
 
 def test_a_broker_that_takes_the_question_and_hangs_up_has_let_nobody_in() -> None:
-    hearing, broker = Hearing(ONE), Broker(LATE, NOBODY)
+    client_errors, broker = ClientErrors(ONE), Broker(LATE, NOBODY)
     with pytest.raises(KafkaException) as failed:
-        hearing.ask(broker, nothing, HUGE_S)
-    hearing.log(3, "%s", "b1:9093/bootstrap: Disconnected: SSL connection closed by peer")
-    assert str(hearing.failed(failed.value)).endswith("first word: see security.protocol")
-    later = Hearing(ONE)
+        client_errors.ask(broker, nothing, HUGE_S)
+    client_errors.log(3, "%s", "b1:9093/bootstrap: Disconnected: SSL connection closed by peer")
+    assert str(client_errors.failed(failed.value)).endswith("first word: see security.protocol")
+    later = ClientErrors(ONE)
     later.heard(KafkaError(KafkaError._TRANSPORT, f"{AT}Send failed: Broken pipe"))
     assert str(later.failed(failed.value)).endswith("first word: see security.protocol")
 
 
 def test_nobody_is_waited_for_longer_than_asked_and_the_reason_is_the_last_that_was_said() -> None:
-    hearing = Hearing(ONE)
+    client_errors = ClientErrors(ONE)
     refused = KafkaError(KafkaError._TRANSPORT, f"{AT}Connect failed (after 0ms in state CONNECT)")
 
     def nobody(within_s: float) -> str:
@@ -211,21 +211,21 @@ def test_nobody_is_waited_for_longer_than_asked_and_the_reason_is_the_last_that_
         raise NOBODY
 
     with pytest.raises(KafkaException) as failed:
-        hearing.ask(nobody, says(hearing, ALL_DOWN, refused, ALL_DOWN), 4 * SLICE_S)
-    assert str(hearing.failed(failed.value)).endswith(": Connect failed")
+        client_errors.ask(nobody, says(client_errors, ALL_DOWN, refused, ALL_DOWN), 4 * SLICE_S)
+    assert str(client_errors.failed(failed.value)).endswith(": Connect failed")
 
 
 def test_what_was_said_long_ago_is_not_the_reason_of_what_fails_now() -> None:
-    hearing = Hearing(ONE)
-    hearing.heard(KafkaError(KafkaError._TRANSPORT, f"{AT}Connect failed"))
-    hearing.ask(Broker("answer"), nothing, HUGE_S)
-    assert str(hearing.failed(NOBODY)) == "b1:9093: Local: Broker transport failure"
+    client_errors = ClientErrors(ONE)
+    client_errors.heard(KafkaError(KafkaError._TRANSPORT, f"{AT}Connect failed"))
+    client_errors.ask(Broker("answer"), nothing, HUGE_S)
+    assert str(client_errors.failed(NOBODY)) == "b1:9093: Local: Broker transport failure"
 
 
 def test_no_secret_is_said() -> None:
     settings = Settings({**ONE.values, "sasl.password": "hush", "sasl.mechanisms": "PLAIN"})
-    hearing = Hearing(settings)
-    hearing.heard(KafkaError(KafkaError._AUTHENTICATION, "hush is no password"))
-    assert str(hearing.refusal) == (
+    client_errors = ClientErrors(settings)
+    client_errors.heard(KafkaError(KafkaError._AUTHENTICATION, "hush is no password"))
+    assert str(client_errors.refusal) == (
         "b1:9093: *** is no password: see sasl.username and sasl.password"
     )

@@ -16,7 +16,7 @@ from confluent_kafka import Producer
 
 from kafka_marshal import FENCED, ClaimKey, World
 from kafka_marshal.capture import RawRecord
-from kafka_marshal.client.connect.reader import Tail
+from kafka_marshal.client.connect.reader import CoordinationReader
 from kafka_marshal.client.connect.settings import settings_of
 from kafka_marshal.codec import coordinating_partition, decode, encode
 from kafka_marshal.core.claims.verdicts import Accepted
@@ -91,7 +91,7 @@ class Bare:
 def log_of(stage: Stage, topic: str) -> list[RawRecord]:
     """All that lies where the topic is coordinated."""
     place = coordinating_partition(topic, PLACES)
-    tail = Tail(settings_of(stage.bootstrap), stage.coordination)
+    tail = CoordinationReader(settings_of(stage.bootstrap), stage.coordination)
     try:
         end = tail.extents()[place].high
         return [raw for raws in tail.records({place: 0}, {place: end}) for raw in raws]

@@ -7,17 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_marshal import ClaimKey
-from kafka_marshal.client.process.work_queues import Begun, Lanes, Order
+from kafka_marshal.client.process.work_queues import Order, StartedMessage, WorkQueues
 
 ONE, TWO = ClaimKey("g", "t", 1), ClaimKey("g", "t", 2)
 Message = tuple[str | None, int]
 
 
-def lanes(order: Order) -> Lanes[Message]:
-    return Lanes(order, key_of=lambda message: message[0])
+def lanes(order: Order) -> WorkQueues[Message]:
+    return WorkQueues(order, key_of=lambda message: message[0])
 
 
-def begun(of: Lanes[Message]) -> list[Begun[Message]]:
+def begun(of: WorkQueues[Message]) -> list[StartedMessage[Message]]:
     found = []
     while (one := of.begin()) is not None:
         found.append(one)
@@ -89,7 +89,7 @@ def test_everything_is_begun_once_and_nothing_overtakes_in_its_lane(
 ) -> None:
     chance = Random(seed)
     of = lanes(order)
-    in_hand: list[Begun[Message]] = []
+    in_hand: list[StartedMessage[Message]] = []
     done: dict[ClaimKey, list[Message]] = {ONE: [], TWO: []}
     added = 0
     while added < 30 or of.waiting or in_hand:

@@ -14,9 +14,9 @@ from confluent_kafka import TopicPartition
 from kafka_marshal.client.api.aio import AsyncConsumer
 from kafka_marshal.client.api.consumer import Consumer, Message, Messages
 from kafka_marshal.client.connect.environment import Environment
-from kafka_marshal.client.connect.metadata import Cluster
+from kafka_marshal.client.connect.metadata import ClusterMetadata
 from kafka_marshal.client.connect.settings import Settings
-from kafka_marshal.client.fetch.buffers import Bounds
+from kafka_marshal.client.fetch.buffers import BufferLimits
 from kafka_marshal.errors import InvalidOption
 from kafka_marshal.machines.consumer.effects import Lost
 from kafka_marshal.testing import Broker
@@ -96,7 +96,7 @@ def test_a_list_that_was_committed_is_done(stage: Stage) -> None:
 def test_a_claim_that_is_taken_in_the_middle_of_a_list_gives_nothing_more(stage: Stage) -> None:
     """The next owner begins with that list: it was not done, and what came before it was."""
     topic, notes = stage.topic(partitions=1, messages=400), Notes()
-    cluster = Cluster(stage.cluster.settings)
+    cluster = ClusterMetadata(stage.cluster.settings)
     with stage.consumer("w1", observers=[notes]) as first:
         first.add_topic(topic)
         done = [*numbers(first.consume(10, 10)), *numbers(first.consume(10, 10))]
@@ -109,7 +109,7 @@ def test_a_claim_that_is_taken_in_the_middle_of_a_list_gives_nothing_more(stage:
             go_on.wait(20)
 
         with stage.worker("w2", topic) as second:
-            first._engine.post(stall)
+            first._coordinator.post(stall)
             until(lambda: len(second.got) == 400 - len(done))
             go_on.set()
             until(lambda: in_hand.claim.lost is Lost.TAKEN)
@@ -223,14 +223,14 @@ def test_a_full_buffer_alone_is_not_fetched_anew_while_its_batches_are_granted(
     """To pause a partition drops what was fetched of it; it comes again up to a second later."""
     paused: list[int] = []
 
-    class Watched(Client):
+    class WatchedClaim(Client):
         def pause(self, partitions: list[TopicPartition]) -> None:
             paused.append(len(partitions))
             super().pause(partitions)
 
-    watched = Settings({}, environment=Environment(fetcher=Watched))
+    watched = Settings({}, environment=Environment(fetcher=WatchedClaim))
     topic = stage.topic(partitions=1, messages=4_000)
-    options = {"batch": 100, "bounds": Bounds(messages=1_000), "settings": watched}
+    options = {"batch": 100, "bounds": BufferLimits(messages=1_000), "settings": watched}
     seen = 0
     with stage.consumer("w1", semantics="at_most_once", **options) as consumer:
         consumer.add_topic(topic)

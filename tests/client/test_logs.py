@@ -8,8 +8,13 @@ import logging
 import pytest
 
 from kafka_marshal.client.message import Claim
-from kafka_marshal.client.observe.health import Standing, Wedged, WedgedCause
-from kafka_marshal.client.observe.logging_observer import FIELDS, JsonFormatter, Logs, Who
+from kafka_marshal.client.observe.health import ClaimProgress, Wedged, WedgedCause
+from kafka_marshal.client.observe.logging_observer import (
+    FIELDS,
+    ConsumerIdentity,
+    JsonFormatter,
+    LoggingObserver,
+)
 from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.machines.consumer.effects import Lost
 
@@ -17,13 +22,13 @@ CLAIM = Claim(ClaimKey("g", "events", 3), "events", 3, 17, 40)
 
 
 @pytest.fixture
-def logs(caplog: pytest.LogCaptureFixture) -> Logs:
+def logs(caplog: pytest.LogCaptureFixture) -> LoggingObserver:
     caplog.set_level(logging.INFO, "kafka_marshal")
-    return Logs(lambda: Who("g", "c1", "i1"))
+    return LoggingObserver(lambda: ConsumerIdentity("g", "c1", "i1"))
 
 
 def test_a_record_has_the_protocols_words_as_fields(
-    logs: Logs, caplog: pytest.LogCaptureFixture
+    logs: LoggingObserver, caplog: pytest.LogCaptureFixture
 ) -> None:
     logs.claimed(CLAIM)
     logs.lost(CLAIM, Lost.PAUSED)
@@ -44,7 +49,7 @@ def test_a_record_has_the_protocols_words_as_fields(
 
 
 def test_the_formatter_writes_one_json_object_a_line(
-    logs: Logs, caplog: pytest.LogCaptureFixture
+    logs: LoggingObserver, caplog: pytest.LogCaptureFixture
 ) -> None:
     logs.lost(CLAIM, Lost.PAUSED)
     try:
@@ -60,10 +65,10 @@ def test_the_formatter_writes_one_json_object_a_line(
 
 
 def test_what_lasts_is_said_more_and_more_rarely(
-    logs: Logs, caplog: pytest.LogCaptureFixture
+    logs: LoggingObserver, caplog: pytest.LogCaptureFixture
 ) -> None:
     for beats in range(3, 100):
-        logs.wedged(CLAIM, Wedged(WedgedCause.IN_HAND, beats, 3, Standing(5, 9, 1)))
+        logs.wedged(CLAIM, Wedged(WedgedCause.IN_HAND, beats, 3, ClaimProgress(5, 9, 1)))
     said = [record.getMessage().split()[4] for record in caplog.records]
     assert said == ["3", "6", "12", "24", "48", "96"]
 
@@ -72,7 +77,7 @@ def test_what_a_client_says_many_times_is_written_when_it_begins_and_when_it_is_
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     now_s = 100.0
-    logs = Logs(lambda: Who("g", "c1", "i1"), lambda: now_s)
+    logs = LoggingObserver(lambda: ConsumerIdentity("g", "c1", "i1"), lambda: now_s)
     for number in range(50):
         logs.said(f"broker/1: Connection refused (after {number} ms)")
         logs.said(f"broker/{number}: Disconnected")

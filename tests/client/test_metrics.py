@@ -10,7 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from kafka_marshal.client.api.consumer import Message
 from kafka_marshal.client.message import Claim
-from kafka_marshal.client.observe.health import Standing
+from kafka_marshal.client.observe.health import ClaimProgress
 from kafka_marshal.client.observe.metrics import PrometheusObserver
 from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.machines.consumer.effects import Lost
@@ -128,8 +128,8 @@ def test_the_last_owner_of_a_partition_has_the_last_word() -> None:
     before, after = (Claim(key, "events", 0, epoch, 7) for epoch in (3, 9))
     scraped.observer.claimed(before)
     scraped.observer.claimed(after)
-    scraped.observer.standing(after, Standing(50, 60))
-    scraped.observer.standing(before, Standing(7, 60))
+    scraped.observer.standing(after, ClaimProgress(50, 60))
+    scraped.observer.standing(before, ClaimProgress(7, 60))
     scraped.observer.done(before, 8, 1)
     scraped.observer.lost(before, Lost.TAKEN)
     assert scraped.get("position") == 50

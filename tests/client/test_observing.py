@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kafka_marshal.client.api.consumer import Claim, IdUsedTwice
-from kafka_marshal.client.connect.reader import Heard
+from kafka_marshal.client.connect.reader import ReadResult
 from kafka_marshal.client.observe.health import LateCause, WedgedCause
 from kafka_marshal.client.observe.observers import Observer
 from kafka_marshal.machines.consumer.effects import Lost
@@ -137,7 +137,7 @@ def test_whoever_stalls_is_late_then_fenced_and_the_log_says_what_to_do(
             def stall() -> None:
                 go_on.wait(15)
 
-            first.consumer._engine.post(stall)
+            first.consumer._coordinator.post(stall)
             until(lambda: second.consumer.claims)
             go_on.set()
             until(lambda: notes.of("fenced"))
@@ -163,12 +163,12 @@ def test_heartbeats_that_do_not_come_back_are_late(
     topic, notes = stage.topic(partitions=1, messages=4), Notes()
     with stage.worker("w1", topic, observers=[notes]) as worker:
         until(lambda: len(worker.got) == 4)
-        session = worker.consumer._engine._session
+        session = worker.consumer._coordinator._session
         while session._room.acquire(blocking=False):  # the reader waits, and nobody tells it on
             pass
         until(lambda: notes.of("late"))
         for _ in range(32):
-            session.folded(Heard([], frozenset()))
+            session.folded(ReadResult([], frozenset()))
         time.sleep(0.5)
     [(_, late)] = notes.of("late")
     assert late.cause is LateCause.NOT_READ_BACK
@@ -218,7 +218,7 @@ def test_librdkafka_is_asked_how_it_fares_only_if_somebody_listens(stage: Stage)
     _, _, values = notes.of("statistics")[-1]
     assert "brokers" in values
     with stage.consumer("w2", **every) as consumer:
-        assert consumer._engine.statistics_of("data") is None
+        assert consumer._coordinator.statistics_of("data") is None
 
 
 def test_around_a_message_of_a_loop_an_application_says_processing(stage: Stage) -> None:

@@ -18,13 +18,13 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # public, not
     ResourceType,
 )
 
-from kafka_marshal.admin.doctor.doctor import Finding, examine
+from kafka_marshal.admin.doctor.doctor import CheckFinding, examine
 from kafka_marshal.admin.view import View
 from kafka_marshal.client.api.consumer import Consumer
 from kafka_marshal.client.connect.admin_client import ClusterClient
-from kafka_marshal.client.connect.coordination_topic import Wanted, init
-from kafka_marshal.client.connect.log_writer import Log, NotAppended, OutcomeUnknown
-from kafka_marshal.client.connect.metadata import Cluster
+from kafka_marshal.client.connect.coordination_topic import TopicSpec, init
+from kafka_marshal.client.connect.log_writer import LogWriter, NotAppended, OutcomeUnknown
+from kafka_marshal.client.connect.metadata import ClusterMetadata
 from kafka_marshal.client.connect.settings import Settings
 from kafka_marshal.client.message import Message
 from kafka_marshal.core.messages import NO_HEADERS, ClaimingPartition, Partition
@@ -54,8 +54,8 @@ class Guarded:
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
         self._admin = AdminClient(self.of("root").for_client())
-        init(ClusterClient(self.of("root")), Wanted("__marshal", 1))
-        with Log(self.of("root"), "__marshal") as log:
+        init(ClusterClient(self.of("root")), TopicSpec("__marshal", 1))
+        with LogWriter(self.of("root"), "__marshal") as log:
             said = ClaimingPartition(1, 0, "i1", "c1", "billing", "orders", Partition(0))
             log.append(0, said, NO_HEADERS).result(30)
 
@@ -92,7 +92,7 @@ def eventually(
     *expected: tuple[str, str],
     topic: str = "__marshal",
     probe: bool = False,
-) -> list[Finding]:
+) -> list[CheckFinding]:
     """What is found, once it is this, besides notes."""
     deadline = time.monotonic() + 60
     while True:
@@ -183,12 +183,12 @@ def test_whoever_may_write_nothing_is_told_at_once_and_nothing_is_left_waiting(
     )
     message = ClaimingPartition(1, 0, "i2", "c2", "billing", "orders", Partition(0))
     for _ in range(3):  # closing may be the first that hears of it
-        with Log(settings, "__marshal", said.append) as log:
+        with LogWriter(settings, "__marshal", said.append) as log:
             appending = log.append(0, message, NO_HEADERS)
         with pytest.raises(OutcomeUnknown, match="whether the user may WRITE topic __marshal"):
             appending.result(0)
         assert log.failed == said.pop()
-    with Log(settings, "__marshal", said.append) as log:
+    with LogWriter(settings, "__marshal", said.append) as log:
         with pytest.raises(OutcomeUnknown, match="whether the user may WRITE topic __marshal"):
             log.append(0, message, NO_HEADERS).result(120)
         with pytest.raises(NotAppended, match="whether the user may WRITE topic __marshal"):
@@ -230,7 +230,7 @@ def test_a_consumer_needs_to_read_and_write_the_log_and_to_read_its_topics_and_i
 ) -> None:
     erin, data, group = guarded.of("erin"), new_name("orders"), new_name("billing")
     topic = new_name("marshal")
-    init(ClusterClient(guarded.of("root")), Wanted(topic, 1))
+    init(ClusterClient(guarded.of("root")), TopicSpec(topic, 1))
     ClusterClient(guarded.of("root")).create_topic(data, 1, 1, {})
     producer = Producer(guarded.of("root").for_client())
     producer.produce(data, b"first")
@@ -267,7 +267,7 @@ def test_a_consumer_needs_to_read_and_write_the_log_and_to_read_its_topics_and_i
             assert time.monotonic() < deadline
             consumer.poll(0.1)
     guarded.allow("erin", READ, ResourceType.GROUP, group)
-    settled = Cluster(guarded.of("root"))
+    settled = ClusterMetadata(guarded.of("root"))
     while settled.committed(group, [(data, 0)]) != {(data, 0): 1}:
         assert time.monotonic() < deadline + 60
         with joined() as consumer:
@@ -298,7 +298,7 @@ def test_what_the_manual_says_that_an_administrator_needs_suffices(
         return ran.stdout
 
     assert "set: 1 of 1" in done("set-position", group, f"{data}:0=latest")
-    assert Cluster(guarded.of("root")).committed(group, [(data, 0)]) == {(data, 0): 1}
+    assert ClusterMetadata(guarded.of("root")).committed(group, [(data, 0)]) == {(data, 0): 1}
     assert data in done("ls", group)
     assert group in done("groups")
     assert "0 grants" in done("receipts", group, data)
@@ -321,7 +321,7 @@ def test_the_permissions_of_the_security_page_suffice(guarded: Guarded, tmp_path
         for operation in operations.split()[1::2]:
             guarded.allow(user, AclOperation[operation], ResourceType[kind.upper()], new[name])
     root = ClusterClient(guarded.of("root"))
-    init(root, Wanted(new["__marshal"], 1))
+    init(root, TopicSpec(new["__marshal"], 1))
     for name in ("orders", "orders-failed"):
         root.create_topic(new[name], 1, 1, {})
     producer = Producer(guarded.of("root").for_client())
@@ -344,7 +344,9 @@ def test_the_permissions_of_the_security_page_suffice(guarded: Guarded, tmp_path
         ran = consumer.run(refuse, retries=0, dead_letter_topic=new["orders-failed"])
     assert ran.dead == 1
     place = (new["orders"], 0)
-    until(lambda: Cluster(guarded.of("root")).committed(new["billing"], [place]) == {place: 1})
+    until(
+        lambda: ClusterMetadata(guarded.of("root")).committed(new["billing"], [place]) == {place: 1}
+    )
 
     def done(user: str, *command: str) -> str:
         options = written(dict(guarded.of(user).values), tmp_path / "client.properties")

@@ -12,8 +12,8 @@ from attrs import define, field
 from confluent_kafka import KafkaError
 
 from kafka_marshal.client.connect import reader
-from kafka_marshal.client.connect.log_filter import Thinning
-from kafka_marshal.client.connect.reader import Extent, Heard, Tail
+from kafka_marshal.client.connect.log_filter import LogFilter
+from kafka_marshal.client.connect.reader import CoordinationReader, ReadResult, Watermarks
 
 
 @define
@@ -59,14 +59,14 @@ class MockClient:
 
 
 @define
-class MockTail(Tail):
+class MockTail(CoordinationReader):
     """Batches that were read, the end as each says it, and no cluster."""
 
     batches: deque[list[MockMessage]]
     ends: dict[int, int]
     topic: str = "coordination"
     _consumer: Any = field(factory=MockClient)
-    _looked_up: dict[int, Extent] = field(factory=dict)
+    _looked_up: dict[int, Watermarks] = field(factory=dict)
     _looked_up_at: float = 0.0
     _monotonic: Callable[[], float] = monotonic
 
@@ -77,9 +77,9 @@ class MockTail(Tail):
         return self.ends[number]
 
 
-def followed(tail: MockTail) -> Iterator[Heard]:
-    thinning = Thinning[Any](b"g", set(tail.ends))
-    return tail.follow(lambda: dict.fromkeys(tail.ends, 0), lambda: not tail.batches, thinning)
+def followed(tail: MockTail) -> Iterator[ReadResult]:
+    log_filter = LogFilter[Any](b"g", set(tail.ends))
+    return tail.follow(lambda: dict.fromkeys(tail.ends, 0), lambda: not tail.batches, log_filter)
 
 
 def heard(
@@ -134,9 +134,9 @@ def test_it_says_how_far_a_partition_was_read_once_nothing_of_it_is_held() -> No
 def test_what_was_empty_a_moment_ago_is_read_to_its_end(
     high: int, ago_s: float, told: bool
 ) -> None:
-    looked_up = {0: Extent(0, high)}
+    looked_up = {0: Watermarks(0, high)}
     tail = MockTail(deque([[]]), {0: 0}, looked_up=looked_up, looked_up_at=monotonic() - ago_s)
-    assert list(followed(tail)) == ([Heard([], frozenset({0}))] if told else [])
+    assert list(followed(tail)) == ([ReadResult([], frozenset({0}))] if told else [])
 
 
 def test_a_partition_that_is_far_behind_does_not_hold_another_up() -> None:

@@ -7,7 +7,7 @@ import attrs
 import pytest
 
 from kafka_marshal import FENCED, decode
-from kafka_marshal.admin.fold import Fold
+from kafka_marshal.admin.fold import ClaimsFold
 from kafka_marshal.admin.receipts import Receipt, Receipts
 from kafka_marshal.core.messages import Headers
 from kafka_marshal.testing import Broker
@@ -24,7 +24,7 @@ class Log:
     def __init__(self, first: int = 0, interval_ms: int | None = 10_000) -> None:
         self._interval_ms = interval_ms
         self.receipts = Receipts("g", "t")
-        self._log, self._fold, self.now_ms = MemoryLog(first=first), Fold(first, RULES), 0
+        self._log, self._fold, self.now_ms = MemoryLog(first=first), ClaimsFold(first, RULES), 0
 
     def say(
         self,

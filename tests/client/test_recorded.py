@@ -13,7 +13,7 @@ import pytest
 from kafka_marshal.admin import set_positions as administer
 from kafka_marshal.admin.position_targets import plan, wish
 from kafka_marshal.admin.view import View
-from kafka_marshal.client.connect.log_writer import Log
+from kafka_marshal.client.connect.log_writer import LogWriter
 from kafka_marshal.client.coordinate.recording import RecordedMember, write_log
 from kafka_marshal.machines.consumer.consumer import Forbidden
 from kafka_marshal.machines.consumer.member import Member
@@ -36,11 +36,11 @@ def set_position(stage: Stage, text: str) -> None:
     settings = stage.cluster.settings
     with View(settings, stage.coordination, RULES) as view:
         wished = wish(text)
-        operators = administer.Operators(view, stage.group, [wished.topic], 60_000)
+        operators = administer.SetPositionsOperation(view, stage.group, [wished.topic], 60_000)
         for batch in view.changes(view.ends):
             operators.read(batch)
         wanted = plan([wished], stage.group, stage.cluster, view)
-        with Log(settings, stage.coordination) as log:
+        with LogWriter(settings, stage.coordination) as log:
             [ended] = operators.set_positions(stage.cluster, log, wanted)
     assert ended.reason is None
 

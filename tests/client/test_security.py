@@ -17,9 +17,9 @@ from kafka_marshal.cli.app import app
 from kafka_marshal.client.api.consumer import Consumer
 from kafka_marshal.client.connect import reader
 from kafka_marshal.client.connect.admin_client import ClusterClient
-from kafka_marshal.client.connect.coordination_topic import Wanted, init
-from kafka_marshal.client.connect.log_writer import Log
-from kafka_marshal.client.connect.reader import Tail
+from kafka_marshal.client.connect.coordination_topic import TopicSpec, init
+from kafka_marshal.client.connect.log_writer import LogWriter
+from kafka_marshal.client.connect.reader import CoordinationReader
 from kafka_marshal.client.connect.settings import Settings, TokenCallback
 from kafka_marshal.errors import BrokerFailed, NotLetIn
 from kafka_marshal.testing import QUICK, Broker, Guard
@@ -85,7 +85,7 @@ def consumed(settings: dict[str, str], token: TokenCallback | None = None) -> by
     """A message that was produced, and consumed, by somebody with these settings."""
     given = Settings(settings, token)
     client, topic = ClusterClient(given), new_name("guarded")
-    init(client, Wanted("__marshal", 2))
+    init(client, TopicSpec("__marshal", 2))
     client.create_topic(topic, 1, 1, {})
     producer = Producer(given.for_client())
     producer.produce(topic, b"for your eyes only")
@@ -276,12 +276,14 @@ def test_a_protocol_that_is_not_the_brokers_is_guessed(
     monkeypatch.setattr("kafka_marshal.client.connect.reader.CONNECT_S", 2.0)
     settings = scram(certificates, by_password.bootstrap) | {"security.protocol": protocol}
     with pytest.raises(BrokerFailed, match=r"hang up at the first word: see security\.protocol"):
-        Tail(Settings(settings), "__marshal")
+        CoordinationReader(Settings(settings), "__marshal")
 
 
 def test_nobody_waits_for_a_token_that_nothing_gets(guarded: Broker) -> None:
     with pytest.raises(BrokerFailed, match=r"needs sasl\.oauthbearer\.method=oidc, or a callback"):
-        Tail(Settings({"bootstrap.servers": guarded.bootstrap, **BEARER}), "__marshal")
+        CoordinationReader(
+            Settings({"bootstrap.servers": guarded.bootstrap, **BEARER}), "__marshal"
+        )
 
 
 def test_a_token_that_cannot_be_had_is_said() -> None:
@@ -289,7 +291,7 @@ def test_a_token_that_cannot_be_had_is_said() -> None:
         raise OSError("the office is closed")
 
     settings = Settings({"bootstrap.servers": "127.0.0.1:1", **BEARER}, token)
-    for connect in (lambda: Tail(settings, "t"), lambda: Log(settings, "t")):
+    for connect in (lambda: CoordinationReader(settings, "t"), lambda: LogWriter(settings, "t")):
         with pytest.raises(BrokerFailed, match="got no token: OSError: the office is closed"):
             connect()
 
@@ -311,7 +313,7 @@ def test_a_secret_that_librdkafka_refuses_is_not_shown(
     settings = mutual(certificates, "127.0.0.1:1") | {name: value}
     if name == "ssl.keystore.password":
         settings["ssl.keystore.location"] = str(certificates.client)
-    for connect in (lambda s: Tail(s, "t"), lambda s: ClusterClient(s).brokers()):
+    for connect in (lambda s: CoordinationReader(s, "t"), lambda s: ClusterClient(s).brokers()):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("kafka_marshal.client.connect.reader.CONNECT_S", 0.1)
             patch.setattr("kafka_marshal.client.connect.admin_client.CONNECT_S", 0.1)
@@ -374,7 +376,7 @@ def test_a_consumer_that_runs_goes_on_when_brokers_come_back_that_it_may_trust_a
     caplog.set_level(logging.DEBUG, "kafka_marshal")
     given = Settings(scram(certificates, by_password.bootstrap))
     client, topic = ClusterClient(given), new_name("guarded")
-    init(client, Wanted("__marshal", 2))
+    init(client, TopicSpec("__marshal", 2))
     client.create_topic(topic, 1, 1, {})
     producer = Producer(given.for_client())
     producer.produce(topic, b"before")

@@ -14,37 +14,37 @@ from attrs import define, evolve
 
 from kafka_marshal import FENCED, MalformedRecord
 from kafka_marshal.capture import RawRecord
-from kafka_marshal.client.connect.log_filter import Thinning
-from kafka_marshal.client.connect.reader import Extent, OffsetsGone, Tail
+from kafka_marshal.client.connect.log_filter import LogFilter
+from kafka_marshal.client.connect.reader import CoordinationReader, OffsetsGone, Watermarks
 from kafka_marshal.client.coordinate import snapshot
 from kafka_marshal.client.coordinate.snapshot import (
-    Kept,
-    Mark,
-    Origin,
+    PartitionSnapshot,
+    RecordMark,
     Snapshot,
+    SnapshotOrigin,
     SnapshotRefused,
     parsed,
     written,
 )
 from kafka_marshal.core.claims.suffix_reader import EVERYTHING
 from kafka_marshal.errors import InvalidOption
-from kafka_marshal.machines.consumer.consumer import Me, Mode
+from kafka_marshal.machines.consumer.consumer import InstanceConfig, Mode
 from kafka_marshal.machines.consumer.member import Member
-from kafka_marshal.machines.consumer.memory import Memory
+from kafka_marshal.machines.consumer.memory import PartitionMemory
 from kafka_marshal.testing import Broker
 from tests.client.crew import RULES, Stage, until
 from tests.kernel import hostile
 
-ORIGIN = Origin("cluster", "__marshal", "topic-id", 1, "g", FENCED)
+ORIGIN = SnapshotOrigin("cluster", "__marshal", "topic-id", 1, "g", FENCED)
 
 
 def raw(offset: int, value: bytes = b"x") -> RawRecord:
     return RawRecord(0, offset, 1000 + offset, value)
 
 
-def memory(seed: int, first: int = 0) -> Memory:
+def memory(seed: int, first: int = 0) -> PartitionMemory:
     """What somebody knows who has read whatever may stand in a log."""
-    me = Me("i", "c", Mode.AT_LEAST_ONCE)
+    me = InstanceConfig("i", "c", Mode.AT_LEAST_ONCE)
     member = Member(me, "g", 1, firsts={0: first})
     member.add_topic("t", 1, now_ms=0)
     last = -1
@@ -82,26 +82,26 @@ class MockTail:
         ]
 
 
-USUAL = Extent(0, 10)
+USUAL = Watermarks(0, 10)
 
 
 def begun(
-    path: Path, there: list[RawRecord], extent: Extent = USUAL, first: int = 0
-) -> tuple[Snapshot, dict[int, Kept]]:
+    path: Path, there: list[RawRecord], extent: Watermarks = USUAL, first: int = 0
+) -> tuple[Snapshot, dict[int, PartitionSnapshot]]:
     return begun_by(MockTail(there), path, extent, first)
 
 
 def begun_by(
-    tail: MockTail, path: Path, extent: Extent = USUAL, first: int = 0
-) -> tuple[Snapshot, dict[int, Kept]]:
+    tail: MockTail, path: Path, extent: Watermarks = USUAL, first: int = 0
+) -> tuple[Snapshot, dict[int, PartitionSnapshot]]:
     made = Snapshot(path, ORIGIN)
-    extents, firsts = {0: extent, 1: Extent(0, 5)}, {0: first, 1: 0}
+    extents, firsts = {0: extent, 1: Watermarks(0, 5)}, {0: first, 1: 0}
     return made, made.begin(tail, extents, firsts)  # type: ignore[arg-type]
 
 
-def put_aside(path: Path) -> Kept:
+def put_aside(path: Path) -> PartitionSnapshot:
     """A file whose last record is the one at 7."""
-    kept = Kept(0, Mark.of(raw(7)), memory(1))
+    kept = PartitionSnapshot(0, RecordMark.of(raw(7)), memory(1))
     path.write_text(written(ORIGIN, {0: kept}), encoding="utf-8")
     return kept
 
@@ -112,7 +112,10 @@ def put_aside(path: Path) -> Kept:
 @pytest.mark.parametrize("first", [0, 20])
 @pytest.mark.parametrize("seed", range(10))
 def test_what_is_read_is_what_was_written(seed: int, first: int) -> None:
-    kept = {0: Kept(first, Mark.of(raw(7)), memory(seed, first)), 5: Kept(1, Mark(2, 3, ""), NONE)}
+    kept = {
+        0: PartitionSnapshot(first, RecordMark.of(raw(7)), memory(seed, first)),
+        5: PartitionSnapshot(1, RecordMark(2, 3, ""), NONE),
+    }
     found = parsed(written(ORIGIN, kept), ORIGIN)
     assert found == kept
     known = [each.reader.certain for each in found[0].memory.claims.values()]
@@ -137,7 +140,7 @@ NONE = memory(0)
 def test_what_is_of_another_log_or_by_other_rules_is_refused(
     other: Mapping[str, Any], named: str
 ) -> None:
-    text = written(ORIGIN, {0: Kept(0, Mark.of(raw(7)), NONE)})
+    text = written(ORIGIN, {0: PartitionSnapshot(0, RecordMark.of(raw(7)), NONE)})
     with pytest.raises(SnapshotRefused, match=f"it is of another {named}$"):
         parsed(text, evolve(ORIGIN, **other))
 
@@ -154,7 +157,7 @@ def test_what_another_version_wrote_is_refused(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_what_is_not_whole_is_refused_wherever_it_was_cut_or_changed() -> None:
-    text = written(ORIGIN, {0: Kept(0, Mark.of(raw(7)), memory(3))})
+    text = written(ORIGIN, {0: PartitionSnapshot(0, RecordMark.of(raw(7)), memory(3))})
     for at in range(0, len(text) - 1, 97):
         with pytest.raises(SnapshotRefused):
             parsed(text[:at], ORIGIN)
@@ -189,20 +192,20 @@ def test_where_the_log_is_still_the_same_it_is_taken_up(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("there", "extent", "first", "why"),
     [
-        ([raw(7)], Extent(0, 7), 0, "it was read to 8 and the log ends at 7"),
-        ([raw(7)], Extent(8, 10), 0, "it was read to 8 and the log begins at 8"),
-        ([raw(7)], Extent(0, 99), 9, "it was read to 8 and reading begins at 9"),
-        ([raw(7, b"y")], Extent(0, 10), 0, "its record 7 is another one now"),
-        ([evolve(raw(7), timestamp_ms=1)], Extent(0, 10), 0, "its record 7 is another one now"),
-        ([raw(6)], Extent(0, 10), 0, "its record 7 is not there"),
-        ([], Extent(0, 10), 0, "its record 7 is not there"),
+        ([raw(7)], Watermarks(0, 7), 0, "it was read to 8 and the log ends at 7"),
+        ([raw(7)], Watermarks(8, 10), 0, "it was read to 8 and the log begins at 8"),
+        ([raw(7)], Watermarks(0, 99), 9, "it was read to 8 and reading begins at 9"),
+        ([raw(7, b"y")], Watermarks(0, 10), 0, "its record 7 is another one now"),
+        ([evolve(raw(7), timestamp_ms=1)], Watermarks(0, 10), 0, "its record 7 is another one now"),
+        ([raw(6)], Watermarks(0, 10), 0, "its record 7 is not there"),
+        ([], Watermarks(0, 10), 0, "its record 7 is not there"),
     ],
 )
 def test_where_the_log_is_not_the_same_it_is_read(
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
     there: list[RawRecord],
-    extent: Extent,
+    extent: Watermarks,
     first: int,
     why: str,
 ) -> None:
@@ -259,7 +262,7 @@ def test_it_is_written_when_something_was_read_and_when_it_is_due(
     made.keep(lambda: known, at_once=True)
     # Of partition 1 it is not known how far it was read.
     found = parsed(path.read_text(encoding="utf-8"), ORIGIN)
-    assert found == {0: Kept(0, Mark.of(raw(8)), known[0])}
+    assert found == {0: PartitionSnapshot(0, RecordMark.of(raw(8)), known[0])}
     monkeypatch.setattr(snapshot, "EVERY_S", -1.0)
     made.read({1: raw(9)})
     made.keep(lambda: known, at_once=True)
@@ -276,7 +279,7 @@ def test_what_was_taken_up_and_not_read_any_further_is_kept(tmp_path: Path) -> N
     made.keep(lambda: {0: kept.memory, 1: NONE}, at_once=True)
     assert begun(tmp_path / "file", [raw(7), evolve(raw(3), partition=1)])[1] == {
         0: kept,
-        1: Kept(0, Mark.of(raw(3)), NONE),
+        1: PartitionSnapshot(0, RecordMark.of(raw(3)), NONE),
     }
 
 
@@ -336,13 +339,13 @@ def test_a_restart_reads_only_what_came_since_and_goes_on_where_it_was(
         other.end()
     stage.produce(topic, 2, range(100, 200))
     caplog.clear()
-    add, offsets = Thinning.add, list[tuple[Any, Any]]()
+    add, offsets = LogFilter.add, list[tuple[Any, Any]]()
 
-    def noted(thinning: Thinning[Any], messages: list[Any]) -> None:
+    def noted(log_filter: LogFilter[Any], messages: list[Any]) -> None:
         offsets.extend((message.partition(), message.offset()) for message in messages)
-        add(thinning, messages)
+        add(log_filter, messages)
 
-    monkeypatch.setattr(Thinning, "add", noted)
+    monkeypatch.setattr(LogFilter, "add", noted)
     places = json.loads(path.read_text(encoding="utf-8").splitlines()[1])["partitions"]
     with stage.worker("w1", topic, snapshot=path) as again:
         until(lambda: len(again.got) == 100)
@@ -376,7 +379,7 @@ def test_whenever_it_is_written_it_says_what_the_log_says_up_to_there(
                     until(more)
             until(more)
     more()
-    with closing(Tail(stage.cluster.settings, stage.coordination)) as tail:
+    with closing(CoordinationReader(stage.cluster.settings, stage.coordination)) as tail:
         extents = tail.extents()
         starts = {place: extent.low for place, extent in extents.items()}
         ends = {place: extent.high for place, extent in extents.items()}
@@ -384,10 +387,12 @@ def test_whenever_it_is_written_it_says_what_the_log_says_up_to_there(
         seen = stage.cluster.topic(stage.coordination)
         assert seen is not None
         assert seen.topic_id is not None
-        origin = Origin(tail.cluster, stage.coordination, seen.topic_id, 4, stage.group, RULES)
+        origin = SnapshotOrigin(
+            tail.cluster, stage.coordination, seen.topic_id, 4, stage.group, RULES
+        )
     for text in texts:
         for place, kept in parsed(text, origin).items():
-            me = Me("nobody", "nobody", Mode.AT_LEAST_ONCE, rules=RULES)
+            me = InstanceConfig("nobody", "nobody", Mode.AT_LEAST_ONCE, rules=RULES)
             reader = Member(me, stage.group, 4)
             reader.add_topic(topic, 4, now_ms=0)
             for raw in log:
@@ -422,8 +427,8 @@ def test_when_the_log_lost_records_nobody_goes_on_with_what_was_put_aside(
         one.end()
     with stage.worker("w1", topic, snapshot=path) as one:
         until(lambda: one.consumer.claims)
-        engine, before = one.consumer._engine, one.consumer.instance_id
-        engine.call(lambda: engine._truncated(engine._session, "it lost its end"))
+        coordinator, before = one.consumer._coordinator, one.consumer.instance_id
+        coordinator.call(lambda: coordinator._truncated(coordinator._session, "it lost its end"))
         assert not path.exists()
         caplog.clear()
         until(lambda: one.consumer.instance_id != before and one.consumer.claims)

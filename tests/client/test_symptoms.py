@@ -6,23 +6,23 @@ import pytest
 from attrs import evolve
 
 from kafka_marshal.client.observe.health import (
+    ClaimProgress,
+    HealthChecks,
     Heartbeats,
     LateCause,
-    Standing,
-    Symptoms,
     Wedged,
     WedgedCause,
 )
 
-STUCK = Standing(position=7, end=9, in_hand=1)
+STUCK = ClaimProgress(position=7, end=9, in_hand=1)
 
 
 @pytest.fixture
 def heartbeats() -> Heartbeats:
-    return Symptoms(heartbeat_every_ms=500, interval_ms=1_000, wedged_after=3).won(0)
+    return HealthChecks(heartbeat_every_ms=500, interval_ms=1_000, wedged_after=3).won(0)
 
 
-def wedged(heartbeats: Heartbeats, *standings: Standing) -> list[bool]:
+def wedged(heartbeats: Heartbeats, *standings: ClaimProgress) -> list[bool]:
     return [heartbeats.beat(each, 0) is not None for each in standings]
 
 
@@ -43,7 +43,7 @@ def test_a_position_that_does_not_move_is_wedged_for_as_long_as_that_lasts(
     ],
     ids=["no lag", "paused", "waits for workers", "waits for its turn"],
 )
-def test_who_has_nothing_to_do_is_not_wedged(heartbeats: Heartbeats, fine: Standing) -> None:
+def test_who_has_nothing_to_do_is_not_wedged(heartbeats: Heartbeats, fine: ClaimProgress) -> None:
     assert not any(wedged(heartbeats, *[fine] * 9))
     assert wedged(heartbeats, *[STUCK] * 3) == [False, False, True]
 
@@ -58,7 +58,7 @@ def test_who_has_nothing_to_do_is_not_wedged(heartbeats: Heartbeats, fine: Stand
     ],
 )
 def test_it_is_said_where_a_claim_is_stuck(
-    heartbeats: Heartbeats, standing: Standing, cause: WedgedCause
+    heartbeats: Heartbeats, standing: ClaimProgress, cause: WedgedCause
 ) -> None:
     found = [heartbeats.beat(standing, 0) for _ in range(4)][-1]
     assert found is not None

@@ -12,14 +12,14 @@ import pytest
 from attrs import evolve, frozen
 
 from kafka_marshal import ClaimKey, MalformedRecord
-from kafka_marshal.admin.fold import Fold
+from kafka_marshal.admin.fold import ClaimsFold
 from kafka_marshal.capture import HeaderPairs, RawRecord, read_capture
-from kafka_marshal.client.connect.log_filter import Thinning
+from kafka_marshal.client.connect.log_filter import LogFilter
 from kafka_marshal.core.messages import ReleaseGroup
-from kafka_marshal.machines.consumer.consumer import Consumer, Me, Mode, after_read
+from kafka_marshal.machines.consumer.consumer import ConsumerState, InstanceConfig, Mode, after_read
 from tests.kernel import hostile
 
-ME = Me("me", "me", Mode.AT_LEAST_ONCE)
+ME = InstanceConfig("me", "me", Mode.AT_LEAST_ONCE)
 CAPTURES = Path(__file__).parent.parent / "data" / "captures" / "original"
 
 
@@ -45,9 +45,9 @@ class MockMessage:
         return list(self.raw.headers) or None  # type: ignore[arg-type]
 
 
-def folded(records: Iterable[RawRecord], group: str) -> dict[ClaimKey, Consumer]:
+def folded(records: Iterable[RawRecord], group: str) -> dict[ClaimKey, ConsumerState]:
     """What a consumer of the group knows of each claim."""
-    newborn, claims = Consumer(), dict[ClaimKey, Consumer]()
+    newborn, claims = ConsumerState(), dict[ClaimKey, ConsumerState]()
     last = -1
     for raw in records:
         try:
@@ -72,16 +72,16 @@ def thin(
 ) -> list[RawRecord]:
     """What is left of a log; where there is chance, it comes in pieces and is given at any time."""
     places = {raw.partition for raw in records}
-    thinning = Thinning[MockMessage](group.encode(), places if whole else ())
+    log_filter = LogFilter[MockMessage](group.encode(), places if whole else ())
     left, given = [*map(MockMessage, records)], list[MockMessage]()
     while chance and left:
         size = chance.randrange(60)
-        thinning.add(left[:size])
+        log_filter.add(left[:size])
         left = left[size:]
         if chance.random() < 0.2:
-            given += thinning.given(places)
-    thinning.add(left)
-    return [message.raw for message in [*given, *thinning.given(places)]]
+            given += log_filter.given(places)
+    log_filter.add(left)
+    return [message.raw for message in [*given, *log_filter.given(places)]]
 
 
 def beat(offset: int, position: int, *, ms: int = 0, value: str = "", **headers: int) -> RawRecord:
@@ -102,14 +102,14 @@ def test_of_a_run_its_first_and_its_last_are_kept() -> None:
 
 
 def test_a_run_goes_on_until_what_is_held_is_given() -> None:
-    thinning = Thinning[MockMessage](b"g", {0})
+    log_filter = LogFilter[MockMessage](b"g", {0})
     messages = [MockMessage(beat(n, n, epoch=0, seen=0, clock=5)) for n in range(1, 13)]
     for at in range(0, 9, 3):
-        thinning.add(messages[at : at + 3])
-    assert numbers(message.raw for message in thinning.given({0})) == [1, 9]
-    thinning.add(messages[9:])
-    assert numbers(message.raw for message in thinning.given({0})) == [10, 12]
-    assert not thinning.given({0})
+        log_filter.add(messages[at : at + 3])
+    assert numbers(message.raw for message in log_filter.given({0})) == [1, 9]
+    log_filter.add(messages[9:])
+    assert numbers(message.raw for message in log_filter.given({0})) == [10, 12]
+    assert not log_filter.given({0})
 
 
 def test_what_is_given_is_in_the_order_of_the_log() -> None:
@@ -120,12 +120,12 @@ def test_what_is_given_is_in_the_order_of_the_log() -> None:
 
 
 def test_each_partition_is_held_by_itself() -> None:
-    thinning = Thinning[MockMessage](b"g", {0, 1})
+    log_filter = LogFilter[MockMessage](b"g", {0, 1})
     raws = [evolve(beat(n // 2, n // 2, epoch=0), partition=n % 2) for n in range(20)]
-    thinning.add([*map(MockMessage, raws)])
-    assert thinning.held(0) == thinning.held(1) == 2
-    assert numbers(message.raw for message in thinning.given({1})) == [0, 9]
-    assert (thinning.held(0), thinning.held(1)) == (2, 0)
+    log_filter.add([*map(MockMessage, raws)])
+    assert log_filter.held(0) == log_filter.held(1) == 2
+    assert numbers(message.raw for message in log_filter.given({1})) == [0, 9]
+    assert (log_filter.held(0), log_filter.held(1)) == (2, 0)
 
 
 @pytest.mark.parametrize(
@@ -306,7 +306,7 @@ def test_a_thinned_log_says_the_same_of_the_group_s_interval(seed: int) -> None:
     for at in (60, 120, 300):
         folds = []
         for read in (records[:at], thin(records[:at], "g", chance=chance)):
-            fold = Fold(0)
+            fold = ClaimsFold(0)
             for raw in read:
                 fold.apply(raw.decoded())
             folds.append((dict(fold.claims("g")), fold.intervals.of("g")))

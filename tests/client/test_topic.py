@@ -6,9 +6,13 @@ import attrs
 import pytest
 
 from kafka_marshal import FENCED
-from kafka_marshal.client.connect.admin_client import ClusterClient, PartitionSeen, TopicSeen
+from kafka_marshal.client.connect.admin_client import (
+    ClusterClient,
+    PartitionDescription,
+    TopicDescription,
+)
 from kafka_marshal.client.connect.coordination_topic import (
-    Wanted,
+    TopicSpec,
     differences,
     init,
     retention_needed_ms,
@@ -33,10 +37,10 @@ def client(broker: Broker) -> ClusterClient:
     return ClusterClient(settings_of(broker.bootstrap))
 
 
-def seen(partitions: int = 10, copies: int = 3) -> TopicSeen:
+def seen(partitions: int = 10, copies: int = 3) -> TopicDescription:
     replicas = tuple(range(copies))
-    one = PartitionSeen(0, replicas, replicas)
-    return TopicSeen("t", dict.fromkeys(range(partitions), one), None)
+    one = PartitionDescription(0, replicas, replicas)
+    return TopicDescription("t", dict.fromkeys(range(partitions), one), None)
 
 
 def request(at_ms: int, offset: int) -> Record:
@@ -55,7 +59,7 @@ def test_a_claim_is_known_after_what_the_retention_keeps_at_least() -> None:
 
 def test_a_new_topic_has_the_settings_that_the_rules_need(kafka_broker: Broker) -> None:
     name = new_name()
-    made = init(client(kafka_broker), Wanted(name, partitions=3))
+    made = init(client(kafka_broker), TopicSpec(name, partitions=3))
     assert made.created
     hold = client(kafka_broker).topic_settings(name)
     assert hold["message.timestamp.type"] == "LogAppendTime"
@@ -74,7 +78,7 @@ def test_a_topic_that_exists_is_left_as_it_is_and_what_differs_is_said(
     cluster = client(kafka_broker)
     settings = {"message.timestamp.type": "CreateTime", "retention.ms": "3600000"}
     cluster.create_topic(name, 2, 1, settings)
-    made = init(cluster, Wanted(name, partitions=4))
+    made = init(cluster, TopicSpec(name, partitions=4))
     assert not made.created
     assert {one.what for one in made.differences} == {
         "partitions",
@@ -89,7 +93,7 @@ def test_a_topic_that_exists_is_left_as_it_is_and_what_differs_is_said(
 
 
 def test_a_topic_of_ours_does_not_differ_and_more_safety_is_no_difference() -> None:
-    wanted = Wanted("t")
+    wanted = TopicSpec("t")
     hold = settings_for(wanted, 3)
     assert differences(wanted, seen(64), hold, brokers=3) == []
     longer = {**hold, "retention.ms": "-1", "min.insync.replicas": "3"}
@@ -108,8 +112,8 @@ def test_a_topic_of_ours_does_not_differ_and_more_safety_is_no_difference() -> N
 
 
 def test_what_was_asked_for_is_held_to_the_letter() -> None:
-    asked = Wanted("t", partitions=10, copies=2, retention_ms=10 * retention_needed_ms())
-    hold = settings_for(Wanted("t"), 3)
+    asked = TopicSpec("t", partitions=10, copies=2, retention_ms=10 * retention_needed_ms())
+    hold = settings_for(TopicSpec("t"), 3)
     assert {one.what for one in differences(asked, seen(), hold, 3)} == {"copies", "retention.ms"}
 
 
@@ -122,9 +126,9 @@ def test_a_retention_that_is_too_short_or_copies_without_brokers_are_no_topic(
 ) -> None:
     name = new_name()
     with pytest.raises(InvalidOption, match="at least 86580 s"):
-        init(client(kafka_broker), Wanted(name, retention_ms=3_600_000))
+        init(client(kafka_broker), TopicSpec(name, retention_ms=3_600_000))
     with pytest.raises(InvalidOption, match="the cluster has 1 broker"):
-        init(client(kafka_broker), Wanted(name, copies=3))
+        init(client(kafka_broker), TopicSpec(name, copies=3))
     assert client(kafka_broker).topic(name) is None
 
 

@@ -14,7 +14,7 @@ import attrs
 import pytest
 
 from kafka_marshal import FENCED, decode
-from kafka_marshal.admin.fold import Fold
+from kafka_marshal.admin.fold import ClaimsFold
 from kafka_marshal.admin.view import NoSuchGroup, View
 from kafka_marshal.codec import coordinating_partition
 from kafka_marshal.core.claims.world import World
@@ -142,7 +142,7 @@ def test_what_was_read_to_its_end_is_followed_from_there_and_read_again(hands: H
 def test_without_the_head_a_guess_is_called_one_and_what_an_owner_saw_is_known() -> None:
     """Offsets 0 to 6 are gone."""
     key = ClaimKey("g", "t", 0)
-    fold = Fold(7)
+    fold = ClaimsFold(7)
     heartbeat = decode(b"Heartbeat/1/0/i1/c1/g/t/0/40")
     [guess] = fold.apply(Record(0, 7, 5, heartbeat, Headers(True, epoch=3)))
     assert (guess.verdict, guess.after.knowledge.value) == (None, "provisional")
@@ -160,7 +160,7 @@ def test_a_whole_log_is_folded_as_the_world_folds_it() -> None:
         b"ReleasingPartition/1/0/x1/x/g/t/0/7",
         b"ClaimingPartition/1/0/i2/c2/g/t/1",
     ]
-    fold, world = Fold(0), World()
+    fold, world = ClaimsFold(0), World()
     for offset, line in enumerate(lines):
         record = Record(0, offset, 1000 * offset, decode(line))
         outcome = world.apply(record)

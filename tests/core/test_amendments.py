@@ -19,7 +19,7 @@ from kafka_marshal.core.claims.suffix_reader import Reader, read_record
 from kafka_marshal.core.messages import AMENDMENTS, Record, ReleaseGroup
 from kafka_marshal.core.state import Claim, ClaimKey
 from kafka_marshal.core.wire import HEADER_PREFIX
-from kafka_marshal.kernel.fold import Fold
+from kafka_marshal.kernel.fold import KernelFold
 from tests.kernel import hostile
 from tests.kernel.kernel import arrays
 
@@ -79,7 +79,7 @@ def by_reducer(raws: list[RawRecord]) -> list[object]:
 
 
 def by_kernel(raws: list[RawRecord]) -> list[object]:
-    folded = Fold(RULES)
+    folded = KernelFold(RULES)
     verdicts = folded.apply(
         np.array([raw.offset for raw in raws], np.int64),
         np.array([raw.timestamp_ms for raw in raws], np.int64),

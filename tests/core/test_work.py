@@ -5,7 +5,7 @@ from __future__ import annotations
 from kafka_marshal import FENCED, Claim, ClaimKey, Headers, Record, decode, step
 from kafka_marshal.core.claims.pause_work import (
     NO_WORK,
-    Work,
+    PauseWork,
     half_set_in_log,
     left_undone,
     work_after,
@@ -25,34 +25,34 @@ def record(text: str, headers: Headers = NO_HEADERS, offset: int = 7) -> Record:
     return Record(0, offset, 200, decode(text.encode()), headers)
 
 
-def worked(work: Work, before: Claim, taken: Record) -> Work:
+def worked(work: PauseWork, before: Claim, taken: Record) -> PauseWork:
     """The work after what the reducer makes of a record of claim ONE."""
     after, _ = step(before, taken, FENCED)
     return work_after(work, ONE, before, taken, after)
 
 
 def test_once_one_position_is_set_a_claim_that_was_given_back_is_left_undone() -> None:
-    work = Work("x1", claimed=BOTH, set=frozenset({ONE}), let_go=frozenset({TWO}))
+    work = PauseWork("x1", claimed=BOTH, set=frozenset({ONE}), let_go=frozenset({TWO}))
     assert left_undone(work) == {TWO}
     assert half_set_in_log(work)
 
 
 def test_claims_that_were_all_given_back_are_nothing_to_tell() -> None:
-    work = Work("x1", claimed=BOTH, let_go=frozenset({TWO}))
+    work = PauseWork("x1", claimed=BOTH, let_go=frozenset({TWO}))
     assert left_undone(work) == {ONE}
-    assert not half_set_in_log(Work("x1", claimed=BOTH, let_go=BOTH))
+    assert not half_set_in_log(PauseWork("x1", claimed=BOTH, let_go=BOTH))
 
 
 def test_a_second_pause_of_the_same_instance_goes_on_with_what_it_left() -> None:
-    left = Work("x1", claimed=BOTH, set=frozenset({ONE}))
+    left = PauseWork("x1", claimed=BOTH, set=frozenset({ONE}))
     assert work_paused(left, "x1") is left
-    assert work_paused(left, "y1") == Work("y1")
-    done = Work("x1", claimed=BOTH, set=BOTH)
-    assert work_paused(done, "x1") == Work("x1")
+    assert work_paused(left, "y1") == PauseWork("y1")
+    done = PauseWork("x1", claimed=BOTH, set=BOTH)
+    assert work_paused(done, "x1") == PauseWork("x1")
 
 
 def test_a_release_sets_the_position_if_it_says_so_or_cannot_say() -> None:
-    work = Work("x1", claimed=BOTH, set=frozenset({TWO}))
+    work = PauseWork("x1", claimed=BOTH, set=frozenset({TWO}))
     says = record(RELEASE, Headers(True, epoch=3, set_position=9))
     assert worked(work, OWNED, says).set == BOTH
     bare = Claim("x1", "x", 3, 5, 100, 100, pauser="x1")
@@ -60,25 +60,25 @@ def test_a_release_sets_the_position_if_it_says_so_or_cannot_say() -> None:
 
 
 def test_a_release_with_headers_that_does_not_say_so_gives_the_claim_back() -> None:
-    work = Work("x1", claimed=BOTH, let_go=frozenset({TWO}))
+    work = PauseWork("x1", claimed=BOTH, let_go=frozenset({TWO}))
     after = worked(work, OWNED, record(RELEASE, Headers(True, epoch=3)))
-    assert after == Work("x1", claimed=BOTH, let_go=BOTH)
+    assert after == PauseWork("x1", claimed=BOTH, let_go=BOTH)
 
 
 def test_a_claim_that_is_won_again_was_not_given_back() -> None:
-    work = Work("x1", claimed=BOTH, let_go=BOTH)
+    work = PauseWork("x1", claimed=BOTH, let_go=BOTH)
     request = record("ClaimingPartition/1/0/x1/x/g/t/1")
-    assert worked(work, Claim(), request) == Work("x1", claimed=BOTH, let_go=frozenset({TWO}))
+    assert worked(work, Claim(), request) == PauseWork("x1", claimed=BOTH, let_go=frozenset({TWO}))
 
 
 def test_a_sign_of_life_is_no_win() -> None:
     """A reader that began in the middle did not see the win: it does not know in which pause."""
     beat = record("Heartbeat/1/0/x1/x/g/t/1/5", Headers(True, epoch=3))
-    assert worked(Work("x1"), OWNED, beat) == Work("x1")
+    assert worked(PauseWork("x1"), OWNED, beat) == PauseWork("x1")
 
 
 def test_what_others_win_and_release_is_no_work_of_the_pause() -> None:
-    work = Work("x1", claimed=BOTH)
+    work = PauseWork("x1", claimed=BOTH)
     request = record("ClaimingPartition/1/0/c1/c/g/t/1")
     owned, _ = step(Claim(), request, FENCED)
     assert worked(work, Claim(), request) == work
@@ -89,5 +89,5 @@ def test_what_others_win_and_release_is_no_work_of_the_pause() -> None:
 
 
 def test_a_pause_of_its_own_ends_a_tenure_and_gives_nothing_back() -> None:
-    work = Work("x1", claimed=BOTH)
+    work = PauseWork("x1", claimed=BOTH)
     assert worked(work, OWNED, record("ReleaseGroup/0/0/x1/x/g//0/60")) == work

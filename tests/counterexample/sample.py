@@ -9,9 +9,9 @@ from kafka_marshal.counterexample.model import (
     REFUSED,
     Counterexample,
     Expression,
-    Kind,
     Participant,
     Step,
+    StepKind,
 )
 
 HOSTILE = (
@@ -36,7 +36,7 @@ LATE_HEARTBEAT = Counterexample(
         Step(
             1,
             "SendHeartbeat",
-            Kind.SENT,
+            StepKind.SENT,
             "a1 sends Heartbeat at 0",
             who="a1",
             source="a1",
@@ -45,13 +45,13 @@ LATE_HEARTBEAT = Counterexample(
             time="0 s",
             state={"now": 0},
         ),
-        Step(2, "Stall", Kind.STALLED, "a1 stalls", who="a1", time="0 s", state={"now": 0}),
-        Step(3, "Tick", Kind.TIME, time="1 s", state={"now": 1}),
-        Step(4, "Tick", Kind.TIME, "time passes", time="2 s", state={"now": 2}),
+        Step(2, "Stall", StepKind.STALLED, "a1 stalls", who="a1", time="0 s", state={"now": 0}),
+        Step(3, "Tick", StepKind.TIME, time="1 s", state={"now": 1}),
+        Step(4, "Tick", StepKind.TIME, "time passes", time="2 s", state={"now": 2}),
         Step(
             5,
             "Append",
-            Kind.APPENDED,
+            StepKind.APPENDED,
             "offset 0: a1's Heartbeat at 0: Overwritten",
             who="a1",
             source="a1",
@@ -97,7 +97,7 @@ def counterexamples(draw: st.DrawFn) -> Counterexample:
             Step(
                 number,
                 action=draw(st.sampled_from(["Append", "Read", "Surprise"])),
-                kind=draw(st.sampled_from(Kind)),
+                kind=draw(st.sampled_from(StepKind)),
                 sentence=draw(names),
                 who=draw(somebody),
                 source=draw(somebody),

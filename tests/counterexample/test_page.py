@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 
 from kafka_marshal.core.claims.invariants import Property
-from kafka_marshal.counterexample import Counterexample, Kind, Participant, Step, itf, write
+from kafka_marshal.counterexample import Counterexample, Participant, Step, StepKind, itf, write
 from kafka_marshal.counterexample.diagram import ROW
 from kafka_marshal.counterexample.page import render
 from kafka_marshal.modelcheck import models, traces
@@ -83,7 +83,7 @@ def test_any_counterexample_gives_a_whole_page(one: Counterexample) -> None:
 
 def test_text_stays_text() -> None:
     for text in HOSTILE:
-        steps = (Step(0), Step(1, text, Kind.OTHER, f"x{text}", text, label=text, time=text))
+        steps = (Step(0), Step(1, text, StepKind.OTHER, f"x{text}", text, label=text, time=text))
         one = Counterexample(text, text, (Participant(text, text),), steps, about=text)
         assert {tag for tag, _ in Page(render(one)).elements} <= TAGS
 
@@ -126,7 +126,7 @@ def test_what_is_still_under_way_at_the_end_is_drawn_open() -> None:
 
 
 def test_a_lost_record_goes_nowhere() -> None:
-    lost = attrs.evolve(LATE_HEARTBEAT.steps[5], kind=Kind.LOST, target=None, verdict=None)
+    lost = attrs.evolve(LATE_HEARTBEAT.steps[5], kind=StepKind.LOST, target=None, verdict=None)
     page = Page(render(attrs.evolve(LATE_HEARTBEAT, steps=(*LATE_HEARTBEAT.steps[:5], lost))))
     assert len(page.of_class("open")) == 1
     assert page.of_class("record") == []
@@ -141,7 +141,7 @@ def test_the_violated_step_stands_out_in_both() -> None:
 
 def test_a_stalled_instance_has_a_broken_lifeline_and_a_crashed_one_none() -> None:
     assert len(Page(render(LATE_HEARTBEAT)).of_class("stalled")) == 2  # the lifeline, the mark
-    crash = attrs.evolve(LATE_HEARTBEAT.steps[2], kind=Kind.CRASHED, sentence="a1 crashes")
+    crash = attrs.evolve(LATE_HEARTBEAT.steps[2], kind=StepKind.CRASHED, sentence="a1 crashes")
     steps = (*LATE_HEARTBEAT.steps[:2], crash, *LATE_HEARTBEAT.steps[3:])
     crashed = Page(render(attrs.evolve(LATE_HEARTBEAT, steps=steps)))
     ends = sorted(float(a["y2"] or 0) for a in crashed.of_class("life"))

@@ -13,7 +13,7 @@ from kafka_marshal.core.messages import (
     ReleaseGroup,
 )
 from kafka_marshal.core.state import FENCED, ORIGINAL, Claim
-from kafka_marshal.counterexample import LOG, Kind, tell
+from kafka_marshal.counterexample import LOG, StepKind, tell
 from kafka_marshal.counterexample.records import (
     claim_expression,
     from_judged,
@@ -74,7 +74,7 @@ def test_a_late_heartbeat_is_told_from_its_records() -> None:
 def test_a_record_that_others_overtook_starts_where_it_was_written() -> None:
     steps = from_records(LATE, "Fenced", "x", ORIGINAL).steps
     assert [step.since for step in steps] == [None, None, None, 1]
-    assert {step.kind for step in steps[1:]} == {Kind.APPENDED}
+    assert {step.kind for step in steps[1:]} == {StepKind.APPENDED}
 
 
 def test_less_than_a_second_is_not_late() -> None:

@@ -13,8 +13,8 @@ from kafka_marshal.codec import HEADER_FIELDS, encode
 from kafka_marshal.core.claims.verdicts import Verdict
 from kafka_marshal.core.messages import NOT_DECIMAL, Headers, ReleaseGroup
 from kafka_marshal.kernel import steps
-from kafka_marshal.kernel.columns import Names
-from kafka_marshal.kernel.fold import Fold
+from kafka_marshal.kernel.columns import NameCodes
+from kafka_marshal.kernel.fold import KernelFold
 from kafka_marshal.replay.sources.columns import HEADERS
 from tests.triples import Triple
 
@@ -45,7 +45,7 @@ def stepped(triples: Iterable[Triple]) -> Iterator[tuple[Triple, Claim, Verdict]
     """Each triple, with what the kernel makes of its claim, and what it says."""
     known = list(triples)
     records = {record: row for row, record in enumerate(dict.fromkeys(t.record for t in known))}
-    names = Names()
+    names = NameCodes()
     raws = [
         RawRecord(0, each.offset, each.timestamp_ms, encode(each.message), pairs_of(each.headers))
         for each in records
@@ -57,7 +57,7 @@ def stepped(triples: Iterable[Triple]) -> Iterator[tuple[Triple, Claim, Verdict]
         message = triple.record.message
         group = message.group_id
         key = ClaimKey(group, "t", 0) if isinstance(message, ReleaseGroup) else message.key
-        folded = Fold(triple.rules, names)
+        folded = KernelFold(triple.rules, names)
         folded.put(key, triple.before)
         row = np.array([records[triple.record]])
         verdicts = folded.apply(offsets, timestamps_ms, columns, row)

@@ -17,7 +17,7 @@ from kafka_marshal.core.claims.verdicts import ReadTwice, Refused, Verdict
 from kafka_marshal.core.claims.world import OutOfOrder
 from kafka_marshal.core.state import Claim, ClaimKey
 from kafka_marshal.kernel import columns, steps
-from kafka_marshal.kernel.fold import BeyondKernel, Fold
+from kafka_marshal.kernel.fold import BeyondKernel, KernelFold
 from tests import triples
 from tests.kernel import hostile
 from tests.kernel.kernel import arrays, stepped
@@ -34,7 +34,7 @@ RULES = [
 ]
 
 
-def by_kernel(raws: list[RawRecord], folded: Fold, batch: int = 1000) -> list[Verdict | str]:
+def by_kernel(raws: list[RawRecord], folded: KernelFold, batch: int = 1000) -> list[Verdict | str]:
     told: list[Verdict | str] = []
     for begin in range(0, len(raws), batch):
         part = raws[begin : begin + batch]
@@ -62,7 +62,7 @@ def by_world(raws: Iterable[RawRecord], world: World) -> list[Verdict | str]:
 
 
 def alike(raws: list[RawRecord], rules: Rules, batch: int = 1000) -> None:
-    folded, world = Fold(rules), World(rules)
+    folded, world = KernelFold(rules), World(rules)
     told, expected = by_kernel(raws, folded, batch), by_world(raws, world)
     for raw, ours, theirs in zip(raws, told, expected, strict=True):
         assert ours == theirs, raw
@@ -81,12 +81,12 @@ def test_a_million_hostile_records_are_folded_as_by_the_reducer(seed: int) -> No
 def test_partitions_that_lie_mixed_in_a_batch_are_folded_as_alone() -> None:
     logs = [list(hostile.log(seed, 2_000))[:1_800] for seed in (1, 2, 3)]
     mixed = [raw for together in zip(*logs, strict=True) for raw in together]
-    names = columns.Names()
+    names = columns.NameCodes()
     decoded = names.decoded(*arrays(mixed))
     offsets = np.array([raw.offset for raw in mixed], np.int64)
     timestamps_ms = np.array([raw.timestamp_ms for raw in mixed], np.int64)
     for number, raws in enumerate(logs):
-        folded, alone = Fold(RULES[0], names), Fold(RULES[0])
+        folded, alone = KernelFold(RULES[0], names), KernelFold(RULES[0])
         rows = np.arange(number, len(mixed), 3)
         told = folded.apply(offsets, timestamps_ms, decoded, rows)
         words = {steps.NO_MESSAGE: "malformed", steps.READ_TWICE: "read twice"}
@@ -121,7 +121,7 @@ def test_hostile_logs_reach_every_verdict() -> None:
 
 
 def test_what_goes_back_is_refused_and_what_does_not_fit_too() -> None:
-    folded = Fold()
+    folded = KernelFold()
     raws = [RawRecord(0, offset, 0, b"Heartbeat/1/5/i/c/g/t/0/4") for offset in (4, 3)]
     with pytest.raises(OutOfOrder, match="offset 3 came after offset 4"):
         by_kernel(raws, folded)
@@ -134,7 +134,7 @@ def test_an_epoch_that_the_log_has_not_reached_is_refused_even_if_it_is_the_clai
     """A claim taken up from elsewhere may be ahead of a log that was made anew."""
     key = ClaimKey("g", "t", 0)
     claim = Claim(owner_instance="i", owner_client="c", epoch=7, last_heartbeat_ms=1, clock_ms=1)
-    folded, raw = Fold(), RawRecord(0, 3, 2, b"Heartbeat/1/5/i/c/g/t/0/4", ((EPOCH, b"7"),))
+    folded, raw = KernelFold(), RawRecord(0, 3, 2, b"Heartbeat/1/5/i/c/g/t/0/4", ((EPOCH, b"7"),))
     folded.put(key, attrs.evolve(claim, won_with_headers=True))
     assert by_kernel([raw], folded) == [Refused.HEADER_FROM_THE_FUTURE]
 
@@ -145,6 +145,6 @@ def test_a_slice_of_a_batch_is_decoded_as_its_rows_are() -> None:
         [[{"key": "marshal-epoch", "value": b"%d" % row}] for row in range(4)],
         pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])),
     )
-    decoded = columns.Names().decoded(values[2:], headers[2:])
+    decoded = columns.NameCodes().decoded(values[2:], headers[2:])
     assert decoded.number.tolist() == [2, 3]
     assert decoded.headers[:, 0].tolist() == [2, 3]

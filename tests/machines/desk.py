@@ -12,29 +12,29 @@ import attrs
 from attrs import define, field
 
 from kafka_marshal import FENCED, ClaimKey, Refused, World, decode, decode_headers
-from kafka_marshal.core.claims.pause_work import Work, left_undone
+from kafka_marshal.core.claims.pause_work import PauseWork, left_undone
 from kafka_marshal.core.messages import NO_HEADERS, Headers, Message, ReleaseGroup
 from kafka_marshal.machines.admin.administrator import (
     AdminEffect,
     Administrator,
-    Patience,
-    Told,
-    Warned,
+    AdministratorTiming,
+    Finished,
+    UnfinishedWork,
 )
 from kafka_marshal.machines.admin.operation import AllSet, NoneSet, PartlySet, Result
-from kafka_marshal.machines.consumer.consumer import Me, Mode
+from kafka_marshal.machines.consumer.consumer import InstanceConfig, Mode
 from kafka_marshal.machines.consumer.effects import Send
 from tests.memory_log import MemoryLog
 
 RULES = attrs.evolve(FENCED, heartbeat_interval_ms=1000, pause_max_ms=60_000)
-PATIENCE = Patience(pause_ms=5000, heartbeat_every_ms=1000, ask_again_after_ms=500)
+PATIENCE = AdministratorTiming(pause_ms=5000, heartbeat_every_ms=1000, ask_again_after_ms=500)
 ONE, TWO = ClaimKey("g", "t", 1), ClaimKey("g", "t", 2)
 BOTH: Mapping[ClaimKey, int] = {ONE: 3, TWO: 3}
 
 
 def administrator(name: str, first: int = 0) -> Administrator:
     """Instance x1 is of client x."""
-    me = Me(name, name[0], Mode.AT_MOST_ONCE, admin=True, rules=RULES)
+    me = InstanceConfig(name, name[0], Mode.AT_MOST_ONCE, admin=True, rules=RULES)
     return Administrator(me, "g", PATIENCE, first=first)
 
 
@@ -69,10 +69,10 @@ class Desk:
         for effect in effects:
             if isinstance(effect, Send):
                 self.outbox[name].append(effect)
-            elif isinstance(effect, Told):
+            elif isinstance(effect, Finished):
                 self.told[name] = effect.result
                 self.lines.append(f"{name} tells: {described(effect.result)}")
-            elif isinstance(effect, Warned):
+            elif isinstance(effect, UnfinishedWork):
                 self.lines.append(f"{name} warns: {left(effect.work)}")
 
     def append(self, name: str) -> None:
@@ -169,6 +169,6 @@ def described(result: Result) -> str:
             )
 
 
-def left(work: Work) -> str:
+def left(work: PauseWork) -> str:
     """What was left undone, in words."""
     return f"{work.by} set {names(work.set)} and left {names(left_undone(work))}"

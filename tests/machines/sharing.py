@@ -18,14 +18,14 @@ from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.machines.share.rules import Sharer
 from kafka_marshal.machines.share.timing import (
     FairShare,
+    GroupView,
     Owner,
-    Patience,
     Request,
-    Said,
+    ShareTiming,
     requests_after,
 )
 
-PATIENCE = Patience(stale_after_ms=20_000, renew_ms=8_000, settle_ms=1_000, grace_ms=2_000)
+PATIENCE = ShareTiming(stale_after_ms=20_000, renew_ms=8_000, settle_ms=1_000, grace_ms=2_000)
 TICK_MS = 100
 READS_EVERY = 3
 """A member reads at every third tick, on average."""
@@ -64,7 +64,7 @@ class Group:
 
     keys: frozenset[ClaimKey]
     chance: Random
-    patience: Patience = PATIENCE
+    patience: ShareTiming = PATIENCE
     reads_within: int | None = None
     """Ticks until a member reads again at the latest; None: whenever chance lets it."""
     now: int = 0
@@ -134,7 +134,7 @@ class Group:
                 self._look(member)
 
     def _look(self, member: Member) -> None:
-        said = Said(
+        said = GroupView(
             {key: owner for key, owner in self.owners.items() if key in member.me.keys},
             self.requests,
             frozenset(member.asked),

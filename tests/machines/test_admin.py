@@ -8,10 +8,14 @@ import attrs
 import pytest
 
 from kafka_marshal import FENCED, ClaimKey
-from kafka_marshal.core.claims.pause_work import NO_WORK, Work
+from kafka_marshal.core.claims.pause_work import NO_WORK, PauseWork
 from kafka_marshal.core.messages import ClaimingPartition, Heartbeat, ReleaseGroup
 from kafka_marshal.machines.admin import admin
-from kafka_marshal.machines.admin.administrator import Administrator, NotAllowed, Patience
+from kafka_marshal.machines.admin.administrator import (
+    Administrator,
+    AdministratorTiming,
+    OperationForbidden,
+)
 from kafka_marshal.machines.admin.operation import (
     AdminForbidden,
     AllSet,
@@ -21,7 +25,13 @@ from kafka_marshal.machines.admin.operation import (
     Reason,
     consumer_of,
 )
-from kafka_marshal.machines.consumer.consumer import Consumer, Forbidden, Me, Mode, after_read
+from kafka_marshal.machines.consumer.consumer import (
+    ConsumerState,
+    Forbidden,
+    InstanceConfig,
+    Mode,
+    after_read,
+)
 from kafka_marshal.machines.consumer.effects import Send
 from tests.machines.desk import BOTH, ONE, PATIENCE, RULES, TWO, Desk, administrator
 
@@ -324,14 +334,14 @@ def test_what_is_not_allowed_is_refused_with_a_reason() -> None:
         ({}, AdminForbidden.NOTHING_TO_SET),
         ({ONE: -1}, AdminForbidden.NEGATIVE_TARGET),
     ):
-        with pytest.raises(NotAllowed) as refused:
+        with pytest.raises(OperationForbidden) as refused:
             one.begin(targets, 0)
         assert refused.value.against is against
     desk.begin("x1")
-    with pytest.raises(NotAllowed, match="already begun"):
+    with pytest.raises(OperationForbidden, match="already begun"):
         one.begin(BOTH, 0)
-    consumer = Administrator(Me("c1", "c", Mode.AT_MOST_ONCE), "g")
-    with pytest.raises(NotAllowed) as refused:
+    consumer = Administrator(InstanceConfig("c1", "c", Mode.AT_MOST_ONCE), "g")
+    with pytest.raises(OperationForbidden) as refused:
         consumer.begin(BOTH, 0)
     assert refused.value.against is Forbidden.NOT_ADMIN
 
@@ -382,7 +392,7 @@ def test_a_claim_that_is_seen_late_has_the_groups_pauses_behind_it() -> None:
     third = ClaimKey("g", "t", 3)
     for first in (0, 3):
         one = administrator("x1", first)
-        alone = Consumer.beginning_at(first)
+        alone = ConsumerState.beginning_at(first)
         for record in desk.log[first:]:
             one.record(record, desk.now_ms)
             if admin.key_of(record) in (None, third):
@@ -393,13 +403,13 @@ def test_a_claim_that_is_seen_late_has_the_groups_pauses_behind_it() -> None:
 def test_an_administrator_begins_to_read_where_it_was_told() -> None:
     operation = administrator("x1", first=4).operation
     assert operation.view == 4
-    assert consumer_of(operation, ONE) == Consumer.beginning_at(4)
+    assert consumer_of(operation, ONE) == ConsumerState.beginning_at(4)
 
 
 def test_an_administrator_is_as_patient_as_the_rules_unless_told_otherwise() -> None:
     me = administrator("x1").me
     one = Administrator(me, "g")
-    assert one.patience == Patience(heartbeat_every_ms=1000)
+    assert one.patience == AdministratorTiming(heartbeat_every_ms=1000)
     assert one.operation.view == 0
     quick = attrs.evolve(me, rules=attrs.evolve(FENCED, heartbeat_interval_ms=0.5))
     assert Administrator(quick, "g").patience.heartbeat_every_ms == 1
@@ -533,9 +543,9 @@ def test_a_request_that_was_refused_is_repeated_after_a_while() -> None:
 
 def test_a_write_may_land_for_as_long_as_nothing_rules_it_out() -> None:
     me = administrator("x1").me
-    unknowing = attrs.evolve(Consumer.beginning_at(3), resigned=5)
+    unknowing = attrs.evolve(ConsumerState.beginning_at(3), resigned=5)
     assert admin.write_may_land(me, unknowing)
-    assert not admin.write_may_land(me, Consumer(resigned=5))
+    assert not admin.write_may_land(me, ConsumerState(resigned=5))
 
 
 def test_a_claim_that_was_given_back_is_not_given_back_twice() -> None:
@@ -560,7 +570,7 @@ def test_a_pause_that_the_log_refuses_is_none() -> None:
     desk.say("ReleaseGroup/7/0/z1/z/g//0/60")
     assert desk.lines[-1].endswith("refused, unknown version")
     desk.read("x1")
-    assert one.operation.work == Work("x1")
+    assert one.operation.work == PauseWork("x1")
     assert [admin.is_pause(record) for record in desk.log] == [False] * 4 + [True, False]
     desk.go("x1")
     assert desk.told["x1"] == AllSet(frozenset(BOTH))
@@ -568,8 +578,8 @@ def test_a_pause_that_the_log_refuses_is_none() -> None:
 
 def test_a_claim_whose_owner_nobody_can_know_may_be_taken() -> None:
     me = administrator("x1").me
-    assert admin.is_taken(me, Consumer.beginning_at(3))
-    assert not admin.is_taken(me, Consumer())
+    assert admin.is_taken(me, ConsumerState.beginning_at(3))
+    assert not admin.is_taken(me, ConsumerState())
 
 
 def test_what_was_won_while_the_owner_was_not_certain_is_no_work() -> None:
@@ -585,7 +595,7 @@ def test_what_was_won_while_the_owner_was_not_certain_is_no_work() -> None:
     desk.say("ClaimingPartition/1/0/z1/z/g/t/1", supersedes=0)
     desk.read("x1")
     assert consumer_of(one.operation, ONE).known.owner_instance == "z1"
-    assert one.operation.work == Work("z1")
+    assert one.operation.work == PauseWork("z1")
 
 
 def test_only_its_own_release_is_the_answer_to_a_write() -> None:

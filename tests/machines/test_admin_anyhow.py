@@ -13,7 +13,13 @@ from typing import TypeAlias
 import pytest
 
 from kafka_marshal import Accepted, ClaimKey, Record, World
-from kafka_marshal.core.claims.pause_work import NO_WORK, Work, left_undone, work_after, work_paused
+from kafka_marshal.core.claims.pause_work import (
+    NO_WORK,
+    PauseWork,
+    left_undone,
+    work_after,
+    work_paused,
+)
 from kafka_marshal.core.messages import ReleaseGroup, ReleasingPartition
 from kafka_marshal.machines.admin import admin
 from kafka_marshal.machines.admin.operation import (
@@ -23,7 +29,7 @@ from kafka_marshal.machines.admin.operation import (
     PartlySet,
     consumer_of,
 )
-from kafka_marshal.machines.consumer.consumer import Consumer, Me, acts
+from kafka_marshal.machines.consumer.consumer import ConsumerState, InstanceConfig, acts
 from tests.machines.desk import BOTH, ONE, RULES, TWO, Desk
 
 Event: TypeAlias = tuple[str, str, ClaimKey, int]
@@ -91,9 +97,9 @@ def set_by(desk: Desk, name: str) -> frozenset[ClaimKey]:
     return frozenset(found)
 
 
-def works(desk: Desk) -> Mapping[str, Work]:
+def works(desk: Desk) -> Mapping[str, PauseWork]:
     """What the log says of the pause of each."""
-    world, work, found = World(RULES), NO_WORK, dict[str, Work]()
+    world, work, found = World(RULES), NO_WORK, dict[str, PauseWork]()
     for record in desk.log:
         outcome = world.apply(record)
         if isinstance(record.message, ReleaseGroup):
@@ -159,16 +165,16 @@ def test_in_the_end_every_operator_is_told() -> None:
             assert desk.timer_of(name) is None
 
 
-def one_is_enough(me: Me, operation: Operation) -> bool:
+def one_is_enough(me: InstanceConfig, operation: Operation) -> bool:
     owned = [acts(me, consumer_of(operation, key)) for key in operation.targets]
     return any(owned)
 
 
-def nothing_lands_late(me: Me, consumer: Consumer) -> bool:
+def nothing_lands_late(me: InstanceConfig, consumer: ConsumerState) -> bool:
     return False
 
 
-def stays_confident(me: Me, operation: Operation) -> bool:
+def stays_confident(me: InstanceConfig, operation: Operation) -> bool:
     return False
 
 

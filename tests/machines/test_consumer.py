@@ -21,29 +21,29 @@ from kafka_marshal import (
 from kafka_marshal.core.claims.suffix_reader import Field, Reader
 from kafka_marshal.core.messages import Heartbeat, Offset
 from kafka_marshal.machines.consumer import consumer as machine
-from kafka_marshal.machines.consumer.consumer import Consumer, Forbidden, Me, Mode
+from kafka_marshal.machines.consumer.consumer import ConsumerState, Forbidden, InstanceConfig, Mode
 from kafka_marshal.machines.consumer.effects import Send
 from tests.memory_log import MemoryLog
 
 KEY = ClaimKey("group", "topic", 3)
 RULES = attrs.evolve(FENCED, heartbeat_interval_ms=1000, pause_max_ms=5000)
-ALO = Me("a1", "a", Mode.AT_LEAST_ONCE, window=2, rules=RULES)
-AMO = Me("a1", "a", Mode.AT_MOST_ONCE, batch=3, rules=RULES)
-OTHER = Me("b1", "b", Mode.AT_MOST_ONCE, batch=3, rules=RULES)
-TWIN = Me("a2", "a", Mode.AT_LEAST_ONCE, rules=RULES)
-ADMIN = Me("admin", "admin", Mode.AT_LEAST_ONCE, admin=True, rules=RULES)
+ALO = InstanceConfig("a1", "a", Mode.AT_LEAST_ONCE, window=2, rules=RULES)
+AMO = InstanceConfig("a1", "a", Mode.AT_MOST_ONCE, batch=3, rules=RULES)
+OTHER = InstanceConfig("b1", "b", Mode.AT_MOST_ONCE, batch=3, rules=RULES)
+TWIN = InstanceConfig("a2", "a", Mode.AT_LEAST_ONCE, rules=RULES)
+ADMIN = InstanceConfig("admin", "admin", Mode.AT_LEAST_ONCE, admin=True, rules=RULES)
 
 
 class Log:
     """A log, and one machine that reads all of it as it is written."""
 
-    def __init__(self, me: Me, first: int = 0) -> None:
+    def __init__(self, me: InstanceConfig, first: int = 0) -> None:
         self.me = me
         self.log = MemoryLog(first=first)
-        self.consumer = Consumer.beginning_at(first)
+        self.consumer = ConsumerState.beginning_at(first)
         self.now_ms = 1000
 
-    def append(self, sent: Send) -> Consumer:
+    def append(self, sent: Send) -> ConsumerState:
         record = self.log.append(sent.message, sent.headers, at_ms=self.now_ms)
         self.consumer = machine.after_read(self.me, self.consumer, record)
         return self.consumer
@@ -54,16 +54,16 @@ class Log:
         assert machine.acts(self.me, self.consumer)
         return self
 
-    def won_by(self, me: Me) -> Log:
+    def won_by(self, me: InstanceConfig) -> Log:
         """Another machine, that knows as much, asked and won."""
         self.append(machine.claiming_partition_sent(me, self.consumer, KEY))
         assert self.consumer.known.owner_instance == me.instance_id
         return self
 
-    def heartbeat(self) -> Consumer:
+    def heartbeat(self) -> ConsumerState:
         return self.append(machine.heartbeat_sent(self.me, self.consumer, KEY))
 
-    def granted(self, offset: int) -> Consumer:
+    def granted(self, offset: int) -> ConsumerState:
         """It asked for everything below the offset, and read that it is its own."""
         assert machine.may_claim_messages(self.me, self.consumer, offset) is None
         return self.append(machine.claiming_messages_sent(self.me, self.consumer, KEY, offset))
@@ -77,7 +77,7 @@ class Log:
         self.consumer = machine.after_process(self.me, self.consumer)
 
 
-def knowing(consumer: Consumer, certain: Field) -> Consumer:
+def knowing(consumer: ConsumerState, certain: Field) -> ConsumerState:
     """The same, with only so much certain."""
     return attrs.evolve(consumer, reader=attrs.evolve(consumer.reader, certain=certain))
 
@@ -87,8 +87,8 @@ def knowing(consumer: Consumer, certain: Field) -> Consumer:
 
 @pytest.mark.parametrize("first", [0, 7])
 def test_a_consumer_begins_to_read_where_it_is_told(first: int) -> None:
-    consumer = Consumer.beginning_at(first)
-    assert consumer == Consumer(reader=Reader.beginning_at(first), view=first)
+    consumer = ConsumerState.beginning_at(first)
+    assert consumer == ConsumerState(reader=Reader.beginning_at(first), view=first)
     assert consumer.reader.known is (first == 0)
 
 
@@ -114,8 +114,8 @@ def test_only_a_request_reads_back_a_request() -> None:
 
 
 def test_who_gives_up_waiting_may_ask_again() -> None:
-    assert machine.may_give_up(ALO, Consumer()) is Forbidden.NOTHING_ASKED
-    asked = machine.after_claiming_partition(ALO, Consumer())
+    assert machine.may_give_up(ALO, ConsumerState()) is Forbidden.NOTHING_ASKED
+    asked = machine.after_claiming_partition(ALO, ConsumerState())
     assert machine.may_give_up(ALO, asked) is None
     assert machine.may_claim(ALO, machine.after_giving_up(ALO, asked)) is None
 
@@ -131,7 +131,7 @@ def test_an_administrator_asks_only_in_its_own_pause() -> None:
 
 
 def test_at_most_once_nobody_asks_for_a_claim_whose_position_it_cannot_know() -> None:
-    late = Consumer.beginning_at(7)
+    late = ConsumerState.beginning_at(7)
     assert machine.may_claim(AMO, late) is Forbidden.CLAIM_UNKNOWN
     assert machine.may_claim(AMO, knowing(late, Field.OWNER)) is Forbidden.POSITION_UNKNOWN
     assert machine.may_claim(AMO, knowing(late, Field.OWNER | Field.POSITION)) is None
@@ -144,7 +144,7 @@ def test_a_request_names_the_tenure_that_a_restart_means_to_end() -> None:
     assert sent.headers == Headers(present=True, supersedes=0)
     assert sent.message == ClaimingPartition(1, 9, "a1", "a", "group", "topic", 3)  # type: ignore[arg-type]
     assert machine.supersedes_of(OTHER, log.consumer) is None
-    assert machine.supersedes_of(ALO, Consumer()) is None
+    assert machine.supersedes_of(ALO, ConsumerState()) is None
 
 
 # --- who acts: R2, R7 -----------------------------------------------------------------------------
@@ -388,8 +388,8 @@ def test_who_does_not_know_position_and_clock_does_not_make_others_certain(
 
 
 def test_an_administrator_pauses_as_the_original_does() -> None:
-    assert machine.may_release_group(ADMIN, Consumer()) is None
-    assert machine.may_release_group(ALO, Consumer()) is Forbidden.NOT_ADMIN
+    assert machine.may_release_group(ADMIN, ConsumerState()) is None
+    assert machine.may_release_group(ALO, ConsumerState()) is Forbidden.NOT_ADMIN
     assert machine.release_group_sent(ADMIN, "group", 60, unix_s=9) == Send(
         ReleaseGroup(0, 9, "admin", "admin", "group", "", 0, 60),  # type: ignore[arg-type]
         Headers(),
@@ -400,7 +400,7 @@ def test_an_administrator_pauses_as_the_original_does() -> None:
 
 
 def test_what_is_read_moves_the_view_past_the_record() -> None:
-    consumer = Consumer.beginning_at(4)
+    consumer = ConsumerState.beginning_at(4)
     sent = machine.claiming_partition_sent(OTHER, consumer, KEY)
     after = machine.after_read(ALO, consumer, Record(0, 9, 1000, sent.message, sent.headers))
     assert after.view == 10

@@ -17,14 +17,14 @@ from kafka_marshal import (
 )
 from kafka_marshal.core.messages import Offset, Partition
 from kafka_marshal.machines.consumer.consumer import (
-    Consumer,
-    Me,
+    ConsumerState,
+    InstanceConfig,
     Mode,
     claiming_partition_sent,
     release_group_sent,
 )
 from kafka_marshal.machines.consumer.driver import Driver, Timing
-from kafka_marshal.machines.consumer.effects import Lost, Process, Released, Send, Won
+from kafka_marshal.machines.consumer.effects import Lost, Process, ReleaseReason, Send, Won
 from tests.machines.fleet import Fleet
 from tests.memory_log import MemoryLog
 
@@ -35,12 +35,13 @@ HOUR = 60 * MINUTE
 
 def alo(instance: str, client: str | None = None, start: int = 0) -> Driver:
     return Driver(
-        Me(instance, client or instance[0], Mode.AT_LEAST_ONCE, window=3, start=start), KEY
+        InstanceConfig(instance, client or instance[0], Mode.AT_LEAST_ONCE, window=3, start=start),
+        KEY,
     )
 
 
 def amo(instance: str, client: str | None = None) -> Driver:
-    return Driver(Me(instance, client or instance[0], Mode.AT_MOST_ONCE, batch=2), KEY)
+    return Driver(InstanceConfig(instance, client or instance[0], Mode.AT_MOST_ONCE, batch=2), KEY)
 
 
 def kinds(fleet: Fleet) -> list[str]:
@@ -108,8 +109,8 @@ def test_what_is_done_after_the_claim_was_lost_does_not_count() -> None:
     )
 
 
-def admin() -> Me:
-    return Me("admin", "admin", Mode.AT_LEAST_ONCE, admin=True)
+def admin() -> InstanceConfig:
+    return InstanceConfig("admin", "admin", Mode.AT_LEAST_ONCE, admin=True)
 
 
 def test_in_a_pause_nobody_asks_and_after_it_somebody_does() -> None:
@@ -234,7 +235,7 @@ def test_at_most_once_never_asks_for_a_claim_that_it_does_not_know() -> None:
     fleet = Fleet()
     fleet.start(amo("a1"))
     fleet.crash("a1")
-    late = Driver(Me("b1", "b", Mode.AT_MOST_ONCE), KEY, first=len(fleet.log))
+    late = Driver(InstanceConfig("b1", "b", Mode.AT_MOST_ONCE), KEY, first=len(fleet.log))
     fleet.start(late, first=len(fleet.log))
     fleet.pass_time(60 * MINUTE)
     assert fleet.owner() == "a1"
@@ -245,7 +246,7 @@ def test_at_least_once_a_late_reader_wins_by_silence_and_starts_where_its_policy
     fleet = Fleet()
     fleet.start(alo("a1"))
     fleet.crash("a1")
-    me = Me("b1", "b", Mode.AT_LEAST_ONCE, window=3, start=7, rules=FENCED)
+    me = InstanceConfig("b1", "b", Mode.AT_LEAST_ONCE, window=3, start=7, rules=FENCED)
     late = Driver(me, KEY, first=len(fleet.log))
     fleet.start(late, first=len(fleet.log))
     # A day must pass before it is certain that no pause is in force.
@@ -269,15 +270,15 @@ def test_a_late_reader_waits_for_the_end_of_a_pause_and_then_knows_that_it_won()
     )
     fleet = Fleet(log=MemoryLog(world=World(rules)))
     admin, other = (
-        Me(name, name[0], Mode.AT_LEAST_ONCE, admin=name == "x1", rules=rules)
+        InstanceConfig(name, name[0], Mode.AT_LEAST_ONCE, admin=name == "x1", rules=rules)
         for name in ("x1", "c1")
     )
-    fleet.append(claiming_partition_sent(other, Consumer(), KEY))
-    fleet.append(claiming_partition_sent(other, Consumer(), KEY))
+    fleet.append(claiming_partition_sent(other, ConsumerState(), KEY))
+    fleet.append(claiming_partition_sent(other, ConsumerState(), KEY))
     fleet.now_ms = 100_000
     fleet.append(release_group_sent(admin, "g", 150))
-    fleet.append(claiming_partition_sent(other, Consumer(), KEY))
-    me = Me("b1", "b", Mode.AT_LEAST_ONCE, rules=rules)
+    fleet.append(claiming_partition_sent(other, ConsumerState(), KEY))
+    me = InstanceConfig("b1", "b", Mode.AT_LEAST_ONCE, rules=rules)
     late = fleet.start(Driver(me, KEY, first=1), first=1)
     assert not late.consumer.reader.known
     assert late.next_timer_ms == 150_000
@@ -435,7 +436,9 @@ def test_the_log_is_told_once_that_half_a_window_is_finished() -> None:
 def committing(done: int = 3) -> tuple[Fleet, Driver]:
     """One that owns a claim, has done so much of it, and whose records do not arrive any more."""
     fleet = Fleet()
-    driver = fleet.start(Driver(Me("a1", "a", Mode.AT_LEAST_ONCE, window=100, start=1), KEY))
+    driver = fleet.start(
+        Driver(InstanceConfig("a1", "a", Mode.AT_LEAST_ONCE, window=100, start=1), KEY)
+    )
     fleet.do("a1", driver.available(20, 0))
     fleet.do("a1", driver.done(done, 0))
     fleet.held["a1"] = []
@@ -571,7 +574,9 @@ def test_what_was_committed_before_a_claim_was_lost_is_not_told_under_the_next_e
     fleet, driver = committing()
     fleet.do("a1", driver.commit(0))
     del fleet.held["a1"]
-    fleet.do("a1", [release_group_sent(Me("x", "x", Mode.AT_LEAST_ONCE, admin=True), "g", 1)])
+    fleet.do(
+        "a1", [release_group_sent(InstanceConfig("x", "x", Mode.AT_LEAST_ONCE, admin=True), "g", 1)]
+    )
     assert not driver.acts
     assert driver.commit(0) == []
 
@@ -826,7 +831,9 @@ def test_one_that_awaits_its_request_needs_no_timer_until_it_gives_up() -> None:
     fleet.crash("a1")
     late = fleet.start(alo("b1"))
     [asked] = late.timer(2 * MINUTE + 1)
-    other = claiming_partition_sent(Me("c1", "c", Mode.AT_LEAST_ONCE), Consumer(), KEY)
+    other = claiming_partition_sent(
+        InstanceConfig("c1", "c", Mode.AT_LEAST_ONCE), ConsumerState(), KEY
+    )
     read_ms = 2 * MINUTE + 1
     assert late.read(Record(0, 2, read_ms - 1, other.message, other.headers), read_ms) == []
     assert late.caught_up(2 * MINUTE + 1) == []
@@ -942,7 +949,7 @@ def test_a_release_under_way_keeps_no_heartbeat_going() -> None:
 
 def test_a_late_reader_waits_from_the_last_request_that_may_have_won() -> None:
     first = 3
-    late = Driver(Me("b1", "b", Mode.AT_LEAST_ONCE), KEY, first=first)
+    late = Driver(InstanceConfig("b1", "b", Mode.AT_LEAST_ONCE), KEY, first=first)
     [asked] = late.caught_up(0)
     day = 24 * 60 * MINUTE
     rewind = FENCED.clock_rewind_max_ms
@@ -950,8 +957,8 @@ def test_a_late_reader_waits_from_the_last_request_that_may_have_won() -> None:
     assert late.read(Record(0, first, 0, asked.message, asked.headers), 0) == []
     assert late.caught_up(5 * SECOND) == []
     assert late.next_timer_ms == day + rewind + 1
-    rival = Me("c1", "c", Mode.AT_LEAST_ONCE)
-    request = claiming_partition_sent(rival, Consumer(), KEY)
+    rival = InstanceConfig("c1", "c", Mode.AT_LEAST_ONCE)
+    request = claiming_partition_sent(rival, ConsumerState(), KEY)
     at_ms = day + rewind
     assert late.read(Record(0, first + 1, at_ms, request.message, request.headers), at_ms) == []
     assert late.caught_up(at_ms + 1) == []
@@ -959,7 +966,7 @@ def test_a_late_reader_waits_from_the_last_request_that_may_have_won() -> None:
 
 
 def test_a_late_reader_of_something_else_waits_from_where_it_began() -> None:
-    late = Driver(Me("b1", "b", Mode.AT_LEAST_ONCE), KEY, first=3)
+    late = Driver(InstanceConfig("b1", "b", Mode.AT_LEAST_ONCE), KEY, first=3)
     odd = Send(Heartbeat(7, 0, "x1", "x", "g", "events", Partition(0), Offset(1)), Headers())
     assert late.read(Record(0, 3, 1000, odd.message, odd.headers), 0) == []
     assert late.caught_up(0) == []
@@ -976,9 +983,9 @@ def test_an_administrator_does_not_consume() -> None:
 
 def test_why_a_claim_is_given_back_is_what_was_said_first() -> None:
     driver = Fleet().start(alo("a1"))
-    driver.stop(0, Released.SHARED)
+    driver.stop(0, ReleaseReason.SHARED)
     driver.stop(0)
-    assert driver.released is Released.SHARED
+    assert driver.released is ReleaseReason.SHARED
 
 
 def test_a_claim_is_claimable_once_its_driver_is_not_held_back_any_more() -> None:
@@ -992,7 +999,7 @@ def test_a_claim_is_claimable_once_its_driver_is_not_held_back_any_more() -> Non
 
 def test_an_interval_that_is_said_is_whole_milliseconds() -> None:
     rules = attrs.evolve(FENCED, heartbeat_interval_ms=1000.5)
-    me = Me("a1", "a", Mode.AT_LEAST_ONCE, rules=rules, says_interval=True)
+    me = InstanceConfig("a1", "a", Mode.AT_LEAST_ONCE, rules=rules, says_interval=True)
     message = r"^heartbeat_interval_ms is 1000\.5, and the log says it in whole milliseconds$"
     with pytest.raises(ValueError, match=message):
         Driver(me, KEY)
@@ -1008,9 +1015,11 @@ def test_patience_is_more_than_nothing(field: str) -> None:
 
 def test_heartbeats_are_as_frequent_as_the_rules_say_unless_told_otherwise() -> None:
     rules = attrs.evolve(FENCED, heartbeat_interval_ms=0.5)
-    assert Driver(Me("a1", "a", Mode.AT_LEAST_ONCE, rules=FENCED), KEY).timing == Timing()
+    assert (
+        Driver(InstanceConfig("a1", "a", Mode.AT_LEAST_ONCE, rules=FENCED), KEY).timing == Timing()
+    )
     with pytest.raises(ValueError, match=r"is 1, more than the heartbeat interval of 0\.5 ms"):
-        Driver(Me("a1", "a", Mode.AT_LEAST_ONCE, rules=rules), KEY)
+        Driver(InstanceConfig("a1", "a", Mode.AT_LEAST_ONCE, rules=rules), KEY)
     quick = Driver(alo("a1").me, KEY, Timing(heartbeat_every_ms=20_000))
     fleet = Fleet()
     fleet.start(quick)
@@ -1107,7 +1116,7 @@ def test_a_tenure_that_somebody_else_ends_is_released_by_others() -> None:
     fleet.append(release_group_sent(admin(), "g", 60))
     fleet.settle()
     assert fleet.told["a1"][-1] is Lost.PAUSED
-    assert driver.released is Released.BY_OTHERS
+    assert driver.released is ReleaseReason.BY_OTHERS
 
 
 def test_what_was_gone_in_one_tenure_is_not_counted_on_in_the_next() -> None:

@@ -14,9 +14,9 @@ import pytest
 from kafka_marshal import FENCED, ClaimKey, World
 from kafka_marshal.machines.consumer import consumer as moves
 from kafka_marshal.machines.consumer.consumer import (
-    Consumer,
+    ConsumerState,
     Forbidden,
-    Me,
+    InstanceConfig,
     Mode,
     claiming_partition_sent,
     position_sent,
@@ -30,7 +30,7 @@ from tests.memory_log import MemoryLog
 RULES = attrs.evolve(FENCED, heartbeat_interval_ms=1000, pause_max_ms=9000, clock_rewind_max_ms=0)
 TIMING = Timing(heartbeat_every_ms=900, ask_again_after_ms=500)
 KEY = ClaimKey("g", "events", 0)
-ADMIN = Me("x1", "x", Mode.AT_MOST_ONCE, admin=True, rules=RULES)
+ADMIN = InstanceConfig("x1", "x", Mode.AT_MOST_ONCE, admin=True, rules=RULES)
 
 SEEDS = range(120)
 STEPS = 80
@@ -48,7 +48,7 @@ class Unsettled(Fleet):
 
     def seat(self, name: str, mode: Mode) -> None:
         """A driver that reads from here on, and has what it sends held."""
-        me = Me(name, name[0], mode, window=2, batch=2, rules=RULES)
+        me = InstanceConfig(name, name[0], mode, window=2, batch=2, rules=RULES)
         first = len(self.log)
         self.drivers[name] = Driver(me, self.key, TIMING, first=first)
         self.views[name], self.held[name] = first, []
@@ -105,9 +105,9 @@ def step(fleet: Unsettled, chance: random.Random) -> list[str]:
             fleet.append(release_group_sent(ADMIN, "g", fleet.now_ms // 1000 + chance.randrange(3)))
         case "admin":
             claim = fleet.world.claim(KEY)
-            fleet.append(claiming_partition_sent(ADMIN, Consumer(), KEY))
+            fleet.append(claiming_partition_sent(ADMIN, ConsumerState(), KEY))
             if claim.epoch is not None:
-                fleet.append(position_sent(ADMIN, Consumer(), KEY, 1))
+                fleet.append(position_sent(ADMIN, ConsumerState(), KEY, 1))
         case "join" if len(fleet.drivers) < 5:
             fleet.seat(f"{chance.choice('abc')}{len(fleet.drivers)}", driver.me.mode)
         case "timer" if driver.next_timer_ms is not None:

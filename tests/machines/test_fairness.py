@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.machines.share.rules import (
-    Memory,
-    Seen,
+    ShareMemory,
     Sharer,
+    ShareView,
     claim_to_name,
     gettable,
     offers,
@@ -29,9 +29,9 @@ def seen(
     *,
     keys: frozenset[ClaimKey] = EVENTS,
     static: frozenset[ClaimKey] = frozenset(),
-) -> Seen:
+) -> ShareView:
     """As client a has read it."""
-    return Seen(Sharer("a1", "a", keys, static), owners, requests or {})
+    return ShareView(Sharer("a1", "a", keys, static), owners, requests or {})
 
 
 def test_who_asks_is_known_and_owns_nothing_yet() -> None:
@@ -50,11 +50,11 @@ def test_a_free_claim_is_offered_to_the_poorest_unless_it_is_static() -> None:
 
 
 def test_there_is_room_for_what_is_offered_and_an_own_claim_taken_over_needs_none() -> None:
-    assert room(seen({}), Memory(), ()) == 0
-    assert room(seen({}), Memory(), (ONE, TWO)) == 1, "nobody knows of it"
+    assert room(seen({}), ShareMemory(), ()) == 0
+    assert room(seen({}), ShareMemory(), (ONE, TWO)) == 1, "nobody knows of it"
     known = seen({ONE: "a"})
-    assert room(known, Memory(asked=frozenset({ONE})), (TWO, THREE)) == 2
-    assert room(known, Memory(asked=frozenset({TWO})), (TWO, THREE)) == 1
+    assert room(known, ShareMemory(asked=frozenset({ONE})), (TWO, THREE)) == 2
+    assert room(known, ShareMemory(asked=frozenset({TWO})), (TWO, THREE)) == 1
 
 
 def test_claims_of_the_richest_are_named_first_and_of_them_those_that_nobody_else_names() -> None:

@@ -20,7 +20,7 @@ from kafka_marshal.core.messages import (
 )
 from kafka_marshal.machines.consumer import consumer as moves
 from kafka_marshal.machines.consumer.claiming import Claiming
-from kafka_marshal.machines.consumer.consumer import Me, Mode
+from kafka_marshal.machines.consumer.consumer import InstanceConfig, Mode
 from kafka_marshal.machines.consumer.effects import Lost
 from kafka_marshal.machines.consumer.member import Member
 from tests.machines.bare import ALONE, EVENTS, OURS, STALE_MS, Kind, Log, start
@@ -337,7 +337,9 @@ def test_records_without_headers_tell_a_reader_that_began_later_nothing_certain(
     log = town.logs[town.place]
     first = len(log)
     town.pass_time(1_000_000)
-    late = Member(Me("z1", "z", mode), "g", PLACES, ALONE, TIMING, firsts={town.place: first})
+    late = Member(
+        InstanceConfig("z1", "z", mode), "g", PLACES, ALONE, TIMING, firsts={town.place: first}
+    )
     late.add_topic("events", 2, town.now_ms)
     asked = []
     for record in log[first:]:

@@ -28,7 +28,7 @@ from kafka_marshal.core.messages import (
 )
 from kafka_marshal.machines.consumer import consumer as moves
 from kafka_marshal.machines.consumer.claiming import Claiming
-from kafka_marshal.machines.consumer.consumer import Consumer, Me, Mode
+from kafka_marshal.machines.consumer.consumer import ConsumerState, InstanceConfig, Mode
 from kafka_marshal.machines.consumer.effects import Send
 from tests.machines.originals import (
     READS_GROUPS,
@@ -180,9 +180,13 @@ def everything_sent() -> list[Send]:
         town.do(name, member.stop(town.now_ms))
 
     place = coordinating_partition("events", PLACES)
-    admin, seen, claim = Me("x1", "x", Mode.AT_LEAST_ONCE, admin=True), Consumer(), key("events", 0)
+    admin, seen, claim = (
+        InstanceConfig("x1", "x", Mode.AT_LEAST_ONCE, admin=True),
+        ConsumerState(),
+        key("events", 0),
+    )
 
-    def does(sent: Send) -> Consumer:
+    def does(sent: Send) -> ConsumerState:
         town.append(sent, place)
         return moves.after_read(admin, seen, town.logs[place][-1])
 

@@ -15,10 +15,10 @@ from kafka_marshal.codec import coordinating_partition
 from kafka_marshal.core.claims.reducer import step
 from kafka_marshal.core.claims.verdicts import Accepted, ReadTwice, Refused, Verdict
 from kafka_marshal.machines.consumer.claiming import Claiming
-from kafka_marshal.machines.consumer.consumer import Me, Mode
+from kafka_marshal.machines.consumer.consumer import InstanceConfig, Mode
 from kafka_marshal.machines.consumer.driver import Timing
 from kafka_marshal.machines.consumer.effects import Send
-from kafka_marshal.machines.consumer.member import For, Member
+from kafka_marshal.machines.consumer.member import ClaimEffect, Member
 from tests.memory_log import MemoryLog
 
 CAPTURES = sorted(
@@ -42,7 +42,7 @@ def recorded(path: Path) -> tuple[list[Record], Rules]:
 
 def newcomer(rules: Rules, group: str, mode: Mode, client: str = "ours") -> Member:
     """A member that asks for everything as soon as it may."""
-    me = Me(f"{client}-1", client, mode, window=10, batch=10, rules=rules)
+    me = InstanceConfig(f"{client}-1", client, mode, window=10, batch=10, rules=rules)
     interval_ms = int(rules.heartbeat_interval_ms)
     timing = Timing(heartbeat_every_ms=interval_ms, ask_again_after_ms=1)
     member = Member(me, group, PLACES, Claiming(fair_share=False), timing)
@@ -120,7 +120,7 @@ class Joined:
     def world(self) -> World:
         return self.log.world
 
-    def do(self, effects: list[For]) -> list[Verdict | ReadTwice]:
+    def do(self, effects: list[ClaimEffect]) -> list[Verdict | ReadTwice]:
         """Append what is sent and read it, until there is no more to say."""
         verdicts: list[Verdict | ReadTwice] = []
         while effects:
@@ -142,7 +142,7 @@ class Joined:
     def ask(self, key: ClaimKey) -> list[Verdict | ReadTwice]:
         """It asks whatever it thinks of the answer."""
         effects = self.member.driver(key).ask(self.now_ms)
-        return self.do([For(key, one) for one in effects])
+        return self.do([ClaimEffect(key, one) for one in effects])
 
     def live(self) -> set[ClaimKey]:
         """What somebody owns who was heard of in time."""

@@ -23,7 +23,7 @@ from kafka_marshal.core.messages import (
 )
 from kafka_marshal.core.state import ORIGINAL
 from kafka_marshal.machines.consumer import consumer as moves
-from kafka_marshal.machines.consumer.consumer import Me, Mode
+from kafka_marshal.machines.consumer.consumer import InstanceConfig, Mode
 from tests.machines.bare import EVENTS, OURS, STALE_MS, Log, start
 from tests.machines.originals import Mixed, Original, twice
 
@@ -203,7 +203,7 @@ def test_an_original_of_before_the_administrator_works_on_in_a_pause() -> None:
     deaf = town.original("o1", partitions=1, knows_groups=False)
     knows = town.original("p1", partitions=3)
     town.pass_time(30_000)
-    me = Me("x1", "x", Mode.AT_LEAST_ONCE, admin=True)
+    me = InstanceConfig("x1", "x", Mode.AT_LEAST_ONCE, admin=True)
     until_s = town.now_ms // 1000 + 300
     town.append(moves.release_group_sent(me, "g", until_s), town.place)
     town.pass_time(30_000)
@@ -211,7 +211,7 @@ def test_an_original_of_before_the_administrator_works_on_in_a_pause() -> None:
     assert (len(deaf.at_work), len(knows.at_work)) == (1, 0)
     before = len(deaf.processed)
 
-    seen = moves.Consumer()
+    seen = moves.ConsumerState()
     for record in town.logs[town.place]:
         if record.message.partition == 0 or isinstance(record.message, ReleaseGroup):
             seen = moves.after_read(me, seen, record)

@@ -18,13 +18,13 @@ from kafka_marshal.core.messages import (
 )
 from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.machines.consumer.claiming import Claiming
-from kafka_marshal.machines.consumer.consumer import Me, Mode, release_group_sent
-from kafka_marshal.machines.consumer.intervals import Intervals, Said
+from kafka_marshal.machines.consumer.consumer import InstanceConfig, Mode, release_group_sent
+from kafka_marshal.machines.consumer.intervals import Intervals, OwnerReport
 from kafka_marshal.machines.consumer.member import Member
 from tests.machines.town import Town, key
 
 SLOW_MS, FAST_MS = 60_000, 10_000
-ADMIN = Me("x1", "x", Mode.AT_LEAST_ONCE, admin=True)
+ADMIN = InstanceConfig("x1", "x", Mode.AT_LEAST_ONCE, admin=True)
 
 
 def start(
@@ -143,7 +143,7 @@ def test_a_win_says_who_lives_also_before_its_first_heartbeat() -> None:
     message = ClaimingPartition(1, 0, "i1", "c1", "g", "events", Partition(0))
     intervals.won(Record(0, 5, 0, message, Headers(True, interval_ms=SLOW_MS)))
     found = intervals.differs(25_000)
-    assert found == Said("i1", "c1", SLOW_MS, 0)
+    assert found == OwnerReport("i1", "c1", SLOW_MS, 0)
 
 
 def test_a_newcomer_waits_for_a_winner_whose_first_heartbeat_it_has_not_read() -> None:
@@ -198,15 +198,15 @@ def test_a_heartbeat_that_proves_no_tenure_proves_no_interval(record: Record) ->
 
 def test_a_heartbeat_of_an_earlier_tenure_keeps_nobody_alive() -> None:
     intervals = Intervals(FAST_MS)
-    intervals.lives(KEY, Said("i2", "c2", SLOW_MS, 0), epoch=7)
+    intervals.lives(KEY, OwnerReport("i2", "c2", SLOW_MS, 0), epoch=7)
     intervals.read(beat(9, 4, SLOW_MS, at_ms=50_000))
-    assert intervals.alive == [Said("i2", "c2", SLOW_MS, 0)]
+    assert intervals.alive == [OwnerReport("i2", "c2", SLOW_MS, 0)]
 
 
 @pytest.mark.parametrize("own_ms", [FAST_MS, 30_000])
 def test_owners_live_for_twice_the_larger_interval(own_ms: int) -> None:
     intervals = Intervals(own_ms)
-    intervals.lives(KEY, Said("i2", "c2", SLOW_MS, 0), epoch=7)
+    intervals.lives(KEY, OwnerReport("i2", "c2", SLOW_MS, 0), epoch=7)
     assert intervals.until_ms == 2 * SLOW_MS + 1
     assert intervals.differs(2 * SLOW_MS) is not None
     assert intervals.differs(2 * SLOW_MS + 1) is None
@@ -215,8 +215,8 @@ def test_owners_live_for_twice_the_larger_interval(own_ms: int) -> None:
 # --- what is heard of a group, without members ----------------------------------------------------
 
 
-def said(instance: str, interval_ms: int, at_ms: int) -> Said:
-    return Said(instance, instance[0], interval_ms, at_ms)
+def said(instance: str, interval_ms: int, at_ms: int) -> OwnerReport:
+    return OwnerReport(instance, instance[0], interval_ms, at_ms)
 
 
 def released(instance: str, partition: int, epoch: int) -> Record:

@@ -8,20 +8,20 @@ from kafka_marshal.core.messages import ClaimingMessages, ClaimingPartition, Rec
 from kafka_marshal.core.state import FENCED
 from kafka_marshal.machines.consumer.claiming import Claiming
 from kafka_marshal.machines.consumer.consumer import (
-    Consumer,
-    Me,
+    ConsumerState,
+    InstanceConfig,
     Mode,
     claiming_partition_sent,
     release_group_sent,
 )
 from kafka_marshal.machines.consumer.driver import Driver, Timing
-from kafka_marshal.machines.consumer.effects import Lost, Process, Released, Send, Won
+from kafka_marshal.machines.consumer.effects import Lost, Process, ReleaseReason, Send, Won
 from kafka_marshal.machines.consumer.member import Member
-from kafka_marshal.machines.share.timing import Patience
+from kafka_marshal.machines.share.timing import ShareTiming
 from tests.machines.town import PLACES, Town, key
 
 ALONE = Claiming(fair_share=False)
-ADMIN = Me("x1", "x", Mode.AT_LEAST_ONCE, admin=True)
+ADMIN = InstanceConfig("x1", "x", Mode.AT_LEAST_ONCE, admin=True)
 
 
 def start(town: Town, name: str, claiming: Claiming = ALONE, **topics: int) -> Member:
@@ -145,7 +145,7 @@ def test_what_was_given_back_is_not_asked_for_again_for_a_while() -> None:
     town = Town()
     member = start(town, "a1", events=2)
     town.do("a1", member.release(key("events", 0), town.now_ms))
-    assert member.driver(key("events", 0)).released is Released.ASKED
+    assert member.driver(key("events", 0)).released is ReleaseReason.ASKED
     town.do("a1", member.add_topic("events", 2, town.now_ms))
     town.pass_time(119_999)
     assert set(member.owned) == {key("events", 1)}
@@ -181,11 +181,11 @@ def test_a_pause_ends_all_claims_and_reaches_those_that_are_first_seen_later() -
 
 def test_other_groups_and_topics_on_a_wrong_partition_do_not_concern_it() -> None:
     town = Town()
-    other = Member(Me("z1", "z", Mode.AT_LEAST_ONCE), "other", PLACES, ALONE)
+    other = Member(InstanceConfig("z1", "z", Mode.AT_LEAST_ONCE), "other", PLACES, ALONE)
     other.add_topic("events", 1, 0)
     for one in other.caught_up(coordinating_partition("events", PLACES), 0):
         town.append(one.effect)  # type: ignore[arg-type]
-    stranger = Member(Me("z1", "z", Mode.AT_LEAST_ONCE), "g", PLACES, ALONE)
+    stranger = Member(InstanceConfig("z1", "z", Mode.AT_LEAST_ONCE), "g", PLACES, ALONE)
     stranger.add_topic("events", 1, 0)
     for one in stranger.caught_up(coordinating_partition("events", PLACES), 0):
         wrong = (coordinating_partition("events", PLACES) + 1) % PLACES
@@ -292,7 +292,7 @@ def test_after_a_truncation_nothing_is_owned_and_nothing_is_asked_for() -> None:
 
 
 def test_a_request_whose_fate_nobody_knows_is_made_again() -> None:
-    member = Member(Me("a1", "a", Mode.AT_LEAST_ONCE), "g", 1, ALONE)
+    member = Member(InstanceConfig("a1", "a", Mode.AT_LEAST_ONCE), "g", 1, ALONE)
     member.add_topic("events", 1, 0)
     [asked] = member.caught_up(0, 0)
     assert member.timer(60_000) == []
@@ -304,7 +304,7 @@ def test_a_request_whose_fate_nobody_knows_is_made_again() -> None:
 
 
 def test_the_timing_is_that_of_its_drivers() -> None:
-    me = Me("a1", "a", Mode.AT_LEAST_ONCE)
+    me = InstanceConfig("a1", "a", Mode.AT_LEAST_ONCE)
     assert Member(me, "g", 1).timing == Driver(me, key("events", 0)).timing
     quick = Timing(heartbeat_every_ms=20_000, ask_again_after_ms=7)
     assert Member(me, "g", 1, timing=quick).timing == quick
@@ -518,7 +518,7 @@ def test_where_another_lives_no_message_makes_it_ask(mode: Mode) -> None:
 
 
 def test_heartbeats_are_as_frequent_as_its_timing_says() -> None:
-    me = Me("a1", "a", Mode.AT_LEAST_ONCE)
+    me = InstanceConfig("a1", "a", Mode.AT_LEAST_ONCE)
     member = Member(me, "g", 1, ALONE, Timing(heartbeat_every_ms=20_000))
     member.add_topic("events", 1, 0)
     [asked] = member.caught_up(0, 0)
@@ -568,7 +568,7 @@ def test_a_place_without_news_takes_the_time_from_another(only: list[int] | None
     town = Town()
     dead = town.join("dead", ALONE)
     town.do("dead", dead.add_topic(topic, 2, 0))
-    member = Member(Me("a1", "a", Mode.AT_LEAST_ONCE), "g", PLACES, ALONE)
+    member = Member(InstanceConfig("a1", "a", Mode.AT_LEAST_ONCE), "g", PLACES, ALONE)
     member.add_topic(topic, 2, 0, only=only)
     member.add_topic(other, 1, 0, only=[])
     member.add_topic(other, 1, 0)
@@ -637,7 +637,7 @@ def test_whoever_has_much_gives_at_once_what_several_ask_for() -> None:
     owners = list(town.owners("events").values())
     assert owners.count("a1") == 4
     given = [n for n, owner in town.owners("events").items() if owner != "a1"]
-    assert {first.driver(key("events", n)).released for n in given} == {Released.SHARED}
+    assert {first.driver(key("events", n)).released for n in given} == {ReleaseReason.SHARED}
 
 
 def test_who_gives_a_whole_topic_back_says_that_its_partitions_went_with_it() -> None:
@@ -648,9 +648,9 @@ def test_who_gives_a_whole_topic_back_says_that_its_partitions_went_with_it() ->
     town.do("a1", member.release(key("events", 0), town.now_ms))
     assert not member.owned
     assert [member.driver(key("events", n)).released for n in range(3)] == [
-        Released.ASKED,
-        Released.WITH_ITS_TOPIC,
-        Released.WITH_ITS_TOPIC,
+        ReleaseReason.ASKED,
+        ReleaseReason.WITH_ITS_TOPIC,
+        ReleaseReason.WITH_ITS_TOPIC,
     ]
     town.pass_time(60_000)
     assert not member.owned
@@ -685,7 +685,7 @@ def test_a_whole_topic_comes_back_after_a_pause() -> None:
     town.settle()
     assert not member.owned
     released = [member.driver(key("events", n)).released for n in range(3)]
-    assert released == [Released.BY_OTHERS] * 3, "they did not follow the first"
+    assert released == [ReleaseReason.BY_OTHERS] * 3, "they did not follow the first"
     town.pass_time(60_000)
     assert len(member.owned) == 3
 
@@ -702,8 +702,8 @@ def test_a_whole_topic_comes_back_once_its_owner_is_certain_again() -> None:
     town.append(release_group_sent(ADMIN, "g", 0), place)
     town.settle()
     assert len(member.owned) == 2
-    me = Me("c1", "c", Mode.AT_LEAST_ONCE)
-    town.append(claiming_partition_sent(me, Consumer(), key("events", 0)))
+    me = InstanceConfig("c1", "c", Mode.AT_LEAST_ONCE)
+    town.append(claiming_partition_sent(me, ConsumerState(), key("events", 0)))
     town.settle()
     assert not member.owned
     assert [one.effect for one in town.told["a1"]][-2:] == [Lost.UNCERTAIN, Lost.RELEASED]
@@ -812,7 +812,7 @@ def test_at_most_once_few_requests_make_no_few_heartbeats() -> None:
 
 
 def test_each_place_is_read_from_where_it_is_told() -> None:
-    member = Member(Me("a1", "a", Mode.AT_LEAST_ONCE), "g", 1, firsts={0: 7})
+    member = Member(InstanceConfig("a1", "a", Mode.AT_LEAST_ONCE), "g", 1, firsts={0: 7})
     member.add_topic("events", 1, 0)
     assert member.driver(key("events", 0)).consumer.view == 7
 
@@ -839,7 +839,7 @@ def test_heartbeats_that_follow_on_progress_are_no_beats_of_falling_behind() -> 
         town.pass_time(60_000)
         town.do("a1", member.available(claim, 1000 * n, town.now_ms))
     assert not member.driver(claim).wants
-    assert member.driver(claim).released is Released.BEHIND
+    assert member.driver(claim).released is ReleaseReason.BEHIND
 
 
 @pytest.mark.parametrize("only", [None, [0, 1]])
@@ -890,7 +890,7 @@ def test_what_is_given_back_and_still_in_hand_is_not_wanted_again() -> None:
 def test_a_share_is_as_patient_as_the_heartbeats_are_frequent(
     every_ms: int, settle_ms: int, grace_ms: int
 ) -> None:
-    me = Me("a1", "a", Mode.AT_LEAST_ONCE)
+    me = InstanceConfig("a1", "a", Mode.AT_LEAST_ONCE)
     member = Member(me, "g", 1, timing=Timing(heartbeat_every_ms=every_ms))
     patience = member._share.patience
-    assert patience == Patience(int(me.rules.stale_after_ms), every_ms, settle_ms, grace_ms)
+    assert patience == ShareTiming(int(me.rules.stale_after_ms), every_ms, settle_ms, grace_ms)

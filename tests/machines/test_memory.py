@@ -11,10 +11,15 @@ from kafka_marshal import MalformedRecord, Record
 from kafka_marshal.codec import coordinating_partition
 from kafka_marshal.core.claims.suffix_reader import Reader
 from kafka_marshal.machines.consumer.claiming import Claiming
-from kafka_marshal.machines.consumer.consumer import Consumer, Me, Mode, claiming_partition_sent
+from kafka_marshal.machines.consumer.consumer import (
+    ConsumerState,
+    InstanceConfig,
+    Mode,
+    claiming_partition_sent,
+)
 from kafka_marshal.machines.consumer.effects import Send
 from kafka_marshal.machines.consumer.member import Member
-from kafka_marshal.machines.consumer.memory import Memory, without_self
+from kafka_marshal.machines.consumer.memory import PartitionMemory, without_self
 from tests.kernel import hostile
 from tests.machines.town import PLACES, Town, key
 
@@ -32,8 +37,8 @@ def log(seed: int) -> list[Record]:
     return list(records.values())
 
 
-def member(name: str, memory: dict[int, Memory] | None = None) -> Member:
-    made = Member(Me(name, name, Mode.AT_LEAST_ONCE), "g", 1, memory=memory)
+def member(name: str, memory: dict[int, PartitionMemory] | None = None) -> Member:
+    made = Member(InstanceConfig(name, name, Mode.AT_LEAST_ONCE), "g", 1, memory=memory)
     made.add_topic(TOPIC, 2, now_ms=0)
     return made
 
@@ -75,8 +80,8 @@ def test_what_an_instance_did_itself_is_not_put_aside() -> None:
     [place] = first.places
     known = first.memory()[place].claims[key(TOPIC, 0)]
     assert known.known.owner_instance == "a1"
-    assert known == Consumer(known.reader, known.view)
-    again = Member(Me("a2", "a", Mode.AT_LEAST_ONCE), "g", 3, memory=first.memory())
+    assert known == ConsumerState(known.reader, known.view)
+    again = Member(InstanceConfig("a2", "a", Mode.AT_LEAST_ONCE), "g", 3, memory=first.memory())
     again.add_topic(TOPIC, 1, 0)
     assert not again.owned
     [asked] = again.caught_up(place, 0)
@@ -85,22 +90,25 @@ def test_what_an_instance_did_itself_is_not_put_aside() -> None:
 
 
 def test_what_nobody_needs_yet_is_kept_for_later() -> None:
-    memory = {7: Memory(Consumer(Reader(), 3), {}, {})}
-    assert Member(Me("a", "a", Mode.AT_LEAST_ONCE), "g", 9, memory=memory).memory() == memory
+    memory = {7: PartitionMemory(ConsumerState(Reader(), 3), {}, {})}
+    assert (
+        Member(InstanceConfig("a", "a", Mode.AT_LEAST_ONCE), "g", 9, memory=memory).memory()
+        == memory
+    )
 
 
 def test_what_was_read_is_put_aside_and_nothing_of_what_was_done() -> None:
-    assert without_self(Consumer(view=7, asked=True, next=3)) == Consumer(view=7)
+    assert without_self(ConsumerState(view=7, asked=True, next=3)) == ConsumerState(view=7)
 
 
 def test_a_request_is_put_aside_with_the_place_of_its_topic() -> None:
     topics = {coordinating_partition(topic, PLACES): topic for topic in ("t", "u", "v", "w", "x")}
-    made = Member(Me("a1", "a", Mode.AT_LEAST_ONCE), "g", PLACES)
+    made = Member(InstanceConfig("a1", "a", Mode.AT_LEAST_ONCE), "g", PLACES)
     for place, topic in topics.items():
         made.add_topic(topic, 1, now_ms=0)
         for offset, name in enumerate(("owner", f"asks{place}")):
-            asks = Me(name, name, Mode.AT_LEAST_ONCE)
-            sent = claiming_partition_sent(asks, Consumer(), key(topic, 0))
+            asks = InstanceConfig(name, name, Mode.AT_LEAST_ONCE)
+            sent = claiming_partition_sent(asks, ConsumerState(), key(topic, 0))
             made.record(Record(place, offset, 5, sent.message, sent.headers), now_ms=5)
     assert len(topics) > 1
     assert {place: set(memory.requests) for place, memory in made.memory().items()} == {
@@ -113,7 +121,7 @@ def test_who_takes_it_up_waits_for_an_owner_that_may_live() -> None:
     first = town.join("a1", Claiming(greedy=True))
     town.do("a1", first.add_topic(TOPIC, 1, 0))
     alone = Claiming(fair_share=False)
-    me = Me("b1", "b", Mode.AT_LEAST_ONCE)
+    me = InstanceConfig("b1", "b", Mode.AT_LEAST_ONCE)
     after = Member(me, "g", PLACES, alone, memory=first.memory())
     after.add_topic(TOPIC, 1, now_ms=7)
     [place] = after.places

@@ -27,10 +27,10 @@ from kafka_marshal.machines.share.rules import Sharer
 from kafka_marshal.machines.share.timing import (
     Decision,
     FairShare,
+    GroupView,
     Owner,
-    Patience,
     Request,
-    Said,
+    ShareTiming,
     requests_after,
 )
 from tests.machines.sharing import (
@@ -60,9 +60,9 @@ def said(
     *,
     asked: frozenset[ClaimKey] = frozenset(),
     giving: frozenset[ClaimKey] = frozenset(),
-) -> Said:
+) -> GroupView:
     """By clients, all of them just heard of at 0; each is its first instance."""
-    return Said(
+    return GroupView(
         {key: Owner(f"{client}.1", client, 0) for key, client in owners.items()},
         {client: Request(key, 0) for client, key in (requests or {}).items()},
         asked,
@@ -265,7 +265,7 @@ def test_a_win_answers_a_request_and_a_refusal_is_one() -> None:
 
 def test_a_request_must_be_renewed_before_it_is_forgotten() -> None:
     with pytest.raises(ValueError, match="renew_ms is 5, not less than stale_after_ms, 5"):
-        FairShare(Sharer("a.1", "a", ALL), Patience(stale_after_ms=5, renew_ms=5))
+        FairShare(Sharer("a.1", "a", ALL), ShareTiming(stale_after_ms=5, renew_ms=5))
 
 
 # --- random groups --------------------------------------------------------------------------------

@@ -10,10 +10,10 @@ from attrs import define, field
 from kafka_marshal import ClaimKey, World
 from kafka_marshal.codec import coordinating_partition
 from kafka_marshal.machines.consumer.claiming import Claiming
-from kafka_marshal.machines.consumer.consumer import Me, Mode
+from kafka_marshal.machines.consumer.consumer import InstanceConfig, Mode
 from kafka_marshal.machines.consumer.driver import Timing
 from kafka_marshal.machines.consumer.effects import Lost, Process, Send, Won
-from kafka_marshal.machines.consumer.member import For, Member
+from kafka_marshal.machines.consumer.member import ClaimEffect, Member
 from tests.memory_log import MemoryLog
 
 PLACES = 3
@@ -31,7 +31,7 @@ class Town:
     deaf: set[str] = field(factory=set)
     ahead_ms: dict[str, int] = field(factory=dict)
     """How far their own clocks are ahead of the log's."""
-    told: dict[str, list[For]] = field(factory=dict)
+    told: dict[str, list[ClaimEffect]] = field(factory=dict)
     processed: dict[str, list[tuple[int, int]]] = field(factory=dict)
 
     @property
@@ -52,7 +52,7 @@ class Town:
 
         `firsts` says from which offset on it reads a place; 0 where it says nothing.
         """
-        me, timing = Me(name, name[0], mode, window=10, batch=batch), TIMING
+        me, timing = InstanceConfig(name, name[0], mode, window=10, batch=batch), TIMING
         if interval_ms is not None:
             rules = attrs.evolve(me.rules, heartbeat_interval_ms=interval_ms)
             me = attrs.evolve(me, rules=rules, says_interval=True)
@@ -63,12 +63,12 @@ class Town:
         self.told[name], self.processed[name] = [], []
         return member
 
-    def do(self, name: str, effects: list[For]) -> None:
+    def do(self, name: str, effects: list[ClaimEffect]) -> None:
         """Carry out, and let everybody read until nobody has anything more to say."""
         self._carry_out(name, effects)
         self.settle()
 
-    def _carry_out(self, name: str, effects: list[For]) -> None:
+    def _carry_out(self, name: str, effects: list[ClaimEffect]) -> None:
         for one in effects:
             match one.effect:
                 case Send(message, headers):

@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given
 from tests.modelcheck.test_values import values
 
-from kafka_marshal.counterexample import LOG, Counterexample, Kind, Step, tell
+from kafka_marshal.counterexample import LOG, Counterexample, Step, StepKind, tell
 from kafka_marshal.counterexample.itf import MalformedTraceError
 from kafka_marshal.modelcheck import models, traces
 from kafka_marshal.modelcheck.stories import counterexamples, itf, stories
-from kafka_marshal.modelcheck.tlc.output import State, Trace
+from kafka_marshal.modelcheck.tlc.output import TlcState, Trace
 from kafka_marshal.modelcheck.tlc.values import Function, ModelValue, Value, parse, record
 
 FOLDER = models.spec_folder()
@@ -33,18 +33,18 @@ def test_whatever_lands_in_the_log_is_drawn_from_where_it_was_sent(model: models
     trace, found = of(model)
     for step, state in zip(found.steps, trace.states, strict=True):
         assert step.action == state.action
-        if step.kind is Kind.APPENDED:
+        if step.kind is StepKind.APPENDED:
             assert step.target == LOG
             assert step.offset is not None
             assert step.verdict is not None
         if step.action == "Append":
             assert step.since is not None
             sent = found.steps[step.since]
-            assert sent.kind is Kind.SENT
+            assert sent.kind is StepKind.SENT
             assert sent.who == step.who == step.source
         if model.name.startswith("MCRecords") and step.number > 0:
             # Nothing but records, each by somebody.
-            assert step.kind is Kind.APPENDED
+            assert step.kind is StepKind.APPENDED
             assert step.who in {who.name for who in found.participants}
         # Members that share are numbers, and so are instances of Interval.tla.
         named = not {"memories", "sending"} & state.variables.keys()
@@ -136,10 +136,10 @@ def steps(*states: tuple[str, dict[str, Value]]) -> tuple[Step, ...]:
         "mood": record(a1="calm", b1="calm"),
         "weather": "fine",
     }
-    made = [State("", dict(now))]
+    made = [TlcState("", dict(now))]
     for action, changes in states:
         now |= changes
-        made.append(State(action, dict(now)))
+        made.append(TlcState(action, dict(now)))
     return counterexamples.of_trace(Trace(tuple(made)), "P", "a test").steps
 
 
@@ -150,15 +150,15 @@ def test_who_acted_is_the_instance_at_which_something_changed() -> None:
         ("Rain", {"weather": "rain"}),
     )
     assert [(step.who, step.kind) for step in told[1:]] == [
-        ("b1", Kind.OTHER),
-        (None, Kind.OTHER),
-        (None, Kind.OTHER),
+        ("b1", StepKind.OTHER),
+        (None, StepKind.OTHER),
+        (None, StepKind.OTHER),
     ]
 
 
 def test_what_a_step_reads_is_not_guessed_from_its_words() -> None:
     told = steps(("Read", {"mood": record(a1="calm", b1="reads offset 9")}))
-    assert (told[1].kind, told[1].who, told[1].offset) == (Kind.READ, "b1", None)
+    assert (told[1].kind, told[1].who, told[1].offset) == (StepKind.READ, "b1", None)
 
 
 def test_records_of_one_sender_keep_their_order_unless_the_network_does_not() -> None:
@@ -192,7 +192,7 @@ def test_a_record_that_is_lost_is_drawn_from_where_it_was_sent() -> None:
         ("Lose", {"outbox": record(a1=(), b1=())}),
     )
     assert (told[2].kind, told[2].who, told[2].since, told[2].target) == (
-        Kind.LOST,
+        StepKind.LOST,
         "b1",
         1,
         None,
@@ -205,11 +205,11 @@ def test_a_log_that_is_cut_acts_itself() -> None:
         ("Append", {"log": (stored("a1", 0),), "outbox": record(a1=(), b1=())}),
         ("Truncate", {"log": ()}),
     )
-    assert (told[3].kind, told[3].who) == (Kind.OTHER, LOG)
+    assert (told[3].kind, told[3].who) == (StepKind.OTHER, LOG)
 
 
 def test_a_model_without_instances_has_a_story_and_no_lifelines() -> None:
-    trace = Trace((State("", {"hour": 1}), State("Up", {"hour": 2})), back_to=1)
+    trace = Trace((TlcState("", {"hour": 1}), TlcState("Up", {"hour": 2})), back_to=1)
     found = counterexamples.of_trace(trace, None, "Clock")
     assert found.participants == ()
     assert found.loop_back_to == 1
@@ -218,8 +218,8 @@ def test_a_model_without_instances_has_a_story_and_no_lifelines() -> None:
 
 
 def test_an_instance_that_never_does_anything_has_no_lifeline() -> None:
-    idle = State("", {"log": (), "outbox": record(a1=(), b1=())})
-    sends = State("SendHeartbeat", {"log": (), "outbox": record(a1=(), b1=(sent("b1"),))})
+    idle = TlcState("", {"log": (), "outbox": record(a1=(), b1=())})
+    sends = TlcState("SendHeartbeat", {"log": (), "outbox": record(a1=(), b1=(sent("b1"),))})
     found = counterexamples.of_trace(Trace((idle, sends)), "P", "a test")
     assert [who.name for who in found.participants] == ["b1", LOG]
 
@@ -233,7 +233,7 @@ def test_clients_are_known_by_what_they_sent() -> None:
         ("b1", "client b"),
         (LOG, ""),
     ]
-    processed = [step for step in found.steps if step.kind is Kind.PROCESSED]
+    processed = [step for step in found.steps if step.kind is StepKind.PROCESSED]
     assert [step.who for step in processed] == ["a1", "b1"]
-    read = next(step for step in found.steps if step.kind is Kind.READ)
+    read = next(step for step in found.steps if step.kind is StepKind.READ)
     assert (read.source, read.target, read.offset) == (LOG, "a1", 0)

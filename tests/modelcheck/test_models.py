@@ -5,8 +5,8 @@ import pytest
 
 from kafka_marshal.modelcheck import models
 from kafka_marshal.modelcheck.errors import ModelCheckError
-from kafka_marshal.modelcheck.models import Kind
-from kafka_marshal.modelcheck.tlc.output import Outcome, TlcResult, Trace
+from kafka_marshal.modelcheck.models import ModelKind
+from kafka_marshal.modelcheck.tlc.output import TlcOutcome, TlcResult, Trace
 
 GOOD = """
 [[model]]
@@ -44,8 +44,8 @@ def test_the_list_is_read_in_its_order(folder: Path) -> None:
     day, early = models.read(folder)
     assert (day.name, day.kind, day.expect, day.tags) == (
         "Clock_Day",
-        Kind.SAFETY,
-        Outcome.OK,
+        ModelKind.SAFETY,
+        TlcOutcome.OK,
         ("test",),
     )
     bounds = folder / "models" / "Clock"
@@ -94,7 +94,7 @@ def test_a_missing_list_and_an_unknown_model_are_errors(folder: Path) -> None:
         models.read(folder)
 
 
-def found(outcome: Outcome, violated: str | None = None, trace: int = 0) -> TlcResult:
+def found(outcome: TlcOutcome, violated: str | None = None, trace: int = 0) -> TlcResult:
     states: list[object] = [None] * trace
     counterexample = Trace(tuple(states)) if trace else None  # type: ignore[arg-type]
     return TlcResult(outcome, violated, counterexample, states=4, edges=4, depth=4, seconds=0.0)
@@ -102,29 +102,29 @@ def found(outcome: Outcome, violated: str | None = None, trace: int = 0) -> TlcR
 
 def test_a_result_is_compared_in_words(folder: Path) -> None:
     day, early = models.read(folder)
-    assert day.differences(found(Outcome.OK)) == []
-    assert day.differences(found(Outcome.DEADLOCK)) == ["must give ok, gave deadlock"]
-    assert early.differences(found(Outcome.INVARIANT, "Early", trace=4)) == []
-    assert early.differences(found(Outcome.INVARIANT, "Fine", trace=4)) == [
+    assert day.differences(found(TlcOutcome.OK)) == []
+    assert day.differences(found(TlcOutcome.DEADLOCK)) == ["must give ok, gave deadlock"]
+    assert early.differences(found(TlcOutcome.INVARIANT, "Early", trace=4)) == []
+    assert early.differences(found(TlcOutcome.INVARIANT, "Fine", trace=4)) == [
         "must give invariant Early, gave invariant Fine"
     ]
-    assert early.differences(found(Outcome.OK)) == ["must give invariant Early, gave ok"]
-    assert early.differences(found(Outcome.INVARIANT, "Early", trace=5)) == [
+    assert early.differences(found(TlcOutcome.OK)) == ["must give invariant Early, gave ok"]
+    assert early.differences(found(TlcOutcome.INVARIANT, "Early", trace=5)) == [
         "length: recorded 4, now 5"
     ]
     (folder / "models.toml").write_text(GOOD.replace("states = 4", "states = 5000"))
     day, _ = models.read(folder)
-    assert day.differences(found(Outcome.OK)) == ["states: recorded 5,000, now 4"]
+    assert day.differences(found(TlcOutcome.OK)) == ["states: recorded 5,000, now 4"]
 
 
 def test_with_several_workers_depth_is_not_compared(folder: Path) -> None:
     text = GOOD.replace("depth = 4", "depth = 3\nworkers = 2", 1)
     (folder / "models.toml").write_text(text)
     day, _ = models.read(folder)
-    assert day.differences(found(Outcome.OK)) == []
+    assert day.differences(found(TlcOutcome.OK)) == []
 
 
 def test_our_own_list_is_in_order() -> None:
     known = models.read()
-    assert {model.kind for model in known} >= {Kind.SAFETY, Kind.FAULT, Kind.BROKEN}
+    assert {model.kind for model in known} >= {ModelKind.SAFETY, ModelKind.FAULT, ModelKind.BROKEN}
     assert all(re.match(r"(\([a-i]\) )?[A-Z].*\.$", model.about) for model in known)

@@ -11,7 +11,7 @@ from tools.pages import models as readme
 from kafka_marshal.modelcheck import models, traces
 from kafka_marshal.modelcheck.errors import ModelCheckError
 from kafka_marshal.modelcheck.stories import stories
-from kafka_marshal.modelcheck.tlc.output import State, Trace
+from kafka_marshal.modelcheck.tlc.output import TlcState, Trace
 from kafka_marshal.modelcheck.tlc.values import Function, Value, function, parse, record
 
 DATA = Path(__file__).parent / "data"
@@ -57,7 +57,7 @@ def step(action: str, changes: dict[str, Value], **first: Value) -> str:
         "now": 1000,
         **first,
     }
-    told = stories.tell(Trace((State("", variables), State(action, variables | changes))))
+    told = stories.tell(Trace((TlcState("", variables), TlcState(action, variables | changes))))
     return told.removeprefix("1  ")
 
 
@@ -167,14 +167,14 @@ def test_records_without_a_world_are_told_as_what_they_did() -> None:
     landed = record(record=message("Heartbeat", timestamp_ms=4000), verdict="Refreshed")
     before: dict[str, Value] = {"claim": parse(CLAIM), "last": record(verdict="Nothing")}
     after = before | {"last": landed, "claim": with_fields(parse(CLAIM), position=3)}
-    assert stories.tell(Trace((State("", before), State("Next", after)))) == (
+    assert stories.tell(Trace((TlcState("", before), TlcState("Next", after)))) == (
         "1  3 s  offset 5: b1's Heartbeat at 2 (epoch 3): Refreshed, the owner is alive; "
         "position 2 → 3"
     )
 
 
 def test_another_modules_steps_are_told_by_their_variables() -> None:
-    trace = Trace((State("", {"x": 1, "y": ()}), State("Up", {"x": 2, "y": ()})))
+    trace = Trace((TlcState("", {"x": 1, "y": ()}), TlcState("Up", {"x": 2, "y": ()})))
     assert stories.tell(trace) == "0  at first: x = 1, y = <<>>\n1  Up: x = 2"
 
 
@@ -202,7 +202,7 @@ def behaviours(draw: st.DrawFn) -> Trace:
     }
     states = draw(st.lists(st.fixed_dictionaries(variables), min_size=1, max_size=5))
     back_to: Any = draw(st.none() | st.integers(0, len(states) - 1))
-    return Trace(tuple(State("Up", state) for state in states), back_to)
+    return Trace(tuple(TlcState("Up", state) for state in states), back_to)
 
 
 @given(behaviours())

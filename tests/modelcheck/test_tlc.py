@@ -12,9 +12,9 @@ from kafka_marshal.modelcheck.errors import ModelCheckError
 from kafka_marshal.modelcheck.tlc import tlc
 from kafka_marshal.modelcheck.tlc.output import (
     ActionCoverage,
-    Outcome,
     OutputReader,
     Progress,
+    TlcOutcome,
     TlcResult,
     properties_of,
 )
@@ -28,7 +28,7 @@ Check = Callable[..., TlcResult]
 def test_a_run_without_fault_counts_states_edges_and_depth(check: Check) -> None:
     seen: list[Progress] = []
     result = check("SPECIFICATION Spec", "INVARIANT Fine", on_progress=seen.append, coverage=True)
-    assert (result.outcome, result.violated, result.trace) == (Outcome.OK, None, None)
+    assert (result.outcome, result.violated, result.trace) == (TlcOutcome.OK, None, None)
     assert (result.states, result.edges, result.depth) == (4, 4, 4)
     assert seen[-1] == Progress(depth=4, generated=5, distinct=4, queued=0)
     assert result.coverage == {"Up": ActionCoverage(3, 3), "Wrap": ActionCoverage(0, 1)}
@@ -36,7 +36,7 @@ def test_a_run_without_fault_counts_states_edges_and_depth(check: Check) -> None
 
 def test_a_violated_invariant_is_named_and_its_states_are_values(check: Check) -> None:
     result = check("SPECIFICATION Spec", "INVARIANTS Fine Early")
-    assert (result.outcome, result.violated) == (Outcome.INVARIANT, "Early")
+    assert (result.outcome, result.violated) == (TlcOutcome.INVARIANT, "Early")
     assert result.trace is not None
     assert result.trace.back_to is None
     assert [state.action for state in result.trace.states] == ["", "Up", "Up", "Up"]
@@ -48,7 +48,7 @@ def test_a_violated_invariant_is_named_and_its_states_are_values(check: Check) -
 
 def test_an_invariant_that_fails_at_once_has_a_trace_of_one_state(check: Check) -> None:
     result = check("SPECIFICATION Spec", "INVARIANT NotYet")
-    assert (result.outcome, result.violated) == (Outcome.INVARIANT, "NotYet")
+    assert (result.outcome, result.violated) == (TlcOutcome.INVARIANT, "NotYet")
     assert (result.states, result.edges) == (1, 0)
     assert result.trace is not None
     assert [dict(state.variables) for state in result.trace.states] == [{"hour": 0, "log": ()}]
@@ -56,14 +56,14 @@ def test_an_invariant_that_fails_at_once_has_a_trace_of_one_state(check: Check) 
 
 def test_a_behaviour_that_goes_round_says_where_it_goes_back_to(check: Check) -> None:
     result = check("SPECIFICATION FairSpec", "PROPERTY ReachesSeven")
-    assert (result.outcome, result.violated) == (Outcome.PROPERTY, "ReachesSeven")
+    assert (result.outcome, result.violated) == (TlcOutcome.PROPERTY, "ReachesSeven")
     assert result.trace is not None
     assert (len(result.trace.states), result.trace.back_to) == (4, 0)
 
 
 def test_a_behaviour_that_stops_for_ever_stutters_in_its_last_state(check: Check) -> None:
     result = check("SPECIFICATION Spec", "PROPERTY ReachesThree")
-    assert result.outcome is Outcome.PROPERTY
+    assert result.outcome is TlcOutcome.PROPERTY
     assert result.trace is not None
     assert result.trace.back_to == len(result.trace.states) - 1
 
@@ -71,22 +71,22 @@ def test_a_behaviour_that_stops_for_ever_stutters_in_its_last_state(check: Check
 @pytest.mark.parametrize("name", ["OnlyUp", "Refines"])
 def test_a_forbidden_step_is_a_violated_property(check: Check, name: str) -> None:
     result = check("SPECIFICATION Spec", f"PROPERTY {name}")
-    assert (result.outcome, result.violated) == (Outcome.PROPERTY, name)
+    assert (result.outcome, result.violated) == (TlcOutcome.PROPERTY, name)
     assert result.trace is not None
     assert result.trace.states[-1].action == "Wrap"
 
 
 def test_of_two_properties_that_tlc_does_not_name_none_is_named(check: Check) -> None:
     result = check("SPECIFICATION FairSpec", "PROPERTIES ReachesThree ReachesSeven")
-    assert (result.outcome, result.violated) == (Outcome.PROPERTY, None)
+    assert (result.outcome, result.violated) == (TlcOutcome.PROPERTY, None)
 
 
 def test_a_deadlock_is_found_unless_it_is_not_looked_for(check: Check) -> None:
     result = check("SPECIFICATION StopsSpec")
-    assert (result.outcome, result.violated) == (Outcome.DEADLOCK, None)
+    assert (result.outcome, result.violated) == (TlcOutcome.DEADLOCK, None)
     assert result.trace is not None
     assert result.trace.states[-1].variables["hour"] == 3
-    assert check("SPECIFICATION StopsSpec", check_deadlock=False).outcome is Outcome.OK
+    assert check("SPECIFICATION StopsSpec", check_deadlock=False).outcome is TlcOutcome.OK
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_modules_of_other_folders_are_found(check: Check, clock: Path, tmp_path:
     (clock.parent / "Export.tla").rename(elsewhere / "Export.tla")
     with pytest.raises(ModelCheckError, match="Export"):
         check("SPECIFICATION Spec")
-    assert check("SPECIFICATION Spec", libraries=[elsewhere]).outcome is Outcome.OK
+    assert check("SPECIFICATION Spec", libraries=[elsewhere]).outcome is TlcOutcome.OK
 
 
 def test_nothing_is_left_beside_the_specification(check: Check, clock: Path) -> None:

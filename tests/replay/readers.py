@@ -9,7 +9,7 @@ import pytest
 
 from kafka_marshal.capture import RawRecord, UnreadableSource
 from kafka_marshal.replay.fold.reading import read_chunk, records_of
-from kafka_marshal.replay.sources import Found, find
+from kafka_marshal.replay.sources import FoundSources, find
 from tests.replay.told import records
 
 DUMPS = Path(__file__).parent.parent / "data" / "dumps"
@@ -26,7 +26,7 @@ BARE = [attrs.evolve(raw, headers=()) for raw in GIVEN]
 AT_ONCE = [attrs.evolve(raw, timestamp_ms=GIVEN[0].timestamp_ms) for raw in GIVEN]
 
 
-def records_in(found: Found) -> list[RawRecord]:
+def records_in(found: FoundSources) -> list[RawRecord]:
     return [
         raw
         for number, chunk in enumerate(found.chunks)

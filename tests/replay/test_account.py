@@ -9,9 +9,9 @@ import pytest
 
 from kafka_marshal import FENCED, ORIGINAL, OutOfOrder, Rules, RuleSet
 from kafka_marshal.capture import RawRecord, read_capture
-from kafka_marshal.replay.fold.partition_fold import Account, Judging
-from kafka_marshal.replay.fold.ruleset_fold import Book
-from kafka_marshal.replay.model.events import Place
+from kafka_marshal.replay.fold.partition_fold import JudgingOptions, PartitionFold
+from kafka_marshal.replay.fold.ruleset_fold import RulesetFold
+from kafka_marshal.replay.model.events import LogPartition
 from kafka_marshal.replay.model.published import TenureRow
 from kafka_marshal.replay.model.rows import arrow_rows
 from kafka_marshal.replay.model.tables import (
@@ -236,11 +236,11 @@ def test_a_malformed_record_is_kept_with_its_bytes_readable() -> None:
 
 
 def test_a_record_below_the_last_offset_is_an_error_of_ours() -> None:
-    account = Account(Place("log", 2), Judging(BOTH, 4000))
+    partition_fold = PartitionFold(LogPartition("log", 2), JudgingOptions(BOTH, 4000))
     first, second = records(["0 CP a1/A at=5", "1 HB a1/A 1 at=4"])
-    account.feed(first)
+    partition_fold.feed(first)
     with pytest.raises(OutOfOrder):
-        account.feed(second)
+        partition_fold.feed(second)
 
 
 def test_any_record_can_be_stored() -> None:
@@ -276,7 +276,7 @@ def test_the_shortcut_for_ordinary_heartbeats_comes_to_the_same(
     logs = [capture(name) for name in NAMES]
     logs += [records(lines) for story in STORIES.values() for lines in story[1:]]
     short = [replayed(given) for given in logs]
-    monkeypatch.setattr(Book, "shortcut", False)
+    monkeypatch.setattr(RulesetFold, "shortcut", False)
     assert [replayed(given) for given in logs] == short
 
 

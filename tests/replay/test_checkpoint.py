@@ -14,15 +14,15 @@ import pytest
 from kafka_marshal.capture import RawRecord, read_capture
 from kafka_marshal.core.state import RuleSet
 from kafka_marshal.replay.findings.cases import Cases
-from kafka_marshal.replay.fold.partition_fold import Account, Judging
-from kafka_marshal.replay.live.live_findings import LiveAccount
-from kafka_marshal.replay.model.events import Place
+from kafka_marshal.replay.fold.partition_fold import JudgingOptions, PartitionFold
+from kafka_marshal.replay.live.live_findings import LivePartitionFold
+from kafka_marshal.replay.model.events import LogPartition
 from kafka_marshal.replay.model.tables import Rows
 from kafka_marshal.replay.state import checkpoint as room
 from kafka_marshal.replay.state.checkpoint import Checkpoint, CheckpointRefused
 from tests.replay.live.feeding import CAPTURES, many_nights
 
-JUDGING = Judging(tuple(RuleSet), 4000.0, coordination_partitions=17)
+JUDGING = JudgingOptions(tuple(RuleSet), 4000.0, coordination_partitions=17)
 OPTIONS = {"heartbeat_interval_ms": 4000.0}
 
 
@@ -33,22 +33,24 @@ def checkpoint(tmp_path: Path) -> Iterator[Checkpoint]:
     made.close()
 
 
-def all_rows(account: Account) -> Rows:
-    account.close()
-    return account.drain()
+def all_rows(partition_fold: PartitionFold) -> Rows:
+    partition_fold.close()
+    return partition_fold.drain()
 
 
 def merged(*parts: Rows) -> Rows:
     return Rows(row for part in parts for row in part)
 
 
-def put_aside(checkpoint: Checkpoint, account: Account, next_offset: int) -> Account:
-    checkpoint.put(2, account, next_offset)
+def put_aside(
+    checkpoint: Checkpoint, partition_fold: PartitionFold, next_offset: int
+) -> PartitionFold:
+    checkpoint.put(2, partition_fold, next_offset)
     checkpoint.commit({})
     resumed = checkpoint.load()
     assert resumed is not None
     assert resumed.partitions[2].next_offset == next_offset
-    return resumed.partitions[2].account
+    return resumed.partitions[2].partition_fold
 
 
 def nights() -> dict[str, list[RawRecord]]:
@@ -68,7 +70,7 @@ NIGHTS = nights()
 @pytest.mark.parametrize("name", NIGHTS)
 def test_a_fold_put_aside_at_any_point_comes_to_the_same(name: str, checkpoint: Checkpoint) -> None:
     records = NIGHTS[name]
-    whole, parted = (Account(Place("log", 2), JUDGING) for _ in range(2))
+    whole, parted = (PartitionFold(LogPartition("log", 2), JUDGING) for _ in range(2))
     chance = random.Random(name)
     rows: list[Rows] = []
     for raw in records:
@@ -81,7 +83,7 @@ def test_a_fold_put_aside_at_any_point_comes_to_the_same(name: str, checkpoint: 
 
 
 def test_a_live_account_put_aside_at_any_point_tells_the_same(checkpoint: Checkpoint) -> None:
-    whole, parted = (LiveAccount(Place("log", 2), JUDGING) for _ in range(2))
+    whole, parted = (LivePartitionFold(LogPartition("log", 2), JUDGING) for _ in range(2))
     chance = random.Random(7)
     told = 0
     for raw in NIGHTS["many"]:
@@ -90,7 +92,7 @@ def test_a_live_account_put_aside_at_any_point_tells_the_same(checkpoint: Checkp
         told += len(expected)
         if chance.random() < 0.01:
             aside = put_aside(checkpoint, parted, raw.offset + 1)
-            assert isinstance(aside, LiveAccount)
+            assert isinstance(aside, LivePartitionFold)
             parted = aside
     assert told > 100
 
@@ -108,12 +110,12 @@ def test_one_forgotten_field_is_noticed(
         test_a_fold_put_aside_at_any_point_comes_to_the_same("d_zombie", checkpoint)
 
 
-def some_account() -> Account:
-    account = Account(Place("log", 2), JUDGING)
+def some_account() -> PartitionFold:
+    partition_fold = PartitionFold(LogPartition("log", 2), JUDGING)
     for raw in NIGHTS["d_zombie"]:
-        account.feed(raw)
-    account.drain()
-    return account
+        partition_fold.feed(raw)
+    partition_fold.drain()
+    return partition_fold
 
 
 def test_only_what_was_committed_counts(tmp_path: Path, checkpoint: Checkpoint) -> None:

@@ -19,10 +19,10 @@ from kafka_marshal.core.state import Claim, Rules
 from kafka_marshal.replay.errors import SourcesOverlap
 from kafka_marshal.replay.fold import ruleset_fold
 from kafka_marshal.replay.fold import run_length as collapse
-from kafka_marshal.replay.fold.partition_fold import Account, Judging
+from kafka_marshal.replay.fold.partition_fold import JudgingOptions, PartitionFold
 from kafka_marshal.replay.fold.run_length import items_of, rows_of
-from kafka_marshal.replay.model.chunk_items import Facts, Item, Run, Single
-from kafka_marshal.replay.model.events import Place
+from kafka_marshal.replay.model.chunk_items import ChunkFacts, HeartbeatRun, Item, SingleRecord
+from kafka_marshal.replay.model.events import LogPartition
 from kafka_marshal.replay.model.rows import Row
 from kafka_marshal.replay.sources.columns import batch_of, cells_of
 from tests.kernel import hostile
@@ -32,22 +32,24 @@ from tests.replay.test_findings import STORIES
 from tests.replay.told import BOTH, INTERVAL_MS, beats, records
 
 
-def judging(rule_sets: tuple[RuleSet, ...] = BOTH, interval: float = INTERVAL_MS) -> Judging:
-    return Judging(rule_sets, interval, coordination_partitions=2)
+def judging(rule_sets: tuple[RuleSet, ...] = BOTH, interval: float = INTERVAL_MS) -> JudgingOptions:
+    return JudgingOptions(rule_sets, interval, coordination_partitions=2)
 
 
-def told(accounts: Iterable[Account]) -> Counter[Row]:
+def told(accounts: Iterable[PartitionFold]) -> Counter[Row]:
     rows: Counter[Row] = Counter()
-    for account in accounts:
-        account.close()
-        rows.update(account.drain())
+    for partition_fold in accounts:
+        partition_fold.close()
+        rows.update(partition_fold.drain())
     return rows
 
 
-def fed(raws: Sequence[RawRecord], how: Judging) -> Counter[Row]:
-    accounts: dict[int, Account] = {}
+def fed(raws: Sequence[RawRecord], how: JudgingOptions) -> Counter[Row]:
+    accounts: dict[int, PartitionFold] = {}
     for raw in sorted(raws, key=lambda raw: (raw.partition, raw.offset)):
-        accounts.setdefault(raw.partition, Account(Place("log", raw.partition), how)).feed(raw)
+        accounts.setdefault(
+            raw.partition, PartitionFold(LogPartition("log", raw.partition), how)
+        ).feed(raw)
     return told(accounts.values())
 
 
@@ -68,24 +70,26 @@ class Chunked:
                     items_of(rows), rows.column("offset").to_pylist(), strict=True
                 ):
                     self.kinds[type(item)] += 1
-                    self.items.append((partition, offset, not isinstance(item, Facts), item))
+                    self.items.append((partition, offset, not isinstance(item, ChunkFacts), item))
 
-    def expand(self, run: Run) -> list[Single]:
+    def expand(self, run: HeartbeatRun) -> list[SingleRecord]:
         self.expanded += 1
         return [
-            Single(self.raws[run.last.partition, offset], clock)
+            SingleRecord(self.raws[run.last.partition, offset], clock)
             for offset, clock in zip(run.offsets.tolist(), run.clocks_ms.tolist(), strict=True)
         ]
 
-    def told(self, how: Judging) -> Counter[Row]:
-        accounts: dict[int, Account] = {}
+    def told(self, how: JudgingOptions) -> Counter[Row]:
+        accounts: dict[int, PartitionFold] = {}
         for partition, _, _, item in sorted(self.items, key=lambda item: item[:3]):
-            account = accounts.setdefault(partition, Account(Place("log", partition), how))
-            account.take(item, self.expand)
+            partition_fold = accounts.setdefault(
+                partition, PartitionFold(LogPartition("log", partition), how)
+            )
+            partition_fold.take(item, self.expand)
         return told(accounts.values())
 
 
-def alike(raws: list[RawRecord], how: Judging, size: int) -> Chunked:
+def alike(raws: list[RawRecord], how: JudgingOptions, size: int) -> Chunked:
     raws.sort(key=lambda raw: raw.offset)
     chunked = Chunked(raws, size, how.heartbeat_interval_ms, how.forced)
     assert chunked.told(how) == fed(raws, how)
@@ -100,8 +104,8 @@ def test_a_fleet_is_told_the_same_from_its_runs(
 ) -> None:
     raws = fleet(seed, 5_000, headers=seed % 2 == 0, pauses=seed > 1)
     chunked = alike(raws, judging(rule_sets), size)
-    assert chunked.kinds[Run] > 100
-    assert chunked.kinds[Single] < 4_000
+    assert chunked.kinds[HeartbeatRun] > 100
+    assert chunked.kinds[SingleRecord] < 4_000
     assert chunked.expanded  # by zombies, mostly
 
 
@@ -117,8 +121,8 @@ def test_a_run_is_folded_in_one_step(monkeypatch: pytest.MonkeyPatch) -> None:
     raws = records(["0 CP a1/A", *beats("a1/A", 1, 90), "90 RP a1/A 10"])
     chunked = Chunked(raws, 1_000, INTERVAL_MS)
     chunked.told(judging((RuleSet.FENCED,)))
-    assert (chunked.kinds[Run], chunked.expanded) == (1, 0)
-    assert len(steps) == chunked.kinds[Run] + chunked.kinds[Single]
+    assert (chunked.kinds[HeartbeatRun], chunked.expanded) == (1, 0)
+    assert len(steps) == chunked.kinds[HeartbeatRun] + chunked.kinds[SingleRecord]
 
 
 def saying_intervals(raws: Iterable[RawRecord], chance: Random) -> list[RawRecord]:
@@ -146,7 +150,7 @@ def test_groups_that_say_their_intervals_are_told_the_same_from_runs(
     raws = saying_intervals(fleet(seed, 5_000), Random(seed))
     how = evolve(judging(interval=interval), forced=forced)
     chunked = alike(raws, how, 700)
-    assert chunked.kinds[Run] > 10
+    assert chunked.kinds[HeartbeatRun] > 10
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -168,7 +172,7 @@ def test_captures_and_stories_are_told_the_same_from_their_runs() -> None:
 def test_the_clock_of_a_claim_is_the_latest_of_a_run_and_not_its_last() -> None:
     beats = [f"{second} HB a1/A {second}" for second in (1, 2, 3, 4, 2.5)]
     chunked = alike(records(["0 CP a1/A", *beats]), judging(), 100)
-    assert chunked.kinds[Run] == 1
+    assert chunked.kinds[HeartbeatRun] == 1
 
 
 def test_chunks_that_overlap_or_are_not_in_order_are_refused() -> None:

@@ -8,7 +8,7 @@ import pytest
 from kafka_marshal.replay.findings.catalogue import CATALOGUE
 from kafka_marshal.replay.findings.records.inputs import log_findings
 from kafka_marshal.replay.findings.records.senders import clock_findings, merged
-from kafka_marshal.replay.fold.partition_fold import Judging
+from kafka_marshal.replay.fold.partition_fold import JudgingOptions
 from kafka_marshal.replay.model.published import FindingRow
 from kafka_marshal.replay.model.tables import DIVERGENCES, FINDINGS, PARTITIONS, PUBLISHED, SENDERS
 from tests.replay.told import BOTH, INTERVAL_MS, beats, records, replayed
@@ -298,4 +298,4 @@ def test_one_rule_set_alone_tells_what_it_tells_beside_the_other() -> None:
 
 
 def test_judging_keeps_the_fenced_rules_first() -> None:
-    assert [rules.rule_set for rules in Judging(BOTH[::-1], 4000).rules()] == list(BOTH)
+    assert [rules.rule_set for rules in JudgingOptions(BOTH[::-1], 4000).rules()] == list(BOTH)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kafka_marshal.replay.errors import InvalidOption
-from kafka_marshal.replay.fold.partition_fold import Account, Judging
-from kafka_marshal.replay.model.events import Place
+from kafka_marshal.replay.fold.partition_fold import JudgingOptions, PartitionFold
+from kafka_marshal.replay.model.events import LogPartition
 from kafka_marshal.replay.model.published import FindingRow
 from kafka_marshal.replay.model.tables import FINDINGS, GROUPS, TENURES
 from tests.replay.told import BOTH, INTERVAL_MS, records, replayed
@@ -120,13 +120,13 @@ def test_a_group_is_counted_with_the_intervals_under_which_it_lived() -> None:
 
 @pytest.mark.parametrize("given", [False, True])
 def test_an_interval_that_was_given_must_be_the_one_that_the_log_says(given: bool) -> None:
-    judging = Judging(BOTH, INTERVAL_MS, given=given)
-    account = Account(Place("log", 2), judging)
+    judging = JudgingOptions(BOTH, INTERVAL_MS, given=given)
+    partition_fold = PartitionFold(LogPartition("log", 2), judging)
     first, second = records(["0 CP a1/A", "0.1 CP a1/A p=1 interval=60000"])
-    account.feed(first)
+    partition_fold.feed(first)
     if not given:
-        account.feed(second)
+        partition_fold.feed(second)
         return
     says = "group g says 60s in the log .client A., not 4s; .* --force-interval"
     with pytest.raises(InvalidOption, match=says):
-        account.feed(second)
+        partition_fold.feed(second)

@@ -21,17 +21,17 @@ from kafka_marshal.capture import RawRecord
 from kafka_marshal.replay import Change, Exports, InvalidOption, Summary, run
 from kafka_marshal.replay.engines import local
 from kafka_marshal.replay.engines.engine import LOCAL_RECORDS_MAX, EngineName, choose
-from kafka_marshal.replay.engines.local_fold import Gathered, LocalFold
+from kafka_marshal.replay.engines.local_fold import GatheredRows, LocalFoldedLog
 from kafka_marshal.replay.fold.jobs import row_batches
 from kafka_marshal.replay.model import tables
-from kafka_marshal.replay.model.folded_log import CLAIM, Spans
+from kafka_marshal.replay.model.folded_log import CLAIM, HeatSpans
 from kafka_marshal.replay.model.rows import Table
 from kafka_marshal.replay.model.tables import PUBLISHED, Rows
 from kafka_marshal.replay.report_data import large as scaled
 from kafka_marshal.replay.report_data import small as present
 from kafka_marshal.replay.report_data.convert import name_of
 from kafka_marshal.replay.sources import Chunk, find
-from kafka_marshal.replay.spark.spark_fold import SparkFold
+from kafka_marshal.replay.spark.spark_fold import SparkFoldedLog
 from tests.replay import dumps
 from tests.replay.fleets import fleet
 from tests.replay.test_collapse import saying_intervals
@@ -175,19 +175,19 @@ def lines_of(answers: Iterable[object]) -> list[str]:
 
 @pytest.mark.spark
 def test_whatever_is_asked_of_a_fold_both_engines_answer_alike(spark: SparkSession) -> None:
-    folds: list[tuple[LocalFold, SparkFold]] = []
+    folds: list[tuple[LocalFoldedLog, SparkFoldedLog]] = []
     for seed in (1, 2):
         rows = rows_by_chance(seed)
-        gathered = Gathered()
+        gathered = GatheredRows()
         gathered.add(rows)
         frame = spark.createDataFrame(pa.Table.from_batches(row_batches(rows)))
         counts = {table.name: len(of_table) for table, of_table in rows.tables()}
-        folds.append((LocalFold.of(gathered), SparkFold.of(frame, counts)))
+        folds.append((LocalFoldedLog.of(gathered), SparkFoldedLog.of(frame, counts)))
     (here, there), (here_after, there_after) = folds
     assert here.counts == there.counts
     assert here.findings_counted == there.findings_counted
     assert lines_of(here.divergences_of_logs()) == lines_of(there.divergences_of_logs())
-    spans = Spans(3, [("a", 1, 1), ("b", 0, 2)])
+    spans = HeatSpans(3, [("a", 1, 1), ("b", 0, 2)])
     over_time = [fold.findings_over_time(spans) for fold in (here, there)]
     for cells, others in zip(*over_time, strict=True):
         assert lines_of(cells) == lines_of(others)

@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kafka_marshal.replay.model.position_progress import Pace, Word
+from kafka_marshal.replay.model.position_progress import PositionProgress, PositionReport
 
 REST_MS = 50
 
@@ -17,15 +17,15 @@ WORDS = st.lists(
 """How long after the last word, and by how much the position moves."""
 
 
-def words_of(deeds: list[tuple[int, int]]) -> list[Word]:
+def words_of(deeds: list[tuple[int, int]]) -> list[PositionReport]:
     clock_ms, position, words = 1000, 0, []
     for offset, (waited_ms, step) in enumerate(deeds):
         clock_ms, position = clock_ms + waited_ms, position + step
-        words.append(Word(position, clock_ms, offset))
+        words.append(PositionReport(position, clock_ms, offset))
     return words
 
 
-def one_by_one(pace: Pace, words: list[Word]) -> Pace:
+def one_by_one(pace: PositionProgress, words: list[PositionReport]) -> PositionProgress:
     last_ms = 1000
     for word in words:
         pace.word(word.position, last_ms, word.clock_ms, word.offset)
@@ -33,9 +33,11 @@ def one_by_one(pace: Pace, words: list[Word]) -> Pace:
     return pace
 
 
-def in_runs(pace: Pace, words: list[Word], cuts: set[int]) -> Pace:
+def in_runs(
+    pace: PositionProgress, words: list[PositionReport], cuts: set[int]
+) -> PositionProgress:
     """Runs are cut at `cuts`, and where a run would hold a rest."""
-    changes: list[tuple[int, Word]] = []  # the word before, and the change
+    changes: list[tuple[int, PositionReport]] = []  # the word before, and the change
     position = None if pace.moved is None else pace.moved.position
     last_ms = 1000
 
@@ -57,8 +59,8 @@ def in_runs(pace: Pace, words: list[Word], cuts: set[int]) -> Pace:
     return pace
 
 
-def begun(said: bool) -> Pace:
-    return Pace.of_win(REST_MS, Word(0, 1000, 0), said)
+def begun(said: bool) -> PositionProgress:
+    return PositionProgress.of_win(REST_MS, PositionReport(0, 1000, 0), said)
 
 
 @given(WORDS, st.sets(st.integers(0, 30)), st.booleans())
@@ -74,7 +76,7 @@ def test_a_run_comes_to_the_same_as_its_records(
 def test_the_longest_rest_is_the_longest_stretch_on_one_position(
     deeds: list[tuple[int, int]],
 ) -> None:
-    words = [Word(0, 1000, 0), *words_of(deeds)]
+    words = [PositionReport(0, 1000, 0), *words_of(deeds)]
     first: dict[int, int] = {}
     last: dict[int, int] = {}
     for word in words:
@@ -87,7 +89,7 @@ def test_the_longest_rest_is_the_longest_stretch_on_one_position(
 
 @given(WORDS)
 def test_a_brisk_stretch_holds_no_rest(deeds: list[tuple[int, int]]) -> None:
-    words = [Word(0, 1000, 0), *words_of(deeds)]
+    words = [PositionReport(0, 1000, 0), *words_of(deeds)]
     changes = [words[0], *(b for a, b in pairwise(words) if a.position != b.position)]
     clocks = [word.clock_ms for word in words]
     for begin, end in one_by_one(begun(True), words[1:]).brisk():

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from kafka_marshal.capture import RawRecord, read_capture
-from kafka_marshal.replay.fold.partition_fold import Account, Judging
-from kafka_marshal.replay.model.events import Place
+from kafka_marshal.replay.fold.partition_fold import JudgingOptions, PartitionFold
+from kafka_marshal.replay.model.events import LogPartition
 from kafka_marshal.replay.model.tables import TENURES, Rows
 from tests.replay.test_findings import STORIES
 from tests.replay.told import BOTH, records
@@ -21,13 +21,15 @@ NAMES = sorted(p.stem for p in CAPTURES.glob("*.jsonl") if ".trace" not in p.nam
 
 def put_aside(given: Sequence[RawRecord], places: set[int]) -> Rows:
     """The rows of one coordinating partition; before the records of these places, it pickles."""
-    account = Account(Place("log", 2), Judging(BOTH, 4_000, coordination_partitions=4))
+    partition_fold = PartitionFold(
+        LogPartition("log", 2), JudgingOptions(BOTH, 4_000, coordination_partitions=4)
+    )
     for place, raw in enumerate(given):
         if place in places:
-            account = pickle.loads(pickle.dumps(account))
-        account.feed(raw)
-    account.close()
-    return account.drain()
+            partition_fold = pickle.loads(pickle.dumps(partition_fold))
+        partition_fold.feed(raw)
+    partition_fold.close()
+    return partition_fold.drain()
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -22,11 +22,11 @@ from kafka_marshal.replay import (
 )
 from kafka_marshal.replay.engines.engine import run_fold
 from kafka_marshal.replay.exports.output import placed
-from kafka_marshal.replay.fold.partition_fold import Judging
+from kafka_marshal.replay.fold.partition_fold import JudgingOptions
 from kafka_marshal.replay.model import tables
 from kafka_marshal.replay.model.rows import arrow_rows
 from kafka_marshal.replay.sources import find
-from kafka_marshal.replay.spark.pipeline import OnSpark
+from kafka_marshal.replay.spark.pipeline import SparkEngine
 from kafka_marshal.trace import trace
 from tests.replay import dumps
 from tests.replay.fleets import fleet
@@ -228,9 +228,9 @@ def test_records_that_conflict_keep_their_input_order(spark: SparkSession, tmp_p
     for name, given in (("a", first), ("b", other)):
         dumps.write(tmp_path / "dump" / f"{name}.parquet", dumps.table([given]))
     found = find([str(tmp_path / "dump")])
-    judging = Judging(BOTH, 4000)
+    judging = JudgingOptions(BOTH, 4000)
     for chunks, owner in ((found.chunks, "a1"), (found.chunks[::-1], "b1")):
-        with run_fold(OnSpark(spark), chunks, judging) as fold:
+        with run_fold(SparkEngine(spark), chunks, judging) as fold:
             claims = fold.collect(tables.CLAIMS)[tables.CLAIMS]
             assert {row.owner_instance for row in claims} == {owner}
 
@@ -250,7 +250,7 @@ def test_spark_reads_what_spark_wrote(spark: SparkSession, tmp_path: Path) -> No
     spark.conf.unset("spark.sql.parquet.outputTimestampType")
     found = find([str(tmp_path)])
     assert set(found.logs) == {"INT96", "TIMESTAMP_MICROS", "TIMESTAMP_MILLIS"}
-    with run_fold(OnSpark(spark), found.chunks, Judging(BOTH, 4000)) as fold:
+    with run_fold(SparkEngine(spark), found.chunks, JudgingOptions(BOTH, 4000)) as fold:
         tenures = fold.collect(tables.TENURES)[tables.TENURES]
     assert {(row.log, row.rules, row.to_ms, row.ended) for row in tenures} == {
         (log, rules, given[-1].timestamp_ms, "released")

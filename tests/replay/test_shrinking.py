@@ -19,13 +19,13 @@ from kafka_marshal.capture import (
 )
 from kafka_marshal.replay.errors import InvalidOption, OutputExists
 from kafka_marshal.replay.findings.catalogue import CATALOGUE
-from kafka_marshal.replay.fold.partition_fold import Judging
-from kafka_marshal.replay.model.events import Place
+from kafka_marshal.replay.fold.partition_fold import JudgingOptions
+from kafka_marshal.replay.model.events import LogPartition
 from kafka_marshal.replay.shrink.shrinking import (
-    NothingSuch,
+    NoSuchFinding,
     Part,
-    Shrunk,
-    Wanted,
+    ShrunkLog,
+    WantedFinding,
     findings_of,
     parts_of,
     shrink,
@@ -42,11 +42,11 @@ D3 = (
     / "original"
     / "d3_late_heartbeat_theft.jsonl"
 )
-JUDGING = Judging(BOTH, 4_000, coordination_partitions=4)
+JUDGING = JudgingOptions(BOTH, 4_000, coordination_partitions=4)
 
 
-def shrunk_of(code: str, given: list[RawRecord]) -> Shrunk:
-    return shrink([Part(Place("log", 2), tuple(given))], Wanted(code), JUDGING)
+def shrunk_of(code: str, given: list[RawRecord]) -> ShrunkLog:
+    return shrink([Part(LogPartition("log", 2), tuple(given))], WantedFinding(code), JUDGING)
 
 
 def story(code: str) -> list[RawRecord]:
@@ -96,7 +96,9 @@ def test_the_test_to_paste_passes_with_its_capture_and_fails_without_a_record(
 
 def test_the_test_to_paste_is_one_that_pytest_runs(tmp_path: Path) -> None:
     parts = parts_of(find([str(D3)]), lambda _: None)
-    shrunk = shrink(parts, Wanted("late_heartbeat_refused", 176), Judging(BOTH, 4_000))
+    shrunk = shrink(
+        parts, WantedFinding("late_heartbeat_refused", 176), JudgingOptions(BOTH, 4_000)
+    )
     assert shrunk.finding.offset == 176
     assert shrunk.records_before == 236
     written(shrunk, tmp_path / "out")
@@ -122,21 +124,27 @@ def test_what_is_about_others_is_left_out_first() -> None:
 
 def test_the_finding_at_an_offset_stays_that_one() -> None:
     given = list(read_capture(D3))
-    part = Part(Place("d3", 2), tuple(given))
+    part = Part(LogPartition("d3", 2), tuple(given))
     for offset in (82, 176):
-        shrunk = shrink([part], Wanted("late_heartbeat_stole", offset), Judging(BOTH, 4_000))
+        shrunk = shrink(
+            [part], WantedFinding("late_heartbeat_stole", offset), JudgingOptions(BOTH, 4_000)
+        )
         assert (shrunk.finding.offset, shrunk.judging.rule_sets[0].value) == (offset, "original")
 
 
 def test_a_finding_that_is_not_there_is_said_so() -> None:
-    with pytest.raises(NothingSuch, match="no finding forged@3"):
-        shrink([Part(Place("log", 2), tuple(records(["0 CP a1/A"])))], Wanted("forged", 3), JUDGING)
+    with pytest.raises(NoSuchFinding, match="no finding forged@3"):
+        shrink(
+            [Part(LogPartition("log", 2), tuple(records(["0 CP a1/A"])))],
+            WantedFinding("forged", 3),
+            JUDGING,
+        )
 
 
 @pytest.mark.parametrize("text", ["", "nonsense", "forged@", "forged@x", "forged@-1", "@3"])
 def test_a_finding_that_cannot_be_is_named(text: str) -> None:
     with pytest.raises(InvalidOption):
-        Wanted.parsed(text)
+        WantedFinding.parsed(text)
 
 
 def test_an_earlier_output_is_left_whole(tmp_path: Path) -> None:

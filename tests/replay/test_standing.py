@@ -11,12 +11,12 @@ import attrs
 import pytest
 
 from kafka_marshal.capture import RawRecord
-from kafka_marshal.replay.fold.partition_fold import Account, Judging
-from kafka_marshal.replay.model.chunk_items import Facts
+from kafka_marshal.replay.fold.partition_fold import JudgingOptions, PartitionFold
+from kafka_marshal.replay.model.chunk_items import ChunkFacts
 from kafka_marshal.replay.model.rows import Row
 from kafka_marshal.replay.model.tables import FINDINGS
 from kafka_marshal.replay.state.checkpoint import CheckpointRefused
-from kafka_marshal.replay.state.partition_state import Standing, read_head, take_up
+from kafka_marshal.replay.state.partition_state import PartitionState, read_head, take_up
 from tests.replay.fleets import fleet
 from tests.replay.test_collapse import Chunked, fed, judging
 from tests.replay.told import INTERVAL_MS, records
@@ -25,7 +25,10 @@ LINES = ["0 CP a1/A", "1 HB a1/A 1", "2 HB a1/A 2", "40 CP b1/B", "41 HB a1/A 3"
 
 
 def parted(
-    pieces: Sequence[Sequence[RawRecord]], collapsed: Sequence[bool], how: Judging, folder: Path
+    pieces: Sequence[Sequence[RawRecord]],
+    collapsed: Sequence[bool],
+    how: JudgingOptions,
+    folder: Path,
 ) -> Counter[Row]:
     """The rows of a log in pieces, each collapsed or record by record."""
     told: Counter[Row] = Counter()
@@ -34,7 +37,7 @@ def parted(
         chunked = Chunked(piece, 211, how.heartbeat_interval_ms)
         for partition in sorted({raw.partition for raw in piece}):
             known = states.get(partition)
-            standing = take_up(known) if known else Standing.of("log", partition, how)
+            standing = take_up(known) if known else PartitionState.of("log", partition, how)
             if collapsing:
                 for place, *_, item in sorted(chunked.items, key=lambda item: item[:3]):
                     if place == partition:
@@ -74,20 +77,20 @@ def test_a_clock_that_is_forgotten_is_noticed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The test above can fail."""
-    monkeypatch.setattr(Account, "settle", lambda account: account._take_waiting(None))
+    monkeypatch.setattr(PartitionFold, "settle", lambda account: account._take_waiting(None))
     with pytest.raises(AssertionError):
         test_the_clock_goes_on_from_the_latest_time_of_the_last_run((True, False), tmp_path)
 
 
 def standing(folder: Path, lines: Sequence[str] = LINES) -> Path:
-    made = Standing.of("log", 2, judging())
+    made = PartitionState.of("log", 2, judging())
     for raw in records(lines):
         made.feed(raw)
     made.put_aside(folder)
     return folder / "2.state"
 
 
-def found(standing: Standing) -> set[object]:
+def found(standing: PartitionState) -> set[object]:
     return {row.code for row in standing.ended()[FINDINGS]}
 
 
@@ -109,7 +112,7 @@ def test_offsets_missing_between_two_runs_are_a_gap(tmp_path: Path, collapsing: 
     assert resumed.next_offset == 6
     if collapsing:
         chunked = Chunked(after, 100, INTERVAL_MS)
-        assert chunked.kinds[Facts] == 1
+        assert chunked.kinds[ChunkFacts] == 1
         for *_, item in sorted(chunked.items, key=lambda item: item[:3]):
             resumed.take(item, chunked.expand)
     else:

@@ -25,9 +25,9 @@ from kafka_marshal.core.state import FENCED
 from kafka_marshal.machines.consumer.consumer import Mode
 from kafka_marshal.replay.findings.records.inputs import log_findings
 from kafka_marshal.replay.fold import suffix as suffix_room
-from kafka_marshal.replay.fold.partition_fold import Account, Judging
-from kafka_marshal.replay.model.chunk_items import Run, rest_of
-from kafka_marshal.replay.model.events import Place
+from kafka_marshal.replay.fold.partition_fold import JudgingOptions, PartitionFold
+from kafka_marshal.replay.model.chunk_items import HeartbeatRun, rest_of
+from kafka_marshal.replay.model.events import LogPartition
 from kafka_marshal.replay.model.published import ClaimRow, FindingRow, RefusalRow, TenureRow
 from kafka_marshal.replay.model.rows import Row
 from kafka_marshal.replay.model.tables import (
@@ -43,7 +43,7 @@ from tests.replay.fleets import fleet
 from tests.replay.test_collapse import Chunked, fed
 from tests.replay.told import BOTH, records, replayed
 
-JUDGING = Judging((RuleSet.FENCED,), FENCED.heartbeat_interval_ms)
+JUDGING = JudgingOptions((RuleSet.FENCED,), FENCED.heartbeat_interval_ms)
 FLEETS = {
     "alo": Fleet(crash=0.01, pause=0.01, partitions=1, topics=3),
     "amo": Fleet(mode=Mode.AT_MOST_ONCE, crash=0.01, pause=0.01, partitions=1, topics=3),
@@ -76,12 +76,12 @@ def log(kind: str, seed: int, count: int = 500) -> tuple[RawRecord, ...]:
     )  # fmt: skip
 
 
-def told(raws: Sequence[RawRecord], judging: Judging = JUDGING) -> Rows:
-    account = Account(Place("log", 0), judging)
+def told(raws: Sequence[RawRecord], judging: JudgingOptions = JUDGING) -> Rows:
+    partition_fold = PartitionFold(LogPartition("log", 0), judging)
     for raw in raws:
-        account.feed(raw)
-    account.close()
-    return account.drain()
+        partition_fold.feed(raw)
+    partition_fold.close()
+    return partition_fold.drain()
 
 
 @cache
@@ -222,7 +222,7 @@ def test_a_collapsed_suffix_is_told_as_it_is_record_by_record(
     seed: int, rule_sets: tuple[RuleSet, ...]
 ) -> None:
     """Runs of claims that are not certain are looked at one by one, and only until they are."""
-    judging = Judging(rule_sets, 4000, coordination_partitions=2)
+    judging = JudgingOptions(rule_sets, 4000, coordination_partitions=2)
     raws = fleet(seed, 3_000, pauses=seed > 1)
     raws.sort(key=lambda raw: raw.offset)
     for cut in (13, 1501):
@@ -233,19 +233,21 @@ def test_a_collapsed_suffix_is_told_as_it_is_record_by_record(
     for kind in ("alo", "amo", "mixed"):
         for cut in range(7, 400, 97):
             part = log(kind, seed)[cut:]
-            how = Judging(rule_sets, FENCED.heartbeat_interval_ms)
+            how = JudgingOptions(rule_sets, FENCED.heartbeat_interval_ms)
             for size in (100, 1000):
                 ours = Chunked(part, size, how.heartbeat_interval_ms).told(how)
                 assert ours == fed(part, how), (kind, cut, size)
 
 
-def run_of(positions: Sequence[int], first: int = 0) -> Run:
+def run_of(positions: Sequence[int], first: int = 0) -> HeartbeatRun:
     """What `collapse` says of heartbeats that say these positions."""
     moves = [n for n in range(1, len(positions)) if positions[n] != positions[n - 1]]
     numbers = np.arange(first, first + len(positions), dtype=np.int64)
     begin, end = (moves[0], moves[-1]) if moves else (-1, -1)
     last = RawRecord(0, first + len(positions) - 1, 0, b"", ())
-    return Run(last, numbers, numbers, positions[0], begin, positions[max(begin, 0)], end, 0)
+    return HeartbeatRun(
+        last, numbers, numbers, positions[0], begin, positions[max(begin, 0)], end, 0
+    )
 
 
 @given(st.lists(st.integers(0, 2), min_size=2, max_size=7))
@@ -260,16 +262,16 @@ def test_the_rest_of_a_run_is_the_run_of_the_rest(positions: list[int]) -> None:
 def test_a_suffix_that_is_put_aside_goes_on_as_it_was() -> None:
     raws = log("alo", 1)[200:]
     for at in range(1, 300, 17):
-        account = Account(Place("log", 0), JUDGING)
+        partition_fold = PartitionFold(LogPartition("log", 0), JUDGING)
         for raw in raws[:at]:
-            account.feed(raw)
-        account.settle()
-        rows = account.drain()
-        account = pickle.loads(pickle.dumps(account))
+            partition_fold.feed(raw)
+        partition_fold.settle()
+        rows = partition_fold.drain()
+        partition_fold = pickle.loads(pickle.dumps(partition_fold))
         for raw in raws[at:]:
-            account.feed(raw)
-        account.close()
-        rows.extend(account.drain())
+            partition_fold.feed(raw)
+        partition_fold.close()
+        rows.extend(partition_fold.drain())
         assert rows == told(raws)
 
 
@@ -295,7 +297,7 @@ def test_the_finding_says_how_much_became_certain_and_from_where_on() -> None:
     assert f"3 of 3 claims, from offset {min(known)} to {max(known)} on; 0 never." in said
     unknowable = part[PARTITIONS][0].unknowable
     assert f"{unknowable} records came before" in said
-    by_original = told(log("alo", 1)[200:], Judging((RuleSet.ORIGINAL,), 4000))
+    by_original = told(log("alo", 1)[200:], JudgingOptions((RuleSet.ORIGINAL,), 4000))
     assert "as if it began here" in head_missing(by_original)
 
 
@@ -344,11 +346,13 @@ def test_a_release_that_may_have_set_the_position_puts_the_claim_back() -> None:
 
 def test_what_was_left_out_on_purpose_is_not_unknown() -> None:
     raws = records(["0 CP a1/A at=9", "1 HB a1/A 5"])
-    account = Account(Place("log", 2), Judging((RuleSet.FENCED,), 4000, log_begins=0))
+    partition_fold = PartitionFold(
+        LogPartition("log", 2), JudgingOptions((RuleSet.FENCED,), 4000, log_begins=0)
+    )
     for raw in raws:
-        account.feed(raw)
-    account.close()
-    [claim] = account.drain()[CLAIMS]
+        partition_fold.feed(raw)
+    partition_fold.close()
+    [claim] = partition_fold.drain()[CLAIMS]
     assert claim.owner_instance == "a1"
 
 

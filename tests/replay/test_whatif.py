@@ -14,10 +14,10 @@ from kafka_marshal.core.state import RuleSet
 from kafka_marshal.replay import Change, Exports, InvalidOption, WhatIf, run
 from kafka_marshal.replay.engines.engine import run_fold
 from kafka_marshal.replay.findings.catalogue import CATALOGUE
-from kafka_marshal.replay.fold.partition_fold import Judging
+from kafka_marshal.replay.fold.partition_fold import JudgingOptions
 from kafka_marshal.replay.report_data.whatif import compared
 from kafka_marshal.replay.sources import find
-from kafka_marshal.replay.spark.pipeline import OnSpark
+from kafka_marshal.replay.spark.pipeline import SparkEngine
 from tests.replay.test_exports import check_sarif
 from tests.replay.told import BOTH
 
@@ -56,9 +56,9 @@ def test_a_setting_that_makes_no_sense_is_named(text: str) -> None:
 
 def test_other_rules_are_compared_with_one_rule_set() -> None:
     change = Change(rules=RuleSet.ORIGINAL)
-    assert change.of(Judging((RuleSet.FENCED,), 4000)).rule_sets == (RuleSet.ORIGINAL,)
+    assert change.of(JudgingOptions((RuleSet.FENCED,), 4000)).rule_sets == (RuleSet.ORIGINAL,)
     with pytest.raises(InvalidOption, match="leave out --rules both"):
-        change.of(Judging(BOTH, 4000))
+        change.of(JudgingOptions(BOTH, 4000))
 
 
 @pytest.mark.spark
@@ -92,12 +92,12 @@ def test_under_a_longer_interval_nobody_takes_over(
 
 
 def difference(spark: SparkSession, rules: tuple[RuleSet, ...], text: str) -> WhatIf:
-    judging = Judging(rules, 4_000)
+    judging = JudgingOptions(rules, 4_000)
     otherwise = Change.parsed([text]).of(judging)
     chunks = find([str(D3)]).chunks
     with (
-        run_fold(OnSpark(spark), chunks, judging) as before,
-        run_fold(OnSpark(spark), chunks, otherwise) as after,
+        run_fold(SparkEngine(spark), chunks, judging) as before,
+        run_fold(SparkEngine(spark), chunks, otherwise) as after,
     ):
         return compared((before, judging, []), (after, otherwise, []))
 

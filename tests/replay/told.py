@@ -17,8 +17,8 @@ from kafka_marshal import RuleSet
 from kafka_marshal.capture import RawRecord, TimestampType
 from kafka_marshal.codec import HEADER_FIELDS
 from kafka_marshal.core import wire
-from kafka_marshal.replay.fold.partition_fold import Account, Judging
-from kafka_marshal.replay.model.events import Place
+from kafka_marshal.replay.fold.partition_fold import JudgingOptions, PartitionFold
+from kafka_marshal.replay.model.events import LogPartition
 from kafka_marshal.replay.model.published import FindingRow
 from kafka_marshal.replay.model.tables import FINDINGS, Rows
 
@@ -71,17 +71,19 @@ def replayed(
     coordination_partitions: int | None = None,
     forced: bool = False,
 ) -> Rows:
-    judging = Judging(
+    judging = JudgingOptions(
         rule_sets, interval_ms, coordination_partitions=coordination_partitions, forced=forced
     )
-    accounts: dict[int, Account] = {}
+    accounts: dict[int, PartitionFold] = {}
     for raw in sorted(given, key=lambda raw: (raw.partition, raw.offset)):
-        account = accounts.setdefault(raw.partition, Account(Place("log", raw.partition), judging))
-        account.feed(raw)
+        partition_fold = accounts.setdefault(
+            raw.partition, PartitionFold(LogPartition("log", raw.partition), judging)
+        )
+        partition_fold.feed(raw)
     rows = Rows()
-    for account in accounts.values():
-        account.close()
-        rows.extend(account.drain())
+    for partition_fold in accounts.values():
+        partition_fold.close()
+        rows.extend(partition_fold.drain())
     return rows
 
 

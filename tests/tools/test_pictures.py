@@ -11,7 +11,7 @@ from tools.pictures import FOLDER, LINES, claim_picture, edges, pictures
 from tools.sequence import at_most_once
 
 from kafka_marshal import Accepted
-from kafka_marshal.counterexample import Kind
+from kafka_marshal.counterexample import StepKind
 from tests.triples import read
 
 
@@ -56,7 +56,7 @@ def test_a_part_of_the_overview_that_is_gone_is_an_error(monkeypatch: pytest.Mon
 
 def test_at_most_once_no_message_is_handed_over_twice_in_its_picture() -> None:
     steps = at_most_once().steps
-    assert [step.label for step in steps if step.kind is Kind.PROCESSED] == [
+    assert [step.label for step in steps if step.kind is StepKind.PROCESSED] == [
         "hands over 0 to 99",
         "hands over 100 to 199",
     ]

@@ -12,7 +12,7 @@ import pytest
 from tools.runs.simulate import Fleet, simulate
 
 from kafka_marshal.machines.consumer import consumer as machine
-from kafka_marshal.machines.consumer.consumer import Consumer, Me, Mode
+from kafka_marshal.machines.consumer.consumer import ConsumerState, InstanceConfig, Mode
 from kafka_marshal.validate import Judgement, run_of, validate
 from kafka_marshal.validate.run import Fields, Setting, header
 
@@ -53,7 +53,9 @@ def write(path: Path, lines: list[Fields]) -> Path:
 # --- broken machines ------------------------------------------------------------------------------
 
 
-def grants_itself_what_it_asks(me: Me, consumer: Consumer, offset: int) -> Consumer:
+def grants_itself_what_it_asks(
+    me: InstanceConfig, consumer: ConsumerState, offset: int
+) -> ConsumerState:
     """The document's AMO: processes what it asked for, at once, and does not read it back."""
     return attrs.evolve(consumer, granted=(range(consumer.known.position, offset),))
 

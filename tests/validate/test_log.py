@@ -18,13 +18,13 @@ from kafka_marshal.core.messages import (
 )
 from kafka_marshal.core.state import FENCED, ClaimKey
 from kafka_marshal.machines.consumer.consumer import Mode
-from kafka_marshal.validate.log import Log
+from kafka_marshal.validate.log import PartitionLog
 from kafka_marshal.validate.reading import run_of
 from kafka_marshal.validate.run import Appended, lines
 
 
-def logged(records: list[Record]) -> Log:
-    log = Log(FENCED)
+def logged(records: list[Record]) -> PartitionLog:
+    log = PartitionLog(FENCED)
     for record in records:
         log.append(record.offset, record)
     return log

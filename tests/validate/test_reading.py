@@ -15,7 +15,7 @@ from kafka_marshal.codec import coordinating_partition
 from kafka_marshal.core.messages import Record
 from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.machines.consumer import consumer as moves
-from kafka_marshal.machines.consumer.consumer import Consumer, Me, Mode
+from kafka_marshal.machines.consumer.consumer import ConsumerState, InstanceConfig, Mode
 from kafka_marshal.validate import is_run, read_folder, read_run, run, validate
 from kafka_marshal.validate.run import Fields, Setting, header
 from tests.validate.samples import RUNS, judged, rows, setting_of, write
@@ -161,15 +161,15 @@ def test_a_record_that_nobody_wrote_down_as_sent_is_named_and_not_what_came_afte
 
 def test_in_a_folder_a_copy_does_not_hurry_its_sender_on(tmp_path: Path) -> None:
     """Two heartbeats that say the same: the first one landed twice before the second was sent."""
-    me, key = Me("i1", "c1", Mode.AT_LEAST_ONCE), ClaimKey("g", "t0", 0)
+    me, key = InstanceConfig("i1", "c1", Mode.AT_LEAST_ONCE), ClaimKey("g", "t0", 0)
     home = coordinating_partition("t0", 2)
-    asked = moves.claiming_partition_sent(me, Consumer(), key, 1)
+    asked = moves.claiming_partition_sent(me, ConsumerState(), key, 1)
     won = Record(home, 0, 5, asked.message, asked.headers)
-    beat = moves.heartbeat_sent(me, moves.after_read(me, Consumer(), won), key, 1)
+    beat = moves.heartbeat_sent(me, moves.after_read(me, ConsumerState(), won), key, 1)
     stranger = attrs.evolve(asked.message, instance_id="i2", group_id="other")
     copies = [Record(home, offset, 6, beat.message, beat.headers) for offset in (1, 2)]
     elsewhere = Record(1 - home, 0, 7, stranger, asked.headers)
-    setting = Setting(members={"i1": run.Member(me, "g")}, partitions=2, idempotent=False)
+    setting = Setting(members={"i1": run.RecordedInstance(me, "g")}, partitions=2, idempotent=False)
     events = [
         run.started("i1"),
         run.sent("i1", home, asked.message, asked.headers),
@@ -186,9 +186,9 @@ def test_in_a_folder_a_copy_does_not_hurry_its_sender_on(tmp_path: Path) -> None
 
 
 def test_a_claim_begins_where_its_own_start_policy_says() -> None:
-    me, key = Me("i1", "c1", Mode.AT_LEAST_ONCE, window=10), ClaimKey("g", "t0", 0)
-    asked = moves.claiming_partition_sent(me, Consumer(), key, 1)
-    setting = Setting(members={"i1": run.Member(me, "g")})
+    me, key = InstanceConfig("i1", "c1", Mode.AT_LEAST_ONCE, window=10), ClaimKey("g", "t0", 0)
+    asked = moves.claiming_partition_sent(me, ConsumerState(), key, 1)
+    setting = Setting(members={"i1": run.RecordedInstance(me, "g")})
 
     def began(*said: Fields) -> str | None:
         events = [

@@ -389,7 +389,7 @@ LOOKS_AWAY: dict[str, tuple[object, str, object, str]] = {
     "at the window": (machine, "in_window", always, "no message beyond the window"),
     "at giving up": (machines.Instance, "give_up", nothing, "gave up what it never asked"),
     "at who runs": (validator.Validator, "_read", nothing, "who does not run does nothing"),
-    "at offsets": (log.Log, "last_offset", -1, "appended twice"),
+    "at offsets": (log.PartitionLog, "last_offset", -1, "appended twice"),
     "at beginnings": (validator.Validator, "_start", nothing, "started twice"),
 }
 

@@ -18,10 +18,10 @@ from kafka_marshal.codec import coordinating_partition
 from kafka_marshal.core.messages import Record, ReleaseGroup
 from kafka_marshal.core.state import FENCED, ClaimKey, Rules
 from kafka_marshal.machines.consumer import consumer as machine
-from kafka_marshal.machines.consumer.consumer import Consumer, Me, Mode
+from kafka_marshal.machines.consumer.consumer import ConsumerState, InstanceConfig, Mode
 from kafka_marshal.machines.consumer.effects import Send
 from kafka_marshal.validate import run
-from kafka_marshal.validate.run import Fields, Member, Setting
+from kafka_marshal.validate.run import Fields, RecordedInstance, Setting
 
 GROUP = "g"
 START_MS = 1_795_000_000_000
@@ -56,9 +56,11 @@ class Fleet:
 class _Process:
     """One run of one process."""
 
-    def __init__(self, me: Me, first: dict[int, int], home: dict[ClaimKey, int]) -> None:
+    def __init__(
+        self, me: InstanceConfig, first: dict[int, int], home: dict[ClaimKey, int]
+    ) -> None:
         self.me = me
-        self.consumers = {key: Consumer.beginning_at(first[home[key]]) for key in home}
+        self.consumers = {key: ConsumerState.beginning_at(first[home[key]]) for key in home}
         self.next_index = dict(first)
         self.outbox: dict[int, deque[Send]] = {place: deque() for place in first}
         self.stalled_until_ms = 0
@@ -71,7 +73,7 @@ class Simulation:
     def __init__(self, seed: int, fleet: Fleet) -> None:
         self.fleet = fleet
         self.now_ms = START_MS
-        self.members: dict[str, Member] = {}
+        self.members: dict[str, RecordedInstance] = {}
         self._random = Random(seed)
         self._logs: dict[int, list[Record]] = {place: [] for place in range(fleet.partitions)}
         self._keys = [ClaimKey(GROUP, f"t{n}", 0) for n in range(fleet.topics)]
@@ -112,7 +114,7 @@ class Simulation:
     def _starts(self) -> Iterator[Fields]:
         for client, admin in self._waiting:
             fleet = self.fleet
-            me = Me(
+            me = InstanceConfig(
                 f"{client}-{len(self.members)}",
                 client,
                 fleet.mode,
@@ -125,7 +127,7 @@ class Simulation:
             first = {}
             for place, log in self._logs.items():
                 first[place] = 0 if len(log) <= FULL_LOG_MAX else len(log) - FULL_LOG_MAX // 2
-            self.members[me.instance_id] = Member(me, GROUP)
+            self.members[me.instance_id] = RecordedInstance(me, GROUP)
             self._processes.append(_Process(me, first, self._home))
             yield run.started(me.instance_id, first)
         self._waiting = []
@@ -204,7 +206,7 @@ class Simulation:
     def _unix_s(self) -> int:
         return self.now_ms // 1000
 
-    def _looks_claimable(self, me: Me, consumer: Consumer) -> bool:
+    def _looks_claimable(self, me: InstanceConfig, consumer: ConsumerState) -> bool:
         known = consumer.known
         alive_ms = known.last_heartbeat_ms
         return (

@@ -17,7 +17,7 @@ from tests.client.crew import INTERVAL_S, Stage
 from tools.soak.compare import WINDOW
 from tools.soak.worker import WAYS
 
-from kafka_marshal.reaper import Sweeper
+from kafka_marshal.reaper import Reaper
 
 BATCH: Final = 50
 
@@ -72,7 +72,7 @@ class Worker:
         with self.errors.open("w", encoding="utf-8") as errors:
             self._process = subprocess.Popen(command, stdout=errors, stderr=errors, process_group=0)
         # One for each: whatever ends this process, the worker ends too, also one that sleeps.
-        self._sweeper: Sweeper | None = Sweeper(None)
+        self._sweeper: Reaper | None = Reaper(None)
         self._sweeper.watch(self._process.pid)
 
     def read(self) -> Noted:

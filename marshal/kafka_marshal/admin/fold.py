@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from attrs import frozen
 
 from kafka_marshal.core.claims.fenced import KNOWN_VERSIONS
-from kafka_marshal.core.claims.pause_work import NO_WORK, Work, work_after, work_paused
+from kafka_marshal.core.claims.pause_work import NO_WORK, PauseWork, work_after, work_paused
 from kafka_marshal.core.claims.suffix_reader import Reader, read_record
 from kafka_marshal.core.claims.verdicts import Accepted, Verdict
 from kafka_marshal.core.group_intervals import GroupIntervals, RulesByInterval
@@ -22,7 +22,7 @@ from kafka_marshal.core.state import FENCED, ClaimKey, Rules
 
 
 @frozen
-class Change:
+class ClaimChange:
     """One claim before and after a record."""
 
     key: ClaimKey
@@ -34,13 +34,13 @@ class Change:
     """By which it was judged."""
 
 
-class Fold:
+class ClaimsFold:
     """Folds the records of one coordinating partition, in offset order.
 
     Each group is judged by the heartbeat interval that the log says, see `GroupIntervals`.
 
     >>> from kafka_marshal import decode
-    >>> fold = Fold(0)
+    >>> fold = ClaimsFold(0)
     >>> [change] = fold.apply(Record(0, 0, 5, decode(b"ClaimingPartition/1/0/i1/c1/g/t/3")))
     >>> change.key, change.after.claim.owner_client
     (ClaimKey(group='g', topic='t', topic_partition=3), 'c1')
@@ -54,7 +54,7 @@ class Fold:
         self.intervals = GroupIntervals(rules.heartbeat_interval_ms)
         self._rules = RulesByInterval(rules)
         self._readers = PartitionStates[ClaimKey, Reader](Reader.beginning_at(first))
-        self._work: dict[str, Work] = {}
+        self._work: dict[str, PauseWork] = {}
         self._last_ms: dict[str, int] = {}
 
     @property
@@ -74,7 +74,7 @@ class Fold:
         """A claim of this group that had no record of its own."""
         return self._readers.newborn(group)
 
-    def work(self, group: str) -> Work:
+    def work(self, group: str) -> PauseWork:
         """What the group's latest pause has done so far."""
         return self._work.get(group, NO_WORK)
 
@@ -82,7 +82,7 @@ class Fold:
         """When the group's last record was appended, unix ms."""
         return self._last_ms.get(group)
 
-    def apply(self, record: Record) -> list[Change]:
+    def apply(self, record: Record) -> list[ClaimChange]:
         """Fold the next record; every claim that it reached."""
         message = record.message
         group = message.group_id
@@ -97,15 +97,15 @@ class Fold:
         if group in self._work and before.known and after.known:
             work = work_after(self._work[group], key, before.claim, record, after.claim)
             self._work[group] = work
-        return [Change(key, before, after, verdict, rules)]
+        return [ClaimChange(key, before, after, verdict, rules)]
 
     def rules_of(self, group: str) -> Rules:
         """By which the group's next record is judged, unless that says another interval."""
         return self._rules[self.intervals.of(group)]
 
-    def _release_group(self, record: Record, rules: Rules) -> list[Change]:
+    def _release_group(self, record: Record, rules: Rules) -> list[ClaimChange]:
         group = record.message.group_id
         _, reached = self._readers.step_group(group, read_record, record, rules)
         if record.message.version in KNOWN_VERSIONS:
             self._work[group] = work_paused(self.work(group), record.message.instance_id)
-        return [Change(one.key, one.before, one.after, one.verdict, rules) for one in reached]
+        return [ClaimChange(one.key, one.before, one.after, one.verdict, rules) for one in reached]

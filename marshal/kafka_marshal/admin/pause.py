@@ -16,18 +16,18 @@ from typing import Final
 import attrs
 from attrs import frozen
 
-from kafka_marshal.admin.fold import Change, Fold
+from kafka_marshal.admin.fold import ClaimChange, ClaimsFold
 from kafka_marshal.admin.view import View
-from kafka_marshal.client.connect.log_writer import Appended, Log
+from kafka_marshal.client.connect.log_writer import LogWriter, RecordMetadata
 from kafka_marshal.codec import coordinating_partition
-from kafka_marshal.core.claims.pause_work import Work
+from kafka_marshal.core.claims.pause_work import PauseWork
 from kafka_marshal.core.claims.suffix_reader import Field, Reader
 from kafka_marshal.core.messages import ClaimingPartition, Record, ReleaseGroup
 from kafka_marshal.core.state import ClaimKey, Rules
 from kafka_marshal.errors import BrokerFailed, InvalidOption
 from kafka_marshal.machines.consumer.consumer import (
-    Consumer,
-    Me,
+    ConsumerState,
+    InstanceConfig,
     Mode,
     claiming_partition_sent,
     position_sent,
@@ -43,7 +43,7 @@ READ_BACK_S: Final = 40.0
 
 
 @frozen
-class Freed:
+class FreedClaim:
     """A claim that had an owner."""
 
     key: ClaimKey
@@ -52,11 +52,11 @@ class Freed:
 
 
 @frozen
-class Released:
+class GroupRelease:
     """What a ReleaseGroup did to one coordinating partition, as its log says."""
 
     place: int
-    freed: tuple[Freed, ...]
+    freed: tuple[FreedClaim, ...]
     paused_until_ms: int | None
     """None if it pauses nothing."""
     at_ms: int
@@ -68,10 +68,12 @@ class Released:
     """A pause that ends after this holds on those claims, too, unix ms."""
 
 
-class Half(BrokerFailed):
+class PartlyReleased(BrokerFailed):
     """Some coordinating partitions were reached, and of the others nobody knows."""
 
-    def __init__(self, done: tuple[Released, ...], in_doubt: tuple[int, ...], reason: str) -> None:
+    def __init__(
+        self, done: tuple[GroupRelease, ...], in_doubt: tuple[int, ...], reason: str
+    ) -> None:
         places = ", ".join(map(str, in_doubt))
         super().__init__(
             f"{reason}; {len(done)} coordinating partitions have it, and nobody knows of {places}"
@@ -81,19 +83,19 @@ class Half(BrokerFailed):
         self.reason = reason
 
 
-def new_administrator(rules: Rules, *, number: int | None = None) -> Me:
+def new_administrator(rules: Rules, *, number: int | None = None) -> InstanceConfig:
     """Somebody new: an id is of one operation, since what is in flight belongs to that one."""
     name = f"marshal-admin-{uuid.uuid4().hex[:8]}" + ("" if number is None else f"-{number}")
-    return Me(name, name, Mode.AT_MOST_ONCE, admin=True, rules=rules)
+    return InstanceConfig(name, name, Mode.AT_MOST_ONCE, admin=True, rules=rules)
 
 
-def paused_until_ms(fold: Fold, group: str) -> int | None:
+def paused_until_ms(fold: ClaimsFold, group: str) -> int | None:
     """Until when the log says that the group is paused; None if it is not, as far as it goes."""
     until_ms = fold.newborn(group).claim.paused_until_ms
     return until_ms if until_ms is not None and log_ms(fold, group) < until_ms else None
 
 
-def log_ms(fold: Fold, group: str) -> int:
+def log_ms(fold: ClaimsFold, group: str) -> int:
     """How far the clocks of the group's claims have come, unix ms."""
     readers = (fold.newborn(group), *fold.claims(group).values())
     return max(reader.claim.clock_ms for reader in readers)
@@ -102,7 +104,7 @@ def log_ms(fold: Fold, group: str) -> int:
 # --- what an operator asks for --------------------------------------------------------------------
 
 
-def pause(view: View, log: Log, group: str, for_ms: int) -> list[Released]:
+def pause(view: View, log: LogWriter, group: str, for_ms: int) -> list[GroupRelease]:
     """Pause the group on every coordinating partition, so also for topics that come later.
 
     The clock of each log measures `for_ms` and judges when the pause is over; this machine's clock
@@ -121,8 +123,8 @@ def pause(view: View, log: Log, group: str, for_ms: int) -> list[Released]:
 
 
 def _pause_for(
-    view: View, log: Log, group: str, for_ms: int, at_least_s: Mapping[int, int]
-) -> list[Released]:
+    view: View, log: LogWriter, group: str, for_ms: int, at_least_s: Mapping[int, int]
+) -> list[GroupRelease]:
     """Pause these coordinating partitions, and none for less than to this expiry.
 
     What time a log has now only a new record of it says. So the first ReleaseGroup counts from the
@@ -136,7 +138,7 @@ def _pause_for(
     half = None
     try:
         done = release_group(view, log, group, sent)
-    except Half as failed:
+    except PartlyReleased as failed:
         half, done = failed, [*failed.done]
     exact = {one.place: expires_s(one.place, one.at_ms) for one in done}
     wrong = {place: at_s for place, at_s in exact.items() if abs(at_s - sent[place]) > 1}
@@ -149,7 +151,7 @@ def _pause_for(
             for one in done
         ]
     if half is not None:
-        raise Half(tuple(done), half.in_doubt, half.reason)
+        raise PartlyReleased(tuple(done), half.in_doubt, half.reason)
     return done
 
 
@@ -158,7 +160,7 @@ def expiry_s(log_ms: int, for_ms: int) -> int:
     return -(-(log_ms + for_ms) // 1000)
 
 
-def resume(view: View, log: Log, group: str) -> list[Released]:
+def resume(view: View, log: LogWriter, group: str) -> list[GroupRelease]:
     """End the pause of every claim that the log knows and says to be paused; an empty list if none.
 
     Nobody who has won since loses a claim by it, however old the view is. Only the pauser's own win
@@ -171,7 +173,7 @@ def resume(view: View, log: Log, group: str) -> list[Released]:
         Half: not all were read back.
         BrokerFailed: none was.
     """
-    ending = Ending(log, new_administrator(view.rules).client_id)
+    ending = PauseEnding(log, new_administrator(view.rules).client_id)
     for place, fold in view.folds.items():
         ending.begin(fold, place, group)
     places = ending.places
@@ -187,29 +189,31 @@ def resume(view: View, log: Log, group: str) -> list[Released]:
     done = tuple(_ended(view, place, group) for place in sorted(places - missing))
     if missing:
         reason = next(iter(ending.failed.values()), "it was not read back in time")
-        raise Half(done, tuple(sorted(missing)), reason) if done else BrokerFailed(reason)
+        raise PartlyReleased(done, tuple(sorted(missing)), reason) if done else BrokerFailed(reason)
     return list(done)
 
 
-class Ending:
+class PauseEnding:
     """Ends the pauses of single claims: each is won by its pauser (R8a), and given back.
 
     Where somebody else owns a claim by the time its request lands, the request is refused. Spec:
     MCResume, from any view; MCEndPause, after positions were set.
     """
 
-    def __init__(self, log: Log, name: str) -> None:
+    def __init__(self, log: LogWriter, name: str) -> None:
         """`name` is a client id that nothing else was sent under: what has it was sent here."""
         self.failed: dict[ClaimKey, str] = {}
         """Claims of which a record could not be appended, or nobody knows, and why."""
         self._log, self._name = log, name
-        self._under_way: dict[ClaimKey, tuple[int, Future[Appended]]] = {}
-        self._folds: dict[int, Fold] = {}
+        self._under_way: dict[ClaimKey, tuple[int, Future[RecordMetadata]]] = {}
+        self._folds: dict[int, ClaimsFold] = {}
         self._beside: set[ClaimKey] = set()
         self.requests: set[ClaimKey] = set()
         """Claims of which the request was not read back."""
 
-    def begin(self, fold: Fold, place: int, group: str, own: Collection[ClaimKey] = ()) -> None:
+    def begin(
+        self, fold: ClaimsFold, place: int, group: str, own: Collection[ClaimKey] = ()
+    ) -> None:
         """Claim what is paused there, and of `own` also what its pauser owns still.
 
         That settles what was sent under an earlier win: the log has it by then, or it is void.
@@ -222,10 +226,10 @@ class Ending:
             ends = paused and may_end_pause(work, key, reader)
             if ends or (key in own and _owned_by_pauser(reader)):
                 self.requests.add(key)
-                sent = claiming_partition_sent(self._me(reader), Consumer(reader, 0), key)
+                sent = claiming_partition_sent(self._me(reader), ConsumerState(reader, 0), key)
                 self._send(key, place, sent)
 
-    def read(self, record: Record, changes: list[Change]) -> None:
+    def read(self, record: Record, changes: list[ClaimChange]) -> None:
         """The next record of these coordinating partitions, and what it did."""
         message = record.message
         if message.client_id != self._name or isinstance(message, ReleaseGroup):
@@ -235,7 +239,7 @@ class Ending:
         self.requests.discard(key)
         won = reader.known and reader.claim.epoch == record.offset
         if isinstance(message, ClaimingPartition) and won:
-            me, consumer = self._me(reader), Consumer(reader, record.offset + 1)
+            me, consumer = self._me(reader), ConsumerState(reader, record.offset + 1)
             sent = releasing_partition_sent(me, consumer, key)
             work = self._folds[record.partition].work(key.group)
             if work.set and key in self._beside and reader.claim.position_set:
@@ -258,17 +262,17 @@ class Ending:
         """Coordinating partitions where something was not read back."""
         return {place for place, _ in self._under_way.values()}
 
-    def _me(self, reader: Reader) -> Me:
+    def _me(self, reader: Reader) -> InstanceConfig:
         """Who may end the pause, under our name."""
         pauser = reader.claim.pauser
         assert pauser is not None
-        return Me(pauser, self._name, Mode.AT_MOST_ONCE, admin=True, certifies=False)
+        return InstanceConfig(pauser, self._name, Mode.AT_MOST_ONCE, admin=True, certifies=False)
 
     def _send(self, key: ClaimKey, place: int, sent: Send) -> None:
         self._under_way[key] = place, self._log.append(place, sent.message, sent.headers)
 
 
-def may_end_pause(work: Work, key: ClaimKey, reader: Reader) -> bool:
+def may_end_pause(work: PauseWork, key: ClaimKey, reader: Reader) -> bool:
     """It is paused, and it is known by whom and where it is: a pauser's release sets the position.
 
     One that its pauser owns is not paused any more, and is the pauser's to give back.
@@ -278,7 +282,7 @@ def may_end_pause(work: Work, key: ClaimKey, reader: Reader) -> bool:
     return known and not _left_over(work, key, reader)
 
 
-def _left_over(work: Work, key: ClaimKey, reader: Reader) -> bool:
+def _left_over(work: PauseWork, key: ClaimKey, reader: Reader) -> bool:
     """Positions were set under this pause, and nobody ever set one of this claim.
 
     So it was not among the targets. Given back without a position it would look like one of them,
@@ -293,14 +297,14 @@ def _owned_by_pauser(reader: Reader) -> bool:
     return needed in reader.certain and claim.owned and claim.owner_instance == claim.pauser
 
 
-def _ended(view: View, place: int, group: str) -> Released:
+def _ended(view: View, place: int, group: str) -> GroupRelease:
     fold = view.folds[place]
-    return Released(place, (), paused_until_ms(fold, group), fold.last_ms(group) or 0)
+    return GroupRelease(place, (), paused_until_ms(fold, group), fold.last_ms(group) or 0)
 
 
 def release(
-    view: View, log: Log, group: str, named: list[tuple[str, int | None]], hold_ms: int = 0
-) -> list[Released]:
+    view: View, log: LogWriter, group: str, named: list[tuple[str, int | None]], hold_ms: int = 0
+) -> list[GroupRelease]:
     """End the ownership of these claims, and of all others of the group beside them.
 
     With `hold_ms` nobody claims them for that long. A pause that is in force stays in force. An
@@ -335,7 +339,7 @@ def owned_of(view: View, group: str, topic: str, partition: int | None) -> list[
     return sorted(key for key in found if claims[key].claim.owned)
 
 
-def kept_expiry_s(fold: Fold, group: str) -> int:
+def kept_expiry_s(fold: ClaimsFold, group: str) -> int:
     """The expiry that a further ReleaseGroup needs, to leave a pause as it is.
 
     A pause that was ended claim by claim is over, although claims that nobody knows are paused.
@@ -352,8 +356,12 @@ def kept_expiry_s(fold: Fold, group: str) -> int:
 
 
 def release_group(
-    view: View, log: Log, group: str, expires_unix_s: Mapping[int, int], me: Me | None = None
-) -> list[Released]:
+    view: View,
+    log: LogWriter,
+    group: str,
+    expires_unix_s: Mapping[int, int],
+    me: InstanceConfig | None = None,
+) -> list[GroupRelease]:
     """Send a ReleaseGroup to these coordinating partitions and read what each of them did.
 
     Raises:
@@ -361,11 +369,11 @@ def release_group(
         BrokerFailed: none was.
     """
     sender = me or new_administrator(view.rules)
-    sent: dict[int, Future[Appended]] = {}
+    sent: dict[int, Future[RecordMetadata]] = {}
     for place, expires_s in expires_unix_s.items():
         send = release_group_sent(sender, group, expires_s)
         sent[place] = log.append(place, send.message, send.headers)
-    done: dict[int, Released] = {}
+    done: dict[int, GroupRelease] = {}
     deadline = log.settings.environment.deadline(READ_BACK_S)
     failed: dict[int, str] = {}
 
@@ -386,13 +394,13 @@ def release_group(
         reason = next(iter(failed.values()), "it was not read back in time")
         if not done:
             raise BrokerFailed(reason)
-        raise Half(tuple(done.values()), missing, reason)
+        raise PartlyReleased(tuple(done.values()), missing, reason)
     return [done[place] for place in sorted(done)]
 
 
-def _released(view: View, place: int, group: str, changes: list[Change]) -> Released:
+def _released(view: View, place: int, group: str, changes: list[ClaimChange]) -> GroupRelease:
     freed = tuple(
-        Freed(change.key, owner.owner_client or "", owner.owner_instance or "")
+        FreedClaim(change.key, owner.owner_client or "", owner.owner_instance or "")
         for change in changes
         if (owner := change.before.claim).owned
     )
@@ -401,4 +409,4 @@ def _released(view: View, place: int, group: str, changes: list[Change]) -> Rele
     free = [key for key, one in claims.items() if one.paused_until_ms is None]
     ahead = tuple(sorted(free)) if claim.paused_until_ms is not None else ()
     above_ms = max((claims[key].clock_ms for key in ahead), default=None)
-    return Released(place, freed, claim.paused_until_ms, claim.clock_ms, ahead, above_ms)
+    return GroupRelease(place, freed, claim.paused_until_ms, claim.clock_ms, ahead, above_ms)

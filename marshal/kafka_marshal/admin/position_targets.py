@@ -20,7 +20,7 @@ from kafka_marshal.errors import BrokerFailed, InvalidOption
 
 
 @frozen
-class Wish:
+class PositionTarget:
     """What somebody wrote. A partition of None is all of them."""
 
     topic: str
@@ -30,7 +30,7 @@ class Wish:
 
 
 @frozen
-class Planned:
+class PlannedPosition:
     """One position that is to be set."""
 
     key: ClaimKey
@@ -60,14 +60,14 @@ def claim_named(text: str) -> tuple[str, int | None]:
     raise InvalidOption(f"{text!r} must be written TOPIC or TOPIC:PARTITION")
 
 
-def wish(text: str) -> Wish:
+def wish(text: str) -> PositionTarget:
     """What was written.
 
     Raises:
         InvalidOption: it cannot be understood.
 
     >>> wish("events:3=500")
-    Wish(topic='events', partition=3, where='500')
+    PositionTarget(topic='events', partition=3, where='500')
     """
     claim, equals, where = text.partition("=")
     if not claim or not equals or not where:
@@ -77,10 +77,12 @@ def wish(text: str) -> Wish:
         )
     if _is_time(where):
         _unix_ms(where, text)
-    return Wish(*claim_named(claim), where)
+    return PositionTarget(*claim_named(claim), where)
 
 
-def plan(wishes: Sequence[Wish], group: str, cluster: ClusterClient, view: View) -> list[Planned]:
+def plan(
+    wishes: Sequence[PositionTarget], group: str, cluster: ClusterClient, view: View
+) -> list[PlannedPosition]:
     """The position of each partition that was named, in order.
 
     Raises:
@@ -128,7 +130,7 @@ def plan(wishes: Sequence[Wish], group: str, cluster: ClusterClient, view: View)
             if extent.low == extent.high:
                 holds = f"nothing and ends at offset {extent.high}"
             raise InvalidOption(f"{counted} is outside {topic}:{number}, which holds {holds}")
-        planned.append(Planned(key, place, position, target, extent.low, extent.high))
+        planned.append(PlannedPosition(key, place, position, target, extent.low, extent.high))
     return planned
 
 

@@ -12,7 +12,7 @@ from typing import Final
 
 from attrs import evolve, frozen
 
-from kafka_marshal.admin.fold import Change
+from kafka_marshal.admin.fold import ClaimChange
 from kafka_marshal.core.claims.suffix_reader import Field
 from kafka_marshal.core.claims.verdicts import Accepted
 from kafka_marshal.core.messages import ClaimingMessages, Record, ReleaseGroup, ReleasingPartition
@@ -84,7 +84,7 @@ class Receipts:
         """In how many tenures a range is being processed by an owner that lives, as far as the log
         says. Counted by `receipts`."""
 
-    def read(self, record: Record, changes: list[Change]) -> None:
+    def read(self, record: Record, changes: list[ClaimChange]) -> None:
         """The next record, and what it did."""
         if record.message.group_id == self.group:
             self._hear(record.message.instance_id)
@@ -112,7 +112,7 @@ class Receipts:
             if one.instance == instance and not one.heard_later and one.ended_by != RELEASED:
                 self._written[index] = evolve(one, heard_later=True)
 
-    def _change(self, record: Record, change: Change) -> None:
+    def _change(self, record: Record, change: ClaimChange) -> None:
         key, before, after = change.key, change.before.claim, change.after.claim
         tenure = self._tenures.get(key)
         if tenure is not None and (not after.owned or after.epoch != tenure.epoch):
@@ -142,7 +142,7 @@ class Receipts:
             )
         self._tenures[key] = tenure
 
-    def _end(self, record: Record, change: Change, tenure: _Tenure) -> None:
+    def _end(self, record: Record, change: ClaimChange, tenure: _Tenure) -> None:
         del self._tenures[change.key]
         own = record.message.instance_id == tenure.instance
         verdict, done = change.verdict, record.headers.done

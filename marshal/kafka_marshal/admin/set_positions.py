@@ -16,24 +16,24 @@ from typing import Final
 
 from attrs import evolve, field, frozen
 
-from kafka_marshal.admin.fold import Change, Fold
+from kafka_marshal.admin.fold import ClaimChange, ClaimsFold
 from kafka_marshal.admin.pause import (
     EXPIRED,
-    Ending,
+    PauseEnding,
     expiry_s,
     kept_expiry_s,
     log_ms,
     new_administrator,
     paused_until_ms,
 )
-from kafka_marshal.admin.position_targets import Planned
+from kafka_marshal.admin.position_targets import PlannedPosition
 from kafka_marshal.admin.view import View
 from kafka_marshal.client.connect.admin_client import ClusterClient
 from kafka_marshal.client.connect.environment import Deadline
-from kafka_marshal.client.connect.log_writer import Appended, Log, NotAppended
+from kafka_marshal.client.connect.log_writer import LogWriter, NotAppended, RecordMetadata
 from kafka_marshal.codec import coordinating_partition
 from kafka_marshal.core.claims.fenced import says_it_sets
-from kafka_marshal.core.claims.pause_work import Work, left_undone
+from kafka_marshal.core.claims.pause_work import PauseWork, left_undone
 from kafka_marshal.core.claims.verdicts import Accepted
 from kafka_marshal.core.messages import Record, ReleaseGroup
 from kafka_marshal.core.state import ClaimKey, Rules
@@ -41,9 +41,9 @@ from kafka_marshal.errors import BrokerFailed
 from kafka_marshal.machines.admin.administrator import (
     AdminEffect,
     Administrator,
-    Patience,
-    Told,
-    Warned,
+    AdministratorTiming,
+    Finished,
+    UnfinishedWork,
 )
 from kafka_marshal.machines.admin.operation import AllSet, NoneSet, PartlySet, Reason, Result
 from kafka_marshal.machines.consumer.consumer import release_group_sent
@@ -54,7 +54,7 @@ _FAREWELL_S: Final = 40.0
 
 
 @frozen
-class Ended:
+class SetPositionsResult:
     """How it ended on one coordinating partition."""
 
     place: int
@@ -73,12 +73,12 @@ class Ended:
     None if they are not."""
 
 
-def left_by_others(view: View, group: str) -> list[Work]:
+def left_by_others(view: View, group: str) -> list[PauseWork]:
     """What administrators have left undone, or are still working on."""
     return [work for fold in view.folds.values() if left_undone(work := fold.work(group))]
 
 
-def beside(view: View, planned: Sequence[Planned]) -> list[ClaimKey]:
+def beside(view: View, planned: Sequence[PlannedPosition]) -> list[ClaimKey]:
     """Owned claims that were not named, and are interrupted: a group is paused as a whole."""
     named = {one.key for one in planned}
     groups = {(one.place, one.key.group) for one in planned}
@@ -90,27 +90,27 @@ def beside(view: View, planned: Sequence[Planned]) -> list[ClaimKey]:
     )
 
 
-class _Operator:
+class _PartitionOperation:
     """One operation on one coordinating partition, and what became of what it sent."""
 
-    def __init__(self, fold: Fold, place: int, group: str, pause_ms: int) -> None:
+    def __init__(self, fold: ClaimsFold, place: int, group: str, pause_ms: int) -> None:
         self.place, self.group = place, group
         self._fold, self._pause_ms = fold, pause_ms
         self.me = new_administrator(fold.rules, number=place)
-        patience = Patience(pause_ms=pause_ms)
+        patience = AdministratorTiming(pause_ms=pause_ms)
         self.administrator = Administrator(self.me, group, patience, first=fold.first)
         self.targets: Mapping[ClaimKey, int] = {}
-        self._log: Log | None = None
+        self._log: LogWriter | None = None
         self._on_note: Callable[[str], None] = lambda _: None
         self._kept_s = EXPIRED
-        self._open: list[tuple[Send, Future[Appended]]] = []
+        self._open: list[tuple[Send, Future[RecordMetadata]]] = []
         self._set: set[ClaimKey] = set()
         self._told: Result | None = None
         self._refused: str | None = None
         self._asking_time = False
         self._pause_read = False
         self._farewell: Deadline | None = None
-        self._ending: Ending | None = None
+        self._ending: PauseEnding | None = None
         self._paused_again = False
         self._settled = False
         self.over = False
@@ -118,7 +118,7 @@ class _Operator:
 
     def begin(
         self,
-        log: Log,
+        log: LogWriter,
         targets: Mapping[ClaimKey, int],
         on_note: Callable[[str], None],
         rules: Rules,
@@ -147,7 +147,7 @@ class _Operator:
         assert self._log is not None
         return int(1000 * self._log.settings.environment.monotonic())
 
-    def read(self, record: Record, changes: list[Change]) -> None:
+    def read(self, record: Record, changes: list[ClaimChange]) -> None:
         """The next record, and what it did."""
         if changes and record.message.group_id == self.group:
             self._judge_by(changes[0].rules)
@@ -221,10 +221,10 @@ class _Operator:
             self._paused_again = True
             self._append(release_group_sent(self.me, self.group, self._kept_s))
         else:
-            self._ending = Ending(self._log, new_administrator(fold.rules).client_id)
+            self._ending = PauseEnding(self._log, new_administrator(fold.rules).client_id)
             self._ending.begin(fold, self.place, self.group, self.targets.keys() - self._set)
 
-    def ended(self) -> Ended:
+    def ended(self) -> SetPositionsResult:
         """What is known in the end."""
         told = self._told
         assert told is not None
@@ -233,7 +233,7 @@ class _Operator:
         if self._settled:
             in_doubt = frozenset()
         left = set(self.targets) - done
-        return Ended(
+        return SetPositionsResult(
             self.place,
             tuple(sorted(done)),
             tuple(sorted(left - in_doubt)),
@@ -253,9 +253,9 @@ class _Operator:
             match effect:
                 case Send():
                     self._append(effect)
-                case Told(result):
+                case Finished(result):
                     self._told = result
-                case Warned(work):
+                case UnfinishedWork(work):
                     self._on_note(work_left(work))
 
     def _append(self, send: Send) -> None:
@@ -263,7 +263,7 @@ class _Operator:
         self._open.append((send, self._log.append(self.place, send.message, send.headers)))
 
 
-def work_left(work: Work) -> str:
+def work_left(work: PauseWork) -> str:
     """One sentence about what an administrator has left, or is at."""
     names = ", ".join(f"{key.topic}:{key.topic_partition}" for key in sorted(left_undone(work)))
     return (
@@ -272,7 +272,7 @@ def work_left(work: Work) -> str:
     )
 
 
-class Operators:
+class SetPositionsOperation:
     """Set positions of one group, on every coordinating partition that these topics lie on.
 
     They read along from the view's first record on, so that the log is read once.
@@ -282,13 +282,13 @@ class Operators:
         """`view` is new: nothing was read through it yet. `pause_ms` is the longest pause."""
         self._view = view
         self._operators = {
-            place: _Operator(view.folds[place], place, group, pause_ms)
+            place: _PartitionOperation(view.folds[place], place, group, pause_ms)
             for place in sorted(
                 {coordinating_partition(topic, view.partitions) for topic in topics}
             )
         }
 
-    def read(self, batch: Iterable[tuple[Record, list[Change]]]) -> None:
+    def read(self, batch: Iterable[tuple[Record, list[ClaimChange]]]) -> None:
         """The next records that the view has folded."""
         for record, changes in batch:
             if record.partition in self._operators:
@@ -297,11 +297,11 @@ class Operators:
     def set_positions(
         self,
         cluster: ClusterClient,
-        log: Log,
-        planned: Sequence[Planned],
+        log: LogWriter,
+        planned: Sequence[PlannedPosition],
         called_off: Callable[[], bool] = lambda: False,
         on_note: Callable[[str], None] = lambda _: None,
-    ) -> list[Ended]:
+    ) -> list[SetPositionsResult]:
         """Set these positions, all of topics that were named before.
 
         On each coordinating partition all are set, or none, or the result names which. The group is
@@ -322,7 +322,8 @@ class Operators:
         if called_off():  # nothing was sent yet
             called = Reason.CALLED_OFF.value
             return [
-                Ended(place, (), tuple(sorted(keys)), (), called) for place, keys in targets.items()
+                SetPositionsResult(place, (), tuple(sorted(keys)), (), called)
+                for place, keys in targets.items()
             ]
         operators = [self._operators[place] for place in sorted(targets)]
         for operator in operators:
@@ -340,7 +341,10 @@ class Operators:
 
 
 def commit(
-    cluster: ClusterClient, group: str, ended: Sequence[Ended], planned: Sequence[Planned]
+    cluster: ClusterClient,
+    group: str,
+    ended: Sequence[SetPositionsResult],
+    planned: Sequence[PlannedPosition],
 ) -> str | None:
     """Commit the positions that were set as the group's offsets, for Kafka's tools.
 

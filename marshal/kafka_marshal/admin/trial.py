@@ -14,7 +14,7 @@ from confluent_kafka import KafkaError, Message
 
 from kafka_marshal.client.connect.admin_client import ClusterClient
 from kafka_marshal.client.connect.environment import Appender
-from kafka_marshal.client.connect.reader import Silent
+from kafka_marshal.client.connect.reader import MutedLogger
 from kafka_marshal.errors import BrokerFailed, InvalidOption
 
 _NAMED: Final = re.compile(r"([\w.\-]{1,249})(?::([1-9]\d{0,4}))?")
@@ -64,7 +64,7 @@ def create(cluster: ClusterClient, wanted: Trial, messages: int) -> None:
             failed.append(error)
 
     made_of = cluster.settings.for_client(acks="all")
-    producer = cluster.settings.environment.appender(made_of, logger=Silent())
+    producer = cluster.settings.environment.appender(made_of, logger=MutedLogger())
     for number in range(messages):
         place = number % wanted.partitions
         key, value = b"key-%d" % (number % _KEYS), b"%d" % number

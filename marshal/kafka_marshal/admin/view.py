@@ -13,11 +13,11 @@ from typing import Final, Self
 from attrs import frozen
 from confluent_kafka import Message
 
-from kafka_marshal.admin.fold import Change, Fold
+from kafka_marshal.admin.fold import ClaimChange, ClaimsFold
 from kafka_marshal.capture import RawRecord
 from kafka_marshal.client.connect.admin_client import ClusterClient
-from kafka_marshal.client.connect.log_filter import Thinning
-from kafka_marshal.client.connect.reader import Tail
+from kafka_marshal.client.connect.log_filter import LogFilter
+from kafka_marshal.client.connect.reader import CoordinationReader
 from kafka_marshal.client.connect.settings import Settings
 from kafka_marshal.codec import MalformedRecord
 from kafka_marshal.core import wire
@@ -26,7 +26,7 @@ from kafka_marshal.core.claims.suffix_reader import Field, Knowledge, Reader
 from kafka_marshal.core.messages import ClaimingPartition, Record
 from kafka_marshal.core.state import FENCED, ClaimKey, Rules
 from kafka_marshal.errors import BrokerFailed, MarshalError, contradicted
-from kafka_marshal.machines.consumer.intervals import Intervals, Said
+from kafka_marshal.machines.consumer.intervals import Intervals, OwnerReport
 
 Ends = Mapping[tuple[str, int], int]
 """Where partitions of data topics end, by topic and number."""
@@ -38,7 +38,7 @@ class NoSuchGroup(MarshalError):
 
 
 @frozen
-class ClaimRow:
+class ListedClaim:
     """One claim. What is not certain is a guess; `knowledge` and `position_certain` say so."""
 
     group: str
@@ -71,7 +71,7 @@ class ClaimRow:
 
 
 @frozen
-class GroupRow:
+class ListedGroup:
     """One group."""
 
     group: str
@@ -121,7 +121,7 @@ class View:
         self.rules = rules
         """By which groups are judged that say no heartbeat interval in the log."""
         self._group = group
-        self._tail = Tail(settings, topic)
+        self._tail = CoordinationReader(settings, topic)
         self.partitions = len(self._tail.partitions)
         """How many the coordination topic had when this was made."""
         try:
@@ -139,7 +139,7 @@ class View:
         """The next offset to read, of each coordinating partition."""
         self.ends = {number: extents[number].high for number in self.next}
         """Where each ended when this was made."""
-        self.folds = {number: Fold(start, rules) for number, start in self.next.items()}
+        self.folds = {number: ClaimsFold(start, rules) for number, start in self.next.items()}
         self._intervals: dict[tuple[int, str], Intervals] = {}
         self.records = 0
         """How many were read."""
@@ -174,7 +174,7 @@ class View:
             pass
         return self
 
-    def follow(self, stopped: Callable[[], bool]) -> Iterator[list[Change]]:
+    def follow(self, stopped: Callable[[], bool]) -> Iterator[list[ClaimChange]]:
         """Fold what comes, batch by batch; an empty one now and then when nothing comes.
 
         Raises:
@@ -188,18 +188,18 @@ class View:
 
     def changes(
         self, ends: Mapping[int, int] | None, stopped: Callable[[], bool] = lambda: False
-    ) -> Iterator[list[tuple[Record, list[Change]]]]:
+    ) -> Iterator[list[tuple[Record, list[ClaimChange]]]]:
         """What each record did, batch by batch; to `ends`, or for ever."""
-        thinning = None if ends is None else self._thinning()
-        for batch in self._tail.records(dict(self.next), ends, stopped, thinning):
-            if thinning is None:
+        log_filter = None if ends is None else self._thinning()
+        for batch in self._tail.records(dict(self.next), ends, stopped, log_filter):
+            if log_filter is None:
                 self.records += len(batch)
             yield [folded for raw in batch for folded in self._fold(raw)]
         if ends is not None and not stopped():
             # The last ones may have been left out.
             self.next = {n: max(offset, ends.get(n, 0)) for n, offset in self.next.items()}
 
-    def _thinning(self) -> Thinning[Message] | None:
+    def _thinning(self) -> LogFilter[Message] | None:
         if self._group is None:
             return None
 
@@ -207,7 +207,7 @@ class View:
             self.records += len(messages)
 
         whole = frozenset(number for number, fold in self.folds.items() if fold.first == 0)
-        return Thinning(self._group.encode("utf-8", "surrogateescape"), whole, fetched)
+        return LogFilter(self._group.encode("utf-8", "surrogateescape"), whole, fetched)
 
     def check_partitions(self) -> None:
         """Look whether the topic has grown.
@@ -222,7 +222,7 @@ class View:
                 f"{self.partitions} as before: claims have moved away from their history"
             )
 
-    def _fold(self, raw: RawRecord) -> Iterator[tuple[Record, list[Change]]]:
+    def _fold(self, raw: RawRecord) -> Iterator[tuple[Record, list[ClaimChange]]]:
         self.next[raw.partition] = raw.offset + 1
         try:
             record = raw.decoded()
@@ -235,7 +235,7 @@ class View:
         self._hear_interval(record, changes)
         yield record, changes
 
-    def _hear_interval(self, record: Record, changes: list[Change]) -> None:
+    def _hear_interval(self, record: Record, changes: list[ClaimChange]) -> None:
         place = record.partition, record.message.group_id
         intervals = self._intervals.get(place)
         if intervals is None:
@@ -256,9 +256,9 @@ class View:
         """Every group that had a record."""
         return tuple(sorted({group for fold in self.folds.values() for group in fold.groups}))
 
-    def intervals_of(self, group: str) -> list[Said]:
+    def intervals_of(self, group: str) -> list[OwnerReport]:
         """The heartbeat intervals that live owners of a group say, each by its last sender."""
-        found: dict[float, Said] = {}
+        found: dict[float, OwnerReport] = {}
         for (number, name), intervals in self._intervals.items():
             last_ms = self.folds[number].last_ms(group)
             if name == group and last_ms is not None:
@@ -355,7 +355,9 @@ class View:
             [place for place in sorted(claimed) if place[1] < there.get(place[0], 0)]
         )
 
-    def rows(self, now_ms: int, group: str | None = None, ends: Ends = _NO_ENDS) -> list[ClaimRow]:
+    def rows(
+        self, now_ms: int, group: str | None = None, ends: Ends = _NO_ENDS
+    ) -> list[ListedClaim]:
         """Every claim of a group, or of all, as it stands at `now_ms` of this machine."""
         claims = self.claims(group)
         said = {each: self._intervals_ms(each) for each in {key.group for _, key in claims}}
@@ -384,7 +386,7 @@ class View:
         end: int | None,
         rules: Rules,
         intervals_ms: tuple[float, ...],
-    ) -> ClaimRow:
+    ) -> ListedClaim:
         claim = reader.claim
         age_ms = None
         if claim.last_heartbeat_ms is not None:
@@ -395,7 +397,7 @@ class View:
             state = "stale" if age_ms > rules.stale_after_ms else "owned"
         if reader.knowledge is Knowledge.UNKNOWN:
             state = "unknown"
-        return ClaimRow(
+        return ListedClaim(
             group=key.group,
             topic=key.topic,
             topic_partition=key.topic_partition,
@@ -417,20 +419,20 @@ class View:
             intervals_ms=intervals_ms,
         )
 
-    def group_rows(self, now_ms: int, ends: Ends = _NO_ENDS) -> list[GroupRow]:
+    def group_rows(self, now_ms: int, ends: Ends = _NO_ENDS) -> list[ListedGroup]:
         """Every group, as it stands at `now_ms` of this machine."""
         return [
             self._group_row(group, self.rows(now_ms, group, ends), now_ms) for group in self.groups
         ]
 
-    def _group_row(self, group: str, rows: list[ClaimRow], now_ms: int) -> GroupRow:
+    def _group_row(self, group: str, rows: list[ListedClaim], now_ms: int) -> ListedGroup:
         count = {state: sum(row.state == state for row in rows) for state in ("owned", "stale")}
         lags = [row.lag for row in rows if row.lag is not None]
         folds = self.folds.values()
         pauses = [fold.newborn(group).claim.paused_until_ms for fold in folds]
         until_ms = max((at for at in pauses if at is not None and at > now_ms), default=None)
         last = [at for fold in folds if (at := fold.last_ms(group)) is not None]
-        return GroupRow(
+        return ListedGroup(
             group=group,
             topics=tuple(sorted({row.topic for row in rows})),
             claims=len(rows),

@@ -14,7 +14,7 @@ from attrs import define, field, frozen
 from confluent_kafka import Message as Fetched
 
 from kafka_marshal.core.state import ClaimKey
-from kafka_marshal.machines.consumer.effects import Lost, Released
+from kafka_marshal.machines.consumer.effects import Lost, ReleaseReason
 
 HeaderPairs = list[tuple[str, bytes | None]]
 
@@ -39,7 +39,7 @@ class Claim:
     silent: bool = False
     """At least once: no heartbeat of it was read back for as long as an owner takes to become
     stale, so others may take it. No more of it is given out until one is read back."""
-    released: Released | None = None
+    released: ReleaseReason | None = None
     """Why it was released, where `lost` is RELEASED."""
 
     @committed.default

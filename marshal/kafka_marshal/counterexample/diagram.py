@@ -16,7 +16,7 @@ from unicodedata import east_asian_width
 
 import attrs
 
-from kafka_marshal.counterexample.model import LOG, Counterexample, Kind, Participant, Step
+from kafka_marshal.counterexample.model import LOG, Counterexample, Participant, Step, StepKind
 from kafka_marshal.counterexample.story import timed, wrong
 from kafka_marshal.markup import Html, el, escape, join, name
 
@@ -63,7 +63,7 @@ class _Diagram:
         self._columns = _in_columns(counterexample.participants)
         self._rows = [step for step in counterexample.steps if step.sentence]
         self._instances = [who.name for who in self._columns if who.name != LOG]
-        self._sent = {step.number for step in self._rows if step.kind is Kind.SENT}
+        self._sent = {step.number for step in self._rows if step.kind is StepKind.SENT}
         offsets = [len(str(step.offset)) for step in self._rows if step.offset is not None]
         self._box = max(BOX, 7 + DIGIT * max(offsets, default=0) / 2)
         times = [_cut(step.time, TIME_MAX) for step in self._rows if step.time]
@@ -127,10 +127,10 @@ class _Diagram:
                 if step.who != who.name or step.kind not in _LIFE:
                     continue
                 y = self._y[step.number]
-                if step.kind is not Kind.STARTED and not ended:
+                if step.kind is not StepKind.STARTED and not ended:
                     yield self._life(who, style, x, top, y)
-                ended = step.kind is Kind.CRASHED
-                style = "life stalled" if step.kind is Kind.STALLED else "life"
+                ended = step.kind is StepKind.CRASHED
+                style = "life stalled" if step.kind is StepKind.STALLED else "life"
                 top = y
             if not ended:
                 yield self._life(who, style, x, top, self._bottom)
@@ -160,7 +160,7 @@ class _Diagram:
         )
 
     def _arrows_of(self, step: Step, y: float) -> Iterator[Html]:
-        if step.kind is Kind.SENT:
+        if step.kind is StepKind.SENT:
             if step.number not in self._arrived and step.who is not None:
                 x = self._x[step.who]
                 end = _Point(x + self._towards_log(step.who) * LOST_AFTER, y + 11)
@@ -170,7 +170,7 @@ class _Diagram:
         elif step.target is None:
             end = self._lost_at(step.source, y)
             yield _line("open", self._start(step, step.source), end)
-        elif step.kind is Kind.APPENDED:
+        elif step.kind is StepKind.APPENDED:
             start = self._start(step, step.source)
             sign = math.copysign(1, self._x[step.target] - start.x)
             is_late = any(start.y < self._y[other.number] < y for other in self._rows)
@@ -231,16 +231,16 @@ class _Diagram:
     def _words(self, step: Step) -> str:
         """What the step is, in a few words behind the name of its instance."""
         words = _cut(step.label or (step.sentence if step.who is None else step.action))
-        if step.kind is Kind.APPENDED and step.since in self._sent:
+        if step.kind is StepKind.APPENDED and step.since in self._sent:
             words += " lands"
         return f"{_id(step.who)}: {words}" if step.who in self._instances else words
 
     def _marks(self, step: Step, y: float) -> Iterator[Html]:
-        if step.kind is Kind.APPENDED and step.source is not None and step.target is not None:
+        if step.kind is StepKind.APPENDED and step.source is not None and step.target is not None:
             yield from self._arrival(step, step.source, step.target, y)
-        elif step.kind is Kind.LOST and step.source is not None:
+        elif step.kind is StepKind.LOST and step.source is not None:
             yield _cross(self._lost_at(step.source, y))
-        elif step.source is not None and step.target is not None and step.kind is not Kind.SENT:
+        elif step.source is not None and step.target is not None and step.kind is not StepKind.SENT:
             return
         elif step.who is None:
             # What happens to nobody in particular, as time.
@@ -291,7 +291,7 @@ class _Diagram:
         return self._hues.get(who or "", "")
 
 
-_LIFE = (Kind.CRASHED, Kind.STARTED, Kind.STALLED, Kind.RESUMED)
+_LIFE = (StepKind.CRASHED, StepKind.STARTED, StepKind.STALLED, StepKind.RESUMED)
 
 
 def _in_columns(participants: tuple[Participant, ...]) -> list[Participant]:
@@ -311,7 +311,7 @@ def _hues(participants: tuple[Participant, ...]) -> dict[str, str]:
 
 def _verdict(step: Step) -> str:
     """What became of the step's record."""
-    if step.kind is not Kind.APPENDED or step.verdict is None:
+    if step.kind is not StepKind.APPENDED or step.verdict is None:
         return ""
     return f"✗ {step.verdict}" if step.refused else step.verdict
 
@@ -388,10 +388,10 @@ def _shape(at: _Point, path: str) -> Html:
 
 
 _MARKS = {
-    Kind.SENT: _disc,
-    Kind.PROCESSED: _diamond,
-    Kind.CRASHED: _cross,
-    Kind.STALLED: _bars,
-    Kind.STARTED: _triangle,
-    Kind.RESUMED: _triangle,
+    StepKind.SENT: _disc,
+    StepKind.PROCESSED: _diamond,
+    StepKind.CRASHED: _cross,
+    StepKind.STALLED: _bars,
+    StepKind.STARTED: _triangle,
+    StepKind.RESUMED: _triangle,
 }

@@ -21,9 +21,9 @@ import attrs
 from kafka_marshal.counterexample.model import (
     Counterexample,
     Expression,
-    Kind,
     Participant,
     Step,
+    StepKind,
 )
 
 DESCRIPTION: Final = "https://apalache-mc.org/docs/adr/015adr-trace.html"
@@ -122,6 +122,6 @@ def _step(number: int, state: Mapping[str, Any]) -> Step:
         if isinstance(state.get(name), str):
             given.setdefault("action", state[name])
     if "kind" in given:
-        given["kind"] = Kind(given["kind"])
+        given["kind"] = StepKind(given["kind"])
     variables = {name: value for name, value in state.items() if name != "#meta"}
     return Step(number=number, state=None if meta.get("unknown") else variables, **given)

@@ -33,7 +33,7 @@ ACCEPTED: Final = frozenset(map(spec_name, Accepted))
 REFUSED: Final = frozenset(map(spec_name, Refused))
 
 
-class Kind(enum.StrEnum):
+class StepKind(enum.StrEnum):
     """What sort of step it is, so that a drawing needs no list of actions."""
 
     SENT = "sent"
@@ -71,7 +71,7 @@ class Step:
     number: int
     action: str = ""
     """Name of the action, as the specification has it; empty in step 0."""
-    kind: Kind = Kind.OTHER
+    kind: StepKind = StepKind.OTHER
     sentence: str = ""
     """Empty where there is nothing to report, as in the first of several steps of time. The maker
     of a step makes the ids in it visible; names of participants are as they are in the log."""

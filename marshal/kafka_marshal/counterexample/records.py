@@ -24,9 +24,9 @@ from kafka_marshal.counterexample.model import (
     LOG,
     Counterexample,
     Expression,
-    Kind,
     Participant,
     Step,
+    StepKind,
     spec_name,
 )
 from kafka_marshal.markup import name as visible_name
@@ -40,7 +40,7 @@ LATE_S: Final = 1
 
 
 @attrs.frozen
-class Judged:
+class RecordOutcome:
     """One record of the claim's log, and what it did."""
 
     record: Record
@@ -51,13 +51,13 @@ class Judged:
 
 def judge(
     records: Iterable[Record], rules: Rules = FENCED, claim: Claim | None = None
-) -> tuple[Judged, ...]:
+) -> tuple[RecordOutcome, ...]:
     """Fold the records of one claim, in the order given."""
     judged = []
     before = Claim() if claim is None else claim
     for record in records:
         after, verdict = step(before, record, rules)
-        judged.append(Judged(record, before, after, verdict))
+        judged.append(RecordOutcome(record, before, after, verdict))
         before = after
     return tuple(judged)
 
@@ -78,7 +78,7 @@ def from_records(
 
 
 def from_judged(
-    judged: Iterable[Judged], violated: str | None, source: str, about: str = ""
+    judged: Iterable[RecordOutcome], violated: str | None, source: str, about: str = ""
 ) -> Counterexample:
     """Describe records that were judged already; between two of them others may be left out.
 
@@ -114,7 +114,7 @@ def from_judged(
     )
 
 
-def _participants(evidence: tuple[Judged, ...]) -> dict[str, Participant]:
+def _participants(evidence: tuple[RecordOutcome, ...]) -> dict[str, Participant]:
     """Every sender, by instance id; its name is the id, unless the log itself has that name."""
     found: dict[str, Participant] = {}
     for one in evidence:
@@ -131,8 +131,8 @@ def _participants(evidence: tuple[Judged, ...]) -> dict[str, Participant]:
 
 def _step(
     number: int,
-    one: Judged,
-    evidence: tuple[Judged, ...],
+    one: RecordOutcome,
+    evidence: tuple[RecordOutcome, ...],
     instances: Mapping[str, Participant],
     with_day: bool,
 ) -> Step:
@@ -147,7 +147,7 @@ def _step(
     return Step(
         number=number,
         action="Append",
-        kind=Kind.APPENDED,
+        kind=StepKind.APPENDED,
         sentence=sentence,
         who=sender,
         source=sender,
@@ -165,7 +165,7 @@ def _step(
     )
 
 
-def _set_out_after(number: int, evidence: tuple[Judged, ...]) -> int | None:
+def _set_out_after(number: int, evidence: tuple[RecordOutcome, ...]) -> int | None:
     """The step that the record was under way at: another landed when it had been written.
 
     Only its sender's clock shows this, so records count as overtaking only if they did so by more
@@ -178,7 +178,7 @@ def _set_out_after(number: int, evidence: tuple[Judged, ...]) -> int | None:
     return None
 
 
-def _at_fault(evidence: tuple[Judged, ...], violated: str | None) -> int:
+def _at_fault(evidence: tuple[RecordOutcome, ...], violated: str | None) -> int:
     for number, one in enumerate(evidence, start=1):
         broken = broken_by(one.before, one.record, one.after, one.verdict)
         if violated in (spec_name(one.verdict), *(prop.value for prop in broken)):

@@ -51,7 +51,7 @@ ABSENT: Final = -1
 NOT_DECIMAL: Final = -2
 INT64_MAX: Final = 2**63 - 1
 HEADER_COLUMNS: Final = tuple(header.field for header in wire.HEADERS)
-"""The columns of `Columns.headers`, by their names in `Headers`; the first `STRICT` may be
+"""The columns of `RecordColumns.headers`, by their names in `Headers`; the first `STRICT` may be
 NOT_DECIMAL, which refuses the record, and the others are amendments, which decide nothing."""
 STRICT: Final = sum(not header.amends for header in wire.HEADERS)
 _BY_NAME: Final = {header.name: column for column, header in enumerate(wire.HEADERS)}
@@ -60,7 +60,7 @@ _LEAST: Final = np.array([header.least for header in wire.HEADERS])
 
 
 @frozen(eq=False)
-class Columns:
+class RecordColumns:
     """A batch of records, decoded. All arrays are as long as the batch."""
 
     kind: Small
@@ -70,7 +70,7 @@ class Columns:
     number: Ints
     """The message's `Layout.number`; 0 where it has none."""
     address: Codes
-    """The sender and the claim: an index in the tables of `Names`."""
+    """The sender and the claim: an index in the tables of `NameCodes`."""
     present: Flags
     """Any `marshal-` header was there."""
     headers: Ints
@@ -82,7 +82,7 @@ class Columns:
         return len(self.kind)
 
     @classmethod
-    def together(cls, parts: Sequence[Columns]) -> Columns:
+    def together(cls, parts: Sequence[RecordColumns]) -> RecordColumns:
         """Several batches as one."""
         if len(parts) == 1:
             return parts[0]
@@ -90,7 +90,7 @@ class Columns:
         return cls(*map(np.concatenate, columns))
 
 
-class Names:
+class NameCodes:
     """The codes of ids, groups, claims and addresses, given out as they are first seen.
 
     Code 0 of the ids is the empty id.
@@ -126,13 +126,13 @@ class Names:
         """The keys by their codes."""
         return list(self.claims)
 
-    def decoded(self, values: pa.Array, headers: pa.Array | None) -> Columns:
+    def decoded(self, values: pa.Array, headers: pa.Array | None) -> RecordColumns:
         """Decode a batch: values are binary, headers a list of structs of key and value."""
         values = _binary(values)
         count = len(values)
         data, offsets = _buffers(values)
         valid = _validity(values)
-        columns = Columns(
+        columns = RecordColumns(
             np.empty(count, np.int8),
             np.zeros(count, np.int64),
             np.zeros(count, np.int64),
@@ -240,7 +240,7 @@ class Names:
         self._slots = np.full(2 * len(self._slots), -1, dtype=np.int32)
         rehash(self._slots, self._hashes, self._count)
 
-    def _put_right(self, columns: Columns, values: pa.Array) -> None:
+    def _put_right(self, columns: RecordColumns, values: pa.Array) -> None:
         """Let `codec` decode what is not ordinary, and rule on it."""
         odd = np.array(self._odd, dtype=np.bool_)
         topicless = np.array(self._topicless, dtype=np.bool_)
@@ -266,7 +266,7 @@ class Names:
 # --- headers --------------------------------------------------------------------------------------
 
 
-def _decode_headers(columns: Columns, headers: pa.Array | None) -> None:
+def _decode_headers(columns: RecordColumns, headers: pa.Array | None) -> None:
     if headers is None or len(headers) == headers.null_count:
         return
     entries = headers.values
@@ -299,7 +299,7 @@ def _decode_headers(columns: Columns, headers: pa.Array | None) -> None:
 
 
 def _field(key: bytes | str) -> int:
-    """Which column of `Columns.headers` a header says, if any."""
+    """Which column of `RecordColumns.headers` a header says, if any."""
     name = _name(key)
     if name in _BY_NAME:
         return _BY_NAME[name]
@@ -307,7 +307,7 @@ def _field(key: bytes | str) -> int:
 
 
 def header_row(headers: Headers) -> list[int]:
-    """Headers as a row of `Columns.headers`. Beyond 64 bits one number is as good as another."""
+    """Headers as a row of `RecordColumns.headers`. Beyond 64 bits all are alike."""
     fields = (getattr(headers, name) for name in HEADER_COLUMNS)
     return [ABSENT if each is None else min(each, INT64_MAX) for each in fields]
 

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from kafka_marshal.core.claims.world import OutOfOrder
 from kafka_marshal.core.state import FENCED, Claim, ClaimKey, Rules, RuleSet
-from kafka_marshal.kernel.columns import Columns, Ints, Names, Small
+from kafka_marshal.kernel.columns import Ints, NameCodes, RecordColumns, Small
 from kafka_marshal.kernel.steps import (
     CLOCK,
     EPOCH,
@@ -39,12 +39,12 @@ class BeyondKernel(ValueError):
     """A time is further from 1970 than 2^53 ms: fold these records by `World`."""
 
 
-class Fold:
+class KernelFold:
     """Folds the records of one coordinating partition, as `World` does."""
 
-    def __init__(self, rules: Rules = FENCED, names: Names | None = None) -> None:
+    def __init__(self, rules: Rules = FENCED, names: NameCodes | None = None) -> None:
         self.rules = rules
-        self.names = names or Names()
+        self.names = names or NameCodes()
         self._claims = np.empty((0, FIELDS), np.int64)
         self._born = np.empty(0, np.bool_)
         self._order: list[int] = []
@@ -57,7 +57,7 @@ class Fold:
         self,
         offsets: Ints,
         timestamps_ms: Ints,
-        columns: Columns,
+        columns: RecordColumns,
         rows: npt.NDArray[np.intp] | None = None,
     ) -> Small:
         """Fold records in offset order; what each did, as a number.
@@ -146,7 +146,7 @@ class Fold:
         rows: npt.NDArray[np.intp],
         offsets: Ints,
         timestamps_ms: Ints,
-        columns: Columns,
+        columns: RecordColumns,
     ) -> None:
         before, wrong = first_wrong(
             self._last_offset,

@@ -26,10 +26,10 @@ from kafka_marshal.kernel.columns import (
     NOT_DECIMAL,
     STRICT,
     Codes,
-    Columns,
     Flags,
     Ints,
-    Names,
+    NameCodes,
+    RecordColumns,
 )
 from kafka_marshal.kernel.steps import HEARTBEAT, RELEASE_GROUP
 
@@ -42,7 +42,7 @@ _SPAN_MAX: Final = 2**31 - 1
 
 
 @frozen(eq=False)
-class Runs:
+class HeartbeatRuns:
     """What was found in a stretch of records, row by row."""
 
     leader: Ints
@@ -57,13 +57,13 @@ def find(
     places: Codes,
     offsets: Ints,
     timestamps_ms: Ints,
-    columns: Columns,
-    names: Names,
+    columns: RecordColumns,
+    names: NameCodes,
     silence_intervals: float,
     rest_intervals: float,
     interval_ms: float,
     forced: bool = False,
-) -> Runs:
+) -> HeartbeatRuns:
     """Find the runs of a stretch of records.
 
     Args:
@@ -110,7 +110,7 @@ def find(
         leader,
         clock_ms,
     )
-    return Runs(leader, clock_ms, ordered)
+    return HeartbeatRuns(leader, clock_ms, ordered)
 
 
 def by_leader(leader: Ints) -> tuple[Ints, Ints]:

@@ -21,10 +21,10 @@ import kafka_marshal
 from kafka_marshal import cache
 from kafka_marshal.modelcheck.errors import ModelCheckError
 from kafka_marshal.modelcheck.tlc import tlc
-from kafka_marshal.modelcheck.tlc.output import Outcome, Progress, TlcResult
+from kafka_marshal.modelcheck.tlc.output import Progress, TlcOutcome, TlcResult
 
 
-class Kind(enum.StrEnum):
+class ModelKind(enum.StrEnum):
     """What a model is for."""
 
     SAFETY = "safety"
@@ -51,10 +51,10 @@ class Model:
     name: str
     module: Path
     cfg: Path
-    kind: Kind
+    kind: ModelKind
     about: str
     """One sentence."""
-    expect: Outcome
+    expect: TlcOutcome
     violates: str | None = None
     """The property that must be violated, where one must be."""
     states: int | None = None
@@ -75,7 +75,7 @@ class Model:
     @property
     def must_fail(self) -> bool:
         """Say whether a run without fault would be the fault."""
-        return self.expect is not Outcome.OK
+        return self.expect is not TlcOutcome.OK
 
     def run(self, on_progress: Callable[[Progress], None] | None = None) -> TlcResult:
         """Run TLC on it; raises ModelCheckError as `tlc.run` does."""
@@ -84,7 +84,7 @@ class Model:
             self.cfg,
             workers=1 if self.must_fail else self.workers,
             check_deadlock=self.deadlock_check,
-            short=self.kind is Kind.REACHABILITY or (self.must_fail and "test" in self.tags),
+            short=self.kind is ModelKind.REACHABILITY or (self.must_fail and "test" in self.tags),
             libraries=libraries(self.module.parents[2]),
             on_progress=on_progress,
         )
@@ -188,8 +188,8 @@ def _model(folder: Path, table: Mapping[str, Any]) -> Model:
     fields = dict(table)
     fields["tags"] = tuple(fields.pop("in", ()))
     try:
-        fields["kind"] = Kind(fields["kind"])
-        fields["expect"] = Outcome(fields["expect"])
+        fields["kind"] = ModelKind(fields["kind"])
+        fields["expect"] = TlcOutcome(fields["expect"])
     except ValueError as error:
         raise wrong(str(error)) from error
     module = fields.get("module", name.partition("_")[0])
@@ -201,13 +201,13 @@ def _model(folder: Path, table: Mapping[str, Any]) -> Model:
             raise wrong(f"{file.name} is not there")
     if not model.cfg.name.startswith(module):
         raise wrong(f"the name of {model.cfg.name} does not start with its module's")
-    names_a_property = model.expect in (Outcome.INVARIANT, Outcome.PROPERTY)
+    names_a_property = model.expect in (TlcOutcome.INVARIANT, TlcOutcome.PROPERTY)
     if names_a_property != (model.violates is not None):
         raise wrong(f"expect = {model.expect!s} and violates = {model.violates}")
-    if model.expect is Outcome.DEADLOCK and not model.deadlock_check:
+    if model.expect is TlcOutcome.DEADLOCK and not model.deadlock_check:
         raise wrong("expects a deadlock and does not look for one")
     return model
 
 
-def _in_words(outcome: Outcome, violated: str | None) -> str:
+def _in_words(outcome: TlcOutcome, violated: str | None) -> str:
     return f"{outcome} {violated}" if violated else str(outcome)

@@ -26,12 +26,12 @@ from kafka_marshal.validate.run import (
     Appended,
     BeginsAt,
     Crashed,
-    Event,
     GaveUp,
     Gone,
     Processed,
     Read,
     Run,
+    RunEvent,
     Sent,
     Setting,
     Started,
@@ -53,7 +53,7 @@ class TooMuchForTLC(ModelCheckError):
 
 
 @attrs.frozen
-class Verdict:
+class RunVerdict:
     """What TLC says of a run."""
 
     explained: int
@@ -67,7 +67,9 @@ BEYOND: Final = 100
 """Events that TLC is shown after the one that nobody explains."""
 
 
-def check(run: Run, up_to: Unexplained | None = None, data_folder: Path | None = None) -> Verdict:
+def check(
+    run: Run, up_to: Unexplained | None = None, data_folder: Path | None = None
+) -> RunVerdict:
     """Let TLC look for the behaviour that explains the run, with one worker.
 
     Of a run that is not explained the events far behind the fault are not shown to TLC: no verdict
@@ -90,13 +92,13 @@ def check(run: Run, up_to: Unexplained | None = None, data_folder: Path | None =
     return _verdict(result, len(events))
 
 
-def _verdict(result: TlcResult, events: int) -> Verdict:
+def _verdict(result: TlcResult, events: int) -> RunVerdict:
     # A state for the beginning, one for every event explained, and one that says why not the next.
     if not result.printed and result.states == events + 1:
-        return Verdict(events, None, result.seconds)
+        return RunVerdict(events, None, result.seconds)
     match result.printed:
         case [("Unexplained", int(number), str(guard))] if result.states == number + 1:
-            return Verdict(number - 1, guard, result.seconds)
+            return RunVerdict(number - 1, guard, result.seconds)
         case _:
             said = f"printed {result.printed!r}" if result.printed else "did not say why"
             raise ModelCheckError(f"TLC took {result.states - 1} of {events} events and {said}")
@@ -105,13 +107,13 @@ def _verdict(result: TlcResult, events: int) -> Verdict:
 # --- the data -------------------------------------------------------------------------------------
 
 
-def trace_data(setting: Setting, events: Iterable[Event]) -> str:
+def trace_data(setting: Setting, events: Iterable[RunEvent]) -> str:
     """The text of TraceData.tla. Raises TooMuchForTLC."""
     return _Data(setting, list(events)).text()
 
 
 class _Data:
-    def __init__(self, setting: Setting, events: list[Event]) -> None:
+    def __init__(self, setting: Setting, events: list[RunEvent]) -> None:
         if len(events) > EVENTS_MAX:
             raise TooMuchForTLC(f"TLC takes at most {EVENTS_MAX:,} events, not {len(events):,}")
         for event in events:
@@ -192,7 +194,7 @@ class _Data:
 
     # --- one event ------------------------------------------------------------------------------
 
-    def _event(self, event: Event) -> str:
+    def _event(self, event: RunEvent) -> str:
         match event:
             case Read():
                 who = self._instances[event.instance]
@@ -303,7 +305,7 @@ class _Data:
         group = self._setting.members[event.instance].group
         return ClaimKey(group, event.topic, event.topic_partition)
 
-    def _keys_of(self, event: Event) -> list[ClaimKey]:
+    def _keys_of(self, event: RunEvent) -> list[ClaimKey]:
         if isinstance(event, Processed | GaveUp):
             return [self._key(event)]
         message: Message | None = None

@@ -12,14 +12,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from kafka_marshal.modelcheck.errors import ModelCheckError
-from kafka_marshal.modelcheck.models import Kind, Model
-from kafka_marshal.modelcheck.tlc.output import State, TlcResult, Trace
+from kafka_marshal.modelcheck.models import Model, ModelKind
+from kafka_marshal.modelcheck.tlc.output import TlcResult, TlcState, Trace
 from kafka_marshal.modelcheck.tlc.values import Function, Value, function, parse, unparse
 
 
 def is_kept(model: Model) -> bool:
     """Say whether a model's counterexample is a story: that something is reachable is none."""
-    return model.must_fail and model.kind is not Kind.REACHABILITY
+    return model.must_fail and model.kind is not ModelKind.REACHABILITY
 
 
 def store(folder: Path, model: Model, result: TlcResult) -> None:
@@ -72,7 +72,7 @@ def loads(text: str, where: str = "a trace") -> Trace:
             for path, changed in state["changes"].items():
                 name, steps = _read_path(path)
                 now[name] = _with(now.get(name, ()), steps, parse(changed))
-            states.append(State(state["action"], now))
+            states.append(TlcState(state["action"], now))
         return Trace(tuple(states), content["back_to"])
     except (ValueError, KeyError, IndexError, TypeError) as error:
         raise ModelCheckError(f"{where}: {error!r}") from error

@@ -12,22 +12,22 @@ import attrs
 
 from kafka_marshal.core.state import FENCED
 from kafka_marshal.replay.engines.engine import (
-    Choice,
     Engine,
+    EngineChoice,
     EngineName,
     choose,
     run_fold,
     started,
 )
-from kafka_marshal.replay.engines.incremental import OpenLog, Went, open_log, run_resumed
+from kafka_marshal.replay.engines.incremental import IncrementalRun, OpenLog, open_log, run_resumed
 from kafka_marshal.replay.errors import InvalidOption
 from kafka_marshal.replay.exports.files import NO_EXPORTS, Exports
 from kafka_marshal.replay.exports.output import placed, refuse_existing
 from kafka_marshal.replay.findings.records.inputs import log_findings
-from kafka_marshal.replay.findings.records.senders import SenderClock, clock_findings, merged
+from kafka_marshal.replay.findings.records.senders import ClockStatistics, clock_findings, merged
 from kafka_marshal.replay.fold.options import judging_of
-from kafka_marshal.replay.fold.partition_fold import Judging
-from kafka_marshal.replay.model.folded_log import CountedFindings, Fold, all_counted
+from kafka_marshal.replay.fold.partition_fold import JudgingOptions
+from kafka_marshal.replay.model.folded_log import CountedFindings, FoldedLog, all_counted
 from kafka_marshal.replay.model.internal import GroupCountsRow, PartitionRow
 from kafka_marshal.replay.model.phrasing import times
 from kafka_marshal.replay.model.published import FindingRow
@@ -44,7 +44,7 @@ from kafka_marshal.replay.report import render
 from kafka_marshal.replay.report_data.small import report_data
 from kafka_marshal.replay.report_data.summary import Summary, count_findings
 from kafka_marshal.replay.report_data.whatif import Change, compared
-from kafka_marshal.replay.sources import Chunk, Found, find
+from kafka_marshal.replay.sources import Chunk, FoundSources, find
 from kafka_marshal.version import package_version
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def run(
     checkpoint: Path | None = None,
     engine: str = EngineName.auto,
     spark: SparkSession | None = None,
-    on_engine: Callable[[Choice], None] | None = None,
+    on_engine: Callable[[EngineChoice], None] | None = None,
     on_progress: Callable[[str], None] | None = None,
     on_tasks: Callable[[int, int], None] | None = None,
 ) -> Summary:
@@ -183,7 +183,9 @@ def run(
 
 
 @contextmanager
-def _taken(folder: Path | None, judging: Judging, topic: str | None) -> Iterator[OpenLog | None]:
+def _taken(
+    folder: Path | None, judging: JudgingOptions, topic: str | None
+) -> Iterator[OpenLog | None]:
     """The checkpoint, if there is one, held while the run lasts."""
     if folder is None:
         yield None
@@ -196,10 +198,10 @@ def _taken(folder: Path | None, judging: Judging, topic: str | None) -> Iterator
 def _folded(
     engine: Engine,
     chunks: tuple[Chunk, ...],
-    judging: Judging,
+    judging: JudgingOptions,
     log: OpenLog | None,
     on_progress: Callable[[str], None],
-) -> Iterator[tuple[Fold, Went | None, Callable[[], None]]]:
+) -> Iterator[tuple[FoldedLog, IncrementalRun | None, Callable[[], None]]]:
     """The whole account, and what puts it aside."""
     if log is None:
         with run_fold(engine, chunks, judging, on_progress) as fold:
@@ -209,7 +211,7 @@ def _folded(
             yield resumed
 
 
-def _options(judging: Judging, topic: str | None) -> dict[str, object]:
+def _options(judging: JudgingOptions, topic: str | None) -> dict[str, object]:
     """What a checkpoint must have been made with."""
     return {
         "rules": [rule_set.value for rule_set in judging.rule_sets],
@@ -236,7 +238,9 @@ def _check_places(sources: Sequence[str], out: Path, checkpoint: Path | None) ->
             raise InvalidOption(f"--checkpoint {checkpoint} and --out {out} lie in each other")
 
 
-def _of_logs(collected: Rows, judging: Judging) -> tuple[list[SenderClock], list[FindingRow]]:
+def _of_logs(
+    collected: Rows, judging: JudgingOptions
+) -> tuple[list[ClockStatistics], list[FindingRow]]:
     """Senders' clocks, and the findings that only whole logs show."""
     clocks = merged(collected[SENDERS])
     return clocks, [
@@ -246,15 +250,15 @@ def _of_logs(collected: Rows, judging: Judging) -> tuple[list[SenderClock], list
 
 
 def _summary(
-    fold: Fold,
-    found: Found,
+    fold: FoldedLog,
+    found: FoundSources,
     sources: Sequence[str],
     out: Path,
-    judging: Judging,
+    judging: JudgingOptions,
     collected: Rows,
-    clocks: list[SenderClock],
+    clocks: list[ClockStatistics],
     of_logs: list[FindingRow],
-    went: Went | None,
+    went: IncrementalRun | None,
 ) -> Summary:
     partitions = collected[PARTITIONS]
     counted = all_counted(fold, of_logs)
@@ -283,13 +287,13 @@ def _summary(
     )
 
 
-def _intervals_s(groups: list[GroupCountsRow], judging: Judging) -> tuple[float, ...]:
+def _intervals_s(groups: list[GroupCountsRow], judging: JudgingOptions) -> tuple[float, ...]:
     """The heartbeat intervals by which groups were judged when the log ended, the longest last."""
     found = {row.heartbeat_interval_ms for row in groups}
     return tuple(ms / 1000 for ms in sorted(found or {judging.heartbeat_interval_ms}))
 
 
-def _of_run(went: Went) -> Iterator[str]:
+def _of_run(went: IncrementalRun) -> Iterator[str]:
     """What limits belief in a run that went on from another."""
     if went.skipped:
         partitions = ", ".join(str(head.partition) for head in went.heads if head.skipped)
@@ -303,7 +307,7 @@ def _of_run(went: Went) -> Iterator[str]:
 
 
 def _caveats(
-    partitions: list[PartitionRow], found: Found, counted: list[CountedFindings]
+    partitions: list[PartitionRow], found: FoundSources, counted: list[CountedFindings]
 ) -> list[str]:
     """What limits how far the tables may be believed."""
     told = [f"{one.format} ({times(one.files, 'file')}): {one.sentence}" for one in found.told]

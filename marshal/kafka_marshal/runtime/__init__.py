@@ -1,11 +1,11 @@
-"""Modules under the names that they had in 0.1.0. Each warns; the next release leaves them out.
+"""Modules and classes under their names of 0.1.0. Each module warns; the next release drops them.
 
 A module is resolved when it is imported, so this room costs nothing and knows no other.
 """
 
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
@@ -34,6 +34,30 @@ MOVED: Final = {
 }
 """The names that README and docs gave to users, and where each is now; without `kafka_marshal.`."""
 
+RENAMED: Final = {
+    "client.consumer": {"Consumer": "ConsumerState", "Me": "InstanceConfig"},
+    "client.effects": {"Released": "ReleaseReason"},
+    "client.member": {"For": "ClaimEffect", "Me": "InstanceConfig"},
+    "replay.account": {"Account": "PartitionFold", "Judging": "JudgingOptions"},
+    "replay.live.desk": {
+        "Desk": "WatchContext",
+        "Watched": "WatchResult",
+        "Watching": "WatchOptions",
+    },
+    "runtime.logs": {"Logs": "LoggingObserver", "Who": "ConsumerIdentity"},
+    "runtime.observing": {
+        "Late": "LateHeartbeat",
+        "Standing": "ClaimProgress",
+        "Taken": "Takeover",
+    },
+    "runtime.topic": {
+        "Difference": "TopicDifference",
+        "Made": "EnsuredTopic",
+        "Wanted": "TopicSpec",
+    },
+}
+"""Classes of these modules that have another name now. The old one is found in the old module."""
+
 _ROOT: Final = __name__.partition(".")[0]
 
 
@@ -55,7 +79,16 @@ class _Moved(MetaPathFinder, Loader):
             DeprecationWarning,
             stacklevel=2,
         )
-        sys.modules[old] = import_module(new)
+        found = import_module(new)
+        renamed = RENAMED.get(old.removeprefix(f"{_ROOT}."))
+        sys.modules[old] = found if renamed is None else _under_old_names(old, found, renamed)
+
+
+def _under_old_names(old: str, found: ModuleType, renamed: Mapping[str, str]) -> ModuleType:
+    """A module that finds what `found` has, and some of it under its old name."""
+    module = ModuleType(old, found.__doc__)
+    vars(module)["__getattr__"] = lambda name: getattr(found, renamed.get(name, name))
+    return module
 
 
 sys.meta_path.append(_Moved())

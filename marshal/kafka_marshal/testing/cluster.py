@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from kafka_marshal.reaper import Sweeper
+from kafka_marshal.reaper import Reaper
 from kafka_marshal.scratch import Scratch
 from kafka_marshal.testing.kafka import BrokerError, fetched_jars
 from kafka_marshal.testing.security import Guard
@@ -95,7 +95,7 @@ class Cluster:
         self._ready_timeout_s = ready_timeout_s
         self._id = _cluster_id()
         self._servers: dict[int, Server] = {}
-        self._sweeper: Sweeper | None = None
+        self._sweeper: Reaper | None = None
 
     def __enter__(self) -> Self:
         try:
@@ -149,7 +149,7 @@ class Cluster:
         if self._given is None and self._made is None:
             self._made = Scratch("broker")
         if self._sweeper is None:
-            self._sweeper = Sweeper(None if self._made is None else self._made.path)
+            self._sweeper = Reaper(None if self._made is None else self._made.path)
         wanted = [n for n in self.numbers if n not in self.running] if number is None else [number]
         chosen_here = not self._ports and self._wanted_port is None
         for attempt in range(_ATTEMPTS):

@@ -13,7 +13,7 @@ import attrs
 
 from kafka_marshal.capture import UnreadableSource, fields_of, record_of
 from kafka_marshal.validate.reading import LOG_FILE, appended, numbered_lines, read_run
-from kafka_marshal.validate.run import Appended, Content, Event, Member, Run, Sent
+from kafka_marshal.validate.run import Appended, Content, RecordedInstance, Run, RunEvent, Sent
 
 
 def read_folder(folder: Path) -> Run:
@@ -29,9 +29,9 @@ def read_folder(folder: Path) -> Run:
     files = sorted(path for path in folder.glob("*.jsonl") if path != log)
     if not files:
         raise UnreadableSource(f"{folder}: there is no file of events beside {LOG_FILE}")
-    runs = [_Pending(path) for path in files]
+    runs = [_PendingFile(path) for path in files]
     setting = runs[0].setting
-    members: dict[str, Member] = {}
+    members: dict[str, RecordedInstance] = {}
     for each in runs:
         if attrs.evolve(each.setting, members={}) != attrs.evolve(setting, members={}):
             raise UnreadableSource(f"{each.path}:1: another setting than in {files[0].name}")
@@ -44,7 +44,7 @@ def read_folder(folder: Path) -> Run:
     return Run(attrs.evolve(setting, members=members), _interleaved(log, runs))
 
 
-def _interleaved(log: Path, runs: list[_Pending]) -> Iterator[Event]:
+def _interleaved(log: Path, runs: list[_PendingFile]) -> Iterator[RunEvent]:
     file_of = {name: each for each in runs for name in each.setting.members}
     for number, line in numbered_lines(log):
         where = f"{log}:{number}"
@@ -59,7 +59,7 @@ def _interleaved(log: Path, runs: list[_Pending]) -> Iterator[Event]:
         yield from each.rest()
 
 
-class _Pending:
+class _PendingFile:
     """One file, and how much of it was yielded."""
 
     def __init__(self, path: Path) -> None:
@@ -73,7 +73,7 @@ class _Pending:
         """Without an idempotent producer what was sent once may land at any time, and again."""
         self._events = iter(read_run(path).events)
 
-    def before(self, landing: Appended) -> Iterator[Event]:
+    def before(self, landing: Appended) -> Iterator[RunEvent]:
         """What must have happened before this record landed: all until it was sent."""
         content = landing.content
         if content in self._sent:
@@ -87,7 +87,7 @@ class _Pending:
                     self._told[content] -= 1
                     return
 
-    def rest(self) -> Iterator[Event]:
+    def rest(self) -> Iterator[RunEvent]:
         """What was not yielded yet."""
         for event in self._events:
             if isinstance(event, Appended):

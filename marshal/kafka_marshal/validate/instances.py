@@ -1,4 +1,4 @@
-"""One recorded instance: a `Consumer` machine for every claim of its group.
+"""One recorded instance: a `ConsumerState` machine for every claim of its group.
 
 This room asks the machines whether they would have done what the run says, and lets them go on. It
 does not know the log of the run, only what the instance has read of it.
@@ -29,18 +29,18 @@ from kafka_marshal.core.partition_states import PartitionStates
 from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.counterexample.words import BEFORE_NUMBER, carried
 from kafka_marshal.machines.consumer import consumer as machine
-from kafka_marshal.machines.consumer.consumer import Consumer, Forbidden, Me, Mode
+from kafka_marshal.machines.consumer.consumer import ConsumerState, Forbidden, InstanceConfig, Mode
 from kafka_marshal.machines.consumer.effects import Send
 from kafka_marshal.validate.explain import Guard, Impossible
 from kafka_marshal.validate.log import Entry
-from kafka_marshal.validate.run import Member, unstamped
+from kafka_marshal.validate.run import RecordedInstance, unstamped
 
 Home: TypeAlias = Callable[[str], int]
 """The coordinating partition of a topic."""
 
 
 @attrs.frozen
-class Against:
+class Objection:
     """What stands against an event."""
 
     guard: Guard
@@ -49,10 +49,10 @@ class Against:
 
 
 @attrs.define
-class Place:
+class InstancePartition:
     """One coordinating partition, as one instance reads it."""
 
-    consumers: PartitionStates[ClaimKey, Consumer]
+    consumers: PartitionStates[ClaimKey, ConsumerState]
     """The machine of each claim."""
     next_index: int
     """The next entry of the log to read."""
@@ -65,11 +65,11 @@ class Place:
 class Instance:
     """One run of one process."""
 
-    def __init__(self, member: Member, home: Home, idempotent: bool = True) -> None:
+    def __init__(self, member: RecordedInstance, home: Home, idempotent: bool = True) -> None:
         self.me = member.me
         self.group = member.group
         self.idempotent = idempotent
-        self.places: dict[int, Place] = {}
+        self.places: dict[int, InstancePartition] = {}
         self.running = False
         self.started = False
         self.starts: dict[ClaimKey, int] = {}
@@ -78,7 +78,7 @@ class Instance:
         """Below this a data partition holds no messages any more, if the run states it."""
         self._home = home
 
-    def consumer(self, key: ClaimKey) -> Consumer:
+    def consumer(self, key: ClaimKey) -> ConsumerState:
         """The machine of one claim, where the claim lives."""
         return self.places[self._home(key.topic)].consumers[key]
 
@@ -86,7 +86,7 @@ class Instance:
         """Retention has removed a data partition's messages below this."""
         self.gone_below[key] = max(below, self.gone_below.get(key, 0))
 
-    def _reaching(self, me: Me, key: ClaimKey, position: int) -> Me:
+    def _reaching(self, me: InstanceConfig, key: ClaimKey, position: int) -> InstanceConfig:
         """`me` for one claim, with a window and a batch that count only what is there.
 
         No message that is gone is processed twice, or lost: both reach as far as the first one that
@@ -97,7 +97,7 @@ class Instance:
             return me
         return attrs.evolve(me, window=max(me.window, gone), batch=max(me.batch, gone))
 
-    def me_of(self, key: ClaimKey | None) -> Me:
+    def me_of(self, key: ClaimKey | None) -> InstanceConfig:
         """`me` for one claim: with its start, if the run states one."""
         start = None if key is None else self.starts.get(key)
         return self.me if start is None else attrs.evolve(self.me, start=start)
@@ -107,8 +107,8 @@ class Instance:
         reader = Reader.beginning_at(first)
         # The very object that the log begins with: instances that share it share what follows.
         shared = beginning if reader == beginning else reader
-        newborn = Consumer(reader=shared, view=first)
-        self.places[partition] = Place(PartitionStates(newborn), next_index)
+        newborn = ConsumerState(reader=shared, view=first)
+        self.places[partition] = InstancePartition(PartitionStates(newborn), next_index)
 
     # --- reading ------------------------------------------------------------------------------
 
@@ -125,7 +125,7 @@ class Instance:
         elif self._home(key.topic) == partition:
             place.consumers.step(key, self._after, entry)
 
-    def _after(self, consumer: Consumer, entry: Entry) -> tuple[Consumer, Verdict | None]:
+    def _after(self, consumer: ConsumerState, entry: Entry) -> tuple[ConsumerState, Verdict | None]:
         assert entry.record is not None
         after, verdict = entry.folded(consumer.reader, self.me.rules)
         me = self.me_of(entry.key) if self.starts else self.me
@@ -133,7 +133,7 @@ class Instance:
 
     # --- sending ------------------------------------------------------------------------------
 
-    def send(self, partition: int, message: Message | None, headers: Headers) -> Against | None:
+    def send(self, partition: int, message: Message | None, headers: Headers) -> Objection | None:
         """Produce a record, if it may and would say just that. Spec: SendHeartbeat and others."""
         against = self._send(partition, message, headers)
         if against is None:
@@ -145,9 +145,9 @@ class Instance:
                 place.produced.add(sent)
         return against
 
-    def _send(self, partition: int, message: Message | None, headers: Headers) -> Against | None:
+    def _send(self, partition: int, message: Message | None, headers: Headers) -> Objection | None:
         if message is None or message.group_id != self.group:
-            return Against(Impossible.NOT_WHAT_IT_SENDS, f"a message of group {self.group}")
+            return Objection(Impossible.NOT_WHAT_IT_SENDS, f"a message of group {self.group}")
         if isinstance(message, ReleaseGroup):
             return self._judged(
                 machine.may_release_group(
@@ -161,7 +161,7 @@ class Instance:
         key = message.key
         home = self._home(key.topic)
         if home != partition:
-            return Against(Impossible.NOT_WHAT_IT_SENDS, f"to partition {home}")
+            return Objection(Impossible.NOT_WHAT_IT_SENDS, f"to partition {home}")
         place = self.places[partition]
         before = place.consumers[key]
         # Versions before 0.2.0 do not say their interval.
@@ -175,8 +175,12 @@ class Instance:
 
     @staticmethod
     def _would(
-        me: Me, consumer: Consumer, key: ClaimKey, message: KeyedMessage, done: int | None
-    ) -> tuple[Forbidden | None, Send, Consumer]:
+        me: InstanceConfig,
+        consumer: ConsumerState,
+        key: ClaimKey,
+        message: KeyedMessage,
+        done: int | None,
+    ) -> tuple[Forbidden | None, Send, ConsumerState]:
         """Whether it may send a message of this kind, what it would say, and what it remembers.
 
         How far the application is `done` with what was granted, only the release itself says.
@@ -205,14 +209,14 @@ class Instance:
         return machine.may_release(me, consumer), sent, after
 
     @staticmethod
-    def _judged(guard: Forbidden | None, would: Send, did: Send) -> Against | None:
+    def _judged(guard: Forbidden | None, would: Send, did: Send) -> Objection | None:
         if guard is not None:
-            return Against(guard)
+            return Objection(guard)
         if would != did and _as_older(would) != did:
-            return Against(Impossible.NOT_WHAT_IT_SENDS, said(would.message, would.headers))
+            return Objection(Impossible.NOT_WHAT_IT_SENDS, said(would.message, would.headers))
         return None
 
-    def lands(self, partition: int, message: Message, headers: Headers) -> Against | None:
+    def lands(self, partition: int, message: Message, headers: Headers) -> Objection | None:
         """A record of this instance is appended. Spec: Append, AppendCopy, Lose.
 
         An idempotent producer's records land in order, so what was sent before one that landed, and
@@ -220,22 +224,22 @@ class Instance:
         """
         place = self.places.get(partition)
         if place is None:
-            return Against(Impossible.NOT_UNDER_WAY, "nothing: it has not started")
+            return Objection(Impossible.NOT_UNDER_WAY, "nothing: it has not started")
         outbox, landing = place.outbox, Send(unstamped(message), headers)
         if not self.idempotent:
             was_sent = landing in place.produced
-            return None if was_sent else Against(Impossible.NOT_UNDER_WAY)
+            return None if was_sent else Objection(Impossible.NOT_UNDER_WAY)
         for index, under_way in enumerate(outbox):
             if under_way == landing:
                 for _ in range(index + 1):
                     outbox.popleft()
                 return None
         expected = said(outbox[0].message, outbox[0].headers) if outbox else "nothing"
-        return Against(Impossible.NOT_UNDER_WAY, expected)
+        return Objection(Impossible.NOT_UNDER_WAY, expected)
 
     # --- processing ---------------------------------------------------------------------------
 
-    def process(self, key: ClaimKey, start: int, stop: int) -> Against | None:
+    def process(self, key: ClaimKey, start: int, stop: int) -> Objection | None:
         """Process the messages [start, stop). Spec: Process, ProcessGrant."""
         place = self.places[self._home(key.topic)]
         consumer = place.consumers[key]
@@ -250,8 +254,8 @@ class Instance:
         return against
 
     def _process(
-        self, me: Me, consumer: Consumer, start: int, stop: int
-    ) -> tuple[Against | None, Consumer]:
+        self, me: InstanceConfig, consumer: ConsumerState, start: int, stop: int
+    ) -> tuple[Objection | None, ConsumerState]:
         """Message by message, of which the first and the last decide for all.
 
         Nothing but the window looks at how far it got, and the window's end stands still.
@@ -261,9 +265,11 @@ class Instance:
         if guard is None:
             return None, machine.after_process(me, last)
         end = machine.floor(me, consumer.reader) + me.window
-        return Against(guard, f"from {consumer.next}, below {end}"), consumer
+        return Objection(guard, f"from {consumer.next}, below {end}"), consumer
 
-    def _process_grant(self, consumer: Consumer, asked: range) -> tuple[Against | None, Consumer]:
+    def _process_grant(
+        self, consumer: ConsumerState, asked: range
+    ) -> tuple[Objection | None, ConsumerState]:
         """A grant may be processed in pieces: what is left is still granted."""
         guard = machine.may_process_grant(self.me, consumer)
         for granted in consumer.granted:
@@ -279,15 +285,15 @@ class Instance:
                     return None, attrs.evolve(consumer, granted=tuple(left))
                 return None, machine.after_process_grant(self.me, consumer)
         granted_now = ", ".join(f"{each.start}..{each.stop}" for each in consumer.granted)
-        return Against(guard or Forbidden.NOT_GRANTED, granted_now or "nothing"), consumer
+        return Objection(guard or Forbidden.NOT_GRANTED, granted_now or "nothing"), consumer
 
-    def give_up(self, key: ClaimKey) -> Against | None:
+    def give_up(self, key: ClaimKey) -> Objection | None:
         """It no longer waits to read its request back. Spec: GiveUp."""
         place = self.places[self._home(key.topic)]
         consumer = place.consumers[key]
         guard = machine.may_give_up(self.me, consumer)
         if guard is not None:
-            return Against(guard)
+            return Objection(guard)
         place.consumers.put(key, machine.after_giving_up(self.me, consumer))
         return None
 

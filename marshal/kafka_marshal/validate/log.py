@@ -23,7 +23,7 @@ FORGET_EVERY = 1024
 
 
 @attrs.define
-class Fold:
+class FoldedRecord:
     """What a record made of one reader of everything."""
 
     before: Reader
@@ -35,7 +35,7 @@ _NO_MORE_TO_LEARN: Final = EVERYTHING & ~Field.PAUSER
 """What an owner's records make certain; the pauser they never do."""
 
 
-def _goes_on(reader: Reader, fold: Fold, record: Record) -> bool:
+def _goes_on(reader: Reader, fold: FoldedRecord, record: Record) -> bool:
     """An owner's record tells this reader nothing but the claim, and that one it shares.
 
     What `read_record` does then, without doing it: nearly every record of a log is such a one.
@@ -64,9 +64,9 @@ class Entry:
     """None where the value is not a message: it takes an offset and does nothing."""
     key: ClaimKey | None = None
     """Its claim; nothing if it is a ReleaseGroup, which reaches all of its group."""
-    fold: Fold | None = None
+    fold: FoldedRecord | None = None
     """Of its own claim; dropped when every reader has passed."""
-    folds: tuple[Fold, ...] = ()
+    folds: tuple[FoldedRecord, ...] = ()
     """Of every claim of the group that was known, if it is a ReleaseGroup."""
 
     def folded(self, reader: Reader, rules: Rules) -> tuple[Reader, Verdict | None]:
@@ -90,7 +90,7 @@ class Entry:
         return after, verdict
 
 
-class Log:
+class PartitionLog:
     """One coordinating partition."""
 
     def __init__(self, rules: Rules) -> None:
@@ -138,12 +138,14 @@ class Log:
         self.entries.append(entry)
         return entry, broken
 
-    def _step(self, before: Reader, record: Record) -> tuple[Reader, tuple[Fold, Property | None]]:
+    def _step(
+        self, before: Reader, record: Record
+    ) -> tuple[Reader, tuple[FoldedRecord, Property | None]]:
         after, verdict = read_record(before, record, self.rules)
         broken: list[Property] = []
         if verdict is not None and before.certain is EVERYTHING:
             broken = broken_by(before.claim, record, after.claim, verdict)
-        return after, (Fold(before, after, verdict), broken[0] if broken else None)
+        return after, (FoldedRecord(before, after, verdict), broken[0] if broken else None)
 
     def _release_group(self, record: Record, group_id: str) -> tuple[Entry, Property | None]:
         newborn, reached = self._readers.step_group(group_id, self._step, record)

@@ -41,7 +41,7 @@ from kafka_marshal.core.messages import (
 from kafka_marshal.core.state import FENCED, Claim, ClaimKey, Rules
 from kafka_marshal.machines.consumer.consumer import Forbidden
 from kafka_marshal.validate.explain import Guard, Impossible, Unexplained
-from kafka_marshal.validate.instances import Against, said
+from kafka_marshal.validate.instances import Objection, said
 
 _UNKNOWN = object()
 """The head of the log is missing, and with it what would be needed to judge."""
@@ -200,7 +200,7 @@ def _take(
     message = record.message
     key = None if isinstance(message, ReleaseGroup) else message.key
 
-    def unexplained(against: Against, broken: Property | None = None) -> Unexplained:
+    def unexplained(against: Objection, broken: Property | None = None) -> Unexplained:
         content = said(message, record.headers)
         return Unexplained(
             number,
@@ -215,7 +215,7 @@ def _take(
         )
 
     if last is not None and raw.offset <= last.offset:
-        return unexplained(Against(Impossible.OFFSET_TAKEN, f"an offset above {last.offset}"))
+        return unexplained(Objection(Impossible.OFFSET_TAKEN, f"an offset above {last.offset}"))
     if key is None:
         judgement.strangers += not clients.get(message.instance_id)
         broken = log.release(record)
@@ -231,13 +231,13 @@ def _take(
             # An administrator ends a pause as its pauser (R8a), under a client id of its own.
             sender = history.senders.setdefault((instance, client), _Sender(instance, client))
             against = _judge(history, sender, record)
-            if isinstance(against, Against):
+            if isinstance(against, Objection):
                 return unexplained(against)
             judgement.unjudged += against is _UNKNOWN
             judgement.judged += against is None
         broken = history.fold(record, log._rules)
     if broken is not None:
-        return unexplained(Against(Impossible.NOT_WHAT_IT_SENDS, f"keeps {broken.value}"), broken)
+        return unexplained(Objection(Impossible.NOT_WHAT_IT_SENDS, f"keeps {broken.value}"), broken)
     return None
 
 
@@ -272,8 +272,8 @@ def _judge(history: _History, sender: _Sender, record: Record) -> object:
     return None
 
 
-def _says_otherwise(expected: str, guard: Guard = Impossible.NOT_WHAT_IT_SENDS) -> Against:
-    return Against(guard, expected)
+def _says_otherwise(expected: str, guard: Guard = Impossible.NOT_WHAT_IT_SENDS) -> Objection:
+    return Objection(guard, expected)
 
 
 def _view_of_claim(history: _History, sender: _Sender, headers: Headers) -> object:
@@ -321,25 +321,27 @@ def _view_of_owner(
     if won is None:
         if history.headless:
             return _UNKNOWN
-        return Against(Forbidden.NOT_OWNER, f"no epoch {epoch}: no record of the claim is there")
+        return Objection(Forbidden.NOT_OWNER, f"no epoch {epoch}: no record of the claim is there")
     view = max(sender.view, won)
     if headers.seen is not None:
         seen = history.offsets.get(headers.seen)
         if seen is None:
             if history.headless:
                 return _UNKNOWN
-            return Against(Impossible.NOT_APPENDED, f"no seen {headers.seen}: the claim's log has")
+            return Objection(
+                Impossible.NOT_APPENDED, f"no seen {headers.seen}: the claim's log has"
+            )
         if seen < sender.view:
-            return Against(Impossible.VIEW_GOES_BACK, f"at least {sender.view} records seen")
+            return Objection(Impossible.VIEW_GOES_BACK, f"at least {sender.view} records seen")
         view = seen
     if not history.knows(view, Field.OWNER | Field.EPOCH):
         return _UNKNOWN
     claim = history.claim(view)
     owns = claim.owned and claim.owner_instance == message.instance_id and claim.epoch == epoch
     if not owns:
-        return Against(Forbidden.NOT_OWNER, _standing(claim))
+        return Objection(Forbidden.NOT_OWNER, _standing(claim))
     if epoch in sender.resigned:
-        return Against(Forbidden.RESIGNED, f"nothing more under epoch {epoch}")
+        return Objection(Forbidden.RESIGNED, f"nothing more under epoch {epoch}")
     if headers.clock not in (None, claim.clock_ms) and history.knows(view, Field.CLOCK):
         return _says_otherwise(f"clock {claim.clock_ms}")
     return _content(history, sender, record, message, view)
@@ -361,7 +363,7 @@ def _content(
         case ClaimingMessages():
             claim = history.claim(view)
             if history.knows(view, Field.POSITION) and message.offset <= claim.position:
-                return Against(Forbidden.NOTHING_AHEAD, f"an offset above {claim.position}")
+                return Objection(Forbidden.NOTHING_AHEAD, f"an offset above {claim.position}")
             return view
         case Heartbeat() | ReleasingPartition():
             pass
@@ -374,7 +376,7 @@ def _content(
         if first is None and history.headless:
             return _UNKNOWN
         if first is None or first > epoch:
-            return Against(Forbidden.NOTHING_PAUSED, "a ReleaseGroup of its own before its claim")
+            return Objection(Forbidden.NOTHING_PAUSED, "a ReleaseGroup of its own before its claim")
         return view
     won = history.offsets[epoch]
     begun = history.claim(won).position if history.knows(won, Field.POSITION) else 0

@@ -21,20 +21,20 @@ from kafka_marshal.capture import (
 )
 from kafka_marshal.codec import MalformedRecord, decode, decode_headers
 from kafka_marshal.core.state import Rules
-from kafka_marshal.machines.consumer.consumer import Me
+from kafka_marshal.machines.consumer.consumer import InstanceConfig
 from kafka_marshal.validate import run
 from kafka_marshal.validate.run import (
     Appended,
     BeginsAt,
     Crashed,
-    Event,
     Fields,
     GaveUp,
     Gone,
-    Member,
     Processed,
     Read,
+    RecordedInstance,
     Run,
+    RunEvent,
     Sent,
     Setting,
     Started,
@@ -106,7 +106,9 @@ def _setting_of(path: Path, numbered: Iterator[tuple[int, str]]) -> Setting:
     raise UnreadableSource(f"{path}: the source is empty")
 
 
-def _events(path: Path, numbered: Iterator[tuple[int, str]], setting: Setting) -> Iterator[Event]:
+def _events(
+    path: Path, numbered: Iterator[tuple[int, str]], setting: Setting
+) -> Iterator[RunEvent]:
     for number, line in numbered:
         where = f"{path}:{number}"
         yield event_of(fields_of(line, where), where, setting)
@@ -127,7 +129,7 @@ def _setting(fields: Fields, where: str) -> Setting:
         raise UnreadableSource(f"{where}: field 'run' is not {run.FORM}: {fields.get('run')!r:.60}")
     _no_others(fields, _SETTING, where)
     rules = _rules(fields.get("rules"), where)
-    members: dict[str, Member] = {}
+    members: dict[str, RecordedInstance] = {}
     instances = fields.get("instances")
     if not isinstance(instances, list):
         raise UnreadableSource(f"{where}: field 'instances' is not a list")
@@ -159,14 +161,14 @@ def _rules(fields: object, where: str) -> Rules:
         raise UnreadableSource(f"{where}: field 'rules': {error}") from None
 
 
-def _member(fields: object, rules: Rules, where: str) -> Member:
+def _member(fields: object, rules: Rules, where: str) -> RecordedInstance:
     if not isinstance(fields, dict):
         raise UnreadableSource(f"{where}: field 'instances' holds something that is no object")
     _no_others(fields, _INSTANCE, where)
     mode = run.MODES.get(_text(fields, "mode", where))
     if mode is None:
         raise UnreadableSource(f"{where}: field 'mode' is not one of {', '.join(run.MODES)}")
-    me = Me(
+    me = InstanceConfig(
         _text(fields, "instance_id", where),
         _text(fields, "client_id", where),
         mode,
@@ -177,7 +179,7 @@ def _member(fields: object, rules: Rules, where: str) -> Member:
         certifies=_yes_or_no(fields, "certifies", where, True),
         rules=rules,
     )
-    return Member(me, _text(fields, "group_id", where))
+    return RecordedInstance(me, _text(fields, "group_id", where))
 
 
 def _no_others(fields: Mapping[str, object], known: tuple[str, ...], where: str) -> None:
@@ -189,7 +191,7 @@ def _no_others(fields: Mapping[str, object], known: tuple[str, ...], where: str)
 # --- events ---------------------------------------------------------------------------------------
 
 
-def event_of(fields: Fields, where: str, setting: Setting) -> Event:
+def event_of(fields: Fields, where: str, setting: Setting) -> RunEvent:
     """The event of one line; `where` names it in errors.
 
     Raises:
@@ -300,7 +302,7 @@ def _gone(fields: Fields, where: str, setting: Setting) -> Gone:
     return Gone(*_of_claim(fields, where, setting), _integer(fields, "below", where))
 
 
-_PARSERS: Final[Mapping[str, Callable[[Fields, str, Setting], Event]]] = {
+_PARSERS: Final[Mapping[str, Callable[[Fields, str, Setting], RunEvent]]] = {
     "appended": _appended,
     "sent": _sent,
     "read": _read,

@@ -15,7 +15,7 @@ from attrs import field, frozen
 from kafka_marshal.codec import encode, encode_headers
 from kafka_marshal.core.messages import NO_HEADERS, Headers, Message, Record
 from kafka_marshal.core.state import FENCED, ClaimKey, Rules, milliseconds
-from kafka_marshal.machines.consumer.consumer import Me, Mode
+from kafka_marshal.machines.consumer.consumer import InstanceConfig, Mode
 
 FORM: Final = 1
 """The version of the form."""
@@ -36,15 +36,15 @@ def unstamped(message: Message) -> Message:
 
 
 @frozen
-class Member:
+class RecordedInstance:
     """One instance of which the run has recorded everything."""
 
-    me: Me
+    me: InstanceConfig
     group: str
 
 
 @frozen(slots=False)
-class Event:
+class RunEvent:
     """One line of a run."""
 
     where: str
@@ -54,7 +54,7 @@ class Event:
 
 
 @frozen(slots=False)
-class Started(Event):
+class Started(RunEvent):
     """An instance began to read: at these offsets of the partitions, and of the others at 0."""
 
     instance: str
@@ -62,14 +62,14 @@ class Started(Event):
 
 
 @frozen(slots=False)
-class Crashed(Event):
+class Crashed(RunEvent):
     """An instance is gone, in whatever way; what it produced may still land."""
 
     instance: str
 
 
 @frozen(slots=False)
-class GaveUp(Event):
+class GaveUp(RunEvent):
     """It no longer waits for the outcome of its ClaimingPartition."""
 
     instance: str
@@ -78,7 +78,7 @@ class GaveUp(Event):
 
 
 @frozen(slots=False)
-class BeginsAt(Event):
+class BeginsAt(RunEvent):
     """Where its start policy begins with a claim, where nobody ever set a position."""
 
     instance: str
@@ -88,7 +88,7 @@ class BeginsAt(Event):
 
 
 @frozen(slots=False)
-class Gone(Event):
+class Gone(RunEvent):
     """The data partition holds no messages below this any more: retention has removed them."""
 
     instance: str
@@ -98,7 +98,7 @@ class Gone(Event):
 
 
 @frozen(slots=False)
-class Sent(Event):
+class Sent(RunEvent):
     """It produced a record, which may land later or never."""
 
     instance: str
@@ -116,7 +116,7 @@ class Sent(Event):
 
 
 @frozen(slots=False)
-class Appended(Event):
+class Appended(RunEvent):
     """The broker stored a record."""
 
     partition: int
@@ -134,7 +134,7 @@ class Appended(Event):
 
 
 @frozen(slots=False)
-class Read(Event):
+class Read(RunEvent):
     """An instance folded a record."""
 
     instance: str
@@ -143,7 +143,7 @@ class Read(Event):
 
 
 @frozen(slots=False)
-class Processed(Event):
+class Processed(RunEvent):
     """It processed the messages [start, stop) of a data partition."""
 
     instance: str
@@ -158,7 +158,7 @@ class Setting:
     """What is true of a run from its beginning to its end: its first line."""
 
     rules: Rules = FENCED
-    members: Mapping[str, Member] = field(factory=dict)
+    members: Mapping[str, RecordedInstance] = field(factory=dict)
     """Every instance that was recorded, by its id. Records of others are folded, not explained."""
     partitions: int = 1
     """How many partitions the coordination topic has: it says where a claim lives."""
@@ -171,7 +171,7 @@ class Run:
     """A setting, and the events in it."""
 
     setting: Setting
-    events: Iterable[Event]
+    events: Iterable[RunEvent]
     """May be read once only."""
 
 

@@ -16,17 +16,17 @@ import attrs
 
 from kafka_marshal.core.messages import Message, ReleaseGroup
 from kafka_marshal.core.state import ClaimKey
-from kafka_marshal.machines.consumer.consumer import Consumer
+from kafka_marshal.machines.consumer.consumer import ConsumerState
 from kafka_marshal.validate.explain import Unexplained
 from kafka_marshal.validate.run import (
     Appended,
     BeginsAt,
-    Event,
     Fields,
     GaveUp,
     Gone,
     Processed,
     Read,
+    RunEvent,
     Sent,
     Setting,
     header,
@@ -45,7 +45,7 @@ class Slice:
     """A part of a run that ends in the event that nothing explains."""
 
     setting: Setting
-    events: tuple[Event, ...]
+    events: tuple[RunEvent, ...]
     unexplained: Unexplained
     """As this part has it: number and expectation may differ from the whole run's."""
 
@@ -56,7 +56,7 @@ class Slice:
 
 def slice_of(
     setting: Setting,
-    events: Iterable[Event],
+    events: Iterable[RunEvent],
     unexplained: Unexplained,
     effort_max: int = EFFORT_MAX,
 ) -> Slice:
@@ -97,22 +97,22 @@ def _nothing(validator: Validator, fault: Unexplained) -> object:
     return None
 
 
-def _consumer(validator: Validator, fault: Unexplained) -> Consumer | None:
+def _consumer(validator: Validator, fault: Unexplained) -> ConsumerState | None:
     instance = validator.instances.get(fault.instance or "")
     if instance is None or not instance.running or fault.key is None:
         return None
     return instance.consumer(fault.key)
 
 
-def _without_instances(events: Iterable[Event], gone: set[str]) -> list[Event]:
+def _without_instances(events: Iterable[RunEvent], gone: set[str]) -> list[RunEvent]:
     """Leave out what they did; their records become strangers'."""
     return [event for event in events if getattr(event, "instance", None) not in gone]
 
 
-def _of_claim(events: Iterable[Event], key: ClaimKey) -> list[Event]:
+def _of_claim(events: Iterable[RunEvent], key: ClaimKey) -> list[RunEvent]:
     """The events of one claim, and of those who take part in it."""
     records: set[tuple[int, int]] = set()
-    kept: list[Event] = []
+    kept: list[RunEvent] = []
     for event in events:
         match event:
             case Appended():
@@ -146,7 +146,7 @@ class _Search:
         fault: Unexplained,
         effort_max: int,
         same: Callable[[Validator, Unexplained], object],
-        events: Sequence[Event],
+        events: Sequence[RunEvent],
         setting: Setting,
     ) -> None:
         self._fault = fault
@@ -165,7 +165,7 @@ class _Search:
             found = self._judged(found.setting, _of_claim(found.events, self._fault.key)) or found
         return self._smallest(found)
 
-    def _judged(self, setting: Setting, events: Sequence[Event]) -> Slice | None:
+    def _judged(self, setting: Setting, events: Sequence[RunEvent]) -> Slice | None:
         self._left -= len(events)
         validator = Validator(setting)
         unexplained = first_unexplained(validator, events)
@@ -201,7 +201,7 @@ Unit = list[int]
 """Places of events that are left out together."""
 
 
-def _units(events: Sequence[Event]) -> list[Unit]:
+def _units(events: Sequence[RunEvent]) -> list[Unit]:
     """A record with its being sent and read; everything else by itself."""
     units: list[Unit] = []
     under_way: dict[object, deque[Unit]] = defaultdict(deque)
@@ -228,7 +228,7 @@ def _units(events: Sequence[Event]) -> list[Unit]:
     return units
 
 
-def _in_order(units: Iterable[Unit], events: Sequence[Event]) -> list[Event]:
+def _in_order(units: Iterable[Unit], events: Sequence[RunEvent]) -> list[RunEvent]:
     """The events of these units, and the one that is not explained."""
     places = sorted(place for unit in units for place in unit)
     return [*(events[place] for place in places), events[-1]]

@@ -14,22 +14,22 @@ from kafka_marshal.codec import MalformedRecord
 from kafka_marshal.core.claims.verdicts import Verdict
 from kafka_marshal.core.messages import Headers, Message, Record, ReleaseGroup
 from kafka_marshal.core.state import Claim, ClaimKey, Rules
-from kafka_marshal.counterexample import LOG, Counterexample, Kind, Participant, Step, words
+from kafka_marshal.counterexample import LOG, Counterexample, Participant, Step, StepKind, words
 from kafka_marshal.counterexample.model import Expression, spec_name
 from kafka_marshal.counterexample.records import claim_expression
 from kafka_marshal.machines.consumer.consumer import acts, owns
 from kafka_marshal.markup import name as visible
 from kafka_marshal.validate.explain import Unexplained
-from kafka_marshal.validate.log import Log
+from kafka_marshal.validate.log import PartitionLog
 from kafka_marshal.validate.run import (
     Appended,
     BeginsAt,
     Crashed,
-    Event,
     GaveUp,
     Gone,
     Processed,
     Read,
+    RunEvent,
     Sent,
     Setting,
     Started,
@@ -65,7 +65,7 @@ def story_of_log(
 ) -> Counterexample:
     """The same of a log alone, `records` being those of its claim up to the unexplained one."""
     setting = Setting(rules, {}, 1)
-    events: list[Event] = []
+    events: list[RunEvent] = []
     for raw in records:
         try:
             record = raw.decoded()
@@ -105,7 +105,7 @@ class _Telling:
             self.participants[instance] = Participant(self._unique(instance), about)
         return self.participants[instance].name
 
-    def step(self, event: Event) -> Step:
+    def step(self, event: RunEvent) -> Step:
         """One explained event."""
         self._number += 1
         before = self._beliefs(event)
@@ -117,7 +117,7 @@ class _Telling:
             step, number=self._number, action=action, time=self._time, state=self._state()
         )
 
-    def fault(self, event: Event) -> Step:
+    def fault(self, event: RunEvent) -> Step:
         """The event that nothing explains."""
         told = self.step(event)
         unexplained = self._unexplained
@@ -127,7 +127,7 @@ class _Telling:
             verdict=None,
         )
 
-    def _told(self, event: Event, before: str) -> Step:
+    def _told(self, event: RunEvent, before: str) -> Step:
         match event:
             case Started():
                 first = [
@@ -136,11 +136,14 @@ class _Telling:
                 where = f"from offset {', '.join(first)}" if first else "from the beginning"
                 who = self._who(event.instance)
                 return Step(
-                    0, kind=Kind.STARTED, who=who, sentence=f"{visible(who)} starts, reads {where}"
+                    0,
+                    kind=StepKind.STARTED,
+                    who=who,
+                    sentence=f"{visible(who)} starts, reads {where}",
                 )
             case Crashed():
                 who = self._who(event.instance)
-                return Step(0, kind=Kind.CRASHED, who=who, sentence=f"{visible(who)} crashes")
+                return Step(0, kind=StepKind.CRASHED, who=who, sentence=f"{visible(who)} crashes")
             case Sent():
                 return self._told_sent(event)
             case Appended():
@@ -150,7 +153,7 @@ class _Telling:
                 learns = f"; now {now}" if now != before else ""
                 return Step(
                     0,
-                    kind=Kind.READ,
+                    kind=StepKind.READ,
                     who=who,
                     source=LOG,
                     target=who,
@@ -164,7 +167,7 @@ class _Telling:
                 where = f"{visible(event.topic)}/{event.topic_partition}"
                 return Step(
                     0,
-                    kind=Kind.PROCESSED,
+                    kind=StepKind.PROCESSED,
                     who=who,
                     label=which,
                     sentence=f"{visible(who)} processes messages {which} of {where}",
@@ -189,7 +192,7 @@ class _Telling:
         self._sent[event.content] = self._number
         return Step(
             0,
-            kind=Kind.SENT,
+            kind=StepKind.SENT,
             who=who,
             source=who,
             target=LOG,
@@ -201,7 +204,7 @@ class _Telling:
         record = event.record
         if record is None:
             sentence = f"offset {event.offset}: no message of the protocol"
-            return Step(0, kind=Kind.APPENDED, offset=event.offset, sentence=sentence)
+            return Step(0, kind=StepKind.APPENDED, offset=event.offset, sentence=sentence)
         self._time = words.clock(record.timestamp_ms)
         message = record.message
         who = self._who(message.instance_id, message.client_id)
@@ -214,7 +217,7 @@ class _Telling:
             sentence = words.landed(record, verdict, before, after)
         return Step(
             0,
-            kind=Kind.APPENDED,
+            kind=StepKind.APPENDED,
             who=who,
             source=who,
             target=LOG,
@@ -241,7 +244,7 @@ class _Telling:
     def _key(self) -> ClaimKey | None:
         return self._unexplained.key
 
-    def _beliefs(self, event: Event) -> str:
+    def _beliefs(self, event: RunEvent) -> str:
         """What a reader believes of the claim in question, in a few words."""
         key = self._key()
         if not isinstance(event, Read) or key is None:
@@ -265,7 +268,7 @@ class _Telling:
         if key is None:
             return {}
         home = self._validator.home(key.topic)
-        log: Log = self._validator.log(home)
+        log: PartitionLog = self._validator.log(home)
         state: dict[str, Expression] = {"claim": claim_expression(log.reader(key).claim)}
         instance = self._validator.instances.get(self._unexplained.instance or "")
         if instance is not None and home in instance.places:

@@ -17,18 +17,18 @@ from kafka_marshal.codec import coordinating_partition
 from kafka_marshal.core.messages import ReleaseGroup
 from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.validate.explain import Impossible, Unexplained
-from kafka_marshal.validate.instances import Against, Instance, said
-from kafka_marshal.validate.log import FORGET_EVERY, Log
+from kafka_marshal.validate.instances import Instance, Objection, said
+from kafka_marshal.validate.log import FORGET_EVERY, PartitionLog
 from kafka_marshal.validate.run import (
     Appended,
     BeginsAt,
     Crashed,
-    Event,
     GaveUp,
     Gone,
     Processed,
     Read,
     Run,
+    RunEvent,
     Sent,
     Setting,
     Started,
@@ -62,7 +62,7 @@ class Validator:
         self.events = 0
         self.kinds: dict[str, int] = {}
         self.strangers = 0
-        self.logs: dict[int, Log] = {}
+        self.logs: dict[int, PartitionLog] = {}
         self._homes: dict[str, int] = {}
         self.instances = {
             name: Instance(member, self.home, setting.idempotent)
@@ -76,14 +76,14 @@ class Validator:
             home = self._homes[topic] = coordinating_partition(topic, self.setting.partitions)
         return home
 
-    def log(self, partition: int) -> Log:
+    def log(self, partition: int) -> PartitionLog:
         """One coordinating partition."""
         log = self.logs.get(partition)
         if log is None:
-            log = self.logs[partition] = Log(self.setting.rules)
+            log = self.logs[partition] = PartitionLog(self.setting.rules)
         return log
 
-    def take(self, event: Event) -> Unexplained | None:
+    def take(self, event: RunEvent) -> Unexplained | None:
         """Judge the next event, and let what it changes change."""
         against = self._judge(event)
         if against is None:
@@ -93,7 +93,7 @@ class Validator:
             return None
         return self._unexplained(event, against)
 
-    def _judge(self, event: Event) -> Against | Unexplained | None:
+    def _judge(self, event: RunEvent) -> Objection | Unexplained | None:
         if isinstance(event, Read):
             return self._read(event)
         match event:
@@ -104,14 +104,14 @@ class Validator:
             case Sent() | Processed() | GaveUp() | BeginsAt() | Gone() | Crashed():
                 instance = self.instances[event.instance]
                 if not instance.running:
-                    return Against(Impossible.NOT_RUNNING)
+                    return Objection(Impossible.NOT_RUNNING)
                 return self._act(event, instance)
             case _:
                 raise TypeError(f"not an event of a run: {event!r}")
 
     def _act(
         self, event: Sent | Processed | GaveUp | BeginsAt | Gone | Crashed, instance: Instance
-    ) -> Against | None:
+    ) -> Objection | None:
         match event:
             case Sent():
                 return instance.send(event.partition, event.message, event.headers)
@@ -131,36 +131,36 @@ class Validator:
             case _:
                 assert_never(event)
 
-    def _start(self, event: Started) -> Against | None:
+    def _start(self, event: Started) -> Objection | None:
         instance = self.instances[event.instance]
         if instance.started:
-            return Against(Impossible.STARTED_BEFORE)
+            return Objection(Impossible.STARTED_BEFORE)
         instance.started = instance.running = True
         for partition in range(self.setting.partitions):
             log, first = self.log(partition), event.first.get(partition, 0)
             instance.begin(partition, first, log.index_at(first), log.beginning)
         return None
 
-    def _read(self, event: Read) -> Against | None:
+    def _read(self, event: Read) -> Objection | None:
         instance = self.instances[event.instance]
         if not instance.running:
-            return Against(Impossible.NOT_RUNNING)
+            return Objection(Impossible.NOT_RUNNING)
         log = self.log(event.partition)
         if event.offset > log.last_offset:
-            return Against(Impossible.NOT_APPENDED, f"the log ends at {log.last_offset}")
+            return Objection(Impossible.NOT_APPENDED, f"the log ends at {log.last_offset}")
         index = instance.places[event.partition].next_index
         if index == len(log.entries):
-            return Against(Impossible.NOT_NEXT_RECORD, "nothing: it has read everything")
+            return Objection(Impossible.NOT_NEXT_RECORD, "nothing: it has read everything")
         entry = log.entries[index]
         if entry.offset != event.offset:
-            return Against(Impossible.NOT_NEXT_RECORD, f"offset {entry.offset}")
+            return Objection(Impossible.NOT_NEXT_RECORD, f"offset {entry.offset}")
         instance.read(event.partition, entry)
         return None
 
-    def _append(self, event: Appended) -> Against | Unexplained | None:
+    def _append(self, event: Appended) -> Objection | Unexplained | None:
         log = self.log(event.partition)
         if event.offset <= log.last_offset:
-            return Against(Impossible.OFFSET_TAKEN, f"an offset above {log.last_offset}")
+            return Objection(Impossible.OFFSET_TAKEN, f"an offset above {log.last_offset}")
         record = event.record
         if record is not None:
             sender = self.instances.get(record.message.instance_id)
@@ -196,7 +196,7 @@ class Validator:
             )
         return None
 
-    def _unexplained(self, event: Event, against: Against | Unexplained) -> Unexplained:
+    def _unexplained(self, event: RunEvent, against: Objection | Unexplained) -> Unexplained:
         if isinstance(against, Unexplained):
             return against
         name = _instance_of(event)
@@ -224,7 +224,7 @@ def validate(run: Run) -> Judgement:
     return Judgement(unexplained, validator.events, Counter(validator.kinds), validator.strangers)
 
 
-def first_unexplained(validator: Validator, events: Iterable[Event]) -> Unexplained | None:
+def first_unexplained(validator: Validator, events: Iterable[RunEvent]) -> Unexplained | None:
     """Let the validator take events until one is not explained."""
     take = validator.take
     for event in events:
@@ -234,7 +234,7 @@ def first_unexplained(validator: Validator, events: Iterable[Event]) -> Unexplai
     return None
 
 
-def action_of(event: Event, instance: Instance | None = None) -> str:
+def action_of(event: RunEvent, instance: Instance | None = None) -> str:
     """The specification's name for what the event says was done."""
     match event:
         case Sent():
@@ -259,7 +259,7 @@ def action_of(event: Event, instance: Instance | None = None) -> str:
             return "Crash"
 
 
-def _instance_of(event: Event) -> str | None:
+def _instance_of(event: RunEvent) -> str | None:
     if isinstance(event, Appended):
         return event.record.message.instance_id if event.record is not None else None
     name: str | None = getattr(event, "instance", None)
@@ -270,7 +270,7 @@ def _key(event: Processed | GaveUp | BeginsAt | Gone, instance: Instance) -> Cla
     return ClaimKey(instance.group, event.topic, event.topic_partition)
 
 
-def _key_of(event: Event, instance: Instance | None) -> ClaimKey | None:
+def _key_of(event: RunEvent, instance: Instance | None) -> ClaimKey | None:
     if isinstance(event, Processed | GaveUp | BeginsAt | Gone) and instance is not None:
         return _key(event, instance)
     message = None
@@ -283,7 +283,7 @@ def _key_of(event: Event, instance: Instance | None) -> ClaimKey | None:
     return message.key
 
 
-def _got(event: Event) -> str:
+def _got(event: RunEvent) -> str:
     match event:
         case Sent():
             return f"to partition {event.partition}: {said(event.message, event.headers)}"

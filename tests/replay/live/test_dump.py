@@ -15,7 +15,7 @@ from kafka_marshal.client.connect.settings import settings_of
 from kafka_marshal.errors import BrokerFailed
 from kafka_marshal.replay.errors import InvalidOption, ReplayError
 from kafka_marshal.replay.fold.reading import read_chunk, records_of
-from kafka_marshal.replay.live.dump import Range, dump, of_address
+from kafka_marshal.replay.live.dump import RequestedRange, dump, of_address
 from kafka_marshal.replay.sources import find
 from kafka_marshal.testing import Broker
 from tests.cli.run import marshal
@@ -72,7 +72,8 @@ def test_a_range_of_offsets_or_of_times_is_read_and_nothing_else(
         folder = tmp_path / f"{begin}-{end}".replace(":", "")
         folder.mkdir()
         return [
-            raw.offset for raw in read_back(dump(settings, "ranges", folder, Range(begin, end)))
+            raw.offset
+            for raw in read_back(dump(settings, "ranges", folder, RequestedRange(begin, end)))
         ]
 
     assert read("3", "7") == [3, 4, 5, 6]

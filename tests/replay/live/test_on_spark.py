@@ -20,14 +20,14 @@ from kafka_marshal.capture import RawRecord
 from kafka_marshal.client.connect.settings import settings_of
 from kafka_marshal.replay.errors import ReplayError
 from kafka_marshal.replay.live import on_spark
-from kafka_marshal.replay.live.folding import Folded, Folding, told_in
-from kafka_marshal.replay.live.live_findings import LiveAccount, Told
+from kafka_marshal.replay.live.folding import BatchFold, FoldedPartition, told_in
+from kafka_marshal.replay.live.live_findings import LiveEvent, LivePartitionFold
 from kafka_marshal.replay.live.metrics import Metrics
 from kafka_marshal.replay.live.on_spark import watch_on_spark
-from kafka_marshal.replay.live.watch_context import Watched, Watching
-from kafka_marshal.replay.model.events import Place
+from kafka_marshal.replay.live.watch_context import WatchOptions, WatchResult
+from kafka_marshal.replay.model.events import LogPartition
 from kafka_marshal.replay.sources.columns import batch_of, cells_of
-from kafka_marshal.replay.state.checkpoint import MANIFEST, CheckpointRefused, State
+from kafka_marshal.replay.state.checkpoint import MANIFEST, CheckpointRefused, StateFile
 from kafka_marshal.testing import Broker
 from tests.client.test_ahead import HOUR_MS, Stamped
 from tests.replay.live.feeding import INTERVAL_S, append, make_topic, many_nights
@@ -94,9 +94,9 @@ def on(
     topic: str,
     stopped: Callable[[], bool] = lambda: False,
     **given: Any,
-) -> Watched:
+) -> WatchResult:
     """Watch on Spark, to the end or until it is stopped."""
-    watching = Watching(
+    watching = WatchOptions(
         settings=settings_of(broker.bootstrap),
         topic=topic,
         until_end=True,
@@ -157,7 +157,7 @@ def test_a_watch_goes_on_where_another_was_wherever_each_is_folded(
     assert sizes == sorted(set(sizes)), "each has told something new"
     assert 0 < last.records < len(NIGHT) - first.records
     # There is nothing left, so no Spark is started: it would not do beside this one.
-    assert on(None, kafka_broker, night, **place) == Watched(0, 0)
+    assert on(None, kafka_broker, night, **place) == WatchResult(0, 0)
     assert by_partition(place["out"].read_text().splitlines()) == expected
     assert len(list(place["checkpoint"].glob("partition-*"))) == 2, "what is old is swept away"
 
@@ -185,7 +185,7 @@ class There:
     bootstrap = sys.argv[1]
 
 on_spark.RECORDS_A_SECOND = SMALL
-on_spark.Desk.__init__.__globals__["JsonFile"] = File
+on_spark.WatchContext.__init__.__globals__["JsonFile"] = File
 place = {"out": Path(sys.argv[3]) / "out.jsonl", "checkpoint": Path(sys.argv[3]) / "state"}
 on(None, There, sys.argv[2], sinks=(Killing(1),), **place)
 """
@@ -284,18 +284,20 @@ def watched_lines(broker: Broker, topic: str) -> list[str]:
 def test_a_task_that_is_run_again_writes_the_same_under_another_name(tmp_path: Path) -> None:
     raws = [raw for raw in NIGHT if raw.partition == 0]
     raws = [renumbered(raw, offset) for offset, raw in enumerate(raws)]
-    account = LiveAccount(Place("log", 0), BOTH)
-    expected = [told for raw in raws for told in account.tell(raw)]
+    partition_fold = LivePartitionFold(LogPartition("log", 0), BOTH)
+    expected = [told for raw in raws for told in partition_fold.tell(raw)]
 
-    def fold(part: Sequence[RawRecord], state: State | None) -> tuple[Folded, list[Told]]:
+    def fold(
+        part: Sequence[RawRecord], state: StateFile | None
+    ) -> tuple[FoldedPartition, list[LiveEvent]]:
         states = {} if state is None else {0: state}
-        folding = Folding(tmp_path, "log", BOTH, states, {0: "partition-0.1"})
+        folding = BatchFold(tmp_path, "log", BOTH, states, {0: "partition-0.1"})
         batches = [
             batch_of("log", 0, [cells_of(raw) for raw in part[at : at + 100]])
             for at in range(0, len(part), 100)
         ]
         [row] = [row for batch in folding(batches) for row in batch.to_pylist()]
-        folded = Folded.of(row)
+        folded = FoldedPartition.of(row)
         told = [] if folded.told is None else [one for one, _ in told_in(tmp_path / folded.told)]
         return folded, told
 
@@ -306,7 +308,7 @@ def test_a_task_that_is_run_again_writes_the_same_under_another_name(tmp_path: P
     assert once[0].state.file != again[0].state.file
     assert once[0].state.next_offset == len(raws)
     assert [*begun, *once[1]] == [*begun, *again[1]] == expected
-    assert once[0].owned == account.owned
+    assert once[0].owned == partition_fold.owned
 
 
 def renumbered(raw: RawRecord, offset: int) -> RawRecord:

@@ -11,9 +11,9 @@ import pytest
 
 from kafka_marshal.core.state import RuleSet
 from kafka_marshal.replay.findings.catalogue import CATALOGUE
-from kafka_marshal.replay.fold.partition_fold import Account, Judging
-from kafka_marshal.replay.live.live_findings import BEGUN, OVER, WHOLE, LiveAccount, Told
-from kafka_marshal.replay.model.events import Place
+from kafka_marshal.replay.fold.partition_fold import JudgingOptions, PartitionFold
+from kafka_marshal.replay.live.live_findings import BEGUN, OVER, WHOLE, LiveEvent, LivePartitionFold
+from kafka_marshal.replay.model.events import LogPartition
 from kafka_marshal.replay.model.published import FindingRow, ProofRow
 from kafka_marshal.replay.model.tables import FINDINGS
 from tests.replay.test_checkpoint import NIGHTS
@@ -29,10 +29,13 @@ def documented() -> dict[str, set[str]]:
     return {"both": begun_and_over, "begun": begun, "whole": whole, "never": never - {"malformed"}}
 
 
-def told(name: str, interval_s: float) -> tuple[list[Told], list[FindingRow]]:
+def told(name: str, interval_s: float) -> tuple[list[LiveEvent], list[FindingRow]]:
     """What is reported of a night as it goes on, and all findings of the same night in the end."""
-    judging = Judging(tuple(RuleSet), interval_s * 1000, coordination_partitions=17)
-    live, whole = LiveAccount(Place("log", 2), judging), Account(Place("log", 2), judging)
+    judging = JudgingOptions(tuple(RuleSet), interval_s * 1000, coordination_partitions=17)
+    live, whole = (
+        LivePartitionFold(LogPartition("log", 2), judging),
+        PartitionFold(LogPartition("log", 2), judging),
+    )
     told = []
     for raw in NIGHTS[name]:
         told += live.tell(raw)
@@ -41,7 +44,7 @@ def told(name: str, interval_s: float) -> tuple[list[Told], list[FindingRow]]:
     return [one for one in told if one.event == "finding"], whole.drain()[FINDINGS]
 
 
-def finding(told: Told) -> FindingRow:
+def finding(told: LiveEvent) -> FindingRow:
     assert isinstance(told.row, FindingRow)
     return told.row
 
@@ -75,7 +78,10 @@ def test_what_is_told_early_is_what_a_replay_finds_in_the_end(interval_s: float)
 @pytest.mark.parametrize("night", NIGHTS)
 def test_to_ask_what_began_changes_nothing(night: str) -> None:
     asked, never = (
-        Account(Place("log", 2), Judging(tuple(RuleSet), 4_000, coordination_partitions=17))
+        PartitionFold(
+            LogPartition("log", 2),
+            JudgingOptions(tuple(RuleSet), 4_000, coordination_partitions=17),
+        )
         for _ in range(2)
     )
     begun = 0
@@ -84,8 +90,8 @@ def test_to_ask_what_began_changes_nothing(night: str) -> None:
         asked.feed(raw)
         begun += len(list(asked.begun()))
         assert list(asked.begun()) == []
-    for account in (asked, never):
-        account.close()
+    for partition_fold in (asked, never):
+        partition_fold.close()
     assert begun
     assert asked.drain() == never.drain()
 
@@ -98,7 +104,7 @@ def test_two_intervals_in_one_group_are_told_when_the_second_one_is_said() -> No
         "2.1 HB b1/B 5 epoch=2 p=1 interval=1000",
         "5 HB a1/A 9 epoch=0 interval=4000",
     )
-    live = LiveAccount(Place("log", 2), Judging((RuleSet.FENCED,), INTERVAL_MS))
+    live = LivePartitionFold(LogPartition("log", 2), JudgingOptions((RuleSet.FENCED,), INTERVAL_MS))
     told = [[one for one in live.tell(raw) if one.event == "finding"] for raw in records(lines)]
     assert [len(each) for each in told] == [0, 0, 1, 0, 0]
     [begun] = told[2]
@@ -110,7 +116,7 @@ def test_two_intervals_in_one_group_are_told_when_the_second_one_is_said() -> No
 def test_a_line_has_the_columns_of_its_table_and_no_bytes_that_break_it() -> None:
     proof = ProofRow(offset=1, timestamp_ms=2, value="\n")
     row = FindingRow(code="forged", severity="error", sentence="caf\udce9", records=(proof,))
-    line = Told(BEGUN, row).json()
+    line = LiveEvent(BEGUN, row).json()
     assert "\n" not in line
     read = json.loads(line)
     assert (read["event"], read["state"], read["sentence"]) == ("finding", "begun", "caf\\xe9")

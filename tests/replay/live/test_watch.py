@@ -19,23 +19,23 @@ from kafka_marshal.client.connect.settings import settings_of
 from kafka_marshal.core.state import RuleSet
 from kafka_marshal.errors import BrokerFailed
 from kafka_marshal.replay.errors import ReplayError
-from kafka_marshal.replay.fold.partition_fold import Judging
-from kafka_marshal.replay.live.live_findings import Told
+from kafka_marshal.replay.fold.partition_fold import JudgingOptions
+from kafka_marshal.replay.live.live_findings import LiveEvent
 from kafka_marshal.replay.live.metrics import Metrics
-from kafka_marshal.replay.live.watch import Watched, Watching, watch
+from kafka_marshal.replay.live.watch import WatchOptions, WatchResult, watch
 from kafka_marshal.testing import Broker
 from kafka_marshal.testing.cluster import free_ports
 from tests.cli.run import marshal
 from tests.replay.live.feeding import INTERVAL_S, append, make_topic, many_nights
 
-BOTH = Judging(tuple(RuleSet), INTERVAL_S * 1000)
+BOTH = JudgingOptions(tuple(RuleSet), INTERVAL_S * 1000)
 
 
 class Heard:
     """A sink that remembers."""
 
     def __init__(self) -> None:
-        self.told: list[Told] = []
+        self.told: list[LiveEvent] = []
         self.tell = self.told.append
 
     def flush(self) -> None: ...
@@ -45,9 +45,11 @@ class Heard:
     def close(self) -> None: ...
 
 
-def watched(broker: Broker, topic: str, stop_after: int | None = None, **options: Any) -> Watched:
+def watched(
+    broker: Broker, topic: str, stop_after: int | None = None, **options: Any
+) -> WatchResult:
     """Watch to the end; or stop after `stop_after` batches."""
-    watching = Watching(
+    watching = WatchOptions(
         settings=settings_of(broker.bootstrap),
         topic=topic,
         until_end=True,
@@ -236,8 +238,8 @@ def test_a_watch_with_other_options_is_refused_and_changes_nothing(
     assert out.read_text() == "not ours\n"
 
 
-def _fenced() -> Judging:
-    return Judging((RuleSet.FENCED,), 4000.0)
+def _fenced() -> JudgingOptions:
+    return JudgingOptions((RuleSet.FENCED,), 4000.0)
 
 
 def test_a_topic_that_lost_its_end_is_not_gone_on_with(

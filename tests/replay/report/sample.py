@@ -75,8 +75,8 @@ def report(*names: str, rules: tuple[str, ...] = (d.ORIGINAL, d.FENCED)) -> d.Re
 
 class _LaneFold:
     def __init__(self) -> None:
-        self.tenures: list[d.Tenure] = []
-        self.marks: list[d.Mark] = []
+        self.tenures: list[d.TenureBar] = []
+        self.marks: list[d.RecordGlyph] = []
         self.pauses: list[d.Pause] = []
         self.beats: list[int] = []
 
@@ -128,7 +128,7 @@ class _LogFold:
             )
         if verdict in WINS and after.owner_instance is not None:
             lane.tenures.append(
-                d.Tenure(
+                d.TenureBar(
                     owner_instance=after.owner_instance,
                     owner_client=after.owner_client or "",
                     from_offset=record.offset,
@@ -207,7 +207,7 @@ class _LogFold:
             kind = d.MarkKind.POSITION_BACK
         if kind is not None:
             lane.marks.append(
-                d.Mark(
+                d.RecordGlyph(
                     offset=record.offset,
                     at_ms=record.timestamp_ms,
                     kind=kind,
@@ -257,10 +257,10 @@ class _LogFold:
     def _id(self, partition: int, key: ClaimKey) -> d.ClaimId:
         return d.ClaimId(self.name, partition, key.group, key.topic, key.topic_partition)
 
-    def log(self) -> d.Log:
+    def log(self) -> d.ReportLog:
         times = [r.timestamp_ms for r in self.records]
         partitions = len({r.partition for r in self.records})
-        return d.Log(self.name, len(times), min(times), max(times), partitions)
+        return d.ReportLog(self.name, len(times), min(times), max(times), partitions)
 
     def timelines(self) -> list[d.ClaimTimeline]:
         return [
@@ -272,7 +272,7 @@ class _LogFold:
             for (partition, key), lanes in self.lanes.items()
         ]
 
-    def senders(self) -> list[d.SenderClock]:
+    def senders(self) -> list[d.SenderClockRow]:
         by_sender: dict[tuple[str, str, str], list[int]] = defaultdict(list)
         for record in self.records:
             m = record.message
@@ -280,7 +280,7 @@ class _LogFold:
                 m.unix_s * 1000 - record.timestamp_ms
             )
         return [
-            d.SenderClock(
+            d.SenderClockRow(
                 self.name,
                 *sender,
                 records=len(ms),

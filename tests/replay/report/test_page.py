@@ -108,11 +108,11 @@ def a_report(text: str = "x", number: int = 5) -> d.ReportData:
     """A report with one of everything; every text is `text`, and every number is `number`."""
     claim = d.ClaimId(text, number, text, text, number)
     tenures = (
-        d.Tenure(text, text, number, number, number, number, number, number, text, text),
-        d.Tenure(text, text, number, None, number, None, None, None, "claimed", None),
+        d.TenureBar(text, text, number, number, number, number, number, number, text, text),
+        d.TenureBar(text, text, number, None, number, None, None, None, "claimed", None),
     )
     marks = tuple(
-        d.Mark(number, number, kind, text, text, guard=text, position=number, text=text)
+        d.RecordGlyph(number, number, kind, text, text, guard=text, position=number, text=text)
         for kind in d.MarkKind
     )
     lanes = tuple(
@@ -142,7 +142,10 @@ def a_report(text: str = "x", number: int = 5) -> d.ReportData:
         from_ms=number,
         to_ms=number,
         counts=d.Counts(*(abs(number) for _ in range(7))),
-        logs=(d.Log(text, number, number, number, number), d.Log("other", 0, None, None, 0)),
+        logs=(
+            d.ReportLog(text, number, number, number, number),
+            d.ReportLog("other", 0, None, None, 0),
+        ),
         caveats=(text,),
         groups=tuple(
             d.GroupSummary(text, number, text, rules, *(number for _ in range(9)))
@@ -150,7 +153,7 @@ def a_report(text: str = "x", number: int = 5) -> d.ReportData:
         ),
         claims=(d.ClaimTimeline(claim, lanes, number),),
         findings=findings,
-        senders=(d.SenderClock(text, text, text, text, number, number, number, number),),
+        senders=(d.SenderClockRow(text, text, text, text, number, number, number, number),),
         divergences=(parting, attrs.evolve(parting, until_ms=None, until_offset=None)),
     )
 
@@ -323,11 +326,11 @@ def test_every_divergence_is_a_band_and_a_line() -> None:
 def test_time_without_an_owner_is_left_empty() -> None:
     claim = d.ClaimId("l", 0, "g", "t", 0)
     tenures = tuple(
-        d.Tenure("i", "c", ms, ms + 1, ms, ms + 2_000, 0, 0, "claimed", "released")
+        d.TenureBar("i", "c", ms, ms + 1, ms, ms + 2_000, 0, 0, "claimed", "released")
         for ms in (0, 8_000)
     )
     timeline = d.ClaimTimeline(claim, (d.Lane(d.FENCED, tenures),))
-    log = d.Log("l", 4, 0, 10_000, 1)
+    log = d.ReportLog("l", 4, 0, 10_000, 1)
     page = Page(render(attrs.evolve(EMPTY, logs=(log,), claims=(timeline,))))
     first, second = (
         (float((a["x"] or "")[:-1]), float((a["width"] or "")[:-1]))
@@ -339,7 +342,7 @@ def test_time_without_an_owner_is_left_empty() -> None:
 
 def test_an_owner_that_fell_silent_fades_after_two_intervals() -> None:
     claim = d.ClaimId("l", 0, "g", "t", 0)
-    tenure = d.Tenure("i", "c", 0, 1, 0, 40_000, 0, 0, "claimed", "released")
+    tenure = d.TenureBar("i", "c", 0, 1, 0, 40_000, 0, 0, "claimed", "released")
     lane = d.Lane(d.FENCED, (tenure,), beats_ms=(0, 4_000, 8_000))
     report = attrs.evolve(EMPTY, heartbeat_interval_s=4, claims=(d.ClaimTimeline(claim, (lane,)),))
     page = Page(render(report))
@@ -349,7 +352,7 @@ def test_an_owner_that_fell_silent_fades_after_two_intervals() -> None:
 
 def test_a_tenure_without_a_heartbeat_in_its_time_is_drawn() -> None:
     claim = d.ClaimId("l", 0, "g", "t", 0)
-    tenure = d.Tenure("i", "c", 0, 1, 1_000, 2_000, 0, 0, "claimed", "released")
+    tenure = d.TenureBar("i", "c", 0, 1, 1_000, 2_000, 0, 0, "claimed", "released")
     lane = d.Lane(d.FENCED, (tenure,), beats_ms=(5_000,))
     page = Page(render(attrs.evolve(EMPTY, claims=(d.ClaimTimeline(claim, (lane,)),))))
     assert len(list(page.of_class("tenure"))) == 1
@@ -357,10 +360,10 @@ def test_a_tenure_without_a_heartbeat_in_its_time_is_drawn() -> None:
 
 def test_what_lies_outside_the_log_stands_at_its_edge() -> None:
     claim = d.ClaimId("l", 0, "g", "t", 0)
-    tenure = d.Tenure("i", "c", 0, 1, -5_000, 90_000, 0, 0, "claimed", "released")
-    mark = d.Mark(1, 90_000, d.MarkKind.TAKEOVER, "i", "c")
+    tenure = d.TenureBar("i", "c", 0, 1, -5_000, 90_000, 0, 0, "claimed", "released")
+    mark = d.RecordGlyph(1, 90_000, d.MarkKind.TAKEOVER, "i", "c")
     lane = d.Lane(d.FENCED, (tenure,), (mark,), (d.Pause(5_000, None, "i"),), (-5_000, 90_000))
-    log = d.Log("l", 4, 0, 10_000, 1)
+    log = d.ReportLog("l", 4, 0, 10_000, 1)
     page = Page(render(attrs.evolve(EMPTY, logs=(log,), claims=(d.ClaimTimeline(claim, (lane,)),))))
     (bar,) = page.of_class("tenure")
     assert (bar["x"], bar["width"]) == ("0%", "100%")
@@ -401,13 +404,13 @@ def test_nothing_replayed_is_a_page_that_says_so() -> None:
 
 def test_one_record_is_a_page() -> None:
     claim = d.ClaimId("l", 0, "g", "t", 0)
-    tenure = d.Tenure("i", "c", 0, None, 1_000, None, 0, 0, "claimed", None)
+    tenure = d.TenureBar("i", "c", 0, None, 1_000, None, 0, 0, "claimed", None)
     report = attrs.evolve(
         EMPTY,
         from_ms=1_000,
         to_ms=1_000,
         counts=d.Counts(1, 0, 1, 1, 1, 0, 0),
-        logs=(d.Log("l", 1, 1_000, 1_000, 1),),
+        logs=(d.ReportLog("l", 1, 1_000, 1_000, 1),),
         claims=(d.ClaimTimeline(claim, (d.Lane(d.FENCED, (tenure,), beats_ms=(1_000,)),)),),
     )
     page = Page(render(report))
@@ -435,13 +438,14 @@ def test_seventy_busy_claims_stay_below_a_megabyte() -> None:
     start = 1_795_219_114_000
     beats = tuple(start + 4_000 * n for n in range(250))
     tenures = tuple(
-        d.Tenure(
+        d.TenureBar(
             f"i{n % 3}", f"c{n % 2}", n, n + 1, beats[n], beats[n + 25], n, n, "took_over", "x"
         )
         for n in range(0, 225, 25)
     )
     marks = tuple(
-        d.Mark(n, beats[n], d.MarkKind.REFUSAL, "i1", "c1", "not_owner") for n in range(0, 250, 10)
+        d.RecordGlyph(n, beats[n], d.MarkKind.REFUSAL, "i1", "c1", "not_owner")
+        for n in range(0, 250, 10)
     )
     claims = tuple(
         d.ClaimTimeline(
@@ -456,7 +460,8 @@ def test_seventy_busy_claims_stay_below_a_megabyte() -> None:
 
 def test_a_crowded_lane_merges_what_would_overlap_and_counts_it() -> None:
     marks = tuple(
-        d.Mark(n, 1_000 * n, d.MarkKind.REFUSAL, "i", "c", "not_owner") for n in range(10_000)
+        d.RecordGlyph(n, 1_000 * n, d.MarkKind.REFUSAL, "i", "c", "not_owner")
+        for n in range(10_000)
     )
     claim = d.ClaimTimeline(d.ClaimId("l", 0, "g", "t", 0), (d.Lane(d.FENCED, (), marks),))
     rows = Page(render(attrs.evolve(EMPTY, claims=(claim,)))).embedded["marks"]
@@ -520,7 +525,9 @@ def with_findings(*findings: d.Finding) -> d.ReportData:
         from_ms=0,
         to_ms=100_000,
         counts=d.Counts(9, 0, len(claims), 1, 1, len(findings), 0),
-        logs=tuple(d.Log(log, 9, 0, 100_000, 1) for log in dict.fromkeys(f.log for f in findings)),
+        logs=tuple(
+            d.ReportLog(log, 9, 0, 100_000, 1) for log in dict.fromkeys(f.log for f in findings)
+        ),
         claims=tuple(d.ClaimTimeline(claim, (d.Lane(d.ORIGINAL),)) for claim in claims),
         findings=findings,
     )

@@ -25,10 +25,10 @@ def big(text: str = "x", claims: int = 60, tenures: int = 3) -> d.ReportData:
     lane = d.Lane(
         d.FENCED,
         tuple(
-            d.Tenure(text, text, n, n + 1, 10 * n, 10 * n + 5, 0, 1, "took_over", "released")
+            d.TenureBar(text, text, n, n + 1, 10 * n, 10 * n + 5, 0, 1, "took_over", "released")
             for n in range(tenures)
         ),
-        tuple(d.Mark(7, 70, kind, text, text, "not_owner") for kind in d.MarkKind),
+        tuple(d.RecordGlyph(7, 70, kind, text, text, "not_owner") for kind in d.MarkKind),
         (d.Pause(20, None, text),),
         beats,
     )
@@ -37,7 +37,7 @@ def big(text: str = "x", claims: int = 60, tenures: int = 3) -> d.ReportData:
     code = attrs.evolve(heat, name="late_heartbeat_stole")
     return attrs.evolve(
         a_report(text),
-        logs=(d.Log(text, 10, 0, 10_000, 1),),
+        logs=(d.ReportLog(text, 10, 0, 10_000, 1),),
         counts=d.Counts(10, 0, claims + 5, 1, 1, 900, 0),
         claims=(),
         scale=s.Scale(

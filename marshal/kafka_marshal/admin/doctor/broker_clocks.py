@@ -12,7 +12,7 @@ from attrs import frozen
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, KafkaError, KafkaException, Message, Producer
 
 from kafka_marshal.client.connect.admin_client import ClusterClient
-from kafka_marshal.client.connect.reader import Silent
+from kafka_marshal.client.connect.reader import MutedLogger
 from kafka_marshal.client.connect.settings import Settings
 from kafka_marshal.errors import BrokerFailed
 
@@ -22,7 +22,7 @@ _ROUNDS: Final = 3
 
 
 @frozen
-class Clock:
+class BrokerClock:
     """One broker's clock."""
 
     broker: int
@@ -35,15 +35,15 @@ class Clock:
 
 
 @frozen
-class Probe:
+class ClockComparison:
     """What a comparison gave."""
 
-    clocks: list[Clock]
+    clocks: list[BrokerClock]
     left: tuple[str, str] | None
     """The topic that was made for it, and why it could not be deleted again."""
 
 
-def probed(settings: Settings, cluster: ClusterClient, brokers: Sequence[int]) -> Probe:
+def probed(settings: Settings, cluster: ClusterClient, brokers: Sequence[int]) -> ClockComparison:
     """Append to every broker and compare its stamp with this machine's clock.
 
     Raises:
@@ -61,21 +61,21 @@ def probed(settings: Settings, cluster: ClusterClient, brokers: Sequence[int]) -
     try:
         cluster.delete_topic(topic)
     except BrokerFailed as error:
-        return Probe(found, (topic, str(error)))
-    return Probe(found, None)
+        return ClockComparison(found, (topic, str(error)))
+    return ClockComparison(found, None)
 
 
-def _all_asked(settings: Settings, topic: str, brokers: Sequence[int]) -> list[Clock]:
+def _all_asked(settings: Settings, topic: str, brokers: Sequence[int]) -> list[BrokerClock]:
     decided = {"acks": "all", "linger_ms": "0", "message_timeout_ms": str(int(_WAIT_S * 1000))}
     try:
-        producer = Producer(settings.for_client(**decided), logger=Silent())
+        producer = Producer(settings.for_client(**decided), logger=MutedLogger())
     except KafkaException as error:
         raise BrokerFailed(settings.without_secrets(str(error.args[0]))) from None
     return [_asked(producer, topic, number, broker) for number, broker in enumerate(brokers)]
 
 
-def _asked(producer: Producer, topic: str, partition: int, broker: int) -> Clock:
-    best: Clock | None = None
+def _asked(producer: Producer, topic: str, partition: int, broker: int) -> BrokerClock:
+    best: BrokerClock | None = None
     reason = ""
     for _ in range(_ROUNDS):
         stamps: list[int] = []
@@ -101,5 +101,5 @@ def _asked(producer: Producer, topic: str, partition: int, broker: int) -> Clock
         reason = reasons[0] if reasons else reason
         if stamps and (best is None or took_ms / 2 < best.doubt_ms):
             ahead_ms = round(stamps[0] - (sent * 1000 + took_ms / 2))
-            best = Clock(broker, ahead_ms, round(took_ms / 2))
-    return best or Clock(broker, None, 0, reason)
+            best = BrokerClock(broker, ahead_ms, round(took_ms / 2))
+    return best or BrokerClock(broker, None, 0, reason)

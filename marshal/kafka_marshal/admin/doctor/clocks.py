@@ -6,20 +6,20 @@ from collections.abc import Iterator
 from typing import Final
 
 from kafka_marshal.admin.clock_ahead import ahead
-from kafka_marshal.admin.doctor.broker_clocks import Clock
-from kafka_marshal.admin.doctor.finding import Finding, Severity, numbers
-from kafka_marshal.admin.doctor.topic_sample import Sample
+from kafka_marshal.admin.doctor.broker_clocks import BrokerClock
+from kafka_marshal.admin.doctor.finding import CheckFinding, CheckSeverity, numbers
+from kafka_marshal.admin.doctor.topic_sample import TopicSample
 from kafka_marshal.core.state import Rules
 
 CLOCKS_APART_MS: Final = 1000
 """Clocks that differ by more are worth a word."""
 
 
-def in_log(sample: Sample, rules: Rules, at_ms: int) -> Iterator[Finding]:
+def in_log(sample: TopicSample, rules: Rules, at_ms: int) -> Iterator[CheckFinding]:
     """What the brokers' stamps say about their clocks."""
     if sample.stepped_back_ms > rules.clock_rewind_max_ms:
-        yield Finding(
-            Severity.ERROR,
+        yield CheckFinding(
+            CheckSeverity.ERROR,
             "clocks",
             f"timestamps of partition {sample.stepped_back_at} step back by "
             f"{sample.stepped_back_ms:,} ms",
@@ -27,8 +27,8 @@ def in_log(sample: Sample, rules: Rules, at_ms: int) -> Iterator[Finding]:
             "let the brokers keep time together (NTP)",
         )
     elif sample.stepped_back_ms > 0:
-        yield Finding(
-            Severity.NOTE,
+        yield CheckFinding(
+            CheckSeverity.NOTE,
             "clocks",
             f"timestamps of partition {sample.stepped_back_at} step back by "
             f"{sample.stepped_back_ms:,} ms",
@@ -37,8 +37,8 @@ def in_log(sample: Sample, rules: Rules, at_ms: int) -> Iterator[Finding]:
         )
     late = ahead([sample.highest_ms], at_ms, rules) if sample.records else None
     if late is not None:
-        yield Finding(
-            Severity.WARNING,
+        yield CheckFinding(
+            CheckSeverity.WARNING,
             "clocks",
             late,
             "the claims of an owner that dies stand still until then, and a pause that ends before "
@@ -48,8 +48,8 @@ def in_log(sample: Sample, rules: Rules, at_ms: int) -> Iterator[Finding]:
         )
     ahead_ms = sample.last_ms - at_ms
     if late is None and ahead_ms > CLOCKS_APART_MS:
-        yield Finding(
-            Severity.WARNING,
+        yield CheckFinding(
+            CheckSeverity.WARNING,
             "clocks",
             f"the newest record is {ahead_ms:,} ms ahead of this machine's clock",
             "pauses end later, and consumers on this machine ask for claims too late",
@@ -57,13 +57,13 @@ def in_log(sample: Sample, rules: Rules, at_ms: int) -> Iterator[Finding]:
         )
 
 
-def between_brokers(found: list[Clock], rules: Rules) -> Iterator[Finding]:
+def between_brokers(found: list[BrokerClock], rules: Rules) -> Iterator[CheckFinding]:
     """Brokers' clocks against each other, from one append to each."""
     silent = [one for one in found if one.ahead_ms is None]
     if silent:
         reasons = sorted({one.reason for one in silent if one.reason})
-        yield Finding(
-            Severity.UNCHECKED,
+        yield CheckFinding(
+            CheckSeverity.UNCHECKED,
             "clocks now",
             ": ".join(
                 [
@@ -81,8 +81,8 @@ def between_brokers(found: list[Clock], rules: Rules) -> Iterator[Finding]:
     doubt_ms = max(one.doubt_ms for one in found)
     if apart_ms - doubt_ms > CLOCKS_APART_MS:
         fastest, slowest = max(ahead, key=ahead.__getitem__), min(ahead, key=ahead.__getitem__)
-        yield Finding(
-            Severity.ERROR if apart_ms > rules.clock_rewind_max_ms else Severity.WARNING,
+        yield CheckFinding(
+            CheckSeverity.ERROR if apart_ms > rules.clock_rewind_max_ms else CheckSeverity.WARNING,
             "clocks now",
             f"broker {fastest} is {apart_ms:,} ms ahead of broker {slowest} (± {doubt_ms:,})",
             "when a partition changes its leader, owners look stale too early, or stay too long",
@@ -90,10 +90,10 @@ def between_brokers(found: list[Clock], rules: Rules) -> Iterator[Finding]:
         )
 
 
-def not_compared() -> Finding:
+def not_compared() -> CheckFinding:
     """Nobody asked for it."""
-    return Finding(
-        Severity.UNCHECKED,
+    return CheckFinding(
+        CheckSeverity.UNCHECKED,
         "clocks now",
         "brokers' clocks were not compared: it takes an append to each",
         "with clocks apart an owner looks stale too early when a partition changes its leader",
@@ -101,10 +101,10 @@ def not_compared() -> Finding:
     )
 
 
-def left_behind(topic: str, reason: str) -> Finding:
+def left_behind(topic: str, reason: str) -> CheckFinding:
     """The topic of a comparison could not be deleted."""
-    return Finding(
-        Severity.NOTE,
+    return CheckFinding(
+        CheckSeverity.NOTE,
         "clocks now",
         f"topic {topic}, which was made to compare clocks, is still there: {reason}",
         "nothing",

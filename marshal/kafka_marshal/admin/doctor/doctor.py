@@ -15,9 +15,9 @@ from attrs import field, frozen
 from kafka_marshal.admin.doctor import clocks, permissions, records
 from kafka_marshal.admin.doctor import topic as of_topic
 from kafka_marshal.admin.doctor.broker_clocks import probed
-from kafka_marshal.admin.doctor.finding import LOUD, Finding, Severity, unchecked
-from kafka_marshal.admin.doctor.topic_sample import SAMPLE_MAX, Sample, sample_of
-from kafka_marshal.client.connect.admin_client import ClusterClient, NotAllowed
+from kafka_marshal.admin.doctor.finding import LOUD, CheckFinding, CheckSeverity, unchecked
+from kafka_marshal.admin.doctor.topic_sample import SAMPLE_MAX, TopicSample, sample_of
+from kafka_marshal.client.connect.admin_client import ClusterClient, NotAuthorized
 from kafka_marshal.client.connect.coordination_topic import BECAUSE
 from kafka_marshal.client.connect.reader import now_ms
 from kafka_marshal.client.connect.settings import Settings
@@ -25,14 +25,14 @@ from kafka_marshal.core.group_intervals import LivedUnder, OtherInterval
 from kafka_marshal.core.state import FENCED, Rules
 from kafka_marshal.errors import BrokerFailed, contradicted
 
-__all__ = ["LOUD", "Examined", "Finding", "Severity", "examine"]
+__all__ = ["LOUD", "CheckFinding", "CheckSeverity", "Examination", "examine"]
 
 GROUPS_MAX: Final = 10
 """Groups to ask about, at most."""
 
 
 @frozen
-class Examined:
+class Examination:
     """What the doctor says."""
 
     topic: str
@@ -41,7 +41,7 @@ class Examined:
     copies: int
     records: int
     """How many of the newest were looked at."""
-    findings: tuple[Finding, ...]
+    findings: tuple[CheckFinding, ...]
     fine: tuple[str, ...] = field(default=())
     """The checks that found nothing."""
 
@@ -54,7 +54,7 @@ def examine(
     records_max: int = SAMPLE_MAX,
     probe: bool = False,
     interval_given: bool = False,
-) -> Examined:
+) -> Examination:
     """Look at everything that can be looked at without changing anything.
 
     The heartbeat interval is the longest that the newest records say, and that of `rules` where
@@ -69,14 +69,14 @@ def examine(
     brokers = cluster.brokers()
     try:
         seen = cluster.topic(topic)
-    except NotAllowed:
-        return Examined(topic, len(brokers), 0, 0, 0, (permissions.unseen(topic),))
+    except NotAuthorized:
+        return Examination(topic, len(brokers), 0, 0, 0, (permissions.unseen(topic),))
     if seen is None:
         missing = of_topic.missing(settings.bootstrap, topic)
-        return Examined(topic, len(brokers), 0, 0, 0, (missing,))
-    findings: dict[str, list[Finding]] = {}
+        return Examination(topic, len(brokers), 0, 0, 0, (missing,))
+    findings: dict[str, list[CheckFinding]] = {}
 
-    def checked(names: tuple[str, ...], found: Iterator[Finding]) -> None:
+    def checked(names: tuple[str, ...], found: Iterator[CheckFinding]) -> None:
         findings.update({name: findings.get(name, []) for name in names})
         for one in found:
             findings.setdefault(one.check, []).append(one)
@@ -88,7 +88,7 @@ def examine(
         hold = cluster.topic_settings(topic)
     except BrokerFailed as error:
         hold = error
-    sample, unread = Sample(len(seen.partitions)), None
+    sample, unread = TopicSample(len(seen.partitions)), None
     try:
         sample = sample_of(settings, topic, records_max)
     except BrokerFailed as error:
@@ -116,7 +116,7 @@ def examine(
         checked(("clocks now",), _probed(settings, cluster, brokers, rules))
     else:
         checked((), iter([clocks.not_compared()] if len(brokers) > 1 else []))
-    return Examined(
+    return Examination(
         topic,
         len(brokers),
         len(seen.partitions),
@@ -127,7 +127,7 @@ def examine(
     )
 
 
-def _at_the_logs_interval(rules: Rules, sample: Sample, *, given: bool) -> Rules:
+def _at_the_logs_interval(rules: Rules, sample: TopicSample, *, given: bool) -> Rules:
     intervals = sample.intervals
     given_ms = rules.heartbeat_interval_ms
     for group, clients in intervals.items() if given else ():
@@ -141,7 +141,7 @@ def _at_the_logs_interval(rules: Rules, sample: Sample, *, given: bool) -> Rules
 
 def _probed(
     settings: Settings, cluster: ClusterClient, brokers: Sequence[int], rules: Rules
-) -> Iterator[Finding]:
+) -> Iterator[CheckFinding]:
     try:
         probe = probed(settings, cluster, brokers)
     except BrokerFailed as error:

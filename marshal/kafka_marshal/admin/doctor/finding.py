@@ -9,7 +9,7 @@ from typing import Final
 from attrs import frozen
 
 
-class Severity(Enum):
+class CheckSeverity(Enum):
     """How bad a finding is. The value is the name in output."""
 
     ERROR = "error"
@@ -22,25 +22,25 @@ class Severity(Enum):
     """Nobody could look."""
 
 
-LOUD: Final = frozenset({Severity.ERROR, Severity.WARNING})
+LOUD: Final = frozenset({CheckSeverity.ERROR, CheckSeverity.WARNING})
 """What exit code 1 is for."""
 
 
 @frozen
-class Finding:
+class CheckFinding:
     """One thing that is not as it should be, or that nobody could look at."""
 
-    severity: Severity
+    severity: CheckSeverity
     check: str
     found: str
     endangers: str
     do: str
 
 
-def unchecked(check: str, reason: str, permission: str, what: str = "the topic") -> Finding:
+def unchecked(check: str, reason: str, permission: str, what: str = "the topic") -> CheckFinding:
     """What could not be looked at, and the permission that it takes."""
-    return Finding(
-        Severity.UNCHECKED,
+    return CheckFinding(
+        CheckSeverity.UNCHECKED,
         check,
         reason,
         "what is wrong there stays unseen",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from kafka_marshal.admin.doctor.finding import Finding, Severity, unchecked
-from kafka_marshal.client.connect.admin_client import TopicSeen
+from kafka_marshal.admin.doctor.finding import CheckFinding, CheckSeverity, unchecked
+from kafka_marshal.client.connect.admin_client import TopicDescription
 
 NEEDED: Final[Mapping[str, str]] = {
     "READ": "who may not read the log cannot claim anything",
@@ -16,7 +16,7 @@ NEEDED: Final[Mapping[str, str]] = {
 """On the coordination topic, and why. Kafka's READ and WRITE imply DESCRIBE."""
 
 
-def on_topic(seen: TopicSeen) -> Iterator[Finding]:
+def on_topic(seen: TopicDescription) -> Iterator[CheckFinding]:
     """What is missing on the coordination topic."""
     if seen.allowed is None:
         yield unchecked("permissions", "the cluster does not say what is allowed", "DESCRIBE")
@@ -25,13 +25,13 @@ def on_topic(seen: TopicSeen) -> Iterator[Finding]:
         if name not in seen.allowed:
             found = f"the user of these settings may not {name} the topic"
             do = command(name, "topic", seen.name)
-            yield Finding(Severity.ERROR, "permissions", found, endangers, do)
+            yield CheckFinding(CheckSeverity.ERROR, "permissions", found, endangers, do)
 
 
-def unseen(topic: str) -> Finding:
+def unseen(topic: str) -> CheckFinding:
     """A user who may not DESCRIBE a topic does not even learn whether it exists."""
-    return Finding(
-        Severity.ERROR,
+    return CheckFinding(
+        CheckSeverity.ERROR,
         "permissions",
         f"the user of these settings may not see whether there is a topic {topic}",
         "who may neither READ nor WRITE the log cannot claim, heartbeat or release",
@@ -39,14 +39,14 @@ def unseen(topic: str) -> Finding:
     )
 
 
-def on_groups(allowed: Mapping[str, frozenset[str] | None]) -> Iterator[Finding]:
+def on_groups(allowed: Mapping[str, frozenset[str] | None]) -> Iterator[CheckFinding]:
     """What is missing on the groups; None of one of which the cluster does not say it."""
     for group, operations in sorted(allowed.items()):
         if operations is None or "READ" in operations:
             continue
         sees = "DESCRIBE" in operations
-        yield Finding(
-            Severity.WARNING if sees else Severity.ERROR,
+        yield CheckFinding(
+            CheckSeverity.WARNING if sees else CheckSeverity.ERROR,
             "group permissions",
             f"the user of these settings may not {'READ' if sees else 'see'} group {group}",
             "positions cannot be committed as the group's offsets: lag tools do not see them"

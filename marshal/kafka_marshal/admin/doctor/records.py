@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kafka_marshal.admin.doctor.finding import Finding, Severity, names, numbers
-from kafka_marshal.admin.doctor.topic_sample import Sample
+from kafka_marshal.admin.doctor.finding import CheckFinding, CheckSeverity, names, numbers
+from kafka_marshal.admin.doctor.topic_sample import TopicSample
 from kafka_marshal.client.connect.coordination_topic import BECAUSE
 from kafka_marshal.core.state import Rules
 
 
-def records(sample: Sample) -> Iterator[Finding]:
+def records(sample: TopicSample) -> Iterator[CheckFinding]:
     """What the newest records say."""
     yield from _places(sample)
     if sample.of_another_log:
-        yield Finding(
-            Severity.ERROR,
+        yield CheckFinding(
+            CheckSeverity.ERROR,
             "offsets",
             f"{sample.of_another_log:,} of {sample.owners_records:,} owners' records refer to an "
             f"offset that is not before their own: {names(sample.clients_of_another_log)}",
@@ -26,24 +26,24 @@ def records(sample: Sample) -> Iterator[Finding]:
         )
     yield from _intervals(sample)
     if sample.create_time:
-        yield Finding(
-            Severity.ERROR,
+        yield CheckFinding(
+            CheckSeverity.ERROR,
             "timestamps",
             f"{sample.create_time:,} of {sample.records:,} records carry the producer's time",
             BECAUSE["message.timestamp.type"],
             "set message.timestamp.type to LogAppendTime; it holds for new records",
         )
     if sample.malformed:
-        yield Finding(
-            Severity.WARNING,
+        yield CheckFinding(
+            CheckSeverity.WARNING,
             "messages",
             f"{sample.malformed:,} of {sample.records:,} records hold no message of the protocol",
             "nothing by themselves; somebody writes to the topic who should not",
             "see who it is: `marshal replay` lists them",
         )
     if sample.without_headers:
-        yield Finding(
-            Severity.NOTE,
+        yield CheckFinding(
+            CheckSeverity.NOTE,
             "headers",
             f"{sample.without_headers:,} of {sample.owners_records:,} owners' records carry no "
             f"headers: {names(sample.clients_without_headers)}",
@@ -52,7 +52,7 @@ def records(sample: Sample) -> Iterator[Finding]:
         )
 
 
-def heads(sample: Sample, rules: Rules, now_ms: float) -> Iterator[Finding]:
+def heads(sample: TopicSample, rules: Rules, now_ms: float) -> Iterator[CheckFinding]:
     """Partitions that began so lately that a pause of before may still hold (DefiniteWin)."""
     needed_ms = rules.pause_max_ms + rules.clock_rewind_max_ms
     short = {
@@ -63,8 +63,8 @@ def heads(sample: Sample, rules: Rules, now_ms: float) -> Iterator[Finding]:
     if short:
         hours, minutes = divmod(-(-needed_ms // 60_000), 60)
         needed = f"{hours:g} h {minutes:g} min"
-        yield Finding(
-            Severity.NOTE,
+        yield CheckFinding(
+            CheckSeverity.NOTE,
             "head",
             f"the head of partition {numbers(short)} is gone, and less than {needed} is left",
             "a group that claims there for the first time, or after a long stop, waits in silence: "
@@ -73,7 +73,7 @@ def heads(sample: Sample, rules: Rules, now_ms: float) -> Iterator[Finding]:
         )
 
 
-def _places(sample: Sample) -> Iterator[Finding]:
+def _places(sample: TopicSample) -> Iterator[CheckFinding]:
     misplaced = sample.misplaced
     if not misplaced:
         return
@@ -83,8 +83,8 @@ def _places(sample: Sample) -> Iterator[Finding]:
     both = any(
         one.first_right_ms is not None and one.last_ms > one.first_right_ms for one in misplaced
     )
-    yield Finding(
-        Severity.ERROR,
+    yield CheckFinding(
+        CheckSeverity.ERROR,
         "places",
         f"records of {names({one.topic for one in misplaced})} lie on partition {worst.place}, "
         f"and by {sample.partitions} partitions belong on {worst.right_place}{grown}"
@@ -96,15 +96,15 @@ def _places(sample: Sample) -> Iterator[Finding]:
     )
 
 
-def _intervals(sample: Sample) -> Iterator[Finding]:
+def _intervals(sample: TopicSample) -> Iterator[CheckFinding]:
     for group, clients in sample.intervals.items():
         if len(clients) > 1:
             said = ", ".join(
                 f"client {clients[interval_ms]} says {interval_ms / 1000:g} s"
                 for interval_ms in sorted(clients)
             )
-            yield Finding(
-                Severity.ERROR,
+            yield CheckFinding(
+                CheckSeverity.ERROR,
                 "intervals",
                 f"group {group} lives under {len(clients)} heartbeat intervals: {said}",
                 "an owner that is dead to one is alive to another, and both process its messages",

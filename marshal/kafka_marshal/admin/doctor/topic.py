@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from kafka_marshal.admin.doctor.finding import Finding, Severity, numbers
-from kafka_marshal.client.connect.admin_client import TopicSeen
+from kafka_marshal.admin.doctor.finding import CheckFinding, CheckSeverity, numbers
+from kafka_marshal.client.connect.admin_client import TopicDescription
 from kafka_marshal.client.connect.coordination_topic import (
     BECAUSE,
     retention_needed_ms,
@@ -19,10 +19,10 @@ MESSAGE_BYTES_MIN: Final = 4096
 """A message of the protocol is a line of ids; with long names and headers it is below this."""
 
 
-def missing(bootstrap: str, topic: str) -> Finding:
+def missing(bootstrap: str, topic: str) -> CheckFinding:
     """There is no coordination topic."""
-    return Finding(
-        Severity.ERROR,
+    return CheckFinding(
+        CheckSeverity.ERROR,
         "topic",
         f"there is no topic {topic}",
         "nobody can claim anything",
@@ -30,37 +30,39 @@ def missing(bootstrap: str, topic: str) -> Finding:
     )
 
 
-def of_settings(hold: Mapping[str, str], seen: TopicSeen, rules: Rules) -> Iterator[Finding]:
+def of_settings(
+    hold: Mapping[str, str], seen: TopicDescription, rules: Rules
+) -> Iterator[CheckFinding]:
     """The topic's settings, one by one."""
 
-    def wrong(name: str, severity: Severity, wanted: str) -> Finding:
+    def wrong(name: str, severity: CheckSeverity, wanted: str) -> CheckFinding:
         found = f"{name} is {hold.get(name) or 'not told'}"
-        return Finding(severity, name, found, BECAUSE[name], f"set it to {wanted}")
+        return CheckFinding(severity, name, found, BECAUSE[name], f"set it to {wanted}")
 
     if hold.get("message.timestamp.type") != "LogAppendTime":
-        yield wrong("message.timestamp.type", Severity.ERROR, "LogAppendTime")
+        yield wrong("message.timestamp.type", CheckSeverity.ERROR, "LogAppendTime")
     if hold.get("cleanup.policy") != "delete":
-        yield wrong("cleanup.policy", Severity.ERROR, "delete")
+        yield wrong("cleanup.policy", CheckSeverity.ERROR, "delete")
     if not retention_suffices(hold.get("retention.ms", ""), rules):
         needed = f"at least {retention_needed_ms(rules)}, better twice that"
-        yield wrong("retention.ms", Severity.ERROR, needed)
+        yield wrong("retention.ms", CheckSeverity.ERROR, needed)
     if hold.get("retention.bytes", "-1") != "-1":
-        yield wrong("retention.bytes", Severity.WARNING, "-1")
+        yield wrong("retention.bytes", CheckSeverity.WARNING, "-1")
     if hold.get("unclean.leader.election.enable") != "false" and seen.copies > 1:
-        yield wrong("unclean.leader.election.enable", Severity.ERROR, "false")
+        yield wrong("unclean.leader.election.enable", CheckSeverity.ERROR, "false")
     yield from _in_sync(hold, seen)
     limit = hold.get("max.message.bytes", "")
     if limit.isdecimal() and int(limit) < MESSAGE_BYTES_MIN:
-        yield Finding(
-            Severity.WARNING,
+        yield CheckFinding(
+            CheckSeverity.WARNING,
             "max.message.bytes",
             f"max.message.bytes is {limit}",
             "heartbeats of consumers with long names are refused, and their claims taken",
             f"set it to at least {MESSAGE_BYTES_MIN}",
         )
     if hold.get("compression.type", "producer") not in ("producer", "uncompressed"):
-        yield Finding(
-            Severity.NOTE,
+        yield CheckFinding(
+            CheckSeverity.NOTE,
             "compression.type",
             f"compression.type is {hold['compression.type']}: the broker compresses every record",
             "nothing; each append takes a little longer",
@@ -68,8 +70,8 @@ def of_settings(hold: Mapping[str, str], seen: TopicSeen, rules: Rules) -> Itera
         )
     version = hold.get("message.format.version", "")
     if version.startswith(("0.8", "0.9", "0.10")):
-        yield Finding(
-            Severity.ERROR,
+        yield CheckFinding(
+            CheckSeverity.ERROR,
             "message.format.version",
             f"message.format.version is {version}: records lose their headers",
             "without headers a late heartbeat cannot be told from the owner's",
@@ -77,16 +79,16 @@ def of_settings(hold: Mapping[str, str], seen: TopicSeen, rules: Rules) -> Itera
         )
 
 
-def _in_sync(hold: Mapping[str, str], seen: TopicSeen) -> Iterator[Finding]:
+def _in_sync(hold: Mapping[str, str], seen: TopicDescription) -> Iterator[CheckFinding]:
     text = hold.get("min.insync.replicas", "1")
     needed = int(text) if text.isdecimal() else 1
     name = "min.insync.replicas"
     if seen.copies > 1 and needed < 2:
         found = f"{name} is {needed}, with {seen.copies} copies"
-        yield Finding(Severity.WARNING, name, found, BECAUSE[name], "set it to 2")
+        yield CheckFinding(CheckSeverity.WARNING, name, found, BECAUSE[name], "set it to 2")
     if 1 < seen.copies <= needed:
-        yield Finding(
-            Severity.WARNING,
+        yield CheckFinding(
+            CheckSeverity.WARNING,
             name,
             f"{name} is {needed}, with {seen.copies} copies",
             "one broker down stops every heartbeat: nobody can claim, and at most once nobody "
@@ -95,8 +97,8 @@ def _in_sync(hold: Mapping[str, str], seen: TopicSeen) -> Iterator[Finding]:
         )
     short = [n for n, one in seen.partitions.items() if len(one.in_sync) < needed]
     if short:
-        yield Finding(
-            Severity.ERROR,
+        yield CheckFinding(
+            CheckSeverity.ERROR,
             "copies",
             f"fewer than {needed} brokers have all of partition {numbers(short)}",
             "nothing can be appended there: owners become stale",
@@ -104,12 +106,12 @@ def _in_sync(hold: Mapping[str, str], seen: TopicSeen) -> Iterator[Finding]:
         )
 
 
-def replication(seen: TopicSeen, brokers: int) -> Iterator[Finding]:
+def replication(seen: TopicDescription, brokers: int) -> Iterator[CheckFinding]:
     """Copies and leaders of every partition."""
     leaderless = [n for n, one in seen.partitions.items() if one.leader is None]
     if leaderless:
-        yield Finding(
-            Severity.ERROR,
+        yield CheckFinding(
+            CheckSeverity.ERROR,
             "leaders",
             f"partition {numbers(leaderless)} has no leader",
             "nobody can read or append there: its claims stand still",
@@ -117,8 +119,8 @@ def replication(seen: TopicSeen, brokers: int) -> Iterator[Finding]:
         )
     behind = [n for n, one in seen.partitions.items() if len(one.in_sync) < len(one.replicas)]
     if behind:
-        yield Finding(
-            Severity.WARNING,
+        yield CheckFinding(
+            CheckSeverity.WARNING,
             "copies",
             f"not every copy of partition {numbers(behind)} has all of it",
             "fewer brokers may be lost than the topic was made for",
@@ -126,8 +128,8 @@ def replication(seen: TopicSeen, brokers: int) -> Iterator[Finding]:
         )
     if seen.copies == 1:
         alone = brokers == 1
-        yield Finding(
-            Severity.NOTE if alone else Severity.WARNING,
+        yield CheckFinding(
+            CheckSeverity.NOTE if alone else CheckSeverity.WARNING,
             "copies",
             "there is one copy" + (", on the only broker" if alone else f" on {brokers} brokers"),
             "a broker that is lost takes tenures, grants and positions with it",

@@ -10,7 +10,7 @@ from typing import Final
 from attrs import define, field, frozen
 
 from kafka_marshal.capture import RawRecord, TimestampType
-from kafka_marshal.client.connect.reader import Tail
+from kafka_marshal.client.connect.reader import CoordinationReader
 from kafka_marshal.client.connect.settings import Settings
 from kafka_marshal.codec import MalformedRecord, coordinating_partition
 from kafka_marshal.core import wire
@@ -26,7 +26,7 @@ NEWBORN: Final = Claim()
 
 
 @frozen
-class Misplaced:
+class MisplacedRecords:
     """Records of a data topic that do not lie where the topic's partition count says."""
 
     topic: str
@@ -39,7 +39,7 @@ class Misplaced:
 
 
 @define
-class Sample:
+class TopicSample:
     """What was counted."""
 
     partitions: int
@@ -125,14 +125,14 @@ class Sample:
         return found
 
     @property
-    def misplaced(self) -> list[Misplaced]:
+    def misplaced(self) -> list[MisplacedRecords]:
         """By topic and place."""
         found = []
         for (topic, place), last_ms in sorted(self._last.items()):
             right = coordinating_partition(topic, self.partitions)
             if place != right:
                 first_right_ms = self._first.get((topic, right))
-                found.append(Misplaced(topic, place, right, last_ms, first_right_ms))
+                found.append(MisplacedRecords(topic, place, right, last_ms, first_right_ms))
         return found
 
     @property
@@ -145,15 +145,15 @@ class Sample:
         return None
 
 
-def sample_of(settings: Settings, topic: str, records_max: int) -> Sample:
+def sample_of(settings: Settings, topic: str, records_max: int) -> TopicSample:
     """Read the newest records of each partition, `records_max` of each at most.
 
     Raises:
         BrokerFailed: they cannot be read.
     """
-    tail = Tail(settings, topic)
+    tail = CoordinationReader(settings, topic)
     try:
-        sample = Sample(len(tail.partitions))
+        sample = TopicSample(len(tail.partitions))
         extents = tail.extents()
         starts = {n: max(extent.low, extent.high - records_max) for n, extent in extents.items()}
         ends = {n: extent.high for n, extent in extents.items()}

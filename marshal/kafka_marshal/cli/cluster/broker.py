@@ -90,14 +90,14 @@ def _topics(wanted: list[str], messages: int) -> Callable[[str], None]:
     with needs("kafka"):
         from kafka_marshal.admin.trial import Trial, create
         from kafka_marshal.client.connect.admin_client import ClusterClient, TopicExists
-        from kafka_marshal.client.connect.coordination_topic import Wanted, ensure
+        from kafka_marshal.client.connect.coordination_topic import TopicSpec, ensure
         from kafka_marshal.client.connect.settings import settings_from
     with one_sentence():
         trials = [Trial.parsed(text) for text in wanted]
 
     def make(bootstrap: str) -> None:
         cluster = ClusterClient(settings_from(bootstrap))
-        _, created = ensure(cluster, Wanted(COORDINATION_TOPIC))
+        _, created = ensure(cluster, TopicSpec(COORDINATION_TOPIC))
         _tell_made(COORDINATION_TOPIC, "coordination topic" if created else None)
         for trial in trials:
             made: str | None = f"partitions: {trial.partitions}, messages: {messages:,}"

@@ -29,7 +29,7 @@ from kafka_marshal.cli.common import (
 from kafka_marshal.errors import MarshalError
 
 if TYPE_CHECKING:
-    from kafka_marshal.admin.doctor.doctor import Examined
+    from kafka_marshal.admin.doctor.doctor import Examination
 
 _COLOURS: Final = {"error": "bold red", "warning": "yellow", "note": "cyan", "unchecked": "magenta"}
 
@@ -88,7 +88,7 @@ def _plain(_: object, __: object, value: object) -> object:
     return getattr(value, "value", value)
 
 
-def _print(examined: Examined) -> None:
+def _print(examined: Examination) -> None:
     console.print(
         f"{examined.topic}: {examined.partitions} partitions, copies of each: {examined.copies}, "
         f"brokers: {examined.brokers}, newest records read: {examined.records:,}",

@@ -64,7 +64,7 @@ def init(
     rules = fleet_rules(heartbeat_interval, pause_max)
     with needs("kafka"):
         from kafka_marshal.client.connect.admin_client import ClusterClient
-        from kafka_marshal.client.connect.coordination_topic import FOR_EVER, Wanted
+        from kafka_marshal.client.connect.coordination_topic import FOR_EVER, TopicSpec
         from kafka_marshal.client.connect.coordination_topic import init as make
     kept_ms = None
     if retention == "for-ever":
@@ -74,7 +74,7 @@ def init(
     with one_sentence(MarshalError):
         made = make(
             ClusterClient(connection(bootstrap, properties, options)),
-            Wanted(topic, partitions, replication, kept_ms, rules),
+            TopicSpec(topic, partitions, replication, kept_ms, rules),
         )
     done = "created" if made.created else "exists"
     console.print(

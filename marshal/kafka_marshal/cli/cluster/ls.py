@@ -34,7 +34,7 @@ from kafka_marshal.cli.common import (
 from kafka_marshal.cli.durations import told
 
 if TYPE_CHECKING:
-    from kafka_marshal.admin.view import ClaimRow, GroupRow, View
+    from kafka_marshal.admin.view import ListedClaim, ListedGroup, View
     from kafka_marshal.client.connect.admin_client import ClusterClient
 
 _STATES: Final = {
@@ -100,7 +100,7 @@ def ls(
         if group is not None and json and group not in view.groups:
             errors.print(f"Note: {_no_record_yet(view, group)}")
 
-        def rows() -> list[ClaimRow]:
+        def rows() -> list[ListedClaim]:
             return view.rows(_now_ms(), group, view.data_ends(cluster, group))
 
         if json:
@@ -126,7 +126,7 @@ def groups(
         cluster,
     ):
 
-        def rows() -> list[GroupRow]:
+        def rows() -> list[ListedGroup]:
             return view.group_rows(_now_ms(), view.data_ends(cluster))
 
         if json:
@@ -188,7 +188,7 @@ def _show(table: Callable[[], RenderableType], view: View, watch: bool) -> None:
 
 
 def _print_json(
-    rows: Callable[[], list[ClaimRow] | list[GroupRow]], view: View, watch: bool
+    rows: Callable[[], list[ListedClaim] | list[ListedGroup]], view: View, watch: bool
 ) -> None:
     """A line each; of those that are watched a line each when it has changed."""
     told_before: dict[object, object] = {}
@@ -206,7 +206,7 @@ def _print_json(
 # --- tables ---------------------------------------------------------------------------------------
 
 
-def _claims(rows: list[ClaimRow], view: View, group: str | None) -> RenderableType:
+def _claims(rows: list[ListedClaim], view: View, group: str | None) -> RenderableType:
     count = {state: sum(row.state == state for row in rows) for state in _STATES}
     words = ", ".join(f"{number} {state}" for state, number in count.items() if number)
     summary = f"{_counted(len(rows), 'claim')}" + (f": {words}" if words else "")
@@ -220,13 +220,13 @@ def _claims(rows: list[ClaimRow], view: View, group: str | None) -> RenderableTy
     return Group(*lines, *_claim_tables(rows, group))
 
 
-def _intervals(rows: list[ClaimRow], group: str | None) -> Iterator[Text]:
+def _intervals(rows: list[ListedClaim], group: str | None) -> Iterator[Text]:
     """Under which heartbeat interval a group is judged, where the table is of one group."""
     if group is not None and rows:
         yield Text(f"heartbeat interval: {', '.join(sorted({_interval(row) for row in rows}))}")
 
 
-def _interval(row: ClaimRow | GroupRow) -> str:
+def _interval(row: ListedClaim | ListedGroup) -> str:
     """By which it is judged; and the others that the group's owners say."""
     ours_ms = row.heartbeat_interval_ms
     others = [_exact(each) for each in row.intervals_ms if each != ours_ms]
@@ -238,7 +238,7 @@ def _exact(interval_ms: float) -> str:
     return f"{interval_ms / 1000:g}s"
 
 
-def _replaced_late(view: View, rows: list[ClaimRow]) -> Iterator[Text]:
+def _replaced_late(view: View, rows: list[ListedClaim]) -> Iterator[Text]:
     from kafka_marshal.admin.clock_ahead import ahead
 
     heard = [
@@ -261,7 +261,7 @@ def _no_record_yet(view: View, group: str) -> str:
     return f"no record of {view.topic} is of group {group} yet; waiting for the first"
 
 
-def _claim_tables(rows: list[ClaimRow], group: str | None) -> list[RenderableType]:
+def _claim_tables(rows: list[ListedClaim], group: str | None) -> list[RenderableType]:
     """One table if it fits; else one for each group, without what other columns imply."""
     whole = _claim_table(rows, with_group=group is None)
     if _fits(whole):
@@ -277,7 +277,7 @@ def _claim_tables(rows: list[ClaimRow], group: str | None) -> list[RenderableTyp
 
 
 def _claim_table(
-    rows: list[ClaimRow], *, with_group: bool = False, left_out: frozenset[str] = frozenset()
+    rows: list[ListedClaim], *, with_group: bool = False, left_out: frozenset[str] = frozenset()
 ) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold", show_edge=False)
     if with_group:
@@ -309,7 +309,7 @@ def _claim_table(
     return table
 
 
-def _groups(rows: list[GroupRow], view: View) -> RenderableType:
+def _groups(rows: list[ListedGroup], view: View) -> RenderableType:
     head = Text(f"{_counted(len(rows), 'group')} in {view.topic}", "bold")
     whole = _group_table(rows, narrow=False)
     if _fits(whole):
@@ -318,7 +318,7 @@ def _groups(rows: list[GroupRow], view: View) -> RenderableType:
     return Group(head, _group_table(rows, narrow=True), *notes)
 
 
-def _group_table(rows: list[GroupRow], *, narrow: bool) -> Table:
+def _group_table(rows: list[ListedGroup], *, narrow: bool) -> Table:
     """Narrow: topics are counted, and notes are left to lines of their own."""
     table = Table(box=None, pad_edge=False, header_style="bold", show_edge=False)
     table.add_column("GROUP", overflow="fold")
@@ -357,7 +357,7 @@ def _counted(number: int, thing: str) -> str:
     return f"{number} {thing}{'' if number == 1 else 's'}"
 
 
-def _notes(row: GroupRow) -> Iterator[str]:
+def _notes(row: ListedGroup) -> Iterator[str]:
     if row.paused_until_ms is not None:
         yield f"paused for {told(row.paused_until_ms - _now_ms())} more"
     if len(row.intervals_ms) > 1:
@@ -368,13 +368,13 @@ def _notes(row: GroupRow) -> Iterator[str]:
         yield f"{row.not_certain} owners are guesses"
 
 
-def _state(row: ClaimRow) -> str:
+def _state(row: ListedClaim) -> str:
     if row.paused_until_ms is None:
         return row.state
     return f"paused {told(row.paused_until_ms - _now_ms())}"
 
 
-def _owner(row: ClaimRow, doubt: str) -> Text:
+def _owner(row: ListedClaim, doubt: str) -> Text:
     if row.owner_client is None:
         return Text(f"by {row.pauser}", "dim") if row.pauser else Text("")
     if row.owner_client == row.owner_instance or (console.is_terminal and console.width < _WIDE):
@@ -386,7 +386,7 @@ def _number(number: int | None) -> str:
     return "" if number is None else f"{number:,}"
 
 
-def _doubts(view: View, rows: list[ClaimRow]) -> Iterator[Text]:
+def _doubts(view: View, rows: list[ListedClaim]) -> Iterator[Text]:
     unsure = sum(row.knowledge != "known" or not row.position_certain for row in rows)
     if unsure:
         yield Text(

@@ -16,10 +16,10 @@ from kafka_marshal.core.state import Rules
 from kafka_marshal.errors import MarshalError
 
 if TYPE_CHECKING:
-    from kafka_marshal.admin.fold import Change
+    from kafka_marshal.admin.fold import ClaimChange
     from kafka_marshal.admin.view import View
 
-Batch: TypeAlias = "list[tuple[Record, list[Change]]]"
+Batch: TypeAlias = "list[tuple[Record, list[ClaimChange]]]"
 """Records, and what each did."""
 
 

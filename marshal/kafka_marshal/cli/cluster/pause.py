@@ -30,9 +30,9 @@ from kafka_marshal.cli.durations import at, told
 from kafka_marshal.core.state import FENCED, ClaimKey, Rules
 
 if TYPE_CHECKING:
-    from kafka_marshal.admin.pause import Released
+    from kafka_marshal.admin.pause import GroupRelease
     from kafka_marshal.admin.view import View
-    from kafka_marshal.client.connect.log_writer import Log
+    from kafka_marshal.client.connect.log_writer import LogWriter
 
 Group = Annotated[str, typer.Argument(metavar="GROUP", help="The consumer group.")]
 Json = Annotated[bool, typer.Option("--json", help="JSON lines, one a coordinating partition.")]
@@ -175,21 +175,21 @@ def _at_hand(
     properties: Properties,
     options: Options,
     rules: Rules = FENCED,
-) -> Iterator[tuple[View, Callable[[], Log]]]:
+) -> Iterator[tuple[View, Callable[[], LogWriter]]]:
     """The topic, folded to its end, and what appends to it."""
     with opened(bootstrap, topic, properties, options, rules, group=group) as view:
-        from kafka_marshal.client.connect.log_writer import Log
+        from kafka_marshal.client.connect.log_writer import LogWriter
 
-        yield read_to_end(view), lambda: Log(view.settings, topic)
+        yield read_to_end(view), lambda: LogWriter(view.settings, topic)
 
 
-def _done(do: Callable[[], list[Released]], json: bool) -> list[Released]:
+def _done(do: Callable[[], list[GroupRelease]], json: bool) -> list[GroupRelease]:
     """Do it. Exits 1, after printing what was done, if that is only a part; 2 if nobody knows."""
-    from kafka_marshal.admin.pause import Half
+    from kafka_marshal.admin.pause import PartlyReleased
 
     try:
         done = do()
-    except Half as half:
+    except PartlyReleased as half:
         _print_freed(list(half.done))
         errors.print(f"marshal: {half}")
         raise typer.Exit(FOUND_SOMETHING) from None
@@ -201,7 +201,7 @@ def _done(do: Callable[[], list[Released]], json: bool) -> list[Released]:
     return done
 
 
-def _print_freed(done: list[Released], wanted: set[ClaimKey] | None = None) -> None:
+def _print_freed(done: list[GroupRelease], wanted: set[ClaimKey] | None = None) -> None:
     for one in done:
         for freed in one.freed:
             beside = wanted is not None and freed.key not in wanted
@@ -217,7 +217,7 @@ def _print_freed(done: list[Released], wanted: set[ClaimKey] | None = None) -> N
         console.print(f"nobody can claim them for {told(held)}", markup=False)
 
 
-def _print_not_held(done: list[Released]) -> None:
+def _print_not_held(done: list[GroupRelease]) -> None:
     """Where the log's clock is past the end of the pause already, nothing is paused by it."""
     for one in done:
         if one.paused_until_ms is None:

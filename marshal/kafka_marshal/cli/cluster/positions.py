@@ -31,8 +31,8 @@ from kafka_marshal.cli.durations import at
 from kafka_marshal.errors import MarshalError
 
 if TYPE_CHECKING:
-    from kafka_marshal.admin.position_targets import Planned
-    from kafka_marshal.admin.set_positions import Ended
+    from kafka_marshal.admin.position_targets import PlannedPosition
+    from kafka_marshal.admin.set_positions import SetPositionsResult
 
 _REASONS = {
     "paused_by_another": "somebody else paused the group meanwhile, and the later pause wins",
@@ -93,7 +93,7 @@ def set_position(
         from kafka_marshal.admin import set_positions as administer
         from kafka_marshal.admin.position_targets import plan, wish
         from kafka_marshal.client.connect.admin_client import ClusterClient
-        from kafka_marshal.client.connect.log_writer import Log
+        from kafka_marshal.client.connect.log_writer import LogWriter
     with one_sentence(MarshalError):
         wishes = [wish(text) for text in positions]
     stop = Stop(
@@ -102,7 +102,9 @@ def set_position(
     )
     with opened(bootstrap, topic, properties, options, rules, group=group) as view:
         cluster = ClusterClient(view.settings)
-        operators = administer.Operators(view, group, {one.topic for one in wishes}, pause_ms)
+        operators = administer.SetPositionsOperation(
+            view, group, {one.topic for one in wishes}, pause_ms
+        )
         read_to_end(view, operators.read, stop, interval_given=heartbeat_interval is not None)
         _check_called_off(stop)
         if group not in view.groups:
@@ -130,7 +132,7 @@ def set_position(
             errors.print("marshal: nothing was done; --anyway sets the positions all the same")
             raise typer.Exit(FOUND_SOMETHING)
         _check_called_off(stop)
-        with Log(view.settings, topic) as log, errors.status("setting positions"):
+        with LogWriter(view.settings, topic) as log, errors.status("setting positions"):
             ended = operators.set_positions(
                 cluster, log, planned, stop, lambda note: errors.print(f"Note: {note}.")
             )
@@ -151,7 +153,7 @@ def _check_called_off(stop: Stop) -> None:
         fail("called off; nothing was sent")
 
 
-def _print_plan(planned: list[Planned], beside: int) -> None:
+def _print_plan(planned: list[PlannedPosition], beside: int) -> None:
     table = Table(box=None, pad_edge=False, header_style="bold", show_edge=False)
     table.add_column("CLAIM", overflow="fold")
     for name in ("POSITION", "TO", "MOVES BY", "HOLDS"):
@@ -171,7 +173,7 @@ def _print_plan(planned: list[Planned], beside: int) -> None:
         console.print(f"{claims} of the group beside them: interrupted, positions stay")
 
 
-def _print_ended(planned: list[Planned], ended: list[Ended]) -> None:
+def _print_ended(planned: list[PlannedPosition], ended: list[SetPositionsResult]) -> None:
     for one in ended:
         of = f" of {len(one.set) + len(one.not_set) + len(one.in_doubt)}"
         if one.reason is None:
@@ -196,7 +198,10 @@ def _print_ended(planned: list[Planned], ended: list[Ended]) -> None:
 
 
 def _print_json(
-    planned: list[Planned], ended: list[Ended] | tuple[()], state: str, failed: str | None
+    planned: list[PlannedPosition],
+    ended: list[SetPositionsResult] | tuple[()],
+    state: str,
+    failed: str | None,
 ) -> None:
     """One object each: the claim, where it was, where it is to be, and what became of it."""
     became = {

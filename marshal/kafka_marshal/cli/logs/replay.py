@@ -38,13 +38,13 @@ from kafka_marshal.scratch import Scratch
 
 if TYPE_CHECKING:
     from kafka_marshal.replay import Summary, WhatIf
-    from kafka_marshal.replay.engines.engine import Choice
+    from kafka_marshal.replay.engines.engine import EngineChoice
 
 SEVERITIES = ("error", "warning", "info")
 COLOURS = {"error": "red", "warning": "yellow", "info": "dim"}
 
 
-class Engine(StrEnum):
+class EngineOption(StrEnum):
     """What folds."""
 
     auto = "auto"
@@ -151,12 +151,12 @@ def replay(
         ),
     ] = None,
     engine: Annotated[
-        Engine,
+        EngineOption,
         typer.Option(
             help="What folds: this process, or Spark; the tables are the same. auto: Spark, if "
             "there are millions of records."
         ),
-    ] = Engine.auto,
+    ] = EngineOption.auto,
     quiet: Annotated[
         bool, typer.Option("--quiet", help="Print nothing but errors; the exit code says enough.")
     ] = False,
@@ -196,7 +196,7 @@ def replay(
         def tasks(done: int, of: int) -> None:
             bar.update(task, completed=done, total=of)
 
-        chosen: list[Choice] = []
+        chosen: list[EngineChoice] = []
         change = Change.parsed(what_if) if what_if else None
         if bootstrap is not None:
             sources = [*(sources or ()), f"kafka://{bootstrap}/{topic or '__marshal'}"]
@@ -272,11 +272,11 @@ def _dumped(
 ) -> str:
     """The live topic as a folder of files, which live as long as `scratch`."""
     with needs("kafka"):
-        from kafka_marshal.replay.live.dump import Range, dump, of_address
+        from kafka_marshal.replay.live.dump import RequestedRange, dump, of_address
     where, topic = of_address(source)
     settings = connection(where, properties, options)
     folder = scratch.enter_context(Scratch("dump"))
-    return str(dump(settings, topic, folder, Range(begin, end), on_progress))
+    return str(dump(settings, topic, folder, RequestedRange(begin, end), on_progress))
 
 
 def show_difference(told: WhatIf) -> None:

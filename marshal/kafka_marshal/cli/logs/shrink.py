@@ -71,7 +71,7 @@ def shrink(
         from kafka_marshal.replay.errors import ReplayError
         from kafka_marshal.replay.exports.output import refuse_existing
         from kafka_marshal.replay.fold.options import judging_of
-        from kafka_marshal.replay.shrink.shrinking import Wanted, parts_of
+        from kafka_marshal.replay.shrink.shrinking import WantedFinding, parts_of
         from kafka_marshal.replay.shrink.shrinking import shrink as smallest
         from kafka_marshal.replay.shrink.slices import written
         from kafka_marshal.replay.sources import find
@@ -79,7 +79,7 @@ def shrink(
         one_sentence(UnreadableSource, ReplayError),
         errors.status("reading") as status,
     ):
-        wanted = Wanted.parsed(finding)
+        wanted = WantedFinding.parsed(finding)
         judging = judging_of(
             rules.value,
             heartbeat_interval,

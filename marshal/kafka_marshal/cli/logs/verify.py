@@ -15,7 +15,7 @@ from kafka_marshal.counterexample import Counterexample, tell, write
 from kafka_marshal.modelcheck import models
 from kafka_marshal.modelcheck.errors import ModelCheckError
 from kafka_marshal.modelcheck.stories import counterexamples
-from kafka_marshal.modelcheck.tlc.output import Outcome, Progress, TlcResult
+from kafka_marshal.modelcheck.tlc.output import Progress, TlcOutcome, TlcResult
 
 
 def verify(
@@ -56,7 +56,7 @@ def verify(
         with one_sentence(OSError):
             for path in write(trace_out, chosen.name, found):
                 console.print(f"wrote {path}", markup=False, soft_wrap=True)
-    raise typer.Exit(FINE if result.outcome is Outcome.OK else FOUND_SOMETHING)
+    raise typer.Exit(FINE if result.outcome is TlcOutcome.OK else FOUND_SOMETHING)
 
 
 def _list(known: tuple[models.Model, ...]) -> None:
@@ -92,7 +92,7 @@ def _tell(model: models.Model, result: TlcResult, found: Counterexample | None) 
     """The verdict in one line, the story of a counterexample, and what was expected."""
     console.print(f"[bold]{model.name}[/bold]: {model.about}", soft_wrap=True)
     size = f"{result.states:,} distinct states, {result.edges:,} edges, {result.seconds:.0f} s"
-    if result.outcome is Outcome.OK:
+    if result.outcome is TlcOutcome.OK:
         console.print(f"[green]holds[/green]: every reachable state was checked ({size})")
     else:
         console.print(f"[red]{result.violated or result.outcome.value} is broken[/red] ({size})")

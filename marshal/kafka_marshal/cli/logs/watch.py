@@ -36,8 +36,8 @@ from kafka_marshal.cli.logs.replay import COLOURS
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kafka_marshal.replay.live.live_findings import Told
-    from kafka_marshal.replay.live.watch_context import Watched, Watching
+    from kafka_marshal.replay.live.live_findings import LiveEvent
+    from kafka_marshal.replay.live.watch_context import WatchOptions, WatchResult
 
 CHECKPOINT_EVERY_S: Final = 10.0
 
@@ -120,7 +120,7 @@ def watch(
     with needs("kafka"):
         from kafka_marshal.replay.live.metrics import Metrics
         from kafka_marshal.replay.live.sinks import Lines
-        from kafka_marshal.replay.live.watch_context import Watching
+        from kafka_marshal.replay.live.watch_context import WatchOptions
     sentence = partial(_sentence, with_rules=rules is ReplayRules.both)
     shown = Lines(_json if json else sentence, sys.stdout.flush)
     stop = Stop()
@@ -129,7 +129,7 @@ def watch(
         if counted is not None and metrics is not None:
             counted.serve(metrics)
         watched = _engine(spark, trigger)(
-            Watching(
+            WatchOptions(
                 settings=connection(bootstrap, properties, options),
                 topic=topic,
                 judging=judging_of(
@@ -169,7 +169,7 @@ def _check_engine(
         fail("--trigger makes no sense with --until-end: each batch follows the one before")
 
 
-def _engine(spark: bool, trigger: float | None) -> Callable[[Watching, Stop], Watched]:
+def _engine(spark: bool, trigger: float | None) -> Callable[[WatchOptions, Stop], WatchResult]:
     """What folds."""
     if not spark:
         from kafka_marshal.replay.live.watch import watch as watch_live
@@ -180,11 +180,11 @@ def _engine(spark: bool, trigger: float | None) -> Callable[[Watching, Stop], Wa
     return partial(watch_on_spark, trigger_s=trigger or TRIGGER_S)
 
 
-def _json(told: Told) -> None:
+def _json(told: LiveEvent) -> None:
     sys.stdout.write(told.json() + "\n")
 
 
-def _sentence(told: Told, with_rules: bool) -> None:
+def _sentence(told: LiveEvent, with_rules: bool) -> None:
     """One line; tenures end all the time and are not shown, nor is the end of what was shown."""
     from kafka_marshal.replay.model.published import MalformedRow, TenureRow
 

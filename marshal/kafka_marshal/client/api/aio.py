@@ -25,13 +25,19 @@ from typing import Any, Concatenate, Final, Literal, ParamSpec, Self, TypeVar
 from confluent_kafka import TopicPartition
 
 from kafka_marshal.client.api.consumer import CLOSE_S, COMMIT_S, FEED_S, Consumer
-from kafka_marshal.client.api.delivery import CHUNK, Way
+from kafka_marshal.client.api.delivery import CHUNK, DeliveryMode
 from kafka_marshal.client.api.subscription import Wanted
 from kafka_marshal.client.coordinate.configuration import StartPolicy
-from kafka_marshal.client.fetch.in_flight import Hand
+from kafka_marshal.client.fetch.in_flight import InFlight
 from kafka_marshal.client.message import Batch, Claim, Message, Messages
-from kafka_marshal.client.process.handling import AHEAD, Counted, Handling, Pace, not_ours
-from kafka_marshal.client.process.work_queues import Begun
+from kafka_marshal.client.process.handling import (
+    AHEAD,
+    Handling,
+    HandlingCounts,
+    HandlingRate,
+    not_ours,
+)
+from kafka_marshal.client.process.work_queues import StartedMessage
 from kafka_marshal.errors import InvalidOption
 
 P = ParamSpec("P")
@@ -143,36 +149,43 @@ class AsyncConsumer:
 
     async def __aiter__(self) -> AsyncIterator[Message]:
         """Messages, until `stop` or `close`. Asking for the next says that the last one is done."""
-        self._consumer.taking.raise_if_closed()
-        while (hand := await self._hand()) is not None:
-            for message in hand.taking:
+        self._consumer.delivery.raise_if_closed()
+        while (in_flight := await self._hand()) is not None:
+            for message in in_flight.taking:
                 yield message
-            self._consumer.taking.finish(hand)
+            self._consumer.delivery.finish(in_flight)
 
     async def batches(self, timeout_s: float | None = None) -> AsyncIterator[Batch]:
         """Batches of messages of one claim each; asking for the next says that the last is done."""
-        self._consumer.taking.raise_if_closed()
-        while (hand := await self._hand(timeout_s, Way.LIST)) is not None:
-            taken = hand.take(hand.total)
+        self._consumer.delivery.raise_if_closed()
+        while (in_flight := await self._hand(timeout_s, DeliveryMode.LIST)) is not None:
+            taken = in_flight.take(in_flight.total)
             if taken:
-                yield Batch(hand.claim, Messages(taken, hand.claim), hand.start, hand.end)
-            self._consumer.taking.finish(hand)
+                yield Batch(
+                    in_flight.claim,
+                    Messages(taken, in_flight.claim),
+                    in_flight.start,
+                    in_flight.end,
+                )
+            self._consumer.delivery.finish(in_flight)
 
     async def consume(self, num_messages: int = CHUNK, timeout_s: float = 1.0) -> Messages:
         """The next messages of one claim as a list, none if none came in time.
 
         Asking for the next list says that the last one is done, and so do `ack` and `commit`.
         """
-        self._consumer.taking.raise_if_closed()
+        self._consumer.delivery.raise_if_closed()
         if num_messages < 1:
             raise InvalidOption(f"num_messages is 1 or more, not {num_messages}")
         give = partial(self._consumer.consume, num_messages, 0.0)
-        return await self._given(give, Way.LIST, timeout_s, num_messages) or Messages((), None)
+        return await self._given(give, DeliveryMode.LIST, timeout_s, num_messages) or Messages(
+            (), None
+        )
 
     async def poll(self, timeout_s: float = 1.0) -> Message | None:
         """The next message, or None if none came in time; only `ack` or `commit` says so."""
-        self._consumer.taking.raise_if_closed()
-        return await self._given(partial(self._consumer.poll, 0.0), Way.POLL, timeout_s)
+        self._consumer.delivery.raise_if_closed()
+        return await self._given(partial(self._consumer.poll, 0.0), DeliveryMode.POLL, timeout_s)
 
     def ack(self, message: Message | None = None) -> None:
         """Everything that `poll` gave of the message's partition, up to it, is done; or all."""
@@ -209,7 +222,7 @@ class AsyncConsumer:
         backoff_s: float = 0.1,
         dead_letter_topic: str | None = None,
         timeout_s: float = CLOSE_S,
-    ) -> Counted:
+    ) -> HandlingCounts:
         """At least once: await the handler for every message, many at a time, until `stop`.
 
         If it is cancelled or fails, it cancels the handlers, too. Their messages are not done: this
@@ -232,28 +245,28 @@ class AsyncConsumer:
             ConsumerClosed: the consumer was closed before.
         """
         consumer = self._consumer
-        consumer.taking.raise_if_closed()
+        consumer.delivery.raise_if_closed()
         handling = consumer.handling(order, retries, backoff_s, dead_letter_topic)
         tasks = _Tasks(handler, max(1, concurrency), handling)
-        pace = Pace(consumer.taking.monotonic)
+        pace = HandlingRate(consumer.delivery.monotonic)
         try:
-            while tasks.failure is None and not consumer.taking.over:
+            while tasks.failure is None and not consumer.delivery.over:
                 handling.look()
                 if await tasks.hungry(FEED_S):
                     pace_per_s = pace.per_s(handling.counted.handled)
-                    share = consumer.taking.share_of(max(AHEAD + tasks.concurrency, pace_per_s))
-                    take = partial(consumer.taking.take, FEED_S, Way.LIST, share)
-                    hand = await self._in_thread(take)
-                    consumer.taking.pop()
-                    if hand is not None:
-                        tasks.feed(hand)
+                    share = consumer.delivery.share_of(max(AHEAD + tasks.concurrency, pace_per_s))
+                    take = partial(consumer.delivery.take, FEED_S, DeliveryMode.LIST, share)
+                    in_flight = await self._in_thread(take)
+                    consumer.delivery.pop()
+                    if in_flight is not None:
+                        tasks.feed(in_flight)
             if tasks.failure is None:
                 await tasks.end(timeout_s)
         finally:
             await tasks.cancel()
-            if not consumer.taking.ended:
+            if not consumer.delivery.ended:
                 await self._in_thread(partial(consumer.give_again, handling))
-        consumer.taking.raise_failure()
+        consumer.delivery.raise_failure()
         if tasks.failure is not None:
             raise tasks.failure
         return handling.counted
@@ -294,13 +307,17 @@ class AsyncConsumer:
         return await asyncio.get_running_loop().run_in_executor(self._taking, what)
 
     async def _given(
-        self, give: Callable[[], T | None], way: Way, timeout_s: float, maximum: int = CHUNK
+        self,
+        give: Callable[[], T | None],
+        way: DeliveryMode,
+        timeout_s: float,
+        maximum: int = CHUNK,
     ) -> T | None:
         """What `give` gives, which does not wait; None if nothing came in time.
 
         Messages are given out here, since what the thread gives is lost when the task is cancelled.
         """
-        deadline = self._consumer.taking.deadline(timeout_s)
+        deadline = self._consumer.delivery.deadline(timeout_s)
         while True:
             if await self._hand(deadline.left_s, way, maximum) is None:
                 return None
@@ -308,18 +325,21 @@ class AsyncConsumer:
                 return given
 
     async def _hand(
-        self, timeout_s: float | None = None, way: Way = Way.LOOP, maximum: int = CHUNK
-    ) -> Hand | None:
+        self,
+        timeout_s: float | None = None,
+        way: DeliveryMode = DeliveryMode.LOOP,
+        maximum: int = CHUNK,
+    ) -> InFlight | None:
         """The next chunk; None when it is over, or nothing came in time."""
-        taking = self._consumer.taking
-        deadline = None if timeout_s is None else taking.deadline(timeout_s)
-        while not taking.closed:
+        delivery = self._consumer.delivery
+        deadline = None if timeout_s is None else delivery.deadline(timeout_s)
+        while not delivery.closed:
             left_s = _LOOK_S if deadline is None else min(_LOOK_S, deadline.left_s)
-            take = partial(taking.take, left_s, way, maximum)
-            hand = await self._in_thread(take)
-            if hand is not None or taking.ended or (deadline and not deadline.left_s):
-                return hand
-        taking.raise_failure()
+            take = partial(delivery.take, left_s, way, maximum)
+            in_flight = await self._in_thread(take)
+            if in_flight is not None or delivery.ended or (deadline and not deadline.left_s):
+                return in_flight
+        delivery.raise_failure()
         return None
 
 
@@ -353,9 +373,9 @@ class _Tasks:
                 await self._hungry.wait()
         return self._hungry.is_set()
 
-    def feed(self, hand: Hand) -> None:
+    def feed(self, in_flight: InFlight) -> None:
         """A chunk to handle."""
-        self._handling.feed(hand)
+        self._handling.feed(in_flight)
         self._go_on()
 
     async def end(self, timeout_s: float) -> None:
@@ -385,7 +405,7 @@ class _Tasks:
         else:
             self._hungry.clear()
 
-    def _ended(self, begun: Begun[Message], task: asyncio.Task[bool]) -> None:
+    def _ended(self, begun: StartedMessage[Message], task: asyncio.Task[bool]) -> None:
         self._tasks.discard(task)
         self._handling.finish(begun)
         if not task.cancelled():
@@ -397,7 +417,7 @@ class _Tasks:
                 self._handling.done(begun)
         self._go_on()
 
-    async def _handle(self, begun: Begun[Message]) -> bool:
+    async def _handle(self, begun: StartedMessage[Message]) -> bool:
         """Try it until it is done, dead, or not ours any more."""
         tried = 0
         while True:

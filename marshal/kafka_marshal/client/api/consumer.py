@@ -24,7 +24,7 @@ from typing import Final, Literal, Self
 from confluent_kafka import TopicPartition
 
 from kafka_marshal.client.api.callbacks import Callbacks
-from kafka_marshal.client.api.delivery import CHUNK, Taking, Way
+from kafka_marshal.client.api.delivery import CHUNK, Delivery, DeliveryMode
 from kafka_marshal.client.api.subscription import Subscription, Wanted, checked
 from kafka_marshal.client.connect.coordination_topic import (
     create_coordination_topic as make_coordination_topic,
@@ -41,21 +41,21 @@ from kafka_marshal.client.coordinate.configuration import (
     refuse_no_start_policy,
     renamed,
 )
-from kafka_marshal.client.coordinate.coordinator import Engine
+from kafka_marshal.client.coordinate.coordinator import Coordinator
 from kafka_marshal.client.coordinate.ownership import IdUsedTwice
-from kafka_marshal.client.fetch.buffers import Bounds
+from kafka_marshal.client.fetch.buffers import BufferLimits
 from kafka_marshal.client.message import Batch, Claim, Message, Messages
 from kafka_marshal.client.observe.observers import Observer
 from kafka_marshal.client.process.handling import (
     AHEAD,
-    Counted,
     DeadLetters,
     HandlerFailed,
     Handling,
-    Pace,
+    HandlingCounts,
+    HandlingRate,
     Retrying,
 )
-from kafka_marshal.client.process.pool import Pool
+from kafka_marshal.client.process.pool import WorkerPool
 from kafka_marshal.client.process.work_queues import Order
 from kafka_marshal.errors import (
     COORDINATION_TOPIC,
@@ -68,7 +68,7 @@ from kafka_marshal.errors import (
 )
 from kafka_marshal.machines.consumer.claiming import Claiming
 from kafka_marshal.machines.consumer.consumer import Mode
-from kafka_marshal.machines.consumer.effects import Lost, Released
+from kafka_marshal.machines.consumer.effects import Lost, ReleaseReason
 
 __all__ = [
     "Batch",
@@ -76,8 +76,8 @@ __all__ = [
     "ClaimLost",
     "Claiming",
     "Consumer",
-    "Counted",
     "HandlerFailed",
+    "HandlingCounts",
     "IdUsedTwice",
     "IntervalMismatch",
     "Lost",
@@ -85,7 +85,7 @@ __all__ = [
     "Messages",
     "Observer",
     "OutcomeUnknown",
-    "Released",
+    "ReleaseReason",
 ]
 
 CLOSE_S: Final = 30.0
@@ -118,7 +118,7 @@ class Consumer:
         window: int = 100_000,
         batch: int = 10_000,
         claiming: Claiming | None = None,
-        bounds: Bounds | None = None,
+        bounds: BufferLimits | None = None,
         coordination_topic: str = COORDINATION_TOPIC,
         create_coordination_topic: bool = False,
         coordination_read_max: int = 2_000_000,
@@ -234,11 +234,13 @@ class Consumer:
         if create_coordination_topic:
             make_coordination_topic(config.settings, coordination_topic, rules=config.me.rules)
         try:
-            self._engine = Engine(config, [self._callbacks, *observers], self._look_for_topics)
+            self._coordinator = Coordinator(
+                config, [self._callbacks, *observers], self._look_for_topics
+            )
         except ValueError as error:
             raise InvalidOption(str(error)) from None
-        self._data = self._engine.data
-        self.taking: Final = Taking(self._engine, self._data)
+        self._fetcher = self._coordinator.fetcher
+        self.delivery: Final = Delivery(self._coordinator, self._fetcher)
         """What is in hand. Not for applications."""
         self._closing = threading.Lock()
         if overridden := config.settings.overridden:
@@ -247,11 +249,11 @@ class Consumer:
                 f"{name} (it is {value}{of_log.get(name, '')})"
                 for name, value in overridden.items()
             )
-            self._engine.said(
+            self._coordinator.said(
                 f"these settings do not hold, since a consumer decides them itself: {instead}"
             )
-        self._callbacks.start(self._engine.failed)
-        self._engine.start()
+        self._callbacks.start(self._coordinator.failed)
+        self._coordinator.start()
 
     def __enter__(self) -> Self:
         return self
@@ -301,19 +303,19 @@ class Consumer:
         checked(topic)
         if topic == self._config.coordination_topic:
             raise InvalidOption(f"{topic} is the coordination topic, which nobody consumes")
-        self.taking.raise_if_closed()
-        engine = self._engine
-        count = engine.cluster.partitions_of(topic)
+        self.delivery.raise_if_closed()
+        coordinator = self._coordinator
+        count = coordinator.cluster.partitions_of(topic)
         if partition is not None and not 0 <= partition < count:
             raise InvalidOption(f"topic {topic} has {count} partitions, and no {partition}")
         asked = [(topic, number) for number in (range(count) if partition is None else [partition])]
-        starts = engine.cluster.committed(self._config.group_id, asked)
+        starts = coordinator.cluster.committed(self._config.group_id, asked)
         if start == "latest":
             unset = [each for each in asked if each not in starts]
-            starts = engine.cluster.all_ends(unset) | starts
+            starts = coordinator.cluster.all_ends(unset) | starts
         only = None if partition is None else [partition]
         numbered = {number: offset for (_, number), offset in starts.items()}
-        add = partial(engine.add_topic, topic, count, only, numbered)
+        add = partial(coordinator.add_topic, topic, count, only, numbered)
         return partial(self._unless_stopped, add)
 
     def subscribe(self, topics: Wanted | Iterable[Wanted]) -> None:
@@ -330,11 +332,11 @@ class Consumer:
             ConsumerClosed: the consumer was closed before.
         """
         wanted = Subscription.of(topics)
-        self.taking.raise_if_closed()
+        self.delivery.raise_if_closed()
         with self._subscribing:
             found = wanted.among(self._topics() if wanted.patterns else ())
             adds = {}
-            for topic in sorted(found - self._engine.topics):
+            for topic in sorted(found - self._coordinator.topics):
                 try:
                     adds[topic] = self._to_add(topic)
                 except NoSuchTopic:  # what a pattern found may be gone by now
@@ -354,7 +356,7 @@ class Consumer:
 
     def _topics(self) -> set[str]:
         """What a pattern may take."""
-        return self._engine.cluster.topics().keys() - {self._config.coordination_topic}
+        return self._coordinator.cluster.topics().keys() - {self._config.coordination_topic}
 
     def _look_for_topics(self) -> None:
         """Take what was made since, in the thread that looks for partitions."""
@@ -362,7 +364,7 @@ class Consumer:
             return
         with self._subscribing, suppress(ConsumerClosed):
             found = self._subscription.among(self._topics())
-            for topic in sorted(found - self._engine.topics):
+            for topic in sorted(found - self._coordinator.topics):
                 # It may be of use later, and keeps nothing from the others.
                 with suppress(BrokerFailed):
                     add = self._to_add(topic, auto_offset_reset="earliest")
@@ -384,7 +386,7 @@ class Consumer:
         self._removed.add(topic)
 
     def _remove(self, topic: str) -> None:
-        self._unless_stopped(lambda: self._engine.remove_topic(topic))
+        self._unless_stopped(lambda: self._coordinator.remove_topic(topic))
         self._subscribed.discard(topic)
 
     def release(self, topic: str, partition: int) -> None:
@@ -399,12 +401,12 @@ class Consumer:
             InvalidOption: the partition is not claimed.
             ConsumerClosed: the consumer was closed before.
         """
-        self._unless_stopped(lambda: self._engine.held.release(topic, partition))
+        self._unless_stopped(lambda: self._coordinator.held.release(topic, partition))
 
     @property
     def claims(self) -> list[Claim]:
         """What is ours now, as far as was read; each with its epoch, a fencing token."""
-        return self._engine.held.claims
+        return self._coordinator.held.claims
 
     def assignment(self) -> list[TopicPartition]:
         """The partitions that are ours now, as those of Kafka's consumer; see `claims`."""
@@ -416,7 +418,7 @@ class Consumer:
         Raises:
             InvalidOption: the partition is not claimed.
         """
-        return self._engine.held.claimed(topic, partition).claim.committed
+        return self._coordinator.held.claimed(topic, partition).claim.committed
 
     def position(self, topic: str, partition: int) -> int:
         """The offset after the last message of a claim of ours that was given out.
@@ -424,7 +426,7 @@ class Consumer:
         Raises:
             InvalidOption: the partition is not claimed.
         """
-        return self._engine.held.claimed(topic, partition).given_end
+        return self._coordinator.held.claimed(topic, partition).given_end
 
     def lag(self, topic: str, partition: int) -> int | None:
         """How many offsets of a claim of ours are not done, up to the end of its partition.
@@ -435,21 +437,21 @@ class Consumer:
         Raises:
             InvalidOption: the partition is not claimed.
         """
-        return self._engine.held.lag(topic, partition)
+        return self._coordinator.held.lag(topic, partition)
 
     @property
     def instance_id(self) -> str:
         """Names this run of this process in the log."""
-        return self._engine.instance_id
+        return self._coordinator.instance_id
 
     def __repr__(self) -> str:
-        engine = self._engine
+        coordinator = self._coordinator
         how = "open"
-        if engine.failure is not None:
-            how = f"failed: {engine.failure}"
-        elif self.taking.closed:
+        if coordinator.failure is not None:
+            how = f"failed: {coordinator.failure}"
+        elif self.delivery.closed:
             how = "closed"
-        elif engine.stopping:
+        elif coordinator.stopping:
             how = "stopping"
         claims = ", ".join(f"{claim.topic}/{claim.partition}" for claim in self.claims)
         who = f"{self._config.me.client_id} of group {self._config.group_id}"
@@ -466,10 +468,10 @@ class Consumer:
         Raises:
             ConsumerClosed: the consumer was closed before; a loop that is under way ends.
         """
-        self.taking.raise_if_closed()
-        while (hand := self.taking.take(None)) is not None:
-            yield from hand.taking
-            self.taking.finish(hand)
+        self.delivery.raise_if_closed()
+        while (in_flight := self.delivery.take(None)) is not None:
+            yield from in_flight.taking
+            self.delivery.finish(in_flight)
 
     def poll(self, timeout_s: float = 1.0) -> Message | None:
         """The next message, or None if none came in time. `ack` and `commit` say that it is done.
@@ -477,17 +479,19 @@ class Consumer:
         Raises:
             ConsumerClosed: the consumer was closed before.
         """
-        self.taking.raise_if_closed()
+        self.delivery.raise_if_closed()
         deadline = self._monotonic() + timeout_s
-        while not self.taking.closed:
-            hand = self.taking.take(max(0.0, deadline - self._monotonic()), Way.POLL)
-            if hand is None:
+        while not self.delivery.closed:
+            in_flight = self.delivery.take(
+                max(0.0, deadline - self._monotonic()), DeliveryMode.POLL
+            )
+            if in_flight is None:
                 return None
-            message = next(hand.taking, None)
+            message = next(in_flight.taking, None)
             if message is not None:
                 return message
             # What was given out of it is done when it is committed, so only we forget it.
-            self.taking.pop()
+            self.delivery.pop()
         return None
 
     def ack(self, message: Message | None = None) -> None:
@@ -501,8 +505,8 @@ class Consumer:
         Raises:
             ConsumerClosed: the consumer was closed, which gave back what was not done.
         """
-        self.taking.raise_if_closed()
-        self._engine.held.ack(message)
+        self.delivery.raise_if_closed()
+        self._coordinator.held.ack(message)
 
     def commit(
         self,
@@ -531,21 +535,21 @@ class Consumer:
             ConsumerClosed: the consumer was closed, which gave back what was not done.
         """
         self.ack(message)
-        engine, deadline = self._engine, self._environment.deadline(timeout_s)
+        coordinator, deadline = self._coordinator, self._environment.deadline(timeout_s)
         commit = Commit()
         if asynchronous:
             commit.future.cancel()
-        engine.post(partial(engine.held.commit, message, commit))
+        coordinator.post(partial(coordinator.held.commit, message, commit))
         if asynchronous:
             return
         try:
-            engine.wait(commit.future, deadline)
+            coordinator.wait(commit.future, deadline)
         except ConsumerClosed:
             # After `stop` it ends once everything is given up, and the releases say how far it is.
-            if self.taking.closed:
+            if self.delivery.closed:
                 raise
             commit = Commit()
-            engine.held.commit(message, commit)
+            coordinator.held.commit(message, commit)
         if commit.future.cancel():
             raise OutcomeUnknown(
                 commit.told(commit.left) or f"nothing was begun within {timeout_s:g} s"
@@ -562,19 +566,19 @@ class Consumer:
             InvalidOption: no message is asked for.
             ConsumerClosed: the consumer was closed before.
         """
-        self.taking.raise_if_closed()
+        self.delivery.raise_if_closed()
         if num_messages < 1:
             raise InvalidOption(f"num_messages is 1 or more, not {num_messages}")
         deadline = self._monotonic() + timeout_s
-        while not self.taking.closed:
+        while not self.delivery.closed:
             left_s = max(0.0, deadline - self._monotonic())
-            hand = self.taking.take(left_s, Way.LIST, num_messages)
-            if hand is None:
+            in_flight = self.delivery.take(left_s, DeliveryMode.LIST, num_messages)
+            if in_flight is None:
                 return Messages((), None)
-            taken = hand.take(num_messages)
+            taken = in_flight.take(num_messages)
             if taken:
-                return Messages(taken, hand.claim)
-            self.taking.finish(hand)
+                return Messages(taken, in_flight.claim)
+            self.delivery.finish(in_flight)
         return Messages((), None)
 
     def batches(self, timeout_s: float | None = None) -> Iterator[Batch]:
@@ -587,12 +591,17 @@ class Consumer:
         Raises:
             ConsumerClosed: the consumer was closed before; a loop that is under way ends.
         """
-        self.taking.raise_if_closed()
-        while (hand := self.taking.take(timeout_s, Way.LIST)) is not None:
-            taken = hand.take(hand.total)
+        self.delivery.raise_if_closed()
+        while (in_flight := self.delivery.take(timeout_s, DeliveryMode.LIST)) is not None:
+            taken = in_flight.take(in_flight.total)
             if taken:
-                yield Batch(hand.claim, Messages(taken, hand.claim), hand.start, hand.end)
-            self.taking.finish(hand)
+                yield Batch(
+                    in_flight.claim,
+                    Messages(taken, in_flight.claim),
+                    in_flight.start,
+                    in_flight.end,
+                )
+            self.delivery.finish(in_flight)
 
     def run(
         self,
@@ -604,7 +613,7 @@ class Consumer:
         backoff_s: float = 0.1,
         dead_letter_topic: str | None = None,
         timeout_s: float = CLOSE_S,
-    ) -> Counted:
+    ) -> HandlingCounts:
         """At least once: call the handler for every message, from many threads, until `stop`.
 
         A message that is in hand when it ends is not done: this consumer or the next owner gives it
@@ -629,25 +638,27 @@ class Consumer:
             InvalidOption: an option makes no sense.
             ConsumerClosed: the consumer was closed before.
         """
-        self.taking.raise_if_closed()
+        self.delivery.raise_if_closed()
         handling = self.handling(order, retries, backoff_s, dead_letter_topic)
         workers = max(1, workers)
-        ahead, pace = AHEAD * workers, Pace(self._monotonic)
-        pool = Pool(self._environment, handler, workers, handling)
+        ahead, pace = AHEAD * workers, HandlingRate(self._monotonic)
+        pool = WorkerPool(self._environment, handler, workers, handling)
         try:
-            while pool.failure is None and not self.taking.over:
+            while pool.failure is None and not self.delivery.over:
                 handling.look()
                 if not pool.waiting:
                     # Of every claim something, and no more than is handled in a second.
                     wanted = max(ahead, pace.per_s(handling.counted.handled))
-                    hand = self.taking.take(FEED_S, Way.LIST, self.taking.share_of(wanted))
-                    self.taking.pop()
-                    if hand is not None:
-                        pool.feed(hand)
+                    in_flight = self.delivery.take(
+                        FEED_S, DeliveryMode.LIST, self.delivery.share_of(wanted)
+                    )
+                    self.delivery.pop()
+                    if in_flight is not None:
+                        pool.feed(in_flight)
         finally:
             pool.end(timeout_s)
             self.give_again(handling)
-        self.taking.raise_failure()
+        self.delivery.raise_failure()
         if pool.failure is not None:
             raise pool.failure
         return handling.counted
@@ -657,15 +668,15 @@ class Consumer:
 
         `run` does it by itself.
         """
-        return self._engine.observers.processing(message)
+        return self._coordinator.observers.processing(message)
 
     def pause(self, topic: str, partition: int | None = None) -> None:
         """Give out nothing of it for now; the claims stay ours."""
-        self._each(topic, partition, self._engine.held.pause)
+        self._each(topic, partition, self._coordinator.held.pause)
 
     def resume(self, topic: str, partition: int | None = None) -> None:
         """Go on after `pause`."""
-        self._each(topic, partition, self._engine.held.resume)
+        self._each(topic, partition, self._coordinator.held.resume)
 
     def seek(self, topic: str, partition: int, offset: int) -> None:
         """At least once: pass over what lies before this offset, as if it were done.
@@ -676,7 +687,7 @@ class Consumer:
         Raises:
             InvalidOption: the partition is not claimed, or the offset is below what is done.
         """
-        self._engine.call(lambda: self._engine.held.seek(topic, partition, offset))
+        self._coordinator.call(lambda: self._coordinator.held.seek(topic, partition, offset))
 
     def seek_to_time(self, topic: str, partition: int, at: datetime) -> None:
         """At least once: pass over what is older than this; all, if nothing is that young.
@@ -689,11 +700,11 @@ class Consumer:
         if at.tzinfo is None:
             raise InvalidOption(f"at has a time zone, and {at!r} has none")
         place = (topic, partition)
-        self._engine.held.claimed(topic, partition)
-        found = self._engine.cluster.offsets_at([place], int(at.timestamp() * 1000))
+        self._coordinator.held.claimed(topic, partition)
+        found = self._coordinator.cluster.offsets_at([place], int(at.timestamp() * 1000))
         offset = found.get(place)
         if offset is None:
-            offset = self._engine.cluster.all_ends([place])[place]
+            offset = self._coordinator.cluster.all_ends([place])[place]
         self.seek(topic, partition, offset)
 
     # --- ending -----------------------------------------------------------------------------------
@@ -706,10 +717,10 @@ class Consumer:
         may call it, and a signal handler.
         """
         if self._config.mode is Mode.AT_LEAST_ONCE:
-            self.taking.stop()
-        self._engine.stop()
+            self.delivery.stop()
+        self._coordinator.stop()
         if self._config.mode is Mode.AT_MOST_ONCE:
-            self._engine.post(self._engine.held.say_what_is_paused)
+            self._coordinator.post(self._coordinator.held.say_what_is_paused)
 
     def close(self, release: bool = True, timeout_s: float = CLOSE_S) -> None:
         """Give the claims up, so that others may have them at once, and let go of the cluster.
@@ -723,24 +734,24 @@ class Consumer:
         """
         deadline = self._environment.deadline(timeout_s)
         with self._closing:
-            if self.taking.closed:
+            if self.delivery.closed:
                 return
-            self.taking.closed = True
-        engine = self._engine
-        if release and not engine.ended.is_set():
-            hand = self.taking.pop()
-            engine.stop()
-            if hand is not None:
-                engine.post(lambda: engine.held.abandon(hand))
-            engine.post(engine.held.abandon_rest)
-            deadline.earlier(min(LET_GO_S, timeout_s / 4)).wait(engine.ended.wait)
-        elif not engine.ended.is_set():
-            self.taking.pop()
-            engine.post(partial(engine.held.abandon_rest, release=False))
-        if engine.failure is not None:  # nothing that is under way counts any more
+            self.delivery.closed = True
+        coordinator = self._coordinator
+        if release and not coordinator.ended.is_set():
+            in_flight = self.delivery.pop()
+            coordinator.stop()
+            if in_flight is not None:
+                coordinator.post(lambda: coordinator.held.abandon(in_flight))
+            coordinator.post(coordinator.held.abandon_rest)
+            deadline.earlier(min(LET_GO_S, timeout_s / 4)).wait(coordinator.ended.wait)
+        elif not coordinator.ended.is_set():
+            self.delivery.pop()
+            coordinator.post(partial(coordinator.held.abandon_rest, release=False))
+        if coordinator.failure is not None:  # nothing that is under way counts any more
             deadline = self._environment.deadline(min(LET_GO_S, timeout_s))
-        engine.leave()
-        engine.close(deadline)
+        coordinator.leave()
+        coordinator.close(deadline)
         self._callbacks.close(deadline)
 
     # --- within -----------------------------------------------------------------------------------
@@ -765,11 +776,13 @@ class Consumer:
             kept,
             retrying,
             dead,
-            self.taking.may_begin,
-            self._engine.held.given_up,
-            self._engine.held.progressed,
-            lambda hand: self._engine.post(partial(self._engine.held.abandon, hand)),
-            self._engine.observers,
+            self.delivery.may_begin,
+            self._coordinator.held.given_up,
+            self._coordinator.held.progressed,
+            lambda in_flight: self._coordinator.post(
+                partial(self._coordinator.held.abandon, in_flight)
+            ),
+            self._coordinator.observers,
         )
 
     def give_again(self, handling: Handling) -> None:
@@ -777,12 +790,12 @@ class Consumer:
         left = handling.end()
         if left:
             with suppress(MarshalError):  # it has ended, so nobody gets any more
-                self._engine.call(partial(self._engine.held.give_again, left))
+                self._coordinator.call(partial(self._coordinator.held.give_again, left))
 
     def _each(self, topic: str, partition: int | None, do: Callable[[Claim], None]) -> None:
         found = [
             claim
-            for claim in self._engine.held.undrained
+            for claim in self._coordinator.held.undrained
             if claim.topic == topic and partition in (None, claim.partition)
         ]
         if not found:
@@ -793,7 +806,7 @@ class Consumer:
     def _unless_stopped(self, what: Callable[[], None]) -> None:
         """Have the engine do this; after `stop` it ends once everything is given up and done."""
         try:
-            self._engine.call(what)
+            self._coordinator.call(what)
         except ConsumerClosed:
-            if self.taking.closed:
+            if self.delivery.closed:
                 raise

@@ -11,10 +11,10 @@ from typing import Final
 
 from confluent_kafka import Message as Fetched
 
-from kafka_marshal.client.coordinate.coordinator import Engine
-from kafka_marshal.client.fetch.buffers import Chunk
-from kafka_marshal.client.fetch.fetcher import Data
-from kafka_marshal.client.fetch.in_flight import Hand
+from kafka_marshal.client.coordinate.coordinator import Coordinator
+from kafka_marshal.client.fetch.buffers import MessageChunk
+from kafka_marshal.client.fetch.fetcher import Fetcher
+from kafka_marshal.client.fetch.in_flight import InFlight
 from kafka_marshal.client.message import Claim
 from kafka_marshal.errors import ConsumerClosed
 
@@ -26,7 +26,7 @@ CUT_S: Final = 0.1
 _LOOK_S: Final = 1.0
 
 
-class Way(enum.Enum):
+class DeliveryMode(enum.Enum):
     """What says that messages are done. A chunk is given out in one way."""
 
     LOOP = enum.auto()
@@ -37,20 +37,20 @@ class Way(enum.Enum):
     """A commit."""
 
 
-class Taking:
+class Delivery:
     """What one consumer's application has in hand."""
 
-    def __init__(self, engine: Engine, data: Data) -> None:
-        self._engine, self._data = engine, data
-        self._held_may_begin = engine.held.may_begin
-        environment = engine.cluster.settings.environment
+    def __init__(self, coordinator: Coordinator, fetcher: Fetcher) -> None:
+        self._coordinator, self._fetcher = coordinator, fetcher
+        self._held_may_begin = coordinator.held.may_begin
+        environment = coordinator.cluster.settings.environment
         self.monotonic, self.deadline = environment.monotonic, environment.deadline
         self._steady_ms = environment.steady_ms
-        self.hand: Hand | None = None
+        self.in_flight: InFlight | None = None
         """What is being given out."""
-        self._way = Way.LOOP
+        self._way = DeliveryMode.LOOP
         """How it is given out."""
-        self._listed: Hand | None = None
+        self._listed: InFlight | None = None
         """What was given as lists before somebody polled: done when more is asked for otherwise."""
         self.closed = False
         """Nothing more is given out, since the consumer is closed."""
@@ -60,58 +60,58 @@ class Taking:
     @property
     def over(self) -> bool:
         """Whether it is closed, or about to end."""
-        return self.ended or self.stopped or self._engine.stopping
+        return self.ended or self.stopped or self._coordinator.stopping
 
     @property
     def ended(self) -> bool:
         """Whether nothing more comes."""
-        return self.closed or self._engine.ended.is_set()
+        return self.closed or self._coordinator.ended.is_set()
 
     def may_begin(self, claim: Claim) -> bool:
         """Whether a message of it may be begun now, by whichever thread or task."""
         return not (self.stopped or self.closed) and self._held_may_begin(claim)
 
     def take(
-        self, timeout_s: float | None, way: Way = Way.LOOP, maximum: int = CHUNK
-    ) -> Hand | None:
+        self, timeout_s: float | None, way: DeliveryMode = DeliveryMode.LOOP, maximum: int = CHUNK
+    ) -> InFlight | None:
         """What is in hand, or the next chunk; None when it is over, or nothing came in time.
 
         What is left of a chunk that was given out in another way is a chunk of its own.
         """
-        if way is not Way.POLL and self._listed is not None:
+        if way is not DeliveryMode.POLL and self._listed is not None:
             self.finish(self._listed)
             self._listed = None
-        if self.hand is not None and self._way is not way:
-            self._split(self.hand, way)
-        return self.hand or self._next(timeout_s, way, maximum)
+        if self.in_flight is not None and self._way is not way:
+            self._split(self.in_flight, way)
+        return self.in_flight or self._next(timeout_s, way, maximum)
 
     def stop(self) -> None:
         """Give out nothing more, also not of what is in hand. A signal handler may call it."""
         self.stopped = True
-        hand = self.hand
-        if hand is not None:
+        in_flight = self.in_flight
+        if in_flight is not None:
             # A handler may have interrupted the very thread that holds it; the engine cuts it then.
-            hand.cut(within_s=CUT_S)
+            in_flight.cut(within_s=CUT_S)
 
     def share_of(self, messages: int) -> int:
         """How many of these messages are one claim's, if every claim is to have some of them."""
-        return min(CHUNK, max(1, messages // max(1, self._engine.held.count)))
+        return min(CHUNK, max(1, messages // max(1, self._coordinator.held.count)))
 
-    def pop(self) -> Hand | None:
+    def pop(self) -> InFlight | None:
         """What was in hand; somebody else looks after it."""
-        hand, self.hand = self.hand, None
-        return hand
+        in_flight, self.in_flight = self.in_flight, None
+        return in_flight
 
-    def finish(self, hand: Hand) -> None:
+    def finish(self, in_flight: InFlight) -> None:
         """The application is done with this."""
-        if self.hand is hand:
-            self.hand = None
-        hand.finish()
-        self._engine.held.progressed(hand)
+        if self.in_flight is in_flight:
+            self.in_flight = None
+        in_flight.finish()
+        self._coordinator.held.progressed(in_flight)
 
     def raise_failure(self) -> None:
         """Raise what ended the consumer, if something did."""
-        self._engine.raise_failure()
+        self._coordinator.raise_failure()
 
     def raise_if_closed(self) -> None:
         """Raise what ended the consumer, or that it was closed."""
@@ -119,31 +119,33 @@ class Taking:
         if self.closed:
             raise ConsumerClosed("the consumer is closed; make another one to go on")
 
-    def _split(self, before: Hand, way: Way) -> None:
+    def _split(self, before: InFlight, way: DeliveryMode) -> None:
         """The rest of what is in hand is given out in another way."""
-        self.hand, rest = None, before.give_back()
-        if self._way is Way.LIST and way is Way.POLL:
+        self.in_flight, rest = None, before.give_back()
+        if self._way is DeliveryMode.LIST and way is DeliveryMode.POLL:
             self._listed = before
-        elif self._way is not Way.POLL:
+        elif self._way is not DeliveryMode.POLL:
             self.finish(before)
         if rest is not None:
             self._give_out(rest, way, before.since_ms)
 
-    def _give_out(self, chunk: Chunk[Claim, Fetched], way: Way, since_ms: int) -> Hand | None:
+    def _give_out(
+        self, chunk: MessageChunk[Claim, Fetched], way: DeliveryMode, since_ms: int
+    ) -> InFlight | None:
         """Have it in hand, unless that was decided otherwise meanwhile."""
-        hand = Hand(chunk, by_commit=way is not Way.LOOP, since_ms=since_ms)
-        if not self._engine.held.in_hand(hand):
+        in_flight = InFlight(chunk, by_commit=way is not DeliveryMode.LOOP, since_ms=since_ms)
+        if not self._coordinator.held.in_hand(in_flight):
             return None
-        self.hand, self._way = hand, way
+        self.in_flight, self._way = in_flight, way
         if self.stopped or self.closed:
-            hand.cut()
-        if not hand.finished:
-            return hand
-        self.hand = None
-        self._engine.held.progressed(hand)
+            in_flight.cut()
+        if not in_flight.finished:
+            return in_flight
+        self.in_flight = None
+        self._coordinator.held.progressed(in_flight)
         return None
 
-    def _next(self, timeout_s: float | None, way: Way, maximum: int) -> Hand | None:
+    def _next(self, timeout_s: float | None, way: DeliveryMode, maximum: int) -> InFlight | None:
         deadline = None if timeout_s is None else self.monotonic() + timeout_s
         while True:
             self.raise_failure()
@@ -152,14 +154,14 @@ class Taking:
             left = _LOOK_S if deadline is None else min(_LOOK_S, deadline - self.monotonic())
             if self.stopped:
                 taken = None
-                self._engine.ended.wait(max(0.0, left))
+                self._coordinator.ended.wait(max(0.0, left))
             else:
-                taken = self._data.take(maximum, max(0.0, left))
+                taken = self._fetcher.take(maximum, max(0.0, left))
             if taken is not None:
-                if (hand := self._give_out(taken, way, self._steady_ms())) is not None:
-                    return hand
+                if (in_flight := self._give_out(taken, way, self._steady_ms())) is not None:
+                    return in_flight
                 continue
-            if self._engine.ended.is_set():
+            if self._coordinator.ended.is_set():
                 self.raise_failure()
                 return None
             if deadline is not None and self.monotonic() >= deadline:

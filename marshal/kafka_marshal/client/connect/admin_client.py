@@ -28,12 +28,12 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # public, not
     ResourceType,
 )
 
-from kafka_marshal.client.connect.client_errors import Hearing, code_of
+from kafka_marshal.client.connect.client_errors import ClientErrors, code_of
 from kafka_marshal.client.connect.reader import (
     CONNECT_S,
     SPREADS_S,
     UNKNOWN_TOPIC,
-    Extent,
+    Watermarks,
     patiently,
 )
 from kafka_marshal.client.connect.settings import Settings
@@ -46,7 +46,7 @@ ALL_OPERATIONS: Final = frozenset({"READ", "WRITE", "DESCRIBE", "DESCRIBE_CONFIG
 
 
 @frozen
-class PartitionSeen:
+class PartitionDescription:
     """One partition of a topic, by number of broker."""
 
     leader: int | None
@@ -56,11 +56,11 @@ class PartitionSeen:
 
 
 @frozen
-class TopicSeen:
+class TopicDescription:
     """A topic that exists."""
 
     name: str
-    partitions: Mapping[int, PartitionSeen]
+    partitions: Mapping[int, PartitionDescription]
     allowed: frozenset[str] | None
     """What the user of these settings may do with it, in Kafka's words; None if not reported."""
     topic_id: str | None = None
@@ -77,7 +77,7 @@ class TopicSeen:
         return min(len(one.replicas) for one in self.partitions.values())
 
 
-class NotAllowed(BrokerFailed):
+class NotAuthorized(BrokerFailed):
     """The user of these settings may not even see it."""
 
 
@@ -96,10 +96,10 @@ class ClusterClient:
         """
         self.settings = settings
         self._monotonic = settings.environment.monotonic
-        self._hearing = Hearing(settings)
+        self._client_errors = ClientErrors(settings)
         with self._plainly(""):
             self._admin = settings.environment.admin(
-                self._hearing.for_client(), logger=self._hearing
+                self._client_errors.for_client(), logger=self._client_errors
             )
 
     # --- brokers and topics -----------------------------------------------------------------------
@@ -116,7 +116,7 @@ class ClusterClient:
         """Every topic that this user can see, and how many partitions it has."""
         return {name: len(one.partitions) for name, one in self._metadata().topics.items()}
 
-    def topic(self, name: str, spreads_s: float = SPREADS_S) -> TopicSeen | None:
+    def topic(self, name: str, spreads_s: float = SPREADS_S) -> TopicDescription | None:
         """The topic; None if there is no such topic.
 
         A broker may not know a new topic yet, so "no such topic" is asked again for `spreads_s`.
@@ -135,10 +135,10 @@ class ClusterClient:
                 return None
             failed = self._failed(error, f"topic {name}")
             if code_of(error) == KafkaError.TOPIC_AUTHORIZATION_FAILED:
-                failed = NotAllowed(str(failed))
+                failed = NotAuthorized(str(failed))
             raise failed from None
         partitions = {
-            one.id: PartitionSeen(
+            one.id: PartitionDescription(
                 one.leader.id if one.leader is not None and one.leader.id >= 0 else None,
                 tuple(node.id for node in one.replicas),
                 tuple(node.id for node in one.isr),
@@ -153,7 +153,9 @@ class ClusterClient:
             found.topic_id.get_most_significant_bits(),
             found.topic_id.get_least_significant_bits(),
         )
-        return TopicSeen(name, partitions, allowed, str(found.topic_id) if any(bits) else None)
+        return TopicDescription(
+            name, partitions, allowed, str(found.topic_id) if any(bits) else None
+        )
 
     def _describe(self, name: str) -> Future[Any]:
         asked = self._admin.describe_topics(
@@ -209,11 +211,11 @@ class ClusterClient:
 
     # --- offsets ----------------------------------------------------------------------------------
 
-    def extents(self, places: Sequence[tuple[str, int]]) -> dict[tuple[str, int], Extent]:
+    def extents(self, places: Sequence[tuple[str, int]]) -> dict[tuple[str, int], Watermarks]:
         """What these partitions of topics hold now, without those that no broker answers for."""
         lows = self._offsets(places, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
         highs = self._offsets(places, OffsetSpec.latest())  # type: ignore[no-untyped-call]
-        return {place: Extent(lows[place], highs[place]) for place in lows if place in highs}
+        return {place: Watermarks(lows[place], highs[place]) for place in lows if place in highs}
 
     def ends(self, places: Sequence[tuple[str, int]]) -> dict[tuple[str, int], int]:
         """Where these partitions of topics end now, without those that no broker answers for."""
@@ -309,7 +311,7 @@ class ClusterClient:
     def _metadata(self) -> Any:
         with self._plainly(""):
             return self._asked(
-                lambda: self._hearing.ask(
+                lambda: self._client_errors.ask(
                     lambda within_s: self._admin.list_topics(timeout=within_s),
                     lambda: self._admin.poll(0),
                     CONNECT_S,
@@ -324,7 +326,7 @@ class ClusterClient:
             KafkaException: there is no answer, for any reason.
         """
         poll = partial(self._admin.poll, 0)
-        return self._asked(lambda: self._hearing.wait(question(), poll, 2 * CONNECT_S))
+        return self._asked(lambda: self._client_errors.wait(question(), poll, 2 * CONNECT_S))
 
     def _asked(self, ask: Callable[[], T]) -> T:
         """What it returns; every error but our own is one of Kafka's, so nobody expects others."""
@@ -348,7 +350,7 @@ class ClusterClient:
     def _failed(self, exception: KafkaException, about: str) -> BrokerFailed:
         with suppress(AttributeError, KafkaException):
             self._admin.poll(0)  # lets the client say what it has on its mind
-        return self._hearing.failed(exception, about)
+        return self._client_errors.failed(exception, about)
 
 
 def _itself(promised: Future[T]) -> Future[T]:

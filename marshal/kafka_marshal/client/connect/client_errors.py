@@ -34,7 +34,7 @@ _ALERT: Final = re.compile(r"alert (.*certificate.*|unknown ca.*|.*number (?:4[2
 _HUNG_UP: Final = re.compile(r"(?i)connection closed by peer|broken pipe|reset by peer")
 
 
-class Hearing:
+class ClientErrors:
     """The errors of one client: this is its `error_cb`, and its `logger`."""
 
     def __init__(self, settings: Settings) -> None:

@@ -13,9 +13,9 @@ from attrs import field, frozen
 
 from kafka_marshal.client.connect.admin_client import (
     ClusterClient,
-    NotAllowed,
+    NotAuthorized,
+    TopicDescription,
     TopicExists,
-    TopicSeen,
 )
 from kafka_marshal.client.connect.reader import CONNECT_S
 from kafka_marshal.client.connect.settings import Settings, settings_from
@@ -50,7 +50,7 @@ def retention_needed_ms(rules: Rules = FENCED) -> int:
 
 
 @frozen
-class Wanted:
+class TopicSpec:
     """The settings that a coordination topic should have."""
 
     name: str
@@ -64,7 +64,7 @@ class Wanted:
 
 
 @frozen
-class Difference:
+class TopicDifference:
     """Something about a topic that is not as it should be."""
 
     what: str
@@ -74,7 +74,7 @@ class Difference:
 
 
 @frozen
-class Made:
+class EnsuredTopic:
     """What became of it."""
 
     topic: str
@@ -83,7 +83,7 @@ class Made:
     created: bool
     settings: Mapping[str, str]
     """Those that matter, as they hold."""
-    differences: tuple[Difference, ...] = field(default=())
+    differences: tuple[TopicDifference, ...] = field(default=())
 
 
 def written(copies: int) -> int:
@@ -95,7 +95,7 @@ def written(copies: int) -> int:
     return min(2, copies)
 
 
-def settings_for(wanted: Wanted, copies: int) -> dict[str, str]:
+def settings_for(wanted: TopicSpec, copies: int) -> dict[str, str]:
     """The settings of a new topic with this many copies."""
     retention_ms = wanted.retention_ms
     if retention_ms is None:
@@ -157,11 +157,11 @@ def create_coordination_topic(
         InvalidOption: no cluster, more copies than brokers, or a retention that is too short.
         BrokerFailed: the cluster did not answer, or refused.
     """
-    wanted = Wanted(topic, partitions, copies, retention_ms, rules)
+    wanted = TopicSpec(topic, partitions, copies, retention_ms, rules)
     return ensure(ClusterClient(settings_from(cluster)), wanted)[1]
 
 
-def ensure(cluster: ClusterClient, wanted: Wanted) -> tuple[TopicSeen, bool]:
+def ensure(cluster: ClusterClient, wanted: TopicSpec) -> tuple[TopicDescription, bool]:
     """The topic, and whether this call created it; returns when each partition has a leader.
 
     Raises:
@@ -190,17 +190,17 @@ def ensure(cluster: ClusterClient, wanted: Wanted) -> tuple[TopicSeen, bool]:
     return found, created
 
 
-def _begun(cluster: ClusterClient, name: str) -> TopicSeen | None:
+def _begun(cluster: ClusterClient, name: str) -> TopicDescription | None:
     """The new topic; None while no broker has heard of it, or answers that it has no leader."""
     try:
         return cluster.topic(name)
-    except NotAllowed:
+    except NotAuthorized:
         raise
     except BrokerFailed:
         return None
 
 
-def _copies(cluster: ClusterClient, wanted: Wanted) -> int:
+def _copies(cluster: ClusterClient, wanted: TopicSpec) -> int:
     """How many copies of a new topic there are to be; stops if it cannot be made as wanted."""
     _check_retention(wanted)
     brokers = len(cluster.brokers())
@@ -212,7 +212,7 @@ def _copies(cluster: ClusterClient, wanted: Wanted) -> int:
     return wanted.copies or min(COPIES_MAX, brokers)
 
 
-def _check_retention(wanted: Wanted) -> None:
+def _check_retention(wanted: TopicSpec) -> None:
     needed_ms = retention_needed_ms(wanted.rules)
     retention_ms = wanted.retention_ms
     if retention_ms is not None and retention_ms != FOR_EVER and retention_ms < needed_ms:
@@ -222,7 +222,7 @@ def _check_retention(wanted: Wanted) -> None:
         )
 
 
-def init(cluster: ClusterClient, wanted: Wanted) -> Made:
+def init(cluster: ClusterClient, wanted: TopicSpec) -> EnsuredTopic:
     """Create the topic; if it exists, say what differs, and change nothing.
 
     Raises:
@@ -233,10 +233,12 @@ def init(cluster: ClusterClient, wanted: Wanted) -> Made:
     found, created = ensure(cluster, wanted)
     if created:
         settings = settings_for(wanted, copies)
-        return Made(wanted.name, len(found.partitions), copies, created=True, settings=settings)
+        return EnsuredTopic(
+            wanted.name, len(found.partitions), copies, created=True, settings=settings
+        )
     hold = cluster.topic_settings(wanted.name)
     shown = {name: hold[name] for name in settings_for(wanted, copies) if name in hold}
-    return Made(
+    return EnsuredTopic(
         wanted.name,
         len(found.partitions),
         found.copies,
@@ -247,14 +249,14 @@ def init(cluster: ClusterClient, wanted: Wanted) -> Made:
 
 
 def differences(
-    wanted: Wanted, found: TopicSeen, hold: Mapping[str, str], brokers: int
-) -> list[Difference]:
+    wanted: TopicSpec, found: TopicDescription, hold: Mapping[str, str], brokers: int
+) -> list[TopicDifference]:
     """The ways in which a topic is not as it should be. More safety than asked for is none."""
     differs = []
     partitions = len(found.partitions)
     if wanted.partitions not in (None, partitions):
         differs.append(
-            Difference(
+            TopicDifference(
                 "partitions",
                 str(partitions),
                 str(wanted.partitions),
@@ -265,17 +267,17 @@ def differences(
     copies = wanted.copies or min(COPIES_MAX, brokers)
     if found.copies != copies if wanted.copies else found.copies < copies:
         because = "a broker that is lost must not take the log with it"
-        differs.append(Difference("copies", str(found.copies), str(copies), because))
+        differs.append(TopicDifference("copies", str(found.copies), str(copies), because))
     for name, value in settings_for(wanted, found.copies).items():
         is_now = hold.get(name, "")
         if name in BECAUSE and not _good_enough(wanted, name, is_now, value):
             enough = name == "retention.ms" and retention_suffices(is_now, wanted.rules)
             because = "so it was asked for" if enough else BECAUSE[name]
-            differs.append(Difference(name, is_now or "not told", value, because))
+            differs.append(TopicDifference(name, is_now or "not told", value, because))
     return differs
 
 
-def _good_enough(wanted: Wanted, name: str, is_now: str, value: str) -> bool:
+def _good_enough(wanted: TopicSpec, name: str, is_now: str, value: str) -> bool:
     if name == "retention.ms" and wanted.retention_ms is None:
         return retention_suffices(is_now, wanted.rules)
     if name == "min.insync.replicas":

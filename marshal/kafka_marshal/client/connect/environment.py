@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Message, TopicPartition
 
 
-class Fetcher(Protocol):
+class FetchClient(Protocol):
     """The part of Kafka's consumer that fetches the messages of claimed partitions."""
 
     def incremental_assign(self, partitions: list[TopicPartition], /) -> None: ...
@@ -88,7 +88,7 @@ class Thread(Protocol):
     def join(self, timeout: float | None = None) -> None: ...
 
 
-def _fetcher(made_of: dict[str, Any], **more: Any) -> Fetcher:
+def _fetcher(made_of: dict[str, Any], **more: Any) -> FetchClient:
     from confluent_kafka import Consumer
 
     return Consumer(made_of, **more)
@@ -160,7 +160,7 @@ class Deadline:
 class Environment:
     """The real clients, clocks and threads, unless a field replaces one."""
 
-    fetcher: Callable[..., Fetcher] = field(default=_fetcher)
+    fetcher: Callable[..., FetchClient] = field(default=_fetcher)
     """Makes a client that fetches messages, or asks where a group stands."""
     log_reader: Callable[..., LogReader] = field(default=_log_reader)
     appender: Callable[..., Appender] = field(default=_appender)

@@ -39,7 +39,7 @@ _SENDERS_MAX: Final = 10_000
 """Every second has other values, so what was found out about them is not kept for ever."""
 
 
-class Fetched(Protocol):
+class FetchedMessage(Protocol):
     """The methods of a message of Kafka's client that are used here."""
 
     def partition(self) -> int | None:
@@ -58,7 +58,7 @@ class Fetched(Protocol):
         """The headers, in the order in which they were written."""
 
 
-M = TypeVar("M", bound=Fetched)
+M = TypeVar("M", bound=FetchedMessage)
 
 
 @define
@@ -94,7 +94,7 @@ class _Held(Generic[M]):
         self.runs.clear()
 
 
-class Thinning(Generic[M]):
+class LogFilter(Generic[M]):
     """Which records of one group a reader has to fold."""
 
     def __init__(
@@ -233,7 +233,7 @@ class Thinning(Generic[M]):
         return sender
 
 
-def _offset(message: Fetched) -> int:
+def _offset(message: FetchedMessage) -> int:
     offset = message.offset()
     return -1 if offset is None else offset
 
@@ -242,7 +242,7 @@ def _is_plain(number: bytes) -> bool:
     return number.isdigit() and len(number) <= _DIGITS_MAX
 
 
-def _epoch(message: Fetched) -> bytes | None:
+def _epoch(message: FetchedMessage) -> bytes | None:
     """Under which epoch a heartbeat was sent, and what it says of its sender's start and interval.
 
     None where its headers are not ordinary.

@@ -20,7 +20,7 @@ from attrs import frozen
 from confluent_kafka import KafkaError, KafkaException, Message
 
 from kafka_marshal.client.connect.environment import Deadline
-from kafka_marshal.client.connect.reader import Silent
+from kafka_marshal.client.connect.reader import MutedLogger
 from kafka_marshal.client.connect.settings import Settings
 from kafka_marshal.codec import UnsendableMessage, encode, encode_headers
 from kafka_marshal.core.messages import Headers
@@ -60,7 +60,7 @@ _MISSING: Final = frozenset(
 
 
 @frozen
-class Appended:
+class RecordMetadata:
     """Where a record lies, as far as the broker reported it; it is in the log in any case.
 
     A record that the client sent again after a lost answer was appended the first time; the broker
@@ -83,11 +83,11 @@ class OutcomeUnknown(BrokerFailed):
     """Nobody knows whether the record was appended; it may still be."""
 
 
-class Log:
+class LogWriter:
     """A topic to append to; close it, or use it as a context manager. Any thread may append.
 
-    What one `Log` appended lies in the order of its calls, and once. Where the outcome of a record
-    is unknown, others that were under way then may lie there twice: librdkafka begins a new
+    What one `LogWriter` appended lies in the order of its calls, and once. Where the outcome of a
+    record is unknown, others that were under way then may lie there twice: librdkafka begins a new
     sequence, and the broker cannot know them again. Headers protect their writer from that
     (`copies_max` in MCFaults.tla). Futures are resolved in a thread of its own, so a callback of
     one must be short and must not wait for another.
@@ -131,14 +131,14 @@ class Log:
                     **settings.telling(on_statistics),
                     "error_cb": self._error,
                 },
-                logger=Silent(),
+                logger=MutedLogger(),
             )
         except KafkaException as error:
             reason = settings.without_secrets(str(error.args[0]))
             raise BrokerFailed(f"{settings.values.get('bootstrap.servers')}: {reason}") from None
         self._closing = threading.Event()
         self._lock = threading.Lock()
-        self._open: set[Future[Appended]] = set()
+        self._open: set[Future[RecordMetadata]] = set()
         """Appends without an outcome so far."""
         self._silent: str | None = None
         """Why nobody reports outcomes any more; None while the thread does."""
@@ -156,14 +156,14 @@ class Log:
     ) -> None:
         self.close()
 
-    def append(self, partition: int, message: Said, headers: Headers) -> Future[Appended]:
+    def append(self, partition: int, message: Said, headers: Headers) -> Future[RecordMetadata]:
         """Append a message to this partition, stamped with this machine's time.
 
         Only the original's rules look at that stamp (`unix_s`), as the time of sending.
         The future fails with NotAppended or OutcomeUnknown. Its key is null: nobody reads it, and
         the partition is the protocol's choice.
         """
-        future: Future[Appended] = Future()
+        future: Future[RecordMetadata] = Future()
         try:
             unix_s = self.settings.environment.unix_ms() // 1000
             value = encode(attrs.evolve(message, unix_s=unix_s))
@@ -244,13 +244,15 @@ class Log:
         for future in left:
             future.set_exception(OutcomeUnknown(why))
 
-    def _delivered(self, future: Future[Appended], error: KafkaError | None, it: Message) -> None:
+    def _delivered(
+        self, future: Future[RecordMetadata], error: KafkaError | None, it: Message
+    ) -> None:
         if future.done():
             return  # it was given up
         if error is not None:
             future.set_exception(self._outcome(error))
             return
-        future.set_result(Appended(it.partition(), it.offset()))
+        future.set_result(RecordMetadata(it.partition(), it.offset()))
 
     def _outcome(self, error: KafkaError) -> BrokerFailed:
         words = (self.failed or self.settings.bootstrap, f"topic {self.topic}", error.str())

@@ -18,7 +18,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # public, not
 
 from kafka_marshal.client.connect.admin_client import ClusterClient
 from kafka_marshal.client.connect.client_errors import code_of
-from kafka_marshal.client.connect.environment import Fetcher
+from kafka_marshal.client.connect.environment import FetchClient
 from kafka_marshal.client.connect.reader import CONNECT_S, of_all, patiently
 from kafka_marshal.errors import BrokerFailed
 
@@ -30,7 +30,7 @@ class NoSuchTopic(BrokerFailed):
     """The cluster answered that there is no such topic."""
 
 
-class Cluster(ClusterClient):
+class ClusterMetadata(ClusterClient):
     """A cluster, as a consumer sees it."""
 
     def partitions_of(self, topic: str) -> int:
@@ -71,7 +71,7 @@ class Cluster(ClusterClient):
         decided = {"group_id": group, "enable_auto_commit": "false"}
         try:
             asking = self.settings.environment.fetcher(
-                self._hearing.for_client(**decided), logger=self._hearing
+                self._client_errors.for_client(**decided), logger=self._client_errors
             )
             with closing(asking):
                 answered = patiently(
@@ -84,7 +84,7 @@ class Cluster(ClusterClient):
 
 
 def _committed(
-    asking: Fetcher, wanted: list[TopicPartition], monotonic: Callable[[], float]
+    asking: FetchClient, wanted: list[TopicPartition], monotonic: Callable[[], float]
 ) -> list[TopicPartition]:
     """The answer; raises if the group is not ours to ask for, which only a poll reveals."""
     deadline = monotonic() + 2 * CONNECT_S

@@ -15,9 +15,9 @@ from attrs import field, frozen
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
 from kafka_marshal.capture import RawRecord, TimestampType
-from kafka_marshal.client.connect.client_errors import Hearing, code_of
+from kafka_marshal.client.connect.client_errors import ClientErrors, code_of
 from kafka_marshal.client.connect.environment import REAL, Environment
-from kafka_marshal.client.connect.log_filter import Thinning
+from kafka_marshal.client.connect.log_filter import LogFilter
 from kafka_marshal.client.connect.settings import Settings
 from kafka_marshal.errors import BrokerFailed, InvalidOption, NoCoordinationTopic
 
@@ -110,7 +110,7 @@ def patiently(ask: Callable[[], T], environment: Environment, spreads_s: float =
 
 
 @frozen
-class Heard:
+class ReadResult:
     """What was read at once."""
 
     records: list[RawRecord]
@@ -121,7 +121,7 @@ class Heard:
 
 
 @frozen
-class Extent:
+class Watermarks:
     """What a topic's partition holds: `[low, high)`."""
 
     low: int
@@ -140,7 +140,7 @@ def of_all(answered: list[TopicPartition]) -> list[TopicPartition]:
     return answered
 
 
-class Tail:
+class CoordinationReader:
     """A coordination topic, opened for reading; close it."""
 
     def __init__(self, settings: Settings, topic: str) -> None:
@@ -165,12 +165,12 @@ class Tail:
             # All that lies in the log, as every reader of the original sees it.
             "isolation_level": "read_uncommitted",
         }
-        self._hearing = Hearing(settings)
+        self._client_errors = ClientErrors(settings)
         with self._plainly():
-            made_of = self._hearing.for_client(**decided)
-            self._consumer = settings.environment.log_reader(made_of, logger=self._hearing)
+            made_of = self._client_errors.for_client(**decided)
+            self._consumer = settings.environment.log_reader(made_of, logger=self._client_errors)
         self._monotonic = settings.environment.monotonic
-        self._looked_up: dict[int, Extent] = {}
+        self._looked_up: dict[int, Watermarks] = {}
         self._looked_up_at = 0.0
         try:
             self.cluster, self.partitions = self._described()
@@ -184,7 +184,7 @@ class Tail:
 
     def _described(self) -> tuple[str, tuple[int, ...]]:
         def ask() -> tuple[str, tuple[int, ...]]:
-            metadata = self._hearing.ask(
+            metadata = self._client_errors.ask(
                 lambda within_s: self._consumer.list_topics(self.topic, timeout=within_s),
                 lambda: self._consumer.poll(0),
                 CONNECT_S,
@@ -207,7 +207,7 @@ class Tail:
         """How many partitions the topic has by now."""
         return len(self._described()[1])
 
-    def extents(self) -> dict[int, Extent]:
+    def extents(self) -> dict[int, Watermarks]:
         """What each partition holds now."""
         found = {}
         for partition in self.partitions:
@@ -217,11 +217,13 @@ class Tail:
                     partial(self._consumer.get_watermark_offsets, place, timeout=CONNECT_S),
                     self.settings.environment,
                 )
-            found[partition] = Extent(low, high)
+            found[partition] = Watermarks(low, high)
         self._looked_up, self._looked_up_at = found, self._monotonic()
         return found
 
-    def offsets_at(self, place: str, option: str, extents: Mapping[int, Extent]) -> dict[int, int]:
+    def offsets_at(
+        self, place: str, option: str, extents: Mapping[int, Watermarks]
+    ) -> dict[int, int]:
         """What `--from` or `--to` means, per partition: an offset, or the first at a time.
 
         A time is ISO 8601; without a zone it is UTC.
@@ -260,7 +262,7 @@ class Tail:
         starts: Mapping[int, int],
         ends: Mapping[int, int] | None = None,
         stopped: Callable[[], bool] = lambda: False,
-        thinning: Thinning[Message] | None = None,
+        log_filter: LogFilter[Message] | None = None,
     ) -> Iterator[list[RawRecord]]:
         """Batches of records from `starts` on; an empty one now and then when nothing comes.
 
@@ -291,19 +293,19 @@ class Tail:
                     if offset >= ends[number]:
                         continue
                 batch.append(message)
-            if thinning is not None:
-                thinning.add(batch)
-                batch = thinning.given([n for n in starts if thinning.held(n) > HELD_MAX])
+            if log_filter is not None:
+                log_filter.add(batch)
+                batch = log_filter.given([n for n in starts if log_filter.held(n) > HELD_MAX])
             yield [*map(raw_record, batch)]
-        if thinning is not None:
-            yield [*map(raw_record, thinning.given(starts))]
+        if log_filter is not None:
+            yield [*map(raw_record, log_filter.given(starts))]
 
     def follow(
         self,
         wanted: Callable[[], Mapping[int, int]],
         stopped: Callable[[], bool],
-        thinning: Thinning[Message],
-    ) -> Iterator[Heard]:
+        log_filter: LogFilter[Message],
+    ) -> Iterator[ReadResult]:
         """What comes in the partitions that are `wanted`, each from its first offset on.
 
         More may be wanted later. Reports each time that a partition was read to its end. What
@@ -329,7 +331,7 @@ class Tail:
                 following.update(more)
                 empty = frozenset(n for n, first in more.items() if self._was_empty(n, first))
                 if empty:
-                    yield Heard([], empty)
+                    yield ReadResult([], empty)
             messages = self._messages(FOLLOW_MAX)
             data = [message for message in messages if message.error() is None]
             newest = {one.partition(): one for one in data}
@@ -340,14 +342,14 @@ class Tail:
             # nothing, and in a busy log never. But its last fetch brought the end offset.
             left = {n: self._end_as_fetched(n) - offset for n, offset in reached.items()}
             ended.update(n for n in left if left[n] <= 0)
-            thinning.add(data)
-            near = {n for n in left if left[n] <= FAR or thinning.held(n) > HELD_MAX} | ended
+            log_filter.add(data)
+            near = {n for n in left if left[n] <= FAR or log_filter.held(n) > HELD_MAX} | ended
             if not messages or self._monotonic() > gave_at + HELD_S:
                 near, gave_at = following, self._monotonic()
-            given = thinning.given(near)
+            given = log_filter.given(near)
             if given or ended:
                 lasts = {n: raw_record(latest[n]) for n in near if n in latest}
-                yield Heard([*map(raw_record, given)], frozenset(ended), lasts)
+                yield ReadResult([*map(raw_record, given)], frozenset(ended), lasts)
 
     def _was_empty(self, number: int, first: int) -> bool:
         """Whether the partition held nothing from `first` on, a moment ago.
@@ -407,7 +409,7 @@ class Tail:
     def _failed(self, exception: KafkaException, about: str = "") -> BrokerFailed:
         with suppress(AttributeError, KafkaException):
             self._consumer.poll(0)  # lets the client say what it has on its mind
-        return self._hearing.failed(exception, about)
+        return self._client_errors.failed(exception, about)
 
 
 def _place(message: Message) -> tuple[int, int]:
@@ -427,7 +429,7 @@ def _is_end(message: Message) -> bool:
     return error is not None and error.code() == KafkaError._PARTITION_EOF
 
 
-class Silent:
+class MutedLogger:
     """Drops the client's own log, which repeats what comes as errors."""
 
     def log(self, *_: object) -> None:

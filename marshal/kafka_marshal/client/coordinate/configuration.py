@@ -16,12 +16,12 @@ from attrs import frozen
 
 from kafka_marshal.client.connect.environment import REAL
 from kafka_marshal.client.connect.settings import Settings, TokenCallback, addresses
-from kafka_marshal.client.fetch.buffers import Bounds
-from kafka_marshal.client.observe.health import Symptoms
+from kafka_marshal.client.fetch.buffers import BufferLimits
+from kafka_marshal.client.observe.health import HealthChecks
 from kafka_marshal.core.state import FENCED, milliseconds
 from kafka_marshal.errors import InvalidOption
 from kafka_marshal.machines.consumer.claiming import Claiming
-from kafka_marshal.machines.consumer.consumer import Me, Mode
+from kafka_marshal.machines.consumer.consumer import InstanceConfig, Mode
 from kafka_marshal.machines.consumer.driver import Timing
 
 T = TypeVar("T")
@@ -41,13 +41,13 @@ class Configuration:
     settings: Settings
     coordination_topic: str
     group_id: str
-    me: Me
+    me: InstanceConfig
     """Who it is, but for its instance id, which each session makes anew."""
     auto_offset_reset: StartPolicy
     timing: Timing
     wedged_after_beats: int
     claiming: Claiming
-    bounds: Bounds
+    bounds: BufferLimits
     coordination_read_max: int
     metadata_refresh_s: float
     commit_to_kafka: bool
@@ -60,10 +60,10 @@ class Configuration:
         return self.me.mode
 
     @property
-    def symptoms(self) -> Symptoms:
+    def health_checks(self) -> HealthChecks:
         """What watches the claims of one consumer."""
         interval_ms = self.me.rules.heartbeat_interval_ms
-        return Symptoms(self.timing.heartbeat_every_ms, interval_ms, self.wedged_after_beats)
+        return HealthChecks(self.timing.heartbeat_every_ms, interval_ms, self.wedged_after_beats)
 
 
 def configured(
@@ -78,7 +78,7 @@ def configured(
     window: int,
     batch: int,
     claiming: Claiming | None,
-    bounds: Bounds | None,
+    bounds: BufferLimits | None,
     coordination_topic: str,
     coordination_read_max: int,
     commit_to_kafka: bool,
@@ -114,7 +114,9 @@ def configured(
     try:
         rules = attrs.evolve(FENCED, heartbeat_interval_ms=milliseconds(heartbeat_interval_s))
         mode = Mode.AT_LEAST_ONCE if semantics == "at_least_once" else Mode.AT_MOST_ONCE
-        me = Me("", client_id, mode, window=window, batch=batch, rules=rules, says_interval=True)
+        me = InstanceConfig(
+            "", client_id, mode, window=window, batch=batch, rules=rules, says_interval=True
+        )
         timing = Timing(
             heartbeat_every_ms=max(1, int(milliseconds(every_s))),
             ask_again_after_ms=max(1, min(5_000, int(rules.heartbeat_interval_ms / 2))),
@@ -130,7 +132,7 @@ def configured(
         timing=timing,
         wedged_after_beats=wedged_after_beats,
         claiming=claiming or Claiming(),
-        bounds=bounds or Bounds(),
+        bounds=bounds or BufferLimits(),
         coordination_read_max=coordination_read_max,
         metadata_refresh_s=metadata_refresh_s,
         commit_to_kafka=commit_to_kafka,

@@ -21,17 +21,17 @@ import attrs
 from attrs import define
 
 from kafka_marshal.client.connect.environment import Deadline, Thread
-from kafka_marshal.client.connect.log_writer import Log, TopicMissing
-from kafka_marshal.client.connect.metadata import Cluster
-from kafka_marshal.client.connect.reader import Extent, Heard
+from kafka_marshal.client.connect.log_writer import LogWriter, TopicMissing
+from kafka_marshal.client.connect.metadata import ClusterMetadata
+from kafka_marshal.client.connect.reader import ReadResult, Watermarks
 from kafka_marshal.client.coordinate.configuration import Configuration
-from kafka_marshal.client.coordinate.ownership import Holding
-from kafka_marshal.client.coordinate.partition_watcher import Growth
+from kafka_marshal.client.coordinate.ownership import Ownership
+from kafka_marshal.client.coordinate.partition_watcher import PartitionWatcher
 from kafka_marshal.client.coordinate.session import Session, open_session
-from kafka_marshal.client.fetch.fetcher import Data
+from kafka_marshal.client.fetch.fetcher import Fetcher
 from kafka_marshal.client.message import Claim
-from kafka_marshal.client.observe.health_monitor import Vigil
-from kafka_marshal.client.observe.logging_observer import Who
+from kafka_marshal.client.observe.health_monitor import HealthMonitor
+from kafka_marshal.client.observe.logging_observer import ConsumerIdentity
 from kafka_marshal.client.observe.observers import Observer
 from kafka_marshal.codec import MalformedRecord
 from kafka_marshal.core.state import ClaimKey
@@ -44,7 +44,7 @@ from kafka_marshal.errors import (
     ThreadFailed,
 )
 from kafka_marshal.machines.consumer.consumer import Mode
-from kafka_marshal.machines.consumer.intervals import Said
+from kafka_marshal.machines.consumer.intervals import OwnerReport
 
 T = TypeVar("T")
 
@@ -69,7 +69,7 @@ class _Topic:
     starts: dict[int, int]
 
 
-class Engine:
+class Coordinator:
     """One consumer's claims, kept by a thread. Its methods may be called by any other."""
 
     def __init__(
@@ -97,17 +97,17 @@ class Engine:
         self._anew_at: float | None = None
         self._told_waiting = False
         self._session = self._new_session()
-        self._vigil = Vigil(
+        self._health_monitor = HealthMonitor(
             self._who,
             observers,
-            config.symptoms,
+            config.health_checks,
             int(config.me.rules.stale_after_ms),
             self._monotonic,
         )
-        self.observers = self._vigil.observers
+        self.observers = self._health_monitor.observers
         """They are notified of what happens."""
-        self.cluster = Cluster(self._settings)
-        self.data = Data(
+        self.cluster = ClusterMetadata(self._settings)
+        self.fetcher = Fetcher(
             self.cluster,
             self._group,
             config.me.client_id,
@@ -119,14 +119,20 @@ class Engine:
             on_failure=self.failed,
             on_statistics=self.statistics_of("data"),
         )
-        self.log = Log(
+        self.log = LogWriter(
             self._settings, self._topic, self.said, self.statistics_of("log"), self.failed
         )
-        self.held = Holding(
-            config.me, self._group, self._session, self.data, self.log, self._vigil, self.post
+        self.held = Ownership(
+            config.me,
+            self._group,
+            self._session,
+            self.fetcher,
+            self.log,
+            self._health_monitor,
+            self.post,
         )
         """What is ours."""
-        self._growth = Growth(
+        self._partition_watcher = PartitionWatcher(
             self.cluster,
             config.metadata_refresh_s,
             self._partitions,
@@ -140,10 +146,10 @@ class Engine:
     def start(self) -> None:
         """Begin."""
         self._begin_reading(self._session)
-        self.data.start()
+        self.fetcher.start()
         environment = self._settings.environment
         self._thread = environment.start("marshal-engine", self._run, self._died)
-        self._growth.start()
+        self._partition_watcher.start()
 
     # --- what the application's threads say -------------------------------------------------------
 
@@ -202,7 +208,7 @@ class Engine:
 
     def said(self, sentence: str) -> None:
         """Something about the cluster that passes, or that somebody else must mend."""
-        self._vigil.said(sentence)
+        self._health_monitor.said(sentence)
 
     def statistics_of(self, client: str) -> Callable[[str], None] | None:
         """Who takes what librdkafka says of this client; None where nobody wants to know."""
@@ -210,8 +216,8 @@ class Engine:
             return None
         return partial(self.observers.told, self._group, client)
 
-    def _who(self) -> Who:
-        return Who(self._group, self._config.me.client_id, self.instance_id)
+    def _who(self) -> ConsumerIdentity:
+        return ConsumerIdentity(self._group, self._config.me.client_id, self.instance_id)
 
     @property
     def topics(self) -> set[str]:
@@ -246,7 +252,7 @@ class Engine:
         """A claim's messages below this were fetched."""
         self.post(partial(self.held.fetched, claim, end))
 
-    def gone(self, claim: Claim, first: int, extent: Extent) -> None:
+    def gone(self, claim: Claim, first: int, extent: Watermarks) -> None:
         """A claim's messages from `first` on are gone from the topic."""
         self.post(partial(self.held.gone, claim, first, extent))
 
@@ -263,11 +269,11 @@ class Engine:
         self.ended.set()
         self.post(lambda: None)
         # The engine says last how far the group is, so the data consumer outlives it.
-        self._growth.close(deadline)
+        self._partition_watcher.close(deadline)
         if self._thread is not threading.current_thread():
             deadline.join(self._thread)
-        self._vigil.ended()
-        self.data.close(deadline)
+        self._health_monitor.ended()
+        self.fetcher.close(deadline)
         self._session.end(deadline)
         self.log.close(deadline.left_s)
 
@@ -281,7 +287,7 @@ class Engine:
             self.held.drop()
         self._commit_positions()
         self._session.put_aside(at_once=True)
-        self.data.wake()
+        self.fetcher.wake()
 
     def _wait(self) -> None:
         """Let happen what has happened, or else wait for it."""
@@ -304,10 +310,10 @@ class Engine:
         session, now = self._session, self._monotonic()
         if now >= self._look_at:
             self._look_at = now + LOOK_EVERY_S
-            self._vigil.look(self._steady_ms())
+            self._health_monitor.look(self._steady_ms())
             self.held.look()
             if self._config.claiming.release_when_behind:
-                self.data.ends(lambda ends: self.post(partial(self.held.ends, ends)))
+                self.fetcher.ends(lambda ends: self.post(partial(self.held.ends, ends)))
         due_ms = session.member.next_timer_ms
         if due_ms is not None and self._steady_ms() >= due_ms:
             self.held.carry_out(session.member.timer(self._steady_ms()))
@@ -315,7 +321,7 @@ class Engine:
             self._commit_at = now + COMMIT_EVERY_S
             self._commit_positions()
             session.put_aside()
-            self.data.ends(lambda ends: self.post(partial(self._stand, ends)))
+            self.fetcher.ends(lambda ends: self.post(partial(self._stand, ends)))
         if self._anew_at is not None and now >= self._anew_at:
             self._begin_anew()
         if self.log.failed is not None and self._anew_at is None:
@@ -330,9 +336,9 @@ class Engine:
                 return
             self.failure = self._plainly(error)
         self.ended.set()
-        self.data.wake()
+        self.fetcher.wake()
         self.post(lambda: None)  # the engine's thread looks up, and ends
-        self._vigil.stopped(self.failure)
+        self._health_monitor.stopped(self.failure)
 
     def _plainly(self, error: BaseException) -> MarshalError:
         if isinstance(error, TopicMissing) and self._config.me.mode is Mode.AT_MOST_ONCE:
@@ -363,7 +369,7 @@ class Engine:
             self.failed,
         )
 
-    def _heard(self, session: Session, heard: Heard) -> None:
+    def _heard(self, session: Session, heard: ReadResult) -> None:
         session.folded(heard)
         if session is not self._session:
             return
@@ -388,14 +394,14 @@ class Engine:
                 f"nobody lives under that one"
             )
 
-    def _differ(self, alive: Said) -> str:
+    def _differ(self, alive: OwnerReport) -> str:
         own_s = self._config.me.rules.heartbeat_interval_ms / 1000
         return (
             f"group {self._group}: client {alive.client_id} has a heartbeat interval of "
             f"{alive.interval_ms / 1000:g} s, and this consumer one of {own_s:g} s"
         )
 
-    def _mismatch(self, alive: Said) -> IntervalMismatch:
+    def _mismatch(self, alive: OwnerReport) -> IntervalMismatch:
         return IntervalMismatch(
             f"{self._differ(alive)}: both would process every message; start this one with "
             f"heartbeat_interval_s={alive.interval_ms / 1000:g}, or change the interval of the "
@@ -462,8 +468,8 @@ class Engine:
             for number in (known.only or range(known.partitions))
         ]
         drivers = [member.driver(key) for key in keys]
-        self._vigil.crowded(drivers, self._steady_ms())
-        self._vigil.unknown(drivers, self._steady_ms())
+        self._health_monitor.crowded(drivers, self._steady_ms())
+        self._health_monitor.unknown(drivers, self._steady_ms())
 
     # --- beside the machine -----------------------------------------------------------------------
 
@@ -471,7 +477,7 @@ class Engine:
         if self.held.to_commit:
             offsets, self.held.to_commit = self.held.to_commit, {}
             if self._config.commit_to_kafka:
-                self.data.commit(offsets)
+                self.fetcher.commit(offsets)
 
     def _partitions(self) -> dict[str, int]:
         known = {topic: each.partitions for topic, each in list(self._topics.items())}

@@ -17,10 +17,10 @@ from attrs import define, field
 
 from kafka_marshal.client.coordinate.commits import has
 from kafka_marshal.client.fetch.fetched_partition import FetchedPartition
-from kafka_marshal.client.fetch.in_flight import Hand
+from kafka_marshal.client.fetch.in_flight import InFlight
 from kafka_marshal.client.message import Claim
-from kafka_marshal.client.observe.health import Standing
-from kafka_marshal.client.observe.health_monitor import Watched
+from kafka_marshal.client.observe.health import ClaimProgress
+from kafka_marshal.client.observe.health_monitor import WatchedClaim
 from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.machines.consumer.driver import Driver
 
@@ -34,14 +34,14 @@ class SentRelease:
 
 
 @define(eq=False)
-class Tenure:
+class OwnedPartition:
     """All that is known of a claim of ours."""
 
     claim: Claim
     driver: Driver
     """Its machine."""
     fetched: FetchedPartition
-    watched: Watched
+    watched: WatchedClaim
     """Its heartbeats."""
     next: int = 0
     """Everything below is done."""
@@ -72,20 +72,20 @@ class Tenure:
     """How many messages of hands that are gone `newly_given` has not counted."""
     _lock: threading.Lock = field(factory=threading.Lock, init=False)
     """Held while hands come and go."""
-    _hands: deque[Hand] = field(factory=deque, init=False)
+    _hands: deque[InFlight] = field(factory=deque, init=False)
 
     @property
-    def hands(self) -> list[Hand]:
+    def hands(self) -> list[InFlight]:
         """What is in hand now, in the order in which it was taken."""
         with self._lock:
             return list(self._hands)
 
-    def take(self, hand: Hand, kept: Callable[[FetchedPartition, Hand], bool]) -> bool:
+    def take(self, in_flight: InFlight, kept: Callable[[FetchedPartition, InFlight], bool]) -> bool:
         """The application has taken this; it is in hand if it is `kept`. Any thread may say so."""
         with self._lock:
-            found = kept(self.fetched, hand)
+            found = kept(self.fetched, in_flight)
             if found:
-                self._hands.append(hand)
+                self._hands.append(in_flight)
             return found
 
     def reached(self) -> int:
@@ -103,17 +103,17 @@ class Tenure:
         """How many more messages the application was given since this was last asked."""
         with self._lock:
             before, self._given = self._given, 0
-            return before + sum(hand.newly_given() for hand in self._hands)
+            return before + sum(in_flight.newly_given() for in_flight in self._hands)
 
     @property
     def given_end(self) -> int:
         """Below this everything was given out. Any thread may ask."""
-        return max([self.next, *(hand.given_end for hand in self.hands)])
+        return max([self.next, *(in_flight.given_end for in_flight in self.hands)])
 
     @property
     def in_hand(self) -> bool:
         """Whether the application is not done with something of it."""
-        return any(not hand.finished for hand in self.hands)
+        return any(not in_flight.finished for in_flight in self.hands)
 
     @property
     def may_land(self) -> bool:
@@ -141,43 +141,47 @@ class Tenure:
     @property
     def in_work(self) -> bool:
         """Whether the application, or a worker, has begun something of it and is not done."""
-        return any(not hand.finished and not hand.idle for hand in self.hands)
+        return any(not in_flight.finished and not in_flight.idle for in_flight in self.hands)
 
     def cut(self) -> list[int]:
         """Give out no more of what is in hand. Returns where each hand ends now."""
-        return [hand.cut() for hand in self.hands]
+        return [in_flight.cut() for in_flight in self.hands]
 
-    def hands_from(self, first: Hand) -> list[Hand]:
+    def hands_from(self, first: InFlight) -> list[InFlight]:
         """This one and those that were taken after it; none if it is not in hand any more."""
         hands = self.hands
         return hands[hands.index(first) :] if first in hands else []
 
-    def forget(self, hands: Collection[Hand]) -> None:
+    def forget(self, hands: Collection[InFlight]) -> None:
         """These are not in hand any more, and never will be done."""
         with self._lock:
-            self._hands = deque(hand for hand in self._hands if hand not in hands)
+            self._hands = deque(in_flight for in_flight in self._hands if in_flight not in hands)
 
-    def standing(self, *, others_busy: bool) -> Standing:
+    def standing(self, *, others_busy: bool) -> ClaimProgress:
         """How far it is; `others_busy`: something of any claim of ours is in work."""
-        return Standing(
+        return ClaimProgress(
             self.next,
             max(self.end or 0, self.allowed_end),
-            sum(max(0, hand.end - hand.next) for hand in self.hands if not hand.finished),
+            sum(
+                max(0, in_flight.end - in_flight.next)
+                for in_flight in self.hands
+                if not in_flight.finished
+            ),
             *self.buffered,
             paused=self.withheld,
             awaits_turn=others_busy and not self.busy,
         )
 
 
-class Tenures:
+class OwnedPartitions:
     """All of which something may still come, or be asked. Any thread may look one up."""
 
     def __init__(self) -> None:
-        self._of_claim: dict[Claim, Tenure] = {}
-        self._of_key: dict[ClaimKey, list[Tenure]] = {}
+        self._of_claim: dict[Claim, OwnedPartition] = {}
+        self._of_key: dict[ClaimKey, list[OwnedPartition]] = {}
         """In the order in which they were won."""
 
-    def __iter__(self) -> Iterator[Tenure]:
+    def __iter__(self) -> Iterator[OwnedPartition]:
         """Those that are not drained, as they were when this was asked."""
         return iter([each for each in self._of_claim.copy().values() if not each.drained])
 
@@ -186,11 +190,11 @@ class Tenures:
         return sum(1 for _ in self)
 
     @property
-    def all(self) -> list[Tenure]:
+    def all(self) -> list[OwnedPartition]:
         """Also those that are drained."""
         return list(self._of_claim.copy().values())
 
-    def begin(self, tenure: Tenure) -> None:
+    def begin(self, tenure: OwnedPartition) -> None:
         """It was won. A release of the one before it has been decided by that."""
         for older in self.of_key(tenure.claim.key):
             older.release = None
@@ -199,25 +203,25 @@ class Tenures:
         self._of_key.setdefault(tenure.claim.key, []).append(tenure)
         self._of_claim[tenure.claim] = tenure
 
-    def of(self, claim: Claim) -> Tenure | None:
+    def of(self, claim: Claim) -> OwnedPartition | None:
         """The one of this claim, if it is not drained."""
         tenure = self._of_claim.get(claim)
         return None if tenure is None or tenure.drained else tenure
 
-    def any_of(self, claim: Claim) -> Tenure | None:
+    def any_of(self, claim: Claim) -> OwnedPartition | None:
         """The one of this claim, drained or not."""
         return self._of_claim.get(claim)
 
-    def of_key(self, key: ClaimKey) -> list[Tenure]:
+    def of_key(self, key: ClaimKey) -> list[OwnedPartition]:
         """Those of one key, the newest last."""
         return list(self._of_key.get(key, ()))
 
-    def newest(self, key: ClaimKey) -> Tenure | None:
+    def newest(self, key: ClaimKey) -> OwnedPartition | None:
         """The last that was won of this key."""
         found = self.of_key(key)
         return found[-1] if found else None
 
-    def drained(self, tenure: Tenure, *, counts: bool) -> None:
+    def drained(self, tenure: OwnedPartition, *, counts: bool) -> None:
         """Nothing of it is in hand any more; `counts`: its end, if the log has it, is to be known.
 
         Of one key the tenure that came furthest is the one whose end a commit names.
@@ -231,7 +235,7 @@ class Tenures:
                 self.end_if_over(other)
         self.end_if_over(tenure)
 
-    def end_if_over(self, tenure: Tenure) -> None:
+    def end_if_over(self, tenure: OwnedPartition) -> None:
         """Forget it, if nobody asks for it any more."""
         if tenure.over and self._of_claim.pop(tenure.claim, None) is not None:
             of_key = self._of_key[tenure.claim.key]

@@ -13,23 +13,27 @@ from concurrent.futures import Future
 from functools import partial
 from typing import Final
 
-from kafka_marshal.client.connect.log_writer import Appended, Log, NotAppended
-from kafka_marshal.client.connect.reader import Extent
+from kafka_marshal.client.connect.log_writer import LogWriter, NotAppended, RecordMetadata
+from kafka_marshal.client.connect.reader import Watermarks
 from kafka_marshal.client.coordinate.commits import Commit
-from kafka_marshal.client.coordinate.owned_partition import SentRelease, Tenure, Tenures
+from kafka_marshal.client.coordinate.owned_partition import (
+    OwnedPartition,
+    OwnedPartitions,
+    SentRelease,
+)
 from kafka_marshal.client.coordinate.session import Session
-from kafka_marshal.client.fetch.fetcher import Data
-from kafka_marshal.client.fetch.in_flight import Hand
+from kafka_marshal.client.fetch.fetcher import Fetcher
+from kafka_marshal.client.fetch.in_flight import InFlight
 from kafka_marshal.client.message import Claim, Message
-from kafka_marshal.client.observe.health import Standing
-from kafka_marshal.client.observe.health_monitor import Vigil
+from kafka_marshal.client.observe.health import ClaimProgress
+from kafka_marshal.client.observe.health_monitor import HealthMonitor
 from kafka_marshal.codec import coordinating_partition
 from kafka_marshal.core.messages import Heartbeat, Record, ReleasingPartition
 from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.errors import InvalidOption, MarshalError
-from kafka_marshal.machines.consumer.consumer import Me, Mode
+from kafka_marshal.machines.consumer.consumer import InstanceConfig, Mode
 from kafka_marshal.machines.consumer.effects import Lost, Process, Send, Won
-from kafka_marshal.machines.consumer.member import For
+from kafka_marshal.machines.consumer.member import ClaimEffect
 
 READ_BACK_MS: Final = 2_000
 """How long the end waits until a release is read back: only then Kafka hears of its position."""
@@ -46,23 +50,28 @@ class IdUsedTwice(MarshalError):
     """Two live processes use one client id in one group: they would take turns for ever."""
 
 
-class Holding:
+class Ownership:
     """The claims of one consumer, whatever instance of it won them."""
 
     def __init__(
         self,
-        me: Me,
+        me: InstanceConfig,
         group: str,
         session: Session,
-        data: Data,
-        log: Log,
-        vigil: Vigil,
+        fetcher: Fetcher,
+        log: LogWriter,
+        health_monitor: HealthMonitor,
         post: Callable[[Callable[[], None]], None],
     ) -> None:
         """What is posted is called later by the one thread."""
         self._me, self._group = me, group
-        self._data, self._log, self._vigil, self._post = data, log, vigil, post
-        self._observers = vigil.observers
+        self._fetcher, self._log, self._health_monitor, self._post = (
+            fetcher,
+            log,
+            health_monitor,
+            post,
+        )
+        self._observers = health_monitor.observers
         environment = log.settings.environment
         self._steady_ms, self._monotonic = environment.steady_ms, environment.monotonic
         self._wake_after = max(1, me.window // WAKE_PARTS)
@@ -71,7 +80,7 @@ class Holding:
         """Whose machine is asked."""
         self.log_lost = False
         """What this session has sent says no more how far it is."""
-        self._tenures = Tenures()
+        self._tenures = OwnedPartitions()
         self.to_commit: dict[ClaimKey, int] = {}
         """Positions that the log has, and Kafka's group offsets have not."""
         self._commits: list[Commit] = []
@@ -99,7 +108,7 @@ class Holding:
         """What is ours, and what was and is not handed over to the end. Any thread may ask."""
         return [tenure.claim for tenure in self._tenures]
 
-    def claimed(self, topic: str, partition: int) -> Tenure:
+    def claimed(self, topic: str, partition: int) -> OwnedPartition:
         """What is ours of this partition. Any thread may ask.
 
         Raises:
@@ -128,7 +137,7 @@ class Holding:
         granted = self._me.mode is Mode.AT_MOST_ONCE and len(self._tenures)
         return not self.under_way and not granted and not any(map(self._unread, self._tenures.all))
 
-    def _unread(self, tenure: Tenure) -> bool:
+    def _unread(self, tenure: OwnedPartition) -> bool:
         """Its release is about to be read back."""
         until_ms = None if tenure.release is None else tenure.release.until_ms
         return until_ms is not None and until_ms > self._steady_ms()
@@ -158,15 +167,15 @@ class Holding:
 
     # --- what is handed over ----------------------------------------------------------------------
 
-    def in_hand(self, hand: Hand) -> bool:
+    def in_hand(self, in_flight: InFlight) -> bool:
         """Whether the application may have the chunk that it has taken. Any thread may ask.
 
         Not where its claim was lost, paused, given up or moved meanwhile. The thread that decides
-        that first changes it at `data`, and then looks at what is in hand. So the chunk is either
-        in hand by then, or is refused here.
+        that first changes it at `fetcher`, and then looks at what is in hand. So the chunk is
+        either in hand by then, or is refused here.
         """
-        tenure = self._tenures.of(hand.claim)
-        return tenure is not None and tenure.take(hand, self._data.keeps)
+        tenure = self._tenures.of(in_flight.claim)
+        return tenure is not None and tenure.take(in_flight, self._fetcher.keeps)
 
     def may_begin(self, claim: Claim) -> bool:
         """Whether the application may begin a message of it now. Any thread may ask."""
@@ -178,24 +187,24 @@ class Holding:
         tenure = self._tenures.of(claim)
         return tenure is not None and tenure.withdrawn
 
-    def progressed(self, hand: Hand) -> None:
+    def progressed(self, in_flight: InFlight) -> None:
         """The application got further with this. Any thread may say so.
 
         As long as nobody waits for it the engine finds out when it looks: it is woken when that
         much of the window is done.
         """
-        tenure = self._tenures.of(hand.claim)
+        tenure = self._tenures.of(in_flight.claim)
         if tenure is None or tenure.told:
             return
-        waits = hand.claim.lost is not None or tenure.withdrawn or self.stopping
-        much = hand.end - tenure.next >= self._wake_after
+        waits = in_flight.claim.lost is not None or tenure.withdrawn or self.stopping
+        much = in_flight.end - tenure.next >= self._wake_after
         if waits or much or self._me.mode is Mode.AT_MOST_ONCE:
             tenure.told = True
             self._post(partial(self._progressed, tenure))
 
     # --- carrying out -----------------------------------------------------------------------------
 
-    def carry_out(self, effects: list[For]) -> None:
+    def carry_out(self, effects: list[ClaimEffect]) -> None:
         """What the machine asks for, in its order."""
         for each in effects:
             match each.effect:
@@ -221,7 +230,9 @@ class Holding:
         if tenure is not None:
             if isinstance(send.message, ReleasingPartition):
                 release = tenure.release = SentRelease()
-            self._vigil.sent(tenure.watched, send, self._standing(tenure), self._steady_ms())
+            self._health_monitor.sent(
+                tenure.watched, send, self._standing(tenure), self._steady_ms()
+            )
         began = self._monotonic()
         future = self._log.append(place, send.message, send.headers)
         session = self.session
@@ -237,7 +248,7 @@ class Holding:
         key: ClaimKey,
         send: Send,
         release: SentRelease | None,
-        done: Future[Appended],
+        done: Future[RecordMetadata],
         seconds: float,
     ) -> None:
         self.under_way -= 1
@@ -267,9 +278,9 @@ class Holding:
         driver = self.session.member.driver(key)
         claim.committed = min(won.position, driver.consumer.known.position)
         # Before anybody can see that it is ours.
-        fetched = self._data.open(claim, won.position)
-        watched = self._vigil.watch(claim, now_ms)
-        tenure = Tenure(claim, driver, fetched, watched, won.position, won.position)
+        fetched = self._fetcher.open(claim, won.position)
+        watched = self._health_monitor.watch(claim, now_ms)
+        tenure = OwnedPartition(claim, driver, fetched, watched, won.position, won.position)
         self._tenures.begin(tenure)
         self._observers.claimed(claim)  # who may ask for it at once
 
@@ -282,9 +293,9 @@ class Holding:
         tenure.allowed_end = offsets.stop
         if self._me.mode is Mode.AT_MOST_ONCE:
             tenure.claim.committed = offsets.stop  # which its grant says
-        self._data.allow(tenure.fetched, offsets)
+        self._fetcher.allow(tenure.fetched, offsets)
 
-    def lost(self, tenure: Tenure, reason: Lost) -> None:
+    def lost(self, tenure: OwnedPartition, reason: Lost) -> None:
         """A claim is not ours any more.
 
         Before anybody can see that, nothing more of it is given out, but for what was granted.
@@ -292,9 +303,9 @@ class Holding:
         claim, dropped = tenure.claim, 0
         granted = self._me.mode is Mode.AT_MOST_ONCE and tenure.next < tenure.allowed_end
         if granted and reason is not Lost.LOG_LOST_RECORDS:
-            self._data.drain(tenure.fetched, tenure.allowed_end)
+            self._fetcher.drain(tenure.fetched, tenure.allowed_end)
         else:
-            dropped = self._data.drop(tenure.fetched)
+            dropped = self._fetcher.drop(tenure.fetched)
             tenure.cut()
         if claim.lost is None:
             if reason is Lost.RELEASED:
@@ -303,7 +314,7 @@ class Holding:
             if reason in (Lost.TAKEN, Lost.PAUSED, Lost.ID_USED_TWICE):
                 self.to_commit.pop(claim.key, None)  # others say now where the group is
             known = tenure.driver.consumer.known
-            self._vigil.lost(tenure.watched, reason, tenure.next, known, self._steady_ms())
+            self._health_monitor.lost(tenure.watched, reason, tenure.next, known, self._steady_ms())
             self._settle()
         if dropped:
             self._observers.dropped(claim, dropped)
@@ -315,13 +326,13 @@ class Holding:
                 f"process an id of its own"
             )
 
-    def _forget_if_drained(self, tenure: Tenure) -> None:
+    def _forget_if_drained(self, tenure: OwnedPartition) -> None:
         claim = tenure.claim
         if tenure.drained or claim.lost is None or tenure.in_hand:
             return
         if self._me.mode is Mode.AT_MOST_ONCE and tenure.next < tenure.allowed_end:
             return
-        self._data.drop(tenure.fetched)
+        self._fetcher.drop(tenure.fetched)
         self._tell_given(tenure)
         since = max(claim.position, tenure.answered)
         done = self._me.mode is Mode.AT_LEAST_ONCE and tenure.next > since
@@ -335,13 +346,13 @@ class Holding:
         if claim.lost is None:
             self.carry_out(self.session.member.available(claim.key, end, self._steady_ms()))
 
-    def gone(self, claim: Claim, first: int, extent: Extent) -> None:
+    def gone(self, claim: Claim, first: int, extent: Watermarks) -> None:
         """A claim's messages from `first` on are gone from the topic, which holds others.
 
         What was fetched before is not gone: it is handed over first.
         """
         low, high = extent.low, extent.high
-        self._vigil.said(
+        self._health_monitor.said(
             f"{claim.topic}/{claim.partition}: messages {first} to {low - 1} are gone from the "
             f"topic and cannot be consumed any more"
         )
@@ -353,7 +364,7 @@ class Holding:
         if tenure.next >= first:
             self._done(tenure, low)
 
-    def _progressed(self, tenure: Tenure) -> None:
+    def _progressed(self, tenure: OwnedPartition) -> None:
         tenure.told = False  # before it is looked at, so nothing that comes later is missed
         reached = tenure.reached()
         self._tell_given(tenure)
@@ -361,12 +372,12 @@ class Holding:
         if tenure.claim.lost is not None:
             self._forget_if_drained(tenure)
 
-    def _tell_given(self, tenure: Tenure) -> None:
+    def _tell_given(self, tenure: OwnedPartition) -> None:
         given = tenure.newly_given()
         if given:
             self._observers.handed_over(tenure.claim, given)
 
-    def _done(self, tenure: Tenure, offset: int) -> None:
+    def _done(self, tenure: OwnedPartition, offset: int) -> None:
         if offset <= tenure.next:
             return
         further, tenure.next = offset - tenure.next, offset
@@ -397,7 +408,7 @@ class Holding:
         """At most once: the end waits for what was granted, which nobody else will get."""
         for tenure in self._tenures:
             if tenure.paused and tenure.next < tenure.allowed_end:
-                self._vigil.said(
+                self._health_monitor.said(
                     f"{tenure.claim.topic}/{tenure.claim.partition} is paused, and messages "
                     f"{tenure.next} to {tenure.allowed_end - 1} of it were granted: the consumer "
                     f"ends when it is resumed, or closed"
@@ -415,7 +426,7 @@ class Holding:
             if tenure.withdrawn or tenure.claim.lost is not None or tenure.driver.wants:
                 continue
             tenure.withdrawn = True
-            self._data.drop(tenure.fetched)
+            self._fetcher.drop(tenure.fetched)
             end = max([tenure.next, *tenure.cut()])
             self._progressed(tenure)
             self.carry_out(member.hand_back(key, end, self._steady_ms()))
@@ -436,18 +447,18 @@ class Holding:
         self.carry_out(self.session.member.remove_topic(topic, self._steady_ms()))
         self.withdraw_unwanted()
 
-    def abandon(self, hand: Hand) -> None:
+    def abandon(self, in_flight: InFlight) -> None:
         """The application will not finish what it has in hand."""
-        hand.abandon()
-        tenure = self._tenures.of(hand.claim)
+        in_flight.abandon()
+        tenure = self._tenures.of(in_flight.claim)
         if tenure is None:
             return
         self._progressed(tenure)
-        if hand.claim.lost is None and tenure.withdrawn:
+        if in_flight.claim.lost is None and tenure.withdrawn:
             member = self.session.member
-            self.carry_out(member.hand_back(hand.claim.key, tenure.next, self._steady_ms()))
+            self.carry_out(member.hand_back(in_flight.claim.key, tenure.next, self._steady_ms()))
 
-    def give_again(self, firsts: Iterable[Hand]) -> None:
+    def give_again(self, firsts: Iterable[InFlight]) -> None:
         """At least once: give out again what is not done of these and of what was taken after.
 
         Only where the claim is still ours; what was given up is handed back.
@@ -456,19 +467,19 @@ class Holding:
             tenure = self._tenures.of(first.claim)
             if tenure is None:
                 continue
-            self._data.seek(tenure.fetched, first.next)
+            self._fetcher.seek(tenure.fetched, first.next)
             hands = tenure.hands_from(first)
-            for hand in hands:
-                self.abandon(hand)
+            for in_flight in hands:
+                self.abandon(in_flight)
             tenure.forget(hands)
             self._progressed(tenure)
 
     def abandon_rest(self, *, release: bool = True) -> None:
         """The application will finish nothing of what it has in hand, and take nothing more."""
         for tenure in self._tenures:
-            for hand in tenure.hands:
-                if not hand.finished:
-                    self.abandon(hand)
+            for in_flight in tenure.hands:
+                if not in_flight.finished:
+                    self.abandon(in_flight)
         if self._me.mode is Mode.AT_MOST_ONCE:
             self._abandons = release
             self._abandon_grants(release=release)
@@ -482,9 +493,9 @@ class Holding:
             if tenure.abandoned:
                 continue
             tenure.abandoned = True
-            self._data.drop(tenure.fetched)
-            for hand in tenure.hands:
-                hand.abandon()
+            self._fetcher.drop(tenure.fetched)
+            for in_flight in tenure.hands:
+                in_flight.abandon()
             key, owned, reached = tenure.claim.key, tenure.claim.owned, tenure.reached()
             if reached < tenure.allowed_end:
                 self._observers.abandoned(tenure.claim, range(reached, tenure.allowed_end))
@@ -504,9 +515,9 @@ class Holding:
             raise InvalidOption(f"{upto} was given out by another consumer")
         for tenure in self._tenures:
             if upto is None or tenure.claim is upto.claim:
-                for hand in tenure.hands:
-                    hand.commit(None if upto is None else upto.offset)
-                    self.progressed(hand)
+                for in_flight in tenure.hands:
+                    in_flight.commit(None if upto is None else upto.offset)
+                    self.progressed(in_flight)
 
     def commit(self, upto: Message | None, commit: Commit) -> None:
         """Have the log hear of what is done, of all claims or of this message's.
@@ -549,7 +560,7 @@ class Holding:
                     tenure.answered = max(tenure.answered, end)
                 self._confirm(tenure)
 
-    def _confirm(self, tenure: Tenure) -> None:
+    def _confirm(self, tenure: OwnedPartition) -> None:
         """It is known how far it got, in the log or by the application."""
         tenure.unconfirmed = False
         self._tenures.end_if_over(tenure)
@@ -569,13 +580,13 @@ class Holding:
             tenure.paused = True
             self._withhold(tenure)
 
-    def _withhold(self, tenure: Tenure) -> None:
+    def _withhold(self, tenure: OwnedPartition) -> None:
         """Nothing more is taken, then nothing more is given out of what was taken before."""
-        self._data.pause(tenure.fetched)
-        for hand in tenure.hands:
-            before, end = hand.end, hand.cut()
-            if end < before and hand.left:
-                self._data.seek(tenure.fetched, end)
+        self._fetcher.pause(tenure.fetched)
+        for in_flight in tenure.hands:
+            before, end = in_flight.end, in_flight.cut()
+            if end < before and in_flight.left:
+                self._fetcher.seek(tenure.fetched, end)
 
     def resume(self, claim: Claim) -> None:
         """Go on with it."""
@@ -583,7 +594,7 @@ class Holding:
         if tenure is not None:
             tenure.paused = False
             if not claim.silent:
-                self._data.resume(tenure.fetched)
+                self._fetcher.resume(tenure.fetched)
 
     def seek(self, topic: str, partition: int, offset: int) -> None:
         """Pass over what lies before this offset."""
@@ -596,10 +607,10 @@ class Holding:
                 f"{topic}/{partition}: everything below {tenure.next} is done; marshal "
                 f"set-position goes back"
             )
-        self._data.seek(tenure.fetched, offset)
+        self._fetcher.seek(tenure.fetched, offset)
         hands = tenure.hands
-        for hand in hands:
-            self.abandon(hand)
+        for in_flight in hands:
+            self.abandon(in_flight)
         tenure.forget(hands)
         offset = max(offset, tenure.next)
         key = tenure.claim.key
@@ -608,7 +619,7 @@ class Holding:
                 key, offset, max(offset, tenure.allowed_end), self._steady_ms()
             )
         )
-        self._data.seek(tenure.fetched, offset)
+        self._fetcher.seek(tenure.fetched, offset)
         self._done(tenure, offset)
 
     def look(self) -> None:
@@ -626,13 +637,13 @@ class Holding:
         self._end_turns(tenures)
         self.withdraw_unwanted()
 
-    def _end_turns(self, tenures: Iterable[Tenure]) -> None:
+    def _end_turns(self, tenures: Iterable[OwnedPartition]) -> None:
         """Whose messages were given out one by one for long enough, waits for its next turn."""
         since_ms = self._steady_ms() - TURN_MS
         for tenure in tenures:
-            for hand in tenure.hands:
-                if hand.since_ms <= since_ms:
-                    self._data.give_back(tenure.fetched, hand)
+            for in_flight in tenure.hands:
+                if in_flight.since_ms <= since_ms:
+                    self._fetcher.give_back(tenure.fetched, in_flight)
 
     def _hold_back_what_is_silent(self) -> None:
         """At least once: begin nothing of what others may take, and would process again.
@@ -650,7 +661,7 @@ class Holding:
                 self._withhold(tenure)
                 claim.silent = True
                 found.append(claim)
-        self._vigil.silent(found, stale_ms / 1000)
+        self._health_monitor.silent(found, stale_ms / 1000)
 
     def read_back(self, record: Record) -> None:
         """A record of ours was read, and the machine knows what it did.
@@ -683,30 +694,30 @@ class Holding:
                 self._heard(tenure)
         self._settle()
 
-    def _heard(self, tenure: Tenure) -> None:
+    def _heard(self, tenure: OwnedPartition) -> None:
         """A heartbeat of ours was read back: the claim is still ours."""
-        self._vigil.heard(tenure.watched, self._steady_ms())
+        self._health_monitor.heard(tenure.watched, self._steady_ms())
         if tenure.claim.silent:
             tenure.claim.silent = False
-            self._vigil.heard_again(tenure.claim)
+            self._health_monitor.heard_again(tenure.claim)
             if not tenure.paused:
-                self._data.resume(tenure.fetched)
+                self._fetcher.resume(tenure.fetched)
 
     def drop(self) -> None:
         """It ends by a failure: give out nothing more."""
         if self._me.mode is Mode.AT_MOST_ONCE:
             self._abandon_grants(release=False)
         for tenure in self._tenures:
-            self._data.drop(tenure.fetched)
+            self._fetcher.drop(tenure.fetched)
             tenure.cut()
 
     def stand(self, ends: Mapping[Claim, int]) -> None:
         """Tell how all claims stand, given where partitions end."""
         for tenure in self._tenures:
             tenure.end = ends.get(tenure.claim)
-            tenure.buffered = self._data.buffered(tenure.fetched)
+            tenure.buffered = self._fetcher.buffered(tenure.fetched)
             if tenure.claim.lost is None:
                 self._observers.standing(tenure.claim, self._standing(tenure))
 
-    def _standing(self, tenure: Tenure) -> Standing:
+    def _standing(self, tenure: OwnedPartition) -> ClaimProgress:
         return tenure.standing(others_busy=self._any_busy)

@@ -11,19 +11,19 @@ from contextlib import suppress
 from typing import Final
 
 from kafka_marshal.client.connect.environment import Deadline, Thread
-from kafka_marshal.client.connect.metadata import Cluster, NoSuchTopic
+from kafka_marshal.client.connect.metadata import ClusterMetadata, NoSuchTopic
 from kafka_marshal.errors import BrokerFailed
 
 AGAIN_S: Final = 1.0
 """How soon it looks again for a topic that is missing, in seconds."""
 
 
-class Growth:
+class PartitionWatcher:
     """Watches how many partitions topics have."""
 
     def __init__(
         self,
-        cluster: Cluster,
+        cluster: ClusterMetadata,
         every_s: float,
         known: Callable[[], Mapping[str, int]],
         grown: Callable[[str, int], None],

@@ -25,18 +25,18 @@ from pathlib import Path
 from typing import Final
 
 from kafka_marshal.capture import RawRecord, capture_line
-from kafka_marshal.client.connect.log_filter import Fetched
-from kafka_marshal.client.connect.reader import Tail
+from kafka_marshal.client.connect.log_filter import FetchedMessage
+from kafka_marshal.client.connect.reader import CoordinationReader
 from kafka_marshal.client.connect.settings import Settings
 from kafka_marshal.codec import coordinating_partition
 from kafka_marshal.core.messages import ClaimingPartition, Record
 from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.errors import InvalidOption
 from kafka_marshal.machines.consumer.claiming import Claiming
-from kafka_marshal.machines.consumer.consumer import Me, Mode
+from kafka_marshal.machines.consumer.consumer import InstanceConfig, Mode
 from kafka_marshal.machines.consumer.driver import Timing
 from kafka_marshal.machines.consumer.effects import Process, Send
-from kafka_marshal.machines.consumer.member import For, Member
+from kafka_marshal.machines.consumer.member import ClaimEffect, Member
 from kafka_marshal.validate import run
 from kafka_marshal.validate.reading import LOG_FILE
 from kafka_marshal.validate.run import Fields, Setting
@@ -55,7 +55,7 @@ def write_log(settings: Settings, topic: str, folder: Path) -> int:
         BrokerFailed: the cluster cannot be reached, or has no such topic.
     """
     found: list[tuple[int, RawRecord]] = []
-    with closing(Tail(settings, topic)) as tail:
+    with closing(CoordinationReader(settings, topic)) as tail:
         extents = tail.extents()
         starts = {number: extent.low for number, extent in extents.items()}
         ends = {number: extent.high for number, extent in extents.items()}
@@ -78,7 +78,7 @@ class RecordedMember(Member):
 
     def __init__(
         self,
-        me: Me,
+        me: InstanceConfig,
         group: str,
         partitions: int,
         claiming: Claiming | None = None,
@@ -109,13 +109,15 @@ class RecordedMember(Member):
         self._writing = threading.Lock()
         # Not idempotent: after a record with an unknown outcome librdkafka begins a new sequence
         # and sends what was under way once more. If it had landed, the log holds copies.
-        setting = Setting(me.rules, {me.instance_id: run.Member(me, group)}, partitions, False)
+        setting = Setting(
+            me.rules, {me.instance_id: run.RecordedInstance(me, group)}, partitions, False
+        )
         self._write(run.header(setting), run.started(me.instance_id, firsts))
         self.flush()
 
     # --- what is written --------------------------------------------------------------------------
 
-    def fetched(self, messages: Iterable[Fetched]) -> None:
+    def fetched(self, messages: Iterable[FetchedMessage]) -> None:
         """These lie in the log, whether they need be folded or not. Any thread may call it."""
         for message in messages:
             place, offset = message.partition(), message.offset()
@@ -143,7 +145,7 @@ class RecordedMember(Member):
         if len(self._lines) >= WRITTEN_AT:
             self.flush()
 
-    def _told(self, tell: Callable[[], list[For]]) -> list[For]:
+    def _told(self, tell: Callable[[], list[ClaimEffect]]) -> list[ClaimEffect]:
         """What came of telling the machine something; `_within` because it may tell itself more."""
         if self._within:
             return tell()
@@ -155,7 +157,7 @@ class RecordedMember(Member):
         self._write_effects(effects)
         return effects
 
-    def _write_effects(self, effects: list[For]) -> None:
+    def _write_effects(self, effects: list[ClaimEffect]) -> None:
         own, leaves = self.me.instance_id, False
         for each in effects:
             match each.effect:
@@ -179,7 +181,7 @@ class RecordedMember(Member):
         *,
         only: Collection[int] | None = None,
         start: Callable[[int], int] = lambda partition: 0,
-    ) -> list[For]:
+    ) -> list[ClaimEffect]:
         """As `Member` has it, and so are the following."""
         for number in range(partitions) if only is None else only:
             key = ClaimKey(self.group, topic, number)
@@ -188,12 +190,12 @@ class RecordedMember(Member):
         add = super().add_topic
         return self._told(lambda: add(topic, partitions, now_ms, only=only, start=start))
 
-    def remove_topic(self, topic: str, now_ms: int) -> list[For]:
+    def remove_topic(self, topic: str, now_ms: int) -> list[ClaimEffect]:
         """As `Member` has it."""
         tell = super().remove_topic
         return self._told(lambda: tell(topic, now_ms))
 
-    def record(self, record: Record, now_ms: int) -> list[For]:
+    def record(self, record: Record, now_ms: int) -> list[ClaimEffect]:
         """What was fetched before it, and not kept, was read too."""
         if record.partition in self.places:
             fetched = self._fetched.get(record.partition, ())
@@ -202,12 +204,12 @@ class RecordedMember(Member):
         tell = super().record
         return self._told(lambda: tell(record, now_ms))
 
-    def caught_up(self, place: int, now_ms: int) -> list[For]:
+    def caught_up(self, place: int, now_ms: int) -> list[ClaimEffect]:
         """As `Member` has it."""
         tell = super().caught_up
         return self._told(lambda: tell(place, now_ms))
 
-    def unknown(self, sent: Send, now_ms: int) -> list[For]:
+    def unknown(self, sent: Send, now_ms: int) -> list[ClaimEffect]:
         """A request whose outcome is not known is no longer waited for."""
         message = sent.message
         if isinstance(message, ClaimingPartition) and self._driver_of(message.key).asks:
@@ -215,17 +217,17 @@ class RecordedMember(Member):
         tell = super().unknown
         return self._told(lambda: tell(sent, now_ms))
 
-    def timer(self, now_ms: int) -> list[For]:
+    def timer(self, now_ms: int) -> list[ClaimEffect]:
         """As `Member` has it."""
         tell = super().timer
         return self._told(lambda: tell(now_ms))
 
-    def available(self, key: ClaimKey, end: int, now_ms: int) -> list[For]:
+    def available(self, key: ClaimKey, end: int, now_ms: int) -> list[ClaimEffect]:
         """As `Member` has it."""
         tell = super().available
         return self._told(lambda: tell(key, end, now_ms))
 
-    def extent(self, key: ClaimKey, low: int, high: int, now_ms: int) -> list[For]:
+    def extent(self, key: ClaimKey, low: int, high: int, now_ms: int) -> list[ClaimEffect]:
         """As `Member` has it; what is gone is written once."""
         position = self.driver(key).consumer.reader.claim.position
         if low > max(position, self._gone_below.get(key, 0)):
@@ -234,12 +236,12 @@ class RecordedMember(Member):
         tell = super().extent
         return self._told(lambda: tell(key, low, high, now_ms))
 
-    def done(self, key: ClaimKey, offset_next: int, now_ms: int) -> list[For]:
+    def done(self, key: ClaimKey, offset_next: int, now_ms: int) -> list[ClaimEffect]:
         """At least once: what the machine takes for processed from now on."""
         driver, tell = self.driver(key), super().done
         start = driver.consumer.next
 
-        def told() -> list[For]:
+        def told() -> list[ClaimEffect]:
             effects = tell(key, offset_next, now_ms)
             if driver.consumer.next > start:
                 self._write(run.processed(self.me.instance_id, key, start, driver.consumer.next))
@@ -247,27 +249,27 @@ class RecordedMember(Member):
 
         return self._told(told)
 
-    def commit(self, key: ClaimKey, now_ms: int) -> list[For]:
+    def commit(self, key: ClaimKey, now_ms: int) -> list[ClaimEffect]:
         """As `Member` has it."""
         tell = super().commit
         return self._told(lambda: tell(key, now_ms))
 
-    def release(self, key: ClaimKey, now_ms: int) -> list[For]:
+    def release(self, key: ClaimKey, now_ms: int) -> list[ClaimEffect]:
         """As `Member` has it."""
         tell = super().release
         return self._told(lambda: tell(key, now_ms))
 
-    def hand_back(self, key: ClaimKey, offset_next: int, now_ms: int) -> list[For]:
+    def hand_back(self, key: ClaimKey, offset_next: int, now_ms: int) -> list[ClaimEffect]:
         """As `Member` has it."""
         tell = super().hand_back
         return self._told(lambda: tell(key, offset_next, now_ms))
 
-    def stop(self, now_ms: int) -> list[For]:
+    def stop(self, now_ms: int) -> list[ClaimEffect]:
         """As `Member` has it."""
         tell = super().stop
         return self._told(lambda: tell(now_ms))
 
-    def truncated(self) -> list[For]:
+    def truncated(self) -> list[ClaimEffect]:
         """This instance sends nothing more; a new one goes on."""
         effects = super().truncated()
         self.flush()

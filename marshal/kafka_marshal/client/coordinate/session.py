@@ -17,14 +17,14 @@ from confluent_kafka import Message
 
 from kafka_marshal.client.connect.admin_client import ClusterClient
 from kafka_marshal.client.connect.environment import Deadline, Thread
-from kafka_marshal.client.connect.log_filter import Thinning
-from kafka_marshal.client.connect.reader import Heard, OffsetsGone, Tail
+from kafka_marshal.client.connect.log_filter import LogFilter
+from kafka_marshal.client.connect.reader import CoordinationReader, OffsetsGone, ReadResult
 from kafka_marshal.client.coordinate.configuration import Configuration
 from kafka_marshal.client.coordinate.recording import RecordedMember
-from kafka_marshal.client.coordinate.snapshot import Kept, Origin, Snapshot
+from kafka_marshal.client.coordinate.snapshot import PartitionSnapshot, Snapshot, SnapshotOrigin
 from kafka_marshal.client.observe.logging_observer import logger
 from kafka_marshal.errors import BrokerFailed, InvalidOption
-from kafka_marshal.machines.consumer.consumer import Me
+from kafka_marshal.machines.consumer.consumer import InstanceConfig
 from kafka_marshal.machines.consumer.member import Member
 
 READ_AHEAD: Final = 32
@@ -32,7 +32,7 @@ READ_AHEAD: Final = 32
 JOIN_S: Final = 10.0
 
 
-def open_session(config: Configuration, me: Me) -> Session:
+def open_session(config: Configuration, me: InstanceConfig) -> Session:
     """Connect, and see where the log begins.
 
     Of a partition at most `coordination_read_max` records are read. What happens is recorded in a
@@ -43,7 +43,7 @@ def open_session(config: Configuration, me: Me) -> Session:
         BrokerFailed: the cluster cannot be reached, or has no such topic.
         InvalidOption: nothing can be recorded there, or put aside.
     """
-    tail = Tail(config.settings, config.coordination_topic)
+    tail = CoordinationReader(config.settings, config.coordination_topic)
     try:
         extents = tail.extents()
         firsts = {
@@ -66,7 +66,7 @@ def open_session(config: Configuration, me: Me) -> Session:
     return Session(member, tail, firsts, kept, aside)
 
 
-def _snapshot(path: Path, config: Configuration, tail: Tail) -> Snapshot | None:
+def _snapshot(path: Path, config: Configuration, tail: CoordinationReader) -> Snapshot | None:
     """None where nobody could tell later whether it is of the same log."""
     group = config.group_id
     told = {"event": "snapshot", "group": group}
@@ -80,7 +80,9 @@ def _snapshot(path: Path, config: Configuration, tail: Tail) -> Snapshot | None:
         logger.warning("snapshot %s: not used, %s", path, why, extra=told)
         return None
     partitions = len(tail.partitions)
-    origin = Origin(tail.cluster, tail.topic, seen.topic_id, partitions, group, config.me.rules)
+    origin = SnapshotOrigin(
+        tail.cluster, tail.topic, seen.topic_id, partitions, group, config.me.rules
+    )
     return Snapshot(path, origin, config.settings.environment)
 
 
@@ -90,9 +92,9 @@ class Session:
     def __init__(
         self,
         member: Member,
-        tail: Tail,
+        tail: CoordinationReader,
         firsts: Mapping[int, int],
-        kept: Mapping[int, Kept] = MappingProxyType({}),
+        kept: Mapping[int, PartitionSnapshot] = MappingProxyType({}),
         aside: Snapshot | None = None,
     ) -> None:
         self.member = member
@@ -112,7 +114,7 @@ class Session:
 
     def begin(
         self,
-        heard: Callable[[Heard], None],
+        heard: Callable[[ReadResult], None],
         truncated: Callable[[str], None],
         failed: Callable[[BaseException], None],
     ) -> None:
@@ -122,9 +124,9 @@ class Session:
         """
         whole = frozenset(number for number, first in self._firsts.items() if first == 0)
         group, member = self.member.group.encode("utf-8", "surrogateescape"), self.member
-        thinning = Thinning[Message](group, whole)
+        log_filter = LogFilter[Message](group, whole)
         if isinstance(member, RecordedMember):
-            thinning = Thinning(group, whole, member.fetched)
+            log_filter = LogFilter(group, whole, member.fetched)
 
         def run() -> None:
             try:
@@ -136,7 +138,7 @@ class Session:
         def read() -> None:
             try:
                 for each in self._tail.follow(
-                    lambda: self._wanted, lambda: self._stopped, thinning
+                    lambda: self._wanted, lambda: self._stopped, log_filter
                 ):
                     self._room.acquire()
                     heard(each)
@@ -149,7 +151,7 @@ class Session:
 
         self._thread = self._tail.settings.environment.start("marshal-reader", run, ended)
 
-    def folded(self, heard: Heard) -> None:
+    def folded(self, heard: ReadResult) -> None:
         """What was given on is dealt with, before anything is put aside."""
         self._room.release()
         if self._aside is not None:

@@ -22,13 +22,18 @@ from attrs import frozen
 
 from kafka_marshal.capture import RawRecord
 from kafka_marshal.client.connect.environment import REAL, Environment
-from kafka_marshal.client.connect.reader import CONNECT_S, Extent, OffsetsGone, Tail
+from kafka_marshal.client.connect.reader import (
+    CONNECT_S,
+    CoordinationReader,
+    OffsetsGone,
+    Watermarks,
+)
 from kafka_marshal.client.observe.logging_observer import logger
 from kafka_marshal.core.claims.suffix_reader import Field, Reader
 from kafka_marshal.core.state import Claim, ClaimKey, Rules
 from kafka_marshal.errors import InvalidOption
-from kafka_marshal.machines.consumer.consumer import Consumer
-from kafka_marshal.machines.consumer.memory import Memory
+from kafka_marshal.machines.consumer.consumer import ConsumerState
+from kafka_marshal.machines.consumer.memory import PartitionMemory
 from kafka_marshal.machines.share.timing import Request
 from kafka_marshal.version import package_version
 
@@ -42,7 +47,7 @@ class SnapshotRefused(Exception):
 
 
 @frozen
-class Origin:
+class SnapshotOrigin:
     """Which log it is of, whose claims, and by which rules they are judged."""
 
     cluster: str
@@ -54,7 +59,7 @@ class Origin:
 
 
 @frozen
-class Mark:
+class RecordMark:
     """A record, so that one can tell whether it is still there."""
 
     offset: int
@@ -62,27 +67,27 @@ class Mark:
     sha256: str
 
     @classmethod
-    def of(cls, raw: RawRecord) -> Mark:
+    def of(cls, raw: RawRecord) -> RecordMark:
         """This one."""
         said = b"" if raw.value is None else raw.value
         return cls(raw.offset, raw.timestamp_ms, hashlib.sha256(said).hexdigest())
 
 
 @frozen
-class Kept:
+class PartitionSnapshot:
     """One coordinating partition."""
 
     first: int
     """Where reading began, once; 0 is all of the log."""
-    last: Mark
+    last: RecordMark
     """The last record that was read."""
-    memory: Memory
+    memory: PartitionMemory
 
 
 class Snapshot:
     """One session's file."""
 
-    def __init__(self, path: Path, origin: Origin, environment: Environment = REAL) -> None:
+    def __init__(self, path: Path, origin: SnapshotOrigin, environment: Environment = REAL) -> None:
         """Nothing is read or written yet.
 
         Raises:
@@ -92,16 +97,16 @@ class Snapshot:
             raise InvalidOption(f"snapshot {path}: there is no folder {path.parent}")
         self.path, self.origin = path, origin
         self._firsts: dict[int, int] = {}
-        self._lasts: dict[int, Mark | RawRecord] = {}
+        self._lasts: dict[int, RecordMark | RawRecord] = {}
         self._news = self._broken = False
         self._environment = environment
         self._due_at = environment.monotonic() + EVERY_S
 
     def begin(
-        self, tail: Tail, extents: Mapping[int, Extent], firsts: Mapping[int, int]
-    ) -> dict[int, Kept]:
+        self, tail: CoordinationReader, extents: Mapping[int, Watermarks], firsts: Mapping[int, int]
+    ) -> dict[int, PartitionSnapshot]:
         """What of it still holds: of the other partitions the log is read, from `firsts` on."""
-        found: dict[int, Kept] = {}
+        found: dict[int, PartitionSnapshot] = {}
         try:
             found = parsed(self.path.read_text(encoding="utf-8"), self.origin)
         except FileNotFoundError:
@@ -137,14 +142,20 @@ class Snapshot:
         self._news |= bool(lasts)
         self._lasts.update(lasts)
 
-    def keep(self, memory: Callable[[], Mapping[int, Memory]], *, at_once: bool = False) -> None:
+    def keep(
+        self, memory: Callable[[], Mapping[int, PartitionMemory]], *, at_once: bool = False
+    ) -> None:
         """Write it, where that is due. What stands there is the old one or the new one, whole."""
         now_s = self._environment.monotonic()
         if not self._news or not (at_once or now_s >= self._due_at):
             return
         self._due_at, self._news = now_s + EVERY_S, False
         kept = {
-            place: Kept(self._firsts[place], last if isinstance(last, Mark) else Mark.of(last), one)
+            place: PartitionSnapshot(
+                self._firsts[place],
+                last if isinstance(last, RecordMark) else RecordMark.of(last),
+                one,
+            )
             for place, one in memory().items()
             if (last := self._lasts.get(place)) is not None
         }
@@ -175,7 +186,7 @@ class Snapshot:
 # --- whether it still holds -----------------------------------------------------------------------
 
 
-def unfit(kept: Kept, extent: Extent, first: int) -> str | None:
+def unfit(kept: PartitionSnapshot, extent: Watermarks, first: int) -> str | None:
     """Why nobody can go on from there; None if one can."""
     following = kept.last.offset + 1
     if following > extent.high:
@@ -188,23 +199,23 @@ def unfit(kept: Kept, extent: Extent, first: int) -> str | None:
 
 
 def marks_at(
-    tail: Tail, offsets: Mapping[int, int], environment: Environment = REAL
-) -> dict[int, Mark]:
+    tail: CoordinationReader, offsets: Mapping[int, int], environment: Environment = REAL
+) -> dict[int, RecordMark]:
     """The records that lie there now, as far as brokers give them in time."""
     ends = {place: offset + 1 for place, offset in offsets.items()}
     deadline = environment.deadline(CONNECT_S)
-    found: dict[int, Mark] = {}
+    found: dict[int, RecordMark] = {}
     with suppress(OffsetsGone):  # since it was looked where the log begins and ends
         for batch in tail.records(offsets, ends, lambda: not deadline.left_s):
             of_these = (raw for raw in batch if raw.offset == offsets[raw.partition])
-            found.update((raw.partition, Mark.of(raw)) for raw in of_these)
+            found.update((raw.partition, RecordMark.of(raw)) for raw in of_these)
     return found
 
 
 # --- the file -------------------------------------------------------------------------------------
 
 
-def written(origin: Origin, kept: Mapping[int, Kept]) -> str:
+def written(origin: SnapshotOrigin, kept: Mapping[int, PartitionSnapshot]) -> str:
     """The text of a file: what it is, and what it says."""
     body = json.dumps(
         {
@@ -216,7 +227,7 @@ def written(origin: Origin, kept: Mapping[int, Kept]) -> str:
     return f"{json.dumps(head)}\n{body}\n"
 
 
-def parsed(text: str, origin: Origin) -> dict[int, Kept]:
+def parsed(text: str, origin: SnapshotOrigin) -> dict[int, PartitionSnapshot]:
     """What a file says, by coordinating partition.
 
     Raises:
@@ -249,7 +260,7 @@ def _digest(body: str) -> str:
     return hashlib.sha256(body.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _origin(origin: Origin) -> dict[str, Any]:
+def _origin(origin: SnapshotOrigin) -> dict[str, Any]:
     fields: dict[str, Any] = json.loads(json.dumps(attrs.asdict(origin), default=_value))
     return fields
 
@@ -259,7 +270,7 @@ def _value(named: object) -> object:
     return named.value
 
 
-def _kept(kept: Kept) -> dict[str, Any]:
+def _kept(kept: PartitionSnapshot) -> dict[str, Any]:
     memory = kept.memory
     return {
         "first": kept.first,
@@ -276,7 +287,7 @@ def _kept(kept: Kept) -> dict[str, Any]:
     }
 
 
-def _kept_of(fields: Mapping[str, Any], group: str) -> Kept:
+def _kept_of(fields: Mapping[str, Any], group: str) -> PartitionSnapshot:
     claims = {
         ClaimKey(group, topic, number): _consumer_of(known)
         for topic, number, *known in fields["claims"]
@@ -285,17 +296,17 @@ def _kept_of(fields: Mapping[str, Any], group: str) -> Kept:
         client: Request(ClaimKey(group, topic, number), at_ms)
         for client, topic, number, at_ms in fields["requests"]
     }
-    memory = Memory(_consumer_of(fields["newborn"]), claims, requests)
-    return Kept(fields["first"], Mark(**fields["last"]), memory)
+    memory = PartitionMemory(_consumer_of(fields["newborn"]), claims, requests)
+    return PartitionSnapshot(fields["first"], RecordMark(**fields["last"]), memory)
 
 
-def _consumer(consumer: Consumer) -> list[Any]:
+def _consumer(consumer: ConsumerState) -> list[Any]:
     """Its view, the claim, and what of it is certain. Their order is the format's."""
     reader = consumer.reader
     claim, certain, *rest = attrs.astuple(reader, recurse=False)
     return [consumer.view, attrs.astuple(claim), certain.value, rest]
 
 
-def _consumer_of(fields: Iterable[Any]) -> Consumer:
+def _consumer_of(fields: Iterable[Any]) -> ConsumerState:
     view, claim, certain, rest = fields
-    return Consumer(Reader(Claim(*claim), Field(certain), *rest), view)
+    return ConsumerState(Reader(Claim(*claim), Field(certain), *rest), view)

@@ -28,7 +28,7 @@ M = TypeVar("M")
 
 
 @frozen
-class Bounds:
+class BufferLimits:
     """How much one buffer holds before its partition is fetched no further."""
 
     messages: int = field(default=50_000, validator=positive)
@@ -39,7 +39,7 @@ class Bounds:
 
 
 @frozen
-class Chunk(Generic[K, M]):
+class MessageChunk(Generic[K, M]):
     """Messages of one tenure, handed over together. May be empty: then there were none below `end`.
 
     Between two messages there may be offsets without any (aborted transactions, control records,
@@ -98,10 +98,10 @@ class Buffers(Generic[K, M]):
         self,
         offset_of: Callable[[M], int],
         size_of: Callable[[Sequence[M]], int],
-        bounds: Bounds | None = None,
+        bounds: BufferLimits | None = None,
     ) -> None:
         """`size_of` gives the bytes of several messages."""
-        self.bounds = bounds or Bounds()
+        self.bounds = bounds or BufferLimits()
         self._offset_of, self._size_of = offset_of, size_of
         self._new: list[tuple[K, _Buffer[M], _Fetched[M]]] = []
         """What came since anybody asked how much there is."""
@@ -181,7 +181,7 @@ class Buffers(Generic[K, M]):
 
     # --- and go out -------------------------------------------------------------------------------
 
-    def take(self, maximum: int) -> Chunk[K, M] | None:
+    def take(self, maximum: int) -> MessageChunk[K, M] | None:
         """The next messages of the claim whose turn it is, at most `maximum`, or None.
 
         What was fetched in pieces is handed over in one.
@@ -196,7 +196,7 @@ class Buffers(Generic[K, M]):
                 return chunk
         return None
 
-    def put_back(self, chunk: Chunk[K, M]) -> None:
+    def put_back(self, chunk: MessageChunk[K, M]) -> None:
         """The end of the chunk that was taken last of its tenure was not given out after all.
 
         It is the next to be taken of that tenure, when all others that are ready had their turn.
@@ -276,13 +276,13 @@ class Buffers(Generic[K, M]):
             self._turns.append(key)
             self._ready.add(key)
 
-    def _take_of(self, key: K, buffer: _Buffer[M], maximum: int) -> Chunk[K, M] | None:
+    def _take_of(self, key: K, buffer: _Buffer[M], maximum: int) -> MessageChunk[K, M] | None:
         allowed = buffer.allowed[0]
         self._skip(key, buffer, allowed.start)
         start = buffer.position
         if not buffer.fetched:
             buffer.position = max(start, min(buffer.end, allowed.stop))
-            return Chunk(key, (), start, buffer.position)
+            return MessageChunk(key, (), start, buffer.position)
         parts, room = [], maximum
         while room and buffer.fetched and buffer.position < allowed.stop:
             first = buffer.fetched[0]
@@ -297,7 +297,7 @@ class Buffers(Generic[K, M]):
                 buffer.position = min(self._offset_of(first.messages[count]), allowed.stop)
             parts.append(self._cut(key, buffer, count))
         messages = parts[0] if len(parts) == 1 else [*chain.from_iterable(parts)]
-        return Chunk(key, messages, start, buffer.position)
+        return MessageChunk(key, messages, start, buffer.position)
 
     def _skip(self, key: K, buffer: _Buffer[M], start: int) -> None:
         """Forget what lies before the range that may be handed over."""

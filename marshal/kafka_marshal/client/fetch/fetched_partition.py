@@ -13,7 +13,7 @@ from kafka_marshal.client.message import Claim
 
 @define(eq=False)
 class FetchedPartition:
-    """What `Fetcher.open` made. Its fields are the fetcher's, which holds a lock for them."""
+    """What `FetchClient.open` made. Its fields are the fetcher's, which holds a lock for them."""
 
     claim: Claim
     allowed: list[range] = field(factory=list)

@@ -26,12 +26,12 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka import Message as Fetched
 
 from kafka_marshal.client.connect.environment import Deadline, Thread
-from kafka_marshal.client.connect.metadata import Cluster
-from kafka_marshal.client.connect.reader import Extent, Silent
+from kafka_marshal.client.connect.metadata import ClusterMetadata
+from kafka_marshal.client.connect.reader import MutedLogger, Watermarks
 from kafka_marshal.client.connect.settings import Settings
-from kafka_marshal.client.fetch.buffers import Bounds, Buffers, Chunk, joined
+from kafka_marshal.client.fetch.buffers import BufferLimits, Buffers, MessageChunk, joined
 from kafka_marshal.client.fetch.fetched_partition import FetchedPartition
-from kafka_marshal.client.fetch.in_flight import Hand
+from kafka_marshal.client.fetch.in_flight import InFlight
 from kafka_marshal.client.fetch.split_fetch import offset_of, place_of, runs_of
 from kafka_marshal.client.message import Claim
 from kafka_marshal.core.state import ClaimKey
@@ -56,19 +56,19 @@ RETRY_S: Final = 5.0
 _error: Final = cast("Callable[[Fetched], KafkaError | None]", Fetched.error)
 
 
-class Data:
+class Fetcher:
     """The messages of our claims. Every method but those with `_` may be called by any thread."""
 
     def __init__(
         self,
-        cluster: Cluster,
+        cluster: ClusterMetadata,
         group: str,
         client_id: str,
         *,
-        bounds: Bounds | None = None,
+        bounds: BufferLimits | None = None,
         ahead: bool,
         on_fetched: Callable[[Claim, int], None],
-        on_gone: Callable[[Claim, int, Extent], None],
+        on_gone: Callable[[Claim, int, Watermarks], None],
         on_error: Callable[[str], None],
         on_failure: Callable[[BaseException], None],
         on_statistics: Callable[[str], None] | None = None,
@@ -117,7 +117,7 @@ class Data:
                     "error_cb": self._said,
                     "on_commit": self._committed,
                 },
-                logger=Silent(),
+                logger=MutedLogger(),
             )
         except KafkaException as error:
             raise _failed(settings, error) from None
@@ -245,7 +245,7 @@ class Data:
 
         self._command(tell)
 
-    def take(self, maximum: int, timeout_s: float | None) -> Chunk[Claim, Fetched] | None:
+    def take(self, maximum: int, timeout_s: float | None) -> MessageChunk[Claim, Fetched] | None:
         """The next messages that may be handed over; None if none came in time, or by `wake`.
 
         A chunk may be without messages; it says then that there is nothing below its end.
@@ -258,7 +258,7 @@ class Data:
                     chunk.key.position = chunk.end
                     if self._full:
                         self._emptied.notify()
-                    return Chunk(chunk.key.claim, chunk.messages, chunk.start, chunk.end)
+                    return MessageChunk(chunk.key.claim, chunk.messages, chunk.start, chunk.end)
                 # That messages may be handed over is waited for, that there are any polled for.
                 waits = self._buffers.waits
             left = POLL_S if deadline is None else min(POLL_S, deadline - self._monotonic())
@@ -291,36 +291,36 @@ class Data:
                     if not self._buffers.ready:
                         self._arrived.wait(left)
 
-    def keeps(self, one: FetchedPartition, hand: Hand) -> bool:
+    def keeps(self, one: FetchedPartition, in_flight: InFlight) -> bool:
         """Whether what was taken is still to be given out: nothing was done to its tenure since.
 
         What was paused meanwhile is given out after that.
         """
         with self._lock:
-            if one.dropped or one.position != hand.end:
+            if one.dropped or one.position != in_flight.end:
                 return False
             if one.paused:
-                one.position = hand.start
-                one.allowed = joined(one.allowed, range(hand.start, hand.end))
+                one.position = in_flight.start
+                one.allowed = joined(one.allowed, range(in_flight.start, in_flight.end))
             return one.may_begin
 
-    def give_back(self, one: FetchedPartition, hand: Hand) -> None:
+    def give_back(self, one: FetchedPartition, in_flight: InFlight) -> None:
         """End its turn, where another claim waits for one: what is not given out is taken later.
 
         The application cannot take anything in between, so messages stay in order.
         """
         with self._lock:
-            if not one.may_begin or one.position != hand.end:
+            if not one.may_begin or one.position != in_flight.end:
                 return
             if not self._buffers.ready_beside(one):
                 return
-            rest = hand.give_back()
+            rest = in_flight.give_back()
             if rest is None:
                 return
             # Where its buffer is being opened anew, it is opened there.
             one.position = rest.start
             one.allowed = joined(one.allowed, range(rest.start, rest.end))
-            self._buffers.put_back(Chunk(one, rest.messages, rest.start, rest.end))
+            self._buffers.put_back(MessageChunk(one, rest.messages, rest.start, rest.end))
             self._arrived.notify_all()
 
     def wake(self) -> None:
@@ -525,7 +525,7 @@ class Data:
         elif error.retriable() or error.code() in _PASSING:
             self._said(error)
         elif error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
-            # As `Cluster.committed` says it: which of the two hears of it first is open.
+            # As `ClusterMetadata.committed` says it: which of the two hears of it first is open.
             where = self._settings.bootstrap
             raise BrokerFailed(f"{where}: offsets of group {self._group}: {error.str()}")
         else:
@@ -548,7 +548,7 @@ class Data:
                 self._buffers.nothing_below(one, low)
                 one.fetched = low
                 self._arrived.notify()
-            self._on_gone(one.claim, position, Extent(low, high))
+            self._on_gone(one.claim, position, Watermarks(low, high))
             self._say_fetched(one, low)
             self._again(one)
         elif position <= high:

@@ -15,15 +15,15 @@ from typing import cast
 
 from confluent_kafka import Message as Fetched
 
-from kafka_marshal.client.fetch.buffers import Chunk
+from kafka_marshal.client.fetch.buffers import MessageChunk
 from kafka_marshal.client.message import Claim, Message
 
 
-class Hand:
+class InFlight:
     """A chunk that is being given out. One thread takes; any may ask or cut."""
 
     def __init__(
-        self, chunk: Chunk[Claim, Fetched], *, by_commit: bool = False, since_ms: int = 0
+        self, chunk: MessageChunk[Claim, Fetched], *, by_commit: bool = False, since_ms: int = 0
     ) -> None:
         self.claim = claim = chunk.key
         self.since_ms = since_ms
@@ -147,14 +147,14 @@ class Hand:
         finally:
             self._lock.release()
 
-    def give_back(self) -> Chunk[Claim, Fetched] | None:
+    def give_back(self) -> MessageChunk[Claim, Fetched] | None:
         """Give out no more of it. Returns what was not given out; None where nothing is left."""
         with self._lock:
             if self._cut_at is not None or self.finished or self._count == self._total:
                 return None
             end = self.end
             rest = self._cut()
-            return Chunk(self.claim, rest, self.end, end)
+            return MessageChunk(self.claim, rest, self.end, end)
 
     def _cut(self) -> list[Fetched]:
         kept = list(self._messages)

@@ -4,13 +4,13 @@ Nothing follows from it for the protocol: others take the claims of a late owner
 keeps its claims for ever. So somebody who can act should hear of it. Time is an argument, by the
 instance's own clock.
 
->>> symptoms = Symptoms(heartbeat_every_ms=500, interval_ms=1_000, wedged_after=2)
+>>> symptoms = HealthChecks(heartbeat_every_ms=500, interval_ms=1_000, wedged_after=2)
 >>> heartbeats = symptoms.won(now_ms=0)
->>> stuck = Standing(position=7, end=9, in_hand=1)
+>>> stuck = ClaimProgress(position=7, end=9, in_hand=1)
 >>> [heartbeats.beat(stuck, at_ms) is not None for at_ms in (0, 500, 1_000)]
 [False, False, True]
 >>> heartbeats.look(now_ms=1_500), heartbeats.look(now_ms=2_600)
-(None, Late(cause=<LateCause.NOT_SENT: 'not_sent'>, silent_ms=2600, late_ms=1100))
+(None, LateHeartbeat(cause=<LateCause.NOT_SENT: 'not_sent'>, silent_ms=2600, late_ms=1100))
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from kafka_marshal.core.validators import positive
 
 
 @frozen
-class Standing:
+class ClaimProgress:
     """How far a claim is, and what of it lies where."""
 
     position: int
@@ -66,7 +66,7 @@ class Wedged:
     """Heartbeats in a row that stated the same position."""
     first: int
     """The number of such heartbeats from which on the claim counts as wedged."""
-    standing: Standing
+    standing: ClaimProgress
 
 
 class LateCause(enum.Enum):
@@ -79,7 +79,7 @@ class LateCause(enum.Enum):
 
 
 @frozen
-class Late:
+class LateHeartbeat:
     """A heartbeat was not in the log one interval after it was due."""
 
     cause: LateCause
@@ -90,7 +90,7 @@ class Late:
 
 
 @frozen
-class Symptoms:
+class HealthChecks:
     """What one instance takes for a symptom."""
 
     heartbeat_every_ms: int = field(validator=positive)
@@ -107,7 +107,7 @@ class Symptoms:
 class Heartbeats:
     """Those of one claim, from the win until it is lost."""
 
-    symptoms: Symptoms
+    health_checks: HealthChecks
     heard_ms: int
     """When one was last read back; at first, when the claim was won."""
     _sent_ms: int
@@ -120,14 +120,14 @@ class Heartbeats:
         """How long none was read back, in milliseconds."""
         return now_ms - self.heard_ms
 
-    def beat(self, standing: Standing, now_ms: int) -> Wedged | None:
+    def beat(self, standing: ClaimProgress, now_ms: int) -> Wedged | None:
         """One is sent. Returns, with each one that is so, that the claim is wedged."""
         self._sent_ms = now_ms
         idle = standing.paused or (standing.awaits_turn and (standing.buffered or standing.in_hand))
         stuck = standing.position == self._position and standing.lag and not idle
         self._position = standing.position
         self._same = self._same + 1 if stuck else 0
-        too_many = self.symptoms.wedged_after
+        too_many = self.health_checks.wedged_after
         if self._same < too_many:
             return None
         if standing.in_hand:
@@ -136,19 +136,19 @@ class Heartbeats:
             cause = WedgedCause.NOT_TAKEN if standing.buffered else WedgedCause.NOT_FETCHED
         return Wedged(cause, self._same, too_many, standing)
 
-    def heard(self, now_ms: int) -> Late | None:
+    def heard(self, now_ms: int) -> LateHeartbeat | None:
         """One was read back. Returns that it was late, if not reported yet."""
         late = self.look(now_ms)
         self.heard_ms, self._late = now_ms, False
         return late
 
-    def look(self, now_ms: int) -> Late | None:
+    def look(self, now_ms: int) -> LateHeartbeat | None:
         """Time has passed. Returns that one is late, once until one is read back."""
-        allowed_ms = int(self.symptoms.heartbeat_every_ms + self.symptoms.interval_ms)
+        allowed_ms = int(self.health_checks.heartbeat_every_ms + self.health_checks.interval_ms)
         silent_ms = self.silent_ms(now_ms)
         if self._late or silent_ms <= allowed_ms:
             return None
         self._late = True
         sent = now_ms - self._sent_ms <= allowed_ms
         cause = LateCause.NOT_READ_BACK if sent else LateCause.NOT_SENT
-        return Late(cause, silent_ms, silent_ms - allowed_ms)
+        return LateHeartbeat(cause, silent_ms, silent_ms - allowed_ms)

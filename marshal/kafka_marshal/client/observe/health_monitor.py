@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Sequence
 from attrs import frozen
 
 from kafka_marshal.client.message import Claim
-from kafka_marshal.client.observe.health import Heartbeats, Standing, Symptoms
-from kafka_marshal.client.observe.logging_observer import Logs, Who
-from kafka_marshal.client.observe.observers import Idle, Observer, Observers, Taken
+from kafka_marshal.client.observe.health import ClaimProgress, HealthChecks, Heartbeats
+from kafka_marshal.client.observe.logging_observer import ConsumerIdentity, LoggingObserver
+from kafka_marshal.client.observe.observers import Idle, Observer, Observers, Takeover
 from kafka_marshal.core.messages import Heartbeat
 from kafka_marshal.core.state import Claim as Known
 from kafka_marshal.machines.consumer.consumer import Mode
@@ -24,29 +24,29 @@ TAKEN = frozenset({Lost.TAKEN, Lost.ID_USED_TWICE})
 
 
 @frozen(eq=False)
-class Watched:
+class WatchedClaim:
     """A claim of ours, and its heartbeats."""
 
     claim: Claim
     heartbeats: Heartbeats
 
 
-class Vigil:
+class HealthMonitor:
     """One consumer's. Called by the engine's thread, but for `observers` and `said`."""
 
     def __init__(
         self,
-        who: Callable[[], Who],
+        who: Callable[[], ConsumerIdentity],
         observers: Sequence[Observer],
-        symptoms: Symptoms,
+        health_checks: HealthChecks,
         stale_after_ms: int,
         monotonic: Callable[[], float],
     ) -> None:
         self.who = who
-        self._logs = Logs(who, monotonic)
+        self._logs = LoggingObserver(who, monotonic)
         self.observers = Observers([self._logs, *observers])
-        self._symptoms, self._stale_after_ms = symptoms, stale_after_ms
-        self._watched: dict[Watched, None] = {}
+        self._health_checks, self._stale_after_ms = health_checks, stale_after_ms
+        self._watched: dict[WatchedClaim, None] = {}
         """Claims that are ours, in the order in which they were won."""
         self._idle_since_ms: int | None = None
         self._idle_said = False
@@ -63,15 +63,15 @@ class Vigil:
 
     # --- claims -----------------------------------------------------------------------------------
 
-    def watch(self, claim: Claim, now_ms: int) -> Watched:
+    def watch(self, claim: Claim, now_ms: int) -> WatchedClaim:
         """It is ours. Returns what the other methods take, until it is lost."""
-        watched = Watched(claim, self._symptoms.won(now_ms))
+        watched = WatchedClaim(claim, self._health_checks.won(now_ms))
         self._watched[watched] = None
         self._idle_since_ms, self._idle_said = None, False
         return watched
 
     def lost(
-        self, watched: Watched, reason: Lost, position: int, known: Known, now_ms: int
+        self, watched: WatchedClaim, reason: Lost, position: int, known: Known, now_ms: int
     ) -> None:
         """It is not ours any more; up to where it was done, and who has it as far as was read."""
         self.look(now_ms)
@@ -80,7 +80,7 @@ class Vigil:
         if reason in TAKEN:
             by, epoch = known.owner_client, known.epoch
             silent_ms = watched.heartbeats.silent_ms(now_ms)
-            seen = Taken(by, epoch, position, silent_ms, self._stale_after_ms)
+            seen = Takeover(by, epoch, position, silent_ms, self._stale_after_ms)
             self.observers.fenced(watched.claim, reason, seen)
 
     def ended(self) -> None:
@@ -100,7 +100,7 @@ class Vigil:
 
     # --- heartbeats -------------------------------------------------------------------------------
 
-    def sent(self, watched: Watched, send: Send, standing: Standing, now_ms: int) -> None:
+    def sent(self, watched: WatchedClaim, send: Send, standing: ClaimProgress, now_ms: int) -> None:
         """A message of the protocol is on its way."""
         if watched not in self._watched or not isinstance(send.message, Heartbeat):
             return
@@ -108,7 +108,7 @@ class Vigil:
         if wedged is not None:
             self.observers.wedged(watched.claim, wedged)
 
-    def heard(self, watched: Watched, now_ms: int) -> None:
+    def heard(self, watched: WatchedClaim, now_ms: int) -> None:
         """A heartbeat of a claim of ours was read back."""
         late = watched.heartbeats.heard(now_ms)
         if late is not None:

@@ -20,10 +20,10 @@ from attrs import define, frozen
 
 from kafka_marshal.client.connect.environment import REAL
 from kafka_marshal.client.message import Claim, Message
-from kafka_marshal.client.observe.health import Late, LateCause, Wedged, WedgedCause
-from kafka_marshal.client.observe.observers import Idle, Observer, Taken
+from kafka_marshal.client.observe.health import LateCause, LateHeartbeat, Wedged, WedgedCause
+from kafka_marshal.client.observe.observers import Idle, Observer, Takeover
 from kafka_marshal.core.state import ClaimKey
-from kafka_marshal.machines.consumer.effects import Lost, Released
+from kafka_marshal.machines.consumer.effects import Lost, ReleaseReason
 
 logger: Final = logging.getLogger("kafka_marshal")
 
@@ -58,7 +58,7 @@ _AWAY: Final = re.compile(
 
 
 @define
-class _Lasting:
+class _RepeatedWarning:
     """Something that is reported again and again."""
 
     sentence: str
@@ -67,7 +67,9 @@ class _Lasting:
     times: int = 1
 
     @classmethod
-    def begins(cls, of: dict[str, _Lasting], alike: str, sentence: str, now_s: float) -> bool:
+    def begins(
+        cls, of: dict[str, _RepeatedWarning], alike: str, sentence: str, now_s: float
+    ) -> bool:
         """Whether it is reported for the first time."""
         one = of.get(alike)
         if one is None:
@@ -78,7 +80,7 @@ class _Lasting:
 
 
 @frozen
-class Who:
+class ConsumerIdentity:
     """Whose log it is."""
 
     group: str
@@ -102,12 +104,12 @@ _STUCK: Final = {
     ),
 }
 _RELEASED: Final = {
-    Released.STOPPED: "lost: released, since this consumer stops",
-    Released.SHARED: "lost: released, since another consumer of the group has less",
-    Released.BEHIND: "lost: released, since it fell behind its topic",
-    Released.WITH_ITS_TOPIC: "lost: released, since partition 0 of its topic is another's",
-    Released.ASKED: "lost: released, as the application asked",
-    Released.BY_OTHERS: "lost: released by an administrator, or by somebody in our name",
+    ReleaseReason.STOPPED: "lost: released, since this consumer stops",
+    ReleaseReason.SHARED: "lost: released, since another consumer of the group has less",
+    ReleaseReason.BEHIND: "lost: released, since it fell behind its topic",
+    ReleaseReason.WITH_ITS_TOPIC: "lost: released, since partition 0 of its topic is another's",
+    ReleaseReason.ASKED: "lost: released, as the application asked",
+    ReleaseReason.BY_OTHERS: "lost: released by an administrator, or by somebody in our name",
 }
 _LATE: Final = {
     LateCause.NOT_SENT: (
@@ -121,17 +123,17 @@ _LATE: Final = {
 }
 
 
-class Logs(Observer):
+class LoggingObserver(Observer):
     """Writes what happens to one consumer."""
 
     def __init__(
-        self, who: Callable[[], Who], monotonic: Callable[[], float] = REAL.monotonic
+        self, who: Callable[[], ConsumerIdentity], monotonic: Callable[[], float] = REAL.monotonic
     ) -> None:
         self._who = who
         self._monotonic = monotonic
-        self._lasting: dict[str, _Lasting] = {}
+        self._lasting: dict[str, _RepeatedWarning] = {}
         """What was reported about the cluster, and is not over."""
-        self._unknown: dict[str, _Lasting] = {}
+        self._unknown: dict[str, _RepeatedWarning] = {}
         """Topics whose last append had an outcome that nobody knows."""
 
     def claimed(self, claim: Claim) -> None:
@@ -145,7 +147,7 @@ class Logs(Observer):
                 what, fields["cause"] = _RELEASED[claim.released], claim.released.value
             self._of(level, "lost", claim, what, **fields)
 
-    def fenced(self, claim: Claim, reason: Lost, seen: Taken) -> None:
+    def fenced(self, claim: Claim, reason: Lost, seen: Takeover) -> None:
         silent = "" if seen.silent_ms is None else f" {seen.silent_ms / 1000:.1f} s ago"
         if reason is Lost.ID_USED_TWICE:
             what = (
@@ -180,7 +182,7 @@ class Logs(Observer):
 
     def unknown(self, key: ClaimKey, kind: str, error: str) -> None:
         now_s = self._monotonic()
-        if not _Lasting.begins(self._unknown, key.topic, error, now_s):
+        if not _RepeatedWarning.begins(self._unknown, key.topic, error, now_s):
             return
         self._write(
             logging.WARNING,
@@ -239,7 +241,7 @@ class Logs(Observer):
             reason=wedged.cause.value,
         )
 
-    def late(self, claim: Claim, late: Late) -> None:
+    def late(self, claim: Claim, late: LateHeartbeat) -> None:
         what = (
             f"late: no heartbeat was read back for {late.silent_ms / 1000:.1f} s, "
             f"{late.late_ms / 1000:.1f} s more than an interval after it was due; "
@@ -273,7 +275,7 @@ class Logs(Observer):
         differ only in their numbers count as one; so do all sentences about brokers that are away.
         """
         alike = "away" if _AWAY.search(sentence) else _NUMBER.sub("", sentence)
-        if _Lasting.begins(self._lasting, alike, sentence, self._monotonic()):
+        if _RepeatedWarning.begins(self._lasting, alike, sentence, self._monotonic()):
             self._write(logging.WARNING, "cluster", sentence)
 
     def look(self) -> None:

@@ -18,7 +18,7 @@ from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histo
 
 from kafka_marshal.client.connect.environment import REAL
 from kafka_marshal.client.message import Claim, Message
-from kafka_marshal.client.observe.health import Late, Standing, Wedged
+from kafka_marshal.client.observe.health import ClaimProgress, LateHeartbeat, Wedged
 from kafka_marshal.client.observe.observers import Idle, Observer
 from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.machines.consumer.effects import Lost
@@ -116,7 +116,7 @@ class PrometheusObserver(Observer):
     def claimed(self, claim: Claim) -> None:
         self._held.labels(*_topic(claim)).inc()
         self._won.labels(*_topic(claim)).inc()
-        self._show(claim, Standing(claim.position, claim.position))
+        self._show(claim, ClaimProgress(claim.position, claim.position))
 
     def lost(self, claim: Claim, reason: Lost) -> None:
         cause = "" if claim.released is None else claim.released.value
@@ -140,10 +140,10 @@ class PrometheusObserver(Observer):
             if self._shown.get(claim.key) is claim:
                 self._position.labels(*_partition(claim)).set(position)
 
-    def standing(self, claim: Claim, standing: Standing) -> None:
+    def standing(self, claim: Claim, standing: ClaimProgress) -> None:
         self._show(claim, standing)
 
-    def _show(self, claim: Claim, standing: Standing) -> None:
+    def _show(self, claim: Claim, standing: ClaimProgress) -> None:
         labels = _partition(claim)
         with self._lock:
             shown = self._shown.get(claim.key)
@@ -192,7 +192,7 @@ class PrometheusObserver(Observer):
     def wedged(self, claim: Claim, wedged: Wedged) -> None:
         self._wedged.labels(*_partition(claim), wedged.cause.value).inc()
 
-    def late(self, claim: Claim, late: Late) -> None:
+    def late(self, claim: Claim, late: LateHeartbeat) -> None:
         self._late.labels(*_topic(claim), late.cause.value).inc()
 
     def idle(self, group: str, idle: Idle) -> None:

@@ -17,7 +17,7 @@ from typing import Any, Final
 from attrs import frozen
 
 from kafka_marshal.client.message import Claim, Message
-from kafka_marshal.client.observe.health import Late, Standing, Wedged
+from kafka_marshal.client.observe.health import ClaimProgress, LateHeartbeat, Wedged
 from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.machines.consumer.effects import Lost
 
@@ -25,7 +25,7 @@ logger: Final = logging.getLogger("kafka_marshal")
 
 
 @frozen
-class Taken:
+class Takeover:
     """What is known when a claim was lost to somebody else."""
 
     by_client: str | None
@@ -63,7 +63,7 @@ class Observer:
     def lost(self, claim: Claim, reason: Lost) -> None:
         """A claim is not ours any more. TAKEN and ID_USED_TWICE: it was fenced off."""
 
-    def fenced(self, claim: Claim, reason: Lost, seen: Taken) -> None:
+    def fenced(self, claim: Claim, reason: Lost, seen: Takeover) -> None:
         """After `lost`: somebody else took the claim, and what is in hand does not count."""
 
     def drained(self, claim: Claim) -> None:
@@ -90,13 +90,13 @@ class Observer:
     def abandoned(self, claim: Claim, offsets: range) -> None:
         """At most once: what was granted, is not known to be processed, and never will be."""
 
-    def standing(self, claim: Claim, standing: Standing) -> None:
+    def standing(self, claim: Claim, standing: ClaimProgress) -> None:
         """How a claim stands; called about once a second."""
 
     def wedged(self, claim: Claim, wedged: Wedged) -> None:
         """Heartbeats go on and the position does not move; called with each heartbeat."""
 
-    def late(self, claim: Claim, late: Late) -> None:
+    def late(self, claim: Claim, late: LateHeartbeat) -> None:
         """A heartbeat was not in the log in time; called once, until one is."""
 
     def idle(self, group: str, idle: Idle) -> None:
@@ -141,7 +141,7 @@ class Observers(Observer):
     def lost(self, claim: Claim, reason: Lost) -> None:
         self._tell(lambda one: one.lost(claim, reason))
 
-    def fenced(self, claim: Claim, reason: Lost, seen: Taken) -> None:
+    def fenced(self, claim: Claim, reason: Lost, seen: Takeover) -> None:
         self._tell(lambda one: one.fenced(claim, reason, seen))
 
     def drained(self, claim: Claim) -> None:
@@ -168,13 +168,13 @@ class Observers(Observer):
     def abandoned(self, claim: Claim, offsets: range) -> None:
         self._tell(lambda one: one.abandoned(claim, offsets))
 
-    def standing(self, claim: Claim, standing: Standing) -> None:
+    def standing(self, claim: Claim, standing: ClaimProgress) -> None:
         self._tell(lambda one: one.standing(claim, standing))
 
     def wedged(self, claim: Claim, wedged: Wedged) -> None:
         self._tell(lambda one: one.wedged(claim, wedged))
 
-    def late(self, claim: Claim, late: Late) -> None:
+    def late(self, claim: Claim, late: LateHeartbeat) -> None:
         self._tell(lambda one: one.late(claim, late))
 
     def idle(self, group: str, idle: Idle) -> None:

@@ -18,13 +18,13 @@ from typing import Final
 from attrs import define, field, frozen, validators
 from confluent_kafka import KafkaError, KafkaException
 
-from kafka_marshal.client.connect.reader import Silent
+from kafka_marshal.client.connect.reader import MutedLogger
 from kafka_marshal.client.connect.settings import Settings
-from kafka_marshal.client.fetch.in_flight import Hand
+from kafka_marshal.client.fetch.in_flight import InFlight
 from kafka_marshal.client.message import Claim, Message, Messages
 from kafka_marshal.client.observe.observers import Observers
-from kafka_marshal.client.process.offsets import Offsets
-from kafka_marshal.client.process.work_queues import Begun, Lanes, Order
+from kafka_marshal.client.process.offsets import InFlightOffsets
+from kafka_marshal.client.process.work_queues import Order, StartedMessage, WorkQueues
 from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.core.validators import positive
 from kafka_marshal.errors import BrokerFailed
@@ -52,7 +52,7 @@ class Retrying:
 
 
 @define
-class Counted:
+class HandlingCounts:
     """What became of messages."""
 
     handled: int = 0
@@ -63,11 +63,11 @@ class Counted:
     """Their claim was lost before they were begun, or while they were in hand."""
 
 
-class Pace:
+class HandlingRate:
     """How many messages workers handle in a second.
 
     >>> now_s = iter([0.0, 0.1, 0.5, 0.6])
-    >>> pace = Pace(lambda: next(now_s))
+    >>> pace = HandlingRate(lambda: next(now_s))
     >>> pace.per_s(10), pace.per_s(100), pace.per_s(110)
     (0, 200, 200)
     """
@@ -103,7 +103,7 @@ class DeadLetters:
         decided = {"enable_idempotence": "true", "acks": "all"}
         try:
             made_of = settings.for_client(**decided)
-            self._producer = settings.environment.appender(made_of, logger=Silent())
+            self._producer = settings.environment.appender(made_of, logger=MutedLogger())
         except KafkaException as error:
             raise BrokerFailed(settings.without_secrets(f"{topic}: {error.args[0]}")) from None
 
@@ -141,8 +141,8 @@ class DeadLetters:
 class _Claimed:
     """What the workers have of one claim."""
 
-    hands: list[Hand]
-    offsets: Offsets
+    hands: list[InFlight]
+    offsets: InFlightOffsets
     begun: int = 0
     """How many messages workers have in hand."""
 
@@ -150,8 +150,8 @@ class _Claimed:
         """Workers have `more` more messages in hand, or fewer if it is negative."""
         self.begun += more
         if self.begun == max(0, more):
-            for hand in self.hands:
-                hand.idle = not self.begun
+            for in_flight in self.hands:
+                in_flight.idle = not self.begun
 
 
 class Handling:
@@ -164,8 +164,8 @@ class Handling:
         dead: DeadLetters | None,
         may_begin: Callable[[Claim], bool],
         given_up: Callable[[Claim], bool],
-        progressed: Callable[[Hand], None],
-        hand_back: Callable[[Hand], None],
+        progressed: Callable[[InFlight], None],
+        hand_back: Callable[[InFlight], None],
         observers: Observers,
     ) -> None:
         """`may_begin` says whether a message of a claim may be begun at that moment.
@@ -174,16 +174,16 @@ class Handling:
         once nobody handles any of it.
         """
         self.observers = observers
-        self.counted = Counted()
+        self.counted = HandlingCounts()
         self.lock = threading.RLock()
         self._retrying, self._dead = retrying, dead
         self._may_begin, self._given_up = may_begin, given_up
         self._progressed, self._hand_back = progressed, hand_back
-        self._lanes: Lanes[Message] = Lanes(order, lambda message: message.key)
+        self._work_queues: WorkQueues[Message] = WorkQueues(order, lambda message: message.key)
         self._claimed: dict[ClaimKey, _Claimed] = {}
         self._in_hand: Counter[Claim] = Counter()
         """How many messages of each tenure were begun and are handled now."""
-        self._dropped: dict[Claim, list[Hand]] = {}
+        self._dropped: dict[Claim, list[InFlight]] = {}
         """What the workers have of claims that were lost, until nobody handles any of it."""
         self._withheld = 0
         """How many messages waited of claims that may not begin, when it was last looked."""
@@ -191,28 +191,28 @@ class Handling:
     @property
     def waiting(self) -> int:
         """How many messages nobody has begun, and somebody may begin."""
-        return max(0, self._lanes.waiting - self._withheld)
+        return max(0, self._work_queues.waiting - self._withheld)
 
-    def feed(self, hand: Hand) -> int:
+    def feed(self, in_flight: InFlight) -> int:
         """Take a chunk to handle; its hand learns how far it is done. Returns how many messages."""
-        hand.handled = True
-        messages = list(Messages(hand.take(hand.total), hand.claim))
+        in_flight.handled = True
+        messages = list(Messages(in_flight.take(in_flight.total), in_flight.claim))
         if not messages:
-            hand.finish()
-            self._progressed(hand)
+            in_flight.finish()
+            self._progressed(in_flight)
             return 0
         with self.lock:
-            key = hand.claim.key
+            key = in_flight.claim.key
             claimed = self._claimed.get(key)
-            if claimed is not None and claimed.hands[0].claim is not hand.claim:
+            if claimed is not None and claimed.hands[0].claim is not in_flight.claim:
                 self._drop(key)
                 claimed = None
             if claimed is None:
-                claimed = self._claimed[key] = _Claimed([], Offsets(hand.start))
-            hand.idle = not claimed.begun
-            claimed.hands.append(hand)
-            claimed.offsets.begun((message.offset for message in messages), hand.end)
-            self._lanes.add(key, messages)
+                claimed = self._claimed[key] = _Claimed([], InFlightOffsets(in_flight.start))
+            in_flight.idle = not claimed.begun
+            claimed.hands.append(in_flight)
+            claimed.offsets.begun((message.offset for message in messages), in_flight.end)
+            self._work_queues.add(key, messages)
         return len(messages)
 
     def look(self) -> None:
@@ -227,15 +227,15 @@ class Handling:
                 if claim.lost is not None:
                     self._drop(key)
                 elif not claimed.begun and self._given_up(claim):
-                    self._lanes.drop(key)
-                    for hand in self._claimed.pop(key).hands:
-                        self._hand_back(hand)
+                    self._work_queues.drop(key)
+                    for in_flight in self._claimed.pop(key).hands:
+                        self._hand_back(in_flight)
                 elif not self._may_begin(claim):
-                    withheld += self._lanes.waiting_of(key)
+                    withheld += self._work_queues.waiting_of(key)
             self._withheld = withheld
 
     def _drop(self, key: ClaimKey) -> None:
-        dropped = self._lanes.drop(key)
+        dropped = self._work_queues.drop(key)
         claimed = self._claimed.pop(key)
         claim = claimed.hands[0].claim
         if dropped:
@@ -248,27 +248,30 @@ class Handling:
         """Nothing of a lost claim is in hand any more, once nobody handles any of it."""
         if not self._in_hand[claim]:
             del self._in_hand[claim]
-            for hand in self._dropped.pop(claim, ()):
-                hand.abandon()
-                self._progressed(hand)
+            for in_flight in self._dropped.pop(claim, ()):
+                in_flight.abandon()
+                self._progressed(in_flight)
 
-    def end(self) -> list[Hand]:
+    def end(self) -> list[InFlight]:
         """Ignore what becomes of the rest from now on. Returns the first chunk of each claim.
 
         In it, and in what was taken after it, something may not be done.
         """
         with self.lock:
             for key in self._claimed:
-                self._lanes.drop(key)
+                self._work_queues.drop(key)
             fed, self._claimed = self._claimed, {}
         # The last that was done stays until the next one is.
-        left = ([hand for hand in each.hands if not hand.finished] for each in fed.values())
+        left = (
+            [in_flight for in_flight in each.hands if not in_flight.finished]
+            for each in fed.values()
+        )
         return [hands[0] for hands in left if hands]
 
-    def begin(self) -> Begun[Message] | None:
+    def begin(self) -> StartedMessage[Message] | None:
         """The next message that may be handled; None: all wait for others, or there is none."""
         with self.lock:
-            begun = self._lanes.begin(
+            begun = self._work_queues.begin(
                 lambda key: self._may_begin(self._claimed[key].hands[0].claim)
             )
             if begun is not None:
@@ -276,16 +279,18 @@ class Handling:
                 self._in_hand[begun.message.claim] += 1
             return begun
 
-    def finish(self, begun: Begun[Message]) -> None:
+    def finish(self, begun: StartedMessage[Message]) -> None:
         """Nobody handles it any more, whatever became of it; the next of its lane may begin."""
         with self.lock:
-            self._lanes.finished(begun)
+            self._work_queues.finished(begun)
             if not begun.dropped:
                 self._claimed[begun.key].begins(-1)
             self._in_hand[begun.message.claim] -= 1
             self._let_go(begun.message.claim)
 
-    def again_after_s(self, begun: Begun[Message], error: Exception, tried: int) -> float | None:
+    def again_after_s(
+        self, begun: StartedMessage[Message], error: Exception, tried: int
+    ) -> float | None:
         """How long to wait until the next try; None: it was tried often enough."""
         if tried > self._retrying.retries:
             return None
@@ -294,7 +299,7 @@ class Handling:
         self.observers.retried(begun.message, error, tried)
         return self._retrying.wait_s(tried)
 
-    def put_aside(self, begun: Begun[Message], error: Exception, tried: int) -> None:
+    def put_aside(self, begun: StartedMessage[Message], error: Exception, tried: int) -> None:
         """Append it to the dead-letter topic, which takes a while; then it is done.
 
         Raises:
@@ -311,7 +316,7 @@ class Handling:
             self.counted.dead += 1
         self.observers.dead_lettered(begun.message, error, tried)
 
-    def done(self, begun: Begun[Message]) -> None:
+    def done(self, begun: StartedMessage[Message]) -> None:
         """It was handled."""
         with self.lock:
             claimed = self._claimed.get(begun.key)
@@ -324,8 +329,8 @@ class Handling:
             told = []
             while claimed.hands and claimed.hands[0].end <= reached and len(claimed.hands) > 1:
                 told.append(claimed.hands.pop(0))
-            for hand in told:
-                hand.finish()
+            for in_flight in told:
+                in_flight.finish()
             last = claimed.hands[0]
             if last.end <= reached:
                 last.finish()
@@ -335,6 +340,6 @@ class Handling:
             self._progressed(last)
 
 
-def not_ours(begun: Begun[Message]) -> bool:
+def not_ours(begun: StartedMessage[Message]) -> bool:
     """Whether its claim was lost since: nothing that becomes of it counts."""
     return begun.dropped or begun.message.claim.lost is not None

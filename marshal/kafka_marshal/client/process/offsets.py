@@ -7,7 +7,7 @@ be processed again only if the claim is lost before the gap closes.
 Source: "Concurrency and At Least Once Semantics with the New Kafka Consumer" (Sift, 2016), whose
 offset manager this is.
 
->>> offsets = Offsets(0)
+>>> offsets = InFlightOffsets(0)
 >>> offsets.begun(range(0, 3))
 >>> offsets.finished(1), offsets.finished(0), offsets.in_hand
 (0, 2, 1)
@@ -19,7 +19,7 @@ from collections import deque
 from collections.abc import Iterable
 
 
-class Offsets:
+class InFlightOffsets:
     """One partition's messages in hand. Every method takes constant time, amortised."""
 
     def __init__(self, position: int) -> None:

@@ -11,15 +11,15 @@ from collections.abc import Callable
 from typing import Final
 
 from kafka_marshal.client.connect.environment import Environment
-from kafka_marshal.client.fetch.in_flight import Hand
+from kafka_marshal.client.fetch.in_flight import InFlight
 from kafka_marshal.client.message import Message
 from kafka_marshal.client.process.handling import AHEAD, Handling, not_ours
-from kafka_marshal.client.process.work_queues import Begun
+from kafka_marshal.client.process.work_queues import StartedMessage
 
 _WAIT_S: Final = 0.1
 
 
-class Pool:
+class WorkerPool:
     """Workers that take what one feeder gets."""
 
     def __init__(
@@ -50,10 +50,10 @@ class Pool:
                 self._less.wait(_WAIT_S)
             return self._handling.waiting >= self._ahead
 
-    def feed(self, hand: Hand) -> None:
+    def feed(self, in_flight: InFlight) -> None:
         """A chunk for the workers."""
         with self._lock:
-            self._more.notify(self._handling.feed(hand))
+            self._more.notify(self._handling.feed(in_flight))
 
     def end(self, timeout_s: float) -> None:
         """Begin nothing more; wait for what is in hand."""
@@ -80,7 +80,7 @@ class Pool:
             self.failure = self.failure or error
             self._less.notify_all()
 
-    def _begin(self) -> Begun[Message] | None:
+    def _begin(self) -> StartedMessage[Message] | None:
         with self._lock:
             while not self._ending and self.failure is None:
                 begun = self._handling.begin()
@@ -90,7 +90,7 @@ class Pool:
                 self._more.wait(_WAIT_S)
         return None
 
-    def _handle(self, begun: Begun[Message]) -> bool:
+    def _handle(self, begun: StartedMessage[Message]) -> bool:
         """Try it until it is done, dead, or not ours any more."""
         tried = 0
         while True:
@@ -108,7 +108,7 @@ class Pool:
                     return True
                 self._sleep(wait_s)
 
-    def _finish(self, begun: Begun[Message], *, done: bool) -> None:
+    def _finish(self, begun: StartedMessage[Message], *, done: bool) -> None:
         # In one: what nobody handles any more may be handed back, with what is not done of it.
         with self._lock:
             self._handling.finish(begun)

@@ -7,7 +7,7 @@ partition, or each message by itself. Claims take turns, so that none starves.
 The room does not know what a message is, but for its key. It has no lock: threads that share it
 must hold one.
 
->>> lanes = Lanes(Order.KEY, key_of=lambda message: message[:1])
+>>> lanes = WorkQueues(Order.KEY, key_of=lambda message: message[:1])
 >>> lanes.add(ClaimKey("g", "t", 0), ["a1", "a2", "b1"])
 >>> first, second = lanes.begin(), lanes.begin()
 >>> first.message, second.message, lanes.begin()
@@ -52,7 +52,7 @@ class _Claim(Generic[M]):
 
 
 @define(eq=False)
-class Begun(Generic[M]):
+class StartedMessage(Generic[M]):
     """A message that a worker has in hand."""
 
     key: ClaimKey
@@ -66,7 +66,7 @@ class Begun(Generic[M]):
         return self._claim.dropped
 
 
-class Lanes(Generic[M]):
+class WorkQueues(Generic[M]):
     """Messages of all claims that wait for a worker."""
 
     def __init__(self, order: Order, key_of: Callable[[M], Hashable]) -> None:
@@ -103,7 +103,9 @@ class Lanes(Generic[M]):
         claim = self._claims.get(key)
         return 0 if claim is None else claim.waiting
 
-    def begin(self, may_begin: Callable[[ClaimKey], bool] = lambda _: True) -> Begun[M] | None:
+    def begin(
+        self, may_begin: Callable[[ClaimKey], bool] = lambda _: True
+    ) -> StartedMessage[M] | None:
         """The next message of the claim whose turn it is; None: all wait.
 
         Nothing is begun of a claim where that is not allowed now.
@@ -122,9 +124,9 @@ class Lanes(Generic[M]):
         self.waiting -= 1
         if claim.ready:
             self._turns.append(key)
-        return Begun(key, message, claim, lane)
+        return StartedMessage(key, message, claim, lane)
 
-    def finished(self, begun: Begun[M]) -> None:
+    def finished(self, begun: StartedMessage[M]) -> None:
         """The message is finished, once; the next one of its lane may be begun."""
         claim, lane = begun._claim, begun._lane
         if claim.dropped:

@@ -19,7 +19,7 @@ from kafka_marshal.core.state import Claim, ClaimKey
 
 
 @frozen
-class Work:
+class PauseWork:
     """The work of the sender of the group's latest ReleaseGroup. Spec: NoWork."""
 
     by: str | None = None
@@ -32,11 +32,11 @@ class Work:
     """Claims that it gave back at the position that it found."""
 
 
-NO_WORK: Final = Work()
+NO_WORK: Final = PauseWork()
 """Before any pause; also: nothing to report."""
 
 
-def left_undone(work: Work) -> frozenset[ClaimKey]:
+def left_undone(work: PauseWork) -> frozenset[ClaimKey]:
     """Claims that were left: not set, though others were, or never given back.
 
     Spec: LeftUndone.
@@ -45,7 +45,7 @@ def left_undone(work: Work) -> frozenset[ClaimKey]:
     return not_set if work.set else not_set - work.let_go
 
 
-def half_set_in_log(work: Work) -> bool:
+def half_set_in_log(work: PauseWork) -> bool:
     """The pause left something undone. Spec: HalfSetInLog.
 
     While its administrator is still at it, this is nothing to worry about.
@@ -53,21 +53,23 @@ def half_set_in_log(work: Work) -> bool:
     return bool(left_undone(work))
 
 
-def work_paused(work: Work, by: str) -> Work:
+def work_paused(work: PauseWork, by: str) -> PauseWork:
     """Another pause begins; that of the same instance goes on with what it left.
 
     Spec: WorkPaused.
     """
-    return work if work.by == by and half_set_in_log(work) else Work(by)
+    return work if work.by == by and half_set_in_log(work) else PauseWork(by)
 
 
-def work_after(work: Work, key: ClaimKey, before: Claim, record: Record, after: Claim) -> Work:
+def work_after(
+    work: PauseWork, key: ClaimKey, before: Claim, record: Record, after: Claim
+) -> PauseWork:
     """The work after a record of one claim, given the claim before and after. Spec: WorkAfter.
 
     >>> from kafka_marshal import FENCED, decode, step
     >>> key = ClaimKey("g", "t", 0)
     >>> record = Record(0, 7, 0, decode(b"ClaimingPartition/1/0/x1/x/g/t/0"))
-    >>> work_after(Work("x1"), key, Claim(), record, step(Claim(), record, FENCED)[0]).claimed
+    >>> work_after(PauseWork("x1"), key, Claim(), record, step(Claim(), record, FENCED)[0]).claimed
     frozenset({ClaimKey(group='g', topic='t', topic_partition=0)})
     """
     sender = record.message.instance_id
@@ -78,14 +80,14 @@ def work_after(work: Work, key: ClaimKey, before: Claim, record: Record, after: 
     return work
 
 
-def work_won(work: Work, key: ClaimKey, by: str) -> Work:
+def work_won(work: PauseWork, key: ClaimKey, by: str) -> PauseWork:
     """This instance has won a claim."""
     if by != work.by:
         return work
     return attrs.evolve(work, claimed=work.claimed | {key}, let_go=work.let_go - {key})
 
 
-def work_released(work: Work, key: ClaimKey, record: Record) -> Work:
+def work_released(work: PauseWork, key: ClaimKey, record: Record) -> PauseWork:
     """The sender of this record owned a claim, which nobody owns after it."""
     is_release = isinstance(record.message, ReleasingPartition)
     if record.message.instance_id != work.by or not is_release:

@@ -7,7 +7,7 @@ import enum
 from typing import Final, Self, TypeAlias
 
 
-class _Judged(enum.Enum):
+class _DescribedVerdict(enum.Enum):
     """A verdict: its name in output, and half a sentence that says what it is."""
 
     sentence: str
@@ -20,7 +20,7 @@ class _Judged(enum.Enum):
         return made
 
 
-class Accepted(_Judged):
+class Accepted(_DescribedVerdict):
     """What an accepted record did. The value is the name in output."""
 
     CLAIMED = "claimed", "nobody owned"
@@ -49,7 +49,7 @@ class Accepted(_Judged):
     """Only under `original`: ClaimingMessages does nothing."""
 
 
-class Refused(_Judged):
+class Refused(_DescribedVerdict):
     """The guard that refused a record, in the order in which the guards are asked."""
 
     UNKNOWN_VERSION = "unknown_version", "its version is neither 0 nor 1"

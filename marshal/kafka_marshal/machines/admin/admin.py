@@ -3,11 +3,11 @@
 Spec: module Admin. It pauses the group, claims every partition, and writes no position before it
 has read that all of them are its own. This room says what each phase allows and what follows.
 `administrator` decides when to act and when to lose patience. This room does not know how records
-travel. For each claim it holds a `Consumer` that is an administrator. Every guard returns None, or
-the first reason against.
+travel. For each claim it holds a `ConsumerState` that is an administrator. Every guard returns
+None, or the first reason against.
 
 >>> from kafka_marshal.machines.consumer.consumer import Mode
->>> me = Me("x1", "x", Mode.AT_MOST_ONCE, admin=True)
+>>> me = InstanceConfig("x1", "x", Mode.AT_MOST_ONCE, admin=True)
 >>> may_claim_target(me, Operation("g"), ClaimKey("g", "t", 0))
 <AdminForbidden.NOT_UNDER_WAY: 'not_under_way'>
 """
@@ -21,7 +21,7 @@ import attrs
 from kafka_marshal.core.claims.fenced import KNOWN_VERSIONS
 from kafka_marshal.core.claims.pause_work import (
     NO_WORK,
-    Work,
+    PauseWork,
     half_set_in_log,
     work_after,
     work_paused,
@@ -44,9 +44,9 @@ from kafka_marshal.machines.admin.operation import (
     under_way,
 )
 from kafka_marshal.machines.consumer.consumer import (
-    Consumer,
+    ConsumerState,
     Forbidden,
-    Me,
+    InstanceConfig,
     acts,
     after_claiming_partition,
     after_giving_up,
@@ -65,17 +65,17 @@ from kafka_marshal.machines.consumer.consumer import (
 from kafka_marshal.machines.consumer.effects import Send
 
 
-def all_owned(me: Me, operation: Operation) -> bool:
+def all_owned(me: InstanceConfig, operation: Operation) -> bool:
     """Every win was read back, and none was lost again. Spec: AllOwned."""
     return all(acts(me, consumer_of(operation, key)) for key in operation.targets)
 
 
-def is_set(me: Me, work: Work, key: ClaimKey) -> bool:
+def is_set(me: InstanceConfig, work: PauseWork, key: ClaimKey) -> bool:
     """Its position was read back as set, not only sent. Spec: IsSet."""
     return work.by == me.instance_id and key in work.set
 
 
-def write_may_land(me: Me, consumer: Consumer) -> bool:
+def write_may_land(me: InstanceConfig, consumer: ConsumerState) -> bool:
     """A write was sent, and nothing that was read rules out its effect. Spec: WriteMayLand."""
     if consumer.resigned is None:
         return False
@@ -89,7 +89,9 @@ def write_may_land(me: Me, consumer: Consumer) -> bool:
 # --- the guards -----------------------------------------------------------------------------------
 
 
-def may_begin(me: Me, operation: Operation, targets: Mapping[ClaimKey, int]) -> Against | None:
+def may_begin(
+    me: InstanceConfig, operation: Operation, targets: Mapping[ClaimKey, int]
+) -> Against | None:
     """May it pause the group, to set these positions? Spec: MayBegin."""
     if not me.admin:
         return Forbidden.NOT_ADMIN
@@ -102,7 +104,7 @@ def may_begin(me: Me, operation: Operation, targets: Mapping[ClaimKey, int]) -> 
     return None
 
 
-def may_go_on(me: Me, operation: Operation, key: ClaimKey) -> Against | None:
+def may_go_on(me: InstanceConfig, operation: Operation, key: ClaimKey) -> Against | None:
     """Is there anything left to do about this claim? Spec: MayGoOn."""
     if operation.phase not in (Phase.CLAIMING, Phase.SETTING):
         return AdminForbidden.NOT_UNDER_WAY
@@ -113,7 +115,7 @@ def may_go_on(me: Me, operation: Operation, key: ClaimKey) -> Against | None:
     return None
 
 
-def may_claim_target(me: Me, operation: Operation, key: ClaimKey) -> Against | None:
+def may_claim_target(me: InstanceConfig, operation: Operation, key: ClaimKey) -> Against | None:
     """Spec: MayClaimTarget."""
     against = may_go_on(me, operation, key)
     if against is not None:
@@ -123,13 +125,13 @@ def may_claim_target(me: Me, operation: Operation, key: ClaimKey) -> Against | N
     return may_claim(me, consumer_of(operation, key))
 
 
-def may_heartbeat_target(me: Me, operation: Operation, key: ClaimKey) -> Against | None:
+def may_heartbeat_target(me: InstanceConfig, operation: Operation, key: ClaimKey) -> Against | None:
     """Spec: MayHeartbeatTarget."""
     against = may_go_on(me, operation, key)
     return against if against is not None else may_heartbeat(me, consumer_of(operation, key))
 
 
-def may_set_position(me: Me, operation: Operation, key: ClaimKey) -> Against | None:
+def may_set_position(me: InstanceConfig, operation: Operation, key: ClaimKey) -> Against | None:
     """All or none: the first write is for when all are owned. Spec: MaySetPosition."""
     against = may_go_on(me, operation, key)
     if against is not None:
@@ -139,7 +141,7 @@ def may_set_position(me: Me, operation: Operation, key: ClaimKey) -> Against | N
     return may_release(me, consumer_of(operation, key))
 
 
-def may_let_go(me: Me, operation: Operation, key: ClaimKey) -> Against | None:
+def may_let_go(me: InstanceConfig, operation: Operation, key: ClaimKey) -> Against | None:
     """May it give back a claim that it still owns when it has ended? Spec: MayLetGo.
 
     The pauser's release always sets the position, so it must know where that is.
@@ -155,7 +157,7 @@ def may_let_go(me: Me, operation: Operation, key: ClaimKey) -> Against | None:
     return against
 
 
-def may_stop_waiting(me: Me, operation: Operation, key: ClaimKey) -> Against | None:
+def may_stop_waiting(me: InstanceConfig, operation: Operation, key: ClaimKey) -> Against | None:
     """May it no longer wait for what it sent of this claim? Spec: MayStopWaiting."""
     if key not in operation.targets:
         return AdminForbidden.NOT_A_TARGET
@@ -164,7 +166,7 @@ def may_stop_waiting(me: Me, operation: Operation, key: ClaimKey) -> Against | N
     return may_give_up(me, consumer_of(operation, key))
 
 
-def may_call_off(me: Me, operation: Operation) -> Against | None:
+def may_call_off(me: InstanceConfig, operation: Operation) -> Against | None:
     """Spec: MayCallOff."""
     return None if under_way(operation) else AdminForbidden.NOT_UNDER_WAY
 
@@ -172,27 +174,27 @@ def may_call_off(me: Me, operation: Operation) -> Against | None:
 # --- what it sends --------------------------------------------------------------------------------
 
 
-def pause_sent(me: Me, operation: Operation, expires_unix_s: int) -> Send:
+def pause_sent(me: InstanceConfig, operation: Operation, expires_unix_s: int) -> Send:
     """Spec: PauseSent."""
     return release_group_sent(me, operation.group, expires_unix_s)
 
 
-def target_claimed(me: Me, operation: Operation, key: ClaimKey) -> Send:
+def target_claimed(me: InstanceConfig, operation: Operation, key: ClaimKey) -> Send:
     """Spec: TargetClaimed."""
     return claiming_partition_sent(me, consumer_of(operation, key), key)
 
 
-def target_heartbeat(me: Me, operation: Operation, key: ClaimKey) -> Send:
+def target_heartbeat(me: InstanceConfig, operation: Operation, key: ClaimKey) -> Send:
     """Spec: TargetHeartbeat."""
     return heartbeat_sent(me, consumer_of(operation, key), key)
 
 
-def target_set(me: Me, operation: Operation, key: ClaimKey) -> Send:
+def target_set(me: InstanceConfig, operation: Operation, key: ClaimKey) -> Send:
     """Spec: TargetSet."""
     return position_sent(me, consumer_of(operation, key), key, operation.targets[key])
 
 
-def target_let_go(me: Me, operation: Operation, key: ClaimKey) -> Send:
+def target_let_go(me: InstanceConfig, operation: Operation, key: ClaimKey) -> Send:
     """Release at the position that it found, without the header that sets a position.
 
     Spec: TargetLetGo.
@@ -203,29 +205,31 @@ def target_let_go(me: Me, operation: Operation, key: ClaimKey) -> Send:
 # --- what it remembers ----------------------------------------------------------------------------
 
 
-def after_beginning(me: Me, operation: Operation, targets: Mapping[ClaimKey, int]) -> Operation:
+def after_beginning(
+    me: InstanceConfig, operation: Operation, targets: Mapping[ClaimKey, int]
+) -> Operation:
     """Spec: AfterBeginning."""
     return attrs.evolve(operation, phase=Phase.PAUSING, targets=dict(targets))
 
 
-def after_claiming_target(me: Me, operation: Operation, key: ClaimKey) -> Operation:
+def after_claiming_target(me: InstanceConfig, operation: Operation, key: ClaimKey) -> Operation:
     """Spec: AfterClaimingTarget."""
     asked = after_claiming_partition(me, consumer_of(operation, key))
     return remembering(operation, key, asked)
 
 
-def after_setting_position(me: Me, operation: Operation, key: ClaimKey) -> Operation:
+def after_setting_position(me: InstanceConfig, operation: Operation, key: ClaimKey) -> Operation:
     """Spec: AfterSettingPosition."""
     resigned = remembering(operation, key, after_release(me, consumer_of(operation, key)))
     return attrs.evolve(resigned, phase=Phase.SETTING, awaits=operation.awaits | {key})
 
 
-def after_letting_go(me: Me, operation: Operation, key: ClaimKey) -> Operation:
+def after_letting_go(me: InstanceConfig, operation: Operation, key: ClaimKey) -> Operation:
     """Spec: AfterLettingGo."""
     return remembering(operation, key, after_release(me, consumer_of(operation, key)))
 
 
-def after_stopping_to_wait(me: Me, operation: Operation, key: ClaimKey) -> Operation:
+def after_stopping_to_wait(me: InstanceConfig, operation: Operation, key: ClaimKey) -> Operation:
     """What it sent may still land. Spec: AfterStoppingToWait."""
     waiting = remembering(operation, key, after_giving_up(me, consumer_of(operation, key)))
     return attrs.evolve(waiting, awaits=operation.awaits - {key})
@@ -234,7 +238,9 @@ def after_stopping_to_wait(me: Me, operation: Operation, key: ClaimKey) -> Opera
 # --- the end --------------------------------------------------------------------------------------
 
 
-def after_ending(me: Me, operation: Operation, work: Work, reason: Reason | None) -> Operation:
+def after_ending(
+    me: InstanceConfig, operation: Operation, work: PauseWork, reason: Reason | None
+) -> Operation:
     """End the operation with the result for the operator. Spec: AfterEnding, ResultOf, PhaseToldBy.
 
     `work` is what the log recorded while this administrator's pause held. A reason is needed unless
@@ -256,7 +262,7 @@ def after_ending(me: Me, operation: Operation, work: Work, reason: Reason | None
     return attrs.evolve(operation, phase=Phase.PARTLY_SET, result=partly)
 
 
-def after_calling_off(me: Me, operation: Operation, reason: Reason) -> Operation:
+def after_calling_off(me: InstanceConfig, operation: Operation, reason: Reason) -> Operation:
     """Spec: AfterCallingOff."""
     return after_ending(me, operation, operation.work, reason)
 
@@ -277,35 +283,35 @@ def is_pause(record: Record) -> bool:
     return isinstance(record.message, ReleaseGroup) and record.message.version in KNOWN_VERSIONS
 
 
-def is_own_pause(me: Me, record: Record) -> bool:
+def is_own_pause(me: InstanceConfig, record: Record) -> bool:
     """Spec: IsOwnPause."""
     return is_pause(record) and record.message.instance_id == me.instance_id
 
 
-def paused_by_another(me: Me, operation: Operation) -> bool:
+def paused_by_another(me: InstanceConfig, operation: Operation) -> bool:
     """Somebody else's pause is the latest that it has read. Spec: PausedByAnother."""
     return operation.work.by != me.instance_id
 
 
-def is_taken(me: Me, consumer: Consumer) -> bool:
+def is_taken(me: InstanceConfig, consumer: ConsumerState) -> bool:
     """Somebody else owns the claim, or may. Spec: IsTaken."""
     if not consumer.reader.known:
         return True
     return consumer.known.owned and consumer.known.owner_instance != me.instance_id
 
 
-def warning(work: Work) -> Work:
+def warning(work: PauseWork) -> PauseWork:
     """What somebody else had left undone when a pause began. Spec: Warning."""
     return work if half_set_in_log(work) else NO_WORK
 
 
-def _folded(me: Me, operation: Operation, record: Record) -> Operation:
+def _folded(me: InstanceConfig, operation: Operation, record: Record) -> Operation:
     """What every claim, and the work, are after a record. Spec: ConsumersAfter, WorkRead."""
     message, view = record.message, record.offset + 1
     if message.group_id != operation.group:
         return attrs.evolve(operation, view=view)
 
-    def read(consumer: Consumer) -> tuple[Consumer, None]:
+    def read(consumer: ConsumerState) -> tuple[ConsumerState, None]:
         return after_read(me, consumer, record), None
 
     consumers, work, awaits = operation.consumers.copy(), operation.work, operation.awaits
@@ -323,7 +329,7 @@ def _folded(me: Me, operation: Operation, record: Record) -> Operation:
     return attrs.evolve(operation, consumers=consumers, view=view, awaits=awaits, work=work)
 
 
-def after_reading(me: Me, operation: Operation, record: Record) -> Operation:
+def after_reading(me: InstanceConfig, operation: Operation, record: Record) -> Operation:
     """Fold one more record of the coordinating partition, of any claim. Spec: AfterReading.
 
     The last to pause has the group, so another's pause ends the operation at once. Before the first

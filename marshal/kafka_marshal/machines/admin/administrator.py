@@ -10,13 +10,13 @@ send says `appended` or, if it will never know, `unknown`. An administrator serv
 its records may land after the operation has ended, and belong to that operation's instance id.
 
 >>> from kafka_marshal.machines.consumer.consumer import Mode
->>> me = Me("x1", "x", Mode.AT_MOST_ONCE, admin=True)
+>>> me = InstanceConfig("x1", "x", Mode.AT_MOST_ONCE, admin=True)
 >>> administrator = Administrator(me, "g")
 >>> [pause] = administrator.begin({ClaimKey("g", "events", 0): 500}, now_ms=0)
 >>> [claim] = administrator.record(Record(7, 0, 5, pause.message, pause.headers), now_ms=5)
 >>> [write] = administrator.record(Record(7, 1, 6, claim.message, claim.headers), now_ms=6)
 >>> administrator.record(Record(7, 2, 7, write.message, write.headers), now_ms=7)
-[Told(result=AllSet(set=frozenset({ClaimKey(group='g', topic='events', topic_partition=0)})))]
+[Finished(result=AllSet(set=frozenset({ClaimKey(group='g', topic='events', topic_partition=0)})))]
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from typing import TypeAlias
 
 from attrs import field, frozen
 
-from kafka_marshal.core.claims.pause_work import NO_WORK, Work
+from kafka_marshal.core.claims.pause_work import NO_WORK, PauseWork
 from kafka_marshal.core.messages import ClaimingPartition, Message, Record, ReleaseGroup
 from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.core.validators import positive
@@ -40,28 +40,28 @@ from kafka_marshal.machines.admin.operation import (
     consumer_of,
     under_way,
 )
-from kafka_marshal.machines.consumer.consumer import Me
+from kafka_marshal.machines.consumer.consumer import InstanceConfig
 from kafka_marshal.machines.consumer.effects import Send
 
 
 @frozen
-class Told:
+class Finished:
     """The operation is over: report its result to the operator."""
 
     result: Result
 
 
 @frozen
-class Warned:
+class UnfinishedWork:
     """An earlier administrator left its work half done: warn the operator."""
 
-    work: Work
+    work: PauseWork
 
 
-AdminEffect: TypeAlias = Send | Told | Warned
+AdminEffect: TypeAlias = Send | Finished | UnfinishedWork
 
 
-class NotAllowed(ValueError):
+class OperationForbidden(ValueError):
     """What was asked is not allowed in this state: `against` says why."""
 
     def __init__(self, against: Against) -> None:
@@ -70,7 +70,7 @@ class NotAllowed(ValueError):
 
 
 @frozen
-class Patience:
+class AdministratorTiming:
     """How long an administrator tries. All in milliseconds of its own clock."""
 
     pause_ms: int = field(default=600_000, validator=positive)
@@ -85,19 +85,24 @@ class Administrator:
     """One operation over several claims of a group. Every method returns effects, in order."""
 
     def __init__(
-        self, me: Me, group: str, patience: Patience | None = None, *, first: int = 0
+        self,
+        me: InstanceConfig,
+        group: str,
+        patience: AdministratorTiming | None = None,
+        *,
+        first: int = 0,
     ) -> None:
         """Read the coordinating partition of the group's topics from `first`."""
         self.me = me
         interval_ms = max(1, int(me.rules.heartbeat_interval_ms))
-        self.patience = patience or Patience(heartbeat_every_ms=interval_ms)
+        self.patience = patience or AdministratorTiming(heartbeat_every_ms=interval_ms)
         self.operation = Operation.beginning_at(group, first)
         self._deadline_ms: int | None = None
         self._ask_at_ms: dict[ClaimKey, int] = {}
         self._heartbeat_at_ms: dict[ClaimKey, int] = {}
 
     @property
-    def left_undone(self) -> Work:
+    def left_undone(self) -> PauseWork:
         """What an administrator has left undone by what was read so far; NO_WORK if nothing.
 
         Before `begin` this is a reason to ask who is at it; after it, our own work.
@@ -128,7 +133,7 @@ class Administrator:
         """
         against = moves.may_begin(self.me, self.operation, targets)
         if against is not None:
-            raise NotAllowed(against)
+            raise OperationForbidden(against)
         log_ms = now_ms if log_ms is None else log_ms
         expires_unix_s = -(-(log_ms + self.patience.pause_ms) // 1000)
         self._deadline_ms = now_ms + expires_unix_s * 1000 - log_ms
@@ -141,7 +146,7 @@ class Administrator:
         self.operation = moves.after_reading(self.me, before, record)
         effects: list[AdminEffect] = []
         if self.operation.warned is not before.warned and self.operation.warned != NO_WORK:
-            effects.append(Warned(self.operation.warned))
+            effects.append(UnfinishedWork(self.operation.warned))
         own = record.message.instance_id == self.me.instance_id
         if own and isinstance(record.message, ClaimingPartition):
             key = moves.key_of(record)
@@ -182,7 +187,7 @@ class Administrator:
 
     def _told_since(self, before: Operation) -> list[AdminEffect]:
         result = self.operation.result
-        return [] if result is None or result is before.result else [Told(result)]
+        return [] if result is None or result is before.result else [Finished(result)]
 
     def _missing(self, key: ClaimKey) -> bool:
         return moves.may_claim_target(self.me, self.operation, key) is None
@@ -206,8 +211,8 @@ class Administrator:
 
     def _send(
         self,
-        sent: Callable[[Me, Operation, ClaimKey], Send],
-        after: Callable[[Me, Operation, ClaimKey], Operation],
+        sent: Callable[[InstanceConfig, Operation, ClaimKey], Send],
+        after: Callable[[InstanceConfig, Operation, ClaimKey], Operation],
         key: ClaimKey,
     ) -> Send:
         effect = sent(self.me, self.operation, key)

@@ -14,10 +14,10 @@ from typing import Final, TypeAlias
 import attrs
 from attrs import field, frozen
 
-from kafka_marshal.core.claims.pause_work import NO_WORK, Work
+from kafka_marshal.core.claims.pause_work import NO_WORK, PauseWork
 from kafka_marshal.core.partition_states import PartitionStates
 from kafka_marshal.core.state import ClaimKey
-from kafka_marshal.machines.consumer.consumer import Consumer, Forbidden
+from kafka_marshal.machines.consumer.consumer import ConsumerState, Forbidden
 
 
 class Phase(enum.Enum):
@@ -120,17 +120,17 @@ class Operation:
     phase: Phase = Phase.IDLE
     targets: Mapping[ClaimKey, int] = _NO_TARGETS
     """The position that each claim is to have."""
-    consumers: PartitionStates[ClaimKey, Consumer] = field(
-        factory=lambda: PartitionStates(Consumer())
+    consumers: PartitionStates[ClaimKey, ConsumerState] = field(
+        factory=lambda: PartitionStates(ConsumerState())
     )
     """Every claim of the group; ask `consumer_of`."""
     view: int = 0
     """The next offset to read. Records of other claims move it, too."""
     awaits: frozenset[ClaimKey] = frozenset()
     """Claims of which a write was sent and not read back."""
-    work: Work = NO_WORK
+    work: PauseWork = NO_WORK
     """What the log says of the pause that holds now."""
-    warned: Work = NO_WORK
+    warned: PauseWork = NO_WORK
     """What somebody else had left undone; the operator was warned of it."""
     result: Result | None = None
     """The operation's result; None until it has ended."""
@@ -138,10 +138,10 @@ class Operation:
     @classmethod
     def beginning_at(cls, group: str, first: int) -> Operation:
         """An administrator that begins to read at this offset."""
-        return cls(group, consumers=PartitionStates(Consumer.beginning_at(first)), view=first)
+        return cls(group, consumers=PartitionStates(ConsumerState.beginning_at(first)), view=first)
 
 
-def consumer_of(operation: Operation, key: ClaimKey) -> Consumer:
+def consumer_of(operation: Operation, key: ClaimKey) -> ConsumerState:
     """What it knows and remembers about one claim. Spec: PassedOver.
 
     Records of other claims say nothing about this one, except that there was none of it.
@@ -152,7 +152,7 @@ def consumer_of(operation: Operation, key: ClaimKey) -> Consumer:
     return attrs.evolve(consumer, view=operation.view)
 
 
-def remembering(operation: Operation, key: ClaimKey, consumer: Consumer) -> Operation:
+def remembering(operation: Operation, key: ClaimKey, consumer: ConsumerState) -> Operation:
     """The operation with another memory of one claim."""
     consumers = operation.consumers.copy()
     consumers.put(key, consumer)

@@ -5,8 +5,8 @@ says what is allowed and what follows; when to do it is the driver's business (`
 only do what is allowed here. It does not know how records travel, whether they arrive, or who else
 there is. Every guard gives None, or the first reason against.
 
->>> me = Me("i1", "c1", Mode.AT_LEAST_ONCE)
->>> consumer = Consumer()
+>>> me = InstanceConfig("i1", "c1", Mode.AT_LEAST_ONCE)
+>>> consumer = ConsumerState()
 >>> may_heartbeat(me, consumer)
 <Forbidden.NOT_OWNER: 'not_owner'>
 >>> claiming_partition_sent(me, consumer, ClaimKey("g", "t", 0)).message.client_id
@@ -86,7 +86,7 @@ class Forbidden(enum.Enum):
 
 
 @frozen
-class Me:
+class InstanceConfig:
     """Who an instance is. Spec: `me` in Consumer."""
 
     instance_id: str
@@ -110,7 +110,7 @@ class Me:
 
 
 @frozen
-class Consumer:
+class ConsumerState:
     """What an instance knows and remembers about one claim. Spec: NewConsumer."""
 
     reader: Reader = field(factory=Reader)
@@ -128,7 +128,7 @@ class Consumer:
     """AMO: messages granted to it and not yet processed; ranges apart, in order."""
 
     @classmethod
-    def beginning_at(cls, first: int) -> Consumer:
+    def beginning_at(cls, first: int) -> ConsumerState:
         """A consumer that begins to read at this offset."""
         return cls(reader=Reader.beginning_at(first), view=first)
 
@@ -141,23 +141,23 @@ class Consumer:
 # --- what it believes -----------------------------------------------------------------------------
 
 
-def owns(me: Me, reader: Reader) -> bool:
+def owns(me: InstanceConfig, reader: Reader) -> bool:
     """What it has read makes it the owner, for certain. Spec: Owns."""
     claim = reader.claim
     return claim.owner_instance == me.instance_id and claim.owned and reader.known
 
 
-def has_resigned(me: Me, consumer: Consumer, claim: Claim) -> bool:
+def has_resigned(me: InstanceConfig, consumer: ConsumerState, claim: Claim) -> bool:
     """R7: after its release was sent, it never acts under that epoch again. Spec: HasResigned."""
     return consumer.resigned is not None and consumer.resigned == claim.epoch
 
 
-def acts_on(me: Me, consumer: Consumer, reader: Reader) -> bool:
+def acts_on(me: InstanceConfig, consumer: ConsumerState, reader: Reader) -> bool:
     """It owns the claim, by this reading, and has not resigned. Spec: ActsOn."""
     return owns(me, reader) and not has_resigned(me, consumer, reader.claim)
 
 
-def acts(me: Me, consumer: Consumer) -> bool:
+def acts(me: InstanceConfig, consumer: ConsumerState) -> bool:
     """It acts as the owner. Spec: Acts."""
     return not consumer.stopped and acts_on(me, consumer, consumer.reader)
 
@@ -167,7 +167,7 @@ def never_set(reader: Reader) -> bool:
     return not reader.claim.position_set and Field.POSITION_SET in reader.certain
 
 
-def offset_to_send(me: Me, consumer: Consumer) -> Offset:
+def offset_to_send(me: InstanceConfig, consumer: ConsumerState) -> Offset:
     """How far it got: what it processed (ALO), or what was granted (AMO). Spec: OffsetToSend."""
     if me.mode is Mode.AT_LEAST_ONCE:
         return Offset(consumer.next)
@@ -179,7 +179,7 @@ def offset_to_send(me: Me, consumer: Consumer) -> Offset:
 # --- the guards -----------------------------------------------------------------------------------
 
 
-def may_claim(me: Me, consumer: Consumer) -> Forbidden | None:
+def may_claim(me: InstanceConfig, consumer: ConsumerState) -> Forbidden | None:
     """May it ask for the claim? Spec: MayClaim. Rules: R6."""
     if consumer.stopped:
         return Forbidden.STOPPED
@@ -197,7 +197,7 @@ def may_claim(me: Me, consumer: Consumer) -> Forbidden | None:
     return None
 
 
-def may_act_as_owner(me: Me, consumer: Consumer) -> Forbidden | None:
+def may_act_as_owner(me: InstanceConfig, consumer: ConsumerState) -> Forbidden | None:
     """May it do what only an owner may? Spec: MayActAsOwner. Rules: R2, R7."""
     if consumer.stopped:
         return Forbidden.STOPPED
@@ -208,17 +208,19 @@ def may_act_as_owner(me: Me, consumer: Consumer) -> Forbidden | None:
     return None
 
 
-def may_heartbeat(me: Me, consumer: Consumer) -> Forbidden | None:
+def may_heartbeat(me: InstanceConfig, consumer: ConsumerState) -> Forbidden | None:
     """Spec: MayHeartbeat."""
     return may_act_as_owner(me, consumer)
 
 
-def may_release(me: Me, consumer: Consumer) -> Forbidden | None:
+def may_release(me: InstanceConfig, consumer: ConsumerState) -> Forbidden | None:
     """Spec: MayRelease."""
     return may_act_as_owner(me, consumer)
 
 
-def may_claim_messages(me: Me, consumer: Consumer, offset: int) -> Forbidden | None:
+def may_claim_messages(
+    me: InstanceConfig, consumer: ConsumerState, offset: int
+) -> Forbidden | None:
     """May it ask for everything below `offset`? Spec: MayClaimMessages. Rules: R4."""
     if me.mode is not Mode.AT_MOST_ONCE or me.admin:
         return Forbidden.NOT_AT_MOST_ONCE
@@ -234,12 +236,12 @@ def may_claim_messages(me: Me, consumer: Consumer, offset: int) -> Forbidden | N
     return None
 
 
-def may_release_group(me: Me, consumer: Consumer) -> Forbidden | None:
+def may_release_group(me: InstanceConfig, consumer: ConsumerState) -> Forbidden | None:
     """Spec: MayReleaseGroup."""
     return None if me.admin else Forbidden.NOT_ADMIN
 
 
-def floor(me: Me, reader: Reader) -> int:
+def floor(me: InstanceConfig, reader: Reader) -> int:
     """Where ALO counts from: the log's position, even if that is 0. Spec: Floor.
 
     The start policy counts where nobody ever set the position, and where the position is not
@@ -251,12 +253,12 @@ def floor(me: Me, reader: Reader) -> int:
     return position
 
 
-def in_window(me: Me, consumer: Consumer) -> bool:
+def in_window(me: InstanceConfig, consumer: ConsumerState) -> bool:
     """R5: not beyond the window after its last accepted position. Spec: InWindow."""
     return consumer.next < floor(me, consumer.reader) + me.window
 
 
-def may_process(me: Me, consumer: Consumer, message: int) -> Forbidden | None:
+def may_process(me: InstanceConfig, consumer: ConsumerState, message: int) -> Forbidden | None:
     """ALO: may it process this message? Spec: MayProcess. Rules: R5."""
     if me.mode is not Mode.AT_LEAST_ONCE or me.admin:
         return Forbidden.NOT_AT_LEAST_ONCE
@@ -270,7 +272,7 @@ def may_process(me: Me, consumer: Consumer, message: int) -> Forbidden | None:
     return None
 
 
-def may_process_grant(me: Me, consumer: Consumer) -> Forbidden | None:
+def may_process_grant(me: InstanceConfig, consumer: ConsumerState) -> Forbidden | None:
     """AMO: may it process what was granted? Spec: MayProcessGrant. Rules: R4.
 
     Since the position was last set, nobody else was granted this range, so the instance may process
@@ -279,7 +281,7 @@ def may_process_grant(me: Me, consumer: Consumer) -> Forbidden | None:
     return None if consumer.granted else Forbidden.NOT_GRANTED
 
 
-def may_give_up(me: Me, consumer: Consumer) -> Forbidden | None:
+def may_give_up(me: InstanceConfig, consumer: ConsumerState) -> Forbidden | None:
     """May it stop waiting for its request? It may still land. Spec: MayGiveUp."""
     return None if consumer.asked else Forbidden.NOTHING_ASKED
 
@@ -287,7 +289,7 @@ def may_give_up(me: Me, consumer: Consumer) -> Forbidden | None:
 # --- what it sends --------------------------------------------------------------------------------
 
 
-def can_certify(me: Me, consumer: Consumer) -> bool:
+def can_certify(me: InstanceConfig, consumer: ConsumerState) -> bool:
     """All of what it saw is certain. Spec: CanCertify.
 
     An owner without the position must not make others certain of it.
@@ -296,7 +298,7 @@ def can_certify(me: Me, consumer: Consumer) -> bool:
     return me.certifies and needed in consumer.reader.certain
 
 
-def interval_to_say(me: Me) -> int | None:
+def interval_to_say(me: InstanceConfig) -> int | None:
     """Its heartbeat interval in milliseconds, if its claims and heartbeats say it.
 
     No verdict depends on it, so the specification of one claim does not know it (Interval.tla).
@@ -305,8 +307,8 @@ def interval_to_say(me: Me) -> int | None:
 
 
 def _owner_headers(
-    me: Me,
-    consumer: Consumer,
+    me: InstanceConfig,
+    consumer: ConsumerState,
     set_position: int | None = None,
     interval_ms: int | None = None,
     done: int | None = None,
@@ -326,7 +328,7 @@ def _owner_headers(
     )
 
 
-def start_to_send(me: Me, consumer: Consumer) -> int | None:
+def start_to_send(me: InstanceConfig, consumer: ConsumerState) -> int | None:
     """Where it began, if it is there or beyond. Spec: StartToSend.
 
     An offset below its start says nothing about where to begin; an administrator begins nowhere.
@@ -334,7 +336,7 @@ def start_to_send(me: Me, consumer: Consumer) -> int | None:
     return None if me.admin or offset_to_send(me, consumer) < me.start else me.start
 
 
-def supersedes_of(me: Me, consumer: Consumer) -> int | None:
+def supersedes_of(me: InstanceConfig, consumer: ConsumerState) -> int | None:
     """R1b: the tenure that a restarted consumer means to end. Spec: SupersedesOf."""
     known = consumer.known
     return known.epoch if known.owned and known.owner_client == me.client_id else None
@@ -343,19 +345,23 @@ def supersedes_of(me: Me, consumer: Consumer) -> int | None:
 _Address: TypeAlias = tuple[int, int, str, str, str, str, Partition]
 
 
-def _address(me: Me, key: ClaimKey, unix_s: int) -> _Address:
+def _address(me: InstanceConfig, key: ClaimKey, unix_s: int) -> _Address:
     """What every message about a claim begins with: version 1, when, by whom, about what."""
     topic_partition = Partition(key.topic_partition)
     return (1, unix_s, me.instance_id, me.client_id, key.group, key.topic, topic_partition)
 
 
-def claiming_partition_sent(me: Me, consumer: Consumer, key: ClaimKey, unix_s: int = 0) -> Send:
+def claiming_partition_sent(
+    me: InstanceConfig, consumer: ConsumerState, key: ClaimKey, unix_s: int = 0
+) -> Send:
     """Spec: ClaimingPartitionSent."""
     headers = Headers(True, supersedes=supersedes_of(me, consumer), interval_ms=interval_to_say(me))
     return Send(ClaimingPartition(*_address(me, key, unix_s)), headers)
 
 
-def heartbeat_sent(me: Me, consumer: Consumer, key: ClaimKey, unix_s: int = 0) -> Send:
+def heartbeat_sent(
+    me: InstanceConfig, consumer: ConsumerState, key: ClaimKey, unix_s: int = 0
+) -> Send:
     """Spec: HeartbeatSent."""
     message = Heartbeat(*_address(me, key, unix_s), offset_to_send(me, consumer))
     headers = _owner_headers(
@@ -365,7 +371,11 @@ def heartbeat_sent(me: Me, consumer: Consumer, key: ClaimKey, unix_s: int = 0) -
 
 
 def releasing_partition_sent(
-    me: Me, consumer: Consumer, key: ClaimKey, unix_s: int = 0, done: int | None = None
+    me: InstanceConfig,
+    consumer: ConsumerState,
+    key: ClaimKey,
+    unix_s: int = 0,
+    done: int | None = None,
 ) -> Send:
     """Spec: ReleasingPartitionSent.
 
@@ -377,21 +387,25 @@ def releasing_partition_sent(
     return Send(message, headers)
 
 
-def position_sent(me: Me, consumer: Consumer, key: ClaimKey, target: int, unix_s: int = 0) -> Send:
+def position_sent(
+    me: InstanceConfig, consumer: ConsumerState, key: ClaimKey, target: int, unix_s: int = 0
+) -> Send:
     """An administrator's release says that it sets the position. Spec: PositionSent."""
     message = ReleasingPartition(*_address(me, key, unix_s), Offset(target))
     return Send(message, _owner_headers(me, consumer, set_position=target))
 
 
 def claiming_messages_sent(
-    me: Me, consumer: Consumer, key: ClaimKey, offset: int, unix_s: int = 0
+    me: InstanceConfig, consumer: ConsumerState, key: ClaimKey, offset: int, unix_s: int = 0
 ) -> Send:
     """Spec: ClaimingMessagesSent."""
     message = ClaimingMessages(*_address(me, key, unix_s), Offset(offset))
     return Send(message, _owner_headers(me, consumer))
 
 
-def release_group_sent(me: Me, group: str, expires_unix_s: int, unix_s: int = 0) -> Send:
+def release_group_sent(
+    me: InstanceConfig, group: str, expires_unix_s: int, unix_s: int = 0
+) -> Send:
     """Without headers and with version 0, as the original writes it. Spec: ReleaseGroupSent."""
     message = ReleaseGroup(
         0, unix_s, me.instance_id, me.client_id, group, "", Partition(0), expires_unix_s
@@ -402,17 +416,19 @@ def release_group_sent(me: Me, group: str, expires_unix_s: int, unix_s: int = 0)
 # --- what it remembers ----------------------------------------------------------------------------
 
 
-def after_claiming_partition(me: Me, consumer: Consumer) -> Consumer:
+def after_claiming_partition(me: InstanceConfig, consumer: ConsumerState) -> ConsumerState:
     """Spec: AfterClaimingPartition."""
     return attrs.evolve(consumer, asked=True)
 
 
-def after_release(me: Me, consumer: Consumer) -> Consumer:
+def after_release(me: InstanceConfig, consumer: ConsumerState) -> ConsumerState:
     """Spec: AfterRelease."""
     return attrs.evolve(consumer, resigned=consumer.known.epoch)
 
 
-def after_claiming_messages(me: Me, consumer: Consumer, offset: int) -> Consumer:
+def after_claiming_messages(
+    me: InstanceConfig, consumer: ConsumerState, offset: int
+) -> ConsumerState:
     """R4: asking grants nothing; what was granted is read in the log.
 
     Spec: AfterClaimingMessages, GrantedWhenAsked.
@@ -420,17 +436,17 @@ def after_claiming_messages(me: Me, consumer: Consumer, offset: int) -> Consumer
     return consumer
 
 
-def after_process(me: Me, consumer: Consumer) -> Consumer:
+def after_process(me: InstanceConfig, consumer: ConsumerState) -> ConsumerState:
     """Spec: AfterProcess."""
     return attrs.evolve(consumer, next=consumer.next + 1)
 
 
-def after_process_grant(me: Me, consumer: Consumer) -> Consumer:
+def after_process_grant(me: InstanceConfig, consumer: ConsumerState) -> ConsumerState:
     """Spec: AfterProcessGrant."""
     return attrs.evolve(consumer, granted=())
 
 
-def after_giving_up(me: Me, consumer: Consumer) -> Consumer:
+def after_giving_up(me: InstanceConfig, consumer: ConsumerState) -> ConsumerState:
     """Spec: AfterGivingUp."""
     return attrs.evolve(consumer, asked=False)
 
@@ -438,7 +454,9 @@ def after_giving_up(me: Me, consumer: Consumer) -> Consumer:
 # --- reading --------------------------------------------------------------------------------------
 
 
-def grant_read(me: Me, before: Reader, record: Record, verdict: Verdict | None) -> range:
+def grant_read(
+    me: InstanceConfig, before: Reader, record: Record, verdict: Verdict | None
+) -> range:
     """R4: what this record granted to this very instance, while the position was certain.
 
     Spec: GrantRead.
@@ -468,7 +486,7 @@ def _together(granted: tuple[range, ...], more: range) -> tuple[range, ...]:
     return tuple(apart)
 
 
-def lost_to_own_client(me: Me, acted_before: bool, after: Reader) -> bool:
+def lost_to_own_client(me: InstanceConfig, acted_before: bool, after: Reader) -> bool:
     """A living process under the same client id: two would take turns. Spec: LostToOwnClient."""
     return (
         acted_before
@@ -479,7 +497,7 @@ def lost_to_own_client(me: Me, acted_before: bool, after: Reader) -> bool:
     )
 
 
-def after_read(me: Me, consumer: Consumer, record: Record) -> Consumer:
+def after_read(me: InstanceConfig, consumer: ConsumerState, record: Record) -> ConsumerState:
     """Fold one more record, and notice what it means for oneself. Spec: AfterRead.
 
     The record must belong to the claim, and be the next of the log that does.
@@ -489,8 +507,12 @@ def after_read(me: Me, consumer: Consumer, record: Record) -> Consumer:
 
 
 def after_fold(
-    me: Me, consumer: Consumer, record: Record, after: Reader, verdict: Verdict | None
-) -> Consumer:
+    me: InstanceConfig,
+    consumer: ConsumerState,
+    record: Record,
+    after: Reader,
+    verdict: Verdict | None,
+) -> ConsumerState:
     """What a record means for oneself, where it is folded already. Spec: AfterRead.
 
     Many who read one log from its beginning fold the same, so it can be done once for all of them.
@@ -501,7 +523,7 @@ def after_fold(
     begins = acting and (not acted or before.claim.epoch != after.claim.epoch)
     # Most of what a consumer does is reading, so it is built by position, as in
     # `core.claims.fenced`.
-    return Consumer(
+    return ConsumerState(
         after,
         record.offset + 1,
         consumer.resigned,

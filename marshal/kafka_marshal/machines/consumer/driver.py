@@ -6,9 +6,9 @@ that never steps and starts anywhere; it measures how long to wait, and nothing 
 say what time it is (`log_clock`). What is to be done comes out as effects. There are no threads
 here, no Kafka and no clock; the runtime that sends a record stamps it with unix time.
 
->>> from kafka_marshal.machines.consumer.consumer import Me, Mode
+>>> from kafka_marshal.machines.consumer.consumer import InstanceConfig, Mode
 >>> from kafka_marshal.core.messages import Record
->>> driver = Driver(Me("i1", "c1", Mode.AT_LEAST_ONCE), ClaimKey("g", "events", 0))
+>>> driver = Driver(InstanceConfig("i1", "c1", Mode.AT_LEAST_ONCE), ClaimKey("g", "events", 0))
 >>> [asked] = driver.caught_up(now_ms=0)
 >>> asked.message.client_id, driver.caught_up(now_ms=1)
 ('c1', [])
@@ -36,8 +36,8 @@ from kafka_marshal.core.messages import (
 from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.core.validators import positive
 from kafka_marshal.machines.consumer import consumer as moves
-from kafka_marshal.machines.consumer.consumer import Consumer, Me, Mode
-from kafka_marshal.machines.consumer.effects import Effect, Lost, Process, Released, Send, Won
+from kafka_marshal.machines.consumer.consumer import ConsumerState, InstanceConfig, Mode
+from kafka_marshal.machines.consumer.effects import Effect, Lost, Process, ReleaseReason, Send, Won
 from kafka_marshal.machines.consumer.log_clock import AT_ONCE, LogClock
 
 
@@ -51,7 +51,7 @@ class Timing:
     """After a request that was refused, or whose outcome nobody knows."""
 
 
-def timing_of(me: Me, timing: Timing | None = None) -> Timing:
+def timing_of(me: InstanceConfig, timing: Timing | None = None) -> Timing:
     """How patient this consumer is: by default it sends one heartbeat in each of its intervals.
 
     Raises:
@@ -79,7 +79,7 @@ class Driver:
 
     def __init__(
         self,
-        me: Me,
+        me: InstanceConfig,
         key: ClaimKey,
         timing: Timing | None = None,
         *,
@@ -93,7 +93,7 @@ class Driver:
         self.timing = timing_of(me, timing)
         self.me = me
         self.key = key
-        self.consumer = Consumer.beginning_at(first)
+        self.consumer = ConsumerState.beginning_at(first)
         self.clock = LogClock()
         """The log's; drivers of one coordinating partition may share it."""
         self.held_back_until_ms: Callable[[], int] = lambda: AT_ONCE
@@ -102,7 +102,7 @@ class Driver:
         """Whether it wants the claim; False after `stop`, until `want`."""
         self.eager = True
         """Whether it asks by itself as soon as the claim looks claimable; or only when `ask`ed."""
-        self.released: Released | None = None
+        self.released: ReleaseReason | None = None
         """Why it was given back last, or is about to be; None where it never was."""
         self._reads_live = False
         self._end = 0
@@ -266,7 +266,7 @@ class Driver:
             again_ms = self._heartbeat_sent_ms + self.timing.ask_again_after_ms
             self._heartbeat_at_ms = min(self._heartbeat_at_ms, again_ms)
 
-    def stop(self, now_ms: int, why: Released = Released.STOPPED) -> list[Effect]:
+    def stop(self, now_ms: int, why: ReleaseReason = ReleaseReason.STOPPED) -> list[Effect]:
         """Give the claim up as soon as everything that was handed over is finished."""
         if self.wants and (self.acts or self.asks):
             self.released = why
@@ -313,7 +313,7 @@ class Driver:
     def truncated(self) -> list[Effect]:
         """The log's end moved back: nothing that was read holds. Begin anew, under a new id."""
         self.wants = False
-        self.consumer = Consumer(stopped=True)
+        self.consumer = ConsumerState(stopped=True)
         self._heartbeat_at_ms = None
         return [Lost.LOG_LOST_RECORDS]
 
@@ -342,7 +342,7 @@ class Driver:
         known = self.consumer.known
         if known.owned:
             return [Lost.TAKEN]
-        self.released = Released.BY_OTHERS
+        self.released = ReleaseReason.BY_OTHERS
         return [Lost.PAUSED if known.paused_until_ms is not None else Lost.RELEASED]
 
     def _heartbeat(self, now_ms: int) -> list[Effect]:

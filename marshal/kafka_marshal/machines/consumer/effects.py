@@ -58,7 +58,7 @@ class Lost(enum.Enum):
     PAUSED = "paused"
     """An administrator released the group."""
     RELEASED = "released"
-    """It was released, by us or in our name; `Released` says why."""
+    """It was released, by us or in our name; `ReleaseReason` says why."""
     ID_USED_TWICE = "id_used_twice"
     """Another instance of our own client id has it. We stop; the operator must look."""
     LOG_LOST_RECORDS = "log_lost_records"
@@ -68,7 +68,7 @@ class Lost(enum.Enum):
     """A reader that began in the middle can no longer tell who owns the claim."""
 
 
-class Released(enum.Enum):
+class ReleaseReason(enum.Enum):
     """Why a claim was released that nobody took from us."""
 
     STOPPED = "stopped"

@@ -11,7 +11,7 @@ It does not know what a member does about it. All times are the log's.
 
 >>> intervals = Intervals(own_ms=10_000)
 >>> key = ClaimKey("g", "events", 0)
->>> intervals.lives(key, Said("i1", "holder", 60_000, at_ms=0), epoch=7)
+>>> intervals.lives(key, OwnerReport("i1", "holder", 60_000, at_ms=0), epoch=7)
 >>> intervals.differs(at_ms=120_000).client_id, intervals.differs(at_ms=120_001)
 ('holder', None)
 """
@@ -31,7 +31,7 @@ from kafka_marshal.core.state import ClaimKey
 
 
 @frozen
-class Said:
+class OwnerReport:
     """The last word of an owner."""
 
     instance_id: str
@@ -45,7 +45,7 @@ class Said:
 @define
 class _Tenure:
     epoch: int
-    said: Said
+    said: OwnerReport
 
 
 @define(eq=False)
@@ -54,7 +54,7 @@ class _Lineage:
 
     since: int
     """The offset at which it began."""
-    last: Said
+    last: OwnerReport
     """The last word of any of them."""
     tenures: dict[ClaimKey, _Tenure] = field(factory=dict)
 
@@ -71,12 +71,12 @@ class Intervals:
         self._lineages: dict[float, _Lineage] = {}
 
     @property
-    def alive(self) -> list[Said]:
+    def alive(self) -> list[OwnerReport]:
         """The last word of each interval's owners, the earliest interval first. Old ones too."""
         found = sorted(self._lineages.values(), key=lambda lineage: lineage.since)
         return [lineage.last for lineage in found]
 
-    def lived_at(self, at_ms: int) -> list[Said]:
+    def lived_at(self, at_ms: int) -> list[OwnerReport]:
         """Those of them who lived at this time of the log."""
         return [said for said in self.alive if self._lived(self._lineages[said.interval_ms], at_ms)]
 
@@ -93,7 +93,7 @@ class Intervals:
         if isinstance(message, ReleasingPartition):
             self._ends(key, message.instance_id, epoch)
         elif isinstance(message, Heartbeat) and headers.interval_ms is not None:
-            said = Said(
+            said = OwnerReport(
                 message.instance_id, message.client_id, headers.interval_ms, record.timestamp_ms
             )
             self.lives(key, said, epoch, record.offset)
@@ -106,10 +106,14 @@ class Intervals:
         message, interval_ms = claiming.message, claiming.headers.interval_ms
         if interval_ms is not None:
             assert isinstance(message, ClaimingPartition)
-            said = Said(message.instance_id, message.client_id, interval_ms, claiming.timestamp_ms)
+            said = OwnerReport(
+                message.instance_id, message.client_id, interval_ms, claiming.timestamp_ms
+            )
             self.lives(message.key, said, claiming.offset)
 
-    def lives(self, key: ClaimKey, said: Said, epoch: int, offset: int | None = None) -> None:
+    def lives(
+        self, key: ClaimKey, said: OwnerReport, epoch: int, offset: int | None = None
+    ) -> None:
         """An owner says that it lives; at `offset`, or at its very win."""
         lineage = self._lineages.get(said.interval_ms)
         if lineage is None:
@@ -169,7 +173,7 @@ class Intervals:
                 until_ms = last_ms + int(2 * max(interval_ms, self.own_ms)) + 1
                 self.until_ms = max(until_ms, self.until_ms or until_ms)
 
-    def differs(self, at_ms: int) -> Said | None:
+    def differs(self, at_ms: int) -> OwnerReport | None:
         """Somebody who lives under another interval, and came before all who live under ours."""
         found = [each for each in self._those_before_us(at_ms) if self._lived(each, at_ms)]
         return min(found, key=lambda lineage: lineage.since).last if found else None

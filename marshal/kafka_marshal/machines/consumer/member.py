@@ -8,7 +8,7 @@ driver; what the log dates is translated by the clock of its coordinating partit
 There are no threads here, no Kafka and no clock.
 
 >>> from kafka_marshal.machines.consumer.consumer import Mode
->>> member = Member(Me("i1", "c1", Mode.AT_LEAST_ONCE), "g", partitions=1)
+>>> member = Member(InstanceConfig("i1", "c1", Mode.AT_LEAST_ONCE), "g", partitions=1)
 >>> member.add_topic("events", 1, now_ms=0)
 []
 >>> [asked] = member.caught_up(0, now_ms=0)
@@ -32,26 +32,26 @@ from kafka_marshal.core.messages import ClaimingPartition, Heartbeat, Record, Re
 from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.machines.consumer import consumer as moves
 from kafka_marshal.machines.consumer.claiming import Claiming, Velocity
-from kafka_marshal.machines.consumer.consumer import Consumer, Me, Mode
+from kafka_marshal.machines.consumer.consumer import ConsumerState, InstanceConfig, Mode
 from kafka_marshal.machines.consumer.driver import Driver, Timing, timing_of
-from kafka_marshal.machines.consumer.effects import Effect, Lost, Process, Released, Send, Won
+from kafka_marshal.machines.consumer.effects import Effect, Lost, Process, ReleaseReason, Send, Won
 from kafka_marshal.machines.consumer.intervals import Intervals
-from kafka_marshal.machines.consumer.intervals import Said as Alive
+from kafka_marshal.machines.consumer.intervals import OwnerReport as Alive
 from kafka_marshal.machines.consumer.log_clock import AT_ONCE, LogClock
-from kafka_marshal.machines.consumer.memory import Memory, without_self
+from kafka_marshal.machines.consumer.memory import PartitionMemory, without_self
 from kafka_marshal.machines.share.rules import Sharer
 from kafka_marshal.machines.share.timing import (
     FairShare,
+    GroupView,
     Owner,
-    Patience,
     Request,
-    Said,
+    ShareTiming,
     requests_after,
 )
 
 
 @frozen
-class For:
+class ClaimEffect:
     """An effect, and which claim it is of."""
 
     key: ClaimKey
@@ -64,10 +64,10 @@ since it may be due by now."""
 
 
 @define
-class _Place:
+class _PartitionView:
     """A coordinating partition, as far as it was read."""
 
-    newborn: Consumer
+    newborn: ConsumerState
     """What a claim begins as that had no record of its own yet."""
     intervals: Intervals
     """Who of the group lives under which interval."""
@@ -104,14 +104,14 @@ class Member:
 
     def __init__(
         self,
-        me: Me,
+        me: InstanceConfig,
         group: str,
         partitions: int,
         claiming: Claiming | None = None,
         timing: Timing | None = None,
         *,
         firsts: Mapping[int, int] | None = None,
-        memory: Mapping[int, Memory] | None = None,
+        memory: Mapping[int, PartitionMemory] | None = None,
     ) -> None:
         """Begin with nothing read; `partitions` is the coordination topic's number of partitions.
 
@@ -129,7 +129,7 @@ class Member:
         self._firsts = dict(firsts or {})
         self._memory = dict(memory or {})
         """Of places that it does not need yet."""
-        self._places: dict[int, _Place] = {}
+        self._places: dict[int, _PartitionView] = {}
         self._place_of: dict[str, int] = {}
         self._held: dict[ClaimKey, _Held] = {}
         """The claims of the topics that it was given."""
@@ -182,7 +182,7 @@ class Member:
         caught_up = all(place.caught_up for place in self._places.values())
         return bool(self._places) and caught_up and not self._stopping
 
-    def memory(self) -> dict[int, Memory]:
+    def memory(self) -> dict[int, PartitionMemory]:
         """What it knows of each place, for an instance that goes on where this one is now."""
         found = dict(self._memory)
         for number, place in self._places.items():
@@ -194,7 +194,7 @@ class Member:
                 if self._home(request.key.topic) == number
             }
             differ = {key: each for key, each in claims.items() if each != newborn}
-            found[number] = Memory(newborn, differ, requests)
+            found[number] = PartitionMemory(newborn, differ, requests)
         return found
 
     # --- what happens -----------------------------------------------------------------------------
@@ -207,7 +207,7 @@ class Member:
         *,
         only: Collection[int] | None = None,
         start: Callable[[int], int] = lambda partition: 0,
-    ) -> list[For]:
+    ) -> list[ClaimEffect]:
         """Take part in consuming a topic of `partitions` partitions; call again when it has more.
 
         `only` names partitions to claim whatever the others do; nobody else is kept from them.
@@ -238,7 +238,7 @@ class Member:
         self._stale_choice = True
         return effects + self._choose(now_ms)
 
-    def remove_topic(self, topic: str, now_ms: int) -> list[For]:
+    def remove_topic(self, topic: str, now_ms: int) -> list[ClaimEffect]:
         """Give up what it owns of a topic, and ask for none of it before it is added again."""
         effects = []
         for key, held in self._held.items():
@@ -249,7 +249,7 @@ class Member:
         self._stale_choice = True
         return effects + self._choose(now_ms)
 
-    def record(self, record: Record, now_ms: int) -> list[For]:
+    def record(self, record: Record, now_ms: int) -> list[ClaimEffect]:
         """The next record of a place, of any group and claim."""
         place, message = self._places.get(record.partition), record.message
         if place is None:
@@ -285,7 +285,7 @@ class Member:
             self._requests = requests
         return effects
 
-    def _yields(self, place: _Place, record: Record) -> bool:
+    def _yields(self, place: _PartitionView, record: Record) -> bool:
         """Whether others live under another interval, and came first. Spec: Yields.
 
         Then not even this record is looked at: it may be a win that nobody else sees. What was read
@@ -315,7 +315,7 @@ class Member:
                 found = max(found, place.clock.own_ms(until_ms))
         return found
 
-    def caught_up(self, place: int, now_ms: int) -> list[For]:
+    def caught_up(self, place: int, now_ms: int) -> list[ClaimEffect]:
         """The place was read to its end; call this whenever that is so."""
         at = self._places[place]
         was_read, at.caught_up = not at.caught_up, True
@@ -326,7 +326,7 @@ class Member:
             effects += self._did(key, at.drivers[key].caught_up(now_ms), now_ms)
         return effects + self._choose(now_ms)
 
-    def unknown(self, sent: Send, now_ms: int) -> list[For]:
+    def unknown(self, sent: Send, now_ms: int) -> list[ClaimEffect]:
         """Whether this arrived is not known; it may still land later."""
         assert not isinstance(sent.message, ReleaseGroup)  # a member pauses nobody
         key = sent.message.key
@@ -334,7 +334,7 @@ class Member:
         effects = self._did(key, self._driver_of(key).unknown(sent, now_ms), now_ms)
         return effects + self._choose(now_ms)
 
-    def timer(self, now_ms: int) -> list[For]:
+    def timer(self, now_ms: int) -> list[ClaimEffect]:
         """Time has passed. Early calls do no harm."""
         effects = []
         while self._timers and self._timers[0][0] <= now_ms:
@@ -345,41 +345,41 @@ class Member:
                 effects += self._did(key, self._driver_of(key).timer(now_ms), now_ms)
         return effects + self._choose(now_ms)
 
-    def available(self, key: ClaimKey, end: int, now_ms: int) -> list[For]:
+    def available(self, key: ClaimKey, end: int, now_ms: int) -> list[ClaimEffect]:
         """The claim's messages below `end` were fetched."""
         held = self._held[key]
         held.end = max(held.end, end)
         held.high = max(held.high, end)
         return self._tell_available(key, now_ms)
 
-    def extent(self, key: ClaimKey, low: int, high: int, now_ms: int) -> list[For]:
+    def extent(self, key: ClaimKey, low: int, high: int, now_ms: int) -> list[ClaimEffect]:
         """The data topic's partition holds the offsets from `low` below `high`."""
         held = self._held[key]
         held.low, held.high = max(held.low, low), high
         return self._did(key, self.driver(key).gone(low, now_ms), now_ms)
 
-    def done(self, key: ClaimKey, offset_next: int, now_ms: int) -> list[For]:
+    def done(self, key: ClaimKey, offset_next: int, now_ms: int) -> list[ClaimEffect]:
         """Everything that was handed over below `offset_next` is finished."""
         effects = self._did(key, self.driver(key).done(offset_next, now_ms), now_ms)
         return effects + self._tell_available(key, now_ms)
 
-    def commit(self, key: ClaimKey, now_ms: int) -> list[For]:
+    def commit(self, key: ClaimKey, now_ms: int) -> list[ClaimEffect]:
         """What is done of a claim by now is to be in the log at once."""
         return self._did(key, self.driver(key).commit(now_ms), now_ms)
 
-    def release(self, key: ClaimKey, now_ms: int) -> list[For]:
+    def release(self, key: ClaimKey, now_ms: int) -> list[ClaimEffect]:
         """Give one claim up, and do not ask for it again for a while."""
-        return self._give_back(key, now_ms, Released.ASKED)
+        return self._give_back(key, now_ms, ReleaseReason.ASKED)
 
-    def _give_back(self, key: ClaimKey, now_ms: int, why: Released) -> list[For]:
+    def _give_back(self, key: ClaimKey, now_ms: int, why: ReleaseReason) -> list[ClaimEffect]:
         self._held[key].not_before_ms = now_ms + self.claiming.not_again_ms
         return self._did(key, self.driver(key).stop(now_ms, why), now_ms)
 
-    def hand_back(self, key: ClaimKey, offset_next: int, now_ms: int) -> list[For]:
+    def hand_back(self, key: ClaimKey, offset_next: int, now_ms: int) -> list[ClaimEffect]:
         """Of a claim that is given up nothing from `offset_next` on was begun, or will be."""
         return self._did(key, self.driver(key).hand_back(offset_next, now_ms), now_ms)
 
-    def stop(self, now_ms: int) -> list[For]:
+    def stop(self, now_ms: int) -> list[ClaimEffect]:
         """Give all claims up, each as soon as everything that was handed over is finished."""
         self._stopping = True
         effects = []
@@ -387,11 +387,13 @@ class Member:
             effects += self._did(key, driver.stop(now_ms), now_ms)
         return effects
 
-    def truncated(self) -> list[For]:
+    def truncated(self) -> list[ClaimEffect]:
         """The end of a place moved back: nothing holds. Begin anew, under a new instance id."""
         self._stopping = True
         owned = self.owned
-        return [For(key, each) for key, driver in owned.items() for each in driver.truncated()]
+        return [
+            ClaimEffect(key, each) for key, driver in owned.items() for each in driver.truncated()
+        ]
 
     # --- places and drivers -----------------------------------------------------------------------
 
@@ -415,8 +417,8 @@ class Member:
         return driver
 
     def _new_place(self, number: int, now_ms: int) -> None:
-        place = self._places[number] = _Place(
-            Consumer.beginning_at(self._firsts.get(number, 0)),
+        place = self._places[number] = _PartitionView(
+            ConsumerState.beginning_at(self._firsts.get(number, 0)),
             Intervals(self.me.rules.heartbeat_interval_ms),
         )
         memory = self._memory.pop(number, None)
@@ -427,14 +429,14 @@ class Member:
                 place.clock.read(consumer.known.clock_ms, now_ms)
             self._requests = {**memory.requests, **self._requests}
 
-    def _lend_the_time(self, now_ms: int) -> list[For]:
+    def _lend_the_time(self, now_ms: int) -> list[ClaimEffect]:
         """A place of which nothing new was read takes the time from those of which something was.
 
         Otherwise a member that comes when all are gone would wait at each coordinating partition
         anew.
         """
         known = [place.clock for place in self._places.values() if place.clock.current]
-        effects: list[For] = []
+        effects: list[ClaimEffect] = []
         for place in self._places.values():
             borrowed = not place.clock.current and [place.clock.borrow(each) for each in known]
             if not borrowed or not any(borrowed):
@@ -449,12 +451,12 @@ class Member:
 
     # --- what follows -----------------------------------------------------------------------------
 
-    def _did(self, key: ClaimKey, effects: list[Effect], now_ms: int) -> list[For]:
+    def _did(self, key: ClaimKey, effects: list[Effect], now_ms: int) -> list[ClaimEffect]:
         """What one driver wants done; with what that means to the member."""
-        more: list[For] = []
+        more: list[ClaimEffect] = []
         held = self._held.get(key)
         for effect in effects:
-            more.append(For(key, effect))
+            more.append(ClaimEffect(key, effect))
             if held is None:
                 continue
             match effect:
@@ -482,7 +484,7 @@ class Member:
             if at_ms is not None:
                 heapq.heappush(self._timers, (at_ms, key))
 
-    def _tell_available(self, key: ClaimKey, now_ms: int) -> list[For]:
+    def _tell_available(self, key: ClaimKey, now_ms: int) -> list[ClaimEffect]:
         """Give the driver what there is: at most once, no more than it may ask for now.
 
         Then what a crash can lose is one batch, and the log is not asked more often than it may.
@@ -506,19 +508,19 @@ class Member:
             held.request_at_ms = now_ms + every_ms
         return self._did(key, asked, now_ms)
 
-    def _beat(self, key: ClaimKey, held: _Held, position: int, now_ms: int) -> list[For]:
+    def _beat(self, key: ClaimKey, held: _Held, position: int, now_ms: int) -> list[ClaimEffect]:
         """A heartbeat is sent: see whether the claim has fallen behind."""
         if now_ms - held.beat_at_ms < self.timing.heartbeat_every_ms:
             return []
         held.beat_at_ms = now_ms
         behind = held.velocity.beat(position, held.high)
         if behind and self.claiming.release_when_behind and not held.fixed:
-            return self._give_back(key, now_ms, Released.BEHIND)
+            return self._give_back(key, now_ms, ReleaseReason.BEHIND)
         return []
 
     # --- which claims to ask for ------------------------------------------------------------------
 
-    def _choose(self, now_ms: int) -> list[For]:
+    def _choose(self, now_ms: int) -> list[ClaimEffect]:
         """Ask for claims, and give some back, if anything has changed that this depends on."""
         due = self._choose_at_ms is not None and now_ms >= self._choose_at_ms
         if not self._chooses or not (self._stale_choice or due):
@@ -544,7 +546,7 @@ class Member:
         self._choose_at_ms = at_ms if at is None else min(at, at_ms)
         return True
 
-    def _ask(self, now_ms: int) -> list[For]:
+    def _ask(self, now_ms: int) -> list[ClaimEffect]:
         effects = self._follow(now_ms) if self.claiming.whole_topics else []
         if self.claiming.fair_share and not self.claiming.greedy:
             return effects + self._ask_for_a_share(now_ms)
@@ -561,7 +563,7 @@ class Member:
             if not held.fixed and not held.removed and not (whole and key.topic_partition)
         ]
 
-    def _follow(self, now_ms: int) -> list[For]:
+    def _follow(self, now_ms: int) -> list[ClaimEffect]:
         """Want the other partitions of a topic exactly while this member owns its partition 0."""
         effects = []
         for key, held in self._held.items():
@@ -573,7 +575,7 @@ class Member:
                 effects += self._did(key, driver.want(now_ms), now_ms)
             elif not leads and driver.eager:
                 driver.eager = False
-                effects += self._did(key, driver.stop(now_ms, Released.WITH_ITS_TOPIC), now_ms)
+                effects += self._did(key, driver.stop(now_ms, ReleaseReason.WITH_ITS_TOPIC), now_ms)
         return effects
 
     def _to_ask(self, now_ms: int) -> list[ClaimKey]:
@@ -619,7 +621,7 @@ class Member:
             None if most is None else most + len(fixed),
         )
 
-    def _ask_for_a_share(self, now_ms: int) -> list[For]:
+    def _ask_for_a_share(self, now_ms: int) -> list[ClaimEffect]:
         """Do what `share` decides, until it decides nothing more."""
         effects = []
         for _ in range(1 + len(self._held)):
@@ -633,11 +635,11 @@ class Member:
                 self._not_yet(decision.look_again_ms, now_ms)
             if decision.give is None:
                 break
-            giving = self.driver(decision.give).stop(now_ms, Released.SHARED)
+            giving = self.driver(decision.give).stop(now_ms, ReleaseReason.SHARED)
             effects += self._did(decision.give, giving, now_ms)
         return effects
 
-    def _said(self) -> Said:
+    def _said(self) -> GroupView:
         """What the log says, with its times by the steady clock."""
         drivers = dict(self._drivers(self._share.me.keys))
         owners, asked, giving = dict[ClaimKey, Owner](), set[ClaimKey](), set[ClaimKey]()
@@ -656,12 +658,12 @@ class Member:
             )
             for client, each in self._requests.items()
         }
-        return Said(owners, requests, frozenset(asked), frozenset(giving))
+        return GroupView(owners, requests, frozenset(asked), frozenset(giving))
 
 
-def _patience(timing: Timing, me: Me) -> Patience:
+def _patience(timing: Timing, me: InstanceConfig) -> ShareTiming:
     interval_ms = timing.heartbeat_every_ms
-    return Patience(
+    return ShareTiming(
         stale_after_ms=int(me.rules.stale_after_ms),
         renew_ms=interval_ms,
         settle_ms=min(1_000, interval_ms // 4),

@@ -12,26 +12,26 @@ from collections.abc import Mapping
 from attrs import frozen
 
 from kafka_marshal.core.state import ClaimKey
-from kafka_marshal.machines.consumer.consumer import Consumer
+from kafka_marshal.machines.consumer.consumer import ConsumerState
 from kafka_marshal.machines.share.timing import Request
 
 
 @frozen
-class Memory:
+class PartitionMemory:
     """One coordinating partition, as far as it was read."""
 
-    newborn: Consumer
+    newborn: ConsumerState
     """What a claim begins as that had no record of its own."""
-    claims: Mapping[ClaimKey, Consumer]
+    claims: Mapping[ClaimKey, ConsumerState]
     """Those of one group that differ from it."""
     requests: Mapping[str, Request]
     """By client id: who asked in vain for one of these claims."""
 
 
-def without_self(consumer: Consumer) -> Consumer:
+def without_self(consumer: ConsumerState) -> ConsumerState:
     """What it has read, and nothing of what it has asked for, processed or resigned from.
 
-    >>> without_self(Consumer(view=7, asked=True, next=3)) == Consumer(view=7)
+    >>> without_self(ConsumerState(view=7, asked=True, next=3)) == ConsumerState(view=7)
     True
     """
-    return Consumer(consumer.reader, consumer.view)
+    return ConsumerState(consumer.reader, consumer.view)

@@ -11,8 +11,8 @@ This room knows no time: `timing` decides what is stale or overdue. A member is 
 which of its instances runs; of two that are alike the lower name comes first.
 
 >>> first, second = ClaimKey("g", "events", 0), ClaimKey("g", "events", 1)
->>> seen = Seen(Sharer("b1", "b", frozenset({first, second})), {first: "a", second: "a"}, {})
->>> claims_to_ask(seen, Memory(), offered_to_me(seen, {})), claim_to_name(seen, frozenset())
+>>> seen = ShareView(Sharer("b1", "b", frozenset({first, second})), {first: "a", second: "a"}, {})
+>>> claims_to_ask(seen, ShareMemory(), offered_to_me(seen, {})), claim_to_name(seen, frozenset())
 ((), ClaimKey(group='g', topic='events', topic_partition=0))
 """
 
@@ -44,7 +44,7 @@ class Sharer:
 
 
 @frozen
-class Memory:
+class ShareMemory:
     """What a member remembers. Spec: NewMemory."""
 
     asked: frozenset[ClaimKey] = frozenset()
@@ -59,7 +59,7 @@ class Memory:
 
 
 @attrs.define(eq=False)
-class Seen:
+class ShareView:
     """What a member has read: who owns each claim, and who asked in vain. Spec: `seen` in Share.
 
     Stale owners and old requests are left out before. Clients, not instances. What is counted is
@@ -105,20 +105,20 @@ class Seen:
         return frozenset(key for client, key in self.requests.items() if client != me)
 
 
-def is_announced(seen: Seen) -> bool:
+def is_announced(seen: ShareView) -> bool:
     """The others can know of it. Spec: IsAnnounced."""
     me = seen.me
     return seen.mine > 0 or seen.requests.get(me.client_id) in me.keys
 
 
-def _below_limit(seen: Seen) -> bool:
+def _below_limit(seen: ShareView) -> bool:
     return seen.me.limit is None or seen.mine < seen.me.limit
 
 
 # --- what is free is offered to the poorest -------------------------------------------------------
 
 
-def offers(seen: Seen, overdue: Mapping[ClaimKey, int]) -> dict[ClaimKey, str]:
+def offers(seen: ShareView, overdue: Mapping[ClaimKey, int]) -> dict[ClaimKey, str]:
     """To whom each free claim is offered. Spec: Offers, Offered, AtRank.
 
     Args:
@@ -152,13 +152,13 @@ def _at_rank(heap: list[tuple[int, str]], counts: Mapping[str, int], rank: int) 
     return sorted((counts[client], client) for _, client in heap)[place][1]
 
 
-def offered_to_me(seen: Seen, overdue: Mapping[ClaimKey, int]) -> tuple[ClaimKey, ...]:
+def offered_to_me(seen: ShareView, overdue: Mapping[ClaimKey, int]) -> tuple[ClaimKey, ...]:
     """Spec: OfferedToMe; in order."""
     me = seen.me.client_id
     return tuple(key for key, taker in offers(seen, overdue).items() if taker == me)
 
 
-def room(seen: Seen, memory: Memory, offered: Iterable[ClaimKey]) -> int:
+def room(seen: ShareView, memory: ShareMemory, offered: Iterable[ClaimKey]) -> int:
     """How many more it may ask for. Spec: Room.
 
     What it asked for and did not expect to get, it may get.
@@ -173,7 +173,9 @@ def room(seen: Seen, memory: Memory, offered: Iterable[ClaimKey]) -> int:
     return 1 if more > 0 and not memory.asked else 0
 
 
-def claims_to_ask(seen: Seen, memory: Memory, offered: Iterable[ClaimKey]) -> tuple[ClaimKey, ...]:
+def claims_to_ask(
+    seen: ShareView, memory: ShareMemory, offered: Iterable[ClaimKey]
+) -> tuple[ClaimKey, ...]:
     """What it asks for, of what is free; static claims first. Spec: ClaimsToAsk.
 
     Who is not announced asks for one: others may begin at the same moment, and it knows of none.
@@ -191,12 +193,12 @@ DIFFERENCE = 2
 places. Spec: Difference."""
 
 
-def others_claims(seen: Seen) -> Iterable[ClaimKey]:
+def others_claims(seen: ShareView) -> Iterable[ClaimKey]:
     """Spec: OthersClaims."""
     return (key for key, owner in seen.owners.items() if owner != seen.me.client_id)
 
 
-def topics_for_poorer(seen: Seen) -> frozenset[str]:
+def topics_for_poorer(seen: ShareView) -> frozenset[str]:
     """Topics of which somebody poorer wants claims, and goes first. Spec: IsForPoorer."""
     me = seen.me
     poorer = {
@@ -207,7 +209,7 @@ def topics_for_poorer(seen: Seen) -> frozenset[str]:
     return frozenset(topic for topic, able in seen.able.items() if poorer & able)
 
 
-def gettable(seen: Seen) -> frozenset[ClaimKey]:
+def gettable(seen: ShareView) -> frozenset[ClaimKey]:
     """Claims whose owner would give them. Spec: Gettable, IsRicher."""
     enough = seen.mine + DIFFERENCE
     richer = {client for client, count in seen.counts.items() if count >= enough}
@@ -219,17 +221,17 @@ def gettable(seen: Seen) -> frozenset[ClaimKey]:
     )
 
 
-def is_hungry(seen: Seen) -> bool:
+def is_hungry(seen: ShareView) -> bool:
     """Somebody would give it something. Spec: IsHungry."""
     return _below_limit(seen) and bool(gettable(seen))
 
 
-def is_waiting(seen: Seen) -> bool:
+def is_waiting(seen: ShareView) -> bool:
     """Its request stands, and there is reason to wait for the answer. Spec: IsWaiting."""
     return seen.requests.get(seen.me.client_id) in gettable(seen)
 
 
-def wants_to_name(seen: Seen, memory: Memory, offered: Iterable[ClaimKey]) -> bool:
+def wants_to_name(seen: ShareView, memory: ShareMemory, offered: Iterable[ClaimKey]) -> bool:
     """It asks for a claim that somebody owns. Spec: WantsToName.
 
     Also who is not hungry says that it is there, if nobody can know.
@@ -242,7 +244,7 @@ def wants_to_name(seen: Seen, memory: Memory, offered: Iterable[ClaimKey]) -> bo
 
 
 def untried(
-    seen: Seen, keys: frozenset[ClaimKey], passed_over: frozenset[ClaimKey]
+    seen: ShareView, keys: frozenset[ClaimKey], passed_over: frozenset[ClaimKey]
 ) -> frozenset[ClaimKey]:
     """An owner that did not answer may not give anything; one claim of it may be static.
 
@@ -253,7 +255,7 @@ def untried(
     return of_others or keys - passed_over or keys
 
 
-def claim_to_name(seen: Seen, passed_over: frozenset[ClaimKey]) -> ClaimKey:
+def claim_to_name(seen: ShareView, passed_over: frozenset[ClaimKey]) -> ClaimKey:
     """The richest's; of its claims one that nobody else asks for. Spec: ClaimToName, IsBetter."""
     keys = gettable(seen) if is_hungry(seen) else frozenset(others_claims(seen))
     owners, counts, named = seen.owners, seen.counts, seen.named
@@ -263,7 +265,7 @@ def claim_to_name(seen: Seen, passed_over: frozenset[ClaimKey]) -> ClaimKey:
     )
 
 
-def passed_over_after(seen: Seen, memory: Memory) -> frozenset[ClaimKey]:
+def passed_over_after(seen: ShareView, memory: ShareMemory) -> frozenset[ClaimKey]:
     """What it passes over once its request was in vain; all anew after all of them.
 
     Spec: PassedOver.
@@ -276,16 +278,16 @@ def passed_over_after(seen: Seen, memory: Memory) -> frozenset[ClaimKey]:
 # --- what it gives back ---------------------------------------------------------------------------
 
 
-def on_the_way(seen: Seen, memory: Memory, asker: str) -> int:
+def on_the_way(seen: ShareView, memory: ShareMemory, asker: str) -> int:
     """What is on its way to be free, or free, is counted as the asker's. Spec: OnTheWay."""
     return _giving(seen, memory) + sum(asker in seen.able[key.topic] for key in seen.free)
 
 
-def _giving(seen: Seen, memory: Memory) -> int:
+def _giving(seen: ShareView, memory: ShareMemory) -> int:
     return sum(seen.owners.get(key) == seen.me.client_id for key in memory.giving)
 
 
-def is_worth_giving(seen: Seen, memory: Memory, asker: str) -> bool:
+def is_worth_giving(seen: ShareView, memory: ShareMemory, asker: str) -> bool:
     """It owns at least two more than the asker, also when all this has landed.
 
     Spec: IsWorthGiving.
@@ -294,7 +296,7 @@ def is_worth_giving(seen: Seen, memory: Memory, asker: str) -> bool:
     return keeps >= seen.counts[asker] + on_the_way(seen, memory, asker) + DIFFERENCE
 
 
-def claims_to_give(seen: Seen, memory: Memory) -> frozenset[ClaimKey]:
+def claims_to_give(seen: ShareView, memory: ShareMemory) -> frozenset[ClaimKey]:
     """Claims of its own that somebody asks for who should have them. Spec: ClaimsToGive."""
     me = seen.me
     return frozenset(

@@ -8,7 +8,7 @@ was translated (`log_clock`).
 
 >>> key = ClaimKey("g", "events", 0)
 >>> share = FairShare(Sharer("a1", "a", frozenset({key})))
->>> share.look(Said({}, {}, frozenset(), frozenset()), now_ms=0).ask
+>>> share.look(GroupView({}, {}, frozenset(), frozenset()), now_ms=0).ask
 (ClaimKey(group='g', topic='events', topic_partition=0),)
 """
 
@@ -22,7 +22,7 @@ from kafka_marshal.core.messages import ClaimingPartition, Message, ReleaseGroup
 from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.core.validators import not_negative, positive
 from kafka_marshal.machines.share import rules
-from kafka_marshal.machines.share.rules import Memory, Seen, Sharer
+from kafka_marshal.machines.share.rules import ShareMemory, Sharer, ShareView
 
 # --- what is asked and answered -------------------------------------------------------------------
 
@@ -43,11 +43,11 @@ class Request:
 
     key: ClaimKey
     at_ms: int
-    """By the log's clock where it is kept, by the asker's in `Said`."""
+    """By the log's clock where it is kept, by the asker's in `GroupView`."""
 
 
 @frozen
-class Said:
+class GroupView:
     """What the log says of a group, and what is under way."""
 
     owners: Mapping[ClaimKey, Owner]
@@ -76,7 +76,7 @@ class Decision:
 
 
 @frozen
-class Patience:
+class ShareTiming:
     """How long to wait."""
 
     stale_after_ms: int = field(default=120_000, validator=positive)
@@ -120,7 +120,7 @@ def requests_after(
 class FairShare:
     """The rules with patience: what to do now, as the log stands. One for a member."""
 
-    def __init__(self, me: Sharer, patience: Patience | None = None) -> None:
+    def __init__(self, me: Sharer, patience: ShareTiming | None = None) -> None:
         """Knows nothing yet.
 
         Raises:
@@ -128,7 +128,7 @@ class FairShare:
         """
         self.me = me
         """May be replaced, when topics come or grow."""
-        self.patience = patience or Patience()
+        self.patience = patience or ShareTiming()
         if self.patience.renew_ms >= self.patience.stale_after_ms:
             raise ValueError(
                 f"renew_ms is {self.patience.renew_ms}, not less than "
@@ -138,7 +138,7 @@ class FairShare:
         self._free_since_ms: dict[ClaimKey, int] = {}
         self._passed_over: frozenset[ClaimKey] = frozenset()
 
-    def look(self, said: Said, now_ms: int) -> Decision:
+    def look(self, said: GroupView, now_ms: int) -> Decision:
         """What to do, by the contents of the log and by what is under way.
 
         Ask when every place was read to its end. It costs some steps for each claim, so ask once
@@ -165,9 +165,9 @@ class FairShare:
             request = self._request(said, seen, memory, offered, now_ms)
         return Decision(ask, request, give, self._look_again_ms(said, now_ms))
 
-    def _seen(self, said: Said, now_ms: int) -> Seen:
+    def _seen(self, said: GroupView, now_ms: int) -> ShareView:
         fresh_ms = now_ms - self.patience.stale_after_ms
-        return Seen(
+        return ShareView(
             self.me,
             {
                 key: owner.client_id
@@ -181,10 +181,10 @@ class FairShare:
             },
         )
 
-    def _memory(self, said: Said) -> Memory:
-        return Memory(said.asked, said.giving, self._passed_over)
+    def _memory(self, said: GroupView) -> ShareMemory:
+        return ShareMemory(said.asked, said.giving, self._passed_over)
 
-    def _notice(self, seen: Seen, now_ms: int) -> None:
+    def _notice(self, seen: ShareView, now_ms: int) -> None:
         """Since when it is known to the others, and since when claims are free."""
         if not rules.is_announced(seen):
             self._announced_ms = None
@@ -206,7 +206,7 @@ class FairShare:
         grace_ms = self.patience.grace_ms
         return {key: (now_ms - since) // grace_ms for key, since in self._free_since_ms.items()}
 
-    def _predecessors(self, said: Said, seen: Seen) -> tuple[ClaimKey, ...]:
+    def _predecessors(self, said: GroupView, seen: ShareView) -> tuple[ClaimKey, ...]:
         """Claims of an earlier instance of its own client: taken over at once (R1b)."""
         me = self.me
         mine = [key for key, owner in seen.owners.items() if owner == me.client_id]
@@ -216,7 +216,12 @@ class FairShare:
         return tuple(key for key in others if key not in said.asked)[:most]
 
     def _request(
-        self, said: Said, seen: Seen, memory: Memory, offered: Iterable[ClaimKey], now_ms: int
+        self,
+        said: GroupView,
+        seen: ShareView,
+        memory: ShareMemory,
+        offered: Iterable[ClaimKey],
+        now_ms: int,
     ) -> ClaimKey | None:
         if rules.wants_to_name(seen, memory, offered):
             return rules.claim_to_name(seen, self._passed_over)
@@ -230,7 +235,7 @@ class FairShare:
             return rules.claim_to_name(seen, self._passed_over)
         return None
 
-    def _look_again_ms(self, said: Said, now_ms: int) -> int | None:
+    def _look_again_ms(self, said: GroupView, now_ms: int) -> int | None:
         patience, overdue = self.patience, self._overdue(now_ms)
         due = [
             since + (overdue[key] + 1) * patience.grace_ms

@@ -17,26 +17,26 @@ from kafka_marshal.counterexample.model import (
     LOG,
     REFUSED,
     Counterexample,
-    Kind,
     Participant,
     Step,
+    StepKind,
 )
 from kafka_marshal.modelcheck.models import Model
 from kafka_marshal.modelcheck.stories import itf, stories
 from kafka_marshal.modelcheck.stories.sentence import Sentence
-from kafka_marshal.modelcheck.tlc.output import State, TlcResult, Trace
+from kafka_marshal.modelcheck.tlc.output import TlcResult, TlcState, Trace
 from kafka_marshal.modelcheck.tlc.values import Function, Value
 
-KINDS: Final[Mapping[str, Kind]] = {
-    "Read": Kind.READ,
-    "Process": Kind.PROCESSED,
-    "ProcessGrant": Kind.PROCESSED,
-    "Crash": Kind.CRASHED,
-    "Restart": Kind.STARTED,
-    "Join": Kind.STARTED,
-    "Stall": Kind.STALLED,
-    "Resume": Kind.RESUMED,
-    "Tick": Kind.TIME,
+KINDS: Final[Mapping[str, StepKind]] = {
+    "Read": StepKind.READ,
+    "Process": StepKind.PROCESSED,
+    "ProcessGrant": StepKind.PROCESSED,
+    "Crash": StepKind.CRASHED,
+    "Restart": StepKind.STARTED,
+    "Join": StepKind.STARTED,
+    "Stall": StepKind.STALLED,
+    "Resume": StepKind.RESUMED,
+    "Tick": StepKind.TIME,
 }
 """Actions that no change of the log or an outbox gives away; any other is drawn as what it is."""
 
@@ -120,7 +120,7 @@ class _Reader:
     under_way: dict[str, list[int]] = attrs.field(factory=dict)
     """For every instance the steps at which what is in its outbox set out, oldest first."""
 
-    def step(self, number: int, states: tuple[State, ...], told: Sentence) -> Step:
+    def step(self, number: int, states: tuple[TlcState, ...], told: Sentence) -> Step:
         """Return the step to this state."""
         state = states[number]
         step = Step(
@@ -148,7 +148,7 @@ class _Reader:
             offset = appended.get("offset")
             return attrs.evolve(
                 step,
-                kind=Kind.APPENDED,
+                kind=StepKind.APPENDED,
                 who=who,
                 source=who,
                 target=LOG,
@@ -160,11 +160,15 @@ class _Reader:
         who = sender or self._who(changed)
         label = (told.text if who is None else told.what + told.result) or step.action
         if set_out:
-            return attrs.evolve(step, kind=Kind.SENT, who=who, source=who, target=LOG, label=label)
+            return attrs.evolve(
+                step, kind=StepKind.SENT, who=who, source=who, target=LOG, label=label
+            )
         if left is not None:
-            return attrs.evolve(step, kind=Kind.LOST, who=who, source=who, since=left, label=label)
-        kind = KINDS.get(step.action, Kind.OTHER)
-        if kind is Kind.READ and who is not None:
+            return attrs.evolve(
+                step, kind=StepKind.LOST, who=who, source=who, since=left, label=label
+            )
+        kind = KINDS.get(step.action, StepKind.OTHER)
+        if kind is StepKind.READ and who is not None:
             return attrs.evolve(
                 step,
                 kind=kind,

@@ -18,7 +18,7 @@ from kafka_marshal.core.claims.verdicts import Accepted, Refused
 from kafka_marshal.counterexample.words import phrase
 from kafka_marshal.modelcheck.stories import stories_of_admins
 from kafka_marshal.modelcheck.stories.sentence import Sentence
-from kafka_marshal.modelcheck.tlc.output import State, Trace
+from kafka_marshal.modelcheck.tlc.output import TlcState, Trace
 from kafka_marshal.modelcheck.tlc.values import Function, unparse
 
 # Values of a state, read by name. The specification's types are not Python's: every access below
@@ -102,7 +102,7 @@ def _record_steps(trace: Trace) -> Iterator[tuple[int, Sentence]]:
 
 
 def _marshal_steps(trace: Trace) -> Iterator[tuple[int, Sentence]]:
-    states: tuple[State, ...] = trace.states
+    states: tuple[TlcState, ...] = trace.states
     timed = any(state.variables["now"] != states[0].variables["now"] for state in states)
     for number in range(1, len(states)):
         before, after = states[number - 1].variables, states[number].variables

@@ -15,7 +15,7 @@ from kafka_marshal.modelcheck.errors import ModelCheckError
 from kafka_marshal.modelcheck.tlc.values import MalformedValueError, Value, parse, parse_conjuncts
 
 
-class Outcome(enum.StrEnum):
+class TlcOutcome(enum.StrEnum):
     """How a finished run ended."""
 
     OK = "ok"
@@ -27,7 +27,7 @@ class Outcome(enum.StrEnum):
 
 
 @attrs.frozen
-class State:
+class TlcState:
     """One state of a counterexample and the action that led to it."""
 
     action: str
@@ -40,7 +40,7 @@ class State:
 class Trace:
     """A counterexample: its states in order and how it goes on after the last."""
 
-    states: tuple[State, ...]
+    states: tuple[TlcState, ...]
     back_to: int | None = None
     """Index of the state that the last one is followed by, for ever; its own index if it stutters.
     Nothing if the states alone are the counterexample."""
@@ -70,7 +70,7 @@ class ActionCoverage:
 class TlcResult:
     """What one run of TLC found."""
 
-    outcome: Outcome
+    outcome: TlcOutcome
     violated: str | None
     """Name of the violated invariant or property; nothing also where TLC does not tell which of
     several properties in a cfg it was."""
@@ -96,12 +96,12 @@ _ERROR_SEVERITIES = (1, 2)
 _FINISHED = 2186
 _FINISHED_WELL = 2193
 _VIOLATED = {
-    2107: Outcome.INVARIANT,  # by the initial state, which is in the message
-    2108: Outcome.PROPERTY,  # by the initial state
-    2110: Outcome.INVARIANT,
-    2112: Outcome.PROPERTY,  # an action property
-    2114: Outcome.DEADLOCK,
-    2116: Outcome.PROPERTY,  # TLC 2.18 does not name it
+    2107: TlcOutcome.INVARIANT,  # by the initial state, which is in the message
+    2108: TlcOutcome.PROPERTY,  # by the initial state
+    2110: TlcOutcome.INVARIANT,
+    2112: TlcOutcome.PROPERTY,  # an action property
+    2114: TlcOutcome.DEADLOCK,
+    2116: TlcOutcome.PROPERTY,  # TLC 2.18 does not name it
 }
 _TRACE_FOLLOWS = (2121, 2264)
 _STATE = (2216, 2217)
@@ -134,9 +134,9 @@ class OutputReader:
         self._body: list[str] = []
         self._outside: list[str] = []
         self._errors: list[str] = []
-        self._outcome: Outcome | None = None
+        self._outcome: TlcOutcome | None = None
         self._violated: str | None = None
-        self._states: list[State] = []
+        self._states: list[TlcState] = []
         self._back_to: int | None = None
         self._initial = 0
         self._finished = False
@@ -184,13 +184,13 @@ class OutputReader:
             self._violation(_VIOLATED[code], body)
         elif code in _STATE:
             head, _, variables = body.partition("\n")
-            self._states.append(State(_action(head), _variables(variables)))
+            self._states.append(TlcState(_action(head), _variables(variables)))
         elif code == _STUTTERING:
             self._back_to = len(self._states) - 1
         elif code == _BACK_TO:
             self._back_to = int(body.strip().partition(":")[0]) - 1
         elif code == _FINISHED_WELL:
-            self._outcome = self._outcome or Outcome.OK
+            self._outcome = self._outcome or TlcOutcome.OK
         elif code == _FINISHED:
             self._finished = True
         elif code in _INITIAL_STATES:
@@ -206,16 +206,16 @@ class OutputReader:
         elif self._severity in _ERROR_SEVERITIES and code not in _TRACE_FOLLOWS:
             self._errors.append(body.strip())
 
-    def _violation(self, outcome: Outcome, body: str) -> None:
+    def _violation(self, outcome: TlcOutcome, body: str) -> None:
         self._outcome = outcome
         head, _, rest = body.partition("\n")
         named = re.match(r"(?:Invariant|Action property|Property) (\w+) is violated", head)
         if named:
             self._violated = named[1]
-        elif outcome is not Outcome.DEADLOCK and len(self._named_properties) == 1:
+        elif outcome is not TlcOutcome.DEADLOCK and len(self._named_properties) == 1:
             self._violated = self._named_properties[0]
         if rest.strip().startswith(("/\\", "\\/")) or " = " in rest:
-            self._states.append(State("", _variables(rest)))
+            self._states.append(TlcState("", _variables(rest)))
 
     def _progress(self, body: str) -> None:
         depth = re.match(r"Progress\((\d+)\)", body)

@@ -14,7 +14,7 @@ from kafka_marshal import class_data
 from kafka_marshal.modelcheck.errors import ModelCheckError
 from kafka_marshal.modelcheck.tlc import jars
 from kafka_marshal.modelcheck.tlc.output import OutputReader, Progress, TlcResult, properties_of
-from kafka_marshal.reaper import Sweeper
+from kafka_marshal.reaper import Reaper
 from kafka_marshal.scratch import Scratch
 
 HEAP_MB = 1536
@@ -90,14 +90,14 @@ def kill_all() -> None:
 
 
 def _feed(reader: OutputReader, command: Sequence[str], cwd: Path, desk: Path) -> None:
-    sweeper = Sweeper(desk)
+    sweeper = Reaper(desk)
     try:
         _feed_swept(reader, command, cwd, sweeper)
     finally:
         sweeper.leave()
 
 
-def _feed_swept(reader: OutputReader, command: Sequence[str], cwd: Path, sweeper: Sweeper) -> None:
+def _feed_swept(reader: OutputReader, command: Sequence[str], cwd: Path, sweeper: Reaper) -> None:
     process = subprocess.Popen(
         command,
         cwd=cwd,

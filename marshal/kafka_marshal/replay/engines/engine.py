@@ -17,8 +17,8 @@ from attrs import frozen
 
 from kafka_marshal.replay.errors import InvalidOption, ReplayError, SourcesOverlap
 from kafka_marshal.replay.fold.jobs import Job, WholeLog
-from kafka_marshal.replay.fold.partition_fold import Judging
-from kafka_marshal.replay.model.folded_log import Fold
+from kafka_marshal.replay.fold.partition_fold import JudgingOptions
+from kafka_marshal.replay.model.folded_log import FoldedLog
 from kafka_marshal.replay.sources import Chunk
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class EngineName(StrEnum):
 
 
 @frozen
-class Choice:
+class EngineChoice:
     """Which engine, and why."""
 
     engine: EngineName
@@ -50,7 +50,7 @@ class Choice:
         return f"Folded {where}: {self.why}."
 
 
-def choose(asked: str, chunks: Sequence[Chunk], *, session: bool = False) -> Choice:
+def choose(asked: str, chunks: Sequence[Chunk], *, session: bool = False) -> EngineChoice:
     """Which engine reads these chunks. `session`: the caller has a session of Spark.
 
     Raises:
@@ -60,14 +60,14 @@ def choose(asked: str, chunks: Sequence[Chunk], *, session: bool = False) -> Cho
         raise InvalidOption(f"--engine must be one of {', '.join(EngineName)}, not {asked!r}")
     engine = EngineName(asked)
     if engine is not EngineName.auto:
-        return Choice(engine, f"--engine {engine}")
+        return EngineChoice(engine, f"--engine {engine}")
     if session:
-        return Choice(EngineName.spark, "a session was given")
+        return EngineChoice(EngineName.spark, "a session was given")
     records = sum(chunk.records for chunk in chunks)
     about, limit = f"about {records:,} records", f"{LOCAL_RECORDS_MAX:,}"
     if records <= LOCAL_RECORDS_MAX:
-        return Choice(EngineName.local, f"{about}, and up to {limit} do not need Spark")
-    return Choice(EngineName.spark, f"{about}, more than {limit}")
+        return EngineChoice(EngineName.local, f"{about}, and up to {limit} do not need Spark")
+    return EngineChoice(EngineName.spark, f"{about}, more than {limit}")
 
 
 class Engine(Protocol):
@@ -80,7 +80,7 @@ class Engine(Protocol):
     def collapses(self, chunks: Sequence[Chunk]) -> bool:
         """Whether this much input is worth collapsing."""
 
-    def fold(self, job: Job) -> AbstractContextManager[Fold]:
+    def fold(self, job: Job) -> AbstractContextManager[FoldedLog]:
         """Run a job; its rows are kept while the block lasts."""
 
     def fold_into(self, job: Job, folder: Path) -> None:
@@ -88,13 +88,13 @@ class Engine(Protocol):
 
     def fold_of(
         self, folders: Sequence[Path], states: Sequence[Path]
-    ) -> AbstractContextManager[Fold]:
+    ) -> AbstractContextManager[FoldedLog]:
         """The rows in such folders, and what each of the states says if its log ends there."""
 
 
 @contextmanager
 def started(
-    choice: Choice,
+    choice: EngineChoice,
     spark: SparkSession | None = None,
     on_progress: Callable[[str], None] = lambda _: None,
     on_tasks: Callable[[int, int], None] | None = None,
@@ -107,12 +107,12 @@ def started(
         SparkFailed: it does not start.
     """
     if choice.engine is EngineName.local:
-        from kafka_marshal.replay.engines.local import InProcess
+        from kafka_marshal.replay.engines.local import LocalEngine
 
-        yield InProcess(on_tasks)
+        yield LocalEngine(on_tasks)
         return
     try:
-        from kafka_marshal.replay.spark.pipeline import OnSpark
+        from kafka_marshal.replay.spark.pipeline import SparkEngine
         from kafka_marshal.replay.spark.progress import tasks_told
         from kafka_marshal.replay.spark.session import local_session
         from kafka_marshal.replay.spark.spark_errors import told_plainly
@@ -127,16 +127,16 @@ def started(
         tasks_told(session, on_tasks),
         told_plainly(),
     ):
-        yield OnSpark(session)
+        yield SparkEngine(session)
 
 
 @contextmanager
 def run_fold(
     engine: Engine,
     chunks: tuple[Chunk, ...],
-    judging: Judging,
+    judging: JudgingOptions,
     on_progress: Callable[[str], None] = lambda _: None,
-) -> Iterator[Fold]:
+) -> Iterator[FoldedLog]:
     """Read and fold everything; the rows are kept while the block lasts.
 
     Raises:

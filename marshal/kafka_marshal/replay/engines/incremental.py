@@ -26,15 +26,21 @@ from kafka_marshal.capture import TimestampType
 from kafka_marshal.replay.engines.engine import Engine
 from kafka_marshal.replay.errors import ReplayError, SourcesOverlap
 from kafka_marshal.replay.fold.jobs import placed_records, row_schema
-from kafka_marshal.replay.fold.partition_fold import Judging
+from kafka_marshal.replay.fold.partition_fold import JudgingOptions
 from kafka_marshal.replay.fold.reading import ARROW_SCHEMA, read_chunk
-from kafka_marshal.replay.model.chunk_items import Single
-from kafka_marshal.replay.model.folded_log import Fold
+from kafka_marshal.replay.model.chunk_items import SingleRecord
+from kafka_marshal.replay.model.folded_log import FoldedLog
 from kafka_marshal.replay.model.tables import Rows
 from kafka_marshal.replay.sources import Chunk
 from kafka_marshal.replay.sources.columns import padded
 from kafka_marshal.replay.state.checkpoint import Checkpoint
-from kafka_marshal.replay.state.partition_state import SUFFIX, Head, Standing, read_head, take_up
+from kafka_marshal.replay.state.partition_state import (
+    SUFFIX,
+    PartitionState,
+    StateHead,
+    read_head,
+    take_up,
+)
 
 ROWS: Final = "rows"
 STATES: Final = "states"
@@ -43,12 +49,12 @@ _SKIPPED: Final = -2
 
 
 @frozen
-class Went:
+class IncrementalRun:
     """What one run did to a checkpoint."""
 
     run: int
     """The how many-th it is."""
-    heads: tuple[Head, ...]
+    heads: tuple[StateHead, ...]
     """Of the coordinating partitions that its input held."""
 
     @property
@@ -196,7 +202,7 @@ class _NewRecords:
     """What one run folds, onto the states of earlier ones: a `Job`."""
 
     chunks: tuple[Chunk, ...]
-    judging: Judging
+    judging: JudgingOptions
     states: Mapping[int, Path]
     next_offsets: Mapping[int, int]
     folder: Path
@@ -222,7 +228,7 @@ class _NewRecords:
     def fold(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Rows]:
         """As `Job`; states are put aside."""
         items_of, expand = self._taking()
-        standing: Standing | None = None
+        standing: PartitionState | None = None
         begins_at = 0
         for batch in batches:
             orders = batch.column("input_order").to_pylist()
@@ -234,14 +240,14 @@ class _NewRecords:
                     begins_at = standing.next_offset
                 if order == _SKIPPED:
                     standing.skipped += int(item.raw.value)
-                elif isinstance(item, Single) and item.raw.offset < begins_at:
+                elif isinstance(item, SingleRecord) and item.raw.offset < begins_at:
                     standing.again(item.raw)
                 elif self.collapsing:
                     standing.take(item, expand)
                 else:
                     standing.feed(item.raw)
             if standing is not None:
-                yield standing.account.drain()
+                yield standing.partition_fold.drain()
         if standing is not None:
             yield standing.put_aside(self.folder)
 
@@ -254,24 +260,24 @@ class _NewRecords:
         reader = _Reader(self.chunks, self.next_offsets)
         return items_of, Expander(self.chunks, reader.new).records
 
-    def _standing(self, log: str, partition: int) -> Standing:
+    def _standing(self, log: str, partition: int) -> PartitionState:
         path = self.states.get(partition)
-        return Standing.of(log, partition, self.judging) if path is None else take_up(path)
+        return PartitionState.of(log, partition, self.judging) if path is None else take_up(path)
 
 
 def _singles(batch: pa.RecordBatch) -> Iterator[tuple[str, int, Any]]:
     for log, partition, raw in placed_records(batch):
-        yield log, partition, Single(raw, raw.timestamp_ms)
+        yield log, partition, SingleRecord(raw, raw.timestamp_ms)
 
 
 @contextmanager
 def run_resumed(
     engine: Engine,
     chunks: tuple[Chunk, ...],
-    judging: Judging,
+    judging: JudgingOptions,
     log: OpenLog,
     on_progress: Callable[[str], None],
-) -> Iterator[tuple[Fold, Went, Callable[[], None]]]:
+) -> Iterator[tuple[FoldedLog, IncrementalRun, Callable[[], None]]]:
     """Read what is new, fold it onto what was; the whole account, and what commits the run.
 
     Raises:
@@ -299,6 +305,6 @@ def run_resumed(
         on_progress("telling how everything stands")
         folders = [log.folder / name / ROWS for name in (*log.runs, run.name)]
         with engine.fold_of(folders, [*{**log.states, **states}.values()]) as fold:
-            yield fold, Went(len(log.runs) + 1, heads), lambda: log.commit(run)
+            yield fold, IncrementalRun(len(log.runs) + 1, heads), lambda: log.commit(run)
     finally:
         log.sweep()

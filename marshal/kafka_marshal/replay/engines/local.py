@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 from attrs import frozen
 
-from kafka_marshal.replay.engines.local_fold import Gathered, LocalFold
+from kafka_marshal.replay.engines.local_fold import GatheredRows, LocalFoldedLog
 from kafka_marshal.replay.fold.jobs import Job
 from kafka_marshal.replay.model.tables import Rows
 from kafka_marshal.replay.sources import Chunk
@@ -30,7 +30,7 @@ _ROWS_AT_ONCE: Final = 8192
 
 
 @frozen
-class InProcess:
+class LocalEngine:
     """As `Engine`."""
 
     on_tasks: Callable[[int, int], None] | None = None
@@ -42,9 +42,9 @@ class InProcess:
         return sum(chunk.records for chunk in chunks) > FED_RECORDS_MAX
 
     @contextmanager
-    def fold(self, job: Job) -> Iterator[LocalFold]:
+    def fold(self, job: Job) -> Iterator[LocalFoldedLog]:
         """As `Engine`."""
-        yield LocalFold.of(self._gathered(job))
+        yield LocalFoldedLog.of(self._gathered(job))
 
     def fold_into(self, job: Job, folder: Path) -> None:
         """As `Engine`."""
@@ -53,18 +53,18 @@ class InProcess:
         gathered.write(folder / "part-00000.parquet")
 
     @contextmanager
-    def fold_of(self, folders: Sequence[Path], states: Sequence[Path]) -> Iterator[LocalFold]:
+    def fold_of(self, folders: Sequence[Path], states: Sequence[Path]) -> Iterator[LocalFoldedLog]:
         """As `Engine`."""
-        gathered = Gathered()
+        gathered = GatheredRows()
         for folder in folders:
             for path in sorted(folder.glob("*.parquet")):
                 gathered.add_file(path)
         for path in states:
             gathered.add(take_up(path).ended())
-        yield LocalFold.of(gathered)
+        yield LocalFoldedLog.of(gathered)
 
-    def _gathered(self, job: Job) -> Gathered:
-        gathered = Gathered()
+    def _gathered(self, job: Job) -> GatheredRows:
+        gathered = GatheredRows()
         for drained in self._folded(job):
             gathered.add(drained)
         return gathered

@@ -26,10 +26,10 @@ from kafka_marshal.replay.model.folded_log import (
     CountedFindings,
     DivergencesOfLog,
     FindingsAt,
+    HeatSpans,
     Held,
-    Parted,
+    OwnershipDifference,
     Parting,
-    Spans,
     in_order,
     order_in_claim,
     write_nothing,
@@ -54,7 +54,7 @@ _Name: TypeAlias = tuple[Any, ...]
 """A claim's, and under which rules; those are None where the rules are what is changed."""
 
 
-class Gathered:
+class GatheredRows:
     """Rows as they come from accounts, kept as Arrow."""
 
     def __init__(self) -> None:
@@ -98,14 +98,14 @@ class Gathered:
 
 
 @frozen
-class LocalFold:
+class LocalFoldedLog:
     """As `Fold`."""
 
     tables: Mapping[str, pa.Table]
     """Each in its order."""
 
     @classmethod
-    def of(cls, gathered: Gathered) -> LocalFold:
+    def of(cls, gathered: GatheredRows) -> LocalFoldedLog:
         """What was gathered.
 
         Raises:
@@ -211,7 +211,7 @@ class LocalFold:
             DivergencesOfLog(log, of_log.total(), len(of_log)) for log, of_log in claims.items()
         ]
 
-    def findings_over_time(self, spans: Spans) -> tuple[list[FindingsAt], list[FindingsAt]]:
+    def findings_over_time(self, spans: HeatSpans) -> tuple[list[FindingsAt], list[FindingsAt]]:
         """As `Fold`."""
         of_log = {log: (begin_ms, step_ms) for log, begin_ms, step_ms in spans.logs}
         codes: Counter[tuple[str, str, str, int]] = Counter()
@@ -261,7 +261,7 @@ class LocalFold:
             rows = list(chosen.values())
         return [CountedClaim(**row) for row in rows]
 
-    def parted_from(self, after: Self, limit: int, *, same_rules: bool) -> Parted:
+    def parted_from(self, after: Self, limit: int, *, same_rules: bool) -> OwnershipDifference:
         """As `Fold`."""
         edges = [fold._edges(same_rules) for fold in (self, after)]
         parted: dict[_Name, list[tuple[int, bool, bool]]] = defaultdict(list)
@@ -274,7 +274,7 @@ class LocalFold:
         )
         lasting = [fold._lasting(dict(where[:limit]), same_rules) for fold in (self, after)]
         owners = [fold._owners(same_rules) for fold in (self, after)]
-        return Parted(
+        return OwnershipDifference(
             claims=len(parted),
             gone=sum(gone for of_claim in parted.values() for _, gone, _ in of_claim),
             new=sum(new for of_claim in parted.values() for _, _, new in of_claim),

@@ -14,7 +14,7 @@ from xml.etree import ElementTree as Xml
 
 from attrs import define, field
 
-from kafka_marshal.replay.findings.catalogue import CATALOGUE, ERROR, WARNING, Kind
+from kafka_marshal.replay.findings.catalogue import CATALOGUE, ERROR, WARNING, FindingKind
 from kafka_marshal.replay.model.phrasing import times
 from kafka_marshal.replay.model.published import FindingRow
 from kafka_marshal.replay.model.rows import readable
@@ -74,7 +74,9 @@ class JUnit:
         Xml.indent(suites, " ")
         return Xml.tostring(suites, encoding="unicode", xml_declaration=True) + "\n"
 
-    def _case(self, suite: Xml.Element, log: str, kind: Kind, rules: Collection[str]) -> None:
+    def _case(
+        self, suite: Xml.Element, log: str, kind: FindingKind, rules: Collection[str]
+    ) -> None:
         case = Xml.SubElement(suite, "testcase", classname=_text(log), name=kind.code)
         found = self._cases.get((log, kind.code), {})
         bad = [found[severity] for severity in (ERROR, WARNING) if severity in found]

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 from urllib.parse import quote
 
-from kafka_marshal.replay.findings.catalogue import CATALOGUE, ERROR, WARNING, Kind
+from kafka_marshal.replay.findings.catalogue import CATALOGUE, ERROR, WARNING, FindingKind
 from kafka_marshal.replay.model.published import FindingRow
 from kafka_marshal.replay.model.rows import readable
 
@@ -71,7 +71,7 @@ def _json(value: object) -> str:
     return json.dumps(value, ensure_ascii=True)
 
 
-def _rule(kind: Kind) -> dict[str, object]:
+def _rule(kind: FindingKind) -> dict[str, object]:
     told_by = {
         "log": "A fact of the input, whatever the rules.",
         "each": "Told under either rule set.",

@@ -16,7 +16,7 @@ from attrs import define, field
 
 from kafka_marshal.core.state import ClaimKey, Rules
 from kafka_marshal.replay.findings.catalogue import CATALOGUE
-from kafka_marshal.replay.model.events import Sighting
+from kafka_marshal.replay.model.events import JudgedRecord
 from kafka_marshal.replay.model.published import FindingRow
 
 PROOFS_MAX: Final = 8
@@ -35,17 +35,17 @@ class Case:
     client: str | None
     sentence: Callable[[Case], str]
     """Writes the sentence when the story is over. It pickles."""
-    background: list[Sighting] = field(factory=list)
+    background: list[JudgedRecord] = field(factory=list)
     severity: str | None = None
     """None: the catalogue's."""
     count: int = 0
-    first: Sighting | None = None
-    last: Sighting | None = None
+    first: JudgedRecord | None = None
+    last: JudgedRecord | None = None
     worst_ms: int = 0
     """The longest silence, for cases that are about one."""
     kinds: dict[str, int] = field(factory=dict)
     """How many records of which type."""
-    _proofs: list[Sighting] = field(factory=list)
+    _proofs: list[JudgedRecord] = field(factory=list)
 
     @classmethod
     def about(
@@ -54,12 +54,12 @@ class Case:
         key: ClaimKey,
         sender: tuple[str, str],
         sentence: Callable[[Case], str],
-        background: list[Sighting],
+        background: list[JudgedRecord],
     ) -> Case:
         """A case about one claim and one sender (instance, client)."""
         return cls(code, key.group, key.topic, key.topic_partition, *sender, sentence, background)
 
-    def add(self, sighting: Sighting) -> None:
+    def add(self, sighting: JudgedRecord) -> None:
         """One more record that is the finding."""
         self.count += 1
         self.first = self.first or sighting
@@ -70,13 +70,13 @@ class Case:
             self._proofs.append(sighting)
 
     @property
-    def first_seen(self) -> Sighting:
+    def first_seen(self) -> JudgedRecord:
         """The first record that is the finding."""
         assert self.first is not None
         return self.first
 
     @property
-    def last_seen(self) -> Sighting:
+    def last_seen(self) -> JudgedRecord:
         """The last such record."""
         assert self.last is not None
         return self.last
@@ -122,7 +122,11 @@ class Cases:
         """How many were opened since `begun` was asked."""
 
     def add(
-        self, name: Hashable, key: ClaimKey | None, sighting: Sighting, opened: Callable[[], Case]
+        self,
+        name: Hashable,
+        key: ClaimKey | None,
+        sighting: JudgedRecord,
+        opened: Callable[[], Case],
     ) -> Case:
         """Add a record to the case of that name, opening it if there is none."""
         case = self._open.get(name)

@@ -17,7 +17,7 @@ INFO: Final = "info"
 
 
 @frozen
-class Kind:
+class FindingKind:
     """One code of the catalogue."""
 
     code: str
@@ -31,7 +31,7 @@ class Kind:
 
 
 _KINDS: Final = (
-    Kind(
+    FindingKind(
         "late_heartbeat_stole",
         ERROR,
         "Fenced",
@@ -42,7 +42,7 @@ _KINDS: Final = (
         "for what delayed the thief (a pause of its process, a slow produce), and re-check "
         "what both processed since.",
     ),
-    Kind(
+    FindingKind(
         "heartbeat_without_claim",
         WARNING,
         "Fenced",
@@ -53,7 +53,7 @@ _KINDS: Final = (
         "Find out why the sender believes that it owns: an old process that was never "
         "stopped, or a client that skips ClaimingPartition.",
     ),
-    Kind(
+    FindingKind(
         "late_heartbeat_refused",
         WARNING,
         "Fenced",
@@ -64,7 +64,7 @@ _KINDS: Final = (
         "Nothing was harmed. If it happens often, find what stalls the sender: long garbage "
         "collections, blocked producers, suspended machines.",
     ),
-    Kind(
+    FindingKind(
         "acts_without_owning",
         WARNING,
         "Fenced",
@@ -75,7 +75,7 @@ _KINDS: Final = (
         "Under both rule sets at once this is where they part: see the table `divergences`. A "
         "client of ours never does it; look at the sender's version.",
     ),
-    Kind(
+    FindingKind(
         "unowned_release",
         WARNING,
         "Fenced",
@@ -85,7 +85,7 @@ _KINDS: Final = (
         "release it, which is no finding.",
         "Usually the last word of a consumer that had lost its claim. Look at how it lost it.",
     ),
-    Kind(
+    FindingKind(
         "forged",
         ERROR,
         "Fenced",
@@ -95,7 +95,7 @@ _KINDS: Final = (
         "copies headers, or a record that was replayed. Restrict who may produce to the "
         "topic.",
     ),
-    Kind(
+    FindingKind(
         "log_lost_records",
         ERROR,
         "MonotoneEpoch",
@@ -104,7 +104,7 @@ _KINDS: Final = (
         "The coordination topic lost acknowledged records: look for unclean leader elections, "
         "and set min.insync.replicas to 2 and acks to all.",
     ),
-    Kind(
+    FindingKind(
         "header_from_the_future",
         ERROR,
         "MonotoneEpoch",
@@ -113,7 +113,7 @@ _KINDS: Final = (
         "The topic was truncated, restored or made anew under running consumers: restart "
         "them, so that they fold it from its beginning.",
     ),
-    Kind(
+    FindingKind(
         "header_not_decimal",
         WARNING,
         None,
@@ -121,7 +121,7 @@ _KINDS: Final = (
         "A header that the rules read is no number.",
         "Mend or update the client that writes the header; until then its records are refused.",
     ),
-    Kind(
+    FindingKind(
         "unknown_version",
         WARNING,
         None,
@@ -129,7 +129,7 @@ _KINDS: Final = (
         "A message of a version other than 0 and 1.",
         "Some consumers run a newer protocol than this reader knows: update the others first.",
     ),
-    Kind(
+    FindingKind(
         "position_moved_back",
         ERROR,
         "MonotonePosition",
@@ -138,7 +138,7 @@ _KINDS: Final = (
         "Expect duplicates between the two positions. Move the group to the fenced rules, "
         "under which positions never fall unless an administrator says so.",
     ),
-    Kind(
+    FindingKind(
         "pause_broken",
         ERROR,
         "PauseHolds",
@@ -149,7 +149,7 @@ _KINDS: Final = (
         "Do not trust the positions that were set in this pause: check them, and pause again. "
         "The fenced rules keep a pause.",
     ),
-    Kind(
+    FindingKind(
         "pause_held",
         INFO,
         "PauseHolds",
@@ -157,7 +157,7 @@ _KINDS: Final = (
         "During a pause somebody other than the pauser tried to win or keep a claim, in vain.",
         "Nothing: the pause did what it is for.",
     ),
-    Kind(
+    FindingKind(
         "set_position_half_done",
         WARNING,
         "NeverHalfSetSilently",
@@ -167,7 +167,7 @@ _KINDS: Final = (
         "when somebody else pauses the group, or at the end of the log.",
         "Set the positions again, all of them. The sentence names what was set and what was not.",
     ),
-    Kind(
+    FindingKind(
         "two_instances_of_one_client",
         ERROR,
         "Mutex",
@@ -176,7 +176,7 @@ _KINDS: Final = (
         "A warning if they never spoke for the same claim.",
         "Give every process a client id of its own; look for an old deployment that still runs.",
     ),
-    Kind(
+    FindingKind(
         "missed_heartbeat",
         WARNING,
         None,
@@ -186,7 +186,7 @@ _KINDS: Final = (
         "Find what kept the owner from sending (a long poll, a full producer buffer, a "
         "stopped process), or run with a longer interval.",
     ),
-    Kind(
+    FindingKind(
         "unowned_too_long",
         WARNING,
         None,
@@ -195,7 +195,7 @@ _KINDS: Final = (
         "release or from when its owner became stale; a pause does not count.",
         "Run more consumers, or look why those that run do not ask for the claim.",
     ),
-    Kind(
+    FindingKind(
         "group_gone",
         INFO,
         None,
@@ -204,7 +204,7 @@ _KINDS: Final = (
         "heartbeat interval: the whole group was stopped.",
         "Nothing, if it was stopped on purpose.",
     ),
-    Kind(
+    FindingKind(
         "interval_mismatch",
         WARNING,
         None,
@@ -216,7 +216,7 @@ _KINDS: Final = (
         "If the log says no interval, replay with the one that the consumers run with "
         "(--heartbeat-interval). If a group says two, stop the consumers that differ.",
     ),
-    Kind(
+    FindingKind(
         "granted_twice",
         ERROR,
         "AtMostOnce",
@@ -227,7 +227,7 @@ _KINDS: Final = (
         "Treat the messages named as processed twice. Move the group to the fenced rules, "
         "under which this takes an administrator.",
     ),
-    Kind(
+    FindingKind(
         "pause_ran_out",
         WARNING,
         "PauseHolds",
@@ -235,7 +235,7 @@ _KINDS: Final = (
         "The administrator that had paused the group still acted when its pause was over.",
         "Check every position it set afterwards, and ask for a longer pause next time.",
     ),
-    Kind(
+    FindingKind(
         "slow_failover",
         WARNING,
         None,
@@ -247,7 +247,7 @@ _KINDS: Final = (
         "See that consumers look at least once in an interval, and that one of them has room "
         "for another claim.",
     ),
-    Kind(
+    FindingKind(
         "failover_times",
         INFO,
         None,
@@ -257,7 +257,7 @@ _KINDS: Final = (
         "coordinating partition.",
         "Nothing; a shorter heartbeat interval makes failovers faster.",
     ),
-    Kind(
+    FindingKind(
         "lost_races",
         INFO,
         None,
@@ -269,7 +269,7 @@ _KINDS: Final = (
         "and that is meant to be refused. Else let consumers wait a random moment before they "
         "ask.",
     ),
-    Kind(
+    FindingKind(
         "starvation",
         WARNING,
         None,
@@ -278,7 +278,7 @@ _KINDS: Final = (
         "interval, and has won none when the log ends, while another owned two or more.",
         "Limit how many claims one consumer takes, or release some so that the others get theirs.",
     ),
-    Kind(
+    FindingKind(
         "imbalance",
         WARNING,
         None,
@@ -288,7 +288,7 @@ _KINDS: Final = (
         "ten heartbeat intervals are needed to judge.",
         "Limit how many claims one consumer takes, or restart the one that has most.",
     ),
-    Kind(
+    FindingKind(
         "churn",
         WARNING,
         None,
@@ -297,7 +297,7 @@ _KINDS: Final = (
         "intervals. An owner's own second win does not count.",
         "Look for consumers that crash and restart, or that steal from each other.",
     ),
-    Kind(
+    FindingKind(
         "wedged_heartbeat",
         WARNING,
         None,
@@ -309,7 +309,7 @@ _KINDS: Final = (
         "Look at the message at that position and at the owner's log: it may be stuck on it. "
         "If nothing is written to that partition, all is well.",
     ),
-    Kind(
+    FindingKind(
         "lag_movement",
         INFO,
         None,
@@ -320,7 +320,7 @@ _KINDS: Final = (
         "Compare with the end offsets of the data topic: if those grow as fast as elsewhere, "
         "the claim falls behind.",
     ),
-    Kind(
+    FindingKind(
         "sender_clock_off",
         WARNING,
         None,
@@ -330,7 +330,7 @@ _KINDS: Final = (
         "Let NTP set the clock of that machine. Under the original's rules a wrong clock "
         "loses and steals claims.",
     ),
-    Kind(
+    FindingKind(
         "create_time",
         WARNING,
         None,
@@ -339,7 +339,7 @@ _KINDS: Final = (
         "as many clocks as there are producers.",
         "Set message.timestamp.type=LogAppendTime on the coordination topic.",
     ),
-    Kind(
+    FindingKind(
         "head_missing",
         WARNING,
         None,
@@ -350,7 +350,7 @@ _KINDS: Final = (
         "Give the log from its beginning. If claims never become certain, their consumers do not "
         "say what they saw (marshal-seen and marshal-clock): consumers of the original never do.",
     ),
-    Kind(
+    FindingKind(
         "offset_gap",
         INFO,
         None,
@@ -359,7 +359,7 @@ _KINDS: Final = (
         "records do, too.",
         "Nothing, if the topic is written in transactions; otherwise check that the dump is whole.",
     ),
-    Kind(
+    FindingKind(
         "duplicate_record",
         INFO,
         None,
@@ -367,7 +367,7 @@ _KINDS: Final = (
         "The input holds the same record more than once; it was folded once.",
         "Nothing; the dump was made with overlapping ranges.",
     ),
-    Kind(
+    FindingKind(
         "conflicting_duplicate",
         ERROR,
         None,
@@ -376,7 +376,7 @@ _KINDS: Final = (
         "one. The first was folded.",
         "Do not mix the dumps of two clusters, or of a topic before and after it was made anew.",
     ),
-    Kind(
+    FindingKind(
         "malformed_record",
         WARNING,
         None,
@@ -384,7 +384,7 @@ _KINDS: Final = (
         "Values that are no message; see the table `malformed`.",
         "Find who else writes to the coordination topic.",
     ),
-    Kind(
+    FindingKind(
         "malformed_header",
         WARNING,
         None,
@@ -394,7 +394,7 @@ _KINDS: Final = (
         "older versions do not look at it. One finding for each sender and header.",
         "Mend or update the client that writes the header.",
     ),
-    Kind(
+    FindingKind(
         "wrong_coordinating_partition",
         WARNING,
         None,
@@ -406,5 +406,5 @@ _KINDS: Final = (
     ),
 )
 
-CATALOGUE: Final[Mapping[str, Kind]] = {kind.code: kind for kind in _KINDS}
+CATALOGUE: Final[Mapping[str, FindingKind]] = {kind.code: kind for kind in _KINDS}
 """All codes, the rules' own first, the input's last."""

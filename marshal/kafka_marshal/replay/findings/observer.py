@@ -9,17 +9,17 @@ from attrs import frozen
 
 from kafka_marshal.core.state import ClaimKey, Rules
 from kafka_marshal.replay.findings.cases import Cases
-from kafka_marshal.replay.model.events import Event, Sighting, Tenure
+from kafka_marshal.replay.model.events import Event, JudgedRecord, Tenure
 from kafka_marshal.replay.model.published import FindingRow
 
 
 @frozen
-class End:
+class LogEnd:
     """The end of one coordinating partition's log."""
 
     rules: Rules
     """With the heartbeat interval of groups that say none."""
-    last: Sighting
+    last: JudgedRecord
     """The last well-formed record."""
     tenures: Mapping[ClaimKey, Tenure]
     """Those that last."""
@@ -34,7 +34,7 @@ class End:
         return self.last.clock_ms
 
 
-class Observer(ABC):
+class FindingObserver(ABC):
     """Watches one coordinating partition under one rule set.
 
     What is here is enough for one whose findings are all in `_cases`.
@@ -55,6 +55,6 @@ class Observer(ABC):
         """The findings whose story is over."""
         return self._cases.drain()
 
-    def at_the_end(self, end: End) -> Iterator[FindingRow]:
+    def at_the_end(self, end: LogEnd) -> Iterator[FindingRow]:
         """The remaining findings."""
         return self._cases.at_the_end()

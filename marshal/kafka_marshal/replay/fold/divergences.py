@@ -13,7 +13,7 @@ from typing import TypeAlias
 import attrs
 
 from kafka_marshal.core.state import Claim, ClaimKey
-from kafka_marshal.replay.model.events import Sighting
+from kafka_marshal.replay.model.events import JudgedRecord
 from kafka_marshal.replay.model.published import DivergenceRow
 
 View: TypeAlias = tuple[str | None, str | None, int]
@@ -45,7 +45,11 @@ class Divergences:
         self._parted: set[ClaimKey] = set()
 
     def observe(
-        self, key: ClaimKey, fenced: Claim, original: Claim, judged: tuple[Sighting, Sighting]
+        self,
+        key: ClaimKey,
+        fenced: Claim,
+        original: Claim,
+        judged: tuple[JudgedRecord, JudgedRecord],
     ) -> DivergenceRow | None:
         """Compare after one record, judged (fenced, original); the row of a stretch that ended."""
         going_on = self._open.get(key)
@@ -77,7 +81,7 @@ class Divergences:
             yield row
 
     def _row(
-        self, key: ClaimKey, fenced: View, original: View, judged: tuple[Sighting, Sighting]
+        self, key: ClaimKey, fenced: View, original: View, judged: tuple[JudgedRecord, JudgedRecord]
     ) -> DivergenceRow:
         first = key not in self._parted
         self._parted.add(key)

@@ -14,9 +14,9 @@ import pyarrow as pa
 from attrs import frozen
 
 from kafka_marshal.capture import RawRecord, UnreadableSource
-from kafka_marshal.replay.fold.partition_fold import Account, Judging
+from kafka_marshal.replay.fold.partition_fold import JudgingOptions, PartitionFold
 from kafka_marshal.replay.fold.reading import ARROW_SCHEMA, read_chunk, records_of
-from kafka_marshal.replay.model.events import Place
+from kafka_marshal.replay.model.events import LogPartition
 from kafka_marshal.replay.model.rows import arrow_rows
 from kafka_marshal.replay.model.tables import FOLDED, PARTITIONS, Rows
 from kafka_marshal.replay.sources import Chunk
@@ -59,7 +59,7 @@ class WholeLog:
     """Everything is read and folded, and every log ends where its records do."""
 
     chunks: tuple[Chunk, ...]
-    judging: Judging
+    judging: JudgingOptions
     collapsing: bool
 
     def read(self, number: int) -> Iterator[pa.RecordBatch]:
@@ -76,13 +76,13 @@ class WholeLog:
     def fold(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Rows]:
         """As `Job`."""
         if not self.collapsing:
-            return self._folded(batches, placed_records, Account.feed)
+            return self._folded(batches, placed_records, PartitionFold.feed)
         from kafka_marshal.replay.fold.run_length import Expander, items_of
 
         expander = Expander(self.chunks)
 
-        def take(account: Account, item: Item) -> None:
-            account.take(item, expander.records)
+        def take(partition_fold: PartitionFold, item: Item) -> None:
+            partition_fold.take(item, expander.records)
 
         return self._folded(batches, items_of, take)
 
@@ -90,24 +90,24 @@ class WholeLog:
         self,
         batches: Iterable[pa.RecordBatch],
         taken_from: Callable[[pa.RecordBatch], Iterator[tuple[str, int, _Taken]]],
-        take: Callable[[Account, _Taken], None],
+        take: Callable[[PartitionFold, _Taken], None],
     ) -> Iterator[Rows]:
-        place: Place | None = None
-        account: Account | None = None
+        place: LogPartition | None = None
+        partition_fold: PartitionFold | None = None
         for batch in batches:
             for log, partition, taken in taken_from(batch):
-                if account is None or place != Place(log, partition):
-                    if account is not None:
-                        account.close()
-                        yield account.drain()
-                    place = Place(log, partition)
-                    account = Account(place, self.judging)
-                take(account, taken)
-            if account is not None:
-                yield account.drain()
-        if account is not None:
-            account.close()
-            yield account.drain()
+                if partition_fold is None or place != LogPartition(log, partition):
+                    if partition_fold is not None:
+                        partition_fold.close()
+                        yield partition_fold.drain()
+                    place = LogPartition(log, partition)
+                    partition_fold = PartitionFold(place, self.judging)
+                take(partition_fold, taken)
+            if partition_fold is not None:
+                yield partition_fold.drain()
+        if partition_fold is not None:
+            partition_fold.close()
+            yield partition_fold.drain()
 
 
 _Taken = TypeVar("_Taken")

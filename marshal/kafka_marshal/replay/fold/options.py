@@ -10,7 +10,7 @@ from typing import Final
 
 from kafka_marshal.core.state import FENCED, RuleSet, milliseconds
 from kafka_marshal.replay.errors import InvalidOption
-from kafka_marshal.replay.fold.partition_fold import Judging
+from kafka_marshal.replay.fold.partition_fold import JudgingOptions
 
 RULES: Final = ("fenced", "original", "both")
 """What `rules` may be."""
@@ -23,7 +23,7 @@ def judging_of(
     coordination_partitions: int | None,
     *,
     force_interval: bool = False,
-) -> Judging:
+) -> JudgingOptions:
     """By what to judge, from options as they are given.
 
     Without an interval groups are judged by the one that the log says, or by 60 s. With one a log
@@ -47,7 +47,7 @@ def judging_of(
             f"--coordination-partitions must be greater than 0, not {coordination_partitions}"
         )
     chosen = tuple(RuleSet) if rules == "both" else (RuleSet(rules),)
-    return Judging(
+    return JudgingOptions(
         chosen,
         milliseconds(interval_s),
         int(milliseconds(pause_max_s)),

@@ -27,16 +27,22 @@ from kafka_marshal.replay.findings.records.headers import MalformedHeaders
 from kafka_marshal.replay.findings.records.inputs import Inputs
 from kafka_marshal.replay.findings.records.senders import Clocks, Instances
 from kafka_marshal.replay.fold.divergences import Divergences
-from kafka_marshal.replay.fold.ruleset_fold import Book
-from kafka_marshal.replay.model.chunk_items import Facts, Item, Run, Single, rest_of
-from kafka_marshal.replay.model.events import Place, Sighting
+from kafka_marshal.replay.fold.ruleset_fold import RulesetFold
+from kafka_marshal.replay.model.chunk_items import (
+    ChunkFacts,
+    HeartbeatRun,
+    Item,
+    SingleRecord,
+    rest_of,
+)
+from kafka_marshal.replay.model.events import JudgedRecord, LogPartition
 from kafka_marshal.replay.model.published import FindingRow, MalformedRow
 from kafka_marshal.replay.model.rows import Row, RowT, readable_bytes
 from kafka_marshal.replay.model.tables import Rows
 
 
 @frozen
-class Judging:
+class JudgingOptions:
     """By what a log is judged."""
 
     rule_sets: tuple[RuleSet, ...]
@@ -67,16 +73,16 @@ class Judging:
         )
 
 
-class Account:
+class PartitionFold:
     """The books of one coordinating partition.
 
     Feed records in offset order, drain rows whenever convenient, close at the end and drain again.
     """
 
-    def __init__(self, place: Place, judging: Judging) -> None:
+    def __init__(self, place: LogPartition, judging: JudgingOptions) -> None:
         self._place = place
         self._rows = Rows()
-        self._books = tuple(Book(rules, self._emit) for rules in judging.rules())
+        self._books = tuple(RulesetFold(rules, self._emit) for rules in judging.rules())
         self._divergences = Divergences() if len(self._books) > 1 else None
         self._inputs = Inputs(judging.coordination_partitions)
         self._instances = Instances()
@@ -86,7 +92,7 @@ class Account:
         self._interval_given = judging.given and not judging.forced
         self._clock_ms: int | None = None
         self._chunk_ms: int | None = None
-        self._waiting: list[tuple[int, Single]] = []
+        self._waiting: list[tuple[int, SingleRecord]] = []
         self._fed = False
         self._log_begins = judging.log_begins
 
@@ -105,7 +111,7 @@ class Account:
         if judged is not None:
             self._clocks.observe(judged)
 
-    def take(self, item: Item, expand: Callable[[Run], Iterable[Single]]) -> None:
+    def take(self, item: Item, expand: Callable[[HeartbeatRun], Iterable[SingleRecord]]) -> None:
         """The next of what a collapsed log is made of, by offset; a run stands where it begins.
 
         Comes to the same as feeding every record. `expand` gives the records of a run that must be
@@ -115,7 +121,7 @@ class Account:
             SourcesOverlap: chunks do not follow each other.
             InvalidOption: as `feed`.
         """
-        if isinstance(item, Facts):
+        if isinstance(item, ChunkFacts):
             self._take_waiting(None)
             self._inputs.facts(item)
             self._begin(item.first_offset)
@@ -123,14 +129,14 @@ class Account:
             self._clock_ms = self._chunk_ms
             self._chunk_ms = self._now_ms(item.to_ms)
             return
-        first = item.raw.offset if isinstance(item, Single) else item.first_offset
+        first = item.raw.offset if isinstance(item, SingleRecord) else item.first_offset
         self._take_waiting(first)
-        if isinstance(item, Single):
+        if isinstance(item, SingleRecord):
             self._take_single(item)
         elif not self._goes_on(item):
             self._expanded(item, list(expand(item)))
 
-    def _expanded(self, run: Run, singles: list[Single]) -> None:
+    def _expanded(self, run: HeartbeatRun, singles: list[SingleRecord]) -> None:
         """Fold a run's first record by itself, and then, if that is enough, the rest in one step.
 
         It is not, as a rule: a run is no run because its sender does not own. But a claim of which
@@ -150,7 +156,7 @@ class Account:
         suffix = self._books[0].suffix
         return 0 if suffix is None else len(suffix.known_from)
 
-    def _take_single(self, single: Single) -> None:
+    def _take_single(self, single: SingleRecord) -> None:
         self._judge(single.raw, self._now_ms(single.clock_ms))
 
     def _begin(self, first: int) -> None:
@@ -160,8 +166,8 @@ class Account:
         self._fed = True
         begins = first if self._log_begins is None else self._log_begins
         if begins > 0:
-            for book in self._books:
-                book.begin_at(begins)
+            for ruleset_fold in self._books:
+                ruleset_fold.begin_at(begins)
 
     def _take_waiting(self, before: int | None) -> None:
         """The records of expanded runs that come before an offset; all of them, if it is None."""
@@ -172,7 +178,7 @@ class Account:
     def _now_ms(self, clock_ms: int) -> int:
         return clock_ms if self._clock_ms is None else max(self._clock_ms, clock_ms)
 
-    def _goes_on(self, run: Run) -> bool:
+    def _goes_on(self, run: HeartbeatRun) -> bool:
         """Take a run in one step, if it is nothing new to anybody."""
         record = run.last.decoded()
         message = record.message
@@ -184,18 +190,20 @@ class Account:
         if not self._collapsed_by(interval_ms, record) or not self._instances.goes_on(message):
             return False
         if self._divergences is not None:
-            fenced, original = (book.world.claim(key) for book in self._books)
+            fenced, original = (ruleset_fold.world.claim(key) for ruleset_fold in self._books)
             if not self._divergences.go_on(key, fenced, original):
                 return False
-        after = [book.after_run(key, record, run, interval_ms) for book in self._books]
+        after = [
+            ruleset_fold.after_run(key, record, run, interval_ms) for ruleset_fold in self._books
+        ]
         if None in after:
             return False
         from kafka_marshal.kernel.gaps import gaps_of  # only here: numba takes its time to load
 
         gaps = gaps_of(run.clocks_ms, interval_ms)
-        for book, claim in zip(self._books, after, strict=True):
+        for ruleset_fold, claim in zip(self._books, after, strict=True):
             assert claim is not None
-            book.run_goes_on(key, claim, record, run, gaps, interval_ms)
+            ruleset_fold.run_goes_on(key, claim, record, run, gaps, interval_ms)
         self._intervals.judged(record, accepted=True)
         self._inputs.about_topic(message.topic, run.last, len(run))
         return True
@@ -211,7 +219,7 @@ class Account:
             return interval_ms >= self._intervals.default_ms
         return said == self._intervals.of(record.message.group_id)
 
-    def _judge(self, raw: RawRecord, clock_ms: int) -> Sighting | None:
+    def _judge(self, raw: RawRecord, clock_ms: int) -> JudgedRecord | None:
         """One record; what the first book made of it, or None if it says nothing new."""
         try:
             record = raw.decoded()
@@ -219,7 +227,9 @@ class Account:
             self._malformed(raw, error)
             return None
         interval_ms = self._intervals.judging(record)
-        judged = [book.observe(raw, record, clock_ms, interval_ms) for book in self._books]
+        judged = [
+            ruleset_fold.observe(raw, record, clock_ms, interval_ms) for ruleset_fold in self._books
+        ]
         if isinstance(judged[0].verdict, ReadTwice):
             return None
         self._intervals.judged(record, accepted=isinstance(judged[0].verdict, Accepted))
@@ -237,9 +247,9 @@ class Account:
         return judged[0]
 
     def _compare(
-        self, divergences: Divergences, record: Record, judged: tuple[Sighting, Sighting]
+        self, divergences: Divergences, record: Record, judged: tuple[JudgedRecord, JudgedRecord]
     ) -> None:
-        fenced, original = (book.world for book in self._books)
+        fenced, original = (ruleset_fold.world for ruleset_fold in self._books)
         message = record.message
         if isinstance(message, ReleaseGroup):
             keys = tuple(fenced.group(message.group_id))
@@ -281,8 +291,8 @@ class Account:
         self._take_waiting(None)
         if not self._fed:
             return
-        for book in self._books:
-            book.at_the_end(self._intervals)
+        for ruleset_fold in self._books:
+            ruleset_fold.at_the_end(self._intervals)
         if self._divergences is not None:
             for row in self._divergences.at_the_end():
                 self._emit(row)
@@ -307,9 +317,9 @@ class Account:
 
     def begun(self) -> Iterator[FindingRow]:
         """The findings whose story began since this was last asked, as they stand now."""
-        for book in self._books:
-            for row in book.begun():
-                yield self._placed(row, book.rules.rule_set.value)
+        for ruleset_fold in self._books:
+            for row in ruleset_fold.begun():
+                yield self._placed(row, ruleset_fold.rules.rule_set.value)
         for row in itertools.chain(self._instances.begun(), self._inputs.begun()):
             yield self._placed(row)
 

@@ -24,7 +24,7 @@ from kafka_marshal.core.state import Claim, ClaimKey, Rules, RuleSet
 from kafka_marshal.kernel.silences import Gaps
 from kafka_marshal.replay.findings.claims.failovers import Failovers
 from kafka_marshal.replay.findings.claims.grants import GrantedTwice
-from kafka_marshal.replay.findings.claims.movement import LagMovement, Wedged
+from kafka_marshal.replay.findings.claims.movement import LagMovement, WedgedClaims
 from kafka_marshal.replay.findings.claims.ownership import (
     ActsWithoutOwning,
     OddRecords,
@@ -42,13 +42,13 @@ from kafka_marshal.replay.findings.groups.half_set import HalfSet
 from kafka_marshal.replay.findings.groups.intervals import IntervalMismatches, RefusedClaims
 from kafka_marshal.replay.findings.groups.overrun import PauseRanOut
 from kafka_marshal.replay.findings.groups.sharing import Churn, Imbalance, LostRaces, Starvation
-from kafka_marshal.replay.findings.observer import End, Observer
+from kafka_marshal.replay.findings.observer import FindingObserver, LogEnd
 from kafka_marshal.replay.fold.claims import ClaimCount, claim_row, uncertain_row
 from kafka_marshal.replay.fold.lanes import Lanes
 from kafka_marshal.replay.fold.refusals import refusal_row
-from kafka_marshal.replay.fold.suffix import Reading, Suffix
-from kafka_marshal.replay.model.chunk_items import Run
-from kafka_marshal.replay.model.events import Event, Judgement, Sighting, Unknowable
+from kafka_marshal.replay.fold.suffix import Suffix, UncertainRecord
+from kafka_marshal.replay.model.chunk_items import HeartbeatRun
+from kafka_marshal.replay.model.events import Event, JudgedRecord, Judgement, Unknowable
 from kafka_marshal.replay.model.internal import GroupCountsRow
 from kafka_marshal.replay.model.published import FinalClaimRow, FindingRow
 from kafka_marshal.replay.model.rows import Row
@@ -69,7 +69,7 @@ class _GroupCount:
     thefts: int = 0
 
 
-class Book:
+class RulesetFold:
     """One rule set's view of one coordinating partition."""
 
     shortcut = True
@@ -87,12 +87,12 @@ class Book:
         self._lanes = Lanes(self._positions, self._pauses)
         self._acts, self._half_set = ActsWithoutOwning(), HalfSet()
         refused = RefusedClaims()
-        owning: tuple[Observer, ...] = (
+        owning: tuple[FindingObserver, ...] = (
             (Thefts(), UnownedReleases())
             if rules.rule_set is RuleSet.ORIGINAL
             else (self._acts, UnownedReleases(), OddRecords(refused), IntervalMismatches(refused))
         )
-        self._observers: tuple[Observer, ...] = (
+        self._observers: tuple[FindingObserver, ...] = (
             *owning,
             self._positions,
             self._pauses,
@@ -100,7 +100,7 @@ class Book:
             self._silences,
             GrantedTwice(),
             PauseRanOut(),
-            Wedged(),
+            WedgedClaims(),
             LagMovement(),
             Failovers(),
             LostRaces(),
@@ -110,7 +110,7 @@ class Book:
         )
         self._claims: dict[ClaimKey, ClaimCount] = {}
         self._groups: dict[str, _GroupCount] = {}
-        self._last: Sighting | None = None
+        self._last: JudgedRecord | None = None
         self._suffix: Suffix | None = None
         self._observed = False
         """Whether an observer was shown something since `begun` was asked."""
@@ -140,7 +140,7 @@ class Book:
 
     def observe(
         self, raw: RawRecord, record: Record, clock_ms: int, interval_ms: float
-    ) -> Sighting:
+    ) -> JudgedRecord:
         """Fold one record, by its group's heartbeat interval, and tell everybody what it did."""
         rules = self._rules[interval_ms]
         suffix = self._suffix
@@ -150,7 +150,7 @@ class Book:
                 return uncertain
         outcome = self.world.apply(record, rules)
         verdict = outcome.verdict
-        sighting = Sighting(raw, record.message, verdict, clock_ms)
+        sighting = JudgedRecord(raw, record.message, verdict, clock_ms)
         if isinstance(verdict, ReadTwice):
             self._refusal(sighting, record, verdict, self._claim_now(record))
             return sighting
@@ -192,10 +192,10 @@ class Book:
 
     def _read(
         self, suffix: Suffix, raw: RawRecord, record: Record, clock_ms: int, rules: Rules
-    ) -> Sighting | None:
+    ) -> JudgedRecord | None:
         """Fold a record into claims that are not certain; None if `world` has to fold it."""
         message = record.message
-        sighting = Sighting(raw, message, Unknowable.UNKNOWABLE, clock_ms)
+        sighting = JudgedRecord(raw, message, Unknowable.UNKNOWABLE, clock_ms)
         if isinstance(message, ReleaseGroup):
             for each in suffix.release_group(record, message.group_id, rules):
                 self._work(each, record, sighting, rules)
@@ -226,7 +226,9 @@ class Book:
         self._tell_drained()
         return sighting
 
-    def _work(self, reading: Reading, record: Record, sighting: Sighting, rules: Rules) -> None:
+    def _work(
+        self, reading: UncertainRecord, record: Record, sighting: JudgedRecord, rules: Rules
+    ) -> None:
         """An administrator's work counts also where the owner alone is certain."""
         if isinstance(reading.verdict, Accepted) and reading.before.known and reading.after.known:
             before, after = reading.before.claim, reading.after.claim
@@ -237,9 +239,9 @@ class Book:
 
     def _lose(
         self,
-        reading: Reading,
+        reading: UncertainRecord,
         record: Record,
-        sighting: Sighting,
+        sighting: JudgedRecord,
         group: _GroupCount,
         rules: Rules,
     ) -> None:
@@ -267,7 +269,7 @@ class Book:
         self.world.forget(key)
 
     def _goes_on(
-        self, transition: Transition, record: Record, sighting: Sighting, rules: Rules
+        self, transition: Transition, record: Record, sighting: JudgedRecord, rules: Rules
     ) -> bool:
         """Note the ordinary heartbeat of a living owner, of which nobody has anything to tell.
 
@@ -292,7 +294,7 @@ class Book:
         return True
 
     def after_run(
-        self, key: ClaimKey, record: Record, run: Run, interval_ms: float
+        self, key: ClaimKey, record: Record, run: HeartbeatRun, interval_ms: float
     ) -> Claim | None:
         """The claim after a run of ordinary heartbeats; None if one of them is not ordinary.
 
@@ -321,13 +323,21 @@ class Book:
         return after if ordinary else None
 
     def run_goes_on(
-        self, key: ClaimKey, after: Claim, record: Record, run: Run, gaps: Gaps, interval_ms: float
+        self,
+        key: ClaimKey,
+        after: Claim,
+        record: Record,
+        run: HeartbeatRun,
+        gaps: Gaps,
+        interval_ms: float,
     ) -> None:
         """Note a run of ordinary heartbeats; the claim after it and its silences are given."""
         rules = self._rules[interval_ms]
         self.world.seed(key, after)
         tenure = self._tenures.open[key]
-        sighting = Sighting(run.last, record.message, Accepted.REFRESHED, int(run.clocks_ms[-1]))
+        sighting = JudgedRecord(
+            run.last, record.message, Accepted.REFRESHED, int(run.clocks_ms[-1])
+        )
         silence_ms = int(run.clocks_ms[0]) - tenure.last.clock_ms
         if not says_its_interval(record, rules):
             self._silences.count(silence_ms, rules.heartbeat_interval_ms)
@@ -385,7 +395,7 @@ class Book:
         return self.world.claim(key)
 
     def _refusal(
-        self, sighting: Sighting, record: Record, verdict: Judgement, before: Claim | None
+        self, sighting: JudgedRecord, record: Record, verdict: Judgement, before: Claim | None
     ) -> None:
         self._row(refusal_row(sighting, record, verdict, before))
 
@@ -402,7 +412,7 @@ class Book:
         positions = {key: claim.position for key, claim in claims.items()}
         for row in self._tenures.at_the_end(last.clock_ms, positions, rules_of):
             self._row(row)
-        end = End(self.rules, last, self._tenures.open, rules_of, self._silences.interval_fits)
+        end = LogEnd(self.rules, last, self._tenures.open, rules_of, self._silences.interval_fits)
         for observer in self._observers:
             for finding in observer.at_the_end(end):
                 self._row(finding)
@@ -432,7 +442,7 @@ class Book:
                 )
             )
 
-    def _claim_rows(self, end: End) -> Iterator[FinalClaimRow]:
+    def _claim_rows(self, end: LogEnd) -> Iterator[FinalClaimRow]:
         suffix = self._suffix
         known_from = {} if suffix is None else suffix.known_from
         for key, claim in self.world.claims.items():

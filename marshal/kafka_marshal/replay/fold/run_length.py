@@ -3,7 +3,8 @@
 `kernel.runs` describes where that is exact. Three kinds of rows come out; a row's null columns show
 its kind. A record is a row of its own. A run is its last record, with the offsets and times of the
 others. The facts of each coordinating partition in the chunk are what needs every record and no
-history. `Account` folds all three. This room knows Arrow, and neither Spark nor what is found.
+history. `PartitionFold` folds all three. This room knows Arrow, and neither Spark nor what is
+found.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import pyarrow as pa
 
 from kafka_marshal.capture import TimestampType
 from kafka_marshal.kernel import runs
-from kafka_marshal.kernel.columns import MALFORMED, Codes, Columns, Names
+from kafka_marshal.kernel.columns import MALFORMED, Codes, NameCodes, RecordColumns
 from kafka_marshal.replay.findings.claims.silence import MISSED_AFTER_INTERVALS
 from kafka_marshal.replay.fold.reading import (
     ARROW_SCHEMA,
@@ -32,11 +33,11 @@ from kafka_marshal.replay.fold.reading import (
 from kafka_marshal.replay.model.chunk_items import (
     BUCKET_MS,
     LISTED_MAX,
-    Facts,
+    ChunkFacts,
+    HeartbeatRun,
     Ints,
     Item,
-    Run,
-    Single,
+    SingleRecord,
 )
 from kafka_marshal.replay.model.position_progress import REST_INTERVALS
 from kafka_marshal.replay.sources import Chunk
@@ -94,7 +95,7 @@ def rows_of(
 ) -> Iterator[pa.RecordBatch]:
     """The rows that the records of one chunk become; see `collapsed`."""
     names = _names()
-    columns = Columns.together(
+    columns = RecordColumns.together(
         [names.decoded(batch.column("value"), batch.column("headers")) for batch in batches]
     )
     offsets, timestamps_ms = _numbers(batches, "offset"), _numbers(batches, "timestamp_ms")
@@ -122,11 +123,11 @@ def rows_of(
 _known = threading.local()
 
 
-def _names() -> Names:
+def _names() -> NameCodes:
     """Who is who, as this thread knows it: chunks of one log tell of the same few."""
-    names: Names | None = getattr(_known, "names", None)
+    names: NameCodes | None = getattr(_known, "names", None)
     if names is None or len(names.table) > _ADDRESSES_MAX:
-        names = _known.names = Names()
+        names = _known.names = NameCodes()
     return names
 
 
@@ -169,7 +170,7 @@ def _taken(batches: Sequence[pa.RecordBatch], rows: Ints) -> pa.RecordBatch:
 
 def _table_of_runs(
     batches: Sequence[pa.RecordBatch], number: int, offsets: Ints, positions: Ints,
-    found: runs.Runs,
+    found: runs.HeartbeatRuns,
 ) -> pa.RecordBatch:  # fmt: skip
     order, begins = runs.by_leader(found.leader)
     ends = np.append(begins[1:], len(order))
@@ -228,8 +229,8 @@ def _with_columns(
 
 def _facts(
     number: int, offsets: Ints, timestamps_ms: Ints, stamps: npt.NDArray[np.int8], known: Ints,
-    places: Codes, columns: Columns, names: Names, found: runs.Runs,
-) -> list[Facts]:  # fmt: skip
+    places: Codes, columns: RecordColumns, names: NameCodes, found: runs.HeartbeatRuns,
+) -> list[ChunkFacts]:  # fmt: skip
     clocks = (
         [[] for _ in known]
         if not found.ordered.any()
@@ -243,7 +244,7 @@ def _facts(
         gaps = np.flatnonzero(steps > 1)
         counted = np.bincount(stamps[rows], minlength=len(_TYPES))
         told.append(
-            Facts(
+            ChunkFacts(
                 chunk=number,
                 partition=int(partition),
                 ordered=bool(found.ordered[place]),
@@ -267,7 +268,7 @@ def _facts(
 
 def _clocks(
     count: int, places: Codes, timestamps_ms: Ints,
-    stamped: npt.NDArray[np.bool_], columns: Columns, names: Names,
+    stamped: npt.NDArray[np.bool_], columns: RecordColumns, names: NameCodes,
 ) -> list[list[list[Any]]]:  # fmt: skip
     """Of each place, the histograms of its senders' clocks, as `findings.senders` gathers them."""
     told: list[list[list[Any]]] = [[] for _ in range(count)]
@@ -314,7 +315,7 @@ def _histograms(who: Ints, buckets: Ints) -> tuple[Ints, Ints, Ints]:
     return keys >> _BUCKET_BITS, (keys & ((1 << _BUCKET_BITS) - 1)) - _HALF, counts
 
 
-def _fits(columns: Columns, timestamps_ms: Ints) -> bool:
+def _fits(columns: RecordColumns, timestamps_ms: Ints) -> bool:
     """Whether the clocks' histograms can be gathered in 64 bits."""
     bound = 1 << 43
     return bool(
@@ -322,7 +323,7 @@ def _fits(columns: Columns, timestamps_ms: Ints) -> bool:
     )
 
 
-def _table_of_facts(log: str, facts: list[Facts]) -> pa.RecordBatch:
+def _table_of_facts(log: str, facts: list[ChunkFacts]) -> pa.RecordBatch:
     """As rows that sort before the records that they are about."""
     count = len(facts)
     columns = {
@@ -345,14 +346,14 @@ def items_of(batch: pa.RecordBatch) -> Iterator[tuple[str, int, Item]]:
     columns = [batch.column(name).to_pylist() for name in ("facts", "chunk", "clock_ms", "run")]
     for (log, raw), facts, chunk, clock_ms, run in zip(records_of(batch), *columns, strict=True):
         if facts is not None:
-            yield log, raw.partition, Facts(**json.loads(facts))
+            yield log, raw.partition, ChunkFacts(**json.loads(facts))
         elif run is None:
-            yield log, raw.partition, Single(raw, clock_ms)
+            yield log, raw.partition, SingleRecord(raw, clock_ms)
         else:
             offsets = raw.offset + np.frombuffer(run.pop("offsets"), "<i4").astype(np.int64)
             clocks_ms = clock_ms + np.frombuffer(run.pop("clocks"), "<i4").astype(np.int64)
             last = attrs.evolve(raw, offset=int(offsets[-1]))
-            yield log, raw.partition, Run(last, offsets, clocks_ms, chunk=chunk, **run)
+            yield log, raw.partition, HeartbeatRun(last, offsets, clocks_ms, chunk=chunk, **run)
 
 
 class Expander:
@@ -365,7 +366,7 @@ class Expander:
         self._table: pa.Table = None
         self._places: dict[int, tuple[Ints, Ints]] = {}
 
-    def records(self, run: Run) -> list[Single]:
+    def records(self, run: HeartbeatRun) -> list[SingleRecord]:
         """The records of a run, one by one.
 
         Raises:
@@ -375,7 +376,10 @@ class Expander:
         rows = here[np.searchsorted(offsets, run.offsets)]
         [batch] = self._table.take(pa.array(rows)).combine_chunks().to_batches()
         raws = [raw for _, raw in records_of(batch)]
-        return [Single(raw, clock) for raw, clock in zip(raws, run.clocks_ms.tolist(), strict=True)]
+        return [
+            SingleRecord(raw, clock)
+            for raw, clock in zip(raws, run.clocks_ms.tolist(), strict=True)
+        ]
 
     def _place(self, chunk: int, partition: int) -> tuple[Ints, Ints]:
         """The rows of one coordinating partition of a chunk, and their offsets."""

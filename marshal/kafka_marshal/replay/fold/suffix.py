@@ -30,7 +30,7 @@ NEEDED: Final = Field.OWNER | Field.EPOCH | Field.POSITION | Field.CLOCK
 
 
 @frozen
-class Reading:
+class UncertainRecord:
     """A record of a claim that is not certain, before or after it."""
 
     key: ClaimKey
@@ -81,7 +81,7 @@ class Suffix:
             unknowable=self.unknowable,
         )
 
-    def read(self, record: Record, world: World, rules: Rules) -> Reading | None:
+    def read(self, record: Record, world: World, rules: Rules) -> UncertainRecord | None:
         """Fold a record about one claim; None if the claim is certain, and for `world` to fold."""
         message = record.message
         assert not isinstance(message, ReleaseGroup)
@@ -93,14 +93,16 @@ class Suffix:
         before, after, verdict = self._readers.step(key, read_record, record, rules)
         if NEEDED not in after.certain:
             self.unknowable += 1
-            return Reading(key, before, after, verdict)
+            return UncertainRecord(key, before, after, verdict)
         self._readers.forget(key)
         self._known_from[key] = record.offset
         if Field.PAUSER not in after.certain:
             self._pauser_open.add(key)
-        return Reading(key, before, after, verdict, seeded=True)
+        return UncertainRecord(key, before, after, verdict, seeded=True)
 
-    def _doubted(self, key: ClaimKey, claim: Claim, record: Record, rules: Rules) -> Reading | None:
+    def _doubted(
+        self, key: ClaimKey, claim: Claim, record: Record, rules: Rules
+    ) -> UncertainRecord | None:
         unsure = Field.PAUSER if claim.position_set else LASTING
         before = Reader(claim, EVERYTHING & ~unsure)
         after, verdict = read_record(before, record, rules)
@@ -110,9 +112,9 @@ class Suffix:
         self._readers.put(key, after)
         self._pauser_open.discard(key)
         del self._known_from[key]
-        return Reading(key, before, after, verdict, lost=True)
+        return UncertainRecord(key, before, after, verdict, lost=True)
 
-    def release_group(self, record: Record, group: str, rules: Rules) -> list[Reading]:
+    def release_group(self, record: Record, group: str, rules: Rules) -> list[UncertainRecord]:
         """Fold a ReleaseGroup into the claims of its group that are not certain, nor become so.
 
         It says who owns and who paused; epoch and position it leaves as they were.
@@ -120,4 +122,4 @@ class Suffix:
         _, reached = self._readers.step_group(group, read_record, record, rules)
         if Field.PAUSER in self._readers.newborn(group).certain:
             self._pauser_open = {key for key in self._pauser_open if key.group != group}
-        return [Reading(one.key, one.before, one.after, one.verdict) for one in reached]
+        return [UncertainRecord(one.key, one.before, one.after, one.verdict) for one in reached]

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from attrs import frozen
 
 from kafka_marshal.capture import RawRecord, TimestampType
-from kafka_marshal.client.connect.reader import Tail
+from kafka_marshal.client.connect.reader import CoordinationReader
 from kafka_marshal.client.connect.settings import Settings
 from kafka_marshal.replay.errors import InvalidOption
 from kafka_marshal.replay.sources.columns import HEADERS, headers_array
@@ -39,7 +39,7 @@ _TYPES: Final = {TimestampType.CREATE_TIME: 0, TimestampType.LOG_APPEND_TIME: 1}
 
 
 @frozen
-class Range:
+class RequestedRange:
     """What to read, as the options say it: `[begin, end)`, each an offset or a time."""
 
     begin: str | None = None
@@ -66,7 +66,7 @@ def dump(
     settings: Settings,
     topic: str,
     folder: Path,
-    within: Range | None = None,
+    within: RequestedRange | None = None,
     on_progress: Callable[[str], None] = lambda _: None,
 ) -> Path:
     """Write what `topic` holds now into `folder/TOPIC.parquet/`, a file for each partition.
@@ -77,10 +77,10 @@ def dump(
         BrokerFailed: the cluster cannot be reached or refused.
         InvalidOption: `within` makes no sense.
     """
-    within = within or Range()
+    within = within or RequestedRange()
     target = folder / f"{topic}.parquet"
     target.mkdir()
-    with closing(Tail(settings, topic)) as tail, ExitStack() as opened:
+    with closing(CoordinationReader(settings, topic)) as tail, ExitStack() as opened:
         extents = tail.extents()
         starts = {number: extent.low for number, extent in extents.items()}
         ends = {number: extent.high for number, extent in extents.items()}

@@ -21,11 +21,11 @@ from attrs import frozen
 from kafka_marshal.capture import RawRecord
 from kafka_marshal.core.claims.world import OutOfOrder
 from kafka_marshal.replay.errors import ReplayError
-from kafka_marshal.replay.fold.partition_fold import Judging
-from kafka_marshal.replay.live.live_findings import LiveAccount, Told, appended_ms
-from kafka_marshal.replay.model.events import Place
+from kafka_marshal.replay.fold.partition_fold import JudgingOptions
+from kafka_marshal.replay.live.live_findings import LiveEvent, LivePartitionFold, appended_ms
+from kafka_marshal.replay.model.events import LogPartition
 from kafka_marshal.replay.sources.columns import records_of
-from kafka_marshal.replay.state.checkpoint import State, read_state, thawed_each, write_state
+from kafka_marshal.replay.state.checkpoint import StateFile, read_state, thawed_each, write_state
 
 FOLDED_SCHEMA: Final = pa.schema(
     [
@@ -42,34 +42,34 @@ FOLDED_SCHEMA: Final = pa.schema(
 
 
 def taken_up(
-    folder: Path | None, state: State | None, place: Place, judging: Judging
-) -> LiveAccount:
+    folder: Path | None, state: StateFile | None, place: LogPartition, judging: JudgingOptions
+) -> LivePartitionFold:
     """The account of a state in the checkpoint's folder; a new one where there is none.
 
     Raises:
         CheckpointRefused: it is not what was written.
     """
     if folder is None or state is None:
-        return LiveAccount(place, judging)
-    account = read_state(folder, state)
-    assert isinstance(account, LiveAccount)
-    return account
+        return LivePartitionFold(place, judging)
+    partition_fold = read_state(folder, state)
+    assert isinstance(partition_fold, LivePartitionFold)
+    return partition_fold
 
 
-def told_of(account: LiveAccount, raw: RawRecord) -> list[Told]:
+def told_of(partition_fold: LivePartitionFold, raw: RawRecord) -> list[LiveEvent]:
     """What there is to tell of the next record.
 
     Raises:
         ReplayError: it does not come next; the message names the partition.
     """
     try:
-        return account.tell(raw)
+        return partition_fold.tell(raw)
     except OutOfOrder as error:
         raise ReplayError(f"partition {raw.partition}: {error}") from None
 
 
 @frozen
-class Folded:
+class FoldedPartition:
     """What a task says of one coordinating partition."""
 
     partition: int
@@ -77,7 +77,7 @@ class Folded:
     owned: int
     told: str | None
     """The file of what there is to tell; None: nothing."""
-    state: State
+    state: StateFile
     highest_ms: int
     """The highest stamp of the records, unix ms."""
 
@@ -87,53 +87,53 @@ class Folded:
         return {**own, **attrs.asdict(self.state)}
 
     @classmethod
-    def of(cls, row: Mapping[str, Any]) -> Folded:
+    def of(cls, row: Mapping[str, Any]) -> FoldedPartition:
         """Back from a row."""
-        state = State(**{each.name: row[each.name] for each in attrs.fields(State)})
+        state = StateFile(**{each.name: row[each.name] for each in attrs.fields(StateFile)})
         own = {each.name: row[each.name] for each in attrs.fields(cls) if each.name != "state"}
         return cls(**own, state=state)
 
 
 @frozen
-class Folding:
+class BatchFold:
     """What every task of one batch is given."""
 
     folder: Path
     """The checkpoint's."""
     topic: str
-    judging: Judging
-    states: Mapping[int, State]
+    judging: JudgingOptions
+    states: Mapping[int, StateFile]
     names: Mapping[int, str]
     """What a partition's files are to begin with."""
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Records, each coordinating partition in offset order, become rows of `FOLDED_SCHEMA`."""
-        going: _Going | None = None
+        going: _PartitionInBatch | None = None
         for batch in batches:
             for _, raw in records_of(batch):
                 if going is None or going.partition != raw.partition:
                     if going is not None:
                         yield _batch(going.put_aside())
-                    going = _Going(self, raw.partition)
+                    going = _PartitionInBatch(self, raw.partition)
                 going.take(raw)
         if going is not None:
             yield _batch(going.put_aside())
 
 
-def _batch(folded: Folded) -> pa.RecordBatch:
+def _batch(folded: FoldedPartition) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist([folded.row()], schema=FOLDED_SCHEMA)
 
 
-class _Going:
+class _PartitionInBatch:
     """One coordinating partition on its way through a batch."""
 
-    def __init__(self, folding: Folding, partition: int) -> None:
+    def __init__(self, folding: BatchFold, partition: int) -> None:
         self.partition = partition
         self._folder = folding.folder
         self._name = f"{folding.names[partition]}-{uuid.uuid4().hex[:12]}"
         state = folding.states.get(partition)
-        self._account = taken_up(
-            folding.folder, state, Place(folding.topic, partition), folding.judging
+        self._partition_fold = taken_up(
+            folding.folder, state, LogPartition(folding.topic, partition), folding.judging
         )
         self._next = 0 if state is None else state.next_offset
         self._records = 0
@@ -143,7 +143,7 @@ class _Going:
     def take(self, raw: RawRecord) -> None:
         if raw.offset < self._next:
             return  # the state knows it
-        told = told_of(self._account, raw)
+        told = told_of(self._partition_fold, raw)
         self._next = raw.offset + 1
         self._records += 1
         self._highest_ms = max(self._highest_ms, raw.timestamp_ms)
@@ -153,20 +153,20 @@ class _Going:
             assert self._told is not None
             pickle.dump((one.state, one.row, appended_ms(raw)), self._told, protocol=5)
 
-    def put_aside(self) -> Folded:
+    def put_aside(self) -> FoldedPartition:
         if self._told is not None:
             self._told.close()
-        return Folded(
+        return FoldedPartition(
             self.partition,
             self._records,
-            self._account.owned,
+            self._partition_fold.owned,
             None if self._told is None else Path(self._told.name).name,
-            write_state(self._folder, self._name, self._account, self._next),
+            write_state(self._folder, self._name, self._partition_fold, self._next),
             self._highest_ms,
         )
 
 
-def told_in(path: Path) -> Iterator[tuple[Told, int | None]]:
+def told_in(path: Path) -> Iterator[tuple[LiveEvent, int | None]]:
     """What a task wrote that there is to tell; of each, when its record was appended.
 
     Raises:
@@ -174,4 +174,4 @@ def told_in(path: Path) -> Iterator[tuple[Told, int | None]]:
     """
     with path.open("rb") as file:
         for state, row, appended in thawed_each(file, str(path)):
-            yield Told(state, row), appended
+            yield LiveEvent(state, row), appended

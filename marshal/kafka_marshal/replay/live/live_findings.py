@@ -1,8 +1,8 @@
 """An account that reports as it goes: a finding when it begins, and again when it is over.
 
-An `Account` reports a finding when its story is over, which in a live log may be never. This one
-reports it at the record that begins the story, with what is known then. It leaves out what only the
-end of a log can show. Its reports depend on the records alone, never on when they were read.
+A `PartitionFold` reports a finding when its story is over, which in a live log may be never. This
+one reports it at the record that begins the story, with what is known then. It leaves out what only
+the end of a log can show. Its reports depend on the records alone, never on when they were read.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from attrs import frozen
 
 from kafka_marshal.capture import RawRecord, TimestampType
 from kafka_marshal.replay.findings.catalogue import ERROR, INFO, WARNING
-from kafka_marshal.replay.fold.partition_fold import Account, Judging
-from kafka_marshal.replay.model.events import Place
+from kafka_marshal.replay.fold.partition_fold import JudgingOptions, PartitionFold
+from kafka_marshal.replay.model.events import LogPartition
 from kafka_marshal.replay.model.published import FindingRow, MalformedRow, ProofRow, TenureRow
 from kafka_marshal.replay.model.rows import readable
 
@@ -27,7 +27,7 @@ LOUD: Final = (ERROR, WARNING)
 
 
 @frozen
-class Told:
+class LiveEvent:
     """Something that happened."""
 
     state: str
@@ -66,14 +66,14 @@ def appended_ms(raw: RawRecord) -> int | None:
 _EVENTS: Final = {FindingRow: "finding", TenureRow: "tenure", MalformedRow: "malformed"}
 
 
-class LiveAccount(Account):
+class LivePartitionFold(PartitionFold):
     """The books of one coordinating partition whose log goes on."""
 
-    def __init__(self, place: Place, judging: Judging) -> None:
+    def __init__(self, place: LogPartition, judging: JudgingOptions) -> None:
         super().__init__(place, judging)
         self._going_on: set[tuple[object, ...]] = set()
 
-    def tell(self, raw: RawRecord) -> list[Told]:
+    def tell(self, raw: RawRecord) -> list[LiveEvent]:
         """Feed one record; what happened by it.
 
         Raises:
@@ -82,10 +82,10 @@ class LiveAccount(Account):
         self.feed(raw)
         begun = list(self.begun())
         self._going_on.update(map(_name, begun))
-        told = [Told(BEGUN, row) for row in begun]
+        told = [LiveEvent(BEGUN, row) for row in begun]
         if self._rows:
             told += [
-                Told(self._state(row), row)
+                LiveEvent(self._state(row), row)
                 for row in self.drain()
                 if isinstance(row, FindingRow | TenureRow | MalformedRow)
             ]

@@ -11,7 +11,7 @@ from typing import Final
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
 
 from kafka_marshal.replay.errors import InvalidOption
-from kafka_marshal.replay.live.live_findings import OVER, Told
+from kafka_marshal.replay.live.live_findings import OVER, LiveEvent
 from kafka_marshal.replay.model.published import MalformedRow, TenureRow
 
 DELAYS_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
@@ -72,7 +72,7 @@ class Metrics:
         self._next_offset.labels(partition).set(next_offset)
         self._owned.labels(partition).set(owned)
 
-    def told(self, told: Told, delay_s: float | None) -> None:
+    def told(self, told: LiveEvent, delay_s: float | None) -> None:
         """Something happened this long after the record that caused it."""
         row = told.row
         if isinstance(row, TenureRow):

@@ -22,9 +22,14 @@ from pyspark.sql import DataFrame
 
 from kafka_marshal.errors import BrokerFailed
 from kafka_marshal.replay.errors import ReplayError, SparkFailed
-from kafka_marshal.replay.live.folding import FOLDED_SCHEMA, Folded, Folding, told_in
+from kafka_marshal.replay.live.folding import FOLDED_SCHEMA, BatchFold, FoldedPartition, told_in
 from kafka_marshal.replay.live.stream import WATCHED, source
-from kafka_marshal.replay.live.watch_context import COUNT_CHECK_S, Desk, Watched, Watching
+from kafka_marshal.replay.live.watch_context import (
+    COUNT_CHECK_S,
+    WatchContext,
+    WatchOptions,
+    WatchResult,
+)
 from kafka_marshal.replay.spark.session import local_session
 from kafka_marshal.replay.spark.spark_errors import told_plainly
 from kafka_marshal.replay.spark.workers import mapped
@@ -51,12 +56,12 @@ _SAID: Final = re.compile(rf"kafka_marshal\.[\w.]+\.({'|'.join(_OURS)}): (.+)")
 
 
 def watch_on_spark(
-    watching: Watching,
+    watching: WatchOptions,
     stopped: Callable[[], bool],
     *,
     trigger_s: float = TRIGGER_S,
     spark: SparkSession | None = None,
-) -> Watched:
+) -> WatchResult:
     """Fold the topic and tell what happens, until `stopped` says so or the end is reached.
 
     Every batch is committed: `checkpoint_every_s` has no effect. A batch that is not committed when
@@ -79,12 +84,12 @@ def watch_on_spark(
         scratch = opened.enter_context(Scratch("stream"))
         if watching.checkpoint is None:
             watching = attrs.evolve(watching, checkpoint=scratch / "states")
-        desk = Desk(watching, opened)
-        starts, ends = desk.begin(), desk.ends
+        watch_context = WatchContext(watching, opened)
+        starts, ends = watch_context.begin(), watch_context.ends
         if ends is not None and _reached(starts, ends):
-            return desk.watched
+            return watch_context.watched
         session = opened.enter_context(local_session() if spark is None else nullcontext(spark))
-        batches = _Batches(desk)
+        batches = _Batches(watch_context)
         most = max(1, int(RECORDS_A_SECOND * max(trigger_s, TRIGGER_S)))
         session.dataSource.register(source(watching.settings, watching.topic, starts, ends, most))
         with _named_plainly():
@@ -97,20 +102,20 @@ def watch_on_spark(
                 .start()
             )
             try:
-                _wait(query, batches, desk, ends, stopped)
+                _wait(query, batches, watch_context, ends, stopped)
             finally:
                 batches.closing = True
                 # Returns when no batch is being reported any more.
                 with suppress(PySparkException, Py4JError):
                     query.stop()
         batches.check()
-        return desk.watched
+        return watch_context.watched
 
 
 def _wait(
     query: StreamingQuery,
     batches: _Batches,
-    desk: Desk,
+    watch_context: WatchContext,
     ends: Mapping[int, int] | None,
     stopped: Callable[[], bool],
 ) -> None:
@@ -123,7 +128,7 @@ def _wait(
         if ends is not None and _reached(_committed(query), ends):
             return
         if time.monotonic() >= count_at:
-            desk.check_count()
+            watch_context.check_count()
             count_at = time.monotonic() + COUNT_CHECK_S
         time.sleep(LOOK_S)
 
@@ -145,11 +150,11 @@ def _committed(query: StreamingQuery) -> dict[int, int]:
 class _Batches:
     """Takes what Spark has read, batch by batch."""
 
-    def __init__(self, desk: Desk) -> None:
-        assert desk.checkpoint is not None
-        self._desk = desk
-        self._checkpoint: Checkpoint = desk.checkpoint
-        self._states = {} if desk.known is None else dict(desk.known.states)
+    def __init__(self, watch_context: WatchContext) -> None:
+        assert watch_context.checkpoint is not None
+        self._watch_context = watch_context
+        self._checkpoint: Checkpoint = watch_context.checkpoint
+        self._states = {} if watch_context.known is None else dict(watch_context.known.states)
         self._failed: Exception | None = None
         self.closing = False
         """The stream is being stopped: a fold that breaks is one that was broken off."""
@@ -173,13 +178,13 @@ class _Batches:
             raise self._failed
 
     def _tell(self, records: DataFrame) -> None:
-        desk, folder = self._desk, self._checkpoint.folder
-        folding = Folding(
+        watch_context, folder = self._watch_context, self._checkpoint.folder
+        folding = BatchFold(
             folder.resolve(),
-            desk.tail.topic,
-            desk.judging,
+            watch_context.tail.topic,
+            watch_context.judging,
             dict(self._states),
-            {number: self._checkpoint.name_for(number) for number in desk.extents},
+            {number: self._checkpoint.name_for(number) for number in watch_context.extents},
         )
         try:
             rows = mapped(records, folding, FOLDED_SCHEMA).collect()
@@ -189,19 +194,19 @@ class _Batches:
             raise
         if not rows:
             return
-        folded = {one.partition: one for one in (Folded.of(row.asDict()) for row in rows)}
+        folded = {one.partition: one for one in (FoldedPartition.of(row.asDict()) for row in rows)}
         if len(folded) < len(rows):
             raise SparkFailed("Spark gave one coordinating partition to two tasks")
         for number, one in sorted(folded.items()):
             if one.told is not None:
                 for told, appended_ms in told_in(folder / one.told):
-                    desk.tell(told, appended_ms)
-            desk.read(number, one.records, one.state.next_offset, one.owned)
-            desk.stamped([one.highest_ms])
+                    watch_context.tell(told, appended_ms)
+            watch_context.read(number, one.records, one.state.next_offset, one.owned)
+            watch_context.stamped([one.highest_ms])
             self._states[number] = one.state
             self._checkpoint.adopt(number, one.state)
-        desk.flush()
-        desk.commit()
+        watch_context.flush()
+        watch_context.commit()
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from kafka_marshal.client.connect.settings import Settings
 from kafka_marshal.errors import BrokerFailed
 from kafka_marshal.replay.errors import ReplayError
-from kafka_marshal.replay.live.live_findings import Told
+from kafka_marshal.replay.live.live_findings import LiveEvent
 from kafka_marshal.replay.model.published import FindingRow
 
 FLUSH_S: Final = 30.0
@@ -24,7 +24,7 @@ FLUSH_S: Final = 30.0
 class Sink(Protocol):
     """Takes reports."""
 
-    def tell(self, told: Told) -> None:
+    def tell(self, told: LiveEvent) -> None:
         """One more."""
 
     def flush(self) -> None:
@@ -40,7 +40,7 @@ class Sink(Protocol):
 class Lines:
     """A callable that takes reports, as the terminal does. Nothing lasts."""
 
-    def __init__(self, show: Callable[[Told], None], shown: Callable[[], None]) -> None:
+    def __init__(self, show: Callable[[LiveEvent], None], shown: Callable[[], None]) -> None:
         self.tell = show
         self.flush = shown
 
@@ -86,7 +86,7 @@ class JsonFile:
         self._file.truncate(length or 0)
         self.length = length or 0
 
-    def tell(self, told: Told) -> None:
+    def tell(self, told: LiveEvent) -> None:
         """One line."""
         line = told.json().encode() + b"\n"
         self._file.write(line)
@@ -126,7 +126,7 @@ class ToTopic:
         except KafkaException as error:
             raise BrokerFailed(settings.without_secrets(f"--to-topic: {error}")) from None
 
-    def tell(self, told: Told) -> None:
+    def tell(self, told: LiveEvent) -> None:
         """One record."""
         row = told.row
         names = ("code", "group", "topic", "topic_partition", "coordinating_partition", "offset")

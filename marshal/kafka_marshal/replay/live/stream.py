@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
-from kafka_marshal.client.connect.reader import Tail
+from kafka_marshal.client.connect.reader import CoordinationReader
 from kafka_marshal.client.connect.settings import Settings
 from kafka_marshal.errors import BrokerFailed
 from kafka_marshal.replay.model.rows import spark_schema
@@ -25,7 +25,7 @@ WATCHED: Final = "marshal_watched"
 """What `source` gives is called."""
 
 
-class Range(InputPartition):
+class OffsetRange(InputPartition):
     """`[begin, end)` of one partition."""
 
     def __init__(self, number: int, begin: int, end: int) -> None:
@@ -56,11 +56,11 @@ class TopicReader(DataSourceStreamReader):
         self._settings, self._topic, self._starting = settings, topic, starting
         self._ends, self._most, self._made = ends, most, made
         self._reached: dict[str, int] = {}
-        self._tail: Tail | None = None
+        self._tail: CoordinationReader | None = None
 
     def _extents(self) -> dict[int, tuple[int, int]]:
         if self._tail is None:
-            self._tail = Tail(self._settings, self._topic)
+            self._tail = CoordinationReader(self._settings, self._topic)
         extents = self._tail.extents()
         return {number: (one.low, one.high) for number, one in sorted(extents.items())}
 
@@ -97,17 +97,17 @@ class TopicReader(DataSourceStreamReader):
         """A task for each partition that has something new."""
         self._reached = dict(end)
         return [
-            Range(int(number), start.get(number, 0), stop)
+            OffsetRange(int(number), start.get(number, 0), stop)
             for number, stop in end.items()
             if start.get(number, 0) < stop
         ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The records of a range."""
-        assert isinstance(partition, Range)
+        assert isinstance(partition, OffsetRange)
         settle()
         number = partition.number
-        with closing(Tail(self._settings, self._topic)) as tail:
+        with closing(CoordinationReader(self._settings, self._topic)) as tail:
             for raws in tail.records({number: partition.begin}, {number: partition.end}):
                 if raws:
                     rows = [cells_of(raw) for raw in raws]

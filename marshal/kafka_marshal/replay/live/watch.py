@@ -13,13 +13,18 @@ from contextlib import ExitStack
 from kafka_marshal.capture import RawRecord
 from kafka_marshal.replay.live.folding import taken_up, told_of
 from kafka_marshal.replay.live.live_findings import appended_ms
-from kafka_marshal.replay.live.watch_context import COUNT_CHECK_S, Desk, Watched, Watching
-from kafka_marshal.replay.model.events import Place
+from kafka_marshal.replay.live.watch_context import (
+    COUNT_CHECK_S,
+    WatchContext,
+    WatchOptions,
+    WatchResult,
+)
+from kafka_marshal.replay.model.events import LogPartition
 
-__all__ = ["Watched", "Watching", "watch"]
+__all__ = ["WatchOptions", "WatchResult", "watch"]
 
 
-def watch(watching: Watching, stopped: Callable[[], bool]) -> Watched:
+def watch(watching: WatchOptions, stopped: Callable[[], bool]) -> WatchResult:
     """Fold the topic and tell what happens, until `stopped` says so or the end is reached.
 
     Raises:
@@ -28,39 +33,42 @@ def watch(watching: Watching, stopped: Callable[[], bool]) -> Watched:
         ReplayError: the output cannot be written, or the topic is not what it was.
     """
     with ExitStack() as opened:
-        return _Watch(Desk(watching, opened), watching.checkpoint_every_s).run(stopped)
+        return _Watch(WatchContext(watching, opened), watching.checkpoint_every_s).run(stopped)
 
 
 class _Watch:
-    def __init__(self, desk: Desk, checkpoint_every_s: float) -> None:
-        self._desk, self._every_s = desk, checkpoint_every_s
-        folder = None if desk.checkpoint is None else desk.checkpoint.folder
-        states = {} if desk.known is None else desk.known.states
+    def __init__(self, watch_context: WatchContext, checkpoint_every_s: float) -> None:
+        self._watch_context, self._every_s = watch_context, checkpoint_every_s
+        folder = None if watch_context.checkpoint is None else watch_context.checkpoint.folder
+        states = {} if watch_context.known is None else watch_context.known.states
         self._accounts = {
             number: taken_up(
-                folder, states.get(number), Place(desk.tail.topic, number), desk.judging
+                folder,
+                states.get(number),
+                LogPartition(watch_context.tail.topic, number),
+                watch_context.judging,
             )
-            for number in desk.extents
+            for number in watch_context.extents
         }
-        self._next = desk.begin()
+        self._next = watch_context.begin()
         self._changed: set[int] = set()
 
-    def run(self, stopped: Callable[[], bool]) -> Watched:
-        desk = self._desk
+    def run(self, stopped: Callable[[], bool]) -> WatchResult:
+        watch_context = self._watch_context
         commit_at = time.monotonic() + self._every_s
         count_at = time.monotonic() + COUNT_CHECK_S
-        for batch in desk.tail.records(self._next, desk.ends, stopped):
+        for batch in watch_context.tail.records(self._next, watch_context.ends, stopped):
             self._fold(batch)
-            desk.flush()
+            watch_context.flush()
             now = time.monotonic()
             if now >= commit_at:
                 self._commit()
                 commit_at = time.monotonic() + self._every_s
             if now >= count_at:
-                desk.check_count()
+                watch_context.check_count()
                 count_at = time.monotonic() + COUNT_CHECK_S
         self._commit()
-        return desk.watched
+        return watch_context.watched
 
     def _fold(self, batch: Sequence[RawRecord]) -> None:
         counted: dict[int, int] = {}
@@ -70,16 +78,18 @@ class _Watch:
             self._next[number] = raw.offset + 1
             counted[number] = counted.get(number, 0) + 1
             for one in told:
-                self._desk.tell(one, appended_ms(raw))
-        self._desk.stamped(raw.timestamp_ms for raw in batch)
+                self._watch_context.tell(one, appended_ms(raw))
+        self._watch_context.stamped(raw.timestamp_ms for raw in batch)
         self._changed.update(counted)
         for number, count in counted.items():
-            self._desk.read(number, count, self._next[number], self._accounts[number].owned)
+            self._watch_context.read(
+                number, count, self._next[number], self._accounts[number].owned
+            )
 
     def _commit(self) -> None:
-        checkpoint = self._desk.checkpoint
+        checkpoint = self._watch_context.checkpoint
         if checkpoint is not None:
             for number in sorted(self._changed):
                 checkpoint.put(number, self._accounts[number], self._next[number])
             self._changed.clear()
-        self._desk.commit()
+        self._watch_context.commit()

@@ -16,27 +16,27 @@ import attrs
 from attrs import field, frozen
 
 from kafka_marshal.admin.clock_ahead import ahead
-from kafka_marshal.client.connect.metadata import Cluster
-from kafka_marshal.client.connect.reader import Extent, Tail, now_ms
+from kafka_marshal.client.connect.metadata import ClusterMetadata
+from kafka_marshal.client.connect.reader import CoordinationReader, Watermarks, now_ms
 from kafka_marshal.client.connect.settings import Settings
 from kafka_marshal.errors import BrokerFailed
-from kafka_marshal.replay.fold.partition_fold import Judging
-from kafka_marshal.replay.live.live_findings import LOUD, OVER, Told
+from kafka_marshal.replay.fold.partition_fold import JudgingOptions
+from kafka_marshal.replay.live.live_findings import LOUD, OVER, LiveEvent
 from kafka_marshal.replay.live.metrics import Metrics
 from kafka_marshal.replay.live.sinks import JsonFile, Sink, ToTopic
-from kafka_marshal.replay.state.checkpoint import Checkpoint, CheckpointRefused, Known
+from kafka_marshal.replay.state.checkpoint import Checkpoint, CheckpointRefused, CommittedStates
 
 COUNT_CHECK_S: Final = 30.0
 """How often to look how many partitions the topic has, in seconds."""
 
 
 @frozen
-class Watching:
+class WatchOptions:
     """What to watch and where to report it."""
 
     settings: Settings
     topic: str
-    judging: Judging
+    judging: JudgingOptions
     checkpoint: Path | None = None
     checkpoint_every_s: float = 10.0
     out: Path | None = None
@@ -51,7 +51,7 @@ class Watching:
 
 
 @frozen
-class Watched:
+class WatchResult:
     """What a watch came to."""
 
     records: int
@@ -59,10 +59,10 @@ class Watched:
     """The number of errors and warnings that were reported."""
 
 
-class Desk:
+class WatchContext:
     """One watch's topic, sinks and checkpoint; `opened` closes them."""
 
-    def __init__(self, watching: Watching, opened: ExitStack) -> None:
+    def __init__(self, watching: WatchOptions, opened: ExitStack) -> None:
         """Take them.
 
         Raises:
@@ -71,13 +71,15 @@ class Desk:
             ReplayError: the output cannot be written.
         """
         self._watching = watching
-        self.tail = opened.enter_context(closing(Tail(watching.settings, watching.topic)))
+        self.tail = opened.enter_context(
+            closing(CoordinationReader(watching.settings, watching.topic))
+        )
         self.judging = watching.judging
         if self.judging.coordination_partitions is None:
             count = len(self.tail.partitions)
             self.judging = attrs.evolve(self.judging, coordination_partitions=count)
         self.checkpoint: Checkpoint | None = None
-        self.known: Known | None = None
+        self.known: CommittedStates | None = None
         """What the checkpoint held at the start."""
         if watching.checkpoint is not None:
             self.checkpoint = opened.enter_context(
@@ -87,7 +89,9 @@ class Desk:
         self._file: JsonFile | None = None
         self._sinks: list[Sink] = list(watching.sinks)
         if watching.to_topic is not None:
-            Cluster(watching.settings).partitions_of(watching.to_topic)  # raises if it is missing
+            ClusterMetadata(watching.settings).partitions_of(
+                watching.to_topic
+            )  # raises if it is missing
             self._sinks.append(
                 opened.enter_context(closing(ToTopic(watching.settings, watching.to_topic)))
             )
@@ -121,9 +125,9 @@ class Desk:
         return {number: extent.high for number, extent in self.extents.items()}
 
     @property
-    def watched(self) -> Watched:
+    def watched(self) -> WatchResult:
         """What the watch came to so far."""
-        return Watched(self._records, self._loud)
+        return WatchResult(self._records, self._loud)
 
     def begin(self) -> dict[int, int]:
         """The first offset to read of every partition.
@@ -148,7 +152,7 @@ class Desk:
             self.commit()
         return begins
 
-    def _from(self, number: int, offset: int, extent: Extent) -> int:
+    def _from(self, number: int, offset: int, extent: Watermarks) -> int:
         if offset > extent.high:
             raise CheckpointRefused(
                 f"{self._watching.checkpoint}: partition {number} had been read up to offset "
@@ -162,7 +166,7 @@ class Desk:
             )
         return max(offset, extent.low)
 
-    def tell(self, told: Told, appended_ms: int | None) -> None:
+    def tell(self, told: LiveEvent, appended_ms: int | None) -> None:
         """Report it everywhere. `appended_ms`: the record's time, if a broker stamped it."""
         self._loud += told.severity in LOUD and told.state != OVER
         for sink in self._sinks:

@@ -23,7 +23,7 @@ BUCKET_MS: Final = 50
 
 
 @frozen
-class Facts:
+class ChunkFacts:
     """What one chunk holds of one coordinating partition, whatever its records did before."""
 
     chunk: int
@@ -45,7 +45,7 @@ class Facts:
 
 
 @frozen
-class Run:
+class HeartbeatRun:
     """Heartbeats of one sender about one claim, with nothing in between that is about it too.
 
     If the fold obeys the last, and none falls behind what came before, it would obey all.
@@ -74,7 +74,7 @@ class Run:
         return len(self.offsets)
 
 
-def rest_of(run: Run, positions: Iterable[int]) -> Run:
+def rest_of(run: HeartbeatRun, positions: Iterable[int]) -> HeartbeatRun:
     """A run of at least two, without its first; what those from its third on say.
 
     Only as many are asked as do not move the position.
@@ -90,13 +90,13 @@ def rest_of(run: Run, positions: Iterable[int]) -> Run:
     else:
         position = run.position
         first_move, last_move = max(first_move, -1), max(last_move, -1)
-    return Run(
+    return HeartbeatRun(
         run.last, offsets, clocks_ms, position, first_move, moved_to, last_move, chunk=run.chunk
     )
 
 
 @frozen
-class Single:
+class SingleRecord:
     """A record by itself."""
 
     raw: RawRecord
@@ -104,4 +104,4 @@ class Single:
     """As far as the chunk knows."""
 
 
-Item: TypeAlias = Facts | Run | Single
+Item: TypeAlias = ChunkFacts | HeartbeatRun | SingleRecord

@@ -17,9 +17,9 @@ from kafka_marshal.core import wire
 from kafka_marshal.kernel.columns import (
     HEADER_COLUMNS,
     MALFORMED,
-    Columns,
     Flags,
-    Names,
+    NameCodes,
+    RecordColumns,
     Small,
 )
 from kafka_marshal.replay.model.rows import readable
@@ -58,9 +58,9 @@ SPARK_SCHEMA: Final = (
 )
 
 
-def decoded(batch: pa.RecordBatch, names: Names | None = None) -> pa.RecordBatch:
+def decoded(batch: pa.RecordBatch, names: NameCodes | None = None) -> pa.RecordBatch:
     """The rows of a batch in `reading.ARROW_SCHEMA`."""
-    names = names or Names()
+    names = names or NameCodes()
     values = batch.column("value")
     columns = names.decoded(values, batch.column("headers"))
     malformed = columns.kind == MALFORMED
@@ -97,7 +97,7 @@ def _is_keyed(kind: Small) -> Flags:
 
 
 def _said(
-    columns: Columns, names: Names, malformed: np.ndarray[tuple[int], np.dtype[np.bool_]]
+    columns: RecordColumns, names: NameCodes, malformed: np.ndarray[tuple[int], np.dtype[np.bool_]]
 ) -> dict[str, pa.Array]:
     kind = columns.kind
     table = names.table if len(names.table) else np.zeros((1, 4), np.int32)

@@ -15,7 +15,7 @@ from kafka_marshal.capture import RawRecord
 from kafka_marshal.core.claims.verdicts import Accepted, ReadTwice, Refused
 from kafka_marshal.core.messages import Message, Record
 from kafka_marshal.core.state import Claim, ClaimKey, Rules, RuleSet
-from kafka_marshal.replay.model.position_progress import Pace
+from kafka_marshal.replay.model.position_progress import PositionProgress
 from kafka_marshal.replay.model.published import ProofRow
 from kafka_marshal.replay.model.rows import readable_bytes
 
@@ -33,7 +33,7 @@ Judgement: TypeAlias = Accepted | Refused | ReadTwice | Unknowable
 
 
 @frozen
-class Place:
+class LogPartition:
     """Where a fold takes place: one coordinating partition of one log."""
 
     log: str
@@ -41,7 +41,7 @@ class Place:
 
 
 @define
-class Sighting:
+class JudgedRecord:
     """One record as a rule set judged it: what a finding shows as its proof. Never changed.
 
     It is not frozen because one is made for every record, and freezing doubles its price.
@@ -84,11 +84,11 @@ class Tenure:
     instance: str
     client: str
     epoch: int | None
-    won_by: Sighting
-    last: Sighting
+    won_by: JudgedRecord
+    last: JudgedRecord
     """The owner's last accepted record."""
     position_from: int
-    pace: Pace
+    pace: PositionProgress
     """How its position moves."""
     records: int = 1
     longest_silence_ms: int = 0
@@ -105,7 +105,7 @@ class Event:
 
     rules: Rules
     record: Record
-    sighting: Sighting
+    sighting: JudgedRecord
     verdict: Accepted | Refused
     key: ClaimKey
     before: Claim
@@ -114,7 +114,7 @@ class Event:
     """Who owned before the record."""
     tenure_after: Tenure | None = field(default=None)
     """Who owns after it; the same object when it goes on."""
-    last_word: Sighting | None = field(default=None)
+    last_word: JudgedRecord | None = field(default=None)
     """The last accepted record of the owner before this one."""
     silence_ms: int | None = field(default=None)
     """How long the owner had been silent, when this is an accepted record of its own."""

@@ -33,7 +33,7 @@ MEASURES: Final = ("errors", "takeovers", "unowned_ms")
 
 
 @frozen
-class Spans:
+class HeatSpans:
     """Logs, and how time within them is cut into the columns of a heat."""
 
     columns: int
@@ -142,7 +142,7 @@ class Parting:
 
 
 @frozen
-class Parted:
+class OwnershipDifference:
     """Where two folds of one log name other owners; a claim counts under each rule set apart."""
 
     claims: int
@@ -156,7 +156,7 @@ class Parted:
     """Of the claims that part first."""
 
 
-class Fold(Protocol):
+class FoldedLog(Protocol):
     """A log that was folded. `first`, `each` and `collect` give rows in their table's order."""
 
     @property
@@ -196,7 +196,7 @@ class Fold(Protocol):
     def divergences_of_logs(self) -> list[DivergencesOfLog]:
         """Of every log that has some."""
 
-    def findings_over_time(self, spans: Spans) -> tuple[list[FindingsAt], list[FindingsAt]]:
+    def findings_over_time(self, spans: HeatSpans) -> tuple[list[FindingsAt], list[FindingsAt]]:
         """Those that have a time: findings by code, and errors and warnings by group."""
 
     def claims_counted(self, ends_ms: Mapping[str, int], limit: int | None) -> list[CountedClaim]:
@@ -205,7 +205,7 @@ class Fold(Protocol):
         `ends_ms` says when each log ends.
         """
 
-    def parted_from(self, after: Self, limit: int, *, same_rules: bool) -> Parted:
+    def parted_from(self, after: Self, limit: int, *, same_rules: bool) -> OwnershipDifference:
         """Compare with another fold of the same log by the same engine.
 
         With other rules, rows of the one are compared with rows of the other whatever `rules` says.
@@ -222,7 +222,7 @@ def in_order(counted: Iterable[CountedFindings]) -> list[CountedFindings]:
     return sorted(counted, key=lambda one: (one.log, one.rules or "", one.code, one.severity))
 
 
-def all_counted(fold: Fold, of_logs: Iterable[FindingRow]) -> list[CountedFindings]:
+def all_counted(fold: FoldedLog, of_logs: Iterable[FindingRow]) -> list[CountedFindings]:
     """How many findings there are, those among them that only whole logs show."""
     found = (CountedFindings(row.log, row.rules, row.code, row.severity) for row in of_logs)
     return [*fold.findings_counted, *found]

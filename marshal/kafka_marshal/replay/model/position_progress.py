@@ -15,7 +15,7 @@ REST_INTERVALS: Final = 5
 """The heartbeat intervals that a position must stand still to rest; a shorter stop is no rest."""
 
 
-class Word(NamedTuple):
+class PositionReport(NamedTuple):
     """An owner's record and the position that it left."""
 
     position: int
@@ -23,10 +23,10 @@ class Word(NamedTuple):
     offset: int
 
 
-class Rest(NamedTuple):
+class Standstill(NamedTuple):
     """A stretch in which the owner sent records and the position stood still."""
 
-    since: Word
+    since: PositionReport
     """The record with which the position last changed."""
     until_ms: int
     """The time of the owner's last record with that position."""
@@ -38,7 +38,7 @@ class Rest(NamedTuple):
 
 
 @define
-class Pace:
+class PositionProgress:
     """The movement of one tenure.
 
     Records come one by one (`word`), or many at once (`run`), which comes to the same.
@@ -46,11 +46,11 @@ class Pace:
 
     rest_ms: float
     """From here on a standstill is a rest."""
-    began: Word | None = None
+    began: PositionReport | None = None
     """The first known position; None while no record had one (a fresh claim stands at 0)."""
-    moved: Word | None = None
+    moved: PositionReport | None = None
     """The last record that changed the position, or the first that had it."""
-    longest_rest: Rest | None = None
+    longest_rest: Standstill | None = None
     """Of those that are over."""
     brisk_from_ms: int = 0
     """Since when there was no rest."""
@@ -58,7 +58,7 @@ class Pace:
     """From when to when there was no rest: the longest such stretch that is over."""
 
     @classmethod
-    def of_win(cls, rest_ms: float, word: Word, said: bool) -> Pace:
+    def of_win(cls, rest_ms: float, word: PositionReport, said: bool) -> PositionProgress:
         """A tenure begins. `said`: its first record, or an earlier one, had the position."""
         pace = cls(rest_ms)
         if said:
@@ -70,13 +70,13 @@ class Pace:
         """The owner's next record; `last_ms` is the clock at the one before."""
         moved = self.moved
         if moved is None or position != moved.position:
-            word = Word(position, clock_ms, offset)
+            word = PositionReport(position, clock_ms, offset)
             if moved is not None and last_ms - moved.clock_ms < self.rest_ms:
                 self.moved = word  # what `run` comes to, at half the price
             else:
                 self.run(last_ms, word, word)
 
-    def run(self, still_until_ms: int, first: Word, last: Word) -> None:
+    def run(self, still_until_ms: int, first: PositionReport, last: PositionReport) -> None:
         """Some of the owner's records at once: `first` and `last` to change the position.
 
         A run without a change needs no call. The standstill before the run is over: it lasted from
@@ -88,7 +88,7 @@ class Pace:
         if self.moved is None:
             self.began, self.brisk_from_ms = first, first.clock_ms
         else:
-            rest = Rest(self.moved, still_until_ms)
+            rest = Standstill(self.moved, still_until_ms)
             if rest.lasted_ms >= self.rest_ms:
                 if self.longest_rest is None or rest.lasted_ms > self.longest_rest.lasted_ms:
                     self.longest_rest = rest
@@ -102,11 +102,11 @@ class Pace:
             return self.brisk_from_ms, until_ms
         return begin, end
 
-    def rest_at(self, last_ms: int) -> Rest | None:
+    def rest_at(self, last_ms: int) -> Standstill | None:
         """The longest rest, the one that lasts at the owner's last word among them."""
         rest = self.longest_rest
         if self.moved is not None:
-            lasting = Rest(self.moved, last_ms)
+            lasting = Standstill(self.moved, last_ms)
             if lasting.lasted_ms >= self.rest_ms and (
                 rest is None or lasting.lasted_ms > rest.lasted_ms
             ):

@@ -15,9 +15,13 @@ from attrs import define
 from kafka_marshal.core.claims.verdicts import OWNER_STAYS, RELEASES, WINS, WON_BY_REQUEST, Accepted
 from kafka_marshal.core.messages import Heartbeat
 from kafka_marshal.core.state import ClaimKey, Rules
-from kafka_marshal.replay.model.chunk_items import Run
-from kafka_marshal.replay.model.events import Event, Sighting, Tenure
-from kafka_marshal.replay.model.position_progress import REST_INTERVALS, Pace, Word
+from kafka_marshal.replay.model.chunk_items import HeartbeatRun
+from kafka_marshal.replay.model.events import Event, JudgedRecord, Tenure
+from kafka_marshal.replay.model.position_progress import (
+    REST_INTERVALS,
+    PositionProgress,
+    PositionReport,
+)
 from kafka_marshal.replay.model.published import TenureRow
 
 
@@ -96,7 +100,7 @@ class Tenures:
         return self._tallies.get(key, Tally())
 
     @staticmethod
-    def go_on(tenure: Tenure, sighting: Sighting, position: int) -> int:
+    def go_on(tenure: Tenure, sighting: JudgedRecord, position: int) -> int:
         """The owner spoke again, and left the position there; how long it had been silent."""
         last_ms = tenure.last.clock_ms
         silence_ms = sighting.clock_ms - last_ms
@@ -108,7 +112,9 @@ class Tenures:
         return silence_ms
 
     @staticmethod
-    def run_goes_on(tenure: Tenure, run: Run, longest_ms: int, sighting: Sighting) -> None:
+    def run_goes_on(
+        tenure: Tenure, run: HeartbeatRun, longest_ms: int, sighting: JudgedRecord
+    ) -> None:
         """The owner spoke many times; the longest silence and the last word are given."""
         clocks_ms, offsets = run.clocks_ms, run.offsets
         tenure.pace.word(run.position, tenure.last.clock_ms, int(clocks_ms[0]), int(offsets[0]))
@@ -118,8 +124,8 @@ class Tenures:
             assert isinstance(message, Heartbeat)
             tenure.pace.run(
                 int(clocks_ms[first - 1]),
-                Word(run.moved_to, int(clocks_ms[first]), int(offsets[first])),
-                Word(message.offset, int(clocks_ms[last]), int(offsets[last])),
+                PositionReport(run.moved_to, int(clocks_ms[first]), int(offsets[first])),
+                PositionReport(message.offset, int(clocks_ms[last]), int(offsets[last])),
             )
         tenure.longest_silence_ms = max(tenure.longest_silence_ms, longest_ms)
         tenure.records += len(run)
@@ -134,12 +140,12 @@ class Tenures:
             yield _row(tenure, "silent" if silent else "open", positions[tenure.key])
 
 
-def _pace(event: Event) -> Pace:
+def _pace(event: Event) -> PositionProgress:
     """Of the tenure that begins: a win says no position, so that of a fresh claim is not known."""
     sighting = event.sighting
-    word = Word(event.after.position, sighting.clock_ms, sighting.offset)
+    word = PositionReport(event.after.position, sighting.clock_ms, sighting.offset)
     said = event.verdict not in WON_BY_REQUEST or word.position > 0
-    return Pace.of_win(REST_INTERVALS * event.rules.heartbeat_interval_ms, word, said)
+    return PositionProgress.of_win(REST_INTERVALS * event.rules.heartbeat_interval_ms, word, said)
 
 
 def _row(tenure: Tenure, ended: str, position_to: int, ended_by: Event | None = None) -> TenureRow:
@@ -167,6 +173,6 @@ def _row(tenure: Tenure, ended: str, position_to: int, ended_by: Event | None = 
     )
 
 
-def sightings(*given: Sighting | None) -> list[Sighting]:
+def sightings(*given: JudgedRecord | None) -> list[JudgedRecord]:
     """Those that are there, in log order, each once."""
     return sorted({s.offset: s for s in given if s is not None}.values(), key=lambda s: s.offset)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from kafka_marshal.replay.findings.catalogue import CATALOGUE
-from kafka_marshal.replay.findings.records.senders import SenderClock
+from kafka_marshal.replay.findings.records.senders import ClockStatistics
 from kafka_marshal.replay.model.folded_log import CLAIM, ClaimName, CountedClaim
 from kafka_marshal.replay.model.internal import GroupCountsRow, MarkRow
 from kafka_marshal.replay.model.published import (
@@ -52,9 +52,9 @@ def lane_of(rules: str, rows: Rows) -> page.Lane:
     )
 
 
-def tenure_of(row: TenureRow) -> page.Tenure:
+def tenure_of(row: TenureRow) -> page.TenureBar:
     """From a row of `tenures`."""
-    return page.Tenure(
+    return page.TenureBar(
         owner_instance=row.owner_instance,
         owner_client=row.owner_client,
         from_offset=row.from_offset,
@@ -68,9 +68,9 @@ def tenure_of(row: TenureRow) -> page.Tenure:
     )
 
 
-def mark_of(row: MarkRow) -> page.Mark:
+def mark_of(row: MarkRow) -> page.RecordGlyph:
     """From a row of `marks`."""
-    return page.Mark(
+    return page.RecordGlyph(
         offset=row.offset,
         at_ms=row.timestamp_ms,
         kind=page.MarkKind(row.kind),
@@ -114,9 +114,9 @@ def proof_of(row: ProofRow) -> page.FindingRecord:
     )
 
 
-def sender_of(sender: SenderClock) -> page.SenderClock:
+def sender_of(sender: ClockStatistics) -> page.SenderClockRow:
     """A sender's clock."""
-    return page.SenderClock(
+    return page.SenderClockRow(
         sender.log,
         sender.instance,
         sender.client,

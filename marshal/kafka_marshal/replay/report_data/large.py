@@ -18,8 +18,8 @@ from kafka_marshal.replay.model.folded_log import (
     MEASURES,
     ClaimName,
     CountedClaim,
-    Fold,
-    Spans,
+    FoldedLog,
+    HeatSpans,
     all_counted,
 )
 from kafka_marshal.replay.model.published import ClaimRow, FindingRow
@@ -50,7 +50,7 @@ HEAT_GROUPS_MAX: Final = 20
 SEVERITIES: Final = tuple(Severity)
 
 
-def scale(fold: Fold, summary: Summary, log_findings: Sequence[FindingRow]) -> page.Scale:
+def scale(fold: FoldedLog, summary: Summary, log_findings: Sequence[FindingRow]) -> page.Scale:
     """Everything that only a big replay's page says."""
     totals = tuple(_totals(fold, log_findings))
     counts = _counts(fold, summary)
@@ -63,7 +63,7 @@ def scale(fold: Fold, summary: Summary, log_findings: Sequence[FindingRow]) -> p
     )
 
 
-def _totals(fold: Fold, log_findings: Sequence[FindingRow]) -> Iterator[page.FindingTotal]:
+def _totals(fold: FoldedLog, log_findings: Sequence[FindingRow]) -> Iterator[page.FindingTotal]:
     for row in all_counted(fold, log_findings):
         yield page.FindingTotal(
             row.log,
@@ -75,7 +75,7 @@ def _totals(fold: Fold, log_findings: Sequence[FindingRow]) -> Iterator[page.Fin
         )
 
 
-def _logs(fold: Fold, summary: Summary) -> dict[str, page.LogCounts]:
+def _logs(fold: FoldedLog, summary: Summary) -> dict[str, page.LogCounts]:
     claims: dict[str, int] = defaultdict(int)
     for group in summary.groups:
         claims[group.log] += group.claims
@@ -90,7 +90,9 @@ def _logs(fold: Fold, summary: Summary) -> dict[str, page.LogCounts]:
     }
 
 
-def _heats(fold: Fold, summary: Summary, log_findings: Sequence[FindingRow]) -> Iterator[page.Heat]:
+def _heats(
+    fold: FoldedLog, summary: Summary, log_findings: Sequence[FindingRow]
+) -> Iterator[page.Heat]:
     """Of the logs with most records: findings by code, and errors and warnings by group."""
     spans: dict[str, tuple[int, int]] = {}
     records: dict[str, int] = defaultdict(int)
@@ -104,7 +106,7 @@ def _heats(fold: Fold, summary: Summary, log_findings: Sequence[FindingRow]) -> 
         return
     by_code: dict[str, _Rows] = defaultdict(_Rows)
     by_group: dict[str, _Rows] = defaultdict(_Rows)
-    cut = Spans(page.COLUMNS, [(log, spans[log][0], steps[log]) for log in chosen])
+    cut = HeatSpans(page.COLUMNS, [(log, spans[log][0], steps[log]) for log in chosen])
     for rows, counted in zip((by_code, by_group), fold.findings_over_time(cut), strict=True):
         for cell in counted:
             rows[cell.log].add(cell.name, cell.severity, cell.at, cell.count)
@@ -157,7 +159,7 @@ _Counted = tuple[ClaimName, page.ClaimCounts, int]
 """A claim's name, its numbers, and how many rows its lanes have."""
 
 
-def _counts(fold: Fold, summary: Summary) -> list[_Counted]:
+def _counts(fold: FoldedLog, summary: Summary) -> list[_Counted]:
     """The claims that stand out, at most `INDEX_MAX`, by the measure that ranks each highest."""
     ends_ms: dict[str, int] = {}
     for row in summary.partitions:
@@ -194,7 +196,7 @@ def _of_claim(row: CountedClaim) -> page.ClaimCounts:
 
 
 def _details(
-    fold: Fold, rules: Sequence[str], counts: Sequence[_Counted]
+    fold: FoldedLog, rules: Sequence[str], counts: Sequence[_Counted]
 ) -> dict[int, page.ClaimDetail]:
     """The first claims with everything, the next with tenures only, within bounds."""
     whole, brief, rows = 0, 0, 0
@@ -217,7 +219,7 @@ def _details(
 
 
 def _fetched(
-    fold: Fold,
+    fold: FoldedLog,
     rules: Sequence[str],
     counts: Sequence[_Counted],
     lane_max: int,
@@ -260,7 +262,7 @@ class _Wanted:
 
 
 def _rows_of_claims(
-    fold: Fold, names: Sequence[ClaimName], wanted: Sequence[_Wanted]
+    fold: FoldedLog, names: Sequence[ClaimName], wanted: Sequence[_Wanted]
 ) -> Mapping[ClaimName, Rows]:
     """By claim: what needs no cutting in one job, and the rest table by table."""
     whole = [each.table for each in wanted if each.most <= each.limit]

@@ -14,7 +14,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from kafka_marshal.replay.model import tables
-from kafka_marshal.replay.model.folded_log import ClaimName, Fold
+from kafka_marshal.replay.model.folded_log import ClaimName, FoldedLog
 from kafka_marshal.replay.model.internal import PartitionRow
 from kafka_marshal.replay.model.phrasing import times
 from kafka_marshal.replay.model.published import ClaimRow, FindingRow
@@ -44,7 +44,7 @@ DIVERGENCES_MAX: Final = 300
 
 
 def report_data(
-    fold: Fold, summary: Summary, log_findings: Sequence[FindingRow], topic: str | None
+    fold: FoldedLog, summary: Summary, log_findings: Sequence[FindingRow], topic: str | None
 ) -> page.ReportData:
     """Everything the page says.
 
@@ -115,13 +115,13 @@ def _live(source: str) -> str:
     return f"{address.path.strip('/') or LIVE_TOPIC} on {address.netloc.rpartition('@')[2]}"
 
 
-def _worst_findings(fold: Fold, log_findings: Iterable[FindingRow]) -> list[FindingRow]:
+def _worst_findings(fold: FoldedLog, log_findings: Iterable[FindingRow]) -> list[FindingRow]:
     """Some hundreds, every severity's first before the next."""
     return [*log_findings, *fold.first(tables.FINDINGS, FINDINGS_MAX, worst=True)]
 
 
 def _timelines(
-    fold: Fold, names: set[ClaimName], rules: Sequence[str]
+    fold: FoldedLog, names: set[ClaimName], rules: Sequence[str]
 ) -> Iterable[page.ClaimTimeline]:
     if not names:
         return
@@ -141,13 +141,13 @@ def _timelines(
         yield page.ClaimTimeline(claim_id(name), tuple(lanes), records)
 
 
-def _logs(summary: Summary) -> Iterable[page.Log]:
+def _logs(summary: Summary) -> Iterable[page.ReportLog]:
     by_log: dict[str, list[PartitionRow]] = defaultdict(list)
     for row in summary.partitions:
         by_log[row.log].append(row)
     for name in summary.logs:
         rows = by_log[name]
-        yield page.Log(
+        yield page.ReportLog(
             name=name,
             records=sum(row.records for row in rows),
             from_ms=min((row.from_ms for row in rows), default=None),

@@ -15,7 +15,7 @@ import attrs
 from attrs import frozen
 
 from kafka_marshal.replay.findings.catalogue import CATALOGUE, ERROR, WARNING
-from kafka_marshal.replay.findings.records.senders import SenderClock
+from kafka_marshal.replay.findings.records.senders import ClockStatistics
 from kafka_marshal.replay.model.folded_log import CountedFindings
 from kafka_marshal.replay.model.internal import GroupCountsRow, PartitionRow
 from kafka_marshal.replay.report_data.whatif import WhatIf
@@ -56,7 +56,7 @@ class Summary:
     """Rows of every table."""
     findings: tuple[FindingCount, ...]
     groups: tuple[GroupCountsRow, ...]
-    senders: tuple[SenderClock, ...]
+    senders: tuple[ClockStatistics, ...]
     partitions: tuple[PartitionRow, ...]
     caveats: tuple[str, ...]
     version: str

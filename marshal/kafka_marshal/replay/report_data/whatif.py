@@ -17,8 +17,8 @@ from attrs import frozen
 from kafka_marshal.core.state import RuleSet, milliseconds
 from kafka_marshal.replay.errors import InvalidOption
 from kafka_marshal.replay.findings.catalogue import CATALOGUE
-from kafka_marshal.replay.fold.partition_fold import Judging
-from kafka_marshal.replay.model.folded_log import CountedFindings, Fold, Parting, all_counted
+from kafka_marshal.replay.fold.partition_fold import JudgingOptions
+from kafka_marshal.replay.model.folded_log import CountedFindings, FoldedLog, Parting, all_counted
 from kafka_marshal.replay.model.published import FindingRow
 from kafka_marshal.replay.model.tables import TENURES
 
@@ -66,7 +66,7 @@ class Change:
             _seconds(given, "pause_max"),
         )
 
-    def of(self, judging: Judging) -> Judging:
+    def of(self, judging: JudgingOptions) -> JudgingOptions:
         """The log judged otherwise.
 
         Raises:
@@ -98,7 +98,7 @@ def _seconds(given: Mapping[str, str], key: str) -> float | None:
 
 
 @frozen
-class Count:
+class CodeCount:
     """How often one code was found, before and after."""
 
     code: str
@@ -114,7 +114,7 @@ class WhatIf:
 
     before: Mapping[str, object]
     after: Mapping[str, object]
-    findings: tuple[Count, ...]
+    findings: tuple[CodeCount, ...]
     """All codes that were found before or after."""
     tenures_before: int
     tenures_after: int
@@ -137,7 +137,7 @@ class WhatIf:
         }
 
 
-def settings(judging: Judging) -> dict[str, object]:
+def settings(judging: JudgingOptions) -> dict[str, object]:
     """The settings that can be changed."""
     return {
         "rules": [rules.rule_set.value for rules in judging.rules()],
@@ -149,8 +149,8 @@ def settings(judging: Judging) -> dict[str, object]:
 
 
 def compared(
-    before: tuple[Fold, Judging, Sequence[FindingRow]],
-    after: tuple[Fold, Judging, Sequence[FindingRow]],
+    before: tuple[FoldedLog, JudgingOptions, Sequence[FindingRow]],
+    after: tuple[FoldedLog, JudgingOptions, Sequence[FindingRow]],
 ) -> WhatIf:
     """Compare two folds of one log; each with its judging, and the findings about whole logs."""
     same_rules = set(before[1].rule_sets) == set(after[1].rule_sets)
@@ -172,7 +172,7 @@ def compared(
     )
 
 
-def _counts(folds: Sequence[Sequence[CountedFindings]], same_rules: bool) -> tuple[Count, ...]:
+def _counts(folds: Sequence[Sequence[CountedFindings]], same_rules: bool) -> tuple[CodeCount, ...]:
     counts_of: dict[tuple[str, str | None], list[int]] = {}
     for side, counted in enumerate(folds):
         for row in counted:
@@ -180,7 +180,7 @@ def _counts(folds: Sequence[Sequence[CountedFindings]], same_rules: bool) -> tup
             counts_of.setdefault(name, [0, 0])[side] += row.count
     order = list(CATALOGUE)
     return tuple(
-        Count(code, rules, *counts)
+        CodeCount(code, rules, *counts)
         for (code, rules), counts in sorted(
             counts_of.items(), key=lambda item: (order.index(item[0][0]), item[0][1] or "")
         )

@@ -25,12 +25,12 @@ from kafka_marshal.replay.errors import InvalidOption, ReplayError
 from kafka_marshal.replay.findings.catalogue import CATALOGUE
 from kafka_marshal.replay.findings.records.inputs import log_findings
 from kafka_marshal.replay.findings.records.senders import clock_findings, merged
-from kafka_marshal.replay.fold.partition_fold import Account, Judging
+from kafka_marshal.replay.fold.partition_fold import JudgingOptions, PartitionFold
 from kafka_marshal.replay.fold.reading import read_chunk, records_of
-from kafka_marshal.replay.model.events import Place
+from kafka_marshal.replay.model.events import LogPartition
 from kafka_marshal.replay.model.published import FindingRow
 from kafka_marshal.replay.model.tables import FINDINGS, GROUPS, PARTITIONS, SENDERS
-from kafka_marshal.replay.sources import Found
+from kafka_marshal.replay.sources import FoundSources
 
 _WANTED: Final = re.compile(r"(\w+)(?:@(\d+))?")
 _PROGRESS_EVERY: Final = 25
@@ -39,26 +39,26 @@ OF_WHOLE_LOGS: Final = ("sender_clock_off", "create_time", "head_missing")
 """Codes whose findings are made when all partitions of a log are in."""
 
 
-class NothingSuch(ReplayError):
+class NoSuchFinding(ReplayError):
     """The log has no such finding."""
 
 
 @frozen
-class Wanted:
+class WantedFinding:
     """Which finding: its code, and the offset of its first record where that matters."""
 
     code: str
     offset: int | None = None
 
     @classmethod
-    def parsed(cls, text: str) -> Wanted:
+    def parsed(cls, text: str) -> WantedFinding:
         """From CODE or CODE@OFFSET.
 
         Raises:
             InvalidOption: it is neither, or there is no such code.
 
-        >>> Wanted.parsed("late_heartbeat_stole@82")
-        Wanted(code='late_heartbeat_stole', offset=82)
+        >>> WantedFinding.parsed("late_heartbeat_stole@82")
+        WantedFinding(code='late_heartbeat_stole', offset=82)
         """
         match = _WANTED.fullmatch(text)
         if match is None:
@@ -75,31 +75,31 @@ class Wanted:
 class Part:
     """Records of one coordinating partition of one log, in offset order."""
 
-    place: Place
+    place: LogPartition
     records: tuple[RawRecord, ...]
 
 
 @frozen
-class Shrunk:
+class ShrunkLog:
     """A part of a log that still shows the finding, and in which every record is needed."""
 
     part: Part
     finding: FindingRow
     """As this part has it."""
-    judging: Judging
+    judging: JudgingOptions
     """With the one rule set that reports it."""
     records_before: int
     judged: int
     """How many parts were looked at."""
 
 
-def findings_of(part: Part, judging: Judging) -> list[FindingRow]:
+def findings_of(part: Part, judging: JudgingOptions) -> list[FindingRow]:
     """All findings of some records, those that are about a whole log among them."""
-    account = Account(part.place, judging)
+    partition_fold = PartitionFold(part.place, judging)
     for raw in part.records:
-        account.feed(raw)
-    account.close()
-    rows = account.drain()
+        partition_fold.feed(raw)
+    partition_fold.close()
+    rows = partition_fold.drain()
     return [
         *rows[FINDINGS],
         *log_findings(rows[PARTITIONS]),
@@ -107,7 +107,7 @@ def findings_of(part: Part, judging: Judging) -> list[FindingRow]:
     ]
 
 
-def parts_of(found: Found, on_progress: Callable[[str], None]) -> Iterator[Part]:
+def parts_of(found: FoundSources, on_progress: Callable[[str], None]) -> Iterator[Part]:
     """The coordinating partitions of the sources, one after the other.
 
     Raises:
@@ -123,15 +123,15 @@ def parts_of(found: Found, on_progress: Callable[[str], None]) -> Iterator[Part]
     table = pa.Table.from_batches(batches).sort_by(keys)
     rows = ((log, raw) for batch in table.to_batches() for log, raw in records_of(batch))
     for (log, partition), of_place in groupby(rows, key=lambda row: (row[0], row[1].partition)):
-        yield Part(Place(log, partition), tuple(map(itemgetter(1), of_place)))
+        yield Part(LogPartition(log, partition), tuple(map(itemgetter(1), of_place)))
 
 
 def shrink(
     parts: Iterable[Part],
-    wanted: Wanted,
-    judging: Judging,
+    wanted: WantedFinding,
+    judging: JudgingOptions,
     on_progress: Callable[[str], None] = lambda _: None,
-) -> Shrunk:
+) -> ShrunkLog:
     """The smallest part of the first of these that shows the finding.
 
     With an offset the finding stays the one that begins there; without, any of its code will do.
@@ -150,7 +150,7 @@ def shrink(
         if told:
             first = min(told, key=lambda row: row.offset or 0)
             return _Search(part, first, wanted, judging, on_progress).smallest()
-    raise NothingSuch(f"the log has no finding {wanted} under these rules")
+    raise NoSuchFinding(f"the log has no finding {wanted} under these rules")
 
 
 class _Search:
@@ -160,8 +160,8 @@ class _Search:
         self,
         part: Part,
         finding: FindingRow,
-        wanted: Wanted,
-        judging: Judging,
+        wanted: WantedFinding,
+        judging: JudgingOptions,
         on_progress: Callable[[str], None],
     ) -> None:
         rules = finding.rules
@@ -179,7 +179,7 @@ class _Search:
         self._judged = 0
         self._left = len(part.records)
 
-    def smallest(self) -> Shrunk:
+    def smallest(self) -> ShrunkLog:
         """First what is about others, then whatever else is not needed."""
         for records in self._guesses():
             if len(records) < self._left and self._shows(records):
@@ -189,7 +189,7 @@ class _Search:
         records = self._one_by_one(records)
         finding = self._shows(records)
         assert finding is not None
-        return Shrunk(
+        return ShrunkLog(
             attrs.evolve(self._part, records=tuple(records)),
             finding,
             self._judging,

@@ -13,13 +13,13 @@ from kafka_marshal.counterexample import Counterexample, write
 from kafka_marshal.counterexample.records import from_records
 from kafka_marshal.replay.exports.output import placed
 from kafka_marshal.replay.model.published import FindingRow
-from kafka_marshal.replay.shrink.shrinking import OF_WHOLE_LOGS, Shrunk
+from kafka_marshal.replay.shrink.shrinking import OF_WHOLE_LOGS, ShrunkLog
 
 CAPTURE: Final = "slice.jsonl"
 STORY: Final = "story"
 
 
-def written(shrunk: Shrunk, out: Path) -> tuple[Path, ...]:
+def written(shrunk: ShrunkLog, out: Path) -> tuple[Path, ...]:
     """Write the new folder `out`; the paths of the capture, the test, and what tells the story.
 
     Raises:
@@ -37,7 +37,7 @@ def written(shrunk: Shrunk, out: Path) -> tuple[Path, ...]:
     return out / CAPTURE, out / name, *told_in
 
 
-def story_of(shrunk: Shrunk) -> Counterexample | None:
+def story_of(shrunk: ShrunkLog) -> Counterexample | None:
     """The slice as a counterexample, if all of it is about one claim.
 
     It is judged by the rules of the finding, so that what the original did is shown as it did it.
@@ -68,7 +68,7 @@ def _decoded(raw: RawRecord) -> Record | None:
         return None
 
 
-def pasted(shrunk: Shrunk) -> str:
+def pasted(shrunk: ShrunkLog) -> str:
     """The text of the test."""
     code, place, judging = shrunk.finding.code, shrunk.part.place, shrunk.judging
     (rule_set,) = judging.rule_sets
@@ -105,18 +105,19 @@ from pathlib import Path
 
 from kafka_marshal import RuleSet
 from kafka_marshal.capture import read_capture
-from kafka_marshal.replay.fold.partition_fold import Account, Judging
-from kafka_marshal.replay.model.events import Place
+from kafka_marshal.replay.fold.partition_fold import JudgingOptions, PartitionFold
+from kafka_marshal.replay.model.events import LogPartition
 from kafka_marshal.replay.model.tables import {tables}
 {imports}
 CAPTURE = Path(__file__).with_name("{CAPTURE}")
-JUDGING = Judging(
+JUDGING = JudgingOptions(
     {f",{chr(10)}    ".join(judged)},
 )
 
 
 def test_the_log_shows_{code}() -> None:
-    account = Account(Place({json.dumps(place.log)}, {place.coordinating_partition}), JUDGING)
+    place = LogPartition({json.dumps(place.log)}, {place.coordinating_partition})
+    account = PartitionFold(place, JUDGING)
     for raw in read_capture(CAPTURE):
         account.feed(raw)
     account.close()

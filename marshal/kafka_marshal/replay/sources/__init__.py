@@ -17,22 +17,22 @@ from pathlib import Path
 from attrs import field, frozen
 
 from kafka_marshal.capture import UnreadableSource
-from kafka_marshal.replay.sources.files import Looking, files_of, log_names
+from kafka_marshal.replay.sources.files import FileSearch, files_of, log_names
 from kafka_marshal.replay.sources.formats import FORMATS, named
 from kafka_marshal.replay.sources.json_lines import several_topics
 from kafka_marshal.replay.sources.shapes import (
-    Asked,
     CannotProve,
     Chunk,
     File,
+    FileRequest,
     Format,
 )
 
-__all__ = ["FORMATS", "CannotProve", "Chunk", "Format", "Found", "Told", "find"]
+__all__ = ["FORMATS", "CannotProve", "Chunk", "Format", "FoundSources", "Limitation", "find"]
 
 
 @frozen
-class Told:
+class Limitation:
     """A limit to belief, and how many files of which format have it."""
 
     format: str
@@ -41,7 +41,7 @@ class Told:
 
 
 @frozen
-class Found:
+class FoundSources:
     """What the SOURCE arguments came to."""
 
     chunks: tuple[Chunk, ...]
@@ -50,7 +50,7 @@ class Found:
     files: tuple[str, ...]
     left_out: tuple[str, ...] = field(default=())
     """Files in folders that were not read, each with the reason."""
-    told: tuple[Told, ...] = field(default=())
+    told: tuple[Limitation, ...] = field(default=())
     """What the files cannot prove."""
 
 
@@ -60,7 +60,7 @@ def find(
     one_log: bool = False,
     source_format: str | None = None,
     topic: str | None = None,
-) -> Found:
+) -> FoundSources:
     """The chunks to read.
 
     Args:
@@ -75,7 +75,7 @@ def find(
     """
     if not sources:
         raise UnreadableSource("no source was given")
-    looking = Looking(None if source_format is None else named(source_format))
+    looking = FileSearch(None if source_format is None else named(source_format))
     files: dict[Path, File] = {}
     for source in sources:
         for file in files_of(source, looking):
@@ -85,7 +85,7 @@ def find(
     told: dict[tuple[str, str], int] = {}
     topics: dict[Path, set[str]] = {}
     for file in files.values():
-        surveyed = FORMATS[file.format].survey(file, Asked(names[file.path], topic))
+        surveyed = FORMATS[file.format].survey(file, FileRequest(names[file.path], topic))
         chunks.extend(surveyed.chunks)
         if surveyed.topics and topic is None:
             together = topics.setdefault(file.log_folder.parent, set())
@@ -101,12 +101,12 @@ def find(
     if not chunks:
         wanted = f"no record of the topic {topic!r}" if topic else "the source is empty"
         raise UnreadableSource(f"{', '.join(sources)}: {wanted}")
-    return Found(
+    return FoundSources(
         tuple(chunks),
         tuple(dict.fromkeys(chunk.log for chunk in chunks)),
         tuple(str(file.path) for file in files.values()),
         tuple(looking.left_out),
-        tuple(Told(name, sentence, count) for (name, sentence), count in told.items()),
+        tuple(Limitation(name, sentence, count) for (name, sentence), count in told.items()),
     )
 
 

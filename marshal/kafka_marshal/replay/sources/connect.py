@@ -25,12 +25,12 @@ from kafka_marshal.replay.sources import text
 from kafka_marshal.replay.sources.columns import NOT_STATED, Cells, batches_of
 from kafka_marshal.replay.sources.guessed_time import NO_TIME, TIME_OF_MESSAGE, timed
 from kafka_marshal.replay.sources.shapes import (
-    Asked,
     CannotProve,
     Chunk,
     File,
+    FileHead,
+    FileRequest,
     Format,
-    Head,
     SinkObject,
     Survey,
     about_records,
@@ -54,11 +54,11 @@ CANNOT_PROVE: Final = CannotProve(
 )
 
 
-def _looks_like(head: Head) -> bool:
+def _looks_like(head: FileHead) -> bool:
     return NAME.match(head.path.name) is not None
 
 
-def _survey(file: File, asked: Asked) -> Survey:
+def _survey(file: File, asked: FileRequest) -> Survey:
     named = NAME.match(file.path.name)
     if named is None:
         raise UnreadableSource(

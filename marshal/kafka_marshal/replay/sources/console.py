@@ -29,12 +29,12 @@ from kafka_marshal.replay.sources.columns import (
 from kafka_marshal.replay.sources.guessed_time import NO_TIME, TIME_OF_MESSAGE, timed
 from kafka_marshal.replay.sources.shapes import (
     NAMES_NO_TOPICS,
-    Asked,
     CannotProve,
     Chunk,
     File,
+    FileHead,
+    FileRequest,
     Format,
-    Head,
     Layout,
     Survey,
     TextRange,
@@ -80,7 +80,7 @@ def _begins(line: bytes) -> bool:
     return _BEGINS.match(line) is not None or _NOISE.match(line) is not None
 
 
-def _looks_like(head: Head) -> bool:
+def _looks_like(head: FileHead) -> bool:
     lines = (line for line in head.first.split(b"\n") if not _is_noise(line))
     return _BEGINS.match(next(lines, b"")) is not None
 
@@ -120,7 +120,7 @@ def layout_of(lines: list[bytes], where: str) -> Layout:
     return (*names, *(["headers"] if headers else []), *(["key"] if key else []), "value")
 
 
-def _survey(file: File, asked: Asked) -> Survey:
+def _survey(file: File, asked: FileRequest) -> Survey:
     path = file.path
     head = text.head_of(path)
     lines = [line for line in head.first.split(b"\n") if _BEGINS.match(line)]

@@ -31,12 +31,12 @@ from kafka_marshal.replay.sources.columns import (
 from kafka_marshal.replay.sources.guessed_time import NO_TIME, timed
 from kafka_marshal.replay.sources.shapes import (
     NAMES_NO_TOPICS,
-    Asked,
     CannotProve,
     Chunk,
     File,
+    FileHead,
+    FileRequest,
     Format,
-    Head,
     Survey,
     TextRange,
     about_records,
@@ -82,7 +82,7 @@ EPOCHS_LOST: Final = (
 )
 
 
-def _looks_like(head: Head) -> bool:
+def _looks_like(head: FileHead) -> bool:
     lines = (line for line in head.first.split(b"\n") if line.strip())
     return _BEGINS.match(next(lines, b"")) is not None
 
@@ -94,7 +94,7 @@ def place_of(path: str) -> tuple[str, int] | None:
     return (named["topic"], int(named["partition"])) if named else None
 
 
-def _survey(file: File, asked: Asked) -> Survey:
+def _survey(file: File, asked: FileRequest) -> Survey:
     path = file.path
     begins_at: list[tuple[int, tuple[str, int] | None]] = []
     transactions = names = headers = lossy = printed = False
@@ -135,7 +135,7 @@ def _survey(file: File, asked: Asked) -> Survey:
 
 
 def _chunks(
-    file: File, asked: Asked, begins_at: list[tuple[int, tuple[str, int] | None]], size: int
+    file: File, asked: FileRequest, begins_at: list[tuple[int, tuple[str, int] | None]], size: int
 ) -> Iterator[TextRange]:
     """Each heading's part of the text in pieces; of a compressed text everything at once."""
     ends = [*(begin for begin, _ in begins_at[1:]), size]

@@ -46,7 +46,7 @@ _TRACE: Final = re.compile(r"\.trace\.jsonl(?:\.\w+)?$")
 
 
 @frozen
-class Looking:
+class FileSearch:
     """How to look at files: what the user states about them, and what was left out so far."""
 
     format: Format | None = None
@@ -54,7 +54,7 @@ class Looking:
     left_out: list[str] = field(factory=list)
 
 
-def files_of(source: str, looking: Looking) -> Iterator[File]:
+def files_of(source: str, looking: FileSearch) -> Iterator[File]:
     """The files that one SOURCE means.
 
     Raises:
@@ -85,7 +85,7 @@ def _matching(pattern: Path) -> Iterator[Path]:
     return Path().glob(str(pattern))
 
 
-def _given(path: Path, looking: Looking) -> File:
+def _given(path: Path, looking: FileSearch) -> File:
     """A file that was named: if nobody knows what it is, that is an error."""
     head = head_of(path)
     format_ = looking.format or detected(head)
@@ -103,7 +103,7 @@ def _given(path: Path, looking: Looking) -> File:
     return File(path, format_.name, _log_folder(path, format_, None), head.compression)
 
 
-def _found(path: Path, looking: Looking, folder: Path | None = None) -> File | None:
+def _found(path: Path, looking: FileSearch, folder: Path | None = None) -> File | None:
     """A file that was not named: if nobody knows what it is, it is left out."""
     if _TRACE.search(path.name):
         looking.left_out.append(f"{path}: the output of a trace")
@@ -135,7 +135,7 @@ def _found(path: Path, looking: Looking, folder: Path | None = None) -> File | N
     return File(path, file.format, log_folder, file.compression, True)
 
 
-def _in_folder(folder: Path, looking: Looking) -> Iterator[File]:
+def _in_folder(folder: Path, looking: FileSearch) -> Iterator[File]:
     """Everything that is known, at any depth; Spark's own `_` and `.` files are no data."""
     found = False
     for path in sorted(folder.rglob("*")):

@@ -17,7 +17,7 @@ from kafka_marshal.replay.sources.dump_log import DUMP_LOG
 from kafka_marshal.replay.sources.json_lines import CAPTURE, KCAT
 from kafka_marshal.replay.sources.parquet import PARQUET
 from kafka_marshal.replay.sources.segment import SEGMENT
-from kafka_marshal.replay.sources.shapes import Format, Head
+from kafka_marshal.replay.sources.shapes import FileHead, Format
 
 _IN_ORDER: Final = (CONNECT, PARQUET, SEGMENT, CONSOLE, DUMP_LOG, KCAT, CAPTURE)
 FORMATS: Final[Mapping[str, Format]] = {
@@ -27,7 +27,7 @@ FORMATS: Final[Mapping[str, Format]] = {
 """By name, as the option `--format` takes it."""
 
 
-def detected(head: Head) -> Format | None:
+def detected(head: FileHead) -> Format | None:
     """What a file looks like."""
     return next((format_ for format_ in _IN_ORDER if format_.looks_like(head)), None)
 

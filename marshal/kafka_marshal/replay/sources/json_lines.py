@@ -38,12 +38,12 @@ from kafka_marshal.replay.sources.columns import (
 )
 from kafka_marshal.replay.sources.shapes import (
     NAMES_NO_TOPICS,
-    Asked,
     CannotProve,
     Chunk,
     File,
+    FileHead,
+    FileRequest,
     Format,
-    Head,
     Survey,
     TextRange,
     about_records,
@@ -78,7 +78,7 @@ _KCAT: Final = _Names(
 )
 
 
-def first_object(head: Head) -> Fields | None:
+def first_object(head: FileHead) -> Fields | None:
     """The object in the first line that says anything, if it is one; kcat's own words aside."""
     for line in head.first.split(b"\n"):
         if line.strip() and not line.startswith(b"% "):
@@ -90,18 +90,18 @@ def first_object(head: Head) -> Fields | None:
     return None
 
 
-def _is_kcat(head: Head) -> bool:
+def _is_kcat(head: FileHead) -> bool:
     found = first_object(head)
     return found is not None and {"partition", "offset", "payload"} <= found.keys()
 
 
-def _is_capture(head: Head) -> bool:
+def _is_capture(head: FileHead) -> bool:
     found = first_object(head)
     return found is not None and {"partition", "offset", "timestamp_ms"} <= found.keys()
 
 
-def _survey_of(names: _Names, cannot_prove: CannotProve) -> Callable[[File, Asked], Survey]:
-    def survey(file: File, asked: Asked) -> Survey:
+def _survey_of(names: _Names, cannot_prove: CannotProve) -> Callable[[File, FileRequest], Survey]:
+    def survey(file: File, asked: FileRequest) -> Survey:
         path = file.path
         if text.is_blank(path, file.compression):
             raise UnreadableSource(f"{path}: the source is empty")

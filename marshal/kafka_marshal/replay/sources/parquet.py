@@ -28,12 +28,12 @@ from kafka_marshal.replay.sources.columns import (
 from kafka_marshal.replay.sources.json_lines import several_topics
 from kafka_marshal.replay.sources.shapes import (
     NAMES_NO_TOPICS,
-    Asked,
     CannotProve,
     Chunk,
     File,
+    FileHead,
+    FileRequest,
     Format,
-    Head,
     RowGroups,
     Survey,
 )
@@ -48,11 +48,11 @@ _NO_HEADERS: Final = CannotProve(
 CANNOT_PROVE: Final = CannotProve()
 
 
-def _looks_like(head: Head) -> bool:
+def _looks_like(head: FileHead) -> bool:
     return head.first.startswith(MAGIC)
 
 
-def _survey(file: File, asked: Asked) -> Survey:
+def _survey(file: File, asked: FileRequest) -> Survey:
     path = str(file.path)
     try:
         parquet = pq.ParquetFile(file.path)

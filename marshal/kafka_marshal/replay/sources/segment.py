@@ -29,13 +29,13 @@ from kafka_marshal.replay.sources.columns import (
 )
 from kafka_marshal.replay.sources.dump_log import ABORTED, place_of
 from kafka_marshal.replay.sources.shapes import (
-    Asked,
     Batches,
     CannotProve,
     Chunk,
     File,
+    FileHead,
+    FileRequest,
     Format,
-    Head,
     Survey,
 )
 
@@ -63,7 +63,7 @@ class _Walked:
     """Where the last batch begins that is not there whole."""
 
 
-def _looks_like(head: Head) -> bool:
+def _looks_like(head: FileHead) -> bool:
     if head.compression is not None or len(head.first) < _LEAST:
         return False
     base, length, _, magic, _, attributes, delta = _HEADER.unpack_from(head.first)
@@ -114,7 +114,7 @@ def _walk(path: Path) -> _Walked:
         return _Walked(tuple(pieces), transactional, cut_at)
 
 
-def _survey(file: File, asked: Asked) -> Survey:
+def _survey(file: File, asked: FileRequest) -> Survey:
     path = file.path
     if file.compression is not None:
         raise UnreadableSource(f"{path}: a segment cannot be read compressed; unpack it")

@@ -123,7 +123,7 @@ class SinkObject(Chunk):
 
 
 @frozen
-class Asked:
+class FileRequest:
     """What the user asked of a file."""
 
     log: str
@@ -143,7 +143,7 @@ class Survey:
 
 
 @frozen
-class Head:
+class FileHead:
     """The beginning of a file, uncompressed."""
 
     path: Path
@@ -162,8 +162,8 @@ class Format:
     parts: bool
     cannot_prove: CannotProve
     """What no file of this format proves. A survey may add to it."""
-    looks_like: Callable[[Head], bool]
-    survey: Callable[[File, Asked], Survey]
+    looks_like: Callable[[FileHead], bool]
+    survey: Callable[[File, FileRequest], Survey]
     read: Callable[[int, Chunk], Iterator[pa.RecordBatch]]
     """Batches in `ARROW_SCHEMA`, or in `LEAN_SCHEMA`; the number is where `input_order` begins."""
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 from attrs import frozen
 
 from kafka_marshal.capture import UnreadableSource
-from kafka_marshal.replay.sources.shapes import GZIP, ZSTD, Chunk, Head, TextRange
+from kafka_marshal.replay.sources.shapes import GZIP, ZSTD, Chunk, FileHead, TextRange
 
 CHUNK_BYTES: Final = 32 * 1024 * 1024
 """A plain text is read in pieces of this size, each by one task."""
@@ -42,7 +42,7 @@ class Block:
     """How many lines of the range went before."""
 
 
-def head_of(path: Path) -> Head:
+def head_of(path: Path) -> FileHead:
     """The beginning of a file.
 
     Raises:
@@ -59,7 +59,7 @@ def head_of(path: Path) -> Head:
                 first = text.read(HEAD_BYTES)
     except OSError as error:
         raise UnreadableSource(f"{path}: {error.strerror or error}") from None
-    return Head(path, first, compression)
+    return FileHead(path, first, compression)
 
 
 @contextmanager

@@ -28,7 +28,7 @@ from kafka_marshal.replay.fold.jobs import (
 from kafka_marshal.replay.model.tables import BY_NAME, FOLDED
 from kafka_marshal.replay.sources import Chunk
 from kafka_marshal.replay.spark.spark_errors import told_plainly
-from kafka_marshal.replay.spark.spark_fold import SparkFold
+from kafka_marshal.replay.spark.spark_fold import SparkFoldedLog
 from kafka_marshal.replay.spark.workers import mapped
 from kafka_marshal.replay.state.partition_state import take_up
 
@@ -36,7 +36,7 @@ TASKS_PER_CORE: Final = 8
 
 
 @frozen
-class OnSpark:
+class SparkEngine:
     """As `Engine`: each chunk, and each coordinating partition, is a task."""
 
     spark: SparkSession
@@ -46,11 +46,11 @@ class OnSpark:
         return True
 
     @contextmanager
-    def fold(self, job: Job) -> Iterator[SparkFold]:
+    def fold(self, job: Job) -> Iterator[SparkFoldedLog]:
         """As `Engine`."""
         rows = self._folded(job).persist(StorageLevel.MEMORY_AND_DISK)
         try:
-            yield SparkFold.of(rows, _counted(rows))
+            yield SparkFoldedLog.of(rows, _counted(rows))
         finally:
             rows.unpersist()
 
@@ -60,12 +60,12 @@ class OnSpark:
             self._folded(job).write.parquet(str(folder))
 
     @contextmanager
-    def fold_of(self, folders: Sequence[Path], states: Sequence[Path]) -> Iterator[SparkFold]:
+    def fold_of(self, folders: Sequence[Path], states: Sequence[Path]) -> Iterator[SparkFoldedLog]:
         """As `Engine`."""
         ends = self._ends(states).persist(StorageLevel.MEMORY_AND_DISK)
         try:
             rows = self.spark.read.schema(ends.schema).parquet(*map(str, folders)).unionByName(ends)
-            yield SparkFold.of(rows, _counted(rows))
+            yield SparkFoldedLog.of(rows, _counted(rows))
         finally:
             ends.unpersist()
 

@@ -26,10 +26,10 @@ from kafka_marshal.replay.model.folded_log import (
     CountedFindings,
     DivergencesOfLog,
     FindingsAt,
+    HeatSpans,
     Held,
-    Parted,
+    OwnershipDifference,
     Parting,
-    Spans,
     in_order,
     order_in_claim,
     write_nothing,
@@ -56,7 +56,7 @@ _Stored: TypeAlias = dict[str, Any]
 
 
 @frozen
-class SparkFold:
+class SparkFoldedLog:
     """As `Fold`."""
 
     spark: SparkSession
@@ -66,7 +66,7 @@ class SparkFold:
     """Rows per table."""
 
     @classmethod
-    def of(cls, rows: DataFrame, counts: Mapping[str, int]) -> SparkFold:
+    def of(cls, rows: DataFrame, counts: Mapping[str, int]) -> SparkFoldedLog:
         """Rows that are stored or cheap to read, and how many each table has."""
         tasks = max(1, -(-sum(counts.values()) // ROWS_PER_TASK))
         return cls(rows.sparkSession, rows.coalesce(tasks), counts)
@@ -186,7 +186,7 @@ class SparkFold:
         )
         return [DivergencesOfLog(**row) for row in _collected(counted)]
 
-    def findings_over_time(self, spans: Spans) -> tuple[list[FindingsAt], list[FindingsAt]]:
+    def findings_over_time(self, spans: HeatSpans) -> tuple[list[FindingsAt], list[FindingsAt]]:
         """As `Fold`."""
         if not self.counts[FINDINGS.name]:
             return [], []
@@ -261,7 +261,7 @@ class SparkFold:
         )
         return claims.join(findings, list(CLAIM), "left").na.fill(0)
 
-    def parted_from(self, after: Self, limit: int, *, same_rules: bool) -> Parted:
+    def parted_from(self, after: Self, limit: int, *, same_rules: bool) -> OwnershipDifference:
         """As `Fold`."""
         label = sf.col("rules") if same_rules else sf.lit("-")
         folds = self, after
@@ -288,7 +288,7 @@ class SparkFold:
                     sf.sum("new").alias("new"),
                 ).collect()[0]
                 first = _collected(of_claims.orderBy("log", "offset", *_NAME).limit(limit))
-                return Parted(
+                return OwnershipDifference(
                     total["claims"],
                     total["gone"] or 0,
                     total["new"] or 0,
@@ -314,7 +314,7 @@ def _sorting(row: _Stored, order: Sequence[str]) -> tuple[tuple[bool, Any], ...]
     return tuple((row[name] is not None, row[name]) for name in order)
 
 
-def _edges(fold: SparkFold, label: Column) -> DataFrame:
+def _edges(fold: SparkFoldedLog, label: Column) -> DataFrame:
     """Where ownership changes: a line for every beginning and every end of a tenure."""
     tenures = fold.table(TENURES)
     name = [*(sf.col(column) for column in CLAIM), label.alias(_LABEL)]
@@ -329,7 +329,7 @@ def _edges(fold: SparkFold, label: Column) -> DataFrame:
 
 
 def _lasting(
-    folds: tuple[SparkFold, SparkFold], first: list[_Stored], label: Column
+    folds: tuple[SparkFoldedLog, SparkFoldedLog], first: list[_Stored], label: Column
 ) -> list[Parting]:
     """Who owns after the record that parted each of these claims, before and after."""
     if not first:
@@ -367,7 +367,7 @@ def _lasting(
     return told
 
 
-def _owners_differ(folds: tuple[SparkFold, SparkFold], label: Column) -> int:
+def _owners_differ(folds: tuple[SparkFoldedLog, SparkFoldedLog], label: Column) -> int:
     before, after = (
         fold.table(CLAIMS)
         .withColumn(_LABEL, label)

@@ -30,7 +30,7 @@ import attrs
 from attrs import frozen
 
 from kafka_marshal.replay.errors import ReplayError
-from kafka_marshal.replay.fold.partition_fold import Account
+from kafka_marshal.replay.fold.partition_fold import PartitionFold
 from kafka_marshal.version import package_version
 
 FORMAT: Final = 2
@@ -43,7 +43,7 @@ class CheckpointRefused(ReplayError):
 
 
 @frozen
-class State:
+class StateFile:
     """A file of the folder: the state of one coordinating partition."""
 
     file: str
@@ -53,28 +53,28 @@ class State:
 
 
 @frozen
-class Known:
+class CommittedStates:
     """A folder's last commit, with no state read yet."""
 
-    states: Mapping[int, State]
+    states: Mapping[int, StateFile]
     beside: Mapping[str, Any]
     """What the writer wanted to be committed with them."""
 
 
 @frozen
-class Snapshot:
+class StoredPartition:
     """One coordinating partition."""
 
-    account: Account
+    partition_fold: PartitionFold
     next_offset: int
     """The first offset that the account has not seen."""
 
 
 @frozen
-class Resumed:
+class ResumedCheckpoint:
     """A folder's last commit."""
 
-    partitions: Mapping[int, Snapshot]
+    partitions: Mapping[int, StoredPartition]
     beside: Mapping[str, Any]
     """What the writer wanted to be committed with them."""
 
@@ -100,7 +100,7 @@ class Checkpoint:
             "options": json.loads(json.dumps(dict(options))),
         }
         self._generation = 0
-        self._states: dict[int, State] = {}
+        self._states: dict[int, StateFile] = {}
         try:
             folder.mkdir(parents=True, exist_ok=True)
             self._lock = (folder / "lock").open("w")
@@ -118,7 +118,7 @@ class Checkpoint:
         """Release the folder."""
         self._lock.close()
 
-    def load(self) -> Resumed | None:
+    def load(self) -> ResumedCheckpoint | None:
         """The last commit; None if there was none.
 
         Raises:
@@ -128,12 +128,12 @@ class Checkpoint:
         if known is None:
             return None
         partitions = {
-            number: Snapshot(read_state(self.folder, state), state.next_offset)
+            number: StoredPartition(read_state(self.folder, state), state.next_offset)
             for number, state in known.states.items()
         }
-        return Resumed(partitions, known.beside)
+        return ResumedCheckpoint(partitions, known.beside)
 
-    def known(self) -> Known | None:
+    def known(self) -> CommittedStates | None:
         """The last commit for a caller that reads the states elsewhere, with `read_state`.
 
         Raises:
@@ -146,7 +146,9 @@ class Checkpoint:
             manifest = json.loads(path.read_text())
             made_by = {name: manifest[name] for name in self._made_by}
             states = {
-                int(number): State(str(one["file"]), int(one["next_offset"]), str(one["sha256"]))
+                int(number): StateFile(
+                    str(one["file"]), int(one["next_offset"]), str(one["sha256"])
+                )
                 for number, one in manifest["partitions"].items()
             }
             generation, beside = int(manifest["generation"]), dict(manifest["beside"])
@@ -155,18 +157,18 @@ class Checkpoint:
         self._compare(made_by)
         self._generation, self._states = generation, states
         self._sweep()
-        return Known(states, beside)
+        return CommittedStates(states, beside)
 
     def name_for(self, partition: int) -> str:
         """A file name for a state that the next commit may hold."""
         return f"partition-{partition}.{self._generation + 1}"
 
-    def put(self, partition: int, account: Account, next_offset: int) -> None:
+    def put(self, partition: int, partition_fold: PartitionFold, next_offset: int) -> None:
         """Write one partition's state beside; it counts from the next `commit` on."""
         name = self.name_for(partition)
-        self.adopt(partition, write_state(self.folder, name, account, next_offset))
+        self.adopt(partition, write_state(self.folder, name, partition_fold, next_offset))
 
-    def adopt(self, partition: int, state: State) -> None:
+    def adopt(self, partition: int, state: StateFile) -> None:
         """The same for a state that an executor wrote."""
         self._states[partition] = state
 
@@ -218,21 +220,23 @@ class Checkpoint:
                 )
 
 
-def write_state(folder: Path, name: str, account: Account, next_offset: int) -> State:
+def write_state(
+    folder: Path, name: str, partition_fold: PartitionFold, next_offset: int
+) -> StateFile:
     """Write a state, on any machine that sees the folder; nobody else may write under that name.
 
     Raises:
         OSError: it cannot be written.
     """
-    assert not account.drain(), "rows that were not drained would be lost or told twice"
-    state = pickle.dumps(account, protocol=5)
+    assert not partition_fold.drain(), "rows that were not drained would be lost or told twice"
+    state = pickle.dumps(partition_fold, protocol=5)
     with (folder / name).open("wb") as file:
         file.write(state)
         to_disk(file)
-    return State(name, next_offset, hashlib.sha256(state).hexdigest())
+    return StateFile(name, next_offset, hashlib.sha256(state).hexdigest())
 
 
-def read_state(folder: Path, state: State) -> Account:
+def read_state(folder: Path, state: StateFile) -> PartitionFold:
     """The account of a state.
 
     Raises:
@@ -245,7 +249,7 @@ def read_state(folder: Path, state: State) -> Account:
     if hashlib.sha256(read).hexdigest() != state.sha256:
         raise _damaged(folder, state.file)
     account = thawed(read, f"{folder}: {state.file}")
-    if not isinstance(account, Account):
+    if not isinstance(account, PartitionFold):
         raise _damaged(folder, state.file)
     return account
 

@@ -19,9 +19,9 @@ import attrs
 from attrs import define, frozen
 
 from kafka_marshal.capture import RawRecord
-from kafka_marshal.replay.fold.partition_fold import Account, Judging
-from kafka_marshal.replay.model.chunk_items import Facts, Item, Single
-from kafka_marshal.replay.model.events import Place
+from kafka_marshal.replay.fold.partition_fold import JudgingOptions, PartitionFold
+from kafka_marshal.replay.model.chunk_items import ChunkFacts, Item, SingleRecord
+from kafka_marshal.replay.model.events import LogPartition
 from kafka_marshal.replay.model.tables import Rows
 from kafka_marshal.replay.state.checkpoint import CheckpointRefused, thawed, to_disk
 
@@ -29,7 +29,7 @@ SUFFIX: Final = ".state"
 
 
 @frozen
-class Head:
+class StateHead:
     """What the driver needs to know of a state."""
 
     partition: int
@@ -44,11 +44,11 @@ class Head:
 
 
 @define
-class Standing:
+class PartitionState:
     """One coordinating partition on its way through a run."""
 
     partition: int
-    account: Account
+    partition_fold: PartitionFold
     last: RawRecord | None = None
     """The record with the highest offset that was folded."""
     folded: int = 0
@@ -56,9 +56,9 @@ class Standing:
     forked: bool = False
 
     @classmethod
-    def of(cls, log: str, partition: int, judging: Judging) -> Standing:
+    def of(cls, log: str, partition: int, judging: JudgingOptions) -> PartitionState:
         """Nothing was folded yet."""
-        return cls(partition, Account(Place(log, partition), judging))
+        return cls(partition, PartitionFold(LogPartition(log, partition), judging))
 
     @property
     def next_offset(self) -> int:
@@ -67,17 +67,17 @@ class Standing:
 
     def feed(self, raw: RawRecord) -> None:
         """The next record by itself."""
-        self.account.feed(raw)
+        self.partition_fold.feed(raw)
         self.folded += 1
         self._seen(raw)
 
     def take(self, item: Item, expand: Callable[[Any], Any]) -> None:
         """The next part of a collapsed log."""
-        self.account.take(item, expand)
-        if isinstance(item, Facts):
+        self.partition_fold.take(item, expand)
+        if isinstance(item, ChunkFacts):
             self.folded += item.records
         else:
-            self._seen(item.raw if isinstance(item, Single) else item.last)
+            self._seen(item.raw if isinstance(item, SingleRecord) else item.last)
 
     def _seen(self, raw: RawRecord) -> None:
         if self.last is None or raw.offset > self.last.offset:
@@ -95,7 +95,7 @@ class Standing:
             last.headers,
         ):
             self.forked = True
-            self.account.forked(raw)
+            self.partition_fold.forked(raw)
 
     def put_aside(self, folder: Path) -> Rows:
         """Write the state; give the rows that nothing can change any more.
@@ -103,9 +103,9 @@ class Standing:
         Raises:
             OSError: it cannot be written, or the run that `folder` is of is no longer.
         """
-        self.account.settle()
-        rows = self.account.drain()
-        head = Head(self.partition, self.next_offset, self.folded, self.skipped, self.forked)
+        self.partition_fold.settle()
+        rows = self.partition_fold.drain()
+        head = StateHead(self.partition, self.next_offset, self.folded, self.skipped, self.forked)
         state = pickle.dumps(self, protocol=5)
         line = {**attrs.asdict(head), "sha256": hashlib.sha256(state).hexdigest()}
         beside = folder / f".{self.partition}.{uuid.uuid4().hex}"
@@ -117,40 +117,40 @@ class Standing:
 
     def ended(self) -> Rows:
         """The rows to report if the log ends here; nothing may follow."""
-        self.account.close()
-        return self.account.drain()
+        self.partition_fold.close()
+        return self.partition_fold.drain()
 
 
 _Read = TypeVar("_Read")
 
 
-def read_head(path: Path) -> Head:
+def read_head(path: Path) -> StateHead:
     """Return the contents of a state's first line.
 
     Raises:
         CheckpointRefused: it is damaged.
     """
 
-    def head(line: dict[str, Any], _: Path) -> Head:
+    def head(line: dict[str, Any], _: Path) -> StateHead:
         del line["sha256"]
-        return Head(**line)
+        return StateHead(**line)
 
     return _read(path, head)
 
 
-def take_up(path: Path) -> Standing:
+def take_up(path: Path) -> PartitionState:
     """The state, as if a new run began with it.
 
     Raises:
         CheckpointRefused: it is damaged.
     """
 
-    def standing(line: dict[str, Any], path: Path) -> Standing:
+    def standing(line: dict[str, Any], path: Path) -> PartitionState:
         _, state = path.read_bytes().split(b"\n", 1)
         if hashlib.sha256(state).hexdigest() != line["sha256"]:
             raise ValueError
         found = thawed(state, str(path))
-        if not isinstance(found, Standing):
+        if not isinstance(found, PartitionState):
             raise TypeError
         return attrs.evolve(found, folded=0, skipped=0, forked=False)
 

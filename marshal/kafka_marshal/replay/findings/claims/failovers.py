@@ -15,8 +15,8 @@ from attrs import define, field
 from kafka_marshal.core.claims.verdicts import Accepted
 from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.replay.findings.cases import Case
-from kafka_marshal.replay.findings.observer import End, Observer
-from kafka_marshal.replay.model.events import Event, Sighting
+from kafka_marshal.replay.findings.observer import FindingObserver, LogEnd
+from kafka_marshal.replay.model.events import Event, JudgedRecord
 from kafka_marshal.replay.model.phrasing import claim_name, clock, span, times, who
 from kafka_marshal.replay.model.published import FindingRow
 from kafka_marshal.replay.model.tenures import sightings
@@ -36,7 +36,7 @@ class _Failovers:
     case: Case | None = None
 
 
-class Failovers(Observer):
+class Failovers(FindingObserver):
     """Takeovers of stale owners' claims: how long each took, and those that took too long."""
 
     def __init__(self) -> None:
@@ -67,7 +67,7 @@ class Failovers(Observer):
         if lasted_ms > limit_ms:
             self._too_slow(event, last, lasted_ms, limit_ms)
 
-    def _too_slow(self, event: Event, last: Sighting, lasted_ms: int, limit_ms: float) -> None:
+    def _too_slow(self, event: Event, last: JudgedRecord, lasted_ms: int, limit_ms: float) -> None:
         case = self._slow.get(event.key)
         if case is None:
             sender = event.message.instance_id, event.message.client_id
@@ -77,7 +77,7 @@ class Failovers(Observer):
         case.add(event.sighting)
         case.worst_ms = max(case.worst_ms, lasted_ms)
 
-    def at_the_end(self, end: End) -> Iterator[FindingRow]:
+    def at_the_end(self, end: LogEnd) -> Iterator[FindingRow]:
         """The slow ones, if the interval fits, and every group's distribution."""
         if end.interval_fits:
             for case in self._slow.values():
@@ -105,7 +105,7 @@ def _distribution(lasted_ms: list[int], case: Case) -> str:
     )
 
 
-def _slow(key: ClaimKey, last: Sighting, lasted_ms: int, limit_ms: float, case: Case) -> str:
+def _slow(key: ClaimKey, last: JudgedRecord, lasted_ms: int, limit_ms: float, case: Case) -> str:
     first = case.first_seen
     many = (
         f" It was so {times(case.count, 'time')}, at most {span(case.worst_ms)}."

@@ -18,8 +18,8 @@ from kafka_marshal.core.messages import ClaimingMessages
 from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.replay.findings.cases import Case
 from kafka_marshal.replay.findings.catalogue import INFO
-from kafka_marshal.replay.findings.observer import Observer
-from kafka_marshal.replay.model.events import Event, Sighting
+from kafka_marshal.replay.findings.observer import FindingObserver
+from kafka_marshal.replay.model.events import Event, JudgedRecord
 from kafka_marshal.replay.model.phrasing import claim_name, clock, who
 from kafka_marshal.replay.model.tenures import sightings
 
@@ -33,7 +33,7 @@ class _Granted:
 
     begin: int
     end: int
-    last: Sighting
+    last: JudgedRecord
 
 
 @define
@@ -41,11 +41,11 @@ class _Claim:
     ranges: deque[_Granted] = field(factory=lambda: deque(maxlen=KEPT_MAX))
     end: int = 0
     """The highest end: what begins there overlaps nothing."""
-    set_by: Sighting | None = None
+    set_by: JudgedRecord | None = None
     """The record with which an administrator last set the position."""
 
 
-class GrantedTwice(Observer):
+class GrantedTwice(FindingObserver):
     """Grants that overlap an earlier one."""
 
     def __init__(self) -> None:
@@ -102,7 +102,7 @@ class GrantedTwice(Observer):
             case.severity = INFO
 
 
-def _sender(sighting: Sighting) -> str:
+def _sender(sighting: JudgedRecord) -> str:
     return sighting.message.instance_id
 
 
@@ -125,8 +125,8 @@ def _grants(event: Event) -> bool:
 def _twice(
     key: ClaimKey,
     messages: tuple[int, int],
-    earlier: Sighting,
-    by_order: Sighting | None,
+    earlier: JudgedRecord,
+    by_order: JudgedRecord | None,
     case: Case,
 ) -> str:
     first = case.first_seen

@@ -16,10 +16,10 @@ from attrs import define
 
 from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.replay.findings.cases import Case
-from kafka_marshal.replay.findings.observer import End, Observer
-from kafka_marshal.replay.model.events import Event, Sighting, Tenure
+from kafka_marshal.replay.findings.observer import FindingObserver, LogEnd
+from kafka_marshal.replay.model.events import Event, JudgedRecord, Tenure
 from kafka_marshal.replay.model.phrasing import claim_name, clock, span, times, who
-from kafka_marshal.replay.model.position_progress import Rest
+from kafka_marshal.replay.model.position_progress import Standstill
 from kafka_marshal.replay.model.published import FindingRow
 from kafka_marshal.replay.model.tenures import sightings
 
@@ -36,7 +36,7 @@ BEHIND: Final = 0.1
 class _Known:
     """What is remembered of one claim's owners."""
 
-    wedged: tuple[Rest, Tenure] | None = None
+    wedged: tuple[Standstill, Tenure] | None = None
     """The longest rest that is long enough to be reported, and whose it was."""
     brisk: tuple[tuple[int, int], ...] = ()
     """From when to when owners got on without a rest: the longest stretch, and the last."""
@@ -57,7 +57,7 @@ class _Known:
             self.wedged = rest, tenure
 
 
-class Wedged(Observer):
+class WedgedClaims(FindingObserver):
     """Heartbeats that go on while the position stands still and others of the group move.
 
     Judged when the log ends, from what every claim came to by itself: so it does not matter in
@@ -76,7 +76,7 @@ class Wedged(Observer):
     def _add(self, tenure: Tenure, interval_ms: float) -> None:
         self._groups[tenure.key.group].setdefault(tenure.key, _Known()).add(tenure, interval_ms)
 
-    def at_the_end(self, end: End) -> Iterator[FindingRow]:
+    def at_the_end(self, end: LogEnd) -> Iterator[FindingRow]:
         """One finding a claim, about its longest rest, if the interval fits."""
         if not end.interval_fits:
             return
@@ -89,7 +89,7 @@ class Wedged(Observer):
 
     @staticmethod
     def _judged(
-        key: ClaimKey, rest: Rest, tenure: Tenure, claims: dict[ClaimKey, _Known]
+        key: ClaimKey, rest: Standstill, tenure: Tenure, claims: dict[ClaimKey, _Known]
     ) -> Iterator[FindingRow]:
         moving = sorted(
             other
@@ -105,13 +105,13 @@ class Wedged(Observer):
         yield case.row()
 
 
-def _half_of(rest: Rest, stretch: tuple[int, int]) -> bool:
+def _half_of(rest: Standstill, stretch: tuple[int, int]) -> bool:
     """The stretch covers at least half of the rest."""
     begin, end = max(stretch[0], rest.since.clock_ms), min(stretch[1], rest.until_ms)
     return 2 * (end - begin) >= rest.lasted_ms
 
 
-def _stood(key: ClaimKey, rest: Rest, moving: ClaimKey, more: int, case: Case) -> str:
+def _stood(key: ClaimKey, rest: Standstill, moving: ClaimKey, more: int, case: Case) -> str:
     others = f" and {times(more, 'other claim')}" if more else ""
     return (
         f"{who(case.instance, case.client)} went on sending heartbeats for {claim_name(key)} for "
@@ -126,14 +126,14 @@ def _stood(key: ClaimKey, rest: Rest, moving: ClaimKey, more: int, case: Case) -
 class _Moved:
     messages: int = 0
     owned_ms: int = 0
-    last: Sighting | None = None
+    last: JudgedRecord | None = None
 
     @property
     def a_second(self) -> float:
         return self.messages * 1000 / self.owned_ms if self.owned_ms else 0.0
 
 
-class LagMovement(Observer):
+class LagMovement(FindingObserver):
     """Claims whose position moves far slower than is usual in their group."""
 
     def __init__(self) -> None:
@@ -154,7 +154,7 @@ class LagMovement(Observer):
         claim.owned_ms += tenure.last_ms - began.clock_ms
         claim.last = tenure.last
 
-    def at_the_end(self, end: End) -> Iterator[FindingRow]:
+    def at_the_end(self, end: LogEnd) -> Iterator[FindingRow]:
         """One finding for a group, of its slowest claims."""
         for tenure in end.tenures.values():
             self._add(tenure)

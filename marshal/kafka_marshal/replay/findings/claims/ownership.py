@@ -23,8 +23,8 @@ from kafka_marshal.core.messages import (
 from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.replay.findings.cases import Case
 from kafka_marshal.replay.findings.groups.intervals import RefusedClaims
-from kafka_marshal.replay.findings.observer import Observer
-from kafka_marshal.replay.model.events import Event, Sighting, Tenure
+from kafka_marshal.replay.findings.observer import FindingObserver
+from kafka_marshal.replay.model.events import Event, JudgedRecord, Tenure
 from kafka_marshal.replay.model.phrasing import claim_name, clock, span, times, who
 from kafka_marshal.replay.model.tenures import sightings
 
@@ -68,12 +68,12 @@ def ended_by_group(event: Event) -> bool:
     return event.ended and event.verdict is Accepted.GROUP_RELEASED
 
 
-def _late(sighting: Sighting) -> str:
+def _late(sighting: JudgedRecord) -> str:
     late_ms = sighting.sent_late_ms
     return f", written {span(late_ms)} before it landed" if late_ms > LATE_MS else ""
 
 
-class Thefts(Observer):
+class Thefts(FindingObserver):
     """The original's rules: a heartbeat is enough to own."""
 
     def __init__(self) -> None:
@@ -149,16 +149,16 @@ def _stole(key: ClaimKey, robbed: str, victim: Tenure | None, case: Case) -> str
     return told
 
 
-class ActsWithoutOwning(Observer):
+class ActsWithoutOwning(FindingObserver):
     """The fenced rules: records of somebody who is not the owner are refused."""
 
     def __init__(self) -> None:
         super().__init__()
         self.known_from: Mapping[ClaimKey, int] = {}
         """A sender that names an epoch up to there owned the claim before its owner was certain."""
-        self._owned: dict[ClaimKey, dict[str, Sighting]] = {}
+        self._owned: dict[ClaimKey, dict[str, JudgedRecord]] = {}
         self._released_by_group: dict[ClaimKey, str] = {}
-        self._refused_claims: dict[ClaimKey, Sighting] = {}
+        self._refused_claims: dict[ClaimKey, JudgedRecord] = {}
 
     def observe(self, event: Event) -> None:
         """One case per claim, instance and epoch."""
@@ -205,9 +205,9 @@ class _Acted:
 
     key: ClaimKey
     owner: Tenure | None
-    lost: Sighting | None
+    lost: JudgedRecord | None
     """The record that ended its own tenure."""
-    refused: Sighting | None
+    refused: JudgedRecord | None
     """Its ClaimingPartition, if that was refused."""
     stale_after_ms: float
 
@@ -240,7 +240,7 @@ class _Acted:
         return told + "."
 
 
-class UnownedReleases(Observer):
+class UnownedReleases(FindingObserver):
     """Both rule sets: a release by somebody who does not own."""
 
     def __init__(self) -> None:
@@ -284,7 +284,7 @@ def _released(key: ClaimKey, now: str, done: str, case: Case) -> str:
     )
 
 
-class OddRecords(Observer):
+class OddRecords(FindingObserver):
     """Guards that no ordinary race explains: forged, lost, from the future, not decimal."""
 
     def __init__(self, claims: RefusedClaims) -> None:

@@ -21,8 +21,8 @@ from kafka_marshal.core.messages import (
 )
 from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.replay.findings.cases import Case
-from kafka_marshal.replay.findings.observer import Observer
-from kafka_marshal.replay.model.events import Event, Sighting
+from kafka_marshal.replay.findings.observer import FindingObserver
+from kafka_marshal.replay.model.events import Event, JudgedRecord
 from kafka_marshal.replay.model.phrasing import claim_name, clock, span, who
 
 SAYS_A_POSITION: Final = frozenset(
@@ -37,12 +37,12 @@ SAYS_A_POSITION: Final = frozenset(
 """Records that carry a position. A win under `original` may reset it, which no record states."""
 
 
-class Positions(Observer):
+class Positions(FindingObserver):
     """Positions that fell without the admin."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._said: dict[ClaimKey, tuple[int, Sighting]] = {}
+        self._said: dict[ClaimKey, tuple[int, JudgedRecord]] = {}
 
     def moves_back(self, event: Event) -> bool:
         """The record makes the position fall below the last one that a record stated."""
@@ -54,7 +54,7 @@ class Positions(Observer):
             and event.message.instance_id != event.before.pauser
         )
 
-    def goes_on(self, key: ClaimKey, position: int, sighting: Sighting) -> bool:
+    def goes_on(self, key: ClaimKey, position: int, sighting: JudgedRecord) -> bool:
         """Note a position that did not fall; if it did, note nothing and return False."""
         said = self._said.get(key)
         if said is not None and position < said[0]:
@@ -92,7 +92,7 @@ class Positions(Observer):
         return Case.about("position_moved_back", event.key, sender, fell, [said_by])
 
 
-def _moved_back(key: ClaimKey, before: int, said_by: Sighting, after: int, case: Case) -> str:
+def _moved_back(key: ClaimKey, before: int, said_by: JudgedRecord, after: int, case: Case) -> str:
     first = case.first_seen
     again = f", and again {case.count - 1} times" if case.count > 1 else ""
     return (
@@ -106,7 +106,7 @@ def _moved_back(key: ClaimKey, before: int, said_by: Sighting, after: int, case:
 class _Pause:
     """A pause as one claim lives it."""
 
-    by: Sighting
+    by: JudgedRecord
     """The ReleaseGroup."""
     until_ms: int
     admin_done: bool = False
@@ -116,12 +116,12 @@ class _Pause:
     answered: set[str] = field(factory=set)
 
 
-class Pauses(Observer):
+class Pauses(FindingObserver):
     """Who ignored a pause."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._pauses: dict[str, tuple[Sighting, int]] = {}
+        self._pauses: dict[str, tuple[JudgedRecord, int]] = {}
         self._of_claim: dict[ClaimKey, _Pause] = {}
 
     def known(self, group: str) -> bool:
@@ -197,7 +197,7 @@ class Pauses(Observer):
         self._pauses[event.key.group] = event.sighting, until_ms
         self._of_claim[event.key] = _Pause(event.sighting, until_ms)
 
-    def _admin(self, event: Event, group: tuple[Sighting, int]) -> None:
+    def _admin(self, event: Event, group: tuple[JudgedRecord, int]) -> None:
         """Note that the pauser is done with a claim."""
         by, until_ms = group
         tenure = event.tenure
@@ -210,7 +210,7 @@ class Pauses(Observer):
             pause.admin_done = True
 
 
-def _broken(event: Event, by: Sighting, sender: tuple[str, str]) -> Case:
+def _broken(event: Event, by: JudgedRecord, sender: tuple[str, str]) -> Case:
     if event.verdict is Accepted.OVERWRITTEN:
         did = "took it by a heartbeat"
     else:
@@ -219,7 +219,7 @@ def _broken(event: Event, by: Sighting, sender: tuple[str, str]) -> Case:
     return Case.about("pause_broken", event.key, sender, told, [by])
 
 
-def _broke(key: ClaimKey, by: Sighting, did: str, case: Case) -> str:
+def _broke(key: ClaimKey, by: JudgedRecord, did: str, case: Case) -> str:
     first = case.first_seen
     more = f" ({case.count} records, to offset {case.last_seen.offset})" if case.count > 1 else ""
     return (
@@ -230,14 +230,14 @@ def _broke(key: ClaimKey, by: Sighting, did: str, case: Case) -> str:
     )
 
 
-def _held(event: Event, by: Sighting, sender: tuple[str, str]) -> Case:
+def _held(event: Event, by: JudgedRecord, sender: tuple[str, str]) -> Case:
     claims = isinstance(event.message, ClaimingPartition)
     did = "tried to claim" if claims else "went on speaking for"
     told = partial(_was_held, event.key, by, did)
     return Case.about("pause_held", event.key, sender, told, [by])
 
 
-def _was_held(key: ClaimKey, by: Sighting, did: str, case: Case) -> str:
+def _was_held(key: ClaimKey, by: JudgedRecord, did: str, case: Case) -> str:
     first = case.first_seen
     records = f"{case.count} records from" if case.count > 1 else "at"
     return (

@@ -21,8 +21,8 @@ from kafka_marshal.core.state import ClaimKey, Rules
 from kafka_marshal.kernel.silences import DIGITS, Gaps
 from kafka_marshal.replay.findings.cases import Case, Cases
 from kafka_marshal.replay.findings.catalogue import INFO
-from kafka_marshal.replay.findings.observer import End, Observer
-from kafka_marshal.replay.model.events import Event, Sighting
+from kafka_marshal.replay.findings.observer import FindingObserver, LogEnd
+from kafka_marshal.replay.model.events import Event, JudgedRecord
 from kafka_marshal.replay.model.phrasing import claim_name, clock, span, times, who
 from kafka_marshal.replay.model.published import FindingRow
 from kafka_marshal.replay.model.tenures import sightings
@@ -61,12 +61,12 @@ class _Unowned:
     """A claim without a live owner."""
 
     since_ms: int
-    last: Sighting
+    last: JudgedRecord
     """The last record of who owned it."""
     why: str
 
 
-class Silences(Observer):
+class Silences(FindingObserver):
     """Missed heartbeats and unowned claims of one coordinating partition."""
 
     def __init__(self) -> None:
@@ -145,7 +145,7 @@ class Silences(Observer):
         unowned: _Unowned,
         until_ms: int,
         limit_ms: float,
-        until: Sighting,
+        until: JudgedRecord,
         at_the_end: bool = False,
     ) -> bool:
         """Whether the claim was unowned too long; if so, a case about it has it."""
@@ -192,7 +192,7 @@ class Silences(Observer):
         yield from self._silent.begun(rules)
         yield from self._unowned_cases.begun(rules)
 
-    def at_the_end(self, end: End) -> Iterator[FindingRow]:
+    def at_the_end(self, end: LogEnd) -> Iterator[FindingRow]:
         """Silences and unowned claims, or that the interval does not fit."""
         owned = set(end.tenures) - self._silent_at_the_end(end)
         groups_alive = {key.group for key in owned}
@@ -217,7 +217,7 @@ class Silences(Observer):
             yield case.row()
         yield from told_of_groups
 
-    def _silent_at_the_end(self, end: End) -> set[ClaimKey]:
+    def _silent_at_the_end(self, end: LogEnd) -> set[ClaimKey]:
         """Claims whose owner is stale when the log ends; they join the unowned."""
         silent = set()
         for key, tenure in end.tenures.items():
@@ -228,7 +228,7 @@ class Silences(Observer):
         return silent
 
     def _gone(
-        self, group: str, claims: list[tuple[ClaimKey, _Unowned]], end: End
+        self, group: str, claims: list[tuple[ClaimKey, _Unowned]], end: LogEnd
     ) -> Iterator[FindingRow]:
         """The whole group stopped: one finding, if all of it is long ago."""
         paused_until_ms = self._paused_until_ms.get(group, 0)
@@ -267,7 +267,7 @@ class Silences(Observer):
                 return gap_ms
         raise AssertionError("there are not so many gaps")
 
-    def _mismatch(self, end: End) -> FindingRow:
+    def _mismatch(self, end: LogEnd) -> FindingRow:
         usual_ms = self._gap_at(self._gaps_seen // 2)
         longest_ms = self._gap_at(int(self._gaps_seen * 0.95))
         case = Case(

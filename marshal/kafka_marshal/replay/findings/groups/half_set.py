@@ -15,7 +15,7 @@ from attrs import define, field
 
 from kafka_marshal.core.claims.pause_work import (
     NO_WORK,
-    Work,
+    PauseWork,
     left_undone,
     work_after,
     work_paused,
@@ -27,8 +27,8 @@ from kafka_marshal.core.messages import ReleaseGroup
 from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.replay.findings.cases import Case
 from kafka_marshal.replay.findings.catalogue import ERROR
-from kafka_marshal.replay.findings.observer import End, Observer
-from kafka_marshal.replay.model.events import Event, Sighting, Tenure
+from kafka_marshal.replay.findings.observer import FindingObserver, LogEnd
+from kafka_marshal.replay.model.events import Event, JudgedRecord, Tenure
 from kafka_marshal.replay.model.phrasing import claim_name, who
 from kafka_marshal.replay.model.published import FindingRow
 from kafka_marshal.replay.model.tenures import sightings
@@ -39,7 +39,7 @@ class _Won:
     """A claim that the administrator of a pause won, and what became of it."""
 
     tenure: Tenure
-    ended_by: Sighting | None = None
+    ended_by: JudgedRecord | None = None
     """The record that ended the tenure; None while it lasts."""
 
 
@@ -47,13 +47,13 @@ class _Won:
 class _Pause:
     """The pause that holds in a group, or held last."""
 
-    work: Work = NO_WORK
+    work: PauseWork = NO_WORK
     won: dict[ClaimKey, _Won] = field(factory=dict)
-    last: Sighting | None = None
+    last: JudgedRecord | None = None
     """The last record of the one that paused."""
 
 
-class HalfSet(Observer):
+class HalfSet(FindingObserver):
     """Positions that an administrator claimed and did not set."""
 
     def __init__(self) -> None:
@@ -89,7 +89,7 @@ class HalfSet(Observer):
         if event.began and begun is not None and begun.instance == paused_by:
             pause.won[event.key] = _Won(begun)
 
-    def _left(self, group: str, next_pause: Sighting | None) -> Iterator[FindingRow]:
+    def _left(self, group: str, next_pause: JudgedRecord | None) -> Iterator[FindingRow]:
         """The claims that this group's pause has left undone."""
         pause = self._pauses[group]
         for key in sorted(left_undone(pause.work)):
@@ -102,7 +102,7 @@ class HalfSet(Observer):
         told, self._told = self._told, []
         yield from told
 
-    def at_the_end(self, end: End) -> Iterator[FindingRow]:
+    def at_the_end(self, end: LogEnd) -> Iterator[FindingRow]:
         """Those of administrators that were silent when the log ended."""
         yield from self.drain()
         for group, pause in self._pauses.items():
@@ -118,7 +118,7 @@ class HalfSet(Observer):
                 yield from self._left(group, None)
 
 
-def _after(work: Work, event: Event) -> Work:
+def _after(work: PauseWork, event: Event) -> PauseWork:
     if not event.is_original:
         return work_after(work, event.key, event.before, event.record, event.after)
     sender, begun, before = event.message.instance_id, event.tenure_after, event.tenure
@@ -129,7 +129,7 @@ def _after(work: Work, event: Event) -> Work:
     return work
 
 
-def _row(key: ClaimKey, won: _Won, work: Work, next_pause: Sighting | None) -> FindingRow:
+def _row(key: ClaimKey, won: _Won, work: PauseWork, next_pause: JudgedRecord | None) -> FindingRow:
     tenure, ended = won.tenure, won.ended_by
     others = sorted(work.set)
     admin = who(tenure.instance, tenure.client)

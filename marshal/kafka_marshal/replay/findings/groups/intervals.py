@@ -16,7 +16,7 @@ from kafka_marshal.core.messages import ClaimingPartition
 from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.replay.findings.cases import Case
 from kafka_marshal.replay.findings.catalogue import ERROR
-from kafka_marshal.replay.findings.observer import Observer
+from kafka_marshal.replay.findings.observer import FindingObserver
 from kafka_marshal.replay.model.events import Event
 from kafka_marshal.replay.model.phrasing import span, times
 
@@ -54,7 +54,7 @@ class _Group:
     """The finding, from the record on that begins it."""
 
 
-class IntervalMismatches(Observer):
+class IntervalMismatches(FindingObserver):
     """One finding for every group that these rules do not judge as its members do."""
 
     def __init__(self, claims: RefusedClaims) -> None:

@@ -14,19 +14,19 @@ from attrs import frozen
 from kafka_marshal.core.claims.verdicts import Accepted
 from kafka_marshal.core.messages import ReleaseGroup
 from kafka_marshal.replay.findings.cases import Case
-from kafka_marshal.replay.findings.observer import End, Observer
-from kafka_marshal.replay.model.events import Event, Sighting
+from kafka_marshal.replay.findings.observer import FindingObserver, LogEnd
+from kafka_marshal.replay.model.events import Event, JudgedRecord
 from kafka_marshal.replay.model.phrasing import clock, span, who
 from kafka_marshal.replay.model.published import FindingRow
 
 
 @frozen
 class _Pause:
-    by: Sighting
+    by: JudgedRecord
     until_ms: int
 
 
-class PauseRanOut(Observer):
+class PauseRanOut(FindingObserver):
     """Administrators that still acted when their pause was over."""
 
     def __init__(self) -> None:
@@ -60,7 +60,7 @@ class PauseRanOut(Observer):
             self._ran_out[name] = case
         case.add(event.sighting)
 
-    def at_the_end(self, end: End) -> Iterator[FindingRow]:
+    def at_the_end(self, end: LogEnd) -> Iterator[FindingRow]:
         """All of them."""
         for case in self._ran_out.values():
             yield case.row()

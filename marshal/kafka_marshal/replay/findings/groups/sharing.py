@@ -17,8 +17,8 @@ from kafka_marshal.core.claims.verdicts import Refused
 from kafka_marshal.core.messages import ClaimingPartition
 from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.replay.findings.cases import Case
-from kafka_marshal.replay.findings.observer import End, Observer
-from kafka_marshal.replay.model.events import Event, Sighting
+from kafka_marshal.replay.findings.observer import FindingObserver, LogEnd
+from kafka_marshal.replay.model.events import Event, JudgedRecord
 from kafka_marshal.replay.model.phrasing import claim_name, clock, span, times
 from kafka_marshal.replay.model.published import FindingRow
 
@@ -44,7 +44,7 @@ class _Races:
     case: Case | None = None
 
 
-class LostRaces(Observer):
+class LostRaces(FindingObserver):
     """Requests that came after somebody else's."""
 
     def __init__(self) -> None:
@@ -70,7 +70,7 @@ class LostRaces(Observer):
             since_ms = event.clock_ms - owner.won_by.clock_ms
             races.at_once += since_ms <= event.rules.heartbeat_interval_ms
 
-    def at_the_end(self, end: End) -> Iterator[FindingRow]:
+    def at_the_end(self, end: LogEnd) -> Iterator[FindingRow]:
         """One finding for every group that lost any."""
         for races in self._groups.values():
             if races.case is not None:
@@ -111,7 +111,7 @@ class Shares:
             owned[event.tenure_after.client] += 1
 
 
-class Starvation(Observer):
+class Starvation(FindingObserver):
     """Clients that ask and win nothing, while others have more than one claim."""
 
     def __init__(self) -> None:
@@ -141,7 +141,7 @@ class Starvation(Observer):
             self._hungry[name] = case
         case.add(event.sighting)
 
-    def at_the_end(self, end: End) -> Iterator[FindingRow]:
+    def at_the_end(self, end: LogEnd) -> Iterator[FindingRow]:
         """Those that asked often and for long, if the interval fits."""
         if not end.interval_fits:
             return
@@ -172,7 +172,7 @@ class _Balance:
     case: Case | None = None
 
 
-class Imbalance(Observer):
+class Imbalance(FindingObserver):
     """Groups in which some own far more than others, for most of the time.
 
     Counted while at least two clients own; one claim more than another is as even as it gets.
@@ -196,7 +196,7 @@ class Imbalance(Observer):
         self._weigh(group, balance, event.clock_ms, event.sighting)
         self._shares.observe(event)
 
-    def _weigh(self, group: str, balance: _Balance, now_ms: int, last: Sighting) -> None:
+    def _weigh(self, group: str, balance: _Balance, now_ms: int, last: JudgedRecord) -> None:
         lasted_ms = now_ms - balance.since_ms
         if lasted_ms <= 0:
             return
@@ -215,7 +215,7 @@ class Imbalance(Observer):
             if ratio > balance.worst[0]:
                 balance.worst = ratio, most, owned[most], least, owned[least]
 
-    def at_the_end(self, end: End) -> Iterator[FindingRow]:
+    def at_the_end(self, end: LogEnd) -> Iterator[FindingRow]:
         """The groups whose time-weighted ratio is unfair."""
         for group, balance in self._groups.items():
             self._weigh(group, balance, end.clock_ms, end.last)
@@ -239,11 +239,11 @@ def _unfair(balance: _Balance, case: Case) -> str:
 
 @define
 class _Turns:
-    began: deque[Sighting] = field(factory=lambda: deque(maxlen=CHURN_TENURES))
+    began: deque[JudgedRecord] = field(factory=lambda: deque(maxlen=CHURN_TENURES))
     case: Case | None = None
 
 
-class Churn(Observer):
+class Churn(FindingObserver):
     """Claims that change hands all the time."""
 
     def __init__(self) -> None:
@@ -270,14 +270,14 @@ class Churn(Observer):
             turns.case = Case("churn", *where, None, None, told, [turns.began[0]])
         turns.case.add(event.sighting)
 
-    def at_the_end(self, end: End) -> Iterator[FindingRow]:
+    def at_the_end(self, end: LogEnd) -> Iterator[FindingRow]:
         """One finding a claim."""
         for turns in self._claims.values():
             if turns.case is not None:
                 yield turns.case.row()
 
 
-def _churned(key: ClaimKey, first: Sighting, lasted_ms: int, case: Case) -> str:
+def _churned(key: ClaimKey, first: JudgedRecord, lasted_ms: int, case: Case) -> str:
     a_hour = (CHURN_TENURES - 1) * 3_600_000 / max(lasted_ms, 1)
     more = (
         f" It went on so for {times(case.count - 1, 'more tenure')}, until offset "

@@ -11,7 +11,7 @@ from functools import partial
 
 from kafka_marshal.codec import malformed_amendments
 from kafka_marshal.replay.findings.cases import Case
-from kafka_marshal.replay.model.events import Sighting
+from kafka_marshal.replay.model.events import JudgedRecord
 from kafka_marshal.replay.model.phrasing import clock, times, who
 from kafka_marshal.replay.model.published import FindingRow
 
@@ -22,7 +22,7 @@ class MalformedHeaders:
     def __init__(self) -> None:
         self._cases: dict[tuple[str, str, str, str], Case] = {}
 
-    def observe(self, sighting: Sighting) -> None:
+    def observe(self, sighting: JudgedRecord) -> None:
         """See a record that has headers; each record once, whatever it reaches."""
         for name in malformed_amendments(sighting.raw.headers):
             message = sighting.message

@@ -14,7 +14,7 @@ from kafka_marshal.capture import RawRecord, TimestampType
 from kafka_marshal.codec import coordinating_partition
 from kafka_marshal.replay.errors import SourcesOverlap
 from kafka_marshal.replay.findings.catalogue import CATALOGUE
-from kafka_marshal.replay.model.chunk_items import LISTED_MAX, Facts
+from kafka_marshal.replay.model.chunk_items import LISTED_MAX, ChunkFacts
 from kafka_marshal.replay.model.internal import PartitionRow
 from kafka_marshal.replay.model.phrasing import times
 from kafka_marshal.replay.model.published import FindingRow, ProofRow
@@ -71,7 +71,7 @@ class Inputs:
         if len(self._other) < LISTED_MAX:
             self._other.append(raw)
 
-    def facts(self, facts: Facts) -> None:
+    def facts(self, facts: ChunkFacts) -> None:
         """Count a whole chunk of which nothing else is counted one by one.
 
         Raises:

@@ -20,8 +20,8 @@ from kafka_marshal.core.messages import Message, ReleaseGroup
 from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.replay.findings.cases import Case
 from kafka_marshal.replay.findings.catalogue import CATALOGUE, WARNING
-from kafka_marshal.replay.model.chunk_items import BUCKET_MS, Facts
-from kafka_marshal.replay.model.events import Sighting
+from kafka_marshal.replay.model.chunk_items import BUCKET_MS, ChunkFacts
+from kafka_marshal.replay.model.events import JudgedRecord
 from kafka_marshal.replay.model.internal import GroupCountsRow, SenderRow
 from kafka_marshal.replay.model.phrasing import span, times, who
 from kafka_marshal.replay.model.published import FindingRow
@@ -37,7 +37,7 @@ class _Client:
 
     first_unix_s: dict[str, int] = field(factory=dict)
     newest: str | None = None
-    newest_began: Sighting | None = None
+    newest_began: JudgedRecord | None = None
     claims: dict[str, set[ClaimKey]] = field(factory=lambda: defaultdict(set))
 
 
@@ -50,7 +50,7 @@ class Instances:
         self._begun = 0
         """How many cases `begun` has given."""
 
-    def observe(self, sighting: Sighting) -> None:
+    def observe(self, sighting: JudgedRecord) -> None:
         """A record written before the newer instance began is merely late, and no finding."""
         message = sighting.message
         name = message.group_id, message.client_id
@@ -80,7 +80,7 @@ class Instances:
         client = self._clients.get((message.group_id, message.client_id))
         return client is not None and client.newest == message.instance_id
 
-    def _opened(self, older: Sighting, newer: Sighting) -> Case:
+    def _opened(self, older: JudgedRecord, newer: JudgedRecord) -> Case:
         message = older.message
         return Case(
             "two_instances_of_one_client",
@@ -117,7 +117,7 @@ class Instances:
             yield row
 
 
-def _at_once(newer: Sighting, case: Case) -> str:
+def _at_once(newer: JudgedRecord, case: Case) -> str:
     return (
         f"Two instances of client {case.client} of group {case.group} were at work at once: "
         f"{case.instance} spoke {times(case.count, 'more time')} (offset "
@@ -133,7 +133,7 @@ class Clocks:
     def __init__(self) -> None:
         self._senders: dict[tuple[str, str, str], _Clock] = {}
 
-    def observe(self, sighting: Sighting) -> None:
+    def observe(self, sighting: JudgedRecord) -> None:
         """Only the broker's stamps say anything about a sender's clock."""
         if sighting.raw.timestamp_type is not TimestampType.LOG_APPEND_TIME:
             return
@@ -144,7 +144,7 @@ class Clocks:
             known = self._senders[name] = _Clock()
         known.add(-sighting.sent_late_ms)
 
-    def facts(self, facts: Facts) -> None:
+    def facts(self, facts: ChunkFacts) -> None:
         """Add what a whole chunk says of everybody's clock."""
         for group, instance, client, least_ms, most_ms, buckets, counts in facts.clocks:
             known = self._senders.setdefault((group, instance, client), _Clock())
@@ -182,7 +182,7 @@ class _Clock:
 
 
 @frozen
-class SenderClock:
+class ClockStatistics:
     """One sender's clock over a whole log: message time minus the broker's.
 
     A message holds whole seconds, so a perfect clock and a fast network give a median near -500.
@@ -203,7 +203,7 @@ class SenderClock:
         return self.offset_median_ms + 500
 
 
-def merged(rows: Iterable[SenderRow]) -> list[SenderClock]:
+def merged(rows: Iterable[SenderRow]) -> list[ClockStatistics]:
     """The clocks of all senders, over all coordinating partitions of each log."""
     together: dict[tuple[str, str, str, str], _Clock] = {}
     for row in rows:
@@ -213,7 +213,9 @@ def merged(rows: Iterable[SenderRow]) -> list[SenderClock]:
         for bucket, count in zip(row.buckets, row.counts, strict=True):
             seen.histogram[bucket] += count
     return [
-        SenderClock(*name, seen.histogram.total(), seen.least_ms, _median_ms(seen), seen.most_ms)
+        ClockStatistics(
+            *name, seen.histogram.total(), seen.least_ms, _median_ms(seen), seen.most_ms
+        )
         for name, seen in sorted(together.items())
     ]
 
@@ -229,7 +231,7 @@ def _median_ms(seen: _Clock) -> int:
 
 
 def clock_findings(
-    clocks: Iterable[SenderClock],
+    clocks: Iterable[ClockStatistics],
     heartbeat_interval_ms: float,
     groups: Iterable[GroupCountsRow] = (),
 ) -> Iterator[FindingRow]:

@@ -98,7 +98,7 @@ class ClaimId:
 
 
 @frozen
-class Tenure:
+class TenureBar:
     """One owner's unbroken ownership of a claim: a bar. Unowned time is the space between."""
 
     owner_instance: str
@@ -121,7 +121,7 @@ class Tenure:
 
 
 @frozen
-class Mark:
+class RecordGlyph:
     """One record that deserves a glyph on the lane."""
 
     offset: int
@@ -154,9 +154,9 @@ class Lane:
     """What one rule set makes of one claim."""
 
     rules: RuleSetName
-    tenures: tuple[Tenure, ...] = ()
+    tenures: tuple[TenureBar, ...] = ()
     """In order of `from_offset`."""
-    marks: tuple[Mark, ...] = ()
+    marks: tuple[RecordGlyph, ...] = ()
     """In order of offset."""
     pauses: tuple[Pause, ...] = ()
     beats_ms: tuple[int, ...] = ()
@@ -223,7 +223,7 @@ class Finding:
 
 
 @frozen
-class SenderClock:
+class SenderClockRow:
     """How far a sender's clock stands from the broker's, over all its records in one log.
 
     Offset = `unix_s * 1000 - timestamp_ms`: above 0 the sender's clock is ahead. Messages hold
@@ -298,7 +298,7 @@ class Divergence:
 
 
 @frozen
-class Log:
+class ReportLog:
     """One log of the input: a figure of timelines, the worst log first, else in this order."""
 
     name: str
@@ -345,7 +345,7 @@ class ReportData:
     """Time of the first record of all logs; None when there is no record."""
     to_ms: int | None
     counts: Counts
-    logs: tuple[Log, ...] = ()
+    logs: tuple[ReportLog, ...] = ()
     caveats: tuple[str, ...] = ()
     """Sentences that limit what the page may be read to say: CreateTime, missing head, gaps,
     claims left out for size."""
@@ -354,7 +354,7 @@ class ReportData:
     """The claims to draw. Keep it to some hundreds; of more, `scale` tells what there is."""
     findings: tuple[Finding, ...] = ()
     """Keep it to some hundreds, the worst first."""
-    senders: tuple[SenderClock, ...] = ()
+    senders: tuple[SenderClockRow, ...] = ()
     divergences: tuple[Divergence, ...] = ()
     """Only with both rule sets. Keep it to some hundreds."""
     heartbeat_intervals_s: tuple[float, ...] = ()

@@ -15,7 +15,7 @@ from typing import Final, TypeAlias
 from attrs import frozen
 
 from kafka_marshal.replay.report.base.data import FENCED, ORIGINAL, Finding, ReportData, Severity
-from kafka_marshal.replay.report.sections.timeline import Place
+from kafka_marshal.replay.report.sections.timeline import _FindingMark
 
 Group: TypeAlias = tuple[str, str | None]
 """A log and a consumer group in it; None for what is about no group."""
@@ -34,10 +34,10 @@ class Cause:
     from_ms: int | None
     """Time of the first of them; None when none has a time."""
     to_ms: int | None
-    places: tuple[Place, ...]
+    places: tuple[_FindingMark, ...]
     """Worst first, those of one code and rule set side by side."""
 
-    def by_code(self) -> Iterator[tuple[Place, ...]]:
+    def by_code(self) -> Iterator[tuple[_FindingMark, ...]]:
         """Those of one code under one rule set, the worst first."""
         for _, alike in groupby(self.places, key=lambda p: (p.finding.rules, p.finding.code)):
             yield tuple(alike)
@@ -54,9 +54,9 @@ def causes(data: ReportData) -> list[Cause]:
     The order: severity, then the worst group first, then time.
     """
     near_ms = 2000 * data.heartbeat_interval_s
-    together: dict[tuple[Group, str | None, bool], list[Place]] = defaultdict(list)
+    together: dict[tuple[Group, str | None, bool], list[_FindingMark]] = defaultdict(list)
     for finding in data.findings:
-        place = Place(0, finding)
+        place = _FindingMark(0, finding)
         is_event = finding.severity is not Severity.INFO and place.at_ms is not None
         code = None if is_event and finding.topic is not None else finding.code
         together[(finding.log, finding.group), code, is_event].append(place)
@@ -77,7 +77,7 @@ def causes(data: ReportData) -> list[Cause]:
     numbered, number = [], 0
     for cause in sorted(found, key=order):
         places = tuple(
-            Place(number + n, place.finding) for n, place in enumerate(cause.places, start=1)
+            _FindingMark(number + n, place.finding) for n, place in enumerate(cause.places, start=1)
         )
         number += len(places)
         numbered.append(
@@ -108,9 +108,9 @@ def worst_groups(data: ReportData) -> Mapping[Group, tuple[int, int]]:
     return defaultdict(lambda: (0, 0), ranks)
 
 
-def _near(places: Iterable[Place], near_ms: float) -> Iterator[list[Place]]:
+def _near(places: Iterable[_FindingMark], near_ms: float) -> Iterator[list[_FindingMark]]:
     """Each with those that follow it closely."""
-    alike: list[Place] = []
+    alike: list[_FindingMark] = []
     for place in sorted(places, key=lambda p: p.at_ms or 0):
         if alike and (place.at_ms or 0) - (alike[-1].at_ms or 0) > near_ms:
             yield alike
@@ -119,7 +119,7 @@ def _near(places: Iterable[Place], near_ms: float) -> Iterator[list[Place]]:
     yield alike
 
 
-def _cause(group: Group, places: Iterable[Place]) -> Cause:
+def _cause(group: Group, places: Iterable[_FindingMark]) -> Cause:
     ordered = tuple(sorted(places, key=_order))
     times = [place.at_ms for place in ordered if place.at_ms is not None]
     severity = min((p.finding.severity for p in ordered), key=_SEVERITIES.index)
@@ -127,7 +127,7 @@ def _cause(group: Group, places: Iterable[Place]) -> Cause:
     return Cause(severity, group, begun, ended, ordered)
 
 
-def _order(place: Place) -> tuple[object, ...]:
+def _order(place: _FindingMark) -> tuple[object, ...]:
     finding: Finding = place.finding
     known = finding.rules in (ORIGINAL, FENCED)
     return (

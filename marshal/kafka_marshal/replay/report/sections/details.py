@@ -16,7 +16,7 @@ from attrs import field, frozen
 from kafka_marshal.markup import Html, Json, el, embedded_json, js_int, visible
 from kafka_marshal.replay.report.base import words
 from kafka_marshal.replay.report.base.clock import Axis
-from kafka_marshal.replay.report.base.data import ORIGINAL, ClaimId, Lane, Log, Severity
+from kafka_marshal.replay.report.base.data import ORIGINAL, ClaimId, Lane, ReportLog, Severity
 from kafka_marshal.replay.report.base.palette import Palette
 from kafka_marshal.replay.report.base.scale import ClaimCounts, ClaimDetail, Scale
 from kafka_marshal.replay.report.sections.timeline import (
@@ -66,7 +66,11 @@ class _Texts:
 
 
 def embedded(
-    scale: Scale, logs: Iterable[Log], palette: Palette, stale_after_ms: float, others_bytes: int
+    scale: Scale,
+    logs: Iterable[ReportLog],
+    palette: Palette,
+    stale_after_ms: float,
+    others_bytes: int,
 ) -> Embedded:
     """As much as fits beside the `others_bytes` of the page."""
     texts = _Texts()
@@ -110,7 +114,7 @@ def _script(name: str, text: str) -> Html:
     return el("script", {"type": "application/json", "id": f"data-{name}"}, Html(text))
 
 
-def _axis(log: Log) -> Axis:
+def _axis(log: ReportLog) -> Axis:
     return Axis.around(log.from_ms or 0, log.to_ms or 0)
 
 

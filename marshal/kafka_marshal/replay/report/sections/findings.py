@@ -14,7 +14,7 @@ from kafka_marshal.replay.report.base import pieces, words
 from kafka_marshal.replay.report.base.clock import between, moment
 from kafka_marshal.replay.report.base.data import ReportData, Severity
 from kafka_marshal.replay.report.sections.causes import Cause
-from kafka_marshal.replay.report.sections.timeline import Drawn, Place
+from kafka_marshal.replay.report.sections.timeline import Drawn, _FindingMark
 
 OPEN_PER_CODE: Final = 4
 """Records' lines that stand open; more of one claim and sentence unfold."""
@@ -27,7 +27,7 @@ _SEVERITY_HEADS: Final = {
     Severity.INFO: "Worth knowing",
 }
 
-_Alike: TypeAlias = Sequence[Place]
+_Alike: TypeAlias = Sequence[_FindingMark]
 """Findings of one code with one sentence about one claim."""
 
 
@@ -87,7 +87,7 @@ def first_error(
 
 
 def _to_timeline(
-    place: Place, drawn: Drawn, log_anchors: dict[str, str]
+    place: _FindingMark, drawn: Drawn, log_anchors: dict[str, str]
 ) -> dict[str, str | int | None] | None:
     """The attributes of a link to where a finding is drawn; None if it is nowhere."""
     claim = place.claim
@@ -136,10 +136,10 @@ class _Told:
             *(self._code(of_code) for of_code in cause.by_code()),
         )
 
-    def _code(self, of_code: Sequence[Place]) -> Html:
+    def _code(self, of_code: Sequence[_FindingMark]) -> Html:
         """All findings of one code and rule set: the first in a sentence, the claims folded."""
         first = of_code[0].finding
-        items: dict[tuple[object, ...], list[Place]] = defaultdict(list)
+        items: dict[tuple[object, ...], list[_FindingMark]] = defaultdict(list)
         for place in of_code:
             f = place.finding
             about = (f.log, f.coordinating_partition, f.group, f.topic, f.topic_partition)
@@ -183,7 +183,7 @@ class _Told:
         told = el("b", None, "What to do: ")
         return None, el("p", {"class": "advice", "id": anchor}, told, visible(what_to_do))
 
-    def _show(self, place: Place) -> Html | None:
+    def _show(self, place: _FindingMark) -> Html | None:
         link = _to_timeline(place, self.drawn, self.log_anchors)
         return el("a", {**link, "class": "show"}, "show on the timeline") if link else None
 
@@ -227,7 +227,7 @@ def _folded_name(alike: Sequence[_Alike]) -> str:
     return f"{words.plural(len(claims), 'claim')}: {shown}; {words.plural(records, 'record')}"
 
 
-def _records(place: Place, anchor: str | None) -> Html:
+def _records(place: _FindingMark, anchor: str | None) -> Html:
     """The records of one finding; the one that is its place links to it."""
     rows = [
         el(

@@ -12,7 +12,7 @@ from typing import Final
 
 from kafka_marshal.markup import Html, el, name
 from kafka_marshal.replay.report.base.clock import Axis, span
-from kafka_marshal.replay.report.base.data import ClaimTimeline, Log, MarkKind, ReportData
+from kafka_marshal.replay.report.base.data import ClaimTimeline, MarkKind, ReportData, ReportLog
 from kafka_marshal.replay.report.base.palette import HUES, Palette
 from kafka_marshal.replay.report.sections.causes import Group, worst_groups
 from kafka_marshal.replay.report.sections.timeline import Timeline
@@ -117,11 +117,11 @@ def ownership(
     )
 
 
-def _all_logs(data: ReportData) -> list[Log]:
+def _all_logs(data: ReportData) -> list[ReportLog]:
     """The logs as given, and those that only claims name: nothing is left out for that."""
     known = {log.name for log in data.logs}
     others = dict.fromkeys(c.claim.log for c in data.claims if c.claim.log not in known)
-    return [*data.logs, *(Log(log, 0, None, None, 0) for log in others)]
+    return [*data.logs, *(ReportLog(log, 0, None, None, 0) for log in others)]
 
 
 def anchors_of_logs(data: ReportData) -> dict[str, str]:
@@ -132,7 +132,7 @@ def anchors_of_logs(data: ReportData) -> dict[str, str]:
 
 
 def _figure(
-    log: Log,
+    log: ReportLog,
     claims: Sequence[ClaimTimeline],
     timeline: Timeline,
     anchor: str,
@@ -181,7 +181,7 @@ def _figure(
     )
 
 
-def _axis(log: Log, claims: Sequence[ClaimTimeline]) -> Axis:
+def _axis(log: ReportLog, claims: Sequence[ClaimTimeline]) -> Axis:
     """The log's own span, widened to whatever is drawn; a pause's expiry may lie past the end."""
     times = [ms for ms in (log.from_ms, log.to_ms) if ms is not None]
     if len(times) < 2:

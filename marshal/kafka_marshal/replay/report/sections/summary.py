@@ -13,8 +13,8 @@ from kafka_marshal.replay.report.base.data import (
     FENCED,
     ORIGINAL,
     Finding,
-    Log,
     ReportData,
+    ReportLog,
     Severity,
 )
 from kafka_marshal.replay.report.base.scale import FindingTotal
@@ -241,7 +241,7 @@ def overview(data: ReportData, log_anchors: dict[str, str]) -> Html | None:
     both = len(data.rules) > 1
     rows = []
 
-    def how_bad(log: Log) -> tuple[int, int]:
+    def how_bad(log: ReportLog) -> tuple[int, int]:
         return (-findings[log.name, Severity.ERROR], -findings[log.name, Severity.WARNING])
 
     for log in sorted(data.logs, key=how_bad):

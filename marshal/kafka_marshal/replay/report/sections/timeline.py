@@ -23,9 +23,9 @@ from kafka_marshal.replay.report.base.data import (
     Divergence,
     Finding,
     Lane,
-    Mark,
     MarkKind,
-    Tenure,
+    RecordGlyph,
+    TenureBar,
 )
 from kafka_marshal.replay.report.base.palette import Palette
 
@@ -47,7 +47,7 @@ TITLES_MAX: Final = 4_000
 
 
 @frozen
-class Place:
+class _FindingMark:
     """A finding's number, and the record that is its place."""
 
     number: int
@@ -99,7 +99,7 @@ class Timeline:
     def __init__(
         self,
         claims: Sequence[ClaimTimeline],
-        places: Iterable[Place],
+        places: Iterable[_FindingMark],
         divergences: Sequence[Divergence],
         palette: Palette,
         stale_after_ms: float,
@@ -107,7 +107,7 @@ class Timeline:
         self.palette = palette
         self.stale_after_ms = stale_after_ms
         self.drawn = Drawn()
-        self._places: dict[ClaimId, list[Place]] = defaultdict(list)
+        self._places: dict[ClaimId, list[_FindingMark]] = defaultdict(list)
         for place in places:
             if place.claim is not None:
                 self._places[place.claim].append(place)
@@ -172,7 +172,7 @@ class Timeline:
         ends = ",".join(str(end) for end in axis.json)
         return el("svg", {"class": "axis", "data-axis": ends, "aria-hidden": "true"}, *marks)
 
-    def _lane(self, lane: Lane, axis: Axis, top: int, places: list[Place]) -> Html:
+    def _lane(self, lane: Lane, axis: Axis, top: int, places: list[_FindingMark]) -> Html:
         middle = top + BAR_PX / 2
         parts = [
             el("line", {"class": "nobody", "x1": "0", "x2": "100%", "y1": middle, "y2": middle})
@@ -196,7 +196,7 @@ class Timeline:
                 parts.append(self._flag(place, axis, top))
         return join(parts)
 
-    def _tenure(self, lane: Lane, tenure: Tenure, axis: Axis, top: int) -> Html:
+    def _tenure(self, lane: Lane, tenure: TenureBar, axis: Axis, top: int) -> Html:
         index = len(self.drawn.tenures)
         self.drawn.tenures.append(told_tenure(lane.rules, tenure))
         to_ms = axis.to_ms if tenure.to_ms is None else tenure.to_ms
@@ -239,7 +239,13 @@ class Timeline:
         )
 
     def _mark(
-        self, lane: Lane, mark: Mark, count: int, axis: Axis, top: int, places: list[Place]
+        self,
+        lane: Lane,
+        mark: RecordGlyph,
+        count: int,
+        axis: Axis,
+        top: int,
+        places: list[_FindingMark],
     ) -> Html:
         index = len(self.drawn.marks)
         guard = guard_in_words(mark)
@@ -270,7 +276,7 @@ class Timeline:
         stem = {"class": f"stem {mark.kind.value}", "x1": x, "x2": x}
         return join([el("line", {**stem, "y1": top - 3, "y2": top + BAR_PX + 1}), use])
 
-    def _flag(self, place: Place, axis: Axis, top: int) -> Html:
+    def _flag(self, place: _FindingMark, axis: Axis, top: int) -> Html:
         """The place of a finding that no mark shows."""
         if place.at_ms is None:
             return Html()
@@ -349,7 +355,7 @@ def _percent(fraction: float) -> str:
     return f"{100 * fraction:.3f}".rstrip("0").rstrip(".") + "%"
 
 
-def told_tenure(rules: str, tenure: Tenure) -> list[Json]:
+def told_tenure(rules: str, tenure: TenureBar) -> list[Json]:
     """What the script shows of a bar."""
     return [
         rules,
@@ -367,7 +373,7 @@ def told_tenure(rules: str, tenure: Tenure) -> list[Json]:
 
 
 def told_mark(
-    rules: str, mark: Mark, count: int, findings: Sequence[tuple[int, str]] = ()
+    rules: str, mark: RecordGlyph, count: int, findings: Sequence[tuple[int, str]] = ()
 ) -> list[Json]:
     """What the script shows of a glyph; `findings` by number and sentence."""
     return [
@@ -385,7 +391,7 @@ def told_mark(
     ]
 
 
-def guard_in_words(mark: Mark) -> str | None:
+def guard_in_words(mark: RecordGlyph) -> str | None:
     """By what it was refused."""
     return mark.guard and words.GUARDS.get(mark.guard, visible(mark.guard, 160))
 
@@ -432,11 +438,11 @@ def _beats(beats_ms: Sequence[int], axis: Axis, top: int) -> Html:
     )
 
 
-def merged(marks: Sequence[Mark], axis: Axis) -> list[tuple[Mark, int]]:
+def merged(marks: Sequence[RecordGlyph], axis: Axis) -> list[tuple[RecordGlyph, int]]:
     """Marks with a count. Only a crowded lane merges equal neighbours that would overlap."""
     if len(marks) <= MARKS_PER_LANE:
         return [(mark, 1) for mark in marks]
-    found: list[tuple[Mark, int]] = []
+    found: list[tuple[RecordGlyph, int]] = []
     latest: dict[tuple[object, ...], int] = {}
     for mark in marks:
         what = (mark.kind, mark.sender_instance, mark.sender_client, mark.guard)
