@@ -42,6 +42,7 @@ if TYPE_CHECKING:
         create_coordination_topic as create_coordination_topic,
     )
     from kafka_marshal.client.connect.log_writer import OutcomeUnknown as OutcomeUnknown
+    from kafka_marshal.client.connect.settings import settings_of as settings_of
     from kafka_marshal.client.coordinate.coordinator import LogLost as LogLost
     from kafka_marshal.client.coordinate.ownership import IdUsedTwice as IdUsedTwice
     from kafka_marshal.client.message import Batch as Batch
@@ -83,7 +84,10 @@ if TYPE_CHECKING:
     from kafka_marshal.machines.consumer.effects import Lost as Lost
     from kafka_marshal.machines.consumer.member import Member as Member
     from kafka_marshal.replay.errors import ReplayError as ReplayError
+    from kafka_marshal.replay.fold.partition_fold import JudgingOptions as JudgingOptions
+    from kafka_marshal.replay.live.on_spark import watch_on_spark as watch_on_spark
     from kafka_marshal.replay.live.watch import watch as watch
+    from kafka_marshal.replay.live.watch_context import WatchOptions as WatchOptions
 
 __all__ = [
     "FENCED",
@@ -133,6 +137,7 @@ _LATER: Final = {
     "IntervalMismatch": "errors",
     "InvalidOption": "errors",
     "JsonFormatter": "client.observe.logging_observer",
+    "JudgingOptions": "replay.fold.partition_fold",
     "LogLost": "client.coordinate.coordinator",
     "Lost": "machines.consumer.effects",
     "MarshalError": "errors",
@@ -147,7 +152,10 @@ _LATER: Final = {
     "ReplayError": "replay.errors",
     "ThreadFailed": "errors",
     "create_coordination_topic": "client.connect.coordination_topic",
+    "WatchOptions": "replay.live.watch_context",
+    "settings_of": "client.connect.settings",
     "watch": "replay.live.watch",
+    "watch_on_spark": "replay.live.on_spark",
 }
 """Names that bring a client of Kafka, threads or Arrow with them, and the module of each."""
 

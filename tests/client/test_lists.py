@@ -223,12 +223,12 @@ def test_a_full_buffer_alone_is_not_fetched_anew_while_its_batches_are_granted(
     """To pause a partition drops what was fetched of it; it comes again up to a second later."""
     paused: list[int] = []
 
-    class WatchedClaim(Client):
+    class Watched(Client):
         def pause(self, partitions: list[TopicPartition]) -> None:
             paused.append(len(partitions))
             super().pause(partitions)
 
-    watched = Settings({}, environment=Environment(fetcher=WatchedClaim))
+    watched = Settings({}, environment=Environment(fetcher=Watched))
     topic = stage.topic(partitions=1, messages=4_000)
     options = {"batch": 100, "bounds": BufferLimits(messages=1_000), "settings": watched}
     seen = 0
