@@ -16,7 +16,7 @@ from kafka_marshal.admin.view import View
 from kafka_marshal.client.connect.log_writer import LogWriter
 from kafka_marshal.client.coordinate.recording import RecordedMember, write_log
 from kafka_marshal.machines.consumer.consumer import Forbidden
-from kafka_marshal.machines.consumer.member import Member
+from kafka_marshal.machines.consumer.member import ClaimEffect, Member
 from kafka_marshal.testing import Broker
 from kafka_marshal.validate import Judgement, read_folder, validate
 from tests.cli.run import marshal
@@ -92,7 +92,8 @@ def test_whatever_makes_a_member_send_is_recorded() -> None:
     sends = {
         name
         for name, method in vars(Member).items()
-        if not name.startswith("_") and "list[For]" in str(getattr(method, "__annotations__", ""))
+        if not name.startswith("_")
+        and f"list[{ClaimEffect.__name__}]" in str(getattr(method, "__annotations__", ""))
     }
     assert {"add_topic", "commit", "done", "timer", "unknown"} <= sends
     assert sends <= vars(RecordedMember).keys()

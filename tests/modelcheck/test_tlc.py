@@ -142,7 +142,9 @@ def desk(clock: Path, tmp_path: Path) -> Path:
 
 def running_tlc(clock: Path, desk: Path) -> subprocess.Popen[str]:
     """A Python that runs TLC, which has begun to write its states."""
+    # Where the tests run in the background of a shell, SIGINT is ignored.
     code = f"from pathlib import Path as P; from kafka_marshal.modelcheck.tlc import tlc; \
+import signal; signal.signal(signal.SIGINT, signal.default_int_handler); \
 tlc.run(P({str(clock)!r}), P({str(clock.with_suffix('.cfg'))!r}))"
     python = subprocess.Popen(
         [sys.executable, "-c", code],
