@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import ast
+import re
 import sys
+import zipfile
 from importlib import import_module
 from importlib.util import find_spec
 
 import pytest
 
 from kafka_marshal.runtime import MOVED, RENAMED
+from tests.upgrade.versions import WHEEL
 
 
 @pytest.mark.parametrize("old", sorted(MOVED))
@@ -28,6 +32,22 @@ def test_an_old_name_is_the_module_under_its_new_one(
     }
     for before, after in renamed.items():
         assert getattr(found, before) is getattr(new, after)
+
+
+@pytest.mark.parametrize("old", sorted(MOVED))
+def test_what_0_1_0_exported_is_found_under_its_old_name(old: str) -> None:
+    with zipfile.ZipFile(WHEEL) as wheel:
+        path = f"kafka_marshal/{old.replace('.', '/')}.py"
+        source = wheel.read(path).decode() if path in wheel.namelist() else ""
+    defined = [
+        node.name
+        for node in ast.parse(source).body
+        if isinstance(node, ast.ClassDef | ast.FunctionDef) and not node.name.startswith("_")
+    ]
+    exported = re.search(r"__all__ = (\[.*?\])", source, re.DOTALL)
+    names = [*defined, *(ast.literal_eval(exported[1]) if exported else [])]
+    module = import_module(f"kafka_marshal.{old}")
+    assert [name for name in names if not hasattr(module, name)] == []
 
 
 def test_the_warning_names_the_line_that_imports() -> None:

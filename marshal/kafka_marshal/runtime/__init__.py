@@ -44,6 +44,7 @@ RENAMED: Final = {
         "Watched": "WatchResult",
         "Watching": "WatchOptions",
     },
+    "runtime.consumer": {"Counted": "HandlingCounts"},
     "runtime.logs": {"Logs": "LoggingObserver", "Who": "ConsumerIdentity"},
     "runtime.observing": {
         "Late": "LateHeartbeat",
@@ -67,27 +68,28 @@ class _Moved(MetaPathFinder, Loader):
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        known = name.removeprefix(f"{_ROOT}.") in MOVED and name.startswith(f"{_ROOT}.")
-        return ModuleSpec(name, self) if known else None
+        root, _, old = name.partition(".")
+        return ModuleSpec(name, self) if root == _ROOT and old in MOVED else None
 
     def exec_module(self, module: ModuleType) -> None:
-        old = module.__name__
-        new = f"{_ROOT}.{MOVED[old.removeprefix(f'{_ROOT}.')]}"
+        name = module.__name__
+        old = name.removeprefix(f"{_ROOT}.")
+        new = f"{_ROOT}.{MOVED[old]}"
         warnings.warn(
-            f"{old} is {new} now, and what users need is in {_ROOT} itself; "
+            f"{name} is {new} now, and what users need is in {_ROOT} itself; "
             "the old name goes with the next release",
             DeprecationWarning,
             stacklevel=2,
         )
         found = import_module(new)
-        renamed = RENAMED.get(old.removeprefix(f"{_ROOT}."))
-        sys.modules[old] = found if renamed is None else _under_old_names(old, found, renamed)
+        renamed = RENAMED.get(old)
+        sys.modules[name] = found if renamed is None else _under_old_names(name, found, renamed)
 
 
-def _under_old_names(old: str, found: ModuleType, renamed: Mapping[str, str]) -> ModuleType:
+def _under_old_names(name: str, found: ModuleType, renamed: Mapping[str, str]) -> ModuleType:
     """A module that finds what `found` has, and some of it under its old name."""
-    module = ModuleType(old, found.__doc__)
-    vars(module)["__getattr__"] = lambda name: getattr(found, renamed.get(name, name))
+    module = ModuleType(name, found.__doc__)
+    vars(module)["__getattr__"] = lambda asked: getattr(found, renamed.get(asked, asked))
     return module
 
 
