@@ -9,6 +9,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from tools.wheel import built
 
 from kafka_marshal import cache
 from kafka_marshal.modelcheck import models
@@ -20,11 +21,7 @@ CAPTURE = ROOT / "tests" / "data" / "captures" / "original" / "a_clean.jsonl"
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The wheel of this tree."""
-    folder = tmp_path_factory.mktemp("wheel")
-    build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]
-    subprocess.run([*build, "--wheel-dir", folder, ROOT], check=True)
-    [made] = folder.glob("*.whl")
-    return made
+    return built(ROOT, tmp_path_factory.mktemp("wheel"))
 
 
 @pytest.fixture(scope="module")

@@ -10,9 +10,11 @@ import argparse
 import base64
 import hashlib
 import subprocess
-import sys
 import zipfile
 from pathlib import Path
+
+from tools.wheel import built
+from tools.wheel_hook import write
 
 from kafka_marshal.scratch import Scratch
 
@@ -23,13 +25,14 @@ REVISION = "5c7a222a72e1a20b700809408d8aef330cedef56"
 KEPT = (
     "__init__.py", "py.typed", "version.py", "codec.py", "capture.py", "trace.py",
     "markup.py", "base.css", "core/", "client/", "counterexample/", "validate/", "runtime/",
+    "errors.py", "machines/",
 )  # fmt: skip
-"""What is kept of the package: what `runtime` imports, and `trace`."""
+"""What is kept of the package: what a consumer imports, of any version, and `trace`."""
 LEFT_OUT = "entry_points.txt"
 """What is left out of the metadata: the command `marshal` lives in `cli`, which is not kept."""
 
 
-def built(revision: str, folder: Path) -> Path:
+def built_of(revision: str, folder: Path) -> Path:
     """The whole wheel of a git revision.
 
     Raises:
@@ -39,10 +42,7 @@ def built(revision: str, folder: Path) -> Path:
     source.mkdir()
     subprocess.run(["git", "-C", ROOT, "archive", "-o", archive, revision], check=True)
     subprocess.run(["tar", "-xf", archive, "-C", source], check=True)
-    build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]
-    subprocess.run([*build, "--wheel-dir", folder, source], check=True)
-    [wheel] = folder.glob("*.whl")
-    return wheel
+    return built(source, folder)
 
 
 def stripped(wheel: Path) -> dict[str, bytes]:
@@ -66,16 +66,6 @@ def _digest(content: bytes) -> str:
     return base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
 
 
-def write(files: dict[str, bytes], path: Path) -> None:
-    """A zip archive without a trace of when and where it was made."""
-    with zipfile.ZipFile(path, "w") as archive:
-        for name, content in files.items():
-            entry = zipfile.ZipInfo(name)  # its default date is 1980-01-01
-            entry.external_attr = 0o644 << 16
-            entry.create_system = 3  # Unix, wherever it is made
-            archive.writestr(entry, content, zipfile.ZIP_DEFLATED, 9)
-
-
 def main() -> None:
     """Write the wheel; print its size and hash."""
     parser = argparse.ArgumentParser(prog="python -m tools.old_wheel", description=__doc__)
@@ -83,7 +73,7 @@ def main() -> None:
     parser.add_argument("--into", type=Path, default=WHEELS, help="a folder")
     options = parser.parse_args()
     with Scratch("wheel") as folder:
-        wheel = built(options.revision, folder)
+        wheel = built_of(options.revision, folder)
         path = options.into / wheel.name
         write(stripped(wheel), path)
     content = path.read_bytes()

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from attrs import frozen
+from tools.wheel import built
 
 from kafka_marshal.admin.trial import Trial, create
 from kafka_marshal.client.connect.admin_client import ClusterClient
@@ -68,18 +69,6 @@ def _run(words: Sequence[str | Path]) -> subprocess.CompletedProcess[str]:
     )
 
 
-def built(folder: Path) -> Path:
-    """The wheel of this tree.
-
-    Raises:
-        subprocess.CalledProcessError: it does not build.
-    """
-    build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]
-    subprocess.run([*build, "--wheel-dir", folder, ROOT], check=True)
-    [wheel] = folder.glob("*.whl")
-    return wheel
-
-
 def tried(name: str, python: Path, client: str, wheel: Path, bootstrap: str, desk: Path) -> Ran:
     """Install the wheel with this client, and consume."""
     asked = f"{client} asked for" if client else "newest"
@@ -128,7 +117,7 @@ def main() -> int:
         return 0
     rows = []
     with Scratch("support") as desk, Broker(java_options=QUICK) as broker:
-        wheel = built(desk)
+        wheel = built(ROOT, desk)
         print(f"broker {version()}\n| Python | confluent-kafka | librdkafka | |\n|---|---|---|---|")
         for name, python in here.items():
             for client in (OLDEST, ""):

@@ -7,6 +7,7 @@ where there is no checkout (`modelcheck.models`).
 from __future__ import annotations
 
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +20,17 @@ NEEDED = ("*.tla", "*.cfg", "models.toml", "models/*/*")
 def archive(spec: Path, path: Path) -> None:
     """Write what is needed of `spec`; the same files give the same bytes."""
     files = sorted({file for pattern in NEEDED for file in spec.glob(pattern) if file.is_file()})
+    write({file.relative_to(spec).as_posix(): file.read_bytes() for file in files}, path)
+
+
+def write(files: Mapping[str, bytes], path: Path) -> None:
+    """A zip archive without a trace of when and where it was made."""
     with zipfile.ZipFile(path, "w") as made:
-        for file in files:
-            entry = zipfile.ZipInfo(file.relative_to(spec).as_posix())  # its date is 1980-01-01
+        for name, content in files.items():
+            entry = zipfile.ZipInfo(name)  # its default date is 1980-01-01
             entry.external_attr = 0o644 << 16
             entry.create_system = 3  # Unix, wherever it is made
-            made.writestr(entry, file.read_bytes(), zipfile.ZIP_DEFLATED, 9)
+            made.writestr(entry, content, zipfile.ZIP_DEFLATED, 9)
 
 
 class SpecificationHook(BuildHookInterface[Any]):
