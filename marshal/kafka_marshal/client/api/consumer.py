@@ -226,7 +226,7 @@ class Consumer:
         self._monotonic = self._environment.monotonic
         self._subscription = Subscription()
         self._subscribed: set[str] = set()
-        """What the subscription took by now; `add_topic` added the engine's other topics."""
+        """What the subscription took by now; `add_topic` added the coordinator's other topics."""
         self._removed: set[str] = set()
         """What `remove_topic` removed since the subscription."""
         self._subscribing = threading.Lock()
@@ -804,7 +804,7 @@ class Consumer:
             self._unless_stopped(partial(do, claim))
 
     def _unless_stopped(self, what: Callable[[], None]) -> None:
-        """Have the engine do this; after `stop` it ends once everything is given up and done."""
+        """Do this in the coordinator; after `stop` it ends once everything is given up and done."""
         try:
             self._coordinator.call(what)
         except ConsumerClosed:

@@ -90,7 +90,7 @@ class Delivery:
         self.stopped = True
         in_flight = self.in_flight
         if in_flight is not None:
-            # A handler may have interrupted the very thread that holds it; the engine cuts it then.
+            # A handler may have interrupted the very thread that holds it: the coordinator cuts it.
             in_flight.cut(within_s=CUT_S)
 
     def share_of(self, messages: int) -> int:

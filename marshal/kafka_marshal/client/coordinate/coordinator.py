@@ -55,7 +55,7 @@ LOOK_EVERY_S: Final = 0.25
 """How often to look how far the application got within what it has in hand, in seconds."""
 ANEW_AFTER_S: Final = 1.0
 CALL_S: Final = 0.2
-"""How often a call to the engine's thread looks whether that thread has ended, in seconds."""
+"""How often a call to the coordinator's thread looks whether that thread has ended, in seconds."""
 
 
 class LogLost(MarshalError):
@@ -164,10 +164,10 @@ class Coordinator:
         return self.held.stopping
 
     def call(self, what: Callable[[], T]) -> T:
-        """Do this in the engine's thread, and wait until it is done.
+        """Do this in the coordinator's thread, and wait until it is done.
 
         Raises:
-            ConsumerClosed: the engine has ended, by `stop` or `close`.
+            ConsumerClosed: the coordinator has ended, by `stop` or `close`.
             MarshalError: what ended it.
         """
         self.raise_failure()
@@ -184,10 +184,10 @@ class Coordinator:
         return future.result()
 
     def wait(self, future: Future[T], deadline: Deadline | None = None) -> None:
-        """Wait until the engine has answered, or until the deadline.
+        """Wait until the coordinator has answered, or until the deadline.
 
         Raises:
-            ConsumerClosed: the engine has ended, by `stop` or `close`.
+            ConsumerClosed: the coordinator has ended, by `stop` or `close`.
             MarshalError: what ended it.
         """
         while not wait([future], CALL_S).done:
@@ -268,7 +268,7 @@ class Coordinator:
         """Let go of the cluster. `stop` or `leave` comes before."""
         self.ended.set()
         self.post(lambda: None)
-        # The engine says last how far the group is, so the data consumer outlives it.
+        # The coordinator says last how far the group is, so the data consumer outlives it.
         self._partition_watcher.close(deadline)
         if self._thread is not threading.current_thread():
             deadline.join(self._thread)
@@ -337,7 +337,7 @@ class Coordinator:
             self.failure = self._plainly(error)
         self.ended.set()
         self.fetcher.wake()
-        self.post(lambda: None)  # the engine's thread looks up, and ends
+        self.post(lambda: None)  # the coordinator's thread looks up, and ends
         self._health_monitor.stopped(self.failure)
 
     def _plainly(self, error: BaseException) -> MarshalError:

@@ -3,7 +3,7 @@
 Its machine, what is fetched of it, what the application has of it in hand, its heartbeats, its
 release: each is reached from here, and nowhere else. So what comes late of a tenure that is over
 never meets the next one of the same partition. Two threads meet here: the application's takes
-chunks, the engine's looks how far it got.
+chunks, the coordinator's looks how far it got.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class OwnedPartition:
     abandoned: bool = False
     """At most once: nothing more of it will be processed, whatever is granted."""
     told: bool = False
-    """The engine was notified that the application got further, and has not looked yet."""
+    """The coordinator was notified that the application got further, and has not looked yet."""
     drained: bool = False
     """It is lost, and nothing of it is in hand."""
     release: SentRelease | None = None
@@ -183,7 +183,7 @@ class OwnedPartitions:
 
     def __iter__(self) -> Iterator[OwnedPartition]:
         """Those that are not drained, as they were when this was asked."""
-        return iter([each for each in self._of_claim.copy().values() if not each.drained])
+        return iter([each for each in self.all if not each.drained])
 
     def __len__(self) -> int:
         """How many are not drained."""

@@ -38,12 +38,12 @@ from kafka_marshal.machines.consumer.member import ClaimEffect
 READ_BACK_MS: Final = 2_000
 """How long the end waits until a release is read back: only then Kafka hears of its position."""
 WAKE_PARTS: Final = 16
-"""A window has this many parts: when one is done, the engine is notified before it looks itself."""
+"""Parts of a window: when one is done, the coordinator is notified before it looks itself."""
 
 
 TURN_MS: Final = 700
 """How long a claim's messages are given out one by one while another claim waits for its turn. The
-engine looks every 0.25 s, so a turn ends within a second, or with the message in hand."""
+coordinator looks every 0.25 s, so a turn ends within a second, or with the message in hand."""
 
 
 class IdUsedTwice(MarshalError):
@@ -65,13 +65,8 @@ class Ownership:
     ) -> None:
         """What is posted is called later by the one thread."""
         self._me, self._group = me, group
-        self._fetcher, self._log, self._health_monitor, self._post = (
-            fetcher,
-            log,
-            health_monitor,
-            post,
-        )
-        self._observers = health_monitor.observers
+        self._fetcher, self._log, self._post = fetcher, log, post
+        self._health_monitor, self._observers = health_monitor, health_monitor.observers
         environment = log.settings.environment
         self._steady_ms, self._monotonic = environment.steady_ms, environment.monotonic
         self._wake_after = max(1, me.window // WAKE_PARTS)
@@ -190,7 +185,7 @@ class Ownership:
     def progressed(self, in_flight: InFlight) -> None:
         """The application got further with this. Any thread may say so.
 
-        As long as nobody waits for it the engine finds out when it looks: it is woken when that
+        While nobody waits for it the coordinator finds out when it looks: it is woken when that
         much of the window is done.
         """
         tenure = self._tenures.of(in_flight.claim)

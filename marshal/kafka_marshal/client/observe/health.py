@@ -4,8 +4,8 @@ Nothing follows from it for the protocol: others take the claims of a late owner
 keeps its claims for ever. So somebody who can act should hear of it. Time is an argument, by the
 instance's own clock.
 
->>> symptoms = HealthChecks(heartbeat_every_ms=500, interval_ms=1_000, wedged_after=2)
->>> heartbeats = symptoms.won(now_ms=0)
+>>> checks = HealthChecks(heartbeat_every_ms=500, interval_ms=1_000, wedged_after=2)
+>>> heartbeats = checks.won(now_ms=0)
 >>> stuck = ClaimProgress(position=7, end=9, in_hand=1)
 >>> [heartbeats.beat(stuck, at_ms) is not None for at_ms in (0, 500, 1_000)]
 [False, False, True]

@@ -1,7 +1,7 @@
 """What a consumer notices about itself, for its observers and for the log.
 
-The engine reports what happens. This room keeps what is needed to see that a claim is wedged or
-late, by whom one was fenced off, and that there is nothing to own. It changes nothing.
+The coordinator reports what happens. This room keeps what is needed to see that a claim is wedged
+or late, by whom one was fenced off, and that there is nothing to own. It changes nothing.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class WatchedClaim:
 
 
 class HealthMonitor:
-    """One consumer's. Called by the engine's thread, but for `observers` and `said`."""
+    """One consumer's. Called by the coordinator's thread, but for `observers` and `said`."""
 
     def __init__(
         self,

@@ -77,14 +77,20 @@ class DivergencesOfLog:
 
 
 @frozen
-class CountedClaim:
-    """What is counted of a claim; of two rule sets the larger numbers, and the marks of both."""
+class _OfClaim:
+    """The columns of `CLAIM`."""
 
     log: str
     coordinating_partition: int
     group: str
     topic: str
     topic_partition: int
+
+
+@frozen
+class CountedClaim(_OfClaim):
+    """What is counted of a claim; of two rule sets the larger numbers, and the marks of both."""
+
     records: int
     tenures: int
     takeovers: int
@@ -106,14 +112,9 @@ class Held:
 
 
 @frozen
-class Parting:
+class Parting(_OfClaim):
     """Where two folds first name other owners of a claim, and who owns after that record."""
 
-    log: str
-    coordinating_partition: int
-    group: str
-    topic: str
-    topic_partition: int
     offset: int
     """Of the record that parted them."""
     rules: str | None

@@ -3,8 +3,8 @@ r"""Text of `kafka-console-consumer` with its `print.*` options.
     LogAppendTime:1700000000000\tPartition:2\tOffset:5\tNO_HEADERS\tnull\tHeartbeat/1/...
 
 Which columns there are depends on the options, so the driver looks at the first lines and passes
-them to every task. Columns without a label (headers, key, value) are told apart by their number and
-by what headers look like. A line that begins no record goes on the value before it.
+them to every task. Their number, and what headers look like, distinguish columns without a label
+(headers, key, value). A line that begins no record goes on the value before it.
 """
 
 from __future__ import annotations
