@@ -25,7 +25,7 @@ LANE_MAX: Final = 2000
 """Tenures or marks of one lane to draw, the first ones, at most."""
 
 
-def name_of(row: ClaimRow | FindingRow | CountedClaim) -> ClaimName:
+def name_of(row: ClaimRow | FindingRow | DivergenceRow | CountedClaim) -> ClaimName:
     """Which claim a row is about."""
     return tuple(getattr(row, column) for column in CLAIM)
 
@@ -150,9 +150,7 @@ def group_of(row: GroupCountsRow) -> page.GroupSummary:
 def divergence_of(row: DivergenceRow) -> page.Divergence:
     """From a row of `divergences`."""
     return page.Divergence(
-        claim=page.ClaimId(
-            row.log, row.coordinating_partition, row.group, row.topic, row.topic_partition
-        ),
+        claim=claim_id(name_of(row)),
         offset=row.offset,
         at_ms=row.timestamp_ms,
         until_offset=row.until_offset,
