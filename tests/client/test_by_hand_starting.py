@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from concurrent.futures import Future
 from contextlib import closing
+from functools import partial
+from typing import Any
 
 import pytest
+from attrs import evolve
 from confluent_kafka import KafkaError, KafkaException
 
 from kafka_marshal.client.connect.admin_client import ClusterClient
+from kafka_marshal.client.connect.environment import Environment
 from kafka_marshal.client.connect.reader import CoordinationReader
 from kafka_marshal.errors import BrokerFailed
+from kafka_marshal.testing.in_memory.clients import InMemoryAdmin
 from tests.client.doubles import LOG, Kafka
 
 PASSING = [
@@ -27,6 +33,59 @@ PASSING = [
 FINAL = [KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError._AUTHENTICATION]
 QUESTIONS = ["list_topics", "get_watermark_offsets", "describe_topics", "committed", "list_offsets"]
 """Whatever a start asks for: the coordination topic, its ends, the topic, where the group is."""
+
+
+class DeadController(Kafka):
+    """Its controller dies; for some seconds the other brokers go on naming it.
+
+    As librdkafka does, an administrator waits for the one that it was named last until its request
+    times out. It asks who it is only together with the topics of the whole cluster.
+    """
+
+    def __init__(self, named_s: float) -> None:
+        super().__init__()
+        self.named_until_s = self.clock.monotonic() + named_s
+
+    @property
+    def environment(self) -> Environment:
+        return evolve(super().environment, admin=partial(PatientAdmin, self))
+
+
+class PatientAdmin(InMemoryAdmin):
+    """An administrator of a `DeadController`."""
+
+    def __init__(self, kafka: DeadController, made_of: dict[str, Any], **more: Any) -> None:
+        super().__init__(kafka, made_of, **more)
+        self.kafka = kafka
+        self.names_dead = True
+
+    def list_topics(self, topic: str = "", timeout: float = -1) -> Any:
+        assert not topic, "that may create it"
+        self.names_dead = self.kafka.clock.monotonic() < self.kafka.named_until_s
+        return super().list_topics(topic, timeout)
+
+    def _promised(self, *asked: Any, **more: Any) -> Future[Any]:
+        if not self.names_dead:
+            return super()._promised(*asked, **more)
+        promised: Future[Any] = Future()
+        promised.set_exception(KafkaException(KafkaError(KafkaError._TIMED_OUT)))
+        return promised
+
+    def describe_topics(self, topics: Any, **asked: Any) -> dict[str, Future[Any]]:
+        self._waits(**asked)
+        return super().describe_topics(topics, **asked)
+
+    def describe_configs(self, resources: Any, **asked: Any) -> dict[Any, Future[Any]]:
+        self._waits(**asked)
+        return {one: self._promised("describe_configs", dict) for one in resources}
+
+    def list_offsets(self, wanted: Any, **asked: Any) -> dict[Any, Future[Any]]:
+        self._waits(**asked)
+        return super().list_offsets(wanted, **asked)
+
+    def _waits(self, request_timeout: float, **_: Any) -> None:
+        if self.names_dead:
+            self.kafka.clock.advance(request_timeout)
 
 
 @pytest.fixture
@@ -64,6 +123,25 @@ def test_a_start_asks_again_while_a_broker_is_away(kafka: Kafka, question: str) 
     asked = refusing(kafka, question, PASSING)
     starts(kafka)
     assert asked[question] > len(PASSING)
+
+
+@pytest.mark.parametrize("named_s", [0.0, 9.0])
+def test_a_start_finds_the_controller_that_follows_a_dead_one(named_s: float) -> None:
+    """Brokers name a dead one as controller until its lease runs out, 9 s by default."""
+    kafka = DeadController(named_s)
+    kafka.create("orders", partitions=1, messages=10)
+    starts(kafka)
+
+
+def test_settings_and_offsets_find_the_broker_that_follows_a_dead_one() -> None:
+    for named_s in (0.0, 9.0):
+        kafka = DeadController(named_s)
+        kafka.create("orders", partitions=1, messages=10)
+        assert ClusterClient(kafka.settings()).topic_settings("orders") == {}
+        at_ms = kafka.clock.unix_ms() - 3_600_000
+        assert ClusterClient(kafka.settings()).offsets_at([("orders", 0)], at_ms) == {
+            ("orders", 0): 0
+        }
 
 
 @pytest.mark.parametrize("question", QUESTIONS)

@@ -41,6 +41,8 @@ from kafka_marshal.errors import BrokerFailed
 
 T = TypeVar("T")
 
+FIRST_TRY_S: Final = 2.0
+"""How long a question waits at first, in seconds; after each time-out it waits twice as long."""
 ALL_OPERATIONS: Final = frozenset({"READ", "WRITE", "DESCRIBE", "DESCRIBE_CONFIGS"})
 """What a user of the coordination topic may need; Kafka's words."""
 
@@ -125,11 +127,7 @@ class ClusterClient:
             NotAllowed: the user of these settings may not see it.
         """
         try:
-            found = patiently(
-                partial(self._answer, partial(self._describe, name)),
-                self.settings.environment,
-                spreads_s,
-            )
+            found = self._answer_of_any(partial(self._describe, name), spreads_s)
         except KafkaException as error:
             if code_of(error) in UNKNOWN_TOPIC:
                 return None
@@ -157,9 +155,9 @@ class ClusterClient:
             name, partitions, allowed, str(found.topic_id) if any(bits) else None
         )
 
-    def _describe(self, name: str) -> Future[Any]:
+    def _describe(self, name: str, within_s: float) -> Future[Any]:
         asked = self._admin.describe_topics(
-            TopicCollection([name]), include_authorized_operations=True, request_timeout=CONNECT_S
+            TopicCollection([name]), include_authorized_operations=True, request_timeout=within_s
         )
         return cast("Future[Any]", asked[name])
 
@@ -167,13 +165,10 @@ class ClusterClient:
         """The topic's settings as they hold, also the brokers' defaults."""
         resource = ConfigResource(ResourceType.TOPIC, name)
         with self._plainly(f"settings of topic {name}"):
-            found = patiently(
-                lambda: self._answer(
-                    lambda: self._admin.describe_configs([resource], request_timeout=CONNECT_S)[
-                        resource
-                    ]
-                ),
-                self.settings.environment,
+            found = self._answer_of_any(
+                lambda within_s: self._admin.describe_configs([resource], request_timeout=within_s)[
+                    resource
+                ]
             )
         return {one.name: one.value or "" for one in found.values()}
 
@@ -238,20 +233,21 @@ class ClusterClient:
     ) -> dict[tuple[str, int], int]:
         """What is answered of all of them: no answer says nothing about the offset."""
 
-        def ask() -> dict[tuple[str, int], int]:
+        def ask(within_s: float) -> dict[tuple[str, int], int]:
             failed: list[KafkaException] = []
-            found = self._offsets(places, spec, failed.append)
+            found = self._offsets(places, spec, failed.append, within_s)
             if failed:
                 raise failed[0]
             return found
 
-        return patiently(ask, self.settings.environment)
+        return self._ask_any(ask)
 
     def _offsets(
         self,
         places: Sequence[tuple[str, int]],
         spec: OffsetSpec,
         failed: Callable[[KafkaException], None] = lambda _: None,
+        within_s: float = CONNECT_S,
     ) -> dict[tuple[str, int], int]:
         """What is answered; `failed` takes each error, and what it is of is left out."""
         if not places:
@@ -260,7 +256,7 @@ class ClusterClient:
         try:
             asked = self._asked(
                 lambda: self._admin.list_offsets(
-                    {TopicPartition(*place): spec for place in places}, request_timeout=CONNECT_S
+                    {TopicPartition(*place): spec for place in places}, request_timeout=within_s
                 )
             )
         except KafkaException as error:
@@ -317,6 +313,39 @@ class ClusterClient:
                     CONNECT_S,
                 )
             )
+
+    def _answer_of_any(
+        self, question: Callable[[float], Future[T]], spreads_s: float = SPREADS_S
+    ) -> T:
+        """The answer to a question that takes a time-out, of whichever broker may give it.
+
+        Raises:
+            NotLetIn: there will be none.
+            KafkaException: there is no answer, for any reason.
+        """
+        return self._ask_any(lambda within_s: self._answer(partial(question, within_s)), spreads_s)
+
+    def _ask_any(self, ask: Callable[[float], T], spreads_s: float = SPREADS_S) -> T:
+        """Ask patiently, and after each time-out look anew which broker is whose leader.
+
+        librdkafka asks the one that it knows as controller, or as leader, and waits for it until
+        the request times out, even if that broker has died. It does not look for another one.
+        """
+        within_s = FIRST_TRY_S
+
+        def one_try() -> T:
+            nonlocal within_s
+            try:
+                return ask(within_s)
+            except KafkaException as error:
+                if code_of(error) == KafkaError._TIMED_OUT:
+                    within_s = min(2 * within_s, CONNECT_S)
+                    with suppress(KafkaException):
+                        # Of all topics: a question for one of them might create it.
+                        self._admin.list_topics(timeout=FIRST_TRY_S)
+                raise
+
+        return patiently(one_try, self.settings.environment, spreads_s)
 
     def _answer(self, question: Callable[[], Future[T]]) -> T:
         """The answer to a question.
