@@ -342,7 +342,7 @@ class ClusterClient:
                     within_s = min(2 * within_s, CONNECT_S)
                     with suppress(KafkaException):
                         # Of all topics: a question for one of them might create it.
-                        self._admin.list_topics(timeout=FIRST_TRY_S)
+                        self._asked(partial(self._admin.list_topics, timeout=FIRST_TRY_S))
                 raise
 
         return patiently(one_try, self.settings.environment, spreads_s)
