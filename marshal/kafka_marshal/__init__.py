@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     )
     from kafka_marshal.client.connect.log_writer import OutcomeUnknown as OutcomeUnknown
     from kafka_marshal.client.connect.settings import settings_of as settings_of
-    from kafka_marshal.client.coordinate.coordinator import LogLost as LogLost
+    from kafka_marshal.client.coordinate.consumer_loop import LogLost as LogLost
     from kafka_marshal.client.coordinate.ownership import IdUsedTwice as IdUsedTwice
     from kafka_marshal.client.message import Batch as Batch
     from kafka_marshal.client.observe.logging_observer import JsonFormatter as JsonFormatter
@@ -138,7 +138,7 @@ _LATER: Final = {
     "InvalidOption": "errors",
     "JsonFormatter": "client.observe.logging_observer",
     "JudgingOptions": "replay.fold.partition_fold",
-    "LogLost": "client.coordinate.coordinator",
+    "LogLost": "client.coordinate.consumer_loop",
     "Lost": "machines.consumer.effects",
     "MarshalError": "errors",
     "Member": "machines.consumer.member",

@@ -235,7 +235,7 @@ def test_a_commit_ends_in_time_where_the_consumer_itself_is_busy(kafka: Kafka) -
         first_owned(consumer)
         polled(consumer, 2)
         busy = threading.Event()
-        consumer._coordinator.post(busy.wait)
+        consumer._coordinator.do(busy.wait)
         committing = begun(consumer, timeout_s=30)
         kafka.clock.ahead_s += 31
         try:

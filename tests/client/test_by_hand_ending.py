@@ -12,7 +12,7 @@ from kafka_marshal.client.api.consumer import Claim, Consumer, Observer
 from kafka_marshal.client.connect.admin_client import ClusterClient
 from kafka_marshal.client.connect.log_writer import LogWriter, OutcomeUnknown
 from kafka_marshal.client.connect.metadata import ClusterMetadata
-from kafka_marshal.client.coordinate.coordinator import LogLost
+from kafka_marshal.client.coordinate.consumer_loop import LogLost
 from kafka_marshal.client.observe.health import LateHeartbeat
 from kafka_marshal.core.messages import (
     NO_HEADERS,
@@ -69,7 +69,7 @@ ENDS: dict[str, Callable[[Kafka, str], None]] = {
     "marshal-data": Kafka.ends_thread,
     "marshal-reader": Kafka.ends_thread,
     "marshal-metadata": ends_by_itself,
-    "marshal-engine": Kafka.ends_thread,
+    "marshal-coordinator": Kafka.ends_thread,
     "marshal-callbacks": ends_by_itself,
 }
 

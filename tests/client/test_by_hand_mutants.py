@@ -6,11 +6,13 @@ from collections.abc import Callable
 from typing import Any, Final
 
 import pytest
+from attrs import evolve
 
 from kafka_marshal.client.api.consumer import Consumer
 from kafka_marshal.client.api.delivery import Delivery
 from kafka_marshal.client.coordinate import owned_partition
 from kafka_marshal.client.coordinate.commits import Commit
+from kafka_marshal.client.coordinate.inputs import AppendFinished
 from kafka_marshal.client.coordinate.owned_partition import OwnedPartition
 from kafka_marshal.client.coordinate.ownership import Ownership
 from kafka_marshal.client.fetch.buffers import Buffers
@@ -221,15 +223,14 @@ def begins_whatever_waits(patch: Patch) -> None:
 
 def takes_any_release_for_the_last(patch: Patch) -> None:
     """What becomes of a release is looked up by partition."""
-    sent = Ownership._sent
+    appended = Ownership.appended
 
-    def by_key(held: Ownership, session: Any, key: ClaimKey, send: Any, *rest: Any) -> None:
-        _, *others = rest
-        tenure = held._tenures.newest(key)
+    def by_key(held: Ownership, given: AppendFinished) -> None:
+        tenure = held._tenures.newest(given.key)
         assert tenure is not None
-        sent(held, session, key, send, tenure.release, *others)
+        appended(held, evolve(given, release=tenure.release))
 
-    patch.setattr(Ownership, "_sent", by_key)
+    patch.setattr(Ownership, "appended", by_key)
 
 
 MUTANTS: Final[list[tuple[Callable[[Patch], None], Callable[[], None]]]] = [

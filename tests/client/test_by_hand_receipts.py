@@ -146,7 +146,7 @@ def test_one_batch_of_a_partition_is_outstanding_whatever_is_fetched_meanwhile()
         until(lambda: kafka.said(ClaimingMessages))
         kafka.appends = lambda _: LANDS
         [claim] = consumer.claims
-        held = consumer._coordinator._session.member._held[claim.key]
+        held = consumer._coordinator.loop.session.member._held[claim.key]
         kafka.produce("events", 2)
         until(lambda: held.end == 4)  # the machine has heard that they were fetched
         # By the claim of another partition the grant was read.
@@ -229,10 +229,8 @@ def test_a_grant_that_is_read_after_its_claim_was_given_back_is_reported(
         until(lambda: kafka.said(ClaimingMessages))
         [key] = [claim.key for claim in consumer.claims]
         coordinator = consumer._coordinator
-        now_ms = coordinator._steady_ms()
-        coordinator.call(
-            lambda: coordinator.held.carry_out(coordinator._session.member.release(key, now_ms))
-        )
+        held = coordinator.held
+        coordinator.call(lambda: held.carry_out(held.session.member.release(key, held.now_ms)))
         until(lambda: kafka.said(ReleasingPartition))
         kafka.flow()
         until(lambda: abandoned(caplog))

@@ -97,7 +97,7 @@ def test_a_subscription_that_fails_changes_nothing(kafka: Kafka) -> None:
         with pytest.raises(BrokerFailed, match="there is no topic nothing"):
             consumer.subscribe(["bills", "nothing"])
         consumer._coordinator.call(lambda: None)
-        assert list(consumer._coordinator._topics) == ["old-orders"]
+        assert list(consumer._coordinator.loop.topics) == ["old-orders"]
 
 
 def test_a_topic_that_cannot_be_taken_keeps_none_from_the_others(kafka: Kafka) -> None:

@@ -171,7 +171,7 @@ def test_what_is_taken_while_the_engine_looks_ends_nothing(
     class Looked(InFlight):
         @property
         def finished(self) -> bool:
-            engine = threading.current_thread().name == "marshal-engine"
+            engine = threading.current_thread().name == "marshal-coordinator"
             if engine and self.start == 10 and armed.is_set() and not looks.is_set():
                 looks.set()
                 assert taken.wait(20)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from kafka_marshal.client.api.consumer import Claim, IdUsedTwice, Lost
+from kafka_marshal.client.coordinate.inputs import LogTruncated
 from kafka_marshal.errors import BrokerFailed, InvalidOption
 from kafka_marshal.machines.consumer.claiming import Claiming
 from kafka_marshal.testing import Broker
@@ -234,9 +235,7 @@ def test_after_the_log_lost_records_it_goes_on_as_a_new_instance(stage: Stage) -
         coordinator = worker.consumer._coordinator
         before = worker.consumer.instance_id
         # What the reader does when the broker says that its offset is out of range.
-        coordinator.post(
-            lambda: coordinator._truncated(coordinator._session, "the log ends earlier")
-        )
+        coordinator.post(LogTruncated(coordinator.loop.session, "the log ends earlier"))
         until(lambda: worker.consumer.instance_id != before)
         until(lambda: lost == [Lost.LOG_LOST_RECORDS] * 2)
         until(lambda: len(worker.consumer.claims) == 2)

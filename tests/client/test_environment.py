@@ -74,6 +74,35 @@ def test_threads_clients_of_kafka_and_clocks_come_from_the_environment(path: Pat
         assert reaches_outside(path.read_text(encoding="utf-8")) == []
 
 
+LOOP = [PACKAGE / "client" / "coordinate" / f"{name}.py" for name in ("consumer_loop", "ownership")]
+
+
+def waits_or_asks(text: str) -> list[str]:
+    """What of a module is not the same whenever it is called: clocks, threads, queues, chance."""
+    names = {node.attr for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Attribute)}
+    imported = {
+        name.name.split(".")[0]
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Import)
+        for name in node.names
+    } | {str(node.module) for node in ast.walk(ast.parse(text)) if isinstance(node, ast.ImportFrom)}
+    asks = {"environment", "monotonic", "steady_ms", "unix_ms", "sleep", "join", "acquire"}
+    return sorted(names & asks | imported & {"threading", "time", "queue", "random", "uuid"})
+
+
+@pytest.mark.parametrize("path", LOOP, ids=lambda path: path.stem)
+def test_the_loop_asks_no_clock_and_waits_for_nothing(path: Path) -> None:
+    assert waits_or_asks(path.read_text(encoding="utf-8")) == []
+
+
+def test_a_loop_that_asks_a_clock_is_found() -> None:
+    assert waits_or_asks("now = self._log.settings.environment.steady_ms()") == [
+        "environment",
+        "steady_ms",
+    ]
+    assert waits_or_asks("import queue") == ["queue"]
+
+
 def test_every_room_is_looked_at() -> None:
     rooms = {path.parent.name for path in FILES}
     found = {path.name for room in ("client", "admin") for path in (PACKAGE / room).iterdir()}

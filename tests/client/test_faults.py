@@ -15,7 +15,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
-from kafka_marshal.client.coordinate.coordinator import LogLost
+from kafka_marshal.client.coordinate.consumer_loop import LogLost
 from kafka_marshal.client.coordinate.recording import write_log
 from kafka_marshal.codec import coordinating_partition
 from kafka_marshal.core.messages import ClaimingPartition

@@ -109,7 +109,7 @@ def test_a_claim_that_is_taken_in_the_middle_of_a_list_gives_nothing_more(stage:
             go_on.wait(20)
 
         with stage.worker("w2", topic) as second:
-            first._coordinator.post(stall)
+            first._coordinator.do(stall)
             until(lambda: len(second.got) == 400 - len(done))
             go_on.set()
             until(lambda: in_hand.claim.lost is Lost.TAKEN)

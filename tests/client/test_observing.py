@@ -137,7 +137,7 @@ def test_whoever_stalls_is_late_then_fenced_and_the_log_says_what_to_do(
             def stall() -> None:
                 go_on.wait(15)
 
-            first.consumer._coordinator.post(stall)
+            first.consumer._coordinator.do(stall)
             until(lambda: second.consumer.claims)
             go_on.set()
             until(lambda: notes.of("fenced"))
@@ -163,7 +163,7 @@ def test_heartbeats_that_do_not_come_back_are_late(
     topic, notes = stage.topic(partitions=1, messages=4), Notes()
     with stage.worker("w1", topic, observers=[notes]) as worker:
         until(lambda: len(worker.got) == 4)
-        session = worker.consumer._coordinator._session
+        session = worker.consumer._coordinator.loop.session
         while session._room.acquire(blocking=False):  # the reader waits, and nobody tells it on
             pass
         until(lambda: notes.of("late"))

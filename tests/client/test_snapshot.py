@@ -17,6 +17,7 @@ from kafka_marshal.capture import RawRecord
 from kafka_marshal.client.connect.log_filter import LogFilter
 from kafka_marshal.client.connect.reader import CoordinationReader, OffsetsGone, Watermarks
 from kafka_marshal.client.coordinate import snapshot
+from kafka_marshal.client.coordinate.inputs import LogTruncated
 from kafka_marshal.client.coordinate.snapshot import (
     PartitionSnapshot,
     RecordMark,
@@ -361,7 +362,7 @@ def test_whenever_it_is_written_it_says_what_the_log_says_up_to_there(
 ) -> None:
     """Also while others write, so a process may be killed at any time."""
     monkeypatch.setattr(snapshot, "EVERY_S", -1.0)
-    monkeypatch.setattr("kafka_marshal.client.coordinate.coordinator.COMMIT_EVERY_S", 0.1)
+    monkeypatch.setattr("kafka_marshal.client.coordinate.consumer_loop.COMMIT_EVERY_MS", 100)
     topic, path = stage.topic(partitions=4, messages=400), tmp_path / "file"
     texts = set[str]()
 
@@ -428,7 +429,8 @@ def test_when_the_log_lost_records_nobody_goes_on_with_what_was_put_aside(
     with stage.worker("w1", topic, snapshot=path) as one:
         until(lambda: one.consumer.claims)
         coordinator, before = one.consumer._coordinator, one.consumer.instance_id
-        coordinator.call(lambda: coordinator._truncated(coordinator._session, "it lost its end"))
+        coordinator.post(LogTruncated(coordinator.loop.session, "it lost its end"))
+        coordinator.call(lambda: None)
         assert not path.exists()
         caplog.clear()
         until(lambda: one.consumer.instance_id != before and one.consumer.claims)

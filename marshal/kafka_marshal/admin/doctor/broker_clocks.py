@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import uuid
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final
@@ -49,7 +48,7 @@ def probed(settings: Settings, cluster: ClusterClient, brokers: Sequence[int]) -
     Raises:
         BrokerFailed: the topic cannot be created.
     """
-    topic = f"marshal-doctor-{uuid.uuid4().hex[:8]}"
+    topic = f"marshal-doctor-{settings.environment.new_id()[:8]}"
     made = {"message.timestamp.type": "LogAppendTime", "min.insync.replicas": "1"}
     cluster.create_topic(topic, len(brokers), 1, made, brokers)
     try:

@@ -315,7 +315,7 @@ class Consumer:
             starts = coordinator.cluster.all_ends(unset) | starts
         only = None if partition is None else [partition]
         numbered = {number: offset for (_, number), offset in starts.items()}
-        add = partial(coordinator.add_topic, topic, count, only, numbered)
+        add = partial(coordinator.loop.add_topic, topic, count, only, numbered)
         return partial(self._unless_stopped, add)
 
     def subscribe(self, topics: Wanted | Iterable[Wanted]) -> None:
@@ -336,7 +336,7 @@ class Consumer:
         with self._subscribing:
             found = wanted.among(self._topics() if wanted.patterns else ())
             adds = {}
-            for topic in sorted(found - self._coordinator.topics):
+            for topic in sorted(found - self._coordinator.loop.topics):
                 try:
                     adds[topic] = self._to_add(topic)
                 except NoSuchTopic:  # what a pattern found may be gone by now
@@ -364,7 +364,7 @@ class Consumer:
             return
         with self._subscribing, suppress(ConsumerClosed):
             found = self._subscription.among(self._topics())
-            for topic in sorted(found - self._coordinator.topics):
+            for topic in sorted(found - self._coordinator.loop.topics):
                 # It may be of use later, and keeps nothing from the others.
                 with suppress(BrokerFailed):
                     add = self._to_add(topic, auto_offset_reset="earliest")
@@ -386,7 +386,7 @@ class Consumer:
         self._removed.add(topic)
 
     def _remove(self, topic: str) -> None:
-        self._unless_stopped(lambda: self._coordinator.remove_topic(topic))
+        self._unless_stopped(lambda: self._coordinator.loop.remove_topic(topic))
         self._subscribed.discard(topic)
 
     def release(self, topic: str, partition: int) -> None:
@@ -539,7 +539,7 @@ class Consumer:
         commit = Commit()
         if asynchronous:
             commit.future.cancel()
-        coordinator.post(partial(coordinator.held.commit, message, commit))
+        coordinator.do(partial(coordinator.held.commit, message, commit))
         if asynchronous:
             return
         try:
@@ -720,7 +720,7 @@ class Consumer:
             self.delivery.stop()
         self._coordinator.stop()
         if self._config.mode is Mode.AT_MOST_ONCE:
-            self._coordinator.post(self._coordinator.held.say_what_is_paused)
+            self._coordinator.do(self._coordinator.held.say_what_is_paused)
 
     def close(self, release: bool = True, timeout_s: float = CLOSE_S) -> None:
         """Give the claims up, so that others may have them at once, and let go of the cluster.
@@ -742,12 +742,12 @@ class Consumer:
             in_flight = self.delivery.pop()
             coordinator.stop()
             if in_flight is not None:
-                coordinator.post(lambda: coordinator.held.abandon(in_flight))
-            coordinator.post(coordinator.held.abandon_rest)
+                coordinator.do(lambda: coordinator.held.abandon(in_flight))
+            coordinator.do(coordinator.held.abandon_rest)
             deadline.earlier(min(LET_GO_S, timeout_s / 4)).wait(coordinator.ended.wait)
         elif not coordinator.ended.is_set():
             self.delivery.pop()
-            coordinator.post(partial(coordinator.held.abandon_rest, release=False))
+            coordinator.do(partial(coordinator.held.abandon_rest, release=False))
         if coordinator.failure is not None:  # nothing that is under way counts any more
             deadline = self._environment.deadline(min(LET_GO_S, timeout_s))
         coordinator.leave()
@@ -779,7 +779,7 @@ class Consumer:
             self.delivery.may_begin,
             self._coordinator.held.given_up,
             self._coordinator.held.progressed,
-            lambda in_flight: self._coordinator.post(
+            lambda in_flight: self._coordinator.do(
                 partial(self._coordinator.held.abandon, in_flight)
             ),
             self._coordinator.observers,

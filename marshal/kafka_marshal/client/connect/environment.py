@@ -10,6 +10,7 @@ for.
 
 from __future__ import annotations
 
+import random
 import threading
 import time
 from collections.abc import Callable
@@ -174,6 +175,12 @@ class Environment:
     """Lets the calling thread wait for this many seconds."""
     thread: Callable[[Callable[[], None], str], Thread] = field(default=_thread)
     """Starts a daemon thread under a name."""
+    chance: random.Random = field(factory=random.SystemRandom)
+    """Where ids come from, and what keeps many from doing the same at once."""
+
+    def new_id(self) -> str:
+        """An id that nobody else has, as 32 hexadecimal digits."""
+        return f"{self.chance.getrandbits(128):032x}"
 
     def steady_ms(self) -> int:
         """`monotonic` in whole milliseconds: what the machines get as `now_ms`."""

@@ -69,6 +69,8 @@ class RecordMetadata:
 
     partition: int | None
     offset: int | None
+    seconds: float = 0.0
+    """How long it took until the broker confirmed it."""
 
 
 class NotAppended(BrokerFailed):
@@ -177,6 +179,7 @@ class LogWriter:
                 return future
             self._open.add(future)
         future.add_done_callback(self._open.discard)
+        began = self.settings.environment.monotonic()
         while True:
             try:
                 self._producer.produce(
@@ -184,7 +187,7 @@ class LogWriter:
                     value,
                     partition=partition,
                     headers=list(pairs),
-                    on_delivery=partial(self._delivered, future),
+                    on_delivery=partial(self._delivered, future, began),
                 )
             except BufferError:
                 if not self._closing.wait(_FULL_S):
@@ -245,14 +248,15 @@ class LogWriter:
             future.set_exception(OutcomeUnknown(why))
 
     def _delivered(
-        self, future: Future[RecordMetadata], error: KafkaError | None, it: Message
+        self, future: Future[RecordMetadata], began: float, error: KafkaError | None, it: Message
     ) -> None:
         if future.done():
             return  # it was given up
         if error is not None:
             future.set_exception(self._outcome(error))
             return
-        future.set_result(RecordMetadata(it.partition(), it.offset()))
+        seconds = self.settings.environment.monotonic() - began
+        future.set_result(RecordMetadata(it.partition(), it.offset(), seconds))
 
     def _outcome(self, error: KafkaError) -> BrokerFailed:
         words = (self.failed or self.settings.bootstrap, f"topic {self.topic}", error.str())

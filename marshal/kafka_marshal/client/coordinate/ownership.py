@@ -2,20 +2,19 @@
 
 This room does what the machine asks for: it sends records, fetches claims from where they were won,
 and hands messages over when that is allowed. It reports to the machine what the application does
-with them. It does not know how the log is read, nor when it is time for anything. Only one thread
-calls (`coordinator`), except where a docstring allows any.
+with them. It does not know how the log is read, nor when it is time for anything. Only the loop
+calls (`consumer_loop`), except where a docstring allows any thread.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import Future
-from functools import partial
 from typing import Final
 
-from kafka_marshal.client.connect.log_writer import LogWriter, NotAppended, RecordMetadata
+from kafka_marshal.client.connect.log_writer import LogWriter, NotAppended
 from kafka_marshal.client.connect.reader import Watermarks
 from kafka_marshal.client.coordinate.commits import Commit
+from kafka_marshal.client.coordinate.inputs import AppendFinished, Input, Progressed
 from kafka_marshal.client.coordinate.owned_partition import (
     OwnedPartition,
     OwnedPartitions,
@@ -61,18 +60,18 @@ class Ownership:
         fetcher: Fetcher,
         log: LogWriter,
         health_monitor: HealthMonitor,
-        post: Callable[[Callable[[], None]], None],
+        post: Callable[[Input], None],
     ) -> None:
-        """What is posted is called later by the one thread."""
+        """What is posted is given to the loop later."""
         self._me, self._group = me, group
         self._fetcher, self._log, self._post = fetcher, log, post
         self._health_monitor, self._observers = health_monitor, health_monitor.observers
-        environment = log.settings.environment
-        self._steady_ms, self._monotonic = environment.steady_ms, environment.monotonic
         self._wake_after = max(1, me.window // WAKE_PARTS)
         self._places: dict[str, int] = {}
         self.session = session
         """Whose machine is asked."""
+        self.now_ms = 0
+        """The time of what is handled now, by a clock that never steps back."""
         self.log_lost = False
         """What this session has sent says no more how far it is."""
         self._tenures = OwnedPartitions()
@@ -135,7 +134,7 @@ class Ownership:
     def _unread(self, tenure: OwnedPartition) -> bool:
         """Its release is about to be read back."""
         until_ms = None if tenure.release is None else tenure.release.until_ms
-        return until_ms is not None and until_ms > self._steady_ms()
+        return until_ms is not None and until_ms > self.now_ms
 
     # --- the log loses records --------------------------------------------------------------------
 
@@ -144,7 +143,7 @@ class Ownership:
         # The next owner goes on from Kafka's offsets, if nobody set a position.
         for tenure in self._tenures:
             if tenure.claim.lost is None:
-                self._progressed(tenure)
+                self.look_at(tenure)
                 self.to_commit[tenure.claim.key] = tenure.next
         self.log_lost = True
         self.carry_out(self.session.member.truncated())
@@ -195,7 +194,7 @@ class Ownership:
         much = in_flight.end - tenure.next >= self._wake_after
         if waits or much or self._me.mode is Mode.AT_MOST_ONCE:
             tenure.told = True
-            self._post(partial(self._progressed, tenure))
+            self._post(Progressed(tenure))
 
     # --- carrying out -----------------------------------------------------------------------------
 
@@ -225,50 +224,43 @@ class Ownership:
         if tenure is not None:
             if isinstance(send.message, ReleasingPartition):
                 release = tenure.release = SentRelease()
-            self._health_monitor.sent(
-                tenure.watched, send, self._standing(tenure), self._steady_ms()
-            )
-        began = self._monotonic()
-        future = self._log.append(place, send.message, send.headers)
+            self._health_monitor.sent(tenure.watched, send, self._standing(tenure), self.now_ms)
         session = self.session
-        future.add_done_callback(
+        self._log.append(place, send.message, send.headers).add_done_callback(
             lambda done: self._post(
-                partial(self._sent, session, key, send, release, done, self._monotonic() - began)
+                AppendFinished(session, key, send, release, done.exception() or done.result())
             )
         )
 
-    def _sent(
-        self,
-        session: Session,
-        key: ClaimKey,
-        send: Send,
-        release: SentRelease | None,
-        done: Future[RecordMetadata],
-        seconds: float,
-    ) -> None:
+    def appended(self, given: AppendFinished) -> None:
+        """An append has an outcome.
+
+        Raises:
+            NotAppended: the record is nowhere, and will not be.
+        """
         self.under_way -= 1
-        error = done.exception()
-        message = send.message
-        if error is None:
-            self._observers.appended(key, type(message).__name__, seconds)
+        key, release, outcome = given.key, given.release, given.outcome
+        message = given.send.message
+        if not isinstance(outcome, BaseException):
+            self._observers.appended(key, type(message).__name__, outcome.seconds)
             if release is not None and release.until_ms is not None:
-                release.until_ms = self._steady_ms() + READ_BACK_MS
+                release.until_ms = self.now_ms + READ_BACK_MS
             return
         if release is not None:
             release.until_ms = None
             self._settle()
-        if isinstance(error, NotAppended):
-            raise error
-        self._observers.unknown(key, type(message).__name__, str(error))
-        if session is self.session:
-            self.carry_out(session.member.unknown(send, self._steady_ms()))
+        if isinstance(outcome, NotAppended):
+            raise outcome
+        self._observers.unknown(key, type(message).__name__, str(outcome))
+        if given.session is self.session:
+            self.carry_out(given.session.member.unknown(given.send, self.now_ms))
 
     def _won(self, key: ClaimKey, won: Won) -> None:
         old = self._tenures.newest(key)
         if old is not None and old.claim.owned:
             self.lost(old, Lost.UNCERTAIN)
         claim = Claim(key, key.topic, key.topic_partition, won.epoch, won.position)
-        now_ms = self._steady_ms()
+        now_ms = self.now_ms
         # The start policy may begin beyond what the log has, until the first heartbeat is read.
         driver = self.session.member.driver(key)
         claim.committed = min(won.position, driver.consumer.known.position)
@@ -309,7 +301,7 @@ class Ownership:
             if reason in (Lost.TAKEN, Lost.PAUSED, Lost.ID_USED_TWICE):
                 self.to_commit.pop(claim.key, None)  # others say now where the group is
             known = tenure.driver.consumer.known
-            self._health_monitor.lost(tenure.watched, reason, tenure.next, known, self._steady_ms())
+            self._health_monitor.lost(tenure.watched, reason, tenure.next, known, self.now_ms)
             self._settle()
         if dropped:
             self._observers.dropped(claim, dropped)
@@ -339,7 +331,7 @@ class Ownership:
     def fetched(self, claim: Claim, end: int) -> None:
         """A claim's messages below this were fetched."""
         if claim.lost is None:
-            self.carry_out(self.session.member.available(claim.key, end, self._steady_ms()))
+            self.carry_out(self.session.member.available(claim.key, end, self.now_ms))
 
     def gone(self, claim: Claim, first: int, extent: Watermarks) -> None:
         """A claim's messages from `first` on are gone from the topic, which holds others.
@@ -355,11 +347,12 @@ class Ownership:
         tenure = self._tenures.of(claim)
         if tenure is None or claim.lost is not None:
             return
-        self.carry_out(self.session.member.extent(claim.key, low, high, self._steady_ms()))
+        self.carry_out(self.session.member.extent(claim.key, low, high, self.now_ms))
         if tenure.next >= first:
             self._done(tenure, low)
 
-    def _progressed(self, tenure: OwnedPartition) -> None:
+    def look_at(self, tenure: OwnedPartition) -> None:
+        """See how far the application got with it."""
         tenure.told = False  # before it is looked at, so nothing that comes later is missed
         reached = tenure.reached()
         self._tell_given(tenure)
@@ -382,13 +375,13 @@ class Ownership:
         self._observers.done(tenure.claim, offset, further)
         if self._me.mode is Mode.AT_MOST_ONCE and offset < tenure.allowed_end:
             return
-        self.carry_out(self.session.member.done(key, offset, self._steady_ms()))
+        self.carry_out(self.session.member.done(key, offset, self.now_ms))
 
     def ends(self, ends: Mapping[Claim, int]) -> None:
         """Partitions of ours end here."""
         for claim, high in ends.items():
             if claim.lost is None:
-                self.carry_out(self.session.member.extent(claim.key, 0, high, self._steady_ms()))
+                self.carry_out(self.session.member.extent(claim.key, 0, high, self.now_ms))
 
     # --- giving up --------------------------------------------------------------------------------
 
@@ -396,7 +389,7 @@ class Ownership:
         """Begin to give everything up."""
         if not self.stopping:
             self.stopping = True
-            self.carry_out(self.session.member.stop(self._steady_ms()))
+            self.carry_out(self.session.member.stop(self.now_ms))
             self.withdraw_unwanted()
 
     def say_what_is_paused(self) -> None:
@@ -423,8 +416,8 @@ class Ownership:
             tenure.withdrawn = True
             self._fetcher.drop(tenure.fetched)
             end = max([tenure.next, *tenure.cut()])
-            self._progressed(tenure)
-            self.carry_out(member.hand_back(key, end, self._steady_ms()))
+            self.look_at(tenure)
+            self.carry_out(member.hand_back(key, end, self.now_ms))
 
     def release(self, topic: str, partition: int) -> None:
         """Give one claim up, and leave it to others for a while."""
@@ -434,12 +427,12 @@ class Ownership:
             if self.stopping:
                 return  # it was given up already
             raise
-        self.carry_out(self.session.member.release(key, self._steady_ms()))
+        self.carry_out(self.session.member.release(key, self.now_ms))
         self.withdraw_unwanted()
 
     def remove_topic(self, topic: str) -> None:
         """Give up what is claimed of a topic, and ask for none of it any more."""
-        self.carry_out(self.session.member.remove_topic(topic, self._steady_ms()))
+        self.carry_out(self.session.member.remove_topic(topic, self.now_ms))
         self.withdraw_unwanted()
 
     def abandon(self, in_flight: InFlight) -> None:
@@ -448,10 +441,10 @@ class Ownership:
         tenure = self._tenures.of(in_flight.claim)
         if tenure is None:
             return
-        self._progressed(tenure)
+        self.look_at(tenure)
         if in_flight.claim.lost is None and tenure.withdrawn:
             member = self.session.member
-            self.carry_out(member.hand_back(in_flight.claim.key, tenure.next, self._steady_ms()))
+            self.carry_out(member.hand_back(in_flight.claim.key, tenure.next, self.now_ms))
 
     def give_again(self, firsts: Iterable[InFlight]) -> None:
         """At least once: give out again what is not done of these and of what was taken after.
@@ -467,7 +460,7 @@ class Ownership:
             for in_flight in hands:
                 self.abandon(in_flight)
             tenure.forget(hands)
-            self._progressed(tenure)
+            self.look_at(tenure)
 
     def abandon_rest(self, *, release: bool = True) -> None:
         """The application will finish nothing of what it has in hand, and take nothing more."""
@@ -496,7 +489,7 @@ class Ownership:
                 self._observers.abandoned(tenure.claim, range(reached, tenure.allowed_end))
             tenure.next = tenure.allowed_end = reached
             if owned and release:
-                self.carry_out(self.session.member.hand_back(key, reached, self._steady_ms()))
+                self.carry_out(self.session.member.hand_back(key, reached, self.now_ms))
             self._forget_if_drained(tenure)
 
     def ack(self, upto: Message | None) -> None:
@@ -525,7 +518,7 @@ class Ownership:
             done = {each.claim: each.next for each in self._tenures.all if each.unconfirmed}
         for tenure in self._tenures:
             if upto is None or tenure.claim is upto.claim:
-                self._progressed(tenure)
+                self.look_at(tenure)
                 done[tenure.claim] = tenure.next
         if upto is not None:
             done[upto.claim] = min(upto.offset + 1, done.get(upto.claim, upto.offset + 1))
@@ -533,7 +526,7 @@ class Ownership:
         self._commits.append(commit)
         for claim in commit.left:
             if claim.owned:
-                self.carry_out(self.session.member.commit(claim.key, self._steady_ms()))
+                self.carry_out(self.session.member.commit(claim.key, self.now_ms))
         self._settle()
 
     def _settle(self) -> None:
@@ -596,7 +589,7 @@ class Ownership:
         tenure = self.claimed(topic, partition)
         if self._me.mode is Mode.AT_MOST_ONCE:
             raise InvalidOption("at most once a consumer takes what was granted to it")
-        self._progressed(tenure)
+        self.look_at(tenure)
         if offset < tenure.next:
             raise InvalidOption(
                 f"{topic}/{partition}: everything below {tenure.next} is done; marshal "
@@ -610,9 +603,7 @@ class Ownership:
         offset = max(offset, tenure.next)
         key = tenure.claim.key
         self.carry_out(
-            self.session.member.extent(
-                key, offset, max(offset, tenure.allowed_end), self._steady_ms()
-            )
+            self.session.member.extent(key, offset, max(offset, tenure.allowed_end), self.now_ms)
         )
         self._fetcher.seek(tenure.fetched, offset)
         self._done(tenure, offset)
@@ -621,7 +612,7 @@ class Ownership:
         """See how far the application got with everything."""
         tenures = list(self._tenures)
         for tenure in tenures:
-            self._progressed(tenure)
+            self.look_at(tenure)
         self._hold_back_what_is_silent()
         # Where one of these is stuck that is reported. Nobody reports what is paused or lost, so
         # others that wait behind it are.
@@ -634,7 +625,7 @@ class Ownership:
 
     def _end_turns(self, tenures: Iterable[OwnedPartition]) -> None:
         """Whose messages were given out one by one for long enough, waits for its next turn."""
-        since_ms = self._steady_ms() - TURN_MS
+        since_ms = self.now_ms - TURN_MS
         for tenure in tenures:
             for in_flight in tenure.hands:
                 if in_flight.since_ms <= since_ms:
@@ -645,7 +636,7 @@ class Ownership:
 
         At most once nobody else is granted the same, so nothing is held back.
         """
-        stale_ms, now_ms = self._me.rules.stale_after_ms, self._steady_ms()
+        stale_ms, now_ms = self._me.rules.stale_after_ms, self.now_ms
         if self._me.mode is Mode.AT_MOST_ONCE:
             return
         found = []
@@ -691,7 +682,7 @@ class Ownership:
 
     def _heard(self, tenure: OwnedPartition) -> None:
         """A heartbeat of ours was read back: the claim is still ours."""
-        self._health_monitor.heard(tenure.watched, self._steady_ms())
+        self._health_monitor.heard(tenure.watched, self.now_ms)
         if tenure.claim.silent:
             tenure.claim.silent = False
             self._health_monitor.heard_again(tenure.claim)

@@ -1,0 +1,325 @@
+"""One consumer's claims as a loop over inputs: `handle` what happened, `on_time` what is due.
+
+It feeds an instance's machine, the `Member`, and carries out through `ownership` what that asks
+for. It decides nothing: the machine decides what is sent, won, handed over or lost. It starts no
+thread, waits for nothing and asks no clock. One caller at a time gives inputs and the time, and the
+same inputs at the same times lead to the same records. When the log lost records it asks for
+another session, and goes on with that as a new instance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Final, assert_never
+
+from attrs import define
+
+from kafka_marshal.client.connect.log_writer import LogWriter
+from kafka_marshal.client.connect.reader import ReadResult
+from kafka_marshal.client.coordinate.configuration import Configuration
+from kafka_marshal.client.coordinate.inputs import (
+    AppendFinished,
+    CallRequested,
+    EndsSeen,
+    Input,
+    LeaveRequested,
+    LogTruncated,
+    MessagesFetched,
+    MessagesGone,
+    PartitionsCounted,
+    Progressed,
+    RecordsRead,
+    SessionOpened,
+    StopRequested,
+)
+from kafka_marshal.client.coordinate.ownership import Ownership
+from kafka_marshal.client.coordinate.session import Session
+from kafka_marshal.client.fetch.fetcher import Fetcher
+from kafka_marshal.client.message import Claim
+from kafka_marshal.client.observe.health_monitor import HealthMonitor
+from kafka_marshal.codec import MalformedRecord
+from kafka_marshal.core.state import ClaimKey
+from kafka_marshal.errors import BrokerFailed, IntervalMismatch, InvalidOption, MarshalError
+from kafka_marshal.machines.consumer.consumer import Mode
+from kafka_marshal.machines.consumer.intervals import OwnerReport
+
+COMMIT_EVERY_MS: Final = 1_000
+"""How often the positions in the log are committed to Kafka's group offsets, and the state of the
+claims is reported."""
+LOOK_EVERY_MS: Final = 250
+"""How often to look how far the application got within what it has in hand."""
+ANEW_AFTER_MS: Final = 1_000
+"""How long after the log lost records another session is asked for."""
+
+
+class LogLost(MarshalError):
+    """At most once: grants may be gone with what the log of claims lost, so nobody goes on."""
+
+
+@define
+class _Topic:
+    partitions: int
+    only: set[int] | None
+    starts: dict[int, int]
+
+
+class ConsumerLoop:
+    """One consumer's claims. One thread at a time calls, but where a docstring allows any."""
+
+    def __init__(
+        self,
+        config: Configuration,
+        session: Session,
+        fetcher: Fetcher,
+        log: LogWriter,
+        health_monitor: HealthMonitor,
+        post: Callable[[Input], None],
+        open_session: Callable[[], None],
+    ) -> None:
+        """Begin with this session.
+
+        Args:
+            config: the consumer's.
+            session: the first instance.
+            fetcher: fetches what is claimed.
+            log: takes what is sent.
+            health_monitor: is notified of what happens.
+            post: takes inputs that are to be given to `handle`; any thread calls it.
+            open_session: ends the session and opens another one; a `SessionOpened` comes of it.
+        """
+        self._config, self._group = config, config.group_id
+        self._fetcher, self._log, self._health_monitor = fetcher, log, health_monitor
+        self._post, self._open_session = post, open_session
+        self._topics: dict[str, _Topic] = {}
+        self._look_at_ms = self._commit_at_ms = 0
+        self._anew_at_ms: int | None = None
+        self._told_waiting = False
+        self.session = session
+        """Whose machine is at work."""
+        self.held = Ownership(config.me, self._group, session, fetcher, log, health_monitor, post)
+        """What is ours."""
+        self.over = False
+        """Nothing is left to do."""
+
+    @property
+    def topics(self) -> set[str]:
+        """What was added and not removed since. Any thread may ask."""
+        return set(self._topics)
+
+    @property
+    def partitions(self) -> dict[str, int]:
+        """How many partitions each of them has, as far as is known. Any thread may ask."""
+        return {topic: each.partitions for topic, each in list(self._topics.items())}
+
+    # --- what happens -----------------------------------------------------------------------------
+
+    def handle(self, given: Input, now_ms: int) -> None:
+        """This has happened.
+
+        Raises:
+            MarshalError: the consumer cannot go on.
+        """
+        self.held.now_ms = now_ms
+        match given:
+            case RecordsRead(session, result):
+                self._read(session, result)
+            case LogTruncated(session, reason):
+                self._truncated(session, reason)
+            case AppendFinished():
+                self.held.appended(given)
+            case MessagesFetched(claim, end):
+                self.held.fetched(claim, end)
+            case MessagesGone(claim, first, extent):
+                self.held.gone(claim, first, extent)
+            case EndsSeen(ends, report):
+                self._stand(ends) if report else self.held.ends(ends)
+            case Progressed(owned):
+                self.held.look_at(owned)
+            case PartitionsCounted(topic, partitions):
+                self._counted(topic, partitions)
+            case SessionOpened(session, committed):
+                self._begin_anew(session, committed)
+            case CallRequested(do):
+                do()
+            case StopRequested():
+                self.held.stop()
+            case LeaveRequested():
+                self.over = True
+            case _:
+                assert_never(given)
+
+    @property
+    def next_due_ms(self) -> int:
+        """When `on_time` is to be called at the latest, by the clock of `now_ms`."""
+        due = [self._look_at_ms, self._commit_at_ms]
+        if (timer_ms := self.session.member.next_timer_ms) is not None:
+            due.append(timer_ms)
+        return min(due)
+
+    def on_time(self, now_ms: int) -> None:
+        """Do what is due. It may be called at any time, and is called after inputs.
+
+        Raises:
+            MarshalError: the consumer cannot go on.
+        """
+        self.held.now_ms = now_ms
+        session = self.session
+        if now_ms >= self._look_at_ms:
+            self._look_at_ms = now_ms + LOOK_EVERY_MS
+            self._health_monitor.look(now_ms)
+            self.held.look()
+            if self._config.claiming.release_when_behind:
+                self._fetcher.ends(lambda ends: self._post(EndsSeen(ends, report=False)))
+        due_ms = session.member.next_timer_ms
+        if due_ms is not None and now_ms >= due_ms:
+            self.held.carry_out(session.member.timer(now_ms))
+        if now_ms >= self._commit_at_ms:
+            self._commit_at_ms = now_ms + COMMIT_EVERY_MS
+            self.commit_positions()
+            session.put_aside()
+            self._fetcher.ends(lambda ends: self._post(EndsSeen(ends, report=True)))
+        if self._anew_at_ms is not None and now_ms >= self._anew_at_ms:
+            self._anew_at_ms = None
+            self._open_session()
+        if self._log.failed is not None and self._anew_at_ms is None:
+            raise BrokerFailed(self._log.failed)
+        if self.held.stopping and session.member.drained and self.held.drained:
+            self.over = True
+
+    # --- what the application wants ---------------------------------------------------------------
+
+    def add_topic(
+        self, topic: str, partitions: int, only: Collection[int] | None, starts: Mapping[int, int]
+    ) -> None:
+        """Take part in consuming a topic, or claim these partitions of it."""
+        known = self._topics.get(topic)
+        if known is None:
+            chosen = None if only is None else set(only)
+            known = self._topics[topic] = _Topic(partitions, chosen, dict(starts))
+        else:
+            known.partitions = max(known.partitions, partitions)
+            known.only = None if only is None or known.only is None else known.only | set(only)
+            known.starts.update(starts)
+        self._tell_topic(topic, known)
+
+    def remove_topic(self, topic: str) -> None:
+        """Take no part in consuming a topic any more.
+
+        Raises:
+            InvalidOption: it was not added.
+        """
+        if self._topics.pop(topic, None) is None:
+            raise InvalidOption(f"topic {topic} was not added")
+        self.held.remove_topic(topic)
+
+    def commit_positions(self) -> None:
+        """Kafka's group offsets follow the positions in the log."""
+        if self.held.to_commit:
+            offsets, self.held.to_commit = self.held.to_commit, {}
+            if self._config.commit_to_kafka:
+                self._fetcher.commit(offsets)
+
+    # --- the coordination topic -------------------------------------------------------------------
+
+    def _read(self, session: Session, result: ReadResult) -> None:
+        session.folded(result)
+        if session is not self.session:
+            return
+        member, now_ms = session.member, self.held.now_ms
+        for raw in result.records:
+            try:
+                record = raw.decoded()
+            except MalformedRecord:
+                continue
+            self.held.carry_out(member.record(record, now_ms))
+            if member.differs is not None:
+                raise self._mismatch(member.differs)
+            if record.message.instance_id == member.me.instance_id:
+                self.held.read_back(record)
+        for place in result.ended:
+            self.held.carry_out(member.caught_up(place, now_ms))
+        waits_for = member.waits_for(now_ms) if result.ended else None
+        if waits_for is not None and not self._told_waiting:
+            self._told_waiting = True
+            self._health_monitor.said(
+                f"{self._differ(waits_for)}; nothing is claimed before it is certain that "
+                f"nobody lives under that one"
+            )
+
+    def _differ(self, alive: OwnerReport) -> str:
+        own_s = self._config.me.rules.heartbeat_interval_ms / 1000
+        return (
+            f"group {self._group}: client {alive.client_id} has a heartbeat interval of "
+            f"{alive.interval_ms / 1000:g} s, and this consumer one of {own_s:g} s"
+        )
+
+    def _mismatch(self, alive: OwnerReport) -> IntervalMismatch:
+        return IntervalMismatch(
+            f"{self._differ(alive)}: both would process every message; start this one with "
+            f"heartbeat_interval_s={alive.interval_ms / 1000:g}, or change the interval of the "
+            f"whole group as docs/client.md says"
+        )
+
+    def _truncated(self, session: Session, reason: str) -> None:
+        if session is not self.session:
+            return
+        session.forget()
+        if self._config.me.mode is Mode.AT_MOST_ONCE:
+            # A new instance would be granted once more what this one has processed.
+            raise self.log_lost(reason)
+        self._health_monitor.said(f"{reason}; beginning anew as a new instance")
+        self.held.truncated()
+        self.commit_positions()
+        self._anew_at_ms = self.held.now_ms + ANEW_AFTER_MS
+
+    def log_lost(self, reason: str) -> LogLost:
+        """Why nobody goes on at most once, in plain words."""
+        return LogLost(
+            f"{reason}; what was granted at most once may be gone with it, so nobody goes on "
+            f"by itself: set the positions of group {self._group} (marshal set-position), and "
+            f"start again"
+        )
+
+    def _begin_anew(self, session: Session, committed: Mapping[tuple[str, int], int]) -> None:
+        self.session = session
+        self.held.begin_anew(session)
+        for topic, known in self._topics.items():
+            # Where nobody set a position, Kafka's is the best we have.
+            known.starts.update({n: at for (each, n), at in committed.items() if each == topic})
+            self._tell_topic(topic, known)
+
+    def _tell_topic(self, topic: str, known: _Topic) -> None:
+        session = self.session
+        self.held.carry_out(
+            session.member.add_topic(
+                topic,
+                known.partitions,
+                self.held.now_ms,
+                only=None if known.only is None else sorted(known.only),
+                start=lambda partition: known.starts.get(partition, 0),
+            )
+        )
+        session.want(session.member.places)
+
+    def _counted(self, topic: str, partitions: int) -> None:
+        known = self._topics.get(topic)
+        if known is None or partitions <= known.partitions:
+            return
+        known.partitions = partitions
+        if known.only is None:
+            # What is in a new partition came after us, so it is consumed from its beginning.
+            self._tell_topic(topic, known)
+
+    # --- how it stands ----------------------------------------------------------------------------
+
+    def _stand(self, ends: Mapping[Claim, int]) -> None:
+        self.held.stand(ends)
+        member, now_ms = self.session.member, self.held.now_ms
+        keys = [
+            ClaimKey(self._group, topic, number)
+            for topic, known in self._topics.items()
+            for number in (known.only or range(known.partitions))
+        ]
+        drivers = [member.driver(key) for key in keys]
+        self._health_monitor.crowded(drivers, now_ms)
+        self._health_monitor.unknown(drivers, now_ms)
