@@ -79,7 +79,8 @@ class MockTail(CoordinationReader):
 
 def followed(tail: MockTail) -> Iterator[ReadResult]:
     log_filter = LogFilter[Any](b"g", set(tail.ends))
-    return tail.follow(lambda: dict.fromkeys(tail.ends, 0), lambda: not tail.batches, log_filter)
+    wanted = dict.fromkeys(tail.ends, 0)
+    return filter(None, tail.follow(lambda: wanted, lambda: not tail.batches, log_filter))
 
 
 def heard(

@@ -10,7 +10,8 @@ from __future__ import annotations
 import logging
 import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from typing import Final
 
@@ -18,6 +19,9 @@ from kafka_marshal.client.connect.environment import Deadline, Environment, Thre
 from kafka_marshal.client.message import Claim
 from kafka_marshal.client.observe.observers import Observer
 from kafka_marshal.machines.consumer.effects import Lost
+
+CALLS_S: Final = 1.0
+"""How often a thread that waits for something to call looks up, in seconds."""
 
 logger: Final = logging.getLogger("kafka_marshal")
 
@@ -59,9 +63,17 @@ class Callbacks(Observer):
         if self._on_drained is not None:
             self._calls.put(partial(self._on_drained, claim))
 
-    def _run(self) -> None:
-        while (call := self._calls.get()) is not None:
-            try:
-                call()
-            except Exception:
-                logger.exception("a callback of the consumer failed")
+    def _run(self) -> Iterator[None]:
+        while True:
+            with suppress(queue.Empty):
+                call = self._environment.block(self._next, CALLS_S)
+                if call is None:
+                    return
+                try:
+                    call()
+                except Exception:
+                    logger.exception("a callback of the consumer failed")
+            yield
+
+    def _next(self, seconds: float) -> Callable[[], None] | None:
+        return self._calls.get(timeout=seconds)

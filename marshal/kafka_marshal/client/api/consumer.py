@@ -744,7 +744,9 @@ class Consumer:
             if in_flight is not None:
                 coordinator.do(lambda: coordinator.held.abandon(in_flight))
             coordinator.do(coordinator.held.abandon_rest)
-            deadline.earlier(min(LET_GO_S, timeout_s / 4)).wait(coordinator.ended.wait)
+            deadline.earlier(min(LET_GO_S, timeout_s / 4)).wait(
+                partial(self._environment.block, coordinator.ended.wait)
+            )
         elif not coordinator.ended.is_set():
             self.delivery.pop()
             coordinator.do(partial(coordinator.held.abandon_rest, release=False))

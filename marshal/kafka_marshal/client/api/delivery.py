@@ -45,7 +45,7 @@ class Delivery:
         self._held_may_begin = coordinator.held.may_begin
         environment = coordinator.cluster.settings.environment
         self.monotonic, self.deadline = environment.monotonic, environment.deadline
-        self._steady_ms = environment.steady_ms
+        self._steady_ms, self._block = environment.steady_ms, environment.block
         self.in_flight: InFlight | None = None
         """What is being given out."""
         self._way = DeliveryMode.LOOP
@@ -154,7 +154,7 @@ class Delivery:
             left = _LOOK_S if deadline is None else min(_LOOK_S, deadline - self.monotonic())
             if self.stopped:
                 taken = None
-                self._coordinator.ended.wait(max(0.0, left))
+                self._block(self._coordinator.ended.wait, max(0.0, left))
             else:
                 taken = self._fetcher.take(maximum, max(0.0, left))
             if taken is not None:

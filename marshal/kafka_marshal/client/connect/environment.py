@@ -13,11 +13,16 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeVar
 
 from attrs import field, frozen
 
+T = TypeVar("T")
+
+Body = Callable[[], Iterator[None]]
+"""What a thread does, one step after the other."""
 LOOK_S: Final = 0.05
 """How often a wait for a deadline looks at the clock, in seconds."""
 
@@ -117,10 +122,18 @@ def _unix_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def _thread(run: Callable[[], None], name: str) -> Thread:
-    thread = threading.Thread(target=run, name=name, daemon=True)
+def _thread(body: Body, name: str) -> Thread:
+    thread = threading.Thread(target=deque, args=(body(), 0), name=name, daemon=True)
     thread.start()
     return thread
+
+
+def _switch() -> None:
+    """The operating system lets others go on."""
+
+
+def _block(wait: Callable[[float], T], seconds: float) -> T:
+    return wait(seconds)
 
 
 @frozen
@@ -173,8 +186,13 @@ class Environment:
     """The machine's clock, which an operator may set. Only what others read carries it."""
     sleep: Callable[[float], None] = field(default=time.sleep)
     """Lets the calling thread wait for this many seconds."""
-    thread: Callable[[Callable[[], None], str], Thread] = field(default=_thread)
-    """Starts a daemon thread under a name."""
+    thread: Callable[[Body, str], Thread] = field(default=_thread)
+    """Starts a daemon thread under a name, which goes through the body to its end."""
+    block: Callable[[Callable[[float], Any], float], Any] = field(default=_block)
+    """Lets the calling thread wait: calls what waits with the most seconds to wait, and returns
+    what that returns."""
+    switch: Callable[[], None] = field(default=_switch)
+    """Called where a loop may find nothing to do: lets others go on where one thread runs all."""
     chance: random.Random = field(factory=random.SystemRandom)
     """Where ids come from, and what keeps many from doing the same at once."""
 
@@ -191,16 +209,22 @@ class Environment:
         return Deadline(self.monotonic, self.monotonic() + timeout_s)
 
     def start(
-        self, name: str, run: Callable[[], None], failed: Callable[[BaseException], None]
+        self,
+        name: str,
+        run: Callable[[], Iterator[None] | None],
+        failed: Callable[[BaseException], None],
     ) -> Thread:
         """Start a thread; what ends it, if it is an exception, goes to `failed`.
 
-        No thread is started in another way, so none dies in silence.
+        No thread is started in another way, so none dies in silence. What runs for long is a
+        generator: it yields where it has done one thing and another thread may do the next.
         """
 
-        def guarded() -> None:
+        def guarded() -> Iterator[None]:
             try:
-                run()
+                yield from run() or ()
+            except GeneratorExit:
+                raise
             except BaseException as error:
                 failed(error)
 

@@ -9,7 +9,7 @@ does.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from functools import partial
 from types import TracebackType
@@ -223,12 +223,13 @@ class LogWriter:
         environment.deadline(PURGE_S).join(self._thread)
         self._no_more_outcomes(f"topic {self.topic}: it is closed")
 
-    def _serve(self) -> None:
+    def _serve(self) -> Iterator[None]:
         while not self._closing.is_set():
             try:
                 self._producer.poll(_POLL_S)
             except KafkaException as error:  # a fatal error does not reach `error_cb`
                 self._error(error.args[0])
+            yield
 
     def _ended(self, error: BaseException) -> None:
         """Nobody reports outcomes any more, so nothing that is appended has one."""

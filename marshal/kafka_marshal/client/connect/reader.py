@@ -305,9 +305,10 @@ class CoordinationReader:
         wanted: Callable[[], Mapping[int, int]],
         stopped: Callable[[], bool],
         log_filter: LogFilter[Message],
-    ) -> Iterator[ReadResult]:
+    ) -> Iterator[ReadResult | None]:
         """What comes in the partitions that are `wanted`, each from its first offset on.
 
+        None where nothing came, or nothing that is to be given on yet.
         More may be wanted later. Reports each time that a partition was read to its end. What
         `log_filter` leaves out is left out. Far from a partition's end, records are held until they
         are many, or have waited for long, or nothing more comes.
@@ -350,6 +351,8 @@ class CoordinationReader:
             if given or ended:
                 lasts = {n: raw_record(latest[n]) for n in near if n in latest}
                 yield ReadResult([*map(raw_record, given)], frozenset(ended), lasts)
+            else:
+                yield None
 
     def _was_empty(self, number: int, first: int) -> bool:
         """Whether the partition held nothing from `first` on, a moment ago.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, wait
 from contextlib import suppress
 from functools import partial
@@ -168,7 +168,7 @@ class Coordinator:
             ConsumerClosed: the coordinator has ended, by `stop` or `close`.
             MarshalError: what ended it.
         """
-        while not wait([future], CALL_S).done:
+        while not self._environment.block(lambda within_s: wait([future], within_s).done, CALL_S):
             if self.ended.is_set():
                 self.raise_failure()
                 raise ConsumerClosed("the consumer has stopped")
@@ -232,8 +232,9 @@ class Coordinator:
 
     # --- the thread -------------------------------------------------------------------------------
 
-    def _run(self) -> None:
+    def _run(self) -> Iterator[None]:
         while not self.ended.is_set():
+            yield
             self._take_inputs()
             self.loop.on_time(self._environment.steady_ms())
             if self.loop.over:
@@ -248,11 +249,14 @@ class Coordinator:
         """Handle what has happened, or else wait for it until something is due."""
         left_ms = self.loop.next_due_ms - self._environment.steady_ms()
         try:
-            self._handle(self._inputs.get(timeout=max(0.0, left_ms / 1000)))
+            self._handle(self._environment.block(self._next, max(0.0, left_ms / 1000)))
             for _ in range(AT_ONCE):
                 self._handle(self._inputs.get_nowait())
         except queue.Empty:
             pass
+
+    def _next(self, within_s: float) -> Input | None:
+        return self._inputs.get(timeout=within_s)
 
     def _handle(self, given: Input | None) -> None:
         if given is not None:

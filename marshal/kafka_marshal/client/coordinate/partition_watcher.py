@@ -6,7 +6,7 @@ What is done about it is the business of others.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import Final
 
@@ -53,9 +53,12 @@ class PartitionWatcher:
         self._closed.set()
         deadline.join(self._thread)
 
-    def _run(self) -> None:
+    def _run(self) -> Iterator[None]:
         missed: set[str] = set()
-        while not self._closed.wait(min(AGAIN_S, self._every_s) if missed else self._every_s):
+        block = self._cluster.settings.environment.block
+        while not block(
+            self._closed.wait, min(AGAIN_S, self._every_s) if missed else self._every_s
+        ):
             with suppress(BrokerFailed):  # it may be away for a while
                 for topic, before in self._known().items():
                     try:
@@ -70,3 +73,4 @@ class PartitionWatcher:
                     if partitions != before:
                         self._grown(topic, partitions)
                 self._look_for_topics()
+            yield

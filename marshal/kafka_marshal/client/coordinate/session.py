@@ -8,7 +8,7 @@ is another instance. It does not know what a record does.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
@@ -29,6 +29,8 @@ from kafka_marshal.machines.consumer.member import Member
 
 READ_AHEAD: Final = 32
 """The most batches that are read before they are folded."""
+ROOM_S: Final = 1.0
+"""How often a reader that waits for room looks up, in seconds."""
 JOIN_S: Final = 10.0
 
 
@@ -128,20 +130,23 @@ class Session:
         if isinstance(member, RecordedMember):
             log_filter = LogFilter(group, whole, member.fetched)
 
-        def run() -> None:
+        def run() -> Iterator[None]:
             try:
-                read()
+                yield from read()
             finally:
                 if self._stopped:
                     self._let_go()
 
-        def read() -> None:
+        def read() -> Iterator[None]:
             try:
                 for each in self._tail.follow(
                     lambda: self._wanted, lambda: self._stopped, log_filter
                 ):
-                    self._room.acquire()
-                    heard(each)
+                    while each is not None and not block(self._has_room, ROOM_S):
+                        yield
+                    if each is not None:
+                        heard(each)
+                    yield
             except OffsetsGone as error:
                 truncated(str(error))
 
@@ -149,7 +154,12 @@ class Session:
             if not self._stopped:
                 failed(error)
 
-        self._thread = self._tail.settings.environment.start("marshal-reader", run, ended)
+        environment = self._tail.settings.environment
+        block = environment.block
+        self._thread = environment.start("marshal-reader", run, ended)
+
+    def _has_room(self, within_s: float) -> bool:
+        return self._room.acquire(timeout=within_s)
 
     def folded(self, heard: ReadResult) -> None:
         """What was given on is dealt with, before anything is put aside."""

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Final, cast
@@ -121,7 +121,9 @@ class Fetcher:
             )
         except KafkaException as error:
             raise _failed(settings, error) from None
-        self._monotonic = settings.environment.monotonic
+        environment = settings.environment
+        self._monotonic, self._block = environment.monotonic, environment.block
+        self._switch = environment.switch
         self._lock = threading.Lock()
         self._arrived = threading.Condition(self._lock)
         self._emptied = threading.Condition(self._lock)
@@ -281,6 +283,7 @@ class Fetcher:
                     raise failed from None
                 finally:
                     self._polling.release()
+                self._switch()
                 if not waits:
                     continue
             if not came:
@@ -288,8 +291,11 @@ class Fetcher:
                 self._asked_at = 0.0
                 with self._lock:
                     self._emptied.notify_all()
-                    if not self._buffers.ready:
-                        self._arrived.wait(left)
+                self._block(self._wait_for_messages, left)
+
+    def _wait_for_messages(self, within_s: float) -> bool:
+        with self._lock:
+            return bool(self._buffers.ready or self._arrived.wait(within_s))
 
     def keeps(self, one: FetchedPartition, in_flight: InFlight) -> bool:
         """Whether what was taken is still to be given out: nothing was done to its tenure since.
@@ -381,11 +387,12 @@ class Fetcher:
         with self._lock:
             self._emptied.notify()
 
-    def _run(self) -> None:
+    def _run(self) -> Iterator[None]:
         while not self._ended:
+            yield
             if self._monotonic() - self._asked_at < BUSY_S:
                 with self._lock:
-                    self._emptied.wait(BUSY_S)
+                    self._block(self._emptied.wait, BUSY_S)
                 continue
             with self._polling:
                 self._fetch(POLL_S)
@@ -453,7 +460,7 @@ class Fetcher:
             patience_s = FULL_S if others else ALONE_S
             waits = any(now - (one.full_since_s or now) < patience_s for one in full)
             if waits and (self._buffers.ready or not others):
-                self._emptied.wait(POLL_S)
+                self._block(self._emptied.wait, POLL_S)
                 return False
             hold = [one for one in opened if one in full and one.assigned and not one.held]
             free = [one for one in opened if one not in full and one.held]

@@ -14,6 +14,7 @@ from kafka_marshal.testing.in_memory.brokers import (
 )
 from kafka_marshal.testing.in_memory.kafka import InMemoryKafka
 from kafka_marshal.testing.in_memory.partition import Partition, Stored
+from kafka_marshal.testing.in_memory.scheduler import ScheduledThread, Scheduler
 
 __all__ = [
     "LANDS",
@@ -24,5 +25,7 @@ __all__ = [
     "Append",
     "InMemoryKafka",
     "Partition",
+    "ScheduledThread",
+    "Scheduler",
     "Stored",
 ]

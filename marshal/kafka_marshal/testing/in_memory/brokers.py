@@ -84,6 +84,8 @@ class Brokers:
         """The errors of the next descriptions of a topic, in order."""
         self.offset_errors: list[KafkaError] = []
         """The errors of the next look-ups of offsets, committed or by time, the last one first."""
+        self.waits = True
+        """Whether a poll waits for what may come."""
         self.delivers_purged = True
         """Whether a sender is notified of an append that it gives up."""
         self.log_flows = True

@@ -79,7 +79,7 @@ class InMemoryConsumer:
         assert not self.closed, "closed under a poll"
         if self._of_log:
             self._kafka.reading_log()
-        deadline = time.monotonic() + timeout
+        deadline = time.monotonic() + (timeout if self._kafka.waits else 0)
         with self._kafka.changed:
             while not (found := self._there(num_messages)):
                 left = deadline - time.monotonic()
@@ -224,7 +224,7 @@ class InMemoryProducer:
     def poll(self, timeout: float = -1) -> int:
         self._kafka.speaks()
         with self._kafka.changed:
-            if not self._heard:
+            if not self._heard and self._kafka.waits:
                 self._kafka.changed.wait(timeout)
             calls = list(self._heard)
             self._heard.clear()

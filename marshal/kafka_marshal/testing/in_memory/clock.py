@@ -13,10 +13,16 @@ class Clock:
 
     ahead_s: float = 0.0
     """By how much both clocks were moved on, in seconds."""
+    stands: bool = False
+    """It does not run with the machine's: only `advance` moves it."""
     wall_s: float = 0.0
     """By how much the machine's date was set, in seconds."""
     _began_unix_ms: int = 1_700_000_000_000
-    _began_s: float = field(factory=time.monotonic)
+    _began_s: float = field(init=False)
+
+    @_began_s.default
+    def _begin_s(self) -> float:
+        return 1_000.0 if self.stands else time.monotonic()
 
     def advance(self, seconds: float) -> None:
         """Move both clocks on."""
@@ -24,7 +30,7 @@ class Clock:
 
     def monotonic(self) -> float:
         """Seconds, from wherever."""
-        return time.monotonic() + self.ahead_s
+        return (self._began_s if self.stands else time.monotonic()) + self.ahead_s
 
     def unix_ms(self) -> int:
         """The machine's date, in unix milliseconds."""

@@ -24,11 +24,12 @@ A test decides at each call what happens:
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Mapping
 from functools import partial
 from types import MappingProxyType
 
-from kafka_marshal.client.connect.environment import Environment
+from kafka_marshal.client.connect.environment import Body, Environment, Thread
 from kafka_marshal.client.connect.settings import Settings
 from kafka_marshal.testing.in_memory.brokers import Brokers
 from kafka_marshal.testing.in_memory.clients import (
@@ -36,14 +37,23 @@ from kafka_marshal.testing.in_memory.clients import (
     InMemoryConsumer,
     InMemoryProducer,
 )
+from kafka_marshal.testing.in_memory.scheduler import Scheduler
 
 
 class InMemoryKafka(Brokers):
     """The cluster, and what a consumer of it is made of."""
 
-    def __init__(self, log_partitions: int = 1) -> None:
-        """With the coordination topic, of `log_partitions` partitions, and no other topic."""
+    def __init__(self, log_partitions: int = 1, scheduler: Scheduler | None = None) -> None:
+        """With the coordination topic, of `log_partitions` partitions, and no other topic.
+
+        With a `scheduler` consumers start no threads, and its clock is theirs and the brokers'.
+        """
         super().__init__(log_partitions)
+        self.scheduler = scheduler
+        if scheduler is not None:
+            self.waits = False
+            self.clock = self.broker_clock = scheduler.clock
+            self.broker_ms = scheduler.clock.unix_ms
         self.threads: list[threading.Thread] = []
         """Every thread that a consumer has started."""
 
@@ -62,10 +72,13 @@ class InMemoryKafka(Brokers):
             monotonic=self.clock.monotonic,
             unix_ms=self.clock.unix_ms,
             thread=self._start,
+            **({} if self.scheduler is None else self.scheduler.for_environment),
         )
 
-    def _start(self, run: Callable[[], None], name: str) -> threading.Thread:
-        thread = threading.Thread(target=run, name=name, daemon=True)
+    def _start(self, body: Body, name: str) -> Thread:
+        if self.scheduler is not None:
+            return self.scheduler.start(body, name)
+        thread = threading.Thread(target=deque, args=(body(), 0), name=name, daemon=True)
         self.threads.append(thread)
         thread.start()
         return thread

@@ -1,0 +1,299 @@
+"""Marshal promises the same of consumers whose every step a seed has chosen, and the seed repeats.
+
+The shipped consumers run on one thread, against a Kafka in memory and a clock that only the walk
+moves. They are killed and started again, cut off from the log, and lose what they sent.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import subprocess
+import sys
+from collections import Counter, defaultdict
+from typing import Any, Final
+
+import attrs
+import pytest
+from attrs import define, field
+
+from kafka_marshal import Consumer
+from kafka_marshal.client.coordinate.configuration import Semantics
+from kafka_marshal.client.coordinate.owned_partition import OwnedPartition
+from kafka_marshal.core.claims import fenced
+from kafka_marshal.core.state import Claim
+from kafka_marshal.errors import COORDINATION_TOPIC
+from kafka_marshal.testing.in_memory import (
+    LANDS,
+    LANDS_SOMEWHERE,
+    LANDS_UNKNOWN,
+    LOST,
+    InMemoryKafka,
+    ScheduledThread,
+    Scheduler,
+)
+
+ALO: Final[Semantics] = "at_least_once"
+AMO: Final[Semantics] = "at_most_once"
+PARTITIONS: Final = 3
+CLIENTS: Final = 3
+INTERVAL_S: Final = 5.0
+STEPS: Final = 1_500
+ENDS_WITHIN_S: Final = 120.0
+"""After the last fault: two intervals until claims are stale, and time to consume."""
+IDLE_ROUNDS: Final = 20
+"""Rounds in which nobody is given anything, until nothing that was granted is left in hand."""
+AMO_LOSES: Final = (LANDS, LANDS, LANDS, LANDS, LANDS, LANDS_SOMEWHERE, LANDS_UNKNOWN, LOST)
+
+
+@pytest.fixture(autouse=True)
+def quiet(caplog: pytest.LogCaptureFixture) -> None:
+    """A walk logs a line for each fault."""
+    caplog.set_level(logging.CRITICAL, logger="kafka_marshal")
+
+
+@define
+class Process:
+    """A consumer, and what it runs."""
+
+    consumer: Consumer
+    threads: list[ScheduledThread]
+
+    def kill(self) -> None:
+        """As `kill -9` does."""
+        for thread in self.threads:
+            thread.kill()
+
+
+@define
+class Walk:
+    """Consumers of one group, and what their applications were given."""
+
+    seed: int
+    semantics: Semantics
+    scheduler: Scheduler = field(init=False)
+    kafka: InMemoryKafka = field(init=False)
+    processes: dict[str, Process] = field(factory=dict)
+    given: list[tuple[str, int, int, int]] = field(factory=list)
+    """Instance, partition, epoch and offset of each message, in the order of the applications."""
+    faults: Counter[str] = field(factory=Counter)
+    finished: bool = False
+    """In the end the log had everything as processed, or granted."""
+
+    def __attrs_post_init__(self) -> None:
+        self.scheduler = Scheduler(self.seed)
+        self.kafka = InMemoryKafka(2, scheduler=self.scheduler)
+        self.kafka.create("orders", partitions=PARTITIONS, messages=60)
+
+    def start(self, client_id: str) -> None:
+        before = {id(thread) for thread in self.scheduler.threads}
+        consumer = Consumer(
+            settings=self.kafka.settings(),
+            group_id="g",
+            client_id=client_id,
+            semantics=self.semantics,
+            heartbeat_interval_s=INTERVAL_S,
+        )
+        threads = [one for one in self.scheduler.threads if id(one) not in before]
+        self.processes[client_id] = Process(consumer, threads)
+        consumer.add_topic("orders")
+
+    def consumes(self, client_id: str) -> None:
+        consumer = self.processes[client_id].consumer
+        message = consumer.poll(timeout_s=0)
+        if message is not None:
+            place = message.partition, message.claim.epoch, message.offset
+            self.given.append((consumer.instance_id, *place))
+            if self.scheduler.chance.random() < 0.2:
+                consumer.commit(message, asynchronous=True)
+            else:
+                consumer.ack(message)
+
+    def disturbs(self) -> None:
+        """One of what may happen to consumers, their log and their topic."""
+        chance = self.scheduler.chance
+        client_id = chance.choice(sorted(self.processes))
+        fault = chance.choice(("kill", "kill", "close", "append", "cut", "mend", "produce"))
+        self.faults[fault] += 1
+        match fault:
+            case "kill":
+                self.processes.pop(client_id).kill()
+                self.start(chance.choice((client_id, client_id + "'")))
+            case "close":
+                self.processes.pop(client_id).consumer.close(timeout_s=2.0)
+                self.start(client_id)
+            case "append":
+                became = chance.choice(AMO_LOSES)
+                self.kafka.appends = lambda _: became
+            case "cut":
+                self.kafka.hold_log()
+            case "mend":
+                self.mends()
+            case _:
+                self.kafka.produce("orders", chance.randrange(20), chance.randrange(PARTITIONS))
+
+    def mends(self) -> None:
+        self.kafka.appends = lambda _: LANDS
+        self.kafka.flow()
+
+    def goes(self, steps: int = STEPS) -> Walk:
+        """Walk; then mend everything, and consume to the end."""
+        chance = self.scheduler.chance
+        for number in range(CLIENTS):
+            self.start(f"c{number}")
+        for _ in range(steps):
+            self.scheduler.step()
+            self.consumes(chance.choice(sorted(self.processes)))
+            if chance.random() < 0.01:
+                self.disturbs()
+        self.mends()
+        until_s = self.scheduler.clock.monotonic() + ENDS_WITHIN_S
+        idle = 0
+        while self.scheduler.clock.monotonic() < until_s and idle < IDLE_ROUNDS:
+            before = len(self.given)
+            self.scheduler.run(0.1)
+            for client_id in self.processes:
+                self.consumes(client_id)
+            idle = idle + 1 if self.done and len(self.given) == before else 0
+        self.finished = self.done
+        for process in self.processes.values():
+            process.consumer.close(timeout_s=5.0)
+        return self
+
+    @property
+    def done(self) -> bool:
+        """The log has everything as processed, or granted."""
+        claims = [claim for each in self.processes.values() for claim in each.consumer.claims]
+        left = {claim.partition: claim.committed for claim in claims if claim.owned}
+        return all(left.get(number) == self.end(number) for number in range(PARTITIONS))
+
+    def end(self, partition: int) -> int:
+        return self.kafka.topics["orders"][partition].high
+
+    @property
+    def log(self) -> list[tuple[object, ...]]:
+        return [
+            (partition, record.value, record.headers, record.timestamp_ms)
+            for partition in range(2)
+            for record in self.kafka.records(partition, COORDINATION_TOPIC)
+        ]
+
+    @property
+    def digest(self) -> str:
+        """Changes with any byte of the log, its times, and with what was given to whom."""
+        return hashlib.sha256(repr((self.log, self.given)).encode()).hexdigest()
+
+
+def skipped(walk: Walk) -> list[tuple[str, int, int]]:
+    """Messages below which, in one tenure, something was passed over."""
+    latest: dict[tuple[str, int, int], int] = {}
+    found = []
+    for instance, partition, epoch, offset in walk.given:
+        tenure = instance, partition, epoch
+        if tenure in latest and offset > latest[tenure] + 1:
+            found.append(tenure)
+        latest[tenure] = max(offset, latest.get(tenure, offset))
+    return found
+
+
+def of_nobody(walk: Walk) -> set[tuple[int, int]]:
+    """Messages that no application was given."""
+    there = {(number, at) for number in range(PARTITIONS) for at in range(walk.end(number))}
+    return there - {(partition, offset) for _, partition, _, offset in walk.given}
+
+
+def twice(walk: Walk) -> list[tuple[int, int]]:
+    """Messages that were given more than once."""
+    times = Counter((partition, offset) for _, partition, _, offset in walk.given)
+    return [place for place, count in times.items() if count > 1]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_at_least_once_every_message_is_given(seed: int) -> None:
+    walk = Walk(seed, ALO).goes()
+    assert walk.finished, walk.faults
+    assert of_nobody(walk) == set()
+    assert skipped(walk) == []
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_at_most_once_no_message_is_given_twice(seed: int) -> None:
+    walk = Walk(seed, AMO).goes()
+    assert walk.finished, walk.faults
+    assert twice(walk) == []
+    assert skipped(walk) == []
+
+
+def test_a_walk_that_kills_nobody_gives_every_message_once() -> None:
+    for semantics in (ALO, AMO):
+        walk = Walk(1, semantics).goes(steps=0)
+        assert of_nobody(walk) == set()
+        assert twice(walk) == []
+
+
+def test_an_application_that_counts_as_done_what_it_was_given_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    reached = OwnedPartition.reached
+    monkeypatch.setattr(
+        OwnedPartition,
+        "reached",
+        lambda owned: max([reached(owned), *[hand.end for hand in owned.hands]]),
+    )
+    assert any(of_nobody(Walk(seed, ALO).goes()) for seed in range(8))
+
+
+def test_a_grant_that_does_not_move_the_position_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    claiming_messages = fenced.claiming_messages
+
+    def kept(claim: Claim, *of: Any) -> tuple[Claim, Any]:
+        after, verdict = claiming_messages(claim, *of)
+        return attrs.evolve(after, position=claim.position), verdict
+
+    monkeypatch.setattr(fenced, "claiming_messages", kept)
+    assert twice(Walk(0, AMO).goes())
+
+
+def test_a_call_that_waits_lets_only_the_clock_of_the_run_go_on() -> None:
+    scheduler = Scheduler(1)
+    kafka = InMemoryKafka(scheduler=scheduler)
+    kafka.create("orders", partitions=2, messages=5)
+    with Consumer(settings=kafka.settings(), group_id="g", client_id="c1") as consumer:
+        consumer.add_topic("orders")
+        polled = [consumer.poll(timeout_s=10.0) for _ in range(10)]
+        assert [one and one.offset for one in polled] == [*range(5), *range(5)]
+        consumer.commit()
+        began_s = scheduler.clock.monotonic()
+        assert consumer.poll(timeout_s=60.0) is None
+        assert scheduler.clock.monotonic() >= began_s + 60.0
+        kafka.produce("orders", 3)
+        for number, message in enumerate(consumer, start=5):
+            assert message.offset == number
+            if number == 7:
+                consumer.stop()
+    assert [kafka.committed["g", "orders", number] for number in range(2)] == [8, 5]
+
+
+def test_a_seed_repeats_a_walk_whatever_the_process_hashes_with() -> None:
+    code = "from tests.client.test_by_seed import *; print(Walk(3, ALO).goes().digest)"
+    digests = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "PYTHONHASHSEED": str(number)},
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout
+        for number in (1, 2)
+    }
+    assert digests == {f"{Walk(3, ALO).goes().digest}\n"}
+    assert Walk(4, ALO).goes(100).digest not in digests
+
+
+def test_walks_meet_every_fault() -> None:
+    met: dict[str, int] = defaultdict(int)
+    for seed in range(3):
+        for fault, count in Walk(seed, ALO).goes().faults.items():
+            met[fault] += count
+    assert met.keys() == {"kill", "close", "append", "cut", "mend", "produce"}
