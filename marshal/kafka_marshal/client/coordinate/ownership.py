@@ -261,7 +261,7 @@ class Ownership:
             raise error
         self._observers.unknown(key, type(message).__name__, str(error))
         if session is self.session:
-            self.carry_out(session.member.unknown(send, self._steady_ms()))
+            self.carry_out(session.member.outcome_unknown(send, self._steady_ms()))
 
     def _won(self, key: ClaimKey, won: Won) -> None:
         old = self._tenures.newest(key)
@@ -339,7 +339,9 @@ class Ownership:
     def fetched(self, claim: Claim, end: int) -> None:
         """A claim's messages below this were fetched."""
         if claim.lost is None:
-            self.carry_out(self.session.member.available(claim.key, end, self._steady_ms()))
+            self.carry_out(
+                self.session.member.messages_available(claim.key, end, self._steady_ms())
+            )
 
     def gone(self, claim: Claim, first: int, extent: Watermarks) -> None:
         """A claim's messages from `first` on are gone from the topic, which holds others.
