@@ -25,6 +25,20 @@ def test_a_name_that_is_imported_later_is_there(name: str) -> None:
     assert name in dir(kafka_marshal)
 
 
+def test_every_error_of_the_top_level_is_a_marshal_error() -> None:
+    found = {name: getattr(kafka_marshal, name) for name in kafka_marshal._LATER}
+    errors = {
+        name: one
+        for name, one in found.items()
+        if isinstance(one, type) and issubclass(one, Exception)
+    }
+    assert {"HandlerFailed", "LogLost", "ReplayError"} < errors.keys()
+    assert [n for n, one in errors.items() if not issubclass(one, kafka_marshal.MarshalError)] == []
+    assert (
+        import_module("kafka_marshal.client.api.consumer").HandlerFailed is errors["HandlerFailed"]
+    )
+
+
 def test_types_are_checked_against_the_same_modules() -> None:
     [checked] = [node for node in ast.parse(SOURCE).body if isinstance(node, ast.If)]
     seen = {

@@ -63,7 +63,7 @@ class Script:
 
     def available(self, who: str, end: int) -> list[tuple[Send, int]]:
         """The data topic holds messages below `end`."""
-        return self._carried_out(who, self.drivers[who].available(end, self.now_ms))
+        return self._carried_out(who, self.drivers[who].messages_available(end, self.now_ms))
 
     def lands(self, sent: tuple[Send, int]) -> None:
         """A record is appended, and judged by the fold of the log."""

@@ -60,6 +60,9 @@ if TYPE_CHECKING:
         ConsumerClosed as ConsumerClosed,
     )
     from kafka_marshal.errors import (
+        HandlerFailed as HandlerFailed,
+    )
+    from kafka_marshal.errors import (
         IntervalMismatch as IntervalMismatch,
     )
     from kafka_marshal.errors import (
@@ -132,6 +135,7 @@ _LATER: Final = {
     "Consumer": "client.api.consumer",
     "ConsumerClosed": "errors",
     "Driver": "machines.consumer.driver",
+    "HandlerFailed": "errors",
     "IdUsedTwice": "client.coordinate.ownership",
     "InstanceConfig": "machines.consumer.consumer",
     "IntervalMismatch": "errors",

@@ -44,6 +44,10 @@ class ClaimLost(MarshalError):
     """
 
 
+class HandlerFailed(MarshalError):
+    """A handler failed for good, and there is no dead-letter topic. Its message is not done."""
+
+
 class ThreadFailed(MarshalError):
     """A thread of the consumer met an error that nothing here expects, and so the consumer ended.
 

@@ -392,7 +392,7 @@ def outlives_a_late_word(kafka: Kafka) -> None:
     def released(message: Said) -> Append:
         return late if isinstance(message, ReleasingPartition) else LANDS
 
-    with kafka.consumer(claiming=Claiming(not_again_ms=1)) as consumer:
+    with kafka.consumer(claiming=Claiming(reclaim_delay_ms=1)) as consumer:
         first_owned(consumer)
         kafka.appends = released
         consumer.release("orders", 0)

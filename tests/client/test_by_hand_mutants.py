@@ -86,13 +86,15 @@ def shares_what_is_in_hand(patch: Patch) -> None:
 
 def asks_with_a_batch_in_hand(patch: Patch) -> None:
     """What was fetched meanwhile is asked for as soon as a batch was granted."""
-    available = Member.available
+    available = Member.messages_available
 
     def told_at_once(member: Member, key: ClaimKey, end: int, now_ms: int) -> list[ClaimEffect]:
         effects = available(member, key, end, now_ms)
-        return effects + member._did(key, member.driver(key).available(end, now_ms), now_ms)
+        return effects + member._did(
+            key, member.driver(key).messages_available(end, now_ms), now_ms
+        )
 
-    patch.setattr(Member, "available", told_at_once)
+    patch.setattr(Member, "messages_available", told_at_once)
     patch.setattr(Driver, "busy", property(lambda driver: driver._request is not None))
 
 

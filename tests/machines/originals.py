@@ -317,7 +317,7 @@ class Mixed(Town):
             return
         member = self.members[name]
         for claim in list(member.owned):
-            self.do(name, member.available(claim, self.end, self.now_ms))
+            self.do(name, member.messages_available(claim, self.end, self.now_ms))
             done = [
                 offset + 1
                 for partition, offset in self.processed[name]

@@ -195,7 +195,7 @@ def test_a_write_of_unknown_outcome_is_made_void_before_it_is_repeated() -> None
     desk.sit("x1")
     claimed_and_one_written(desk)
     late = desk.lose("x1")
-    desk.do("x1", desk.administrators["x1"].unknown(late.message, desk.now_ms))
+    desk.do("x1", desk.administrators["x1"].outcome_unknown(late.message, desk.now_ms))
     epoch = desk.world.claim(TWO).epoch
     assert desk.outbox["x1"][0].headers.supersedes == epoch
     desk.append("x1")  # it claims anew
@@ -216,7 +216,7 @@ def test_a_write_that_lands_before_it_is_repeated_is_not_repeated() -> None:
     desk.sit("x1")
     claimed_and_one_written(desk)
     late = desk.lose("x1")
-    desk.do("x1", desk.administrators["x1"].unknown(late.message, desk.now_ms))
+    desk.do("x1", desk.administrators["x1"].outcome_unknown(late.message, desk.now_ms))
     desk.outbox["x1"].insert(0, late)
     desk.go("x1")
     assert desk.lines[-4:] == [
@@ -292,7 +292,7 @@ def test_a_pause_that_never_arrives_sets_nothing() -> None:
     desk = consumed()
     desk.sit("x1")
     desk.begin("x1")
-    desk.do("x1", desk.administrators["x1"].unknown(desk.lose("x1").message, desk.now_ms))
+    desk.do("x1", desk.administrators["x1"].outcome_unknown(desk.lose("x1").message, desk.now_ms))
     assert desk.outbox["x1"] == [], "a second pause would end what was won under the first"
     desk.wait(6000)
     assert desk.told["x1"] == NoneSet(frozenset(BOTH), Reason.PAUSE_EXPIRED)
@@ -463,7 +463,7 @@ def test_a_request_whose_outcome_is_unknown_is_sent_anew_at_once() -> None:
     desk.append("x1")
     desk.read("x1")
     sent = desk.lose("x1")
-    desk.do("x1", desk.administrators["x1"].unknown(sent.message, desk.now_ms))
+    desk.do("x1", desk.administrators["x1"].outcome_unknown(sent.message, desk.now_ms))
     assert [sent.message for sent in desk.outbox["x1"]][1] == sent.message
     desk.go("x1")
     assert desk.told["x1"] == AllSet(frozenset(BOTH))

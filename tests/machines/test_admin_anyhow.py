@@ -78,7 +78,7 @@ def run(events: list[Event]) -> tuple[Desk, set[str]]:
         elif what == "unknown" and desk.outbox[name]:
             sent = desk.lose(name)
             lost[name].append(Record(0, 0, 0, sent.message, sent.headers))
-            desk.do(name, desk.administrators[name].unknown(sent.message, desk.now_ms))
+            desk.do(name, desk.administrators[name].outcome_unknown(sent.message, desk.now_ms))
         elif what == "crash" and name not in desk.told:
             crashed.add(name)
             del desk.administrators[name]

@@ -84,7 +84,7 @@ def test_heartbeats_come_every_interval_and_one_at_once_for_readers_that_came_la
 def test_at_least_once_no_more_than_a_window_is_in_hand() -> None:
     fleet = Fleet()
     driver = fleet.start(alo("a1"))
-    fleet.do("a1", driver.available(10, 0))
+    fleet.do("a1", driver.messages_available(10, 0))
     assert fleet.processed["a1"] == [0, 1, 2]
     fleet.do("a1", driver.done(1, 0))
     assert fleet.processed["a1"] == [0, 1, 2]
@@ -98,7 +98,7 @@ def test_at_least_once_no_more_than_a_window_is_in_hand() -> None:
 def test_what_is_done_after_the_claim_was_lost_does_not_count() -> None:
     fleet = Fleet()
     driver = fleet.start(alo("a1"))
-    fleet.do("a1", driver.available(3, 0))
+    fleet.do("a1", driver.messages_available(3, 0))
     fleet.append(release_group_sent(admin(), "g", 60))
     fleet.settle()
     assert fleet.told["a1"][-1] is Lost.PAUSED
@@ -128,7 +128,7 @@ def test_in_a_pause_nobody_asks_and_after_it_somebody_does() -> None:
 def test_at_most_once_processes_exactly_what_was_granted() -> None:
     fleet = Fleet()
     driver = fleet.start(amo("a1"))
-    fleet.do("a1", driver.available(5, 0))
+    fleet.do("a1", driver.messages_available(5, 0))
     assert fleet.processed["a1"] == [0, 1, 2, 3, 4]
     asked = [r.message.offset for r in fleet.log if isinstance(r.message, ClaimingMessages)]
     assert asked == [2, 4, 5]
@@ -138,7 +138,7 @@ def test_at_most_once_hands_nothing_over_before_the_grant_was_read() -> None:
     fleet = Fleet()
     driver = fleet.start(amo("a1"))
     fleet.held["a1"] = []
-    fleet.do("a1", driver.available(5, 0))
+    fleet.do("a1", driver.messages_available(5, 0))
     assert fleet.processed["a1"] == []
     [asked] = fleet.held.pop("a1")
     fleet.append(asked)
@@ -150,9 +150,9 @@ def test_a_request_for_messages_that_lands_twice_grants_them_once() -> None:
     fleet = Fleet()
     driver = fleet.start(amo("a1"))
     fleet.held["a1"] = []
-    fleet.do("a1", driver.available(2, 0))
+    fleet.do("a1", driver.messages_available(2, 0))
     [asked] = fleet.held["a1"]
-    fleet.do("a1", driver.unknown(asked, 0))
+    fleet.do("a1", driver.outcome_unknown(asked, 0))
     assert len(fleet.held["a1"]) == 2
     again = fleet.held.pop("a1")[-1]
     assert again.message == asked.message
@@ -190,7 +190,7 @@ def test_a_claim_that_is_taken_is_asked_for_again_only_when_its_owner_is_silent(
 def test_stopping_waits_for_what_is_in_hand_and_then_releases_at_its_end() -> None:
     fleet = Fleet()
     driver = fleet.start(alo("a1"))
-    fleet.do("a1", driver.available(2, 0))
+    fleet.do("a1", driver.messages_available(2, 0))
     fleet.do("a1", driver.stop(0))
     assert fleet.owner() == "a1"
     fleet.do("a1", driver.done(2, 0))
@@ -209,7 +209,7 @@ def test_a_release_whose_outcome_is_unknown_is_not_sent_again() -> None:
     fleet.held["a1"] = []
     fleet.do("a1", driver.stop(0))
     [sent] = fleet.held["a1"]
-    fleet.do("a1", driver.unknown(sent, 0))
+    fleet.do("a1", driver.outcome_unknown(sent, 0))
     fleet.pass_time(10 * MINUTE)
     assert fleet.held["a1"] == [sent]
 
@@ -219,7 +219,7 @@ def test_a_request_whose_outcome_is_unknown_is_asked_again_after_a_while() -> No
     fleet.held["a1"] = []
     driver = fleet.start(alo("a1"))
     [asked] = fleet.held["a1"]
-    fleet.do("a1", driver.unknown(asked, 0))
+    fleet.do("a1", driver.outcome_unknown(asked, 0))
     fleet.pass_time(4_999)
     assert len(fleet.held["a1"]) == 1
     fleet.pass_time(1)
@@ -259,7 +259,7 @@ def test_at_least_once_a_late_reader_wins_by_silence_and_starts_where_its_policy
     [won] = [each for each in fleet.told["b1"] if isinstance(each, Won)]
     assert not won.position_known
     assert won.position == 7
-    fleet.do("b1", late.available(9, fleet.now_ms))
+    fleet.do("b1", late.messages_available(9, fleet.now_ms))
     assert fleet.processed["b1"] == [7, 8]
 
 
@@ -358,7 +358,7 @@ def test_heartbeats_rarer_than_the_interval_are_refused_by_name() -> None:
 def test_a_position_that_nobody_set_begins_where_the_policy_says() -> None:
     fleet = Fleet()
     driver = fleet.start(alo("a1", start=5))
-    fleet.do("a1", driver.available(6, 0))
+    fleet.do("a1", driver.messages_available(6, 0))
     assert fleet.processed["a1"] == [5]
 
 
@@ -373,7 +373,7 @@ SECOND = 1000
 def test_a_machine_does_not_know_the_time_of_day_and_leaves_the_stamp_to_who_sends() -> None:
     fleet = Fleet(now_ms=1999 * SECOND + 999)
     driver = fleet.start(amo("a1"))
-    fleet.do("a1", driver.available(1, fleet.now_ms))
+    fleet.do("a1", driver.messages_available(1, fleet.now_ms))
     fleet.do("a1", driver.stop(fleet.now_ms))
     assert [(type(r.message).__name__, r.message.unix_s) for r in fleet.log] == [
         ("ClaimingPartition", 0),
@@ -387,7 +387,7 @@ def test_a_machine_does_not_know_the_time_of_day_and_leaves_the_stamp_to_who_sen
 def test_a_win_says_under_which_epoch_and_from_where() -> None:
     fleet = Fleet()
     driver = fleet.start(alo("a1"))
-    fleet.do("a1", driver.available(2, 0))
+    fleet.do("a1", driver.messages_available(2, 0))
     fleet.do("a1", driver.done(2, 0))
     fleet.do("a1", driver.stop(0))
     fleet.start(alo("b1"))
@@ -400,13 +400,13 @@ def test_before_it_owns_anything_nothing_counts_as_done() -> None:
     assert driver.drained
     assert driver.done(5, 0) == []
     assert driver.consumer.next == 0
-    assert driver.available(5, 0) == []
+    assert driver.messages_available(5, 0) == []
 
 
 def test_nothing_beyond_what_was_handed_over_counts_as_done() -> None:
     fleet = Fleet()
     driver = fleet.start(alo("a1"))
-    fleet.do("a1", driver.available(2, 0))
+    fleet.do("a1", driver.messages_available(2, 0))
     fleet.do("a1", driver.done(99, 0))
     assert driver.consumer.next == 2
 
@@ -414,7 +414,7 @@ def test_nothing_beyond_what_was_handed_over_counts_as_done() -> None:
 def test_what_was_done_may_be_said_twice_and_late() -> None:
     fleet = Fleet()
     driver = fleet.start(alo("a1"))
-    fleet.do("a1", driver.available(3, 0))
+    fleet.do("a1", driver.messages_available(3, 0))
     fleet.do("a1", driver.done(2, 0))
     fleet.do("a1", driver.done(1, 0))
     assert driver.consumer.next == 2
@@ -424,7 +424,7 @@ def test_the_log_is_told_once_that_half_a_window_is_finished() -> None:
     fleet = Fleet()
     driver = fleet.start(alo("a1"))
     fleet.held["a1"] = []
-    fleet.do("a1", driver.available(3, 0))
+    fleet.do("a1", driver.messages_available(3, 0))
     fleet.do("a1", driver.done(1, 0))
     assert fleet.held["a1"] == []
     fleet.do("a1", driver.done(2, 0))
@@ -439,7 +439,7 @@ def committing(done: int = 3) -> tuple[Fleet, Driver]:
     driver = fleet.start(
         Driver(InstanceConfig("a1", "a", Mode.AT_LEAST_ONCE, window=100, start=1), KEY)
     )
-    fleet.do("a1", driver.available(20, 0))
+    fleet.do("a1", driver.messages_available(20, 0))
     fleet.do("a1", driver.done(done, 0))
     fleet.held["a1"] = []
     return fleet, driver
@@ -491,14 +491,14 @@ def test_a_commit_whose_heartbeat_is_of_unknown_outcome_is_told_again() -> None:
     fleet, driver = committing()
     fleet.do("a1", driver.commit(0))
     [sent] = fleet.held["a1"]
-    fleet.do("a1", driver.unknown(sent, 30_000))
+    fleet.do("a1", driver.outcome_unknown(sent, 30_000))
     assert told(fleet) == [3]
     assert driver.next_timer_ms == 5_000
     fleet.do("a1", driver.timer(30_000))
     assert told(fleet) == [3, 3]
     fleet.append(sent)
     fleet.settle()
-    fleet.do("a1", driver.unknown(sent, 30_000))
+    fleet.do("a1", driver.outcome_unknown(sent, 30_000))
     assert driver.next_timer_ms == 30_000 + MINUTE
 
 
@@ -506,7 +506,7 @@ def test_a_commit_of_what_a_heartbeat_of_unknown_outcome_told_is_told_again() ->
     fleet, driver = committing()
     fleet.do("a1", driver.timer(MINUTE))
     [sent] = fleet.held["a1"]
-    fleet.do("a1", driver.unknown(sent, MINUTE + 30_000))
+    fleet.do("a1", driver.outcome_unknown(sent, MINUTE + 30_000))
     assert driver.next_timer_ms == 2 * MINUTE
     fleet.do("a1", driver.commit(MINUTE + 30_000))
     fleet.do("a1", driver.timer(MINUTE + 30_000))
@@ -517,7 +517,7 @@ def test_commits_send_no_more_heartbeats_where_none_arrives() -> None:
     fleet, driver = committing()
     for now_ms in range(0, 20_000, 100):
         fleet.do("a1", driver.commit(now_ms))
-        fleet.do("a1", driver.unknown(fleet.held["a1"][0], now_ms))
+        fleet.do("a1", driver.outcome_unknown(fleet.held["a1"][0], now_ms))
         fleet.do("a1", driver.timer(now_ms))
     assert told(fleet) == [3] * 4
 
@@ -526,7 +526,7 @@ def test_a_heartbeat_of_unknown_outcome_is_not_told_again_where_nobody_commits()
     fleet, driver = committing()
     fleet.do("a1", driver.timer(MINUTE))
     [sent] = fleet.held["a1"]
-    fleet.do("a1", driver.unknown(sent, MINUTE))
+    fleet.do("a1", driver.outcome_unknown(sent, MINUTE))
     assert told(fleet) == [3]
     assert driver.next_timer_ms == 2 * MINUTE
 
@@ -538,7 +538,7 @@ def test_the_outcome_of_an_older_heartbeat_does_not_count() -> None:
     fleet.do("a1", driver.done(5, MINUTE))
     fleet.do("a1", driver.timer(2 * MINUTE))
     fleet.do("a1", driver.commit(2 * MINUTE))
-    fleet.do("a1", driver.unknown(older, 2 * MINUTE))
+    fleet.do("a1", driver.outcome_unknown(older, 2 * MINUTE))
     assert told(fleet) == [3, 5]
     assert driver.next_timer_ms == 3 * MINUTE
 
@@ -564,7 +564,7 @@ def test_a_release_that_is_sent_at_once_says_what_is_committed() -> None:
 def test_at_most_once_a_commit_tells_nothing() -> None:
     fleet = Fleet(slow={"a1"})
     driver = fleet.start(amo("a1"))
-    fleet.do("a1", driver.available(2, 0))
+    fleet.do("a1", driver.messages_available(2, 0))
     records = len(fleet.log)
     fleet.do("a1", driver.commit(0))
     assert len(fleet.log) == records
@@ -589,13 +589,13 @@ def test_who_is_not_eager_asks_only_when_told_to_and_then_also_who_lives() -> No
     fleet.start(late)
     fleet.pass_time(200_000)
     assert not any(isinstance(r.message, ClaimingPartition) for r in fleet.log if r.offset)
-    fleet.do("b1", late.ask(fleet.now_ms))
+    fleet.do("b1", late.request(fleet.now_ms))
     asked = [r for r in fleet.log if isinstance(r.message, ClaimingPartition)]
     assert [r.message.instance_id for r in asked] == ["a1", "b1"]
     assert fleet.world.claim(KEY).owner_instance == "a1"
     fleet.do("a1", fleet.drivers["a1"].stop(fleet.now_ms))
     assert fleet.world.claim(KEY).owner_instance is None
-    fleet.do("b1", late.ask(fleet.now_ms))
+    fleet.do("b1", late.request(fleet.now_ms))
     assert late.acts
 
 
@@ -608,7 +608,7 @@ def test_a_request_that_a_live_owner_refused_does_not_delay_the_takeover() -> No
     last_ms = fleet.world.claim(KEY).last_heartbeat_ms
     assert last_ms is not None
     fleet.now_ms = last_ms + 2 * MINUTE - 1
-    fleet.do("b1", late.ask(fleet.now_ms))  # a moment before it is stale
+    fleet.do("b1", late.request(fleet.now_ms))  # a moment before it is stale
     assert fleet.owner() == "a1"
     assert late.next_timer_ms == last_ms + 2 * MINUTE + 1
 
@@ -618,32 +618,32 @@ def test_who_gave_a_claim_up_may_want_it_again() -> None:
     driver = fleet.start(alo("a1"))
     fleet.do("a1", driver.stop(0))
     assert fleet.world.claim(KEY).owner_instance is None
-    fleet.do("a1", driver.want(0))
+    fleet.do("a1", driver.start_claiming(0))
     assert fleet.world.claim(KEY).owner_instance == "a1"
 
 
 def test_what_is_gone_is_passed_over_in_one_step_and_no_more_is_handed_over_than_a_window() -> None:
     fleet = Fleet()
     driver = fleet.start(alo("a1"))
-    fleet.do("a1", driver.gone(1000, 0))
+    fleet.do("a1", driver.log_start_moved(1000, 0))
     assert fleet.processed["a1"] == list(range(1000))  # of which the data topic has none
-    fleet.do("a1", driver.available(2000, 0))
+    fleet.do("a1", driver.messages_available(2000, 0))
     assert len(fleet.processed["a1"]) == 1000
     fleet.do("a1", driver.done(1000, 0))
     assert fleet.processed["a1"][1000:] == [1000, 1001, 1002]
-    assert driver.gone(500, 0) == []
+    assert driver.log_start_moved(500, 0) == []
 
 
 def test_what_is_gone_is_passed_over_where_the_log_has_not_heard_of_the_window_before() -> None:
     fleet = Fleet()
     driver = fleet.start(alo("a1"))
     fleet.held["a1"] = []
-    fleet.do("a1", driver.available(3, 0))
+    fleet.do("a1", driver.messages_available(3, 0))
     fleet.do("a1", driver.done(3, 0))
-    fleet.do("a1", driver.gone(1000, 0))
+    fleet.do("a1", driver.log_start_moved(1000, 0))
     fleet.do("a1", driver.done(1000, 0))
     assert driver.consumer.next == 1000
-    fleet.do("a1", driver.available(2000, 0))
+    fleet.do("a1", driver.messages_available(2000, 0))
     assert fleet.processed["a1"][-1] == 999, "the window counts from what the log has heard"
     for sent in fleet.held.pop("a1"):
         fleet.append(sent)
@@ -656,12 +656,12 @@ def test_at_most_once_what_is_gone_waits_for_the_answer_to_the_request_before() 
     fleet = Fleet()
     driver = fleet.start(amo("a1"))
     fleet.held["a1"] = []
-    fleet.do("a1", driver.available(2, 0))
-    fleet.do("a1", driver.gone(1000, 0))
+    fleet.do("a1", driver.messages_available(2, 0))
+    fleet.do("a1", driver.log_start_moved(1000, 0))
     [asked] = fleet.held.pop("a1")
     fleet.append(asked)
     fleet.settle()
-    fleet.do("a1", driver.available(1002, 0))
+    fleet.do("a1", driver.messages_available(1002, 0))
     grants = [r.message.offset for r in fleet.log if isinstance(r.message, ClaimingMessages)]
     assert grants == [2, 1000, 1002]
 
@@ -669,9 +669,9 @@ def test_at_most_once_what_is_gone_waits_for_the_answer_to_the_request_before() 
 def test_at_most_once_what_is_gone_is_passed_over_in_one_grant() -> None:
     fleet = Fleet()
     driver = fleet.start(amo("a1"))
-    fleet.do("a1", driver.gone(1000, 0))
+    fleet.do("a1", driver.log_start_moved(1000, 0))
     assert fleet.processed["a1"] == list(range(1000))
-    fleet.do("a1", driver.available(2000, 0))
+    fleet.do("a1", driver.messages_available(2000, 0))
     assert fleet.world.claim(KEY).position == 2000
     grants = [r.message.offset for r in fleet.log if isinstance(r.message, ClaimingMessages)]
     assert grants[:3] == [1000, 1002, 1004]
@@ -680,9 +680,9 @@ def test_at_most_once_what_is_gone_is_passed_over_in_one_grant() -> None:
 def test_nothing_more_is_handed_over_once_it_is_to_stop() -> None:
     fleet = Fleet()
     driver = fleet.start(alo("a1"))
-    fleet.do("a1", driver.available(1, 0))
+    fleet.do("a1", driver.messages_available(1, 0))
     fleet.do("a1", driver.stop(0))
-    fleet.do("a1", driver.available(3, 0))
+    fleet.do("a1", driver.messages_available(3, 0))
     assert fleet.processed["a1"] == [0]
     assert driver.wants is False
 
@@ -691,7 +691,7 @@ def test_at_most_once_a_release_waits_for_the_answer_to_a_request() -> None:
     fleet = Fleet()
     driver = fleet.start(amo("a1"))
     fleet.held["a1"] = []
-    fleet.do("a1", driver.available(1, 0))
+    fleet.do("a1", driver.messages_available(1, 0))
     assert driver.drained is False
     fleet.do("a1", driver.stop(0))
     [asked] = fleet.held.pop("a1")
@@ -711,9 +711,9 @@ def test_at_most_once_the_next_batch_is_asked_for_when_this_one_is_done() -> Non
     fleet = Fleet(slow={"a1"})
     driver = fleet.start(amo("a1"))
     fleet.held["a1"] = []
-    fleet.do("a1", driver.available(1, 0))
+    fleet.do("a1", driver.messages_available(1, 0))
     [asked] = fleet.held.pop("a1")
-    fleet.do("a1", driver.available(3, 0))
+    fleet.do("a1", driver.messages_available(3, 0))
     fleet.append(asked)
     fleet.settle()
     assert fleet.processed["a1"] == [0]
@@ -725,7 +725,7 @@ def test_at_most_once_the_next_batch_is_asked_for_when_this_one_is_done() -> Non
 def test_at_most_once_a_release_waits_for_the_batch_and_says_that_all_is_done() -> None:
     fleet = Fleet(slow={"a1"})
     driver = fleet.start(amo("a1"))
-    fleet.do("a1", driver.available(2, 0))
+    fleet.do("a1", driver.messages_available(2, 0))
     fleet.do("a1", driver.stop(0))
     assert driver.acts
     fleet.do("a1", driver.done(2, 0))
@@ -736,7 +736,7 @@ def test_at_most_once_a_release_says_from_where_on_a_batch_was_abandoned() -> No
     """The claim is free at once, whatever is asked for and not granted yet."""
     fleet = Fleet(slow={"a1"})
     driver = fleet.start(amo("a1"))
-    fleet.do("a1", driver.available(2, 0))
+    fleet.do("a1", driver.messages_available(2, 0))
     fleet.do("a1", driver.stop(0))
     fleet.do("a1", driver.hand_back(1, 0))
     assert released(fleet).headers.done == 1
@@ -745,7 +745,7 @@ def test_at_most_once_a_release_says_from_where_on_a_batch_was_abandoned() -> No
     waits = Fleet(slow={"a1"})
     driver = waits.start(amo("a1"))
     waits.held["a1"] = []
-    waits.do("a1", driver.available(2, 0))
+    waits.do("a1", driver.messages_available(2, 0))
     [asked] = waits.held.pop("a1")
     waits.append(asked)
     waits.do("a1", driver.stop(0) + driver.hand_back(0, 0))
@@ -756,8 +756,8 @@ def test_one_request_for_messages_at_a_time() -> None:
     fleet = Fleet()
     driver = fleet.start(amo("a1"))
     fleet.held["a1"] = []
-    fleet.do("a1", driver.available(2, 0))
-    fleet.do("a1", driver.available(4, 0))
+    fleet.do("a1", driver.messages_available(2, 0))
+    fleet.do("a1", driver.messages_available(4, 0))
     fleet.do("a1", driver.timer(1))
     assert len(fleet.held["a1"]) == 1
     beat = Send(Heartbeat(1, 0, "x1", "x", "g", "events", Partition(0), Offset(9)), Headers())
@@ -839,7 +839,7 @@ def test_one_that_awaits_its_request_needs_no_timer_until_it_gives_up() -> None:
     assert late.caught_up(2 * MINUTE + 1) == []
     assert late.next_timer_ms is None
     assert isinstance(asked, Send)
-    assert late.unknown(asked, 3 * MINUTE) == []
+    assert late.outcome_unknown(asked, 3 * MINUTE) == []
     assert late.next_timer_ms == 3 * MINUTE + 5 * SECOND
 
 
@@ -932,9 +932,9 @@ def test_a_heartbeat_whose_outcome_is_unknown_changes_nothing() -> None:
     fleet = Fleet()
     driver = fleet.start(amo("a1"))
     fleet.held["a1"] = []
-    fleet.do("a1", driver.available(1, 0))
+    fleet.do("a1", driver.messages_available(1, 0))
     beat = fleet.log[1]
-    fleet.do("a1", driver.unknown(Send(beat.message, beat.headers), 0))
+    fleet.do("a1", driver.outcome_unknown(Send(beat.message, beat.headers), 0))
     assert len(fleet.held["a1"]) == 1
 
 
@@ -1033,17 +1033,17 @@ def test_what_was_there_before_the_claim_was_won_is_not_counted_on(
     """The topic may have been made anew since, and the position set."""
     fleet = Fleet()
     driver = make("a1")
-    driver.available(2, 0)
+    driver.messages_available(2, 0)
     fleet.start(driver)
     assert fleet.processed["a1"] == []
-    fleet.do("a1", driver.available(1, 0))
+    fleet.do("a1", driver.messages_available(1, 0))
     assert fleet.processed["a1"] == [0]
 
 
 def test_what_is_handed_back_is_not_waited_for() -> None:
     fleet = Fleet()
     driver = fleet.start(alo("a1"))
-    fleet.do("a1", driver.available(3, 0))
+    fleet.do("a1", driver.messages_available(3, 0))
     fleet.do("a1", driver.done(1, 0))
     fleet.do("a1", driver.hand_back(1, 0))
     assert fleet.owner() == "a1"  # it still wants the claim
@@ -1065,19 +1065,19 @@ def test_only_the_answer_to_the_last_request_ends_the_wait_for_it() -> None:
     def asked() -> list[Send]:
         return [one for one in fleet.held["a1"] if isinstance(one.message, ClaimingMessages)]
 
-    fleet.do("a1", driver.available(2, 0))
-    fleet.do("a1", driver.unknown(asked()[0], 0))
+    fleet.do("a1", driver.messages_available(2, 0))
+    fleet.do("a1", driver.outcome_unknown(asked()[0], 0))
     first, copy = asked()
     fleet.append(first)
     fleet.settle()
     assert fleet.processed["a1"] == [0, 1]
     fleet.do("a1", driver.done(2, 0))
-    fleet.do("a1", driver.available(3, 0))
+    fleet.do("a1", driver.messages_available(3, 0))
     assert len(asked()) == 3
     fleet.append(copy)
     fleet.settle()
-    fleet.do("a1", driver.unknown(copy, 0))
-    fleet.do("a1", driver.available(4, 0))
+    fleet.do("a1", driver.outcome_unknown(copy, 0))
+    fleet.do("a1", driver.messages_available(4, 0))
     assert len(asked()) == 3
     fleet.append(asked()[2])
     fleet.settle()
@@ -1124,9 +1124,9 @@ def test_what_was_gone_in_one_tenure_is_not_counted_on_in_the_next() -> None:
     for make, handed_over in (alo, [0, 1, 2]), (amo, [0, 1]):
         fleet = Fleet(slow={"a1"})
         driver = make("a1")
-        driver.gone(1000, 0)
+        driver.log_start_moved(1000, 0)
         fleet.start(driver)
-        fleet.do("a1", driver.available(2000, 0))
+        fleet.do("a1", driver.messages_available(2000, 0))
         assert fleet.processed["a1"] == handed_over
 
 
@@ -1141,7 +1141,7 @@ def test_a_record_after_the_end_was_read_says_what_time_it_is() -> None:
 def test_at_most_once_a_batch_that_is_done_after_the_claim_was_lost_does_no_harm() -> None:
     fleet = Fleet(slow={"a1"})
     driver = fleet.start(amo("a1"))
-    fleet.do("a1", driver.available(2, 0))
+    fleet.do("a1", driver.messages_available(2, 0))
     fleet.append(release_group_sent(admin(), "g", 60))
     fleet.settle()
     assert fleet.told["a1"][-1] is Lost.PAUSED
@@ -1153,24 +1153,24 @@ def test_at_most_once_a_batch_that_is_done_after_the_claim_was_lost_does_no_harm
 
 def test_asking_for_it_does_nothing_where_it_is_not_allowed() -> None:
     driver = alo("a1")
-    assert driver.ask(0) == [], "from so old a view"
+    assert driver.request(0) == [], "from so old a view"
     driver.held_back_until_ms = lambda: 5_000
     assert driver.caught_up(0) == []
-    assert driver.ask(4_999) == []
-    [asked] = driver.ask(5_000)
-    assert driver.ask(5_000) == [], "its request is under way"
+    assert driver.request(4_999) == []
+    [asked] = driver.request(5_000)
+    assert driver.request(5_000) == [], "its request is under way"
     assert isinstance(asked, Send)
     driver.read(Record(0, 0, 5, asked.message, asked.headers), 5_000)
     driver.caught_up(5_000)
     assert driver.acts
-    assert driver.ask(5_000) == []
+    assert driver.request(5_000) == []
 
 
 def test_what_is_gone_or_handed_back_while_another_owns_it_changes_nothing() -> None:
     fleet = Fleet()
     fleet.start(alo("a1"))
     waiting = fleet.start(alo("b1"))
-    assert waiting.gone(3, MINUTE) == []
+    assert waiting.log_start_moved(3, MINUTE) == []
     assert waiting.hand_back(3, MINUTE) == []
     assert waiting.consumer.next == 0
     assert waiting.next_timer_ms == 2 * MINUTE + 1
@@ -1180,7 +1180,7 @@ def test_what_is_gone_or_handed_back_while_another_owns_it_changes_nothing() -> 
 def test_the_log_hears_of_half_a_window_and_not_of_less(window: int, half: int) -> None:
     fleet = Fleet()
     driver = fleet.start(Driver(attrs.evolve(alo("a1").me, window=window), KEY))
-    fleet.do("a1", driver.available(window, 0))
+    fleet.do("a1", driver.messages_available(window, 0))
     for done in range(1, half + 1):
         assert fleet.world.claim(KEY).position == 0
         fleet.do("a1", driver.done(done, 0))
@@ -1190,12 +1190,12 @@ def test_the_log_hears_of_half_a_window_and_not_of_less(window: int, half: int) 
 def test_who_is_to_stop_and_is_wanted_again_goes_on_and_says_how_far_it_is() -> None:
     fleet = Fleet()
     driver = fleet.start(Driver(attrs.evolve(alo("a1").me, window=4), KEY))
-    fleet.do("a1", driver.available(3, 0))
+    fleet.do("a1", driver.messages_available(3, 0))
     fleet.do("a1", driver.stop(0))
-    fleet.do("a1", driver.available(4, 0))
+    fleet.do("a1", driver.messages_available(4, 0))
     fleet.do("a1", driver.done(2, 0))
     assert fleet.processed["a1"] == [0, 1, 2]
-    fleet.do("a1", driver.want(SECOND))
+    fleet.do("a1", driver.start_claiming(SECOND))
     assert fleet.processed["a1"] == [0, 1, 2, 3]
     assert fleet.world.claim(KEY).position == 2
 
@@ -1203,7 +1203,7 @@ def test_who_is_to_stop_and_is_wanted_again_goes_on_and_says_how_far_it_is() -> 
 def test_at_most_once_a_release_says_no_more_is_done_than_was_granted() -> None:
     fleet = Fleet(slow={"a1"})
     driver = fleet.start(amo("a1"))
-    fleet.do("a1", driver.available(2, 0))
+    fleet.do("a1", driver.messages_available(2, 0))
     fleet.do("a1", driver.done(99, 0))
     fleet.do("a1", driver.stop(0))
     assert released(fleet).headers.done == 2

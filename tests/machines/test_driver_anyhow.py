@@ -92,9 +92,9 @@ def step(fleet: Unsettled, chance: random.Random) -> list[str]:
         case "late" if held:
             fleet.append(held[0])
         case "unknown" if held:
-            fleet.carry_out(name, driver.unknown(held.pop(0), fleet.now_ms))
+            fleet.carry_out(name, driver.outcome_unknown(held.pop(0), fleet.now_ms))
         case "available":
-            fleet.carry_out(name, driver.available(chance.randrange(9), fleet.now_ms))
+            fleet.carry_out(name, driver.messages_available(chance.randrange(9), fleet.now_ms))
         case "done":
             fleet.carry_out(name, driver.done(chance.randrange(9), fleet.now_ms))
         case "stop":

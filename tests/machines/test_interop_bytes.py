@@ -174,7 +174,7 @@ def everything_sent() -> list[Send]:
         partitions = [0, 1] if name == "a1" else [2]
         town.do(name, member.add_topic("events", 3, town.now_ms, only=partitions))
         for claim in list(member.owned):
-            town.do(name, member.available(claim, 10, town.now_ms))
+            town.do(name, member.messages_available(claim, 10, town.now_ms))
             town.do(name, member.done(claim, 10, town.now_ms))
         town.pass_time(200_000)
         town.do(name, member.stop(town.now_ms))

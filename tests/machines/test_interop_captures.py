@@ -92,7 +92,7 @@ def test_whoever_follows_live_asks_for_nothing_that_somebody_else_owns(path: Pat
             _, verdict = step(world.claim(one.key), would_be, rules)
             assert isinstance(verdict, Accepted), (record.offset, one.key, verdict)
             asked.append(verdict)
-            member.unknown(one.effect, now_ms)
+            member.outcome_unknown(one.effect, now_ms)
     assert owned_by_others > len(records)
     assert Accepted.CLAIMED in asked
     assert not member.owned
@@ -141,7 +141,7 @@ class Joined:
 
     def ask(self, key: ClaimKey) -> list[Verdict | ReadTwice]:
         """It asks whatever it thinks of the answer."""
-        effects = self.member.driver(key).ask(self.now_ms)
+        effects = self.member.driver(key).request(self.now_ms)
         return self.do([ClaimEffect(key, one) for one in effects])
 
     def live(self) -> set[ClaimKey]:

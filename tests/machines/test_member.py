@@ -196,7 +196,7 @@ def test_other_groups_and_topics_on_a_wrong_partition_do_not_concern_it() -> Non
 def test_stop_gives_everything_up_when_what_is_in_hand_is_finished() -> None:
     town = Town()
     member = start(town, "a1", events=2)
-    town.do("a1", member.available(key("events", 0), 5, 0))
+    town.do("a1", member.messages_available(key("events", 0), 5, 0))
     town.do("a1", member.stop(0))
     assert set(member.owned) == {key("events", 0)}
     assert member.drained is False
@@ -214,7 +214,7 @@ def test_stop_gives_everything_up_when_what_is_in_hand_is_finished() -> None:
 def test_a_commit_tells_the_log_what_is_done_and_when_the_next_heartbeat_is_due() -> None:
     town = Town()
     member = start(town, "a1", events=1)
-    town.do("a1", member.available(key("events", 0), 5, 0))
+    town.do("a1", member.messages_available(key("events", 0), 5, 0))
     town.do("a1", member.done(key("events", 0), 3, 0))
     owned = town.worlds[coordinating_partition("events", PLACES)]
     assert owned.claim(key("events", 0)).position == 0
@@ -244,7 +244,7 @@ def test_at_most_once_one_batch_is_in_hand_and_the_next_waits_for_it_to_be_taken
     town = Town()
     member = town.join("a1", Claiming(fair_share=False, transactions_per_s=1000), Mode.AT_MOST_ONCE)
     town.do("a1", member.add_topic("events", 1, 0))
-    town.do("a1", member.available(key("events", 0), 25, 0))
+    town.do("a1", member.messages_available(key("events", 0), 25, 0))
     town.pass_time(1000)
     assert batches(town) == [10]
     assert town.processed["a1"] == [(0, n) for n in range(10)]
@@ -262,7 +262,7 @@ def test_at_most_once_a_batch_is_what_came_since_the_last_transaction() -> None:
     member = town.join("a1", claiming, Mode.AT_MOST_ONCE, batch=1000)
     town.do("a1", member.add_topic("events", 1, 0))
     for end in range(1, 101):  # one message in 10 ms
-        town.do("a1", member.available(key("events", 0), end, town.now_ms))
+        town.do("a1", member.messages_available(key("events", 0), end, town.now_ms))
         town.pass_time(10)
         if town.processed["a1"]:
             town.do("a1", member.done(key("events", 0), len(town.processed["a1"]), town.now_ms))
@@ -276,7 +276,7 @@ def test_at_most_once_a_batch_of_which_all_is_gone_is_in_nobodys_hand() -> None:
     claim = key("events", 0)
     asked = member.extent(claim, 1000, 1005, 0)
     town.do("a1", asked + member.done(claim, 1000, 0))  # before it reads what was granted
-    town.do("a1", member.available(claim, 1005, 0))
+    town.do("a1", member.messages_available(claim, 1005, 0))
     town.pass_time(1000)
     assert batches(town) == [1000, 1005]
 
@@ -296,7 +296,7 @@ def test_a_request_whose_fate_nobody_knows_is_made_again() -> None:
     member.add_topic("events", 1, 0)
     [asked] = member.caught_up(0, 0)
     assert member.timer(60_000) == []
-    assert member.unknown(asked.effect, 60_000) == []  # type: ignore[arg-type]
+    assert member.outcome_unknown(asked.effect, 60_000) == []  # type: ignore[arg-type]
     at_ms = member.next_timer_ms
     assert at_ms == 65_000
     [again] = member.timer(at_ms)
@@ -463,7 +463,7 @@ def test_a_dead_members_share_is_taken_after_two_of_the_groups_own_intervals() -
 def test_a_topic_that_is_removed_is_given_up_and_may_be_added_again() -> None:
     town = Town()
     member = start(town, "a1", events=3, orders=1)
-    town.do("a1", member.available(key("events", 2), 5, 0))
+    town.do("a1", member.messages_available(key("events", 2), 5, 0))
     town.do("a1", member.remove_topic("events", 0))
     assert set(member.owned) == {key("events", 2), key("orders", 0)}, "one has a batch in hand"
     town.pass_time(600_000)
@@ -491,7 +491,7 @@ def test_what_is_handed_back_of_a_claim_that_is_given_up_frees_it() -> None:
     town = Town()
     member = start(town, "a1", events=1)
     claim = key("events", 0)
-    town.do("a1", member.available(claim, 5, 0))
+    town.do("a1", member.messages_available(claim, 5, 0))
     town.do("a1", member.release(claim, 0))
     assert set(member.owned) == {claim}
     town.do("a1", member.hand_back(claim, 0, 0))
@@ -514,7 +514,7 @@ def test_where_another_lives_no_message_makes_it_ask(mode: Mode) -> None:
     waiting = town.join("b1", ALONE, mode)
     town.do("b1", waiting.add_topic("events", 1, 0, only=[0]))
     assert waiting.extent(key("events", 0), 3, 5, town.now_ms) == []
-    assert waiting.available(key("events", 0), 5, town.now_ms) == []
+    assert waiting.messages_available(key("events", 0), 5, town.now_ms) == []
 
 
 def test_heartbeats_are_as_frequent_as_its_timing_says() -> None:
@@ -590,7 +590,7 @@ def test_at_most_once_what_came_while_all_of_a_batch_went_is_asked_for_at_once()
     claim = key("events", 0)
     effects = member.extent(claim, 1000, 1005, 0) + member.done(claim, 1000, 0)
     town.deaf.add("a1")
-    town.do("a1", effects + member.available(claim, 1005, 0))
+    town.do("a1", effects + member.messages_available(claim, 1005, 0))
     place = coordinating_partition("events", PLACES)
     granted = member.record(town.logs[place][-1], 0)
     assert [type(one.effect) for one in granted] == [Process, Send, Send]
@@ -605,9 +605,9 @@ def test_at_most_once_every_claim_whose_turn_has_come_asks() -> None:
     member = town.join("a1", Claiming(fair_share=False), Mode.AT_MOST_ONCE)
     town.do("a1", member.add_topic("events", 2, 0))
     for n in (0, 1):
-        town.do("a1", member.available(key("events", n), 10, 0))
+        town.do("a1", member.messages_available(key("events", n), 10, 0))
         town.do("a1", member.done(key("events", n), 10, 0))
-        town.do("a1", member.available(key("events", n), 20, 0))
+        town.do("a1", member.messages_available(key("events", n), 20, 0))
     assert batches(town) == [10, 10]
     asked = member.timer(1_000)
     assert sorted(one.key for one in asked) == [key("events", 0), key("events", 1)]
@@ -666,7 +666,7 @@ def test_a_partition_that_is_still_in_hand_stays_if_its_topic_comes_back() -> No
     town = Town()
     whole = Claiming(fair_share=False, whole_topics=True)
     member = start(town, "a1", whole, events=2)
-    town.do("a1", member.available(key("events", 1), 5, 0))
+    town.do("a1", member.messages_available(key("events", 1), 5, 0))
     town.do("a1", member.release(key("events", 0), 0))
     assert not member.driver(key("events", 1)).wants
     town.pass_time(120_000)
@@ -748,7 +748,7 @@ def test_a_claim_wanted_again_while_it_is_given_up_is_asked_for_after_that() -> 
     town = Town()
     member = start(town, "a1", events=1)
     claim = key("events", 0)
-    town.do("a1", member.available(claim, 5, 0))
+    town.do("a1", member.messages_available(claim, 5, 0))
     town.do("a1", member.remove_topic("events", 0))
     town.do("a1", member.add_topic("events", 1, 0))
     assert member.driver(claim).wants is False, "its batch is in hand"
@@ -803,7 +803,7 @@ def test_at_most_once_few_requests_make_no_few_heartbeats() -> None:
     member = town.join("a1", seldom, Mode.AT_MOST_ONCE)
     claim = key("events", 0)
     town.do("a1", member.add_topic("events", 1, 0))
-    town.do("a1", member.available(claim, 10, 0))
+    town.do("a1", member.messages_available(claim, 10, 0))
     assert member.next_timer_ms == 60_000
     again = town.join("a2", seldom, Mode.AT_MOST_ONCE)
     town.do("a2", again.add_topic("events", 1, 0))
@@ -822,7 +822,7 @@ def test_at_most_once_all_claims_together_make_as_many_requests_as_they_may() ->
     seldom = Claiming(fair_share=False, transactions_per_s=1)
     member = town.join("a1", seldom, Mode.AT_MOST_ONCE)
     town.do("a1", member.add_topic("events", 2, 0))
-    town.do("a1", member.available(key("events", 0), 10, 0))
+    town.do("a1", member.messages_available(key("events", 0), 10, 0))
     assert member.next_timer_ms == 2_000, "one of two in a second"
 
 
@@ -832,12 +832,12 @@ def test_heartbeats_that_follow_on_progress_are_no_beats_of_falling_behind() -> 
     claim = key("events", 0)
     town.pass_time(630_000)
     for n in range(1, 9):
-        town.do("a1", member.available(claim, 1000 * n, town.now_ms))
+        town.do("a1", member.messages_available(claim, 1000 * n, town.now_ms))
         town.do("a1", member.done(claim, 5 * n, town.now_ms))
     assert member.driver(claim).wants
     for n in range(9, 14):
         town.pass_time(60_000)
-        town.do("a1", member.available(claim, 1000 * n, town.now_ms))
+        town.do("a1", member.messages_available(claim, 1000 * n, town.now_ms))
     assert not member.driver(claim).wants
     assert member.driver(claim).released is ReleaseReason.BEHIND
 
@@ -875,7 +875,7 @@ def test_what_is_given_back_and_still_in_hand_is_not_wanted_again() -> None:
     town = Town()
     member = start(town, "a1", events=1)
     claim = key("events", 0)
-    town.do("a1", member.available(claim, 5, 0))
+    town.do("a1", member.messages_available(claim, 5, 0))
     town.do("a1", member.release(claim, 0))
     town.pass_time(600_000)
     town.do("a1", member.add_topic("orders", 1, town.now_ms))

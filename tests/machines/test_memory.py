@@ -74,7 +74,7 @@ def test_what_an_instance_did_itself_is_not_put_aside() -> None:
     town = Town()
     first = town.join("a1", Claiming(greedy=True))
     town.do("a1", first.add_topic(TOPIC, 1, 0))
-    town.do("a1", first.available(key(TOPIC, 0), 5, 0))
+    town.do("a1", first.messages_available(key(TOPIC, 0), 5, 0))
     town.do("a1", first.done(key(TOPIC, 0), 5, 0))
     assert first.driver(key(TOPIC, 0)).consumer.next == 5
     [place] = first.places

@@ -185,7 +185,7 @@ class _PartitionOperation:
             if self._asking_time:
                 self._begin_at(self._fold.last_ms(self.group) or 0)
                 continue
-            self._do(self.administrator.unknown(send.message, self._now_ms()))
+            self._do(self.administrator.outcome_unknown(send.message, self._now_ms()))
         if self._log is not None and self._log.failed is not None:
             self._refused = self._log.failed
         if called_off or self._refused is not None:

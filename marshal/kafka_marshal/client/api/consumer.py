@@ -394,7 +394,7 @@ class Consumer:
 
         At least once, the message in hand is finished and the next one is another consumer's. At
         most once, the batch that was granted is finished first. This consumer asks for the claim
-        again after `Claiming.not_again_ms`, also where it is static. After `stop`, which gives
+        again after `Claiming.reclaim_delay_ms`, also where it is static. After `stop`, which gives
         everything up, there is nothing left to do.
 
         Raises:

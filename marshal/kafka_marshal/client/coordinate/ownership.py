@@ -253,7 +253,7 @@ class Ownership:
             raise outcome
         self._observers.unknown(key, type(message).__name__, str(outcome))
         if given.session is self.session:
-            self.carry_out(given.session.member.unknown(given.send, self.now_ms))
+            self.carry_out(given.session.member.outcome_unknown(given.send, self.now_ms))
 
     def _won(self, key: ClaimKey, won: Won) -> None:
         old = self._tenures.newest(key)
@@ -331,7 +331,7 @@ class Ownership:
     def fetched(self, claim: Claim, end: int) -> None:
         """A claim's messages below this were fetched."""
         if claim.lost is None:
-            self.carry_out(self.session.member.available(claim.key, end, self.now_ms))
+            self.carry_out(self.session.member.messages_available(claim.key, end, self.now_ms))
 
     def gone(self, claim: Claim, first: int, extent: Watermarks) -> None:
         """A claim's messages from `first` on are gone from the topic, which holds others.

@@ -209,12 +209,12 @@ class RecordedMember(Member):
         tell = super().caught_up
         return self._told(lambda: tell(place, now_ms))
 
-    def unknown(self, sent: Send, now_ms: int) -> list[ClaimEffect]:
+    def outcome_unknown(self, sent: Send, now_ms: int) -> list[ClaimEffect]:
         """A request whose outcome is not known is no longer waited for."""
         message = sent.message
         if isinstance(message, ClaimingPartition) and self._driver_of(message.key).asks:
             self._write(run.gave_up(self.me.instance_id, message.key))
-        tell = super().unknown
+        tell = super().outcome_unknown
         return self._told(lambda: tell(sent, now_ms))
 
     def timer(self, now_ms: int) -> list[ClaimEffect]:
@@ -222,9 +222,9 @@ class RecordedMember(Member):
         tell = super().timer
         return self._told(lambda: tell(now_ms))
 
-    def available(self, key: ClaimKey, end: int, now_ms: int) -> list[ClaimEffect]:
+    def messages_available(self, key: ClaimKey, end: int, now_ms: int) -> list[ClaimEffect]:
         """As `Member` has it."""
-        tell = super().available
+        tell = super().messages_available
         return self._told(lambda: tell(key, end, now_ms))
 
     def extent(self, key: ClaimKey, low: int, high: int, now_ms: int) -> list[ClaimEffect]:

@@ -28,6 +28,7 @@ from kafka_marshal.client.process.work_queues import Order, StartedMessage, Work
 from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.core.validators import positive
 from kafka_marshal.errors import BrokerFailed
+from kafka_marshal.errors import HandlerFailed as HandlerFailed
 
 AHEAD: Final = 64
 """Messages that may wait for each worker, so that no worker waits for the feeder."""
@@ -84,10 +85,6 @@ class HandlingRate:
             self._per_s = int((handled - self._handled) / past_s)
             self._since_s, self._handled = now_s, handled
         return self._per_s
-
-
-class HandlerFailed(Exception):
-    """A handler failed for good, and there is no dead-letter topic. It was not done."""
 
 
 class DeadLetters:

@@ -158,7 +158,7 @@ class Administrator:
         """It was appended. That means nothing yet: what counts is what is read back."""
         return self._go_on(now_ms)
 
-    def unknown(self, message: Message, now_ms: int) -> list[AdminEffect]:
+    def outcome_unknown(self, message: Message, now_ms: int) -> list[AdminEffect]:
         """Whether it was or will be appended nobody knows: send it anew, in a way that is safe.
 
         A claim is won anew, which makes an earlier write void if it comes later. A pause is not

@@ -12,10 +12,12 @@ from typing import Final
 from attrs import define, field, frozen, validators
 
 from kafka_marshal.core.validators import positive
+from kafka_marshal.deprecated import old_field
 
 _at_least_one = validators.optional(positive)
 
 
+@old_field("not_again_ms", "reclaim_delay_ms")
 @frozen
 class Claiming:
     """What an instance claims of the topics that it was given."""
@@ -39,7 +41,7 @@ class Claiming:
     """Give back a claim that falls behind its topic for three beats in a row, so that a faster
     member may take it. `ReleaseClaimsIfBehind` is on by default in the original. Here it is off,
     since it moves claims about where every member is slow."""
-    not_again_ms: int = field(default=120_000, validator=positive)
+    reclaim_delay_ms: int = field(default=120_000, validator=positive)
     """How long a claim that was given back, for whatever reason, is not asked for again. The
     original waits for one heartbeat interval."""
     transactions_per_s: float = field(default=20.0, validator=positive)

@@ -35,6 +35,7 @@ from kafka_marshal.core.messages import (
 )
 from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.core.validators import positive
+from kafka_marshal.deprecated import old_method
 from kafka_marshal.machines.consumer import consumer as moves
 from kafka_marshal.machines.consumer.consumer import ConsumerState, InstanceConfig, Mode
 from kafka_marshal.machines.consumer.effects import Effect, Lost, Process, ReleaseReason, Send, Won
@@ -99,9 +100,9 @@ class Driver:
         self.held_back_until_ms: Callable[[], int] = lambda: AT_ONCE
         """Before this it does not ask, by the steady clock: others live under another interval."""
         self.wants = True
-        """Whether it wants the claim; False after `stop`, until `want`."""
+        """Whether it wants the claim; False after `stop`, until `start_claiming`."""
         self.eager = True
-        """Whether it asks by itself as soon as the claim looks claimable; or only when `ask`ed."""
+        """Whether it asks by itself as soon as the claim looks claimable, or only by `request`."""
         self.released: ReleaseReason | None = None
         """Why it was given back last, or is about to be; None where it never was."""
         self._reads_live = False
@@ -201,7 +202,7 @@ class Driver:
             return self._end_tenure()
         return self._go_on(now_ms)
 
-    def unknown(self, sent: Send, now_ms: int) -> list[Effect]:
+    def outcome_unknown(self, sent: Send, now_ms: int) -> list[Effect]:
         """Whether this arrived is not known; it may still land later.
 
         A release is not sent again (R7). A heartbeat's successor says more. A request for messages
@@ -224,7 +225,7 @@ class Driver:
             return self._heartbeat(now_ms)
         return self._go_on(now_ms)
 
-    def available(self, end: int, now_ms: int) -> list[Effect]:
+    def messages_available(self, end: int, now_ms: int) -> list[Effect]:
         """The data topic's partition holds messages below `end`; each tenure hears it."""
         self._end = max(self._end, end)
         return self._go_on(now_ms)
@@ -286,12 +287,12 @@ class Driver:
             self._handed_over = max(self.consumer.next, min(self._handed_over, offset_next))
         return self._go_on(now_ms)
 
-    def want(self, now_ms: int, *, eager: bool = True) -> list[Effect]:
+    def start_claiming(self, now_ms: int, *, eager: bool = True) -> list[Effect]:
         """It wants the claim after all, and asks for it by itself if `eager`."""
         self.wants, self.eager = True, eager
         return self._go_on(now_ms)
 
-    def ask(self, now_ms: int) -> list[Effect]:
+    def request(self, now_ms: int) -> list[Effect]:
         """Ask for the claim now, also where somebody lives who owns it.
 
         The request is then refused, and everybody has read that it was made. Nothing happens where
@@ -301,14 +302,14 @@ class Driver:
             return []
         return self._request_claim()
 
-    def gone(self, low: int, now_ms: int) -> list[Effect]:
+    def log_start_moved(self, low: int, now_ms: int) -> list[Effect]:
         """The data topic holds no messages below `low` any more.
 
         The window and the batch bound how many messages may be processed twice, or lost. Below
         `low` there are none, so both reach at least to `low` until the log has a position there.
         """
         self._gone_below = max(self._gone_below, low)
-        return self.available(low, now_ms)
+        return self.messages_available(low, now_ms)
 
     def truncated(self) -> list[Effect]:
         """The log's end moved back: nothing that was read holds. Begin anew, under a new id."""
@@ -316,6 +317,12 @@ class Driver:
         self.consumer = ConsumerState(stopped=True)
         self._heartbeat_at_ms = None
         return [Lost.LOG_LOST_RECORDS]
+
+    unknown = old_method("unknown", outcome_unknown)
+    available = old_method("available", messages_available)
+    want = old_method("want", start_claiming)
+    ask = old_method("ask", request)
+    gone = old_method("gone", log_start_moved)
 
     # --- what follows -----------------------------------------------------------------------------
 

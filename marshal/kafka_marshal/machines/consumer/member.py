@@ -30,6 +30,7 @@ from attrs import define, field, frozen
 from kafka_marshal.codec import coordinating_partition
 from kafka_marshal.core.messages import ClaimingPartition, Heartbeat, Record, ReleaseGroup
 from kafka_marshal.core.state import ClaimKey
+from kafka_marshal.deprecated import old_method
 from kafka_marshal.machines.consumer import consumer as moves
 from kafka_marshal.machines.consumer.claiming import Claiming, Velocity
 from kafka_marshal.machines.consumer.consumer import ConsumerState, InstanceConfig, Mode
@@ -233,7 +234,8 @@ class Member:
             driver = self._driver_of(key)
             driver.me = attrs.evolve(driver.me, start=start(number))
             if not driver.acts:  # else it is being given up, and wanted again after that
-                effects += self._did(key, driver.want(now_ms, eager=only is not None), now_ms)
+                asked = driver.start_claiming(now_ms, eager=only is not None)
+                effects += self._did(key, asked, now_ms)
         self._share.me = self._sharer()
         self._stale_choice = True
         return effects + self._choose(now_ms)
@@ -326,12 +328,12 @@ class Member:
             effects += self._did(key, at.drivers[key].caught_up(now_ms), now_ms)
         return effects + self._choose(now_ms)
 
-    def unknown(self, sent: Send, now_ms: int) -> list[ClaimEffect]:
+    def outcome_unknown(self, sent: Send, now_ms: int) -> list[ClaimEffect]:
         """Whether this arrived is not known; it may still land later."""
         assert not isinstance(sent.message, ReleaseGroup)  # a member pauses nobody
         key = sent.message.key
         self._stale_choice = True
-        effects = self._did(key, self._driver_of(key).unknown(sent, now_ms), now_ms)
+        effects = self._did(key, self._driver_of(key).outcome_unknown(sent, now_ms), now_ms)
         return effects + self._choose(now_ms)
 
     def timer(self, now_ms: int) -> list[ClaimEffect]:
@@ -345,7 +347,7 @@ class Member:
                 effects += self._did(key, self._driver_of(key).timer(now_ms), now_ms)
         return effects + self._choose(now_ms)
 
-    def available(self, key: ClaimKey, end: int, now_ms: int) -> list[ClaimEffect]:
+    def messages_available(self, key: ClaimKey, end: int, now_ms: int) -> list[ClaimEffect]:
         """The claim's messages below `end` were fetched."""
         held = self._held[key]
         held.end = max(held.end, end)
@@ -356,7 +358,7 @@ class Member:
         """The data topic's partition holds the offsets from `low` below `high`."""
         held = self._held[key]
         held.low, held.high = max(held.low, low), high
-        return self._did(key, self.driver(key).gone(low, now_ms), now_ms)
+        return self._did(key, self.driver(key).log_start_moved(low, now_ms), now_ms)
 
     def done(self, key: ClaimKey, offset_next: int, now_ms: int) -> list[ClaimEffect]:
         """Everything that was handed over below `offset_next` is finished."""
@@ -372,7 +374,7 @@ class Member:
         return self._give_back(key, now_ms, ReleaseReason.ASKED)
 
     def _give_back(self, key: ClaimKey, now_ms: int, why: ReleaseReason) -> list[ClaimEffect]:
-        self._held[key].not_before_ms = now_ms + self.claiming.not_again_ms
+        self._held[key].not_before_ms = now_ms + self.claiming.reclaim_delay_ms
         return self._did(key, self.driver(key).stop(now_ms, why), now_ms)
 
     def hand_back(self, key: ClaimKey, offset_next: int, now_ms: int) -> list[ClaimEffect]:
@@ -394,6 +396,9 @@ class Member:
         return [
             ClaimEffect(key, each) for key, driver in owned.items() for each in driver.truncated()
         ]
+
+    unknown = old_method("unknown", outcome_unknown)
+    available = old_method("available", messages_available)
 
     # --- places and drivers -----------------------------------------------------------------------
 
@@ -494,13 +499,13 @@ class Member:
             return []
         driver = self.driver(key)
         if self.me.mode is Mode.AT_LEAST_ONCE:
-            return self._did(key, driver.available(held.end, now_ms), now_ms)
+            return self._did(key, driver.messages_available(held.end, now_ms), now_ms)
         if held.request_at_ms is not None and now_ms < held.request_at_ms:
             return []
         held.request_at_ms = None
         if driver.busy:
             return []
-        asked = driver.available(
+        asked = driver.messages_available(
             min(held.end, driver.consumer.known.position + driver.me.batch), now_ms
         )
         if asked:
@@ -535,7 +540,8 @@ class Member:
             if not driver.wants and not driver.acts and not driver.consumer.stopped:
                 if self._not_yet(self._held[key].not_before_ms, now_ms):
                     continue
-                effects += self._did(key, driver.want(now_ms, eager=self._held[key].fixed), now_ms)
+                asked = driver.start_claiming(now_ms, eager=self._held[key].fixed)
+                effects += self._did(key, asked, now_ms)
         return effects + self._ask(now_ms)
 
     def _not_yet(self, at_ms: int, now_ms: int) -> bool:
@@ -551,7 +557,7 @@ class Member:
         if self.claiming.fair_share and not self.claiming.greedy:
             return effects + self._ask_for_a_share(now_ms)
         for key in self._to_ask(now_ms):
-            effects += self._did(key, self.driver(key).ask(now_ms), now_ms)
+            effects += self._did(key, self.driver(key).request(now_ms), now_ms)
         return effects
 
     def _units(self) -> list[ClaimKey]:
@@ -572,7 +578,7 @@ class Member:
             first, driver = key._replace(topic_partition=0), self.driver(key)
             leads = first in self._held and self.driver(first).acts
             if leads and not driver.eager:
-                effects += self._did(key, driver.want(now_ms), now_ms)
+                effects += self._did(key, driver.start_claiming(now_ms), now_ms)
             elif not leads and driver.eager:
                 driver.eager = False
                 effects += self._did(key, driver.stop(now_ms, ReleaseReason.WITH_ITS_TOPIC), now_ms)
@@ -630,7 +636,7 @@ class Member:
             if decision.request is not None:
                 asked.append(decision.request)
             for key in asked:
-                effects += self._did(key, self.driver(key).ask(now_ms), now_ms)
+                effects += self._did(key, self.driver(key).request(now_ms), now_ms)
             if decision.look_again_ms is not None:
                 self._not_yet(decision.look_again_ms, now_ms)
             if decision.give is None:

@@ -1,0 +1,53 @@
+"""Methods and options under their names of 0.1.0: each warns, and the next release drops it.
+
+Modules and classes that have other names are in `runtime`.
+"""
+
+import warnings
+from collections.abc import Callable
+from functools import update_wrapper, wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+S = TypeVar("S")
+T = TypeVar("T")
+
+
+def old_method(old: str, method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P], T]:
+    """A method under its old name; where a subclass overrides the method, it calls that one."""
+    new = method.__name__
+
+    def called(self: S, /, *args: P.args, **options: P.kwargs) -> T:
+        _warn(old, new)
+        found: T = getattr(self, new)(*args, **options)
+        return found
+
+    return update_wrapper(called, method)
+
+
+def old_field(old: str, new: str) -> Callable[[type[S]], type[S]]:
+    """Decorate a class of attrs: it is made and read under the old name of a field, too."""
+
+    def decorated(cls: type[S]) -> type[S]:
+        init = cls.__init__
+
+        @wraps(init)
+        def renaming(self: S, *args: Any, **options: Any) -> None:
+            if old in options:
+                _warn(old, new)
+                options[new] = options.pop(old)
+            init(self, *args, **options)
+
+        def read(self: S) -> Any:
+            _warn(old, new)
+            return getattr(self, new)
+
+        cls.__init__ = renaming  # type: ignore[method-assign, assignment]
+        setattr(cls, old, property(read))
+        return cls
+
+    return decorated
+
+
+def _warn(old: str, new: str) -> None:
+    warnings.warn(f"{old} is called {new} now", DeprecationWarning, stacklevel=3)
