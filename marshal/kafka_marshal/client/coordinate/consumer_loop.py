@@ -314,6 +314,8 @@ class ConsumerLoop:
 
     def _stand(self, ends: Mapping[Claim, int]) -> None:
         self.held.stand(ends)
+        if self.held.stopping or self.held.log_lost:
+            return  # the machine wants nothing more, and knows of no topic that came since
         member, now_ms = self.session.member, self.held.now_ms
         keys = [
             ClaimKey(self._group, topic, number)
