@@ -15,7 +15,17 @@ from confluent_kafka import KafkaException
 
 from kafka_marshal.client.api.consumer import Consumer
 from kafka_marshal.client.coordinate.ownership import Ownership
-from tests.client.doubles import LOG, WITHIN_S, Kafka, Partition, until
+from kafka_marshal.core.messages import ClaimingPartition, Message
+from tests.client.doubles import (
+    LANDS,
+    LANDS_UNHEARD,
+    LOG,
+    WITHIN_S,
+    Append,
+    Kafka,
+    Partition,
+    until,
+)
 
 
 @pytest.fixture
@@ -40,7 +50,7 @@ class Opening:
         if not opens or question != self._question or self.answered.is_set():
             return
         self.asked.set()
-        assert self.answered.wait(WITHIN_S)
+        assert self.answered.wait(2 * WITHIN_S), "the test is over by now"
         if self.error is not None:
             raise self.error
 
@@ -49,11 +59,12 @@ class Opening:
 def opening(
     kafka: Kafka, question: str = "list_topics", log_partitions: int = 1
 ) -> Iterator[Opening]:
-    """The log is empty, and the next instance is being opened."""
+    """The log lost all that it had, and the next instance is being opened."""
     found = Opening(question)
     kafka.answers = found.answer
     with kafka.changed:
         kafka.topics[LOG] = [Partition() for _ in range(log_partitions)]
+        kafka.log_flows = True
         kafka.changed.notify_all()
     try:
         assert found.asked.wait(WITHIN_S)
@@ -124,3 +135,49 @@ def test_a_topic_that_is_added_after_stop_ends_nothing(kafka: Kafka, looked: Loo
         looked(consumer)
         consumer.ack()
         until(lambda: kafka.committed.get(("g", "orders", 0)) == 1)
+
+
+# --- ending ---------------------------------------------------------------------------------------
+
+
+def test_a_consumer_that_is_stopped_while_its_next_instance_is_opened_claims_nothing(
+    kafka: Kafka,
+) -> None:
+    """It ends as soon as all that it sent has an outcome."""
+    with kafka.consumer() as consumer:
+        consumer.add_topic("orders")
+        assert consumer.poll(WITHIN_S)
+        kafka.appends = lambda _: LANDS_UNHEARD
+        consumer.commit(asynchronous=True)
+        until(lambda: kafka.unheard)
+        with opening(kafka):
+            consumer.stop()
+            consumer._coordinator.call(lambda: None)
+            reads = threading.Semaphore(0)
+            kafka.reading_log = reads.release
+        for _ in range(3):  # the next instance reads the log, and is told what it says
+            assert reads.acquire(timeout=WITHIN_S)
+        consumer._coordinator.call(lambda: None)
+        assert kafka.said(ClaimingPartition) == []
+        kafka.deliver()
+        until(consumer._coordinator.ended.is_set)
+        assert kafka.said(ClaimingPartition) == []
+
+
+def test_a_consumer_that_is_stopped_need_not_wait_for_its_next_instance(kafka: Kafka) -> None:
+    """Also where a claim was asked for, whose answer was lost with the log."""
+
+    def unread(message: Message) -> Append:
+        if isinstance(message, ClaimingPartition) and message.topic == "bills":
+            kafka.hold_log()
+        return LANDS
+
+    with kafka.consumer() as consumer:
+        consumer.add_topic("orders")
+        until(lambda: consumer.claims)
+        kafka.appends = unread
+        consumer.add_topic("bills")
+        until(lambda: len(kafka.said(ClaimingPartition)) == 2)
+        with opening(kafka):
+            consumer.stop()
+            until(consumer._coordinator.ended.is_set)

@@ -180,10 +180,13 @@ class ConsumerLoop:
             self._fetcher.ends(lambda ends: self._post(EndsSeen(ends, report=True)))
         if self._anew_at_ms is not None and now_ms >= self._anew_at_ms:
             self._anew_at_ms = None
-            self._open_session()
+            if not self.held.stopping:
+                self._open_session()
         if self._log.failed is not None and self._anew_at_ms is None:
             raise BrokerFailed(self._log.failed)
-        if self.held.stopping and session.member.drained and self.held.drained:
+        # A machine whose log lost records sends nothing more, and reads no answer.
+        drained = self.held.log_lost or session.member.drained
+        if self.held.stopping and drained and self.held.drained:
             self.over = True
 
     # --- what the application wants ---------------------------------------------------------------
@@ -281,6 +284,8 @@ class ConsumerLoop:
         )
 
     def _begin_anew(self, session: Session, committed: Mapping[tuple[str, int], int]) -> None:
+        if self.held.stopping:
+            return  # there is nothing to begin; who opened it ends it
         self.session = session
         self.held.begin_anew(session)
         for topic, known in self._topics.items():
