@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+import attrs
 import pytest
 from confluent_kafka import KafkaException
 
@@ -20,6 +21,7 @@ from tests.client.doubles import (
     LANDS,
     LANDS_UNHEARD,
     LOG,
+    LOST,
     WITHIN_S,
     Append,
     Kafka,
@@ -181,3 +183,43 @@ def test_a_consumer_that_is_stopped_need_not_wait_for_its_next_instance(kafka: K
         with opening(kafka):
             consumer.stop()
             until(consumer._coordinator.ended.is_set)
+
+
+# --- the instance that is over --------------------------------------------------------------------
+
+
+def test_an_instance_whose_log_lost_records_sends_nothing_more(
+    kafka: Kafka, looked: Looked
+) -> None:
+    """Another's claim seems to become free, but it cannot know that any more."""
+    with kafka.consumer("c2") as other:
+        other.add_topic("bills")
+        until(lambda: other.claims)
+        with kafka.consumer() as consumer:
+            consumer.add_topic("bills", partition=0)
+            until(lambda: consumer._coordinator.loop.session.member.next_timer_ms)
+            other.close(release=False)
+            with opening(kafka):
+                kafka.advance(200)
+                looked(consumer)
+                assert kafka.said(ClaimingPartition) == []
+            until(lambda: consumer.claims)
+
+
+def test_an_instance_whose_log_lost_records_does_not_repeat_a_request(
+    kafka: Kafka, looked: Looked
+) -> None:
+    with kafka.consumer() as consumer:
+        consumer.add_topic("orders")
+        until(lambda: consumer.claims)
+        kafka.appends = lambda _: attrs.evolve(LOST, heard=False)
+        consumer.add_topic("bills", partition=0)
+        until(lambda: kafka.unheard)
+        with opening(kafka):
+            kafka.appends = lambda _: LANDS
+            kafka.deliver()
+            for _ in range(5):
+                kafka.advance(10)
+                looked(consumer)
+            assert kafka.said(ClaimingPartition) == []
+        until(lambda: len(consumer.claims) == 2)

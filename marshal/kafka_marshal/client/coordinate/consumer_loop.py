@@ -152,9 +152,14 @@ class ConsumerLoop:
     def next_due_ms(self) -> int:
         """When `on_time` is to be called at the latest, by the clock of `now_ms`."""
         due = [self._look_at_ms, self._commit_at_ms]
-        if (timer_ms := self.session.member.next_timer_ms) is not None:
+        if (timer_ms := self._timer_ms) is not None:
             due.append(timer_ms)
         return min(due)
+
+    @property
+    def _timer_ms(self) -> int | None:
+        """When the machine is due; never once its log lost records, since it sends no more."""
+        return None if self.held.log_lost else self.session.member.next_timer_ms
 
     def on_time(self, now_ms: int) -> None:
         """Do what is due. It may be called at any time, and is called after inputs.
@@ -170,7 +175,7 @@ class ConsumerLoop:
             self.held.look()
             if self._config.claiming.release_when_behind:
                 self._fetcher.ends(lambda ends: self._post(EndsSeen(ends, report=False)))
-        due_ms = session.member.next_timer_ms
+        due_ms = self._timer_ms
         if due_ms is not None and now_ms >= due_ms:
             self.held.carry_out(session.member.timer(now_ms))
         if now_ms >= self._commit_at_ms:
@@ -294,6 +299,8 @@ class ConsumerLoop:
             self._tell_topic(topic, known)
 
     def _tell_topic(self, topic: str, known: _Topic) -> None:
+        if self.held.log_lost:
+            return  # the next instance hears of it
         session = self.session
         self.held.carry_out(
             session.member.add_topic(
