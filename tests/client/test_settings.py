@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import pickle
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -78,3 +80,10 @@ def test_what_is_wrong_with_a_configuration_file_is_said_by_name(tmp_path: Path)
 def test_without_an_environment_nothing_of_the_user_is_read() -> None:
     with pytest.raises(InvalidOption, match="no cluster given"):
         settings_of(None)
+
+
+def test_settings_go_to_another_process() -> None:
+    settings = settings_of("a:1")
+    assert (
+        pickle.loads(pickle.dumps(settings)) == deepcopy(settings) == settings == settings_of("a:1")
+    )

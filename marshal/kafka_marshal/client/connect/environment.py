@@ -10,7 +10,7 @@ for.
 
 from __future__ import annotations
 
-import random
+import secrets
 import threading
 import time
 from collections import deque
@@ -122,6 +122,10 @@ def _unix_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
+def _random_bits(count: int) -> int:
+    return secrets.randbits(count)
+
+
 def _thread(body: Body, name: str) -> Thread:
     thread = threading.Thread(target=deque, args=(body(), 0), name=name, daemon=True)
     thread.start()
@@ -193,12 +197,12 @@ class Environment:
     what that returns."""
     switch: Callable[[], None] = field(default=_switch)
     """Called where a loop may find nothing to do: lets others go on where one thread runs all."""
-    chance: random.Random = field(factory=random.SystemRandom)
-    """Where ids come from, and what keeps many from doing the same at once."""
+    random_bits: Callable[[int], int] = field(default=_random_bits)
+    """A random number of this many bits: ids are made of them."""
 
     def new_id(self) -> str:
         """An id that nobody else has, as 32 hexadecimal digits."""
-        return f"{self.chance.getrandbits(128):032x}"
+        return f"{self.random_bits(128):032x}"
 
     def steady_ms(self) -> int:
         """`monotonic` in whole milliseconds: what the machines get as `now_ms`."""

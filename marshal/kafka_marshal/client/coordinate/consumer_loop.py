@@ -152,9 +152,14 @@ class ConsumerLoop:
     def next_due_ms(self) -> int:
         """When `on_time` is to be called at the latest, by the clock of `now_ms`."""
         due = [self._look_at_ms, self._commit_at_ms]
-        if (timer_ms := self.session.member.next_timer_ms) is not None:
+        if (timer_ms := self._timer_ms) is not None:
             due.append(timer_ms)
         return min(due)
+
+    @property
+    def _timer_ms(self) -> int | None:
+        """When the machine is due; never once its log lost records, since it sends no more."""
+        return None if self.held.log_lost else self.session.member.next_timer_ms
 
     def on_time(self, now_ms: int) -> None:
         """Do what is due. It may be called at any time, and is called after inputs.
@@ -170,7 +175,7 @@ class ConsumerLoop:
             self.held.look()
             if self._config.claiming.release_when_behind:
                 self._fetcher.ends(lambda ends: self._post(EndsSeen(ends, report=False)))
-        due_ms = session.member.next_timer_ms
+        due_ms = self._timer_ms
         if due_ms is not None and now_ms >= due_ms:
             self.held.carry_out(session.member.timer(now_ms))
         if now_ms >= self._commit_at_ms:
@@ -180,10 +185,13 @@ class ConsumerLoop:
             self._fetcher.ends(lambda ends: self._post(EndsSeen(ends, report=True)))
         if self._anew_at_ms is not None and now_ms >= self._anew_at_ms:
             self._anew_at_ms = None
-            self._open_session()
+            if not self.held.stopping:
+                self._open_session()
         if self._log.failed is not None and self._anew_at_ms is None:
             raise BrokerFailed(self._log.failed)
-        if self.held.stopping and session.member.drained and self.held.drained:
+        # A machine whose log lost records sends nothing more, and reads no answer.
+        drained = self.held.log_lost or session.member.drained
+        if self.held.stopping and drained and self.held.drained:
             self.over = True
 
     # --- what the application wants ---------------------------------------------------------------
@@ -281,6 +289,8 @@ class ConsumerLoop:
         )
 
     def _begin_anew(self, session: Session, committed: Mapping[tuple[str, int], int]) -> None:
+        if self.held.stopping:
+            return  # there is nothing to begin; who opened it ends it
         self.session = session
         self.held.begin_anew(session)
         for topic, known in self._topics.items():
@@ -289,6 +299,8 @@ class ConsumerLoop:
             self._tell_topic(topic, known)
 
     def _tell_topic(self, topic: str, known: _Topic) -> None:
+        if self.held.log_lost:
+            return  # the next instance hears of it
         session = self.session
         self.held.carry_out(
             session.member.add_topic(
@@ -314,6 +326,8 @@ class ConsumerLoop:
 
     def _stand(self, ends: Mapping[Claim, int]) -> None:
         self.held.stand(ends)
+        if self.held.stopping or self.held.log_lost:
+            return  # the machine wants nothing more, and knows of no topic that came since
         member, now_ms = self.session.member, self.held.now_ms
         keys = [
             ClaimKey(self._group, topic, number)

@@ -252,7 +252,7 @@ class Ownership:
         if isinstance(outcome, NotAppended):
             raise outcome
         self._observers.unknown(key, type(message).__name__, str(outcome))
-        if given.session is self.session:
+        if given.session is self.session and not self.log_lost:
             self.carry_out(given.session.member.outcome_unknown(given.send, self.now_ms))
 
     def _won(self, key: ClaimKey, won: Won) -> None:

@@ -66,7 +66,7 @@ class Scheduler:
             "block": self.block,
             "switch": self.switch,
             "sleep": self.sleep,
-            "chance": self.chance,
+            "random_bits": self.chance.getrandbits,
         }
 
     def start(self, body: Body, name: str) -> ScheduledThread:
