@@ -42,7 +42,6 @@ class SenderRow(Row):
     group: str
     instance: str
     client: str
-    records: int
     offset_min_ms: int
     offset_max_ms: int
     buckets: tuple[int, ...] = field(converter=_integers)
