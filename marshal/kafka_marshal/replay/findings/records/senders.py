@@ -13,7 +13,7 @@ from functools import partial
 from typing import Final
 
 import attrs
-from attrs import define, field, frozen
+from attrs import define, field
 
 from kafka_marshal.capture import TimestampType
 from kafka_marshal.core.messages import Message, ReleaseGroup
@@ -22,7 +22,7 @@ from kafka_marshal.replay.findings.cases import Case
 from kafka_marshal.replay.findings.catalogue import CATALOGUE, WARNING
 from kafka_marshal.replay.model.chunk_items import BUCKET_MS, ChunkFacts
 from kafka_marshal.replay.model.events import JudgedRecord
-from kafka_marshal.replay.model.internal import GroupCountsRow, SenderRow
+from kafka_marshal.replay.model.internal import ClockStatistics, GroupCountsRow, SenderRow
 from kafka_marshal.replay.model.phrasing import span, times, who
 from kafka_marshal.replay.model.published import FindingRow
 from kafka_marshal.replay.model.rows import readable
@@ -183,28 +183,6 @@ class _Clock:
         self.most_ms = max(self.most_ms, row.offset_max_ms)
         for bucket, count in zip(row.buckets, row.counts, strict=True):
             self.histogram[bucket] += count
-
-
-@frozen
-class ClockStatistics:
-    """One sender's clock over a whole log: message time minus the broker's.
-
-    A message holds whole seconds, so a perfect clock and a fast network give a median near -500.
-    """
-
-    log: str
-    group: str
-    instance: str
-    client: str
-    records: int
-    offset_min_ms: int
-    offset_median_ms: int
-    offset_max_ms: int
-
-    @property
-    def off_ms(self) -> int:
-        """How far the clock seems off; half a second is what whole seconds cost on average."""
-        return self.offset_median_ms + 500
 
 
 def merged(rows: Iterable[SenderRow]) -> list[ClockStatistics]:
