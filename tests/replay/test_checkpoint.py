@@ -14,12 +14,13 @@ import pytest
 from kafka_marshal.capture import RawRecord, read_capture
 from kafka_marshal.core.state import RuleSet
 from kafka_marshal.replay.findings.cases import Cases
-from kafka_marshal.replay.fold.partition_fold import JudgingOptions, PartitionFold
-from kafka_marshal.replay.live.live_findings import LivePartitionFold
+from kafka_marshal.replay.fold.partition_fold import JudgingOptions
+from kafka_marshal.replay.live import folding as live
 from kafka_marshal.replay.model.events import LogPartition
 from kafka_marshal.replay.model.tables import Rows
 from kafka_marshal.replay.state import checkpoint as room
 from kafka_marshal.replay.state.checkpoint import Checkpoint, CheckpointRefused
+from kafka_marshal.replay.state.partition_state import PartitionState, take_up
 from tests.replay.live.feeding import CAPTURES, many_nights
 
 JUDGING = JudgingOptions(tuple(RuleSet), 4000.0, coordination_partitions=17)
@@ -33,24 +34,32 @@ def checkpoint(tmp_path: Path) -> Iterator[Checkpoint]:
     made.close()
 
 
-def all_rows(partition_fold: PartitionFold) -> Rows:
-    partition_fold.close()
-    return partition_fold.drain()
-
-
 def merged(*parts: Rows) -> Rows:
     return Rows(row for part in parts for row in part)
 
 
-def put_aside(
-    checkpoint: Checkpoint, partition_fold: PartitionFold, next_offset: int
-) -> PartitionFold:
-    checkpoint.put(2, partition_fold, next_offset)
+def put(checkpoint: Checkpoint, state: PartitionState, partition: int = 2) -> None:
+    name = checkpoint.name_for(partition)
+    live.put_aside(state, checkpoint.folder / name)
+    checkpoint.adopt(partition, name)
+
+
+def next_offsets(checkpoint: Checkpoint) -> dict[int, int] | None:
+    known = checkpoint.known()
+    if known is None:
+        return None
+    folder = checkpoint.folder
+    return {number: take_up(folder / file).next_offset for number, file in known.states.items()}
+
+
+def put_aside(checkpoint: Checkpoint, state: PartitionState) -> PartitionState:
+    put(checkpoint, state)
     checkpoint.commit({})
-    resumed = checkpoint.load()
-    assert resumed is not None
-    assert resumed.partitions[2].next_offset == next_offset
-    return resumed.partitions[2].partition_fold
+    known = checkpoint.known()
+    assert known is not None
+    aside = take_up(checkpoint.folder / known.states[2])
+    assert aside.next_offset == state.next_offset
+    return aside
 
 
 def nights() -> dict[str, list[RawRecord]]:
@@ -70,30 +79,28 @@ NIGHTS = nights()
 @pytest.mark.parametrize("name", NIGHTS)
 def test_a_fold_put_aside_at_any_point_comes_to_the_same(name: str, checkpoint: Checkpoint) -> None:
     records = NIGHTS[name]
-    whole, parted = (PartitionFold(LogPartition("log", 2), JUDGING) for _ in range(2))
+    whole, parted = (PartitionState.of("log", 2, JUDGING) for _ in range(2))
     chance = random.Random(name)
     rows: list[Rows] = []
     for raw in records:
         whole.feed(raw)
         parted.feed(raw)
         if chance.random() < 30 / len(records):
-            rows.append(parted.drain())
-            parted = put_aside(checkpoint, parted, raw.offset + 1)
-    assert merged(*rows, all_rows(parted)) == merged(all_rows(whole))
+            rows.append(parted.partition_fold.drain())
+            parted = put_aside(checkpoint, parted)
+    assert merged(*rows, parted.ended()) == merged(whole.ended())
 
 
 def test_a_live_account_put_aside_at_any_point_tells_the_same(checkpoint: Checkpoint) -> None:
-    whole, parted = (LivePartitionFold(LogPartition("log", 2), JUDGING) for _ in range(2))
+    whole, parted = (live.taken_up(None, LogPartition("log", 2), JUDGING) for _ in range(2))
     chance = random.Random(7)
     told = 0
     for raw in NIGHTS["many"]:
-        expected = whole.tell(raw)
-        assert parted.tell(raw) == expected
+        expected = live.told_of(whole, raw)
+        assert live.told_of(parted, raw) == expected
         told += len(expected)
         if chance.random() < 0.01:
-            aside = put_aside(checkpoint, parted, raw.offset + 1)
-            assert isinstance(aside, LivePartitionFold)
-            parted = aside
+            parted = put_aside(checkpoint, parted)
     assert told > 100
 
 
@@ -110,35 +117,35 @@ def test_one_forgotten_field_is_noticed(
         test_a_fold_put_aside_at_any_point_comes_to_the_same("d_zombie", checkpoint)
 
 
-def some_account() -> PartitionFold:
-    partition_fold = PartitionFold(LogPartition("log", 2), JUDGING)
-    for raw in NIGHTS["d_zombie"]:
-        partition_fold.feed(raw)
-    partition_fold.drain()
-    return partition_fold
+def some_state(records: int) -> PartitionState:
+    state = PartitionState.of("log", 2, JUDGING)
+    for raw in NIGHTS["d_zombie"][:records]:
+        state.feed(raw)
+    state.partition_fold.drain()
+    return state
 
 
 def test_only_what_was_committed_counts(tmp_path: Path, checkpoint: Checkpoint) -> None:
-    assert checkpoint.load() is None
-    checkpoint.put(2, some_account(), 7)
-    assert checkpoint.load() is None
+    first, second, third = (some_state(records) for records in (7, 9, 1))
+    assert next_offsets(checkpoint) is None
+    put(checkpoint, first)
+    assert next_offsets(checkpoint) is None
     checkpoint.commit({"out_bytes": 5})
-    checkpoint.put(2, some_account(), 9)
-    resumed = checkpoint.load()
-    assert resumed is not None
-    assert (resumed.partitions[2].next_offset, resumed.beside) == (7, {"out_bytes": 5})
-    checkpoint.put(3, some_account(), 1)
+    put(checkpoint, second)
+    known = checkpoint.known()
+    assert known is not None
+    assert known.beside == {"out_bytes": 5}
+    assert next_offsets(checkpoint) == {2: first.next_offset}
+    put(checkpoint, third, 3)
     checkpoint.commit({"out_bytes": 6})
-    resumed = checkpoint.load()
-    assert resumed is not None
-    assert {n: one.next_offset for n, one in resumed.partitions.items()} == {2: 7, 3: 1}
+    assert next_offsets(checkpoint) == {2: first.next_offset, 3: third.next_offset}
     kept = sorted(path.name for path in checkpoint.folder.iterdir())
     assert kept == ["checkpoint.json", "lock", "partition-2.1", "partition-3.2"]
 
 
 def refused(folder: Path, options: dict[str, Any]) -> str:
     with pytest.raises(CheckpointRefused) as told, closing(Checkpoint(folder, options)) as made:
-        made.load()
+        next_offsets(made)
     return str(told.value)
 
 
@@ -147,7 +154,7 @@ def test_a_checkpoint_that_does_not_fit_is_refused_with_a_sentence(
 ) -> None:
     folder = checkpoint.folder
     assert "another process goes on with it" in refused(folder, OPTIONS)
-    put_aside(checkpoint, some_account(), 7)
+    put_aside(checkpoint, some_state(7))
     checkpoint.close()
     assert refused(folder, {"heartbeat_interval_ms": 5000.0}).endswith(
         "the checkpoint was made with heartbeat_interval_ms 4000.0, and this is 5000.0: give the "
@@ -187,20 +194,20 @@ def test_a_state_makes_nothing_but_accounts(checkpoint: Checkpoint) -> None:
 
     from kafka_marshal.replay.exports.output import placed
 
-    put_aside(checkpoint, some_account(), 7)
-    manifest = json.loads((checkpoint.folder / "checkpoint.json").read_text())
+    put_aside(checkpoint, some_state(7))
+    path = checkpoint.folder / "partition-2.1"
+    line = json.loads(path.read_bytes().split(b"\n")[0])
     for evil in (
         Evil(os.system, "true"),
         Evil(subprocess.Popen, ["true"]),
         Evil(eval, "1"),
         Evil(placed, Path()),
-        Evil(getattr, some_account(), "__class__"),
+        Evil(getattr, some_state(1).partition_fold, "__class__"),
     ):
         state = pickle.dumps(evil)
-        (checkpoint.folder / "partition-2.1").write_bytes(state)
-        manifest["partitions"]["2"]["sha256"] = hashlib.sha256(state).hexdigest()
-        (checkpoint.folder / "checkpoint.json").write_text(json.dumps(manifest))
+        line["sha256"] = hashlib.sha256(state).hexdigest()
+        path.write_bytes(json.dumps(line).encode() + b"\n" + state)
         with pytest.raises(
             CheckpointRefused, match=r"is not a state of this version: .* is no part"
         ):
-            checkpoint.load()
+            take_up(path)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from random import Random
 
 import pytest
-from attrs import evolve
+from attrs import evolve, fields
 
 from kafka_marshal import RuleSet
 from kafka_marshal.capture import RawRecord
@@ -20,7 +20,7 @@ from kafka_marshal.replay.errors import SourcesOverlap
 from kafka_marshal.replay.fold import ruleset_fold
 from kafka_marshal.replay.fold import run_length as collapse
 from kafka_marshal.replay.fold.partition_fold import JudgingOptions, PartitionFold
-from kafka_marshal.replay.fold.run_length import items_of, rows_of
+from kafka_marshal.replay.fold.run_length import COLLAPSED_SCHEMA, items_of, rows_of
 from kafka_marshal.replay.model.chunk_items import ChunkFacts, HeartbeatRun, Item, SingleRecord
 from kafka_marshal.replay.model.events import LogPartition
 from kafka_marshal.replay.model.rows import Row
@@ -167,6 +167,26 @@ def test_captures_and_stories_are_told_the_same_from_their_runs() -> None:
         for lines in story[1:]:
             once = list({raw.offset: raw for raw in records(lines)}.values())
             alike(once, judging(), 7)
+
+
+def test_senders_whose_names_are_no_text_are_told_the_same_from_their_runs() -> None:
+    raws = fleet(1, 2_000)
+    for odd in ("\udcff", "\\xff", "é", "\udc80"):
+        name = odd.encode("utf-8", "surrogateescape")
+        alike(
+            [evolve(raw, value=(raw.value or b"").replace(b"/c", b"/" + name)) for raw in raws],
+            judging(),
+            311,
+        )
+
+
+def test_what_a_chunk_holds_travels_in_columns() -> None:
+    names = [each.name for each in COLLAPSED_SCHEMA.field("facts").type.value_type]
+    assert names == [each.name for each in fields(ChunkFacts)]
+    raws = records(["0 CP a1/A", *beats("a1/A", 1, 90)])
+    (facts,) = (it for *_, it in Chunked(raws, 99, INTERVAL_MS).items if isinstance(it, ChunkFacts))
+    (clock,) = facts.clocks
+    assert facts.records == sum(facts.types) == sum(clock.counts) == len(raws)
 
 
 def test_the_clock_of_a_claim_is_the_latest_of_a_run_and_not_its_last() -> None:

@@ -142,7 +142,7 @@ def test_options_that_do_not_go_together_are_told(tmp_path: Path) -> None:
     folder = tmp_path / "checkpoint"
     options = {"command": "replay", "rules": ["fenced"]}
     with closing(Checkpoint(folder, options)) as checkpoint:
-        checkpoint.commit({"runs": [], "states": {}})
+        checkpoint.commit({"runs": []})
     refused: list[tuple[type[Exception], str, dict[str, object]]] = [
         (CheckpointRefused, "was made with coordination_partitions nothing, and this is 7", {}),
         (InvalidOption, "lies within the source", {"checkpoint": source / "checkpoint"}),

@@ -46,7 +46,7 @@ def parted(
                 for raw in sorted(piece, key=lambda raw: raw.offset):
                     if raw.partition == partition:
                         standing.feed(raw)
-            told.update(standing.put_aside(folder))
+            told.update(standing.put_aside(folder / f"{partition}.state"))
             states[partition] = folder / f"{partition}.state"
             assert read_head(states[partition]).folded == standing.folded
     for path in states.values():
@@ -86,7 +86,7 @@ def standing(folder: Path, lines: Sequence[str] = LINES) -> Path:
     made = PartitionState.of("log", 2, judging())
     for raw in records(lines):
         made.feed(raw)
-    made.put_aside(folder)
+    made.put_aside(folder / "2.state")
     return folder / "2.state"
 
 

@@ -24,11 +24,11 @@ from kafka_marshal.replay.errors import InvalidOption
 from kafka_marshal.replay.exports.files import NO_EXPORTS, Exports
 from kafka_marshal.replay.exports.output import placed, refuse_existing
 from kafka_marshal.replay.findings.records.inputs import log_findings
-from kafka_marshal.replay.findings.records.senders import ClockStatistics, clock_findings, merged
+from kafka_marshal.replay.findings.records.senders import clock_findings, merged
 from kafka_marshal.replay.fold.options import judging_of
 from kafka_marshal.replay.fold.partition_fold import JudgingOptions
 from kafka_marshal.replay.model.folded_log import CountedFindings, FoldedLog, all_counted
-from kafka_marshal.replay.model.internal import GroupCountsRow, PartitionRow
+from kafka_marshal.replay.model.internal import ClockStatistics, GroupCountsRow, PartitionRow
 from kafka_marshal.replay.model.phrasing import times
 from kafka_marshal.replay.model.published import FindingRow
 from kafka_marshal.replay.model.tables import (

@@ -27,7 +27,7 @@ from kafka_marshal.replay.live.on_spark import watch_on_spark
 from kafka_marshal.replay.live.watch_context import WatchOptions, WatchResult
 from kafka_marshal.replay.model.events import LogPartition
 from kafka_marshal.replay.sources.columns import batch_of, cells_of
-from kafka_marshal.replay.state.checkpoint import MANIFEST, CheckpointRefused, StateFile
+from kafka_marshal.replay.state.checkpoint import MANIFEST, CheckpointRefused
 from kafka_marshal.testing import Broker
 from tests.client.test_ahead import HOUR_MS, Stamped
 from tests.replay.live.feeding import INTERVAL_S, append, make_topic, many_nights
@@ -228,7 +228,7 @@ def test_what_breaks_a_batch_is_told_as_what_it_was_and_loses_nothing(
     # The caller reports it, once: Spark's bridge to Python prints nothing.
     assert not caplog.records
     manifest = json.loads((place["checkpoint"] / MANIFEST).read_text())
-    state = place["checkpoint"] / manifest["partitions"]["0"]["file"]
+    state = place["checkpoint"] / manifest["partitions"]["0"]
     kept = state.read_bytes()
     state.write_bytes(kept[:-1])
     with pytest.raises(CheckpointRefused, match=rf": {state.name} is damaged: begin anew"):
@@ -288,7 +288,7 @@ def test_a_task_that_is_run_again_writes_the_same_under_another_name(tmp_path: P
     expected = [told for raw in raws for told in partition_fold.tell(raw)]
 
     def fold(
-        part: Sequence[RawRecord], state: StateFile | None
+        part: Sequence[RawRecord], state: str | None
     ) -> tuple[FoldedPartition, list[LiveEvent]]:
         states = {} if state is None else {0: state}
         folding = BatchFold(tmp_path, "log", BOTH, states, {0: "partition-0.1"})
@@ -297,16 +297,16 @@ def test_a_task_that_is_run_again_writes_the_same_under_another_name(tmp_path: P
             for at in range(0, len(part), 100)
         ]
         [row] = [row for batch in folding(batches) for row in batch.to_pylist()]
-        folded = FoldedPartition.of(row)
+        folded = FoldedPartition(**row)
         told = [] if folded.told is None else [one for one, _ in told_in(tmp_path / folded.told)]
         return folded, told
 
     first, begun = fold(raws[:300], None)
     # The second part overlaps the first, as after a commit that Spark knows nothing of.
-    once, again = fold(raws[200:], first.state), fold(raws[200:], first.state)
+    once, again = fold(raws[200:], first.file), fold(raws[200:], first.file)
     assert once[0].records == again[0].records == len(raws) - 300
-    assert once[0].state.file != again[0].state.file
-    assert once[0].state.next_offset == len(raws)
+    assert once[0].file != again[0].file
+    assert once[0].next_offset == len(raws)
     assert [*begun, *once[1]] == [*begun, *again[1]] == expected
     assert once[0].owned == partition_fold.owned
 

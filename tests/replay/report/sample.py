@@ -9,6 +9,7 @@ from __future__ import annotations
 import statistics
 from collections import defaultdict
 from pathlib import Path
+from typing import Any
 
 import attrs
 
@@ -30,9 +31,32 @@ from kafka_marshal import (
 from kafka_marshal.capture import read_capture
 from kafka_marshal.core.claims import original
 from kafka_marshal.core.claims.verdicts import OWNER_STAYS, WINS
+from kafka_marshal.replay.model.internal import ClockStatistics, GroupCountsRow
 from kafka_marshal.replay.report.base import data as d
 
 CAPTURES = Path(__file__).parents[2] / "data" / "captures" / "original"
+
+
+COUNTED = (
+    *("claims", "clients", "instances", "records", "tenures"),
+    *("takeovers", "refusals", "thefts", "unowned_longest_ms"),
+)
+
+
+def group_row(
+    log: str, partition: int, group: str, rules: str, *counts: int | None
+) -> GroupCountsRow:
+    """A row of `groups`, its counts in the order of `COUNTED`."""
+    counted: dict[str, Any] = dict(zip(COUNTED, counts, strict=True))
+    return GroupCountsRow(
+        log=log,
+        coordinating_partition=partition,
+        group=group,
+        rules=rules,
+        heartbeat_interval_ms=4000,
+        intervals_said_ms=(),
+        **counted,
+    )
 
 
 def report(*names: str, rules: tuple[str, ...] = (d.ORIGINAL, d.FENCED)) -> d.ReportData:
@@ -272,15 +296,15 @@ class _LogFold:
             for (partition, key), lanes in self.lanes.items()
         ]
 
-    def senders(self) -> list[d.SenderClockRow]:
+    def senders(self) -> list[ClockStatistics]:
         by_sender: dict[tuple[str, str, str], list[int]] = defaultdict(list)
         for record in self.records:
             m = record.message
-            by_sender[m.instance_id, m.client_id, m.group_id].append(
+            by_sender[m.group_id, m.instance_id, m.client_id].append(
                 m.unix_s * 1000 - record.timestamp_ms
             )
         return [
-            d.SenderClockRow(
+            ClockStatistics(
                 self.name,
                 *sender,
                 records=len(ms),
@@ -291,7 +315,7 @@ class _LogFold:
             for sender, ms in by_sender.items()
         ]
 
-    def groups(self) -> list[d.GroupSummary]:
+    def groups(self) -> list[GroupCountsRow]:
         summaries = []
         where = sorted({(partition, key.group) for partition, key in self.lanes})
         for partition, group in where:
@@ -310,20 +334,20 @@ class _LogFold:
                     if a.to_ms is not None and b.from_ms > a.to_ms
                 ]
                 summaries.append(
-                    d.GroupSummary(
-                        log=self.name,
-                        coordinating_partition=partition,
-                        group=group,
-                        rules=name,
-                        claims=len(lanes),
-                        clients=len({m.client_id for m in messages}),
-                        instances=len({m.instance_id for m in messages}),
-                        records=len(messages),
-                        tenures=sum(len(lane.tenures) for lane in lanes),
-                        takeovers=kinds.count(d.MarkKind.TAKEOVER),
-                        refusals=kinds.count(d.MarkKind.REFUSAL),
-                        thefts=kinds.count(d.MarkKind.THEFT),
-                        unowned_longest_ms=max(gaps, default=None),
+                    group_row(
+                        self.name,
+                        partition,
+                        group,
+                        name,
+                        len(lanes),
+                        len({m.client_id for m in messages}),
+                        len({m.instance_id for m in messages}),
+                        len(messages),
+                        sum(len(lane.tenures) for lane in lanes),
+                        kinds.count(d.MarkKind.TAKEOVER),
+                        kinds.count(d.MarkKind.REFUSAL),
+                        kinds.count(d.MarkKind.THEFT),
+                        max(gaps, default=None),
                     )
                 )
         return summaries

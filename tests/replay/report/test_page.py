@@ -14,6 +14,7 @@ from tests.replay.report import sample
 from kafka_marshal import markup
 from kafka_marshal.core.claims.invariants import Property
 from kafka_marshal.replay.findings.catalogue import CATALOGUE
+from kafka_marshal.replay.model.internal import ClockStatistics
 from kafka_marshal.replay.report import render
 from kafka_marshal.replay.report.base import data as d
 from kafka_marshal.replay.report.base import pieces, words
@@ -148,12 +149,12 @@ def a_report(text: str = "x", number: int = 5) -> d.ReportData:
         ),
         caveats=(text,),
         groups=tuple(
-            d.GroupSummary(text, number, text, rules, *(number for _ in range(9)))
+            sample.group_row(text, number, text, rules, *(number for _ in range(9)))
             for rules in (d.ORIGINAL, d.FENCED)
         ),
         claims=(d.ClaimTimeline(claim, lanes, number),),
         findings=findings,
-        senders=(d.SenderClockRow(text, text, text, text, number, number, number, number),),
+        senders=(ClockStatistics(text, text, text, text, number, number, number, number),),
         divergences=(parting, attrs.evolve(parting, until_ms=None, until_offset=None)),
     )
 
@@ -613,7 +614,7 @@ def test_the_worst_groups_come_first_everywhere() -> None:
         *(finding(20 + n, n, "y", log="m") for n in range(7)),
     )
     groups = tuple(
-        d.GroupSummary(log, 0, group, d.ORIGINAL, 1, 1, 1, 1, 1, 0, 0, 0, None)
+        sample.group_row(log, 0, group, d.ORIGINAL, 1, 1, 1, 1, 1, 0, 0, 0, None)
         for log, group in (("l", "a"), ("l", "b"), ("l", "c"), ("m", "y"), ("m", "z"))
     )
     page = Page(render(attrs.evolve(report, groups=groups)))

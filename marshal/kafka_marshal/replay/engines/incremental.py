@@ -35,7 +35,6 @@ from kafka_marshal.replay.sources import Chunk
 from kafka_marshal.replay.sources.columns import padded
 from kafka_marshal.replay.state.checkpoint import Checkpoint
 from kafka_marshal.replay.state.partition_state import (
-    SUFFIX,
     PartitionState,
     StateHead,
     read_head,
@@ -44,6 +43,7 @@ from kafka_marshal.replay.state.partition_state import (
 
 ROWS: Final = "rows"
 STATES: Final = "states"
+SUFFIX: Final = ".state"
 _SKIPPED: Final = -2
 """The `input_order` of a row that only counts what its chunk holds of offsets folded before."""
 
@@ -72,17 +72,15 @@ class OpenLog:
     """A checkpoint folder of replays, held by this process."""
 
     def __init__(self, folder: Path, checkpoint: Checkpoint) -> None:
-        resumed = checkpoint.load()
-        self._beside: Mapping[str, Any] = resumed.beside if resumed else {}
+        known = checkpoint.known()
         self._checkpoint = checkpoint
         self._committing = False
         self.folder = folder.resolve()
-        runs, states = self._beside.get("runs", []), self._beside.get("states", {})
-        self.runs: tuple[str, ...] = tuple(runs)
+        self.runs: tuple[str, ...] = tuple(known.beside.get("runs", ())) if known else ()
         """The folders of all runs that were committed, the first first."""
         self.states: dict[int, Path] = {
-            int(partition): self.folder / run / STATES / f"{partition}{SUFFIX}"
-            for partition, run in states.items()
+            partition: self.folder / file
+            for partition, file in (known.states if known else {}).items()
         }
         """The state of every coordinating partition."""
         self.heads = {partition: read_head(path) for partition, path in self.states.items()}
@@ -96,15 +94,13 @@ class OpenLog:
 
     def commit(self, run: Path) -> None:
         """From now on the next run goes on from here."""
-        states = dict(self.states)
-        for path in (run / STATES).glob(f"*{SUFFIX}"):
-            states[int(path.stem)] = path
-        runs = (*self.runs, run.name)
-        named = {str(p): path.parent.parent.name for p, path in sorted(states.items())}
+        runs, states = (*self.runs, run.name), states_of(run)
+        for partition, path in states.items():
+            self._checkpoint.adopt(partition, str(path.relative_to(self.folder)))
         self._committing = True  # if it breaks, only the file knows what counts
-        self._checkpoint.commit({"runs": list(runs), "states": named})
+        self._checkpoint.commit({"runs": list(runs)})
         self._committing = False
-        self.runs, self.states = runs, states
+        self.runs, self.states = runs, {**self.states, **states}
 
     def sweep(self) -> None:
         """Remove what no commit names: runs that broke, and states that others replaced.
@@ -120,6 +116,11 @@ class OpenLog:
             for path in (run / STATES).glob("*"):
                 if path not in self.states.values():
                     path.unlink(missing_ok=True)
+
+
+def states_of(run: Path) -> dict[int, Path]:
+    """The states that a run has put aside."""
+    return {int(path.stem): path for path in (run / STATES).glob(f"*{SUFFIX}")}
 
 
 @contextmanager
@@ -235,7 +236,7 @@ class _NewRecords:
             for (log, partition, item), order in zip(items_of(batch), orders, strict=True):
                 if standing is None or standing.partition != partition:
                     if standing is not None:
-                        yield standing.put_aside(self.folder)
+                        yield standing.put_aside(self._path(standing.partition))
                     standing = self._standing(log, partition)
                     begins_at = standing.next_offset
                 if order == _SKIPPED:
@@ -249,7 +250,7 @@ class _NewRecords:
             if standing is not None:
                 yield standing.partition_fold.drain()
         if standing is not None:
-            yield standing.put_aside(self.folder)
+            yield standing.put_aside(self._path(standing.partition))
 
     def _taking(self) -> tuple[Callable[[pa.RecordBatch], Iterator[tuple[str, int, Any]]], Any]:
         """What a row is, and what gives the records of a run."""
@@ -259,6 +260,9 @@ class _NewRecords:
 
         reader = _Reader(self.chunks, self.next_offsets)
         return items_of, Expander(self.chunks, reader.new).records
+
+    def _path(self, partition: int) -> Path:
+        return self.folder / f"{partition}{SUFFIX}"
 
     def _standing(self, log: str, partition: int) -> PartitionState:
         path = self.states.get(partition)
@@ -300,7 +304,7 @@ def run_resumed(
             run = log.begun()
             job = attrs.evolve(job, folder=run / STATES, collapsing=False)
             engine.fold_into(job, run / ROWS)
-        states = {int(path.stem): path for path in (run / STATES).glob(f"*{SUFFIX}")}
+        states = states_of(run)
         heads = tuple(read_head(path) for _, path in sorted(states.items()))
         on_progress("telling how everything stands")
         folders = [log.folder / name / ROWS for name in (*log.runs, run.name)]

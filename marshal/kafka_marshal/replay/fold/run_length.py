@@ -9,10 +9,9 @@ found.
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import attrs
 import numpy as np
@@ -39,9 +38,12 @@ from kafka_marshal.replay.model.chunk_items import (
     Item,
     SingleRecord,
 )
+from kafka_marshal.replay.model.internal import SenderRow
 from kafka_marshal.replay.model.position_progress import REST_INTERVALS
+from kafka_marshal.replay.model.rows import arrow_type_of, stored
+from kafka_marshal.replay.model.tables import SENDERS
 from kafka_marshal.replay.sources import Chunk
-from kafka_marshal.replay.sources.columns import padded
+from kafka_marshal.replay.sources.columns import padded, values_of
 
 _RUN: Final = pa.struct(
     [
@@ -53,13 +55,16 @@ _RUN: Final = pa.struct(
         ("last_move", pa.int64()),
     ]
 )
+_FACTS: Final = pa.list_(arrow_type_of(ChunkFacts))
+"""One, or null: a null list costs a row 4 bytes, a null struct the room of all its fields."""
+_SENDER: Final = [column.name for column in SENDERS.columns]
 COLLAPSED_SCHEMA: Final = pa.schema(
     [
         *ARROW_SCHEMA,
         ("chunk", pa.int32()),
         ("clock_ms", pa.int64()),
         ("run", _RUN),
-        ("facts", pa.string()),
+        ("facts", _FACTS),
     ]
 )
 Read: TypeAlias = Callable[[int, Chunk], Iterator[pa.RecordBatch]]
@@ -110,8 +115,8 @@ def rows_of(
     if not found.ordered.all():
         leader[~found.ordered[places]] = runs.NO_RUN
     stamps = np.concatenate([_stamps(batch) for batch in batches])
-    facts = _facts(number, offsets, timestamps_ms, stamps, known, places, columns, names, found)
-    yield _table_of_facts(batches[0].column("log")[0].as_py(), facts)
+    facts = _facts(offsets, timestamps_ms, stamps, known, places, columns, names, found)
+    yield _table_of_facts(batches[0].column("log")[0].as_py(), number, facts)
     single = np.flatnonzero(leader == runs.NO_RUN)
     if single.size:
         rows = _taken(batches, single)
@@ -222,20 +227,18 @@ def _with_columns(
         pa.array(np.full(count, number, np.int32)),
         clocks,
         pa.nulls(count, _RUN) if run is None else run,
-        pa.nulls(count, pa.string()) if facts is None else facts,
+        pa.nulls(count, _FACTS) if facts is None else facts,
     ]
     return pa.RecordBatch.from_arrays([*batch.columns, *added], schema=COLLAPSED_SCHEMA)
 
 
 def _facts(
-    number: int, offsets: Ints, timestamps_ms: Ints, stamps: npt.NDArray[np.int8], known: Ints,
+    offsets: Ints, timestamps_ms: Ints, stamps: npt.NDArray[np.int8], known: Ints,
     places: Codes, columns: RecordColumns, names: NameCodes, found: runs.HeartbeatRuns,
 ) -> list[ChunkFacts]:  # fmt: skip
-    clocks = (
-        [[] for _ in known]
-        if not found.ordered.any()
-        else _clocks(len(known), places, timestamps_ms, stamps == _APPENDED, columns, names)
-    )
+    clocks: dict[int, list[SenderRow]] = {}
+    if found.ordered.any():
+        clocks = _clocks(places, timestamps_ms, stamps == _APPENDED, columns, names)
     told = []
     for place, partition in enumerate(known):
         rows = np.flatnonzero(places == place)
@@ -245,7 +248,6 @@ def _facts(
         counted = np.bincount(stamps[rows], minlength=len(_TYPES))
         told.append(
             ChunkFacts(
-                chunk=number,
                 partition=int(partition),
                 ordered=bool(found.ordered[place]),
                 records=len(rows),
@@ -253,25 +255,25 @@ def _facts(
                 last_offset=int(of_place[-1]),
                 from_ms=int(timestamps_ms[rows].min()),
                 to_ms=int(timestamps_ms[rows].max()),
-                types=dict(zip(_TYPES, counted.tolist(), strict=True)),
+                types=tuple(counted.tolist()),
                 gaps=len(gaps),
                 missing=int((steps[gaps] - 1).sum()),
-                first_gaps=[
-                    [int(of_place[gap]) + 1, int(of_place[gap + 1]) - 1]
+                first_gaps=tuple(
+                    (int(of_place[gap]) + 1, int(of_place[gap + 1]) - 1)
                     for gap in gaps[:LISTED_MAX]
-                ],
-                clocks=clocks[place],
+                ),
+                clocks=tuple(clocks.get(place, ())),
             )
         )
     return told
 
 
 def _clocks(
-    count: int, places: Codes, timestamps_ms: Ints,
-    stamped: npt.NDArray[np.bool_], columns: RecordColumns, names: NameCodes,
-) -> list[list[list[Any]]]:  # fmt: skip
+    places: Codes, timestamps_ms: Ints, stamped: npt.NDArray[np.bool_],
+    columns: RecordColumns, names: NameCodes,
+) -> dict[int, list[SenderRow]]:  # fmt: skip
     """Of each place, the histograms of its senders' clocks, as `findings.senders` gathers them."""
-    told: list[list[list[Any]]] = [[] for _ in range(count)]
+    told: dict[int, list[SenderRow]] = {}
     rows = np.flatnonzero(stamped & (columns.kind != MALFORMED))
     if not rows.size:
         return told
@@ -280,8 +282,8 @@ def _clocks(
     off_ms = columns.unix_s[rows] * 1000 - timestamps_ms[rows]
     who = places[rows] * np.int64(len(senders)) + sender_of.reshape(-1)[columns.address[rows]]
     owners, buckets, counts = _histograms(who, off_ms // BUCKET_MS)
-    least = np.full(count * len(senders), np.iinfo(np.int64).max)
-    most = np.full(count * len(senders), np.iinfo(np.int64).min)
+    least = np.full(int(who.max()) + 1, np.iinfo(np.int64).max)
+    most = np.full(len(least), np.iinfo(np.int64).min)
     np.minimum.at(least, who, off_ms)
     np.maximum.at(most, who, off_ms)
     groups, instances, clients = list(names.groups), list(names.instances), list(names.clients)
@@ -289,16 +291,16 @@ def _clocks(
     for begin, end in zip(begins, np.append(begins[1:], len(owners)), strict=True):
         place, sender = divmod(int(owners[begin]), len(senders))
         group, instance, client = senders[sender]
-        told[place].append(
-            [
-                groups[group],
-                instances[instance],
-                clients[client],
-                int(least[owners[begin]]),
-                int(most[owners[begin]]),
-                buckets[begin:end].tolist(),
-                counts[begin:end].tolist(),
-            ]
+        told.setdefault(place, []).append(
+            SenderRow(
+                group=groups[group],
+                instance=instances[instance],
+                client=clients[client],
+                offset_min_ms=int(least[owners[begin]]),
+                offset_max_ms=int(most[owners[begin]]),
+                buckets=buckets[begin:end].tolist(),
+                counts=counts[begin:end].tolist(),
+            )
         )
     return told
 
@@ -323,7 +325,7 @@ def _fits(columns: RecordColumns, timestamps_ms: Ints) -> bool:
     )
 
 
-def _table_of_facts(log: str, facts: list[ChunkFacts]) -> pa.RecordBatch:
+def _table_of_facts(log: str, number: int, facts: list[ChunkFacts]) -> pa.RecordBatch:
     """As rows that sort before the records that they are about."""
     count = len(facts)
     columns = {
@@ -335,18 +337,21 @@ def _table_of_facts(log: str, facts: list[ChunkFacts]) -> pa.RecordBatch:
         "input_order": pa.array([-1] * count, pa.int64()),
     }
     rows = padded(pa.RecordBatch.from_pydict(columns), ARROW_SCHEMA)
-    texts = [json.dumps(attrs.asdict(each)) for each in facts]
-    return _with_columns(
-        rows, facts[0].chunk, pa.nulls(count, pa.int64()), facts=pa.array(texts, pa.string())
-    )
+    of_rows = stored([[each] for each in facts], _FACTS)
+    return _with_columns(rows, number, pa.nulls(count, pa.int64()), facts=of_rows)
 
 
 def items_of(batch: pa.RecordBatch) -> Iterator[tuple[str, int, Item]]:
     """Back from a batch: log, coordinating partition, and what the row is."""
-    columns = [batch.column(name).to_pylist() for name in ("facts", "chunk", "clock_ms", "run")]
-    for (log, raw), facts, chunk, clock_ms, run in zip(records_of(batch), *columns, strict=True):
-        if facts is not None:
-            yield log, raw.partition, ChunkFacts(**json.loads(facts))
+    columns = [batch.column(name).to_pylist() for name in ("chunk", "clock_ms", "run")]
+    facts = values_of(batch.column("facts"))
+    for (log, raw), told, chunk, clock_ms, run in zip(
+        records_of(batch), facts, *columns, strict=True
+    ):
+        if told:
+            [(*fact, clocks)] = told
+            named = (dict(zip(_SENDER, each, strict=True)) for each in clocks)
+            yield log, raw.partition, ChunkFacts(*(*fact, tuple(SENDERS.rows(named))))
         elif run is None:
             yield log, raw.partition, SingleRecord(raw, clock_ms)
         else:

@@ -12,7 +12,7 @@ import pickle
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import IO, Final
 
 import attrs
 import pyarrow as pa
@@ -24,48 +24,46 @@ from kafka_marshal.replay.errors import ReplayError
 from kafka_marshal.replay.fold.partition_fold import JudgingOptions
 from kafka_marshal.replay.live.live_findings import LiveEvent, LivePartitionFold, appended_ms
 from kafka_marshal.replay.model.events import LogPartition
+from kafka_marshal.replay.model.rows import arrow_type_of
 from kafka_marshal.replay.sources.columns import records_of
-from kafka_marshal.replay.state.checkpoint import StateFile, read_state, thawed_each, write_state
-
-FOLDED_SCHEMA: Final = pa.schema(
-    [
-        ("partition", pa.int64()),
-        ("records", pa.int64()),
-        ("owned", pa.int64()),
-        ("told", pa.string()),
-        ("file", pa.string()),
-        ("next_offset", pa.int64()),
-        ("sha256", pa.string()),
-        ("highest_ms", pa.int64()),
-    ]
-)
+from kafka_marshal.replay.state.checkpoint import thawed_each
+from kafka_marshal.replay.state.partition_state import PartitionState, take_up
 
 
-def taken_up(
-    folder: Path | None, state: StateFile | None, place: LogPartition, judging: JudgingOptions
-) -> LivePartitionFold:
-    """The account of a state in the checkpoint's folder; a new one where there is none.
+def taken_up(path: Path | None, place: LogPartition, judging: JudgingOptions) -> PartitionState:
+    """The state in a file of the checkpoint; a new one where there is none.
 
     Raises:
         CheckpointRefused: it is not what was written.
     """
-    if folder is None or state is None:
-        return LivePartitionFold(place, judging)
-    partition_fold = read_state(folder, state)
-    assert isinstance(partition_fold, LivePartitionFold)
-    return partition_fold
+    if path is None:
+        return PartitionState(place.coordinating_partition, LivePartitionFold(place, judging))
+    return take_up(path)
 
 
-def told_of(partition_fold: LivePartitionFold, raw: RawRecord) -> list[LiveEvent]:
+def told_of(state: PartitionState, raw: RawRecord) -> list[LiveEvent]:
     """What there is to tell of the next record.
 
     Raises:
         ReplayError: it does not come next; the message names the partition.
     """
+    assert isinstance(state.partition_fold, LivePartitionFold)
     try:
-        return partition_fold.tell(raw)
+        told = state.partition_fold.tell(raw)
     except OutOfOrder as error:
         raise ReplayError(f"partition {raw.partition}: {error}") from None
+    state.fed(raw)
+    return told
+
+
+def put_aside(state: PartitionState, path: Path) -> None:
+    """Write a state whose rows are drained.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    rows = state.put_aside(path)
+    assert not rows, "rows that were not drained would be lost"
 
 
 @frozen
@@ -77,21 +75,14 @@ class FoldedPartition:
     owned: int
     told: str | None
     """The file of what there is to tell; None: nothing."""
-    state: StateFile
+    file: str
+    """The file of its state."""
+    next_offset: int
     highest_ms: int
     """The highest stamp of the records, unix ms."""
 
-    def row(self) -> dict[str, object]:
-        """A row of `FOLDED_SCHEMA`."""
-        own = attrs.asdict(self, filter=attrs.filters.exclude("state"), recurse=False)
-        return {**own, **attrs.asdict(self.state)}
 
-    @classmethod
-    def of(cls, row: Mapping[str, Any]) -> FoldedPartition:
-        """Back from a row."""
-        state = StateFile(**{each.name: row[each.name] for each in attrs.fields(StateFile)})
-        own = {each.name: row[each.name] for each in attrs.fields(cls) if each.name != "state"}
-        return cls(**own, state=state)
+FOLDED_SCHEMA: Final = pa.schema(list(arrow_type_of(FoldedPartition)))
 
 
 @frozen
@@ -102,7 +93,7 @@ class BatchFold:
     """The checkpoint's."""
     topic: str
     judging: JudgingOptions
-    states: Mapping[int, StateFile]
+    states: Mapping[int, str]
     names: Mapping[int, str]
     """What a partition's files are to begin with."""
 
@@ -121,7 +112,7 @@ class BatchFold:
 
 
 def _batch(folded: FoldedPartition) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pylist([folded.row()], schema=FOLDED_SCHEMA)
+    return pa.RecordBatch.from_pylist([attrs.asdict(folded)], schema=FOLDED_SCHEMA)
 
 
 class _PartitionInBatch:
@@ -131,21 +122,19 @@ class _PartitionInBatch:
         self.partition = partition
         self._folder = folding.folder
         self._name = f"{folding.names[partition]}-{uuid.uuid4().hex[:12]}"
-        state = folding.states.get(partition)
-        self._partition_fold = taken_up(
-            folding.folder, state, LogPartition(folding.topic, partition), folding.judging
+        file = folding.states.get(partition)
+        self._state = taken_up(
+            None if file is None else folding.folder / file,
+            LogPartition(folding.topic, partition),
+            folding.judging,
         )
-        self._next = 0 if state is None else state.next_offset
-        self._records = 0
         self._highest_ms = 0
         self._told: IO[bytes] | None = None
 
     def take(self, raw: RawRecord) -> None:
-        if raw.offset < self._next:
+        if raw.offset < self._state.next_offset:
             return  # the state knows it
-        told = told_of(self._partition_fold, raw)
-        self._next = raw.offset + 1
-        self._records += 1
+        told = told_of(self._state, raw)
         self._highest_ms = max(self._highest_ms, raw.timestamp_ms)
         if told and self._told is None:
             self._told = (self._folder / f"{self._name}.told").open("wb")
@@ -156,12 +145,14 @@ class _PartitionInBatch:
     def put_aside(self) -> FoldedPartition:
         if self._told is not None:
             self._told.close()
+        put_aside(self._state, self._folder / self._name)
         return FoldedPartition(
             self.partition,
-            self._records,
-            self._partition_fold.owned,
+            self._state.folded,
+            self._state.partition_fold.owned,
             None if self._told is None else Path(self._told.name).name,
-            write_state(self._folder, self._name, self._partition_fold, self._next),
+            self._name,
+            self._state.next_offset,
             self._highest_ms,
         )
 

@@ -194,17 +194,17 @@ class _Batches:
             raise
         if not rows:
             return
-        folded = {one.partition: one for one in (FoldedPartition.of(row.asDict()) for row in rows)}
+        folded = {row["partition"]: FoldedPartition(**row.asDict()) for row in rows}
         if len(folded) < len(rows):
             raise SparkFailed("Spark gave one coordinating partition to two tasks")
         for number, one in sorted(folded.items()):
             if one.told is not None:
                 for told, appended_ms in told_in(folder / one.told):
                     watch_context.tell(told, appended_ms)
-            watch_context.read(number, one.records, one.state.next_offset, one.owned)
+            watch_context.read(number, one.records, one.next_offset, one.owned)
             watch_context.stamped([one.highest_ms])
-            self._states[number] = one.state
-            self._checkpoint.adopt(number, one.state)
+            self._states[number] = one.file
+            self._checkpoint.adopt(number, one.file)
         watch_context.flush()
         watch_context.commit()
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 
 from kafka_marshal.capture import RawRecord
-from kafka_marshal.replay.live.folding import taken_up, told_of
+from kafka_marshal.replay.live.folding import put_aside, taken_up, told_of
 from kafka_marshal.replay.live.live_findings import appended_ms
 from kafka_marshal.replay.live.watch_context import (
     COUNT_CHECK_S,
@@ -39,12 +39,9 @@ def watch(watching: WatchOptions, stopped: Callable[[], bool]) -> WatchResult:
 class _Watch:
     def __init__(self, watch_context: WatchContext, checkpoint_every_s: float) -> None:
         self._watch_context, self._every_s = watch_context, checkpoint_every_s
-        folder = None if watch_context.checkpoint is None else watch_context.checkpoint.folder
-        states = {} if watch_context.known is None else watch_context.known.states
-        self._accounts = {
+        self._states = {
             number: taken_up(
-                folder,
-                states.get(number),
+                watch_context.states.get(number),
                 LogPartition(watch_context.tail.topic, number),
                 watch_context.judging,
             )
@@ -74,7 +71,7 @@ class _Watch:
         counted: dict[int, int] = {}
         for raw in batch:
             number = raw.partition
-            told = told_of(self._accounts[number], raw)
+            told = told_of(self._states[number], raw)
             self._next[number] = raw.offset + 1
             counted[number] = counted.get(number, 0) + 1
             for one in told:
@@ -83,13 +80,15 @@ class _Watch:
         self._changed.update(counted)
         for number, count in counted.items():
             self._watch_context.read(
-                number, count, self._next[number], self._accounts[number].owned
+                number, count, self._next[number], self._states[number].partition_fold.owned
             )
 
     def _commit(self) -> None:
         checkpoint = self._watch_context.checkpoint
         if checkpoint is not None:
             for number in sorted(self._changed):
-                checkpoint.put(number, self._accounts[number], self._next[number])
+                name = checkpoint.name_for(number)
+                put_aside(self._states[number], checkpoint.folder / name)
+                checkpoint.adopt(number, name)
             self._changed.clear()
         self._watch_context.commit()

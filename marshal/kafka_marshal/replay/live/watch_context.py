@@ -25,6 +25,7 @@ from kafka_marshal.replay.live.live_findings import LOUD, OVER, LiveEvent
 from kafka_marshal.replay.live.metrics import Metrics
 from kafka_marshal.replay.live.sinks import JsonFile, Sink, ToTopic
 from kafka_marshal.replay.state.checkpoint import Checkpoint, CheckpointRefused, CommittedStates
+from kafka_marshal.replay.state.partition_state import read_head
 
 COUNT_CHECK_S: Final = 30.0
 """How often to look how many partitions the topic has, in seconds."""
@@ -86,6 +87,11 @@ class WatchContext:
                 closing(Checkpoint(watching.checkpoint, self._options()))
             )
             self.known = self.checkpoint.known()
+        self.states: dict[int, Path] = {}
+        """The files to take up."""
+        if self.checkpoint is not None and self.known is not None:
+            folder = self.checkpoint.folder
+            self.states = {number: folder / file for number, file in self.known.states.items()}
         self._file: JsonFile | None = None
         self._sinks: list[Sink] = list(watching.sinks)
         if watching.to_topic is not None:
@@ -135,11 +141,11 @@ class WatchContext:
         Raises:
             CheckpointRefused: the topic ends before it.
         """
-        states = {} if self.known is None else self.known.states
         begins = {}
         for number, extent in self.extents.items():
-            if number in states:
-                begins[number] = self._from(number, states[number].next_offset, extent)
+            if number in self.states:
+                next_offset = read_head(self.states[number]).next_offset
+                begins[number] = self._from(number, next_offset, extent)
                 continue
             begins[number] = extent.low
             if extent.low:

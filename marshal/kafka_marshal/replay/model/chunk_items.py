@@ -6,13 +6,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from attrs import field, frozen
+from attrs import frozen
 
 from kafka_marshal.capture import RawRecord
+from kafka_marshal.replay.model.internal import SenderRow
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 
@@ -26,7 +27,6 @@ BUCKET_MS: Final = 50
 class ChunkFacts:
     """What one chunk holds of one coordinating partition, whatever its records did before."""
 
-    chunk: int
     partition: int
     ordered: bool
     """Offsets only rose. If not, nothing was collapsed, and the sources must be read as records."""
@@ -36,12 +36,12 @@ class ChunkFacts:
     from_ms: int
     to_ms: int
     """The latest timestamp: what the clock is, at least, when the chunk is over."""
-    types: dict[str, int]
+    types: tuple[int, ...]
+    """How many are of each `TimestampType`."""
     gaps: int
     missing: int
-    first_gaps: list[list[int]]
-    clocks: list[list[Any]] = field(factory=list)
-    """Of each sender: group, instance, client, least, most, buckets, counts."""
+    first_gaps: tuple[tuple[int, int], ...]
+    clocks: tuple[SenderRow, ...]
 
 
 @frozen

@@ -23,14 +23,16 @@ class GroupCountsRow(GroupRow):
     """Counts of one group in one coordinating partition."""
 
     claims: int
-    clients: int
-    instances: int
+    clients: Annotated[int, "distinct client ids that sent for the group"]
+    instances: Annotated[int, "distinct instance ids that sent for the group"]
     records: int
     tenures: int
     takeovers: int
     refusals: int
     thefts: int
-    unowned_longest_ms: int | None
+    unowned_longest_ms: Annotated[
+        int | None, "how long one of its claims was free after an owner, at most; null: never"
+    ]
     heartbeat_interval_ms: float
     intervals_said_ms: tuple[int, ...] = field(converter=_integers)
 
@@ -42,11 +44,33 @@ class SenderRow(Row):
     group: str
     instance: str
     client: str
-    records: int
     offset_min_ms: int
     offset_max_ms: int
     buckets: tuple[int, ...] = field(converter=_integers)
     counts: tuple[int, ...] = field(converter=_integers)
+
+
+@frozen
+class ClockStatistics:
+    """One sender's clock over a whole log: message time minus the broker's.
+
+    Above 0 the sender's clock is ahead. A message holds whole seconds, so a perfect clock and a
+    fast network give a median near -500.
+    """
+
+    log: str
+    group: str
+    instance: str
+    client: str
+    records: int
+    offset_min_ms: int
+    offset_median_ms: int
+    offset_max_ms: int
+
+    @property
+    def off_ms(self) -> int:
+        """How far the clock seems off; half a second is what whole seconds cost on average."""
+        return self.offset_median_ms + 500
 
 
 @frozen(kw_only=True)

@@ -114,15 +114,16 @@ def _column(name: str, hint: Any) -> Column:
     meaning = ""
     if get_origin(hint) is Annotated:
         hint, meaning = get_args(hint)
-    return Column(name, _arrow_type(hint), meaning)
+    return Column(name, arrow_type_of(hint), meaning)
 
 
-def _arrow_type(hint: Any) -> pa.DataType:
+def arrow_type_of(hint: Any) -> pa.DataType:
+    """The type that stores an annotation's values; of an attrs class, a struct of its fields."""
     if get_origin(hint) is types.UnionType:
         hint, _ = get_args(hint)  # the other is None
     if get_origin(hint) is tuple:
-        member, _ = get_args(hint)
-        return pa.list_(_arrow_type(member))
+        member = get_args(hint)[0]  # the others are alike
+        return pa.list_(arrow_type_of(member))
     if hint in _SCALARS:
         return _SCALARS[hint]
     return pa.struct([(column.name, column.arrow_type) for column in columns_of(hint)])
@@ -168,20 +169,20 @@ def readable_bytes(value: bytes | None) -> str | None:
 
 def arrow_rows(table: Table[RowT], rows: Sequence[RowT]) -> pa.StructArray:
     """The rows as one Arrow array of structs."""
-    return _stored(rows, table.arrow_type)
+    return stored(rows, table.arrow_type)
 
 
-def _stored(values: Sequence[Any], arrow_type: pa.DataType) -> pa.Array:
+def stored(values: Sequence[Any], arrow_type: pa.DataType) -> pa.Array:
     """Values of one type, column by column."""
     if pa.types.is_struct(arrow_type):
         fields = list(arrow_type)
-        columns = [_stored([getattr(v, each.name) for v in values], each.type) for each in fields]
+        columns = [stored([getattr(v, each.name) for v in values], each.type) for each in fields]
         return pa.StructArray.from_arrays(columns, fields=fields)
     if pa.types.is_list(arrow_type):
         ends = np.cumsum([0, *map(len, values)])
         members = [member for value in values for member in value]
         return pa.ListArray.from_arrays(
-            pa.array(ends, pa.int32()), _stored(members, arrow_type.value_type), type=arrow_type
+            pa.array(ends, pa.int32()), stored(members, arrow_type.value_type), type=arrow_type
         )
     try:
         return pa.array(values, arrow_type)

@@ -8,9 +8,8 @@ from __future__ import annotations
 from typing import Final
 
 from kafka_marshal.replay.findings.catalogue import CATALOGUE
-from kafka_marshal.replay.findings.records.senders import ClockStatistics
 from kafka_marshal.replay.model.folded_log import CLAIM, ClaimName, CountedClaim
-from kafka_marshal.replay.model.internal import GroupCountsRow, MarkRow
+from kafka_marshal.replay.model.internal import MarkRow
 from kafka_marshal.replay.model.published import (
     ClaimRow,
     DivergenceRow,
@@ -111,39 +110,6 @@ def proof_of(row: ProofRow) -> page.FindingRecord:
         sender_client=row.sender_client or "",
         verdict=row.verdict or "",
         text=row.value or "",
-    )
-
-
-def sender_of(sender: ClockStatistics) -> page.SenderClockRow:
-    """A sender's clock."""
-    return page.SenderClockRow(
-        sender.log,
-        sender.instance,
-        sender.client,
-        sender.group,
-        sender.records,
-        sender.offset_min_ms,
-        sender.offset_median_ms,
-        sender.offset_max_ms,
-    )
-
-
-def group_of(row: GroupCountsRow) -> page.GroupSummary:
-    """From a row of `groups`."""
-    return page.GroupSummary(
-        log=row.log,
-        coordinating_partition=row.coordinating_partition,
-        group=row.group,
-        rules=row.rules,
-        claims=row.claims,
-        clients=row.clients,
-        instances=row.instances,
-        records=row.records,
-        tenures=row.tenures,
-        takeovers=row.takeovers,
-        refusals=row.refusals,
-        thefts=row.thefts,
-        unowned_longest_ms=row.unowned_longest_ms,
     )
 
 

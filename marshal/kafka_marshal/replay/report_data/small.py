@@ -24,10 +24,8 @@ from kafka_marshal.replay.report_data.convert import (
     claim_id,
     divergence_of,
     finding_of,
-    group_of,
     lane_of,
     name_of,
-    sender_of,
 )
 from kafka_marshal.replay.report_data.large import scale
 from kafka_marshal.replay.report_data.summary import Summary
@@ -75,10 +73,10 @@ def report_data(
         ),
         logs=tuple(_logs(summary)),
         caveats=summary.caveats,
-        groups=tuple(group_of(row) for row in summary.groups),
+        groups=summary.groups,
         claims=tuple(_timelines(fold, names, summary.rules)),
         findings=tuple(finding_of(row) for row in findings),
-        senders=tuple(sender_of(sender) for sender in summary.senders),
+        senders=summary.senders,
         divergences=tuple(divergence_of(row) for row in divergences),
         scale=scale(fold, summary, log_findings) if many else None,
     )

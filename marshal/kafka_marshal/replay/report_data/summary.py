@@ -15,9 +15,8 @@ import attrs
 from attrs import frozen
 
 from kafka_marshal.replay.findings.catalogue import CATALOGUE, ERROR, WARNING
-from kafka_marshal.replay.findings.records.senders import ClockStatistics
 from kafka_marshal.replay.model.folded_log import CountedFindings
-from kafka_marshal.replay.model.internal import GroupCountsRow, PartitionRow
+from kafka_marshal.replay.model.internal import ClockStatistics, GroupCountsRow, PartitionRow
 from kafka_marshal.replay.report_data.whatif import WhatIf
 
 Json: TypeAlias = dict[str, object]

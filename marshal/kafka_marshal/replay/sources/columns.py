@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -159,26 +159,22 @@ def records_of(batch: pa.RecordBatch) -> Iterator[tuple[str, RawRecord]]:
     """Back from a batch: every record with the name of its log."""
     types = {kind.value: kind for kind in TimestampType}
     columns = [
-        batch.column(name).to_pylist()
-        for name in ("log", "partition", "offset", "timestamp_ms", "value")
+        values_of(batch.column(name))
+        for name in ("log", "partition", "offset", "timestamp_ms", "value", "headers")
     ]
-    columns.append(_pairs_of(batch.column("headers")))
     stamped = batch.column("timestamp_type").to_pylist()
     for row, stamp in zip(zip(*columns, strict=True), stamped, strict=True):
         log, partition, offset, timestamp_ms, value, pairs = row
         yield log, RawRecord(partition, offset, timestamp_ms, value, pairs, types[stamp])
 
 
-def _pairs_of(headers: pa.Array) -> list[HeaderPairs]:
-    """Of every row. Null is as good as none."""
-    if headers.null_count == len(headers):
-        return [()] * len(headers)
-    pairs = headers.values
-    named = list(zip(pairs.field("key").to_pylist(), pairs.field("value").to_pylist(), strict=True))
-    found = [tuple(named[a:b]) for a, b in itertools.pairwise(headers.offsets.to_pylist())]
-    if not headers.null_count:
-        return found
-    return [
-        pairs if there else ()
-        for pairs, there in zip(found, headers.is_valid().to_pylist(), strict=True)
-    ]
+def values_of(column: pa.Array) -> list[Any]:
+    """The values column by column, which is faster: structs as tuples, null lists as empty ones."""
+    if pa.types.is_struct(column.type):
+        return list(zip(*map(values_of, column.flatten()), strict=True))
+    if pa.types.is_list(column.type):
+        members, ends = values_of(column.values), column.offsets.to_numpy().tolist()
+        return [tuple(members[begin:end]) for begin, end in itertools.pairwise(ends)]
+    if pa.types.is_int64(column.type) and not column.null_count:
+        return list(column.to_numpy().tolist())
+    return list(column.to_pylist())

@@ -1,9 +1,9 @@
 """A replay put aside: what is known of every coordinating partition, and from where to go on.
 
-A folder holds one file of state per partition and `checkpoint.json`, which says which files belong
-together; replacing that one file is the commit. So whatever stops a writer, the folder holds either
-the last commit or the one before, whole. This room knows files and pickles. It does not know what
-an account is made of, nor where records come from.
+A folder holds one file of state per partition (`partition_state`) and `checkpoint.json`, which says
+which files belong together; replacing that one file is the commit. So whatever stops a writer, the
+folder holds either the last commit or the one before, whole. This room knows files and pickles. It
+does not know what an account is made of, nor where records come from.
 
 State is a pickle. Reading one runs only what an account is made of, but the folder is to be trusted
 as the program is.
@@ -14,7 +14,6 @@ from __future__ import annotations
 import contextlib
 import enum
 import fcntl
-import hashlib
 import io
 import json
 import os
@@ -26,14 +25,12 @@ from importlib import import_module
 from pathlib import Path
 from typing import IO, Any, Final
 
-import attrs
 from attrs import frozen
 
 from kafka_marshal.replay.errors import ReplayError
-from kafka_marshal.replay.fold.partition_fold import PartitionFold
 from kafka_marshal.version import package_version
 
-FORMAT: Final = 2
+FORMAT: Final = 3
 """Of the folder. What is in a pickle is bound to the package's version instead."""
 MANIFEST: Final = "checkpoint.json"
 
@@ -43,38 +40,11 @@ class CheckpointRefused(ReplayError):
 
 
 @frozen
-class StateFile:
-    """A file of the folder: the state of one coordinating partition."""
-
-    file: str
-    next_offset: int
-    """The first offset that the account has not seen."""
-    sha256: str
-
-
-@frozen
 class CommittedStates:
     """A folder's last commit, with no state read yet."""
 
-    states: Mapping[int, StateFile]
-    beside: Mapping[str, Any]
-    """What the writer wanted to be committed with them."""
-
-
-@frozen
-class StoredPartition:
-    """One coordinating partition."""
-
-    partition_fold: PartitionFold
-    next_offset: int
-    """The first offset that the account has not seen."""
-
-
-@frozen
-class ResumedCheckpoint:
-    """A folder's last commit."""
-
-    partitions: Mapping[int, StoredPartition]
+    states: Mapping[int, str]
+    """The file of each coordinating partition, as the folder knows it."""
     beside: Mapping[str, Any]
     """What the writer wanted to be committed with them."""
 
@@ -100,7 +70,7 @@ class Checkpoint:
             "options": json.loads(json.dumps(dict(options))),
         }
         self._generation = 0
-        self._states: dict[int, StateFile] = {}
+        self._states: dict[int, str] = {}
         try:
             folder.mkdir(parents=True, exist_ok=True)
             self._lock = (folder / "lock").open("w")
@@ -118,26 +88,11 @@ class Checkpoint:
         """Release the folder."""
         self._lock.close()
 
-    def load(self) -> ResumedCheckpoint | None:
+    def known(self) -> CommittedStates | None:
         """The last commit; None if there was none.
 
         Raises:
             CheckpointRefused: made by another version or with other options, or damaged.
-        """
-        known = self.known()
-        if known is None:
-            return None
-        partitions = {
-            number: StoredPartition(read_state(self.folder, state), state.next_offset)
-            for number, state in known.states.items()
-        }
-        return ResumedCheckpoint(partitions, known.beside)
-
-    def known(self) -> CommittedStates | None:
-        """The last commit for a caller that reads the states elsewhere, with `read_state`.
-
-        Raises:
-            CheckpointRefused: as `load`, but for states that are damaged.
         """
         path = self.folder / MANIFEST
         if not path.exists():
@@ -145,15 +100,10 @@ class Checkpoint:
         try:
             manifest = json.loads(path.read_text())
             made_by = {name: manifest[name] for name in self._made_by}
-            states = {
-                int(number): StateFile(
-                    str(one["file"]), int(one["next_offset"]), str(one["sha256"])
-                )
-                for number, one in manifest["partitions"].items()
-            }
+            states = {int(number): str(file) for number, file in manifest["partitions"].items()}
             generation, beside = int(manifest["generation"]), dict(manifest["beside"])
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
-            raise _damaged(self.folder, MANIFEST) from None
+            raise damaged(self.folder, MANIFEST) from None
         self._compare(made_by)
         self._generation, self._states = generation, states
         self._sweep()
@@ -163,24 +113,17 @@ class Checkpoint:
         """A file name for a state that the next commit may hold."""
         return f"partition-{partition}.{self._generation + 1}"
 
-    def put(self, partition: int, partition_fold: PartitionFold, next_offset: int) -> None:
-        """Write one partition's state beside; it counts from the next `commit` on."""
-        name = self.name_for(partition)
-        self.adopt(partition, write_state(self.folder, name, partition_fold, next_offset))
-
-    def adopt(self, partition: int, state: StateFile) -> None:
-        """The same for a state that an executor wrote."""
-        self._states[partition] = state
+    def adopt(self, partition: int, file: str) -> None:
+        """This file is the partition's state, from the next `commit` on."""
+        self._states[partition] = file
 
     def commit(self, beside: Mapping[str, Any]) -> None:
-        """From now on `load` gives what was put, and for other partitions what it gave before."""
+        """From now on `known` gives what was adopted, and for other partitions what it gave."""
         self._generation += 1
         manifest = {
             **self._made_by,
             "generation": self._generation,
-            "partitions": {
-                str(n): attrs.asdict(state) for n, state in sorted(self._states.items())
-            },
+            "partitions": {str(n): file for n, file in sorted(self._states.items())},
             "beside": dict(beside),
         }
         desk = self.folder / f".{MANIFEST}"
@@ -193,9 +136,8 @@ class Checkpoint:
 
     def _sweep(self) -> None:
         """Remove the files that are not in the last commit."""
-        current = {state.file for state in self._states.values()}
         for path in self.folder.glob("partition-*"):
-            if path.name not in current:
+            if path.name not in self._states.values():
                 path.unlink(missing_ok=True)
 
     def _compare(self, made_by: Mapping[str, Any]) -> None:
@@ -220,41 +162,8 @@ class Checkpoint:
                 )
 
 
-def write_state(
-    folder: Path, name: str, partition_fold: PartitionFold, next_offset: int
-) -> StateFile:
-    """Write a state, on any machine that sees the folder; nobody else may write under that name.
-
-    Raises:
-        OSError: it cannot be written.
-    """
-    assert not partition_fold.drain(), "rows that were not drained would be lost or told twice"
-    state = pickle.dumps(partition_fold, protocol=5)
-    with (folder / name).open("wb") as file:
-        file.write(state)
-        to_disk(file)
-    return StateFile(name, next_offset, hashlib.sha256(state).hexdigest())
-
-
-def read_state(folder: Path, state: StateFile) -> PartitionFold:
-    """The account of a state.
-
-    Raises:
-        CheckpointRefused: it is not what was written.
-    """
-    try:
-        read = (folder / state.file).read_bytes()
-    except OSError:
-        raise _damaged(folder, state.file) from None
-    if hashlib.sha256(read).hexdigest() != state.sha256:
-        raise _damaged(folder, state.file)
-    account = thawed(read, f"{folder}: {state.file}")
-    if not isinstance(account, PartitionFold):
-        raise _damaged(folder, state.file)
-    return account
-
-
-def _damaged(folder: Path, name: str) -> CheckpointRefused:
+def damaged(folder: Path, name: str) -> CheckpointRefused:
+    """Refuse a folder for what one of its files is."""
     return CheckpointRefused(f"{folder}: {name} is damaged: begin anew in another folder")
 
 

@@ -2,7 +2,7 @@
 
 A file is one line of JSON, for the driver, and the pickled state. It is written beside and moved
 into place, so that a task that is run again replaces it whole. This room knows no Spark, and not
-which files belong together (`incremental`).
+which files belong together (`checkpoint`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import pickle
 import uuid
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 import attrs
 from attrs import define, frozen
@@ -23,9 +23,7 @@ from kafka_marshal.replay.fold.partition_fold import JudgingOptions, PartitionFo
 from kafka_marshal.replay.model.chunk_items import ChunkFacts, Item, SingleRecord
 from kafka_marshal.replay.model.events import LogPartition
 from kafka_marshal.replay.model.tables import Rows
-from kafka_marshal.replay.state.checkpoint import CheckpointRefused, thawed, to_disk
-
-SUFFIX: Final = ".state"
+from kafka_marshal.replay.state.checkpoint import damaged, thawed, to_disk
 
 
 @frozen
@@ -68,6 +66,10 @@ class PartitionState:
     def feed(self, raw: RawRecord) -> None:
         """The next record by itself."""
         self.partition_fold.feed(raw)
+        self.fed(raw)
+
+    def fed(self, raw: RawRecord) -> None:
+        """Count a record that was given to the fold by itself."""
         self.folded += 1
         self._seen(raw)
 
@@ -97,22 +99,22 @@ class PartitionState:
             self.forked = True
             self.partition_fold.forked(raw)
 
-    def put_aside(self, folder: Path) -> Rows:
+    def put_aside(self, path: Path) -> Rows:
         """Write the state; give the rows that nothing can change any more.
 
         Raises:
-            OSError: it cannot be written, or the run that `folder` is of is no longer.
+            OSError: it cannot be written, or the run whose folder it is in is no longer.
         """
         self.partition_fold.settle()
         rows = self.partition_fold.drain()
         head = StateHead(self.partition, self.next_offset, self.folded, self.skipped, self.forked)
         state = pickle.dumps(self, protocol=5)
         line = {**attrs.asdict(head), "sha256": hashlib.sha256(state).hexdigest()}
-        beside = folder / f".{self.partition}.{uuid.uuid4().hex}"
+        beside = path.with_name(f"{path.name}.{uuid.uuid4().hex}")
         with beside.open("wb") as file:
             file.write(json.dumps(line).encode() + b"\n" + state)
             to_disk(file)
-        beside.replace(folder / f"{self.partition}{SUFFIX}")
+        beside.replace(path)
         return rows
 
     def ended(self) -> Rows:
@@ -163,4 +165,4 @@ def _read(path: Path, how: Callable[[dict[str, Any], Path], _Read]) -> _Read:
             line = json.loads(file.readline())
         return how(line, path)
     except (OSError, ValueError, TypeError, KeyError):
-        raise CheckpointRefused(f"{path} is damaged: begin anew in another folder") from None
+        raise damaged(path.parent, path.name) from None

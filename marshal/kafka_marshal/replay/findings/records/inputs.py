@@ -89,8 +89,8 @@ class Inputs:
             self._gap(self._last_offset + 1, facts.first_offset - 1)
         self._from_ms = min(self._from_ms, facts.from_ms)
         self._to_ms = max(self._to_ms, facts.to_ms)
-        for kind, count in facts.types.items():
-            self._types[TimestampType(kind)] += count
+        for kind, count in zip(TimestampType, facts.types, strict=True):
+            self._types[kind] += count
         self._records += facts.records
         for begin, end in facts.first_gaps[: LISTED_MAX - len(self._gaps)]:
             self._gaps.append((begin, end))

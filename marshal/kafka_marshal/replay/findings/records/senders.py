@@ -13,7 +13,7 @@ from functools import partial
 from typing import Final
 
 import attrs
-from attrs import define, field, frozen
+from attrs import define, field
 
 from kafka_marshal.capture import TimestampType
 from kafka_marshal.core.messages import Message, ReleaseGroup
@@ -22,9 +22,10 @@ from kafka_marshal.replay.findings.cases import Case
 from kafka_marshal.replay.findings.catalogue import CATALOGUE, WARNING
 from kafka_marshal.replay.model.chunk_items import BUCKET_MS, ChunkFacts
 from kafka_marshal.replay.model.events import JudgedRecord
-from kafka_marshal.replay.model.internal import GroupCountsRow, SenderRow
+from kafka_marshal.replay.model.internal import ClockStatistics, GroupCountsRow, SenderRow
 from kafka_marshal.replay.model.phrasing import span, times, who
 from kafka_marshal.replay.model.published import FindingRow
+from kafka_marshal.replay.model.rows import readable
 
 RECORDS_MIN: Final = 3
 """Records by which to judge a clock, at least."""
@@ -146,22 +147,19 @@ class Clocks:
 
     def facts(self, facts: ChunkFacts) -> None:
         """Add what a whole chunk says of everybody's clock."""
-        for group, instance, client, least_ms, most_ms, buckets, counts in facts.clocks:
-            known = self._senders.setdefault((group, instance, client), _Clock())
-            known.least_ms = min(known.least_ms, least_ms)
-            known.most_ms = max(known.most_ms, most_ms)
-            for bucket, count in zip(buckets, counts, strict=True):
-                known.histogram[bucket] += count
+        for row in facts.clocks:
+            name = row.group, row.instance, row.client
+            self._senders.setdefault(name, _Clock()).add_row(row)
 
     def at_the_end(self) -> Iterator[SenderRow]:
         """Rows of the table `senders`."""
-        for (group, instance, client), seen in self._senders.items():
+        for name, seen in self._senders.items():
+            group, instance, client = map(readable, name)  # as they are in a chunk's facts
             buckets = sorted(seen.histogram)
             yield SenderRow(
                 group=group,
                 instance=instance,
                 client=client,
-                records=seen.histogram.total(),
                 offset_min_ms=seen.least_ms,
                 offset_max_ms=seen.most_ms,
                 buckets=buckets,
@@ -180,38 +178,19 @@ class _Clock:
         self.least_ms = min(self.least_ms, offset_ms)
         self.most_ms = max(self.most_ms, offset_ms)
 
-
-@frozen
-class ClockStatistics:
-    """One sender's clock over a whole log: message time minus the broker's.
-
-    A message holds whole seconds, so a perfect clock and a fast network give a median near -500.
-    """
-
-    log: str
-    group: str
-    instance: str
-    client: str
-    records: int
-    offset_min_ms: int
-    offset_median_ms: int
-    offset_max_ms: int
-
-    @property
-    def off_ms(self) -> int:
-        """How far the clock seems off; half a second is what whole seconds cost on average."""
-        return self.offset_median_ms + 500
+    def add_row(self, row: SenderRow) -> None:
+        self.least_ms = min(self.least_ms, row.offset_min_ms)
+        self.most_ms = max(self.most_ms, row.offset_max_ms)
+        for bucket, count in zip(row.buckets, row.counts, strict=True):
+            self.histogram[bucket] += count
 
 
 def merged(rows: Iterable[SenderRow]) -> list[ClockStatistics]:
     """The clocks of all senders, over all coordinating partitions of each log."""
     together: dict[tuple[str, str, str, str], _Clock] = {}
     for row in rows:
-        seen = together.setdefault((row.log, row.group, row.instance, row.client), _Clock())
-        seen.least_ms = min(seen.least_ms, row.offset_min_ms)
-        seen.most_ms = max(seen.most_ms, row.offset_max_ms)
-        for bucket, count in zip(row.buckets, row.counts, strict=True):
-            seen.histogram[bucket] += count
+        name = row.log, row.group, row.instance, row.client
+        together.setdefault(name, _Clock()).add_row(row)
     return [
         ClockStatistics(
             *name, seen.histogram.total(), seen.least_ms, _median_ms(seen), seen.most_ms

@@ -1,6 +1,6 @@
 """What a report says, as plain values: a page is made of these.
 
-This room knows neither tables nor HTML. The pipeline fills it from its tables, a test by hand.
+This room knows no HTML. The pipeline fills it from its tables, a test by hand.
 
 Conventions. Times are unix milliseconds, UTC, and names end in `_ms`; offsets are Kafka offsets in
 the coordination topic, except `position`, which counts in the data topic (next to consume). Rule
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final, Self, TypeAlias
 from attrs import frozen
 
 from kafka_marshal.core.claims.verdicts import Accepted
+from kafka_marshal.replay.model.internal import ClockStatistics, GroupCountsRow
 
 if TYPE_CHECKING:
     from kafka_marshal.replay.report.base.scale import Scale
@@ -99,7 +100,10 @@ class ClaimId:
 
 @frozen
 class TenureBar:
-    """One owner's unbroken ownership of a claim: a bar. Unowned time is the space between."""
+    """One owner's unbroken ownership of a claim: a bar. Unowned time is the space between.
+
+    Of a row of `tenures` it is what a lane draws: thousands of bars share their lane's claim.
+    """
 
     owner_instance: str
     owner_client: str
@@ -223,46 +227,6 @@ class Finding:
 
 
 @frozen
-class SenderClockRow:
-    """How far a sender's clock stands from the broker's, over all its records in one log.
-
-    Offset = `unix_s * 1000 - timestamp_ms`: above 0 the sender's clock is ahead. Messages hold
-    whole seconds, so a perfect clock and a fast network give -999..0.
-    """
-
-    log: str
-    instance: str
-    client: str
-    group: str
-    records: int
-    offset_min_ms: int
-    offset_median_ms: int
-    offset_max_ms: int
-
-
-@frozen
-class GroupSummary:
-    """One consumer group in one coordinating partition of one log, under one rule set."""
-
-    log: str
-    coordinating_partition: int
-    group: str
-    rules: RuleSetName
-    claims: int
-    clients: int
-    """Distinct client ids that sent for the group."""
-    instances: int
-    """Distinct instance ids that sent for the group."""
-    records: int
-    tenures: int
-    takeovers: int
-    refusals: int
-    thefts: int
-    unowned_longest_ms: int | None
-    """Longest time that one of its claims had no owner after it first had one; None: never."""
-
-
-@frozen
 class Divergence:
     """A stretch of one claim's log over which the two rule sets say the same two different things.
 
@@ -349,12 +313,12 @@ class ReportData:
     caveats: tuple[str, ...] = ()
     """Sentences that limit what the page may be read to say: CreateTime, missing head, gaps,
     claims left out for size."""
-    groups: tuple[GroupSummary, ...] = ()
+    groups: tuple[GroupCountsRow, ...] = ()
     claims: tuple[ClaimTimeline, ...] = ()
     """The claims to draw. Keep it to some hundreds; of more, `scale` tells what there is."""
     findings: tuple[Finding, ...] = ()
     """Keep it to some hundreds, the worst first."""
-    senders: tuple[SenderClockRow, ...] = ()
+    senders: tuple[ClockStatistics, ...] = ()
     divergences: tuple[Divergence, ...] = ()
     """Only with both rule sets. Keep it to some hundreds."""
     heartbeat_intervals_s: tuple[float, ...] = ()

@@ -7,13 +7,13 @@ from itertools import groupby
 from typing import Final
 
 from kafka_marshal.markup import Html, el, join, name, visible
+from kafka_marshal.replay.model.internal import GroupCountsRow
 from kafka_marshal.replay.report.base import pieces
 from kafka_marshal.replay.report.base.clock import duration
 from kafka_marshal.replay.report.base.data import (
     ORIGINAL,
     ClaimId,
     Divergence,
-    GroupSummary,
     ReportData,
 )
 from kafka_marshal.replay.report.sections.causes import worst_groups
@@ -107,10 +107,10 @@ def groups(data: ReportData) -> Html | None:
         return None
     ranks = worst_groups(data)
 
-    def order(g: GroupSummary) -> tuple[object, ...]:
+    def order(g: GroupCountsRow) -> tuple[object, ...]:
         return (g.log, g.coordinating_partition, g.group, g.rules != ORIGINAL, g.rules)
 
-    def key(g: GroupSummary) -> tuple[object, ...]:
+    def key(g: GroupCountsRow) -> tuple[object, ...]:
         return (g.log, g.coordinating_partition, g.group)
 
     rows = []
@@ -170,7 +170,7 @@ def groups(data: ReportData) -> Html | None:
     )
 
 
-def _how_bad(members: Sequence[GroupSummary]) -> tuple[int, ...]:
+def _how_bad(members: Sequence[GroupCountsRow]) -> tuple[int, ...]:
     return tuple(
         -sum(counts)
         for counts in zip(*((g.thefts, g.takeovers, g.refusals) for g in members), strict=True)

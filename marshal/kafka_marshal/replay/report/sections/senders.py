@@ -7,9 +7,10 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from kafka_marshal.markup import Html, el, join, name
+from kafka_marshal.replay.model.internal import ClockStatistics
 from kafka_marshal.replay.report.base import pieces
 from kafka_marshal.replay.report.base.clock import duration
-from kafka_marshal.replay.report.base.data import ReportData, SenderClockRow
+from kafka_marshal.replay.report.base.data import ReportData
 from kafka_marshal.replay.report.base.palette import Palette
 
 LINEAR_UP_TO_MS: Final = 30_000
@@ -58,11 +59,11 @@ def section(data: ReportData, palette: Palette) -> Html | None:
     )
 
 
-def _farthest(sender: SenderClockRow) -> int:
+def _farthest(sender: ClockStatistics) -> int:
     return max(sender.offset_max_ms, HONEST_FROM_MS - sender.offset_min_ms)
 
 
-def _scale(senders: Sequence[SenderClockRow]) -> tuple[Callable[[int], float], list[int]]:
+def _scale(senders: Sequence[ClockStatistics]) -> tuple[Callable[[int], float], list[int]]:
     """Where an offset stands, 0 to 1, and the offsets to mark."""
     low = min(-1500, *(s.offset_min_ms for s in senders))
     high = max(500, *(s.offset_max_ms for s in senders))
@@ -96,7 +97,7 @@ def _tick_label(at: float, ms: int) -> Html:
 
 
 def _line(
-    sender: SenderClockRow, place: Callable[[int], float], ticks: Sequence[int], palette: Palette
+    sender: ClockStatistics, place: Callable[[int], float], ticks: Sequence[int], palette: Palette
 ) -> Html:
     low, middle, high = (
         place(ms) for ms in (sender.offset_min_ms, sender.offset_median_ms, sender.offset_max_ms)
