@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import functools
 import json
+import os
+import sys
 from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
@@ -18,6 +20,11 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 from kafka_marshal.scratch import Scratch
+
+# The tests start hundreds of Pythons. Where an environment forbids them to keep what they compiled,
+# each one compiles the package again, and each of the four processes rewrites all assertions.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 ROOT = Path(__file__).parent
 SHARED = {
