@@ -157,7 +157,7 @@ def test_a_consumer_that_is_stopped_while_its_next_instance_is_opened_claims_not
             consumer._coordinator.call(lambda: None)
             reads = threading.Semaphore(0)
             kafka.reading_log = reads.release
-        for _ in range(3):  # the next instance reads the log, and is told what it says
+        for _ in range(3):  # the next instance reads the log from its beginning
             assert reads.acquire(timeout=WITHIN_S)
         consumer._coordinator.call(lambda: None)
         assert kafka.said(ClaimingPartition) == []

@@ -27,6 +27,8 @@ class ScheduledThread:
     name: str
     _steps: Iterator[None] | None
     _scheduler: Scheduler
+    stands: bool = False
+    """It takes no step for now, as after SIGSTOP."""
 
     def is_alive(self) -> bool:
         """Whether there is a step left."""
@@ -78,10 +80,10 @@ class Scheduler:
     def step(self) -> None:
         """Somebody takes a step, and time passes."""
         self.threads = [one for one in self.threads if one.is_alive()]
-        if self.threads:
+        if ready := [one for one in self.threads if not one.stands]:
             self._within = True
             try:
-                self.chance.choice(self.threads).step()
+                self.chance.choice(ready).step()
             finally:
                 self._within = False
         self.clock.advance(self.chance.choice(STEPS_S))
