@@ -12,11 +12,12 @@ from contextlib import contextmanager
 
 import attrs
 import pytest
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaError, KafkaException
 
 from kafka_marshal.client.api.consumer import Consumer
 from kafka_marshal.client.coordinate.ownership import Ownership
 from kafka_marshal.core.messages import ClaimingPartition, Message
+from kafka_marshal.errors import BrokerFailed
 from tests.client.doubles import (
     LANDS,
     LANDS_UNHEARD,
@@ -28,6 +29,8 @@ from tests.client.doubles import (
     Partition,
     until,
 )
+
+OPENS = "marshal-session"
 
 
 @pytest.fixture
@@ -48,7 +51,7 @@ class Opening:
         """The answer, if it is an error."""
 
     def answer(self, question: str) -> None:
-        opens = threading.current_thread().name == "marshal-session"
+        opens = threading.current_thread().name == OPENS
         if not opens or question != self._question or self.answered.is_set():
             return
         self.asked.set()
@@ -157,7 +160,7 @@ def test_a_consumer_that_is_stopped_while_its_next_instance_is_opened_claims_not
             consumer._coordinator.call(lambda: None)
             reads = threading.Semaphore(0)
             kafka.reading_log = reads.release
-        for _ in range(3):  # the next instance reads the log from its beginning
+        for _ in range(3):  # the next instance reads the log
             assert reads.acquire(timeout=WITHIN_S)
         consumer._coordinator.call(lambda: None)
         assert kafka.said(ClaimingPartition) == []
@@ -223,3 +226,79 @@ def test_an_instance_whose_log_lost_records_does_not_repeat_a_request(
                 looked(consumer)
             assert kafka.said(ClaimingPartition) == []
         until(lambda: len(consumer.claims) == 2)
+
+
+# --- the cluster ----------------------------------------------------------------------------------
+
+
+def test_a_log_that_was_made_anew_with_more_partitions_is_another_log(kafka: Kafka) -> None:
+    """Somebody looks how many it has just when the next instance knows and is not at work yet."""
+    goes_on, looks = threading.Event(), threading.Semaphore(0)
+
+    def asked(question: str) -> None:
+        if threading.current_thread().name == "marshal-metadata" and question == "describe_topics":
+            looks.release()
+            assert goes_on.wait(2 * WITHIN_S)
+
+    with kafka.consumer(metadata_refresh_s=0.01) as consumer:
+        consumer.add_topic("orders")
+        until(lambda: consumer.claims)
+        kafka.asked = asked
+        with opening(kafka, "committed", log_partitions=2):
+            goes_on.set()
+            for _ in range(4):
+                assert looks.acquire(timeout=WITHIN_S)
+        until(lambda: consumer.claims)
+
+
+BAD_PASSWORD = KafkaException(KafkaError(KafkaError._AUTHENTICATION, "bad password"))
+
+
+def test_a_next_instance_that_cannot_be_opened_ends_the_consumer_in_plain_words(
+    kafka: Kafka,
+) -> None:
+    with kafka.consumer() as consumer:
+        consumer.add_topic("orders")
+        until(lambda: consumer.claims)
+        with opening(kafka) as opened:
+            opened.error = BAD_PASSWORD
+        with pytest.raises(BrokerFailed, match="bad password"):
+            list(consumer)
+    nothing_is_left_of(kafka)
+
+
+def test_a_consumer_that_is_stopped_does_not_mind_that_its_next_instance_cannot_be_opened(
+    kafka: Kafka,
+) -> None:
+    with kafka.consumer() as consumer:
+        consumer.add_topic("orders")
+        assert consumer.poll(WITHIN_S)
+        kafka.appends = lambda _: LANDS_UNHEARD
+        consumer.commit(asynchronous=True)
+        until(lambda: kafka.unheard)
+        with opening(kafka) as opened:
+            consumer.stop()
+            consumer._coordinator.call(lambda: None)
+            opened.error = BAD_PASSWORD
+        until(lambda: not any(one.is_alive() for one in kafka.threads if one.name == OPENS))
+        kafka.deliver()
+        assert list(consumer) == []
+    nothing_is_left_of(kafka)
+
+
+@pytest.mark.parametrize("question", ["list_topics", "committed"])
+@pytest.mark.parametrize("release", [True, False])
+def test_a_consumer_that_is_closed_while_its_next_instance_is_opened_leaves_nothing_open(
+    kafka: Kafka, question: str, release: bool
+) -> None:
+    with kafka.consumer() as consumer:
+        consumer.add_topic("orders")
+        until(lambda: consumer.claims)
+        with opening(kafka, question):
+            consumer.close(release, timeout_s=0.1)
+    nothing_is_left_of(kafka)
+
+
+def nothing_is_left_of(kafka: Kafka) -> None:
+    until(lambda: not any(thread.is_alive() for thread in kafka.threads))
+    assert all(client.closed for client in kafka.readings)

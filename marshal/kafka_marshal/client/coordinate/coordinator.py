@@ -308,7 +308,7 @@ class Coordinator:
         """In a thread of its own, since connecting takes as long as the cluster lets it."""
 
         def failed(error: BaseException) -> None:
-            if not self.ended.is_set():
+            if not self.ended.is_set() and not self.stopping:
                 self.failed(error)
 
         self._opener = self._environment.start("marshal-session", self._open, failed)
@@ -338,6 +338,8 @@ class Coordinator:
         if topic != self._topic:
             self.post(PartitionsCounted(topic, partitions))
             return
+        if self.held.log_lost:
+            return  # it may have been made anew, and the next session knows how many that has
         before = self.loop.session.member.partitions
         if partitions != before:
             self.failed(
