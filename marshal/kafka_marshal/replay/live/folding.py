@@ -42,7 +42,10 @@ FOLDED_SCHEMA: Final = pa.schema(
 
 
 def taken_up(
-    folder: Path | None, state: StateFile | None, place: LogPartition, judging: JudgingOptions
+    folder: Path | None,
+    state: StateFile | None,
+    log_partition: LogPartition,
+    judging: JudgingOptions,
 ) -> LivePartitionFold:
     """The account of a state in the checkpoint's folder; a new one where there is none.
 
@@ -50,7 +53,7 @@ def taken_up(
         CheckpointRefused: it is not what was written.
     """
     if folder is None or state is None:
-        return LivePartitionFold(place, judging)
+        return LivePartitionFold(log_partition, judging)
     partition_fold = read_state(folder, state)
     assert isinstance(partition_fold, LivePartitionFold)
     return partition_fold
