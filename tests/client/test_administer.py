@@ -222,9 +222,9 @@ def test_topics_on_different_coordinating_partitions_are_told_apart(hands: Hands
         return NotAppended("it may not be written") if spoilt else None
 
     ended = set_them(hands, "g", wanted, log=Interfering(hands, refused))
-    by_place = {one.place: one for one in ended}
-    done = by_place[coordinating_partition(first, 4)]
-    failed = by_place[coordinating_partition(other, 4)]
+    by_partition = {one.coordinating_partition: one for one in ended}
+    done = by_partition[coordinating_partition(first, 4)]
+    failed = by_partition[coordinating_partition(other, 4)]
     assert (done.reason, done.set) == (None, (ClaimKey("g", first, 0),))
     assert (failed.set, failed.not_set) == ((), (ClaimKey("g", other, 0),))
     assert failed.reason == "it may not be written"
@@ -496,7 +496,9 @@ def test_a_pause_reaches_every_partition_and_a_resume_ends_it_everywhere(hands: 
             assert not claim(hands, ClaimKey("g", each, 0)).claim.owned
         with View(hands.settings, hands.topic, RULES) as view:
             known = {coordinating_partition(each, hands.partitions) for each in (topic, later)}
-            assert {one.place for one in pausing.resume(view.read(), log, "g")} == known
+            assert {
+                one.coordinating_partition for one in pausing.resume(view.read(), log, "g")
+            } == known
         with View(hands.settings, hands.topic, RULES) as view:
             assert pausing.resume(view.read(), log, "g") == [], "there is nothing to end"
     hands.wins("g", topic, 0, "c2")

@@ -67,7 +67,7 @@ def test_every_record_that_is_left_is_needed(code: str, tmp_path: Path) -> None:
     assert set(kept) <= set(given)
     wanted = {name: getattr(shrunk.finding, name) for name in ("code", "severity")}
     for gone in range(len(kept)):
-        part = Part(shrunk.part.place, kept[:gone] + kept[gone + 1 :])
+        part = Part(shrunk.part.log_partition, kept[:gone] + kept[gone + 1 :])
         if part.records:
             told = findings_of(part, shrunk.judging)
             assert not any(all(getattr(row, n) == v for n, v in wanted.items()) for row in told)

@@ -55,7 +55,7 @@ class FreedClaim:
 class GroupRelease:
     """What a ReleaseGroup did to one coordinating partition, as its log says."""
 
-    place: int
+    coordinating_partition: int
     freed: tuple[FreedClaim, ...]
     paused_until_ms: int | None
     """None if it pauses nothing."""
@@ -74,9 +74,9 @@ class PartlyReleased(BrokerFailed):
     def __init__(
         self, done: tuple[GroupRelease, ...], in_doubt: tuple[int, ...], reason: str
     ) -> None:
-        places = ", ".join(map(str, in_doubt))
+        named = ", ".join(map(str, in_doubt))
         super().__init__(
-            f"{reason}; {len(done)} coordinating partitions have it, and nobody knows of {places}"
+            f"{reason}; {len(done)} coordinating partitions have it, and nobody knows of {named}"
         )
         self.done = done
         self.in_doubt = in_doubt
@@ -131,22 +131,32 @@ def _pause_for(
     group's last record, and where that was wrong by more than a second another one replaces it.
     """
 
-    def expires_s(place: int, log_ms: int) -> int:
-        return max(at_least_s[place], expiry_s(log_ms, for_ms))
+    def expires_s(partition: int, log_ms: int) -> int:
+        return max(at_least_s[partition], expiry_s(log_ms, for_ms))
 
-    sent = {place: expires_s(place, view.folds[place].last_ms(group) or 0) for place in at_least_s}
+    sent = {
+        partition: expires_s(partition, view.folds[partition].last_ms(group) or 0)
+        for partition in at_least_s
+    }
     half = None
     try:
         done = release_group(view, log, group, sent)
     except PartlyReleased as failed:
         half, done = failed, [*failed.done]
-    exact = {one.place: expires_s(one.place, one.at_ms) for one in done}
-    wrong = {place: at_s for place, at_s in exact.items() if abs(at_s - sent[place]) > 1}
+    exact = {
+        one.coordinating_partition: expires_s(one.coordinating_partition, one.at_ms) for one in done
+    }
+    wrong = {
+        partition: at_s for partition, at_s in exact.items() if abs(at_s - sent[partition]) > 1
+    }
     if wrong:
-        anew = {one.place: one for one in release_group(view, log, group, wrong)}
+        anew = {one.coordinating_partition: one for one in release_group(view, log, group, wrong)}
         done = [
-            attrs.evolve(anew[one.place], freed=one.freed + anew[one.place].freed)
-            if one.place in anew
+            attrs.evolve(
+                anew[one.coordinating_partition],
+                freed=one.freed + anew[one.coordinating_partition].freed,
+            )
+            if one.coordinating_partition in anew
             else one
             for one in done
         ]
@@ -170,23 +180,23 @@ def resume(view: View, log: LogWriter, group: str) -> list[GroupRelease]:
     that nobody knows yet.
 
     Raises:
-        Half: not all were read back.
+        PartlyReleased: not all were read back.
         BrokerFailed: none was.
     """
     ending = PauseEnding(log, new_administrator(view.rules).client_id)
-    for place, fold in view.folds.items():
-        ending.begin(fold, place, group)
-    places = ending.places
+    for partition, fold in view.folds.items():
+        ending.begin(fold, partition, group)
+    partitions = ending.partitions
     deadline = log.settings.environment.deadline(READ_BACK_S)
 
     def over() -> bool:
         return ending.over or not deadline.left_s
 
-    for batch in view.changes(None, over) if places else ():
+    for batch in view.changes(None, over) if partitions else ():
         for record, changes in batch:
             ending.read(record, changes)
-    missing = ending.places
-    done = tuple(_ended(view, place, group) for place in sorted(places - missing))
+    missing = ending.partitions
+    done = tuple(_ended(view, partition, group) for partition in sorted(partitions - missing))
     if missing:
         reason = next(iter(ending.failed.values()), "it was not read back in time")
         raise PartlyReleased(done, tuple(sorted(missing)), reason) if done else BrokerFailed(reason)
@@ -212,13 +222,13 @@ class PauseEnding:
         """Claims of which the request was not read back."""
 
     def begin(
-        self, fold: ClaimsFold, place: int, group: str, own: Collection[ClaimKey] = ()
+        self, fold: ClaimsFold, partition: int, group: str, own: Collection[ClaimKey] = ()
     ) -> None:
         """Claim what is paused there, and of `own` also what its pauser owns still.
 
         That settles what was sent under an earlier win: the log has it by then, or it is void.
         """
-        self._folds[place] = fold
+        self._folds[partition] = fold
         work, paused = fold.work(group), paused_until_ms(fold, group) is not None
         self._beside |= fold.claims(group).keys() - work.claimed - set(own)
         for key in sorted({*fold.claims(group), *own}):
@@ -227,7 +237,7 @@ class PauseEnding:
             if ends or (key in own and _owned_by_pauser(reader)):
                 self.requests.add(key)
                 sent = claiming_partition_sent(self._me(reader), ConsumerState(reader, 0), key)
-                self._send(key, place, sent)
+                self._send(key, partition, sent)
 
     def read(self, record: Record, changes: list[ClaimChange]) -> None:
         """The next record of these coordinating partitions, and what it did."""
@@ -258,9 +268,9 @@ class PauseEnding:
         return self.failed.keys() >= self._under_way.keys()
 
     @property
-    def places(self) -> set[int]:
+    def partitions(self) -> set[int]:
         """Coordinating partitions where something was not read back."""
-        return {place for place, _ in self._under_way.values()}
+        return {partition for partition, _ in self._under_way.values()}
 
     def _me(self, reader: Reader) -> InstanceConfig:
         """Who may end the pause, under our name."""
@@ -268,8 +278,8 @@ class PauseEnding:
         assert pauser is not None
         return InstanceConfig(pauser, self._name, Mode.AT_MOST_ONCE, admin=True, certifies=False)
 
-    def _send(self, key: ClaimKey, place: int, sent: Send) -> None:
-        self._under_way[key] = place, self._log.append(place, sent.message, sent.headers)
+    def _send(self, key: ClaimKey, partition: int, sent: Send) -> None:
+        self._under_way[key] = partition, self._log.append(partition, sent.message, sent.headers)
 
 
 def may_end_pause(work: PauseWork, key: ClaimKey, reader: Reader) -> bool:
@@ -297,9 +307,9 @@ def _owned_by_pauser(reader: Reader) -> bool:
     return needed in reader.certain and claim.owned and claim.owner_instance == claim.pauser
 
 
-def _ended(view: View, place: int, group: str) -> GroupRelease:
-    fold = view.folds[place]
-    return GroupRelease(place, (), paused_until_ms(fold, group), fold.last_ms(group) or 0)
+def _ended(view: View, partition: int, group: str) -> GroupRelease:
+    fold = view.folds[partition]
+    return GroupRelease(partition, (), paused_until_ms(fold, group), fold.last_ms(group) or 0)
 
 
 def release(
@@ -313,10 +323,10 @@ def release(
     Raises:
         InvalidOption: the group has no such claim.
     """
-    places = {coordinating_partition(topic, view.partitions) for topic, _ in named}
+    partitions = {coordinating_partition(topic, view.partitions) for topic, _ in named}
     if not any(owned_of(view, group, topic, partition) for topic, partition in named):
         return []
-    kept_s = {n: kept_expiry_s(view.folds[n], group) for n in sorted(places)}
+    kept_s = {n: kept_expiry_s(view.folds[n], group) for n in sorted(partitions)}
     if hold_ms:
         return _pause_for(view, log, group, hold_ms, kept_s)
     return release_group(view, log, group, kept_s)
@@ -365,22 +375,22 @@ def release_group(
     """Send a ReleaseGroup to these coordinating partitions and read what each of them did.
 
     Raises:
-        Half: not all were read back.
+        PartlyReleased: not all were read back.
         BrokerFailed: none was.
     """
     sender = me or new_administrator(view.rules)
     sent: dict[int, Future[RecordMetadata]] = {}
-    for place, expires_s in expires_unix_s.items():
+    for partition, expires_s in expires_unix_s.items():
         send = release_group_sent(sender, group, expires_s)
-        sent[place] = log.append(place, send.message, send.headers)
+        sent[partition] = log.append(partition, send.message, send.headers)
     done: dict[int, GroupRelease] = {}
     deadline = log.settings.environment.deadline(READ_BACK_S)
     failed: dict[int, str] = {}
 
     def over() -> bool:
-        for place, future in sent.items():
-            if place not in failed and future.done() and (error := future.exception()):
-                failed[place] = str(error)
+        for partition, future in sent.items():
+            if partition not in failed and future.done() and (error := future.exception()):
+                failed[partition] = str(error)
         return len(done) + len(set(failed) - set(done)) == len(sent) or not deadline.left_s
 
     for batch in view.changes(None, over):
@@ -395,18 +405,18 @@ def release_group(
         if not done:
             raise BrokerFailed(reason)
         raise PartlyReleased(tuple(done.values()), missing, reason)
-    return [done[place] for place in sorted(done)]
+    return [done[partition] for partition in sorted(done)]
 
 
-def _released(view: View, place: int, group: str, changes: list[ClaimChange]) -> GroupRelease:
+def _released(view: View, partition: int, group: str, changes: list[ClaimChange]) -> GroupRelease:
     freed = tuple(
         FreedClaim(change.key, owner.owner_client or "", owner.owner_instance or "")
         for change in changes
         if (owner := change.before.claim).owned
     )
-    claim = view.folds[place].newborn(group).claim
+    claim = view.folds[partition].newborn(group).claim
     claims = {change.key: change.after.claim for change in changes}
     free = [key for key, one in claims.items() if one.paused_until_ms is None]
     ahead = tuple(sorted(free)) if claim.paused_until_ms is not None else ()
     above_ms = max((claims[key].clock_ms for key in ahead), default=None)
-    return GroupRelease(place, freed, claim.paused_until_ms, claim.clock_ms, ahead, above_ms)
+    return GroupRelease(partition, freed, claim.paused_until_ms, claim.clock_ms, ahead, above_ms)

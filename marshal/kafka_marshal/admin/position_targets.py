@@ -34,8 +34,7 @@ class PlannedPosition:
     """One position that is to be set."""
 
     key: ClaimKey
-    place: int
-    """The coordinating partition."""
+    coordinating_partition: int
     position: int | None
     """Where the claim is now; None if the log does not say for certain."""
     target: int
@@ -110,8 +109,8 @@ def plan(
         if extent is None:
             raise BrokerFailed(f"{topic}:{number}: nobody can tell what it holds now")
         key = ClaimKey(group, topic, number)
-        place = coordinating_partition(topic, view.partitions)
-        reader = view.folds[place].claim(key)
+        home = coordinating_partition(topic, view.partitions)
+        reader = view.folds[home].claim(key)
         position = reader.claim.position if Field.POSITION in reader.certain else None
         named: Mapping[str, int] = {"earliest": extent.low, "latest": extent.high}
         counted = f"offset {where}"
@@ -120,7 +119,7 @@ def plan(
         elif _is_offset(where):
             target = int(where)
         elif _is_relative(where):
-            begun = key in view.folds[place].claims(group)
+            begun = key in view.folds[home].claims(group)
             target = _moved(key, position if begun else None, where)
             counted = f"{where} from position {position}, which is offset {target},"
         else:
@@ -130,7 +129,7 @@ def plan(
             if extent.low == extent.high:
                 holds = f"nothing and ends at offset {extent.high}"
             raise InvalidOption(f"{counted} is outside {topic}:{number}, which holds {holds}")
-        planned.append(PlannedPosition(key, place, position, target, extent.low, extent.high))
+        planned.append(PlannedPosition(key, home, position, target, extent.low, extent.high))
     return planned
 
 
@@ -138,12 +137,12 @@ def _at_times(
     wanted: Mapping[tuple[str, int], str], cluster: ClusterClient
 ) -> dict[tuple[str, int], int]:
     times: dict[int, list[tuple[str, int]]] = {}
-    for place, where in wanted.items():
+    for topic_partition, where in wanted.items():
         if _is_time(where):
-            times.setdefault(_unix_ms(where, where), []).append(place)
+            times.setdefault(_unix_ms(where, where), []).append(topic_partition)
     found: dict[tuple[str, int], int] = {}
-    for at_ms, places in times.items():
-        found |= cluster.offsets_at(places, at_ms)
+    for at_ms, topic_partitions in times.items():
+        found |= cluster.offsets_at(topic_partitions, at_ms)
     return found
 
 

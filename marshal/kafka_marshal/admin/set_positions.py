@@ -57,7 +57,7 @@ _FAREWELL_S: Final = 40.0
 class SetPositionsResult:
     """How it ended on one coordinating partition."""
 
-    place: int
+    coordinating_partition: int
     set: tuple[ClaimKey, ...]
     """The log holds the write, and it was accepted."""
     not_set: tuple[ClaimKey, ...]
@@ -81,11 +81,11 @@ def left_by_others(view: View, group: str) -> list[PauseWork]:
 def beside(view: View, planned: Sequence[PlannedPosition]) -> list[ClaimKey]:
     """Owned claims that were not named, and are interrupted: a group is paused as a whole."""
     named = {one.key for one in planned}
-    groups = {(one.place, one.key.group) for one in planned}
+    groups = {(one.coordinating_partition, one.key.group) for one in planned}
     return sorted(
         key
-        for place, group in groups
-        for key, reader in view.folds[place].claims(group).items()
+        for partition, group in groups
+        for key, reader in view.folds[partition].claims(group).items()
         if key not in named and reader.claim.owned
     )
 
@@ -93,10 +93,10 @@ def beside(view: View, planned: Sequence[PlannedPosition]) -> list[ClaimKey]:
 class _PartitionOperation:
     """One operation on one coordinating partition, and what became of what it sent."""
 
-    def __init__(self, fold: ClaimsFold, place: int, group: str, pause_ms: int) -> None:
-        self.place, self.group = place, group
+    def __init__(self, fold: ClaimsFold, partition: int, group: str, pause_ms: int) -> None:
+        self.coordinating_partition, self.group = partition, group
         self._fold, self._pause_ms = fold, pause_ms
-        self.me = new_administrator(fold.rules, number=place)
+        self.me = new_administrator(fold.rules, number=partition)
         patience = AdministratorTiming(pause_ms=pause_ms)
         self.administrator = Administrator(self.me, group, patience, first=fold.first)
         self.targets: Mapping[ClaimKey, int] = {}
@@ -105,7 +105,7 @@ class _PartitionOperation:
         self._kept_s = EXPIRED
         self._open: list[tuple[Send, Future[RecordMetadata]]] = []
         self._set: set[ClaimKey] = set()
-        self._told: Result | None = None
+        self._result: Result | None = None
         self._refused: str | None = None
         self._asking_time = False
         self._pause_read = False
@@ -193,7 +193,7 @@ class _PartitionOperation:
         at_ms = self.administrator.next_timer_ms
         if at_ms is not None and self._now_ms() >= at_ms:
             self._do(self.administrator.timer(self._now_ms()))
-        if self._told is not None and not self.over:
+        if self._result is not None and not self.over:
             self._say_farewell()
 
     def _say_farewell(self) -> None:
@@ -222,31 +222,33 @@ class _PartitionOperation:
             self._append(release_group_sent(self.me, self.group, self._kept_s))
         else:
             self._ending = PauseEnding(self._log, new_administrator(fold.rules).client_id)
-            self._ending.begin(fold, self.place, self.group, self.targets.keys() - self._set)
+            self._ending.begin(
+                fold, self.coordinating_partition, self.group, self.targets.keys() - self._set
+            )
 
     def ended(self) -> SetPositionsResult:
         """What is known in the end."""
-        told = self._told
-        assert told is not None
-        done = self._set | (set() if isinstance(told, NoneSet) else told.set)
-        in_doubt = told.in_doubt - done if isinstance(told, PartlySet) else frozenset()
+        result = self._result
+        assert result is not None
+        done = self._set | (set() if isinstance(result, NoneSet) else result.set)
+        in_doubt = result.in_doubt - done if isinstance(result, PartlySet) else frozenset()
         if self._settled:
             in_doubt = frozenset()
         left = set(self.targets) - done
         return SetPositionsResult(
-            self.place,
+            self.coordinating_partition,
             tuple(sorted(done)),
             tuple(sorted(left - in_doubt)),
             tuple(sorted(in_doubt)),
-            self._reason(told) if left else None,
+            self._reason(result) if left else None,
             self.still_paused,
             paused_until_ms(self._fold, self.group) if self._ending is not None else None,
         )
 
-    def _reason(self, told: Result) -> str | None:
+    def _reason(self, result: Result) -> str | None:
         if self._refused is not None:
             return self._refused
-        return None if isinstance(told, AllSet) else told.reason.value
+        return None if isinstance(result, AllSet) else result.reason.value
 
     def _do(self, effects: Iterable[AdminEffect]) -> None:
         for effect in effects:
@@ -254,13 +256,15 @@ class _PartitionOperation:
                 case Send():
                     self._append(effect)
                 case Finished(result):
-                    self._told = result
+                    self._result = result
                 case UnfinishedWork(work):
                     self._on_note(work_left(work))
 
     def _append(self, send: Send) -> None:
         assert self._log is not None
-        self._open.append((send, self._log.append(self.place, send.message, send.headers)))
+        self._open.append(
+            (send, self._log.append(self.coordinating_partition, send.message, send.headers))
+        )
 
 
 def work_left(work: PauseWork) -> str:
@@ -282,8 +286,8 @@ class SetPositionsOperation:
         """`view` is new: nothing was read through it yet. `pause_ms` is the longest pause."""
         self._view = view
         self._operators = {
-            place: _PartitionOperation(view.folds[place], place, group, pause_ms)
-            for place in sorted(
+            partition: _PartitionOperation(view.folds[partition], partition, group, pause_ms)
+            for partition in sorted(
                 {coordinating_partition(topic, view.partitions) for topic in topics}
             )
         }
@@ -312,7 +316,7 @@ class SetPositionsOperation:
         """
         targets: dict[int, dict[ClaimKey, int]] = {}
         for one in planned:
-            targets.setdefault(one.place, {})[one.key] = one.target
+            targets.setdefault(one.coordinating_partition, {})[one.key] = one.target
         view = self._view
         now = cluster.ends([(view.topic, number) for number in view.next])
         ends = {number: now.get((view.topic, number), at) for number, at in view.next.items()}
@@ -322,13 +326,13 @@ class SetPositionsOperation:
         if called_off():  # nothing was sent yet
             called = Reason.CALLED_OFF.value
             return [
-                SetPositionsResult(place, (), tuple(sorted(keys)), (), called)
-                for place, keys in targets.items()
+                SetPositionsResult(partition, (), tuple(sorted(keys)), (), called)
+                for partition, keys in targets.items()
             ]
-        operators = [self._operators[place] for place in sorted(targets)]
+        operators = [self._operators[partition] for partition in sorted(targets)]
         for operator in operators:
-            rules = view.rules_of(operator.group, operator.place)
-            operator.begin(log, targets[operator.place], on_note, rules)
+            rules = view.rules_of(operator.group, operator.coordinating_partition)
+            operator.begin(log, targets[operator.coordinating_partition], on_note, rules)
 
         def over() -> bool:
             for operator in operators:

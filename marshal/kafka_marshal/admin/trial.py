@@ -66,9 +66,10 @@ def create(cluster: ClusterClient, wanted: Trial, messages: int) -> None:
     made_of = cluster.settings.for_client(acks="all")
     producer = cluster.settings.environment.appender(made_of, logger=MutedLogger())
     for number in range(messages):
-        place = number % wanted.partitions
         key, value = b"key-%d" % (number % _KEYS), b"%d" % number
-        producer.produce(wanted.topic, value, key, partition=place, on_delivery=delivered)
+        producer.produce(
+            wanted.topic, value, key, partition=number % wanted.partitions, on_delivery=delivered
+        )
         if number % _QUEUED_MAX == _QUEUED_MAX - 1:
             _deliver(producer)
     left = _deliver(producer)

@@ -236,12 +236,12 @@ class View:
         yield record, changes
 
     def _hear_interval(self, record: Record, changes: list[ClaimChange]) -> None:
-        place = record.partition, record.message.group_id
-        intervals = self._intervals.get(place)
+        key = record.partition, record.message.group_id
+        intervals = self._intervals.get(key)
         if intervals is None:
             if record.headers.interval_ms is None:
                 return
-            intervals = self._intervals[place] = Intervals(wire.LEAST_INTERVAL_MS)
+            intervals = self._intervals[key] = Intervals(wire.LEAST_INTERVAL_MS)
         intervals.read(record)
         sender = record.message.instance_id
         if isinstance(record.message, ClaimingPartition) and any(
@@ -262,26 +262,26 @@ class View:
         for (number, name), intervals in self._intervals.items():
             last_ms = self.folds[number].last_ms(group)
             if name == group and last_ms is not None:
-                for said in intervals.lived_at(last_ms):
-                    other = found.get(said.interval_ms)
-                    if other is None or other.at_ms < said.at_ms:
-                        found[said.interval_ms] = said
+                for report in intervals.lived_at(last_ms):
+                    other = found.get(report.interval_ms)
+                    if other is None or other.at_ms < report.at_ms:
+                        found[report.interval_ms] = report
         return [found[interval_ms] for interval_ms in sorted(found)]
 
     def interval_mismatches(self) -> list[str]:
         """A sentence for each group whose live owners say two intervals."""
-        told = []
+        warnings = []
         for group in self.groups:
-            said = self.intervals_of(group)
-            if len(said) > 1:
+            reports = self.intervals_of(group)
+            if len(reports) > 1:
                 named = ", ".join(
-                    f"client {one.client_id} says {one.interval_ms / 1000:g} s" for one in said
+                    f"client {one.client_id} says {one.interval_ms / 1000:g} s" for one in reports
                 )
-                told.append(
-                    f"group {group} has {len(said)} heartbeat intervals ({named}): its consumers "
-                    f"process messages twice; stop those that differ"
+                warnings.append(
+                    f"group {group} has {len(reports)} heartbeat intervals ({named}): its "
+                    f"consumers process messages twice; stop those that differ"
                 )
-        return told
+        return warnings
 
     def check_interval(self) -> None:
         """Stop unless every group that says its interval lives under that of `rules`.
@@ -295,12 +295,12 @@ class View:
                 if other is not None:
                     raise contradicted(other)
 
-    def rules_of(self, group: str, place: int | None = None) -> Rules:
+    def rules_of(self, group: str, partition: int | None = None) -> Rules:
         """By which a group is judged now: at the interval that its newest records say.
 
         Of a coordinating partition on which it says none, another one's; else `rules`.
         """
-        folds = [self.folds[place]] if place is not None else []
+        folds = [self.folds[partition]] if partition is not None else []
         folds += sorted(
             self.folds.values(), key=lambda fold: fold.last_ms(group) or -1, reverse=True
         )
@@ -352,7 +352,7 @@ class View:
         there = cluster.topics()
         claimed = {(key.topic, key.topic_partition) for _, key in self.claims(group)}
         return cluster.ends(
-            [place for place in sorted(claimed) if place[1] < there.get(place[0], 0)]
+            [(topic, number) for topic, number in sorted(claimed) if number < there.get(topic, 0)]
         )
 
     def rows(
@@ -360,7 +360,7 @@ class View:
     ) -> list[ListedClaim]:
         """Every claim of a group, or of all, as it stands at `now_ms` of this machine."""
         claims = self.claims(group)
-        said = {each: self._intervals_ms(each) for each in {key.group for _, key in claims}}
+        intervals_ms = {each: self._intervals_ms(each) for each in {key.group for _, key in claims}}
         return [
             self._row(
                 number,
@@ -369,13 +369,13 @@ class View:
                 now_ms,
                 ends.get((key.topic, key.topic_partition)),
                 self.rules_of(key.group, number),
-                said[key.group],
+                intervals_ms[key.group],
             )
             for (number, key), reader in claims.items()
         ]
 
     def _intervals_ms(self, group: str) -> tuple[float, ...]:
-        return tuple(said.interval_ms for said in self.intervals_of(group))
+        return tuple(report.interval_ms for report in self.intervals_of(group))
 
     @staticmethod
     def _row(

@@ -64,7 +64,7 @@ class RecordColumns:
     """A batch of records, decoded. All arrays are as long as the batch."""
 
     kind: Small
-    """Its place in `wire.MESSAGES`, or MALFORMED; then the other columns of the row say nothing."""
+    """Its index in `wire.MESSAGES`, or MALFORMED; then the other columns of the row say nothing."""
     version: Ints
     unix_s: Ints
     number: Ints

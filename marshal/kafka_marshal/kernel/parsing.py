@@ -44,7 +44,7 @@ def _begins_with(data, at, end, word):  # type: ignore[no-untyped-def]
 
 @_compiled
 def _digits(data, at, end):  # type: ignore[no-untyped-def]
-    """The number between these places, or -1 if it is not 1 to 18 digits."""
+    """The number between these indices, or -1 if it is not 1 to 18 digits."""
     if end <= at or end - at > _u(18):
         return np.int64(-1)
     number = np.int64(0)
@@ -127,7 +127,7 @@ def _is_address(data, at, end):  # type: ignore[no-untyped-def]
 def intern(data, at, end, slots, pool, used, spans, hashes, count):  # type: ignore[no-untyped-def]
     """The code of these bytes, which become known if they were not; -1 if there is no room.
 
-    Places are unsigned, here and everywhere: Python's, which may count from the end, cost time.
+    Indices are unsigned, here and everywhere: Python's, which may count from the end, cost time.
     """
     name = _hash(data, at, end)
     code, slot = _known(data, at, end, name, slots, pool, spans, hashes)
@@ -225,16 +225,16 @@ def read_headers(  # type: ignore[no-untyped-def]
     every column which numbers are not ordinary.
     """
     for row in range(len(present)):
-        for place in range(lists[row], lists[row + 1]):
-            field = fields[keys[place]]
+        for index in range(lists[row], lists[row + 1]):
+            field = fields[keys[index]]
             if field == NO_MARSHAL:
                 continue
             present[row] = True
             if field == OTHER:
                 continue
             number = np.int64(-1)
-            if value_valid[place]:
-                number = _digits(value_data, _u(value_offsets[place]), _u(value_offsets[place + 1]))
+            if value_valid[index]:
+                number = _digits(value_data, _u(value_offsets[index]), _u(value_offsets[index + 1]))
             if number < least[field]:
                 odd[row] = True
             else:

@@ -50,11 +50,11 @@ class HeartbeatRuns:
     clock_ms: Ints
     """The latest timestamp of the row's coordinating partition, in this stretch, so far."""
     ordered: Flags
-    """By place: whether offsets only rose."""
+    """By coordinating partition: whether offsets only rose."""
 
 
 def find(
-    places: Codes,
+    partitions: Codes,
     offsets: Ints,
     timestamps_ms: Ints,
     columns: RecordColumns,
@@ -67,8 +67,8 @@ def find(
     """Find the runs of a stretch of records.
 
     Args:
-        places: of every row, the number of its coordinating partition, from 0 on without gaps.
-        offsets: log offsets; rising within a place, or `ordered` says that they do not.
+        partitions: of every row, the number of its coordinating partition, from 0 on without gaps.
+        offsets: log offsets; rising within a partition, or `ordered` says that they do not.
         timestamps_ms: the records' timestamps, unix milliseconds.
         columns: the same records, decoded with `names`.
         names: who is who.
@@ -78,14 +78,14 @@ def find(
         interval_ms: the heartbeat interval of rows that say none.
         forced: whether `interval_ms` is that of all rows.
     """
-    count = int(places.max()) + 1 if len(places) else 0
+    count = int(partitions.max()) + 1 if len(partitions) else 0
     table = names.table
     members, member_of = np.unique(table[:, [2, 1]], axis=0, return_inverse=True)
     ordered = np.ones(count, np.bool_)
-    leader = np.empty(len(places), np.int64)
-    clock_ms = np.empty(len(places), np.int64)
+    leader = np.empty(len(partitions), np.int64)
+    clock_ms = np.empty(len(partitions), np.int64)
     _find(
-        places,
+        partitions,
         offsets,
         timestamps_ms,
         columns.kind,
@@ -142,39 +142,39 @@ def _by_leader(leader):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True, nogil=True)
 def _find(  # type: ignore[no-untyped-def]
-    places, offsets, timestamps_ms, kinds, versions, unix_s, numbers, addresses, present, headers,
-    amended_badly, table, member_of, silence_intervals, rest_intervals, interval_ms, forced,
-    last_row, speaking, switches, releases, ordered, leader, clock_ms,
+    partitions, offsets, timestamps_ms, kinds, versions, unix_s, numbers, addresses, present,
+    headers, amended_badly, table, member_of, silence_intervals, rest_intervals, interval_ms,
+    forced, last_row, speaking, switches, releases, ordered, leader, clock_ms,
 ):  # fmt: skip
     last_offset = np.full(len(ordered), -1, np.int64)
     clock = np.full(len(ordered), np.int64(-(2**63)), np.int64)
     # What held when a row was read, to be compared with when the next of its claim is.
-    switched = np.empty(len(places), np.int64)
-    released = np.empty(len(places), np.int64)
+    switched = np.empty(len(partitions), np.int64)
+    released = np.empty(len(partitions), np.int64)
     # Of a row in a run: the clock when the position last moved in it, or _NEVER.
-    moved_ms = np.full(len(places), _NEVER, np.int64)
-    for row in range(len(places)):
-        place = places[row]
+    moved_ms = np.full(len(partitions), _NEVER, np.int64)
+    for row in range(len(partitions)):
+        partition = partitions[row]
         leader[row] = NO_RUN
-        if offsets[row] <= last_offset[place]:
-            ordered[place] = False
-        last_offset[place] = offsets[row]
-        clock[place] = max(clock[place], timestamps_ms[row])
-        clock_ms[row] = clock[place]
+        if offsets[row] <= last_offset[partition]:
+            ordered[partition] = False
+        last_offset[partition] = offsets[row]
+        clock[partition] = max(clock[partition], timestamps_ms[row])
+        clock_ms[row] = clock[partition]
         kind = kinds[row]
         if kind == MALFORMED:
             continue
         address = addresses[row]
         group, claim, member = table[address, 2], table[address, 3], member_of[address]
-        if speaking[place, member] != table[address, 0]:
-            speaking[place, member] = table[address, 0]
-            switches[place, member] += 1
+        if speaking[partition, member] != table[address, 0]:
+            speaking[partition, member] = table[address, 0]
+            switches[partition, member] += 1
         if kind == RELEASE_GROUP:
-            releases[place, group] += 1
+            releases[partition, group] += 1
             continue
-        switched[row], released[row] = switches[place, member], releases[place, group]
-        before = last_row[place, claim]
-        last_row[place, claim] = row
+        switched[row], released[row] = switches[partition, member], releases[partition, group]
+        before = last_row[partition, claim]
+        last_row[partition, claim] = row
         if before < 0 or kind != HEARTBEAT or kinds[before] != HEARTBEAT:
             continue
         said = headers[row, _INTERVAL]

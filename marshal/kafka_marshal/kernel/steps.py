@@ -292,16 +292,16 @@ def _is_obeyed(claims, at, version, headers, row, offset, instance):  # type: ig
     It says no more than `_unless_owner`, but twice as fast, for it does not say why not. Where
     nobody owns, the claim's instance is nobody's.
     """
-    claim, said = claims[at], headers[row]
+    claim, header = claims[at], headers[row]
     return (
         (version == 0 or version == 1)
-        and said[_EPOCH_HEADER] == claim[EPOCH]
-        and said[_EPOCH_HEADER] < offset
-        and said[_SEEN] < offset
-        and said[_SEEN] != NOT_DECIMAL
-        and said[_CLOCK_HEADER] != NOT_DECIMAL
-        and said[_SUPERSEDES] != NOT_DECIMAL
-        and said[_SET_POSITION] != NOT_DECIMAL
+        and header[_EPOCH_HEADER] == claim[EPOCH]
+        and header[_EPOCH_HEADER] < offset
+        and header[_SEEN] < offset
+        and header[_SEEN] != NOT_DECIMAL
+        and header[_CLOCK_HEADER] != NOT_DECIMAL
+        and header[_SUPERSEDES] != NOT_DECIMAL
+        and header[_SET_POSITION] != NOT_DECIMAL
         and claim[OWNER_INSTANCE] == instance
     )
 
@@ -333,13 +333,13 @@ def fold(  # type: ignore[no-untyped-def]
     """`World.apply`, of those rows: which claims are new, and the last offset folded."""
     begun = []
     begun.append(np.int64(0))
-    for place, row in enumerate(rows):
+    for index, row in enumerate(rows):
         kind, offset, timestamp_ms = kinds[row], offsets[row], timestamps_ms[row]
         if kind == MALFORMED:
-            verdicts[place] = NO_MESSAGE
+            verdicts[index] = NO_MESSAGE
             continue
         if offset == last_offset:
-            verdicts[place] = READ_TWICE
+            verdicts[index] = READ_TWICE
             continue
         last_offset = offset
         address = addresses[row]
@@ -363,7 +363,7 @@ def fold(  # type: ignore[no-untyped-def]
                 if each < 0:
                     break
                 each = next_in_group[each]
-            verdicts[place] = verdict
+            verdicts[index] = verdict
             continue
         if (
             fenced
@@ -376,7 +376,7 @@ def fold(  # type: ignore[no-untyped-def]
             claims[claim, POSITION] = max(claims[claim, POSITION], numbers[row])
             claims[claim, SET] |= _says_position(headers, row, numbers[row])
             claims[claim, LAST_HEARTBEAT] = claims[claim, CLOCK]
-            verdicts[place] = _REFRESHED
+            verdicts[index] = _REFRESHED
             continue
         if not born[claim]:
             born[claim] = True
@@ -385,12 +385,12 @@ def fold(  # type: ignore[no-untyped-def]
             next_in_group[claim] = first_of_group[group]
             first_of_group[group] = claim
         if fenced:
-            verdicts[place] = _fenced_step(
+            verdicts[index] = _fenced_step(
                 claims, claim, kind, versions[row], numbers[row], present[row], headers, row,
                 offset, timestamp_ms, instance, client, stale_ms, pause_max_ms,
             )  # fmt: skip
         else:
-            verdicts[place] = _original_step(
+            verdicts[index] = _original_step(
                 claims, claim, kind, unix_s[row], numbers[row], timestamp_ms, instance, client,
                 group, original_stale_ms,
             )  # fmt: skip

@@ -166,8 +166,8 @@ def run(
             with run_fold(running, found.chunks, otherwise, progress) as other:
                 also = other.collect(PARTITIONS, SENDERS, GROUPS)
                 _, also_of_logs = _of_logs(also, otherwise)
-                told = compared((fold, judging, of_logs), (other, otherwise, also_of_logs))
-            summary = attrs.evolve(summary, what_if=told)
+                changed = compared((fold, judging, of_logs), (other, otherwise, also_of_logs))
+            summary = attrs.evolve(summary, what_if=changed)
         progress("writing the report")
         (folder / "summary.json").write_text(summary.json(), encoding="utf-8")
         html = render(report_data(fold, summary, of_logs, topic))
@@ -310,31 +310,31 @@ def _caveats(
     partitions: list[PartitionRow], found: FoundSources, counted: list[CountedFindings]
 ) -> list[str]:
     """What limits how far the tables may be believed."""
-    told = [f"{one.format} ({times(one.files, 'file')}): {one.sentence}" for one in found.told]
+    caveats = [f"{one.format} ({times(one.files, 'file')}): {one.sentence}" for one in found.told]
     codes = {row.code for row in counted}
     if "create_time" in codes:
-        told.append(
+        caveats.append(
             "Some records carry CreateTime, their producers' clocks, so staleness was judged by "
             "those; see create_time."
         )
     unstated = sum(row.type_not_stated for row in partitions)
     if unstated:
-        told.append(
+        caveats.append(
             f"{times(unstated, 'record')} do not say whether the broker or the producer stamped "
             f"them: senders' clocks were not judged by those."
         )
     if "head_missing" in codes:
-        told.append(
+        caveats.append(
             "Some logs do not begin at offset 0, so earlier owners are not known; head_missing "
             "says how many claims became certain, and from where on."
         )
     if "interval_mismatch" in codes:
         logs = sorted({row.log for row in counted if row.code == "interval_mismatch"})
-        told.append(
+        caveats.append(
             f"The heartbeat interval does not fit {', '.join(logs)}: what is stale there was "
             f"judged by the wrong limit."
         )
-    empty = [place for place in found.left_out if place.endswith(": empty")]
+    empty = [each for each in found.left_out if each.endswith(": empty")]
     if empty:
-        told.append(f"{times(len(empty), 'file')} in the sources' folders were empty.")
-    return told
+        caveats.append(f"{times(len(empty), 'file')} in the sources' folders were empty.")
+    return caveats

@@ -69,7 +69,7 @@ class Instance:
         self.me = member.me
         self.group = member.group
         self.idempotent = idempotent
-        self.places: dict[int, InstancePartition] = {}
+        self.partitions: dict[int, InstancePartition] = {}
         self.running = False
         self.started = False
         self.starts: dict[ClaimKey, int] = {}
@@ -80,7 +80,7 @@ class Instance:
 
     def consumer(self, key: ClaimKey) -> ConsumerState:
         """The machine of one claim, where the claim lives."""
-        return self.places[self._home(key.topic)].consumers[key]
+        return self.partitions[self._home(key.topic)].consumers[key]
 
     def lose(self, key: ClaimKey, below: int) -> None:
         """Retention has removed a data partition's messages below this."""
@@ -108,22 +108,22 @@ class Instance:
         # The very object that the log begins with: instances that share it share what follows.
         shared = beginning if reader == beginning else reader
         newborn = ConsumerState(reader=shared, view=first)
-        self.places[partition] = InstancePartition(PartitionStates(newborn), next_index)
+        self.partitions[partition] = InstancePartition(PartitionStates(newborn), next_index)
 
     # --- reading ------------------------------------------------------------------------------
 
     def read(self, partition: int, entry: Entry) -> None:
         """Fold the next record of a partition. Spec: Read."""
-        place = self.places[partition]
-        place.next_index += 1
+        view = self.partitions[partition]
+        view.next_index += 1
         record = entry.record
         if record is None or record.message.group_id != self.group:
             return
         key = entry.key
         if key is None:
-            place.consumers.step_group(self.group, self._after, entry)
+            view.consumers.step_group(self.group, self._after, entry)
         elif self._home(key.topic) == partition:
-            place.consumers.step(key, self._after, entry)
+            view.consumers.step(key, self._after, entry)
 
     def _after(self, consumer: ConsumerState, entry: Entry) -> tuple[ConsumerState, Verdict | None]:
         assert entry.record is not None
@@ -138,11 +138,11 @@ class Instance:
         against = self._send(partition, message, headers)
         if against is None:
             assert message is not None
-            place, sent = self.places[partition], Send(unstamped(message), headers)
+            view, sent = self.partitions[partition], Send(unstamped(message), headers)
             if self.idempotent:
-                place.outbox.append(sent)
+                view.outbox.append(sent)
             else:
-                place.produced.add(sent)
+                view.produced.add(sent)
         return against
 
     def _send(self, partition: int, message: Message | None, headers: Headers) -> Objection | None:
@@ -151,7 +151,7 @@ class Instance:
         if isinstance(message, ReleaseGroup):
             return self._judged(
                 machine.may_release_group(
-                    self.me, self.places[partition].consumers.newborn(self.group)
+                    self.me, self.partitions[partition].consumers.newborn(self.group)
                 ),
                 machine.release_group_sent(
                     self.me, self.group, message.expires_unix_s, message.unix_s
@@ -162,15 +162,15 @@ class Instance:
         home = self._home(key.topic)
         if home != partition:
             return Objection(Impossible.NOT_WHAT_IT_SENDS, f"to partition {home}")
-        place = self.places[partition]
-        before = place.consumers[key]
+        view = self.partitions[partition]
+        before = view.consumers[key]
         # Versions before 0.2.0 do not say their interval.
         me = attrs.evolve(self.me_of(key), says_interval=headers.interval_ms is not None)
         me = self._reaching(me, key, before.reader.claim.position)
         guard, would, after = self._would(me, before, key, message, headers.done)
         against = self._judged(guard, would, Send(message, headers))
         if against is None and after is not before:
-            place.consumers.put(key, after)
+            view.consumers.put(key, after)
         return against
 
     @staticmethod
@@ -222,12 +222,12 @@ class Instance:
         An idempotent producer's records land in order, so what was sent before one that landed, and
         has not, is lost. Without one any may land at any time, and more than once.
         """
-        place = self.places.get(partition)
-        if place is None:
+        view = self.partitions.get(partition)
+        if view is None:
             return Objection(Impossible.NOT_UNDER_WAY, "nothing: it has not started")
-        outbox, landing = place.outbox, Send(unstamped(message), headers)
+        outbox, landing = view.outbox, Send(unstamped(message), headers)
         if not self.idempotent:
-            was_sent = landing in place.produced
+            was_sent = landing in view.produced
             return None if was_sent else Objection(Impossible.NOT_UNDER_WAY)
         for index, under_way in enumerate(outbox):
             if under_way == landing:
@@ -241,8 +241,8 @@ class Instance:
 
     def process(self, key: ClaimKey, start: int, stop: int) -> Objection | None:
         """Process the messages [start, stop). Spec: Process, ProcessGrant."""
-        place = self.places[self._home(key.topic)]
-        consumer = place.consumers[key]
+        view = self.partitions[self._home(key.topic)]
+        consumer = view.consumers[key]
         if self.me.mode is Mode.AT_MOST_ONCE:
             against, after = self._process_grant(consumer, range(start, stop))
         else:
@@ -250,7 +250,7 @@ class Instance:
             me = self._reaching(me, key, machine.floor(me, consumer.reader))
             against, after = self._process(me, consumer, start, stop)
         if against is None:
-            place.consumers.put(key, after)
+            view.consumers.put(key, after)
         return against
 
     def _process(
@@ -289,12 +289,12 @@ class Instance:
 
     def give_up(self, key: ClaimKey) -> Objection | None:
         """It no longer waits to read its request back. Spec: GiveUp."""
-        place = self.places[self._home(key.topic)]
-        consumer = place.consumers[key]
+        view = self.partitions[self._home(key.topic)]
+        consumer = view.consumers[key]
         guard = machine.may_give_up(self.me, consumer)
         if guard is not None:
             return Objection(guard)
-        place.consumers.put(key, machine.after_giving_up(self.me, consumer))
+        view.consumers.put(key, machine.after_giving_up(self.me, consumer))
         return None
 
 

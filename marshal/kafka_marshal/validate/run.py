@@ -225,20 +225,17 @@ def crashed(instance: str) -> Fields:
 
 def gave_up(instance: str, key: ClaimKey) -> Fields:
     """It no longer waits for the outcome of its request."""
-    place = {"topic": key.topic, "topic_partition": key.topic_partition}
-    return {"event": "gave_up", "instance": instance, **place}
+    return _of_claim("gave_up", instance, key)
 
 
 def begins_at(instance: str, key: ClaimKey, offset: int) -> Fields:
     """Its start policy begins there."""
-    place = {"topic": key.topic, "topic_partition": key.topic_partition}
-    return {"event": "begins_at", "instance": instance, **place, "offset": offset}
+    return {**_of_claim("begins_at", instance, key), "offset": offset}
 
 
 def gone(instance: str, key: ClaimKey, below: int) -> Fields:
     """Its topic holds nothing below this offset any more."""
-    place = {"topic": key.topic, "topic_partition": key.topic_partition}
-    return {"event": "gone", "instance": instance, **place, "below": below}
+    return {**_of_claim("gone", instance, key), "below": below}
 
 
 def sent(instance: str, partition: int, message: Message, headers: Headers) -> Fields:
@@ -259,6 +256,11 @@ def appended(record: Record) -> Fields:
     } | _content(record.message, record.headers)
 
 
+def _of_claim(event: str, instance: str, key: ClaimKey) -> Fields:
+    data = {"topic": key.topic, "topic_partition": key.topic_partition}
+    return {"event": event, "instance": instance, **data}
+
+
 def _content(message: Message, headers: Headers) -> Fields:
     content: Fields = {"value": encode(message).decode("utf-8", "surrogateescape")}
     if headers.present:
@@ -273,8 +275,7 @@ def read(instance: str, partition: int, offset: int) -> Fields:
 
 def processed(instance: str, key: ClaimKey, start: int, stop: int) -> Fields:
     """It processed these messages."""
-    place = {"topic": key.topic, "topic_partition": key.topic_partition}
-    return {"event": "processed", "instance": instance, **place, "from": start, "to": stop}
+    return {**_of_claim("processed", instance, key), "from": start, "to": stop}
 
 
 def without(setting: Setting, instances: Iterable[str]) -> Setting:

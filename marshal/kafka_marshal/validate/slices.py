@@ -198,7 +198,7 @@ class _Search:
 
 
 Unit = list[int]
-"""Places of events that are left out together."""
+"""Indices of events that are left out together."""
 
 
 def _units(events: Sequence[RunEvent]) -> list[Unit]:
@@ -206,29 +206,29 @@ def _units(events: Sequence[RunEvent]) -> list[Unit]:
     units: list[Unit] = []
     under_way: dict[object, deque[Unit]] = defaultdict(deque)
     landed: dict[tuple[int, int], Unit] = {}
-    for place, event in enumerate(events):
+    for index, event in enumerate(events):
         match event:
             case Sent() if event.message is not None:
-                unit = [place]
+                unit = [index]
                 units.append(unit)
                 under_way[event.content].append(unit)
             case Appended():
                 waiting = under_way.get(event.content)
                 if waiting:
                     unit = waiting.popleft()
-                    unit.append(place)
+                    unit.append(index)
                 else:
-                    unit = [place]
+                    unit = [index]
                     units.append(unit)
                 landed[event.partition, event.offset] = unit
             case Read() if (event.partition, event.offset) in landed:
-                landed[event.partition, event.offset].append(place)
+                landed[event.partition, event.offset].append(index)
             case _:
-                units.append([place])
+                units.append([index])
     return units
 
 
 def _in_order(units: Iterable[Unit], events: Sequence[RunEvent]) -> list[RunEvent]:
     """The events of these units, and the one that is not explained."""
-    places = sorted(place for unit in units for place in unit)
-    return [*(events[place] for place in places), events[-1]]
+    indices = sorted(index for unit in units for index in unit)
+    return [*(events[index] for index in indices), events[-1]]

@@ -271,7 +271,7 @@ class _Telling:
         log: PartitionLog = self._validator.log(home)
         state: dict[str, Expression] = {"claim": claim_expression(log.reader(key).claim)}
         instance = self._validator.instances.get(self._unexplained.instance or "")
-        if instance is not None and home in instance.places:
+        if instance is not None and home in instance.partitions:
             consumer = instance.consumer(key)
             state["consumer"] = {
                 "claim": claim_expression(consumer.known),

@@ -148,7 +148,7 @@ class Validator:
         log = self.log(event.partition)
         if event.offset > log.last_offset:
             return Objection(Impossible.NOT_APPENDED, f"the log ends at {log.last_offset}")
-        index = instance.places[event.partition].next_index
+        index = instance.partitions[event.partition].next_index
         if index == len(log.entries):
             return Objection(Impossible.NOT_NEXT_RECORD, "nothing: it has read everything")
         entry = log.entries[index]
@@ -187,7 +187,7 @@ class Validator:
             log.forget_before(
                 min(
                     (
-                        instance.places[event.partition].next_index
+                        instance.partitions[event.partition].next_index
                         for instance in self.instances.values()
                         if instance.running
                     ),

@@ -558,7 +558,7 @@ def test_without_an_error_there_is_nothing_to_jump_to() -> None:
 
 def blocks(report: d.ReportData) -> list[list[int | None]]:
     """The times of the findings, by block."""
-    return [[place.at_ms for place in cause.places] for cause in causes(report)]
+    return [[mark.at_ms for mark in cause.marks] for cause in causes(report)]
 
 
 def test_what_happens_to_a_group_at_one_time_is_one_block() -> None:

@@ -12,7 +12,7 @@ from kafka_marshal.core.state import Rules
 
 def records(sample: TopicSample) -> Iterator[CheckFinding]:
     """What the newest records say."""
-    yield from _places(sample)
+    yield from _misplaced_records(sample)
     if sample.of_another_log:
         yield CheckFinding(
             CheckSeverity.ERROR,
@@ -73,7 +73,7 @@ def heads(sample: TopicSample, rules: Rules, now_ms: float) -> Iterator[CheckFin
         )
 
 
-def _places(sample: TopicSample) -> Iterator[CheckFinding]:
+def _misplaced_records(sample: TopicSample) -> Iterator[CheckFinding]:
     misplaced = sample.misplaced
     if not misplaced:
         return
@@ -86,8 +86,8 @@ def _places(sample: TopicSample) -> Iterator[CheckFinding]:
     yield CheckFinding(
         CheckSeverity.ERROR,
         "places",
-        f"records of {names({one.topic for one in misplaced})} lie on partition {worst.place}, "
-        f"and by {sample.partitions} partitions belong on {worst.right_place}{grown}"
+        f"records of {names({one.topic for one in misplaced})} lie on partition {worst.partition}, "
+        f"and by {sample.partitions} partitions belong on {worst.right_partition}{grown}"
         + ("; some are newer than records in the right place" if both else ""),
         "two consumers own one claim, each in its own log"
         if both

@@ -1,4 +1,4 @@
-"""The newest records of a coordination topic, counted: places, stamps, headers, who writes.
+"""The newest records of a coordination topic, counted: partitions, stamps, headers, who writes.
 
 It knows what a record says, and not what it does, nor what is wrong with any of it.
 """
@@ -30,12 +30,12 @@ class MisplacedRecords:
     """Records of a data topic that do not lie where the topic's partition count says."""
 
     topic: str
-    place: int
-    right_place: int
+    partition: int
+    right_partition: int
     last_ms: int
     """The newest of them."""
     first_right_ms: int | None
-    """The oldest in the right place, of those that were looked at."""
+    """The oldest on the right partition, of those that were looked at."""
 
 
 @define
@@ -95,9 +95,9 @@ class TopicSample:
             return
         message = record.message
         self.groups.add(message.group_id)
-        place = raw.partition, message.group_id
-        self._group_last[place] = raw.timestamp_ms
-        self._intervals.setdefault(place, Intervals(wire.LEAST_INTERVAL_MS)).read(record)
+        key = raw.partition, message.group_id
+        self._group_last[key] = raw.timestamp_ms
+        self._intervals.setdefault(key, Intervals(wire.LEAST_INTERVAL_MS)).read(record)
         if isinstance(message, ReleaseGroup):
             return
         self.owners_records += 1
@@ -119,20 +119,20 @@ class TopicSample:
         An owner lives as long as its own interval says. Versions before 0.2.0 say none.
         """
         found: dict[str, dict[float, str]] = {}
-        for place, intervals in sorted(self._intervals.items()):
-            for said in intervals.lived_at(self._group_last[place]):
-                found.setdefault(place[1], {})[said.interval_ms] = said.client_id
+        for (partition, group), intervals in sorted(self._intervals.items()):
+            for report in intervals.lived_at(self._group_last[partition, group]):
+                found.setdefault(group, {})[report.interval_ms] = report.client_id
         return found
 
     @property
     def misplaced(self) -> list[MisplacedRecords]:
-        """By topic and place."""
+        """By topic and partition."""
         found = []
-        for (topic, place), last_ms in sorted(self._last.items()):
+        for (topic, partition), last_ms in sorted(self._last.items()):
             right = coordinating_partition(topic, self.partitions)
-            if place != right:
+            if partition != right:
                 first_right_ms = self._first.get((topic, right))
-                found.append(MisplacedRecords(topic, place, right, last_ms, first_right_ms))
+                found.append(MisplacedRecords(topic, partition, right, last_ms, first_right_ms))
         return found
 
     @property
@@ -140,7 +140,7 @@ class TopicSample:
         """The partition count by which all that is misplaced would be right, if there is one."""
         misplaced = self.misplaced
         for count in range(self.partitions - 1, 0, -1):
-            if all(coordinating_partition(one.topic, count) == one.place for one in misplaced):
+            if all(coordinating_partition(one.topic, count) == one.partition for one in misplaced):
                 return count
         return None
 

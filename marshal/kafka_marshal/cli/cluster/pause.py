@@ -222,8 +222,8 @@ def _print_not_held(done: list[GroupRelease]) -> None:
     for one in done:
         if one.paused_until_ms is None:
             console.print(
-                f"  but on coordinating partition {one.place} nothing is: the clock of its broker "
-                f"says {at(one.at_ms)} UTC, when the pause is over",
+                f"  but on coordinating partition {one.coordinating_partition} nothing is: the "
+                f"clock of its broker says {at(one.at_ms)} UTC, when the pause is over",
                 markup=False,
                 soft_wrap=True,
             )
@@ -239,9 +239,9 @@ def _print_not_held(done: list[GroupRelease]) -> None:
 
 
 def _print_would_free(view: View, group: str, wanted: set[ClaimKey]) -> None:
-    places = {number for (number, key) in view.claims(group) if key in wanted}
+    partitions = {number for (number, key) in view.claims(group) if key in wanted}
     for (number, key), reader in view.claims(group).items():
-        if number in places and reader.claim.owned:
+        if number in partitions and reader.claim.owned:
             console.print(
                 f"  {key.topic}:{key.topic_partition} is owned by {reader.claim.owner_client} "
                 f"({reader.claim.owner_instance})"
@@ -249,5 +249,5 @@ def _print_would_free(view: View, group: str, wanted: set[ClaimKey]) -> None:
                 markup=False,
                 soft_wrap=True,
             )
-    if not places:
+    if not partitions:
         console.print("nobody owns any of them", markup=False)

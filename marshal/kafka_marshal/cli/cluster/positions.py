@@ -181,7 +181,11 @@ def _print_ended(planned: list[PlannedPosition], ended: list[SetPositionsResult]
         else:
             reason = _REASONS.get(one.reason, one.reason)
             line = Text(f"set: {len(one.set)}{of}: {reason}", "bold red")
-        console.print(line, Text(f"(coordinating partition {one.place})", "dim"), soft_wrap=True)
+        console.print(
+            line,
+            Text(f"(coordinating partition {one.coordinating_partition})", "dim"),
+            soft_wrap=True,
+        )
         for word, keys in (("set", one.set), ("not set", one.not_set), ("in doubt", one.in_doubt)):
             if keys and one.reason is not None:
                 names = ", ".join(f"{key.topic}:{key.topic_partition}" for key in keys)
@@ -214,7 +218,7 @@ def _print_json(
         word, reason = became.get(one.key, (state, None))
         values = {
             **one.key._asdict(),
-            "coordinating_partition": one.place,
+            "coordinating_partition": one.coordinating_partition,
             "position": one.position,
             "target": one.target,
             "state": word,

@@ -76,11 +76,11 @@ def receipts(
         read_to_end(view, watch, interval_given=heartbeat_interval is not None)
         view.check_group(group)
         view.check_topic(group, data_topic)
-    place = coordinating_partition(data_topic, view.partitions)
-    first = view.folds[place].first
+    home = coordinating_partition(data_topic, view.partitions)
+    first = view.folds[home].first
     if first:
         errors.print(f"Note: the log begins at offset {first:,}; what was granted before is gone")
-    stale_after_ms = view.rules_of(group, place).stale_after_ms
+    stale_after_ms = view.rules_of(group, home).stale_after_ms
     found = watched.receipts(time.time_ns() // 1_000_000, stale_after_ms)
     if json:
         for one in found:

@@ -279,12 +279,12 @@ def _dumped(
     return str(dump(settings, topic, folder, RequestedRange(begin, end), on_progress))
 
 
-def show_difference(told: WhatIf) -> None:
+def show_difference(what_if: WhatIf) -> None:
     """What `--what-if` came to."""
     settings = (
-        f"{key} {_setting(told.before[key])} -> {_setting(value)}"
-        for key, value in told.after.items()
-        if told.before[key] != value
+        f"{key} {_setting(what_if.before[key])} -> {_setting(value)}"
+        for key, value in what_if.after.items()
+        if what_if.before[key] != value
     )
     console.print(f"\nWhat if {', '.join(settings) or 'nothing changed'}:", markup=False)
     table = Table(box=None, pad_edge=False)
@@ -292,19 +292,19 @@ def show_difference(told: WhatIf) -> None:
         table.add_column(column)
     for column in ("before", "after"):
         table.add_column(column, justify="right")
-    for count in told.findings:
+    for count in what_if.findings:
         style = "" if count.before == count.after else "bold"
         numbers = str(count.before), str(count.after)
         table.add_row(count.code, count.rules or "-", *numbers, style=style)
-    console.print(table if told.findings else "No findings before or after.")
+    console.print(table if what_if.findings else "No findings before or after.")
     console.print(
-        f"{_counted(told.tenures_before, 'tenure')} before, {told.tenures_after:,} after: "
-        f"{told.tenures_gone:,} gone, {told.tenures_new:,} new; "
-        f"{_counted(told.claims_differ, 'claim')} with other owners on the way, "
-        f"{told.owners_differ:,} in the end.",
+        f"{_counted(what_if.tenures_before, 'tenure')} before, {what_if.tenures_after:,} after: "
+        f"{what_if.tenures_gone:,} gone, {what_if.tenures_new:,} new; "
+        f"{_counted(what_if.claims_differ, 'claim')} with other owners on the way, "
+        f"{what_if.owners_differ:,} in the end.",
         markup=False,
     )
-    for row in told.divergences:
+    for row in what_if.divergences:
         console.print(
             f"  {row.log}: {row.topic}/{row.topic_partition} of group {row.group} "
             f"from offset {row.offset} of partition {row.coordinating_partition}: "
@@ -313,7 +313,7 @@ def show_difference(told: WhatIf) -> None:
             markup=False,
             soft_wrap=True,
         )
-    more = told.claims_differ - len(told.divergences)
+    more = what_if.claims_differ - len(what_if.divergences)
     if more > 0:
         console.print(f"  and {_counted(more, 'more claim')}")
 

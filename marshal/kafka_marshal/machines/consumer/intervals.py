@@ -45,7 +45,7 @@ class OwnerReport:
 @define
 class _Tenure:
     epoch: int
-    said: OwnerReport
+    report: OwnerReport
 
 
 @define(eq=False)
@@ -78,7 +78,11 @@ class Intervals:
 
     def lived_at(self, at_ms: int) -> list[OwnerReport]:
         """Those of them who lived at this time of the log."""
-        return [said for said in self.alive if self._lived(self._lineages[said.interval_ms], at_ms)]
+        return [
+            report
+            for report in self.alive
+            if self._lived(self._lineages[report.interval_ms], at_ms)
+        ]
 
     def read(self, record: Record) -> None:
         """The next record of the group.
@@ -93,10 +97,10 @@ class Intervals:
         if isinstance(message, ReleasingPartition):
             self._ends(key, message.instance_id, epoch)
         elif isinstance(message, Heartbeat) and headers.interval_ms is not None:
-            said = OwnerReport(
+            report = OwnerReport(
                 message.instance_id, message.client_id, headers.interval_ms, record.timestamp_ms
             )
-            self.lives(key, said, epoch, record.offset)
+            self.lives(key, report, epoch, record.offset)
 
     def won(self, claiming: Record) -> None:
         """This ClaimingPartition has won, as its reader judges: its sender lives, and may act.
@@ -106,41 +110,41 @@ class Intervals:
         message, interval_ms = claiming.message, claiming.headers.interval_ms
         if interval_ms is not None:
             assert isinstance(message, ClaimingPartition)
-            said = OwnerReport(
+            report = OwnerReport(
                 message.instance_id, message.client_id, interval_ms, claiming.timestamp_ms
             )
-            self.lives(message.key, said, claiming.offset)
+            self.lives(message.key, report, claiming.offset)
 
     def lives(
-        self, key: ClaimKey, said: OwnerReport, epoch: int, offset: int | None = None
+        self, key: ClaimKey, report: OwnerReport, epoch: int, offset: int | None = None
     ) -> None:
         """An owner says that it lives; at `offset`, or at its very win."""
-        lineage = self._lineages.get(said.interval_ms)
+        lineage = self._lineages.get(report.interval_ms)
         if lineage is None:
-            lineage = self._lineages[said.interval_ms] = _Lineage(epoch, said)
-        elif not self._lived(lineage, said.at_ms):
+            lineage = self._lineages[report.interval_ms] = _Lineage(epoch, report)
+        elif not self._lived(lineage, report.at_ms):
             # All of them were dead to everybody in between, so they come anew.
             since = epoch if offset is None else offset
-            lineage = self._lineages[said.interval_ms] = _Lineage(since, said)
+            lineage = self._lineages[report.interval_ms] = _Lineage(since, report)
         before = lineage.tenures.get(key)
         if before is None or before.epoch <= epoch:
-            lineage.tenures[key] = _Tenure(epoch, said)
-            if said.at_ms >= lineage.last.at_ms:
-                lineage.last = said
+            lineage.tenures[key] = _Tenure(epoch, report)
+            if report.at_ms >= lineage.last.at_ms:
+                lineage.last = report
         self._look()
 
     def _ends(self, key: ClaimKey, instance_id: str, epoch: int) -> None:
         """A tenure is given back by its owner."""
         for interval_ms, lineage in list(self._lineages.items()):
             tenure = lineage.tenures.get(key)
-            if tenure is None or tenure.epoch != epoch or tenure.said.instance_id != instance_id:
+            if tenure is None or tenure.epoch != epoch or tenure.report.instance_id != instance_id:
                 continue
             del lineage.tenures[key]
             if not lineage.tenures:
                 del self._lineages[interval_ms]
-            elif lineage.last is tenure.said:
-                alive = (each.said for each in lineage.tenures.values())
-                lineage.last = max(alive, key=lambda said: said.at_ms)
+            elif lineage.last is tenure.report:
+                alive = (each.report for each in lineage.tenures.values())
+                lineage.last = max(alive, key=lambda report: report.at_ms)
             self._look()
 
     def _lived(self, lineage: _Lineage, at_ms: int) -> bool:

@@ -129,9 +129,9 @@ class Member:
         self.timing = timing_of(me, timing)
         self._firsts = dict(firsts or {})
         self._memory = dict(memory or {})
-        """Of places that it does not need yet."""
-        self._places: dict[int, _PartitionView] = {}
-        self._place_of: dict[str, int] = {}
+        """Of coordinating partitions that it does not need yet."""
+        self._views: dict[int, _PartitionView] = {}
+        self._homes: dict[str, int] = {}
         self._held: dict[ClaimKey, _Held] = {}
         """The claims of the topics that it was given."""
         self._share = FairShare(self._sharer(), _patience(self.timing, me))
@@ -151,7 +151,7 @@ class Member:
     @property
     def places(self) -> frozenset[int]:
         """The coordinating partitions that it needs read."""
-        return frozenset(self._places)
+        return frozenset(self._views)
 
     @property
     def owned(self) -> dict[ClaimKey, Driver]:
@@ -165,7 +165,7 @@ class Member:
 
     def driver(self, key: ClaimKey) -> Driver:
         """The driver of a claim of a topic that it was given."""
-        return self._places[self._place_of[key.topic]].drivers[key]
+        return self._views[self._homes[key.topic]].drivers[key]
 
     @property
     def next_timer_ms(self) -> int | None:
@@ -179,16 +179,16 @@ class Member:
 
     @property
     def _chooses(self) -> bool:
-        """It wants claims, and every place was read to its end."""
-        caught_up = all(place.caught_up for place in self._places.values())
-        return bool(self._places) and caught_up and not self._stopping
+        """It wants claims, and every coordinating partition was read to its end."""
+        caught_up = all(view.caught_up for view in self._views.values())
+        return bool(self._views) and caught_up and not self._stopping
 
     def memory(self) -> dict[int, PartitionMemory]:
-        """What it knows of each place, for an instance that goes on where this one is now."""
+        """What it knows of each coordinating partition, for an instance that goes on from here."""
         found = dict(self._memory)
-        for number, place in self._places.items():
-            newborn = without_self(place.newborn)
-            claims = {key: without_self(each.consumer) for key, each in place.drivers.items()}
+        for number, view in self._views.items():
+            newborn = without_self(view.newborn)
+            claims = {key: without_self(each.consumer) for key, each in view.drivers.items()}
             requests = {
                 client: request
                 for client, request in self._requests.items()
@@ -228,8 +228,8 @@ class Member:
             key = ClaimKey(self.group, topic, number)
             if key in self._held and not self._held[key].removed:
                 continue
-            if self._home(topic) not in self._places:
-                self._new_place(self._home(topic), now_ms)
+            if self._home(topic) not in self._views:
+                self._begin_to_read(self._home(topic), now_ms)
             self._held[key] = _Held(fixed=only is not None)
             driver = self._driver_of(key)
             driver.me = attrs.evolve(driver.me, start=start(number))
@@ -252,23 +252,23 @@ class Member:
         return effects + self._choose(now_ms)
 
     def record(self, record: Record, now_ms: int) -> list[ClaimEffect]:
-        """The next record of a place, of any group and claim."""
-        place, message = self._places.get(record.partition), record.message
-        if place is None:
+        """The next record of a coordinating partition, of any group and claim."""
+        view, message = self._views.get(record.partition), record.message
+        if view is None:
             return []
-        place.caught_up = False
-        self._stale_choice |= place.clock.read(record.timestamp_ms, now_ms) >= CLOCK_MOVED_MS
+        view.caught_up = False
+        self._stale_choice |= view.clock.read(record.timestamp_ms, now_ms) >= CLOCK_MOVED_MS
         if message.group_id != self.group:
             return []
         if isinstance(message, ReleaseGroup):
-            place.newborn = moves.after_read(self.me, place.newborn, record)
+            view.newborn = moves.after_read(self.me, view.newborn, record)
             self._stale_choice = True
-            keys: Iterable[ClaimKey] = list(place.drivers)
+            keys: Iterable[ClaimKey] = list(view.drivers)
         else:
             if self._home(message.topic) != record.partition:
                 return []  # a claim of that name on another partition than ours
             keys = [message.key]
-        if self._yields(place, record):
+        if self._yields(view, record):
             return []
         effects = []
         for key in keys:
@@ -281,13 +281,13 @@ class Member:
             self._stale_choice |= before != after
             wins = isinstance(message, ClaimingPartition) and message.instance_id == after
             if wins and self.me.says_interval:
-                place.intervals.won(record)
+                view.intervals.won(record)
             requests = requests_after(self._requests, message, record.timestamp_ms, after)
             self._stale_choice |= requests is not self._requests
             self._requests = requests
         return effects
 
-    def _yields(self, place: _PartitionView, record: Record) -> bool:
+    def _yields(self, view: _PartitionView, record: Record) -> bool:
         """Whether others live under another interval, and came first. Spec: Yields.
 
         Then not even this record is looked at: it may be a win that nobody else sees. What was read
@@ -295,37 +295,37 @@ class Member:
         """
         if not self.me.says_interval:
             return False
-        place.intervals.read(record)
-        if self.differs is None and place.clock.current:
-            self.differs = place.intervals.differs(record.timestamp_ms)
+        view.intervals.read(record)
+        if self.differs is None and view.clock.current:
+            self.differs = view.intervals.differs(record.timestamp_ms)
             self._stopping |= self.differs is not None
         return self.differs is not None
 
     def waits_for(self, now_ms: int) -> Alive | None:
         """Who may live under another heartbeat interval; while that is so it asks for nothing."""
-        for place in self._places.values():
-            until_ms = place.intervals.until_ms
-            if until_ms is not None and now_ms < place.clock.own_ms(until_ms):
-                return place.intervals.alive[0]
+        for view in self._views.values():
+            until_ms = view.intervals.until_ms
+            if until_ms is not None and now_ms < view.clock.own_ms(until_ms):
+                return view.intervals.alive[0]
         return None
 
     def _held_back_until_ms(self) -> int:
         found = AT_ONCE
-        for place in self._places.values():
-            until_ms = place.intervals.until_ms
+        for view in self._views.values():
+            until_ms = view.intervals.until_ms
             if until_ms is not None:
-                found = max(found, place.clock.own_ms(until_ms))
+                found = max(found, view.clock.own_ms(until_ms))
         return found
 
     def caught_up(self, place: int, now_ms: int) -> list[ClaimEffect]:
-        """The place was read to its end; call this whenever that is so."""
-        at = self._places[place]
-        was_read, at.caught_up = not at.caught_up, True
-        at.clock.caught_up()
+        """The coordinating partition was read to its end; call this whenever that is so."""
+        view = self._views[place]
+        was_read, view.caught_up = not view.caught_up, True
+        view.clock.caught_up()
         effects = self._lend_the_time(now_ms)
         # A record of any claim may move the log's clock, and with it what all of them wait for.
-        for key in list(at.drivers) if was_read else ():
-            effects += self._did(key, at.drivers[key].caught_up(now_ms), now_ms)
+        for key in list(view.drivers) if was_read else ():
+            effects += self._did(key, view.drivers[key].caught_up(now_ms), now_ms)
         return effects + self._choose(now_ms)
 
     def outcome_unknown(self, sent: Send, now_ms: int) -> list[ClaimEffect]:
@@ -390,7 +390,7 @@ class Member:
         return effects
 
     def truncated(self) -> list[ClaimEffect]:
-        """The end of a place moved back: nothing holds. Begin anew, under a new instance id."""
+        """A log's end moved back: nothing holds. Begin anew, under a new instance id."""
         self._stopping = True
         owned = self.owned
         return [
@@ -400,54 +400,55 @@ class Member:
     unknown = old_method("unknown", outcome_unknown)
     available = old_method("available", messages_available)
 
-    # --- places and drivers -----------------------------------------------------------------------
+    # --- coordinating partitions and drivers ------------------------------------------------------
 
     def _home(self, topic: str) -> int:
-        place = self._place_of.get(topic)
-        if place is None:
-            place = self._place_of[topic] = coordinating_partition(topic, self.partitions)
-        return place
+        """The coordinating partition of a topic."""
+        home = self._homes.get(topic)
+        if home is None:
+            home = self._homes[topic] = coordinating_partition(topic, self.partitions)
+        return home
 
     def _driver_of(self, key: ClaimKey) -> Driver:
-        place = self._places[self._home(key.topic)]
-        driver = place.drivers.get(key)
+        view = self._views[self._home(key.topic)]
+        driver = view.drivers.get(key)
         if driver is None:
-            driver = place.drivers[key] = Driver(self.me, key, self.timing)
-            driver.consumer, driver.clock = place.newborn, place.clock
+            driver = view.drivers[key] = Driver(self.me, key, self.timing)
+            driver.consumer, driver.clock = view.newborn, view.clock
             driver.held_back_until_ms = self._held_back_until_ms
             driver.wants = driver.eager = False
-            if place.caught_up:
-                # It had no record, so it is as far as its place; and it does nothing yet.
+            if view.caught_up:
+                # It had no record, so it is as far as its partition; and it does nothing yet.
                 driver.caught_up(AT_ONCE)
         return driver
 
-    def _new_place(self, number: int, now_ms: int) -> None:
-        place = self._places[number] = _PartitionView(
+    def _begin_to_read(self, number: int, now_ms: int) -> None:
+        view = self._views[number] = _PartitionView(
             ConsumerState.beginning_at(self._firsts.get(number, 0)),
             Intervals(self.me.rules.heartbeat_interval_ms),
         )
         memory = self._memory.pop(number, None)
         if memory is not None:
-            place.newborn = memory.newborn
+            view.newborn = memory.newborn
             for key, consumer in memory.claims.items():
                 self._driver_of(key).consumer = consumer
-                place.clock.read(consumer.known.clock_ms, now_ms)
+                view.clock.read(consumer.known.clock_ms, now_ms)
             self._requests = {**memory.requests, **self._requests}
 
     def _lend_the_time(self, now_ms: int) -> list[ClaimEffect]:
-        """A place of which nothing new was read takes the time from those of which something was.
+        """Where nothing new was read, the time is that of partitions where something was.
 
         Otherwise a member that comes when all are gone would wait at each coordinating partition
         anew.
         """
-        known = [place.clock for place in self._places.values() if place.clock.current]
+        known = [view.clock for view in self._views.values() if view.clock.current]
         effects: list[ClaimEffect] = []
-        for place in self._places.values():
-            borrowed = not place.clock.current and [place.clock.borrow(each) for each in known]
+        for view in self._views.values():
+            borrowed = not view.clock.current and [view.clock.borrow(each) for each in known]
             if not borrowed or not any(borrowed):
                 continue
             self._stale_choice = True
-            for key, driver in place.drivers.items():
+            for key, driver in view.drivers.items():
                 effects += self._did(key, driver.timer(now_ms), now_ms)
         return effects
 
@@ -631,7 +632,7 @@ class Member:
         """Do what `share` decides, until it decides nothing more."""
         effects = []
         for _ in range(1 + len(self._held)):
-            decision = self._share.look(self._said(), now_ms)
+            decision = self._share.look(self._group_view(), now_ms)
             asked = [key for key in decision.ask if self._looks_claimable(key, now_ms)]
             if decision.request is not None:
                 asked.append(decision.request)
@@ -645,7 +646,7 @@ class Member:
             effects += self._did(decision.give, giving, now_ms)
         return effects
 
-    def _said(self) -> GroupView:
+    def _group_view(self) -> GroupView:
         """What the log says, with its times by the steady clock."""
         drivers = dict(self._drivers(self._share.me.keys))
         owners, asked, giving = dict[ClaimKey, Owner](), set[ClaimKey](), set[ClaimKey]()
@@ -660,7 +661,7 @@ class Member:
                 giving.add(key)
         requests = {
             client: Request(
-                each.key, self._places[self._home(each.key.topic)].clock.own_ms(each.at_ms)
+                each.key, self._views[self._home(each.key.topic)].clock.own_ms(each.at_ms)
             )
             for client, each in self._requests.items()
         }

@@ -138,17 +138,17 @@ class FairShare:
         self._free_since_ms: dict[ClaimKey, int] = {}
         self._passed_over: frozenset[ClaimKey] = frozenset()
 
-    def look(self, said: GroupView, now_ms: int) -> Decision:
+    def look(self, view: GroupView, now_ms: int) -> Decision:
         """What to do, by the contents of the log and by what is under way.
 
-        Ask when every place was read to its end. It costs some steps for each claim, so ask once
-        after a batch of records and not at each. `now_ms` is a steady clock, which never goes back.
+        Ask when every partition was read to its end: once after a batch of records and not at each,
+        since it costs some steps for each claim. `now_ms` is a steady clock, which never goes back.
         """
-        seen, memory = self._seen(said, now_ms), self._memory(said)
+        seen, memory = self._seen(view, now_ms), self._memory(view)
         self._notice(seen, now_ms)
         offered = rules.offered_to_me(seen, self._overdue(now_ms))
         settling = self._settles_at_ms is not None and now_ms < self._settles_at_ms
-        ask = self._predecessors(said, seen)
+        ask = self._predecessors(view, seen)
         if not settling:
             ask += rules.claims_to_ask(seen, memory, offered)
         # What an earlier instance owns is not ours to release before we have taken it over.
@@ -156,33 +156,33 @@ class FairShare:
             (
                 key
                 for key in rules.claims_to_give(seen, memory)
-                if said.owners[key].instance_id == self.me.instance_id
+                if view.owners[key].instance_id == self.me.instance_id
             ),
             default=None,
         )
         request = None
         if not ask:
-            request = self._request(said, seen, memory, offered, now_ms)
-        return Decision(ask, request, give, self._look_again_ms(said, now_ms))
+            request = self._request(view, seen, memory, offered, now_ms)
+        return Decision(ask, request, give, self._look_again_ms(view, now_ms))
 
-    def _seen(self, said: GroupView, now_ms: int) -> ShareView:
+    def _seen(self, view: GroupView, now_ms: int) -> ShareView:
         fresh_ms = now_ms - self.patience.stale_after_ms
         return ShareView(
             self.me,
             {
                 key: owner.client_id
-                for key, owner in said.owners.items()
+                for key, owner in view.owners.items()
                 if owner.alive_ms >= fresh_ms and key in self.me.keys
             },
             {
                 client: request.key
-                for client, request in said.requests.items()
+                for client, request in view.requests.items()
                 if request.at_ms >= fresh_ms
             },
         )
 
-    def _memory(self, said: GroupView) -> ShareMemory:
-        return ShareMemory(said.asked, said.giving, self._passed_over)
+    def _memory(self, view: GroupView) -> ShareMemory:
+        return ShareMemory(view.asked, view.giving, self._passed_over)
 
     def _notice(self, seen: ShareView, now_ms: int) -> None:
         """Since when it is known to the others, and since when claims are free."""
@@ -206,18 +206,18 @@ class FairShare:
         grace_ms = self.patience.grace_ms
         return {key: (now_ms - since) // grace_ms for key, since in self._free_since_ms.items()}
 
-    def _predecessors(self, said: GroupView, seen: ShareView) -> tuple[ClaimKey, ...]:
+    def _predecessors(self, view: GroupView, seen: ShareView) -> tuple[ClaimKey, ...]:
         """Claims of an earlier instance of its own client: taken over at once (R1b)."""
         me = self.me
         mine = [key for key, owner in seen.owners.items() if owner == me.client_id]
-        others = sorted(key for key in mine if said.owners[key].instance_id != me.instance_id)
-        own = len(mine) - len(others) + len(said.asked.intersection(others))
+        others = sorted(key for key in mine if view.owners[key].instance_id != me.instance_id)
+        own = len(mine) - len(others) + len(view.asked.intersection(others))
         most = len(others) if me.limit is None else max(0, me.limit - own)
-        return tuple(key for key in others if key not in said.asked)[:most]
+        return tuple(key for key in others if key not in view.asked)[:most]
 
     def _request(
         self,
-        said: GroupView,
+        view: GroupView,
         seen: ShareView,
         memory: ShareMemory,
         offered: Iterable[ClaimKey],
@@ -225,7 +225,7 @@ class FairShare:
     ) -> ClaimKey | None:
         if rules.wants_to_name(seen, memory, offered):
             return rules.claim_to_name(seen, self._passed_over)
-        own = said.requests.get(self.me.client_id)
+        own = view.requests.get(self.me.client_id)
         if own is None or memory.asked or now_ms < own.at_ms + self.patience.renew_ms:
             return None
         if rules.is_hungry(seen) and rules.is_waiting(seen):
@@ -235,7 +235,7 @@ class FairShare:
             return rules.claim_to_name(seen, self._passed_over)
         return None
 
-    def _look_again_ms(self, said: GroupView, now_ms: int) -> int | None:
+    def _look_again_ms(self, view: GroupView, now_ms: int) -> int | None:
         patience, overdue = self.patience, self._overdue(now_ms)
         due = [
             since + (overdue[key] + 1) * patience.grace_ms
@@ -243,9 +243,9 @@ class FairShare:
         ]
         if self._settles_at_ms is not None:
             due.append(self._settles_at_ms)
-        if (own := said.requests.get(self.me.client_id)) is not None:
+        if (own := view.requests.get(self.me.client_id)) is not None:
             due.append(own.at_ms + patience.renew_ms)
         stale_after_ms = patience.stale_after_ms
-        due += [owner.alive_ms + stale_after_ms + 1 for owner in said.owners.values()]
-        due += [request.at_ms + stale_after_ms + 1 for request in said.requests.values()]
+        due += [owner.alive_ms + stale_after_ms + 1 for owner in view.owners.values()]
+        due += [request.at_ms + stale_after_ms + 1 for request in view.requests.values()]
         return min((at for at in due if at > now_ms), default=None)

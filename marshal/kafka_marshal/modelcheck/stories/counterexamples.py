@@ -56,12 +56,12 @@ def of_result(model: Model, result: TlcResult) -> Counterexample | None:
 
 def of_trace(trace: Trace, violated: str | None, source: str, about: str = "") -> Counterexample:
     """Return a counterexample of TLC: one step a state, in the sentences of `stories`."""
-    told = dict(stories.sentences(trace))
+    sentences = dict(stories.sentences(trace))
     instances = _instances(trace)
     keeps_log = any("log" in state.variables for state in trace.states)
     reader = _Reader(instances, keeps_log)
     steps = tuple(
-        reader.step(number, trace.states, told.get(number, UNTOLD))
+        reader.step(number, trace.states, sentences.get(number, UNTOLD))
         for number in range(len(trace.states))
     )
     # An instance that never does anything may not even have been started.
@@ -120,14 +120,14 @@ class _Reader:
     under_way: dict[str, list[int]] = attrs.field(factory=dict)
     """For every instance the steps at which what is in its outbox set out, oldest first."""
 
-    def step(self, number: int, states: tuple[TlcState, ...], told: Sentence) -> Step:
+    def step(self, number: int, states: tuple[TlcState, ...], sentence: Sentence) -> Step:
         """Return the step to this state."""
         state = states[number]
         step = Step(
             number=number,
             action=state.action,
-            sentence=told.text,
-            time=told.time,
+            sentence=sentence.text,
+            time=sentence.time,
             state={name: itf.expression(value) for name, value in state.variables.items()},
         )
         if number == 0:
@@ -138,9 +138,9 @@ class _Reader:
             for name, value in state.variables.items()
             if before.get(name) != value
         }
-        return self._described(step, told, changed)
+        return self._described(step, sentence, changed)
 
-    def _described(self, step: Step, told: Sentence, changed: Changed) -> Step:
+    def _described(self, step: Step, sentence: Sentence, changed: Changed) -> Step:
         sender, set_out, left = self._outboxes(step.number, changed)
         appended = _grown(changed.get("log")) if self.keeps_log else _newest(changed)
         if appended is not None:
@@ -154,11 +154,11 @@ class _Reader:
                 target=LOG,
                 since=left if left is not None else self._copied(who, appended, step),
                 offset=offset if isinstance(offset, int) else None,
-                label=told.what,
+                label=sentence.what,
                 verdict=_verdict(changed),
             )
         who = sender or self._who(changed)
-        label = (told.text if who is None else told.what + told.result) or step.action
+        label = (sentence.text if who is None else sentence.what + sentence.result) or step.action
         if set_out:
             return attrs.evolve(
                 step, kind=StepKind.SENT, who=who, source=who, target=LOG, label=label
@@ -175,7 +175,7 @@ class _Reader:
                 who=who,
                 source=LOG,
                 target=who,
-                offset=told.offset,
+                offset=sentence.offset,
                 label=label,
             )
         if who is None and "log" in changed:

@@ -73,15 +73,15 @@ class LocalEngine:
         together: dict[tuple[str, int], list[pa.RecordBatch]] = defaultdict(list)
         for number in range(len(job.chunks)):
             for batch in job.read(number):
-                for place, rows in _by_place(batch):
-                    together[place].append(rows)
+                for log_partition, rows in _by_log_partition(batch):
+                    together[log_partition].append(rows)
             self._tell(number + 1, len(job.chunks))
-        places = len(together)
+        count = len(together)
 
         def in_order() -> Iterator[pa.RecordBatch]:
-            for done, place in enumerate(sorted(together)):
-                yield from _in_order(together.pop(place))
-                self._tell(done + 1, places)
+            for done, log_partition in enumerate(sorted(together)):
+                yield from _in_order(together.pop(log_partition))
+                self._tell(done + 1, count)
 
         yield from job.fold(in_order())
 
@@ -90,7 +90,7 @@ class LocalEngine:
             self.on_tasks(done, of)
 
 
-def _by_place(batch: pa.RecordBatch) -> Iterator[tuple[tuple[str, int], pa.RecordBatch]]:
+def _by_log_partition(batch: pa.RecordBatch) -> Iterator[tuple[tuple[str, int], pa.RecordBatch]]:
     """The rows of a batch, which is of one log, by coordinating partition, in their order."""
     if not batch.num_rows:
         return

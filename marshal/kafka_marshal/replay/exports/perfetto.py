@@ -104,8 +104,8 @@ class Perfetto:
         number = self._ids.get(key)
         if number is None:
             number = self._ids[key] = len(self._ids) + 1
-            place = {"pid": number} if pid is None else {"pid": pid, "tid": number}
-            self._event({"ph": "M", "name": kind, **place, "args": {"name": name}})
+            ids = {"pid": number} if pid is None else {"pid": pid, "tid": number}
+            self._event({"ph": "M", "name": kind, **ids, "args": {"name": name}})
         return number
 
     def _event(self, event: Mapping[str, object]) -> None:

@@ -30,14 +30,18 @@ from kafka_marshal.replay.state.checkpoint import thawed_each
 from kafka_marshal.replay.state.partition_state import PartitionState, take_up
 
 
-def taken_up(path: Path | None, place: LogPartition, judging: JudgingOptions) -> PartitionState:
+def taken_up(
+    path: Path | None, log_partition: LogPartition, judging: JudgingOptions
+) -> PartitionState:
     """The state in a file of the checkpoint; a new one where there is none.
 
     Raises:
         CheckpointRefused: it is not what was written.
     """
     if path is None:
-        return PartitionState(place.coordinating_partition, LivePartitionFold(place, judging))
+        return PartitionState(
+            log_partition.coordinating_partition, LivePartitionFold(log_partition, judging)
+        )
     return take_up(path)
 
 

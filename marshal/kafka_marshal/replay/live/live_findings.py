@@ -69,8 +69,8 @@ _EVENTS: Final = {FindingRow: "finding", TenureRow: "tenure", MalformedRow: "mal
 class LivePartitionFold(PartitionFold):
     """The books of one coordinating partition whose log goes on."""
 
-    def __init__(self, place: LogPartition, judging: JudgingOptions) -> None:
-        super().__init__(place, judging)
+    def __init__(self, log_partition: LogPartition, judging: JudgingOptions) -> None:
+        super().__init__(log_partition, judging)
         self._going_on: set[tuple[object, ...]] = set()
 
     def tell(self, raw: RawRecord) -> list[LiveEvent]:

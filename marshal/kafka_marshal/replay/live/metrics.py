@@ -22,9 +22,9 @@ class Metrics:
 
     def __init__(self) -> None:
         self.collected = CollectorRegistry()
-        place = ["coordinating_partition"]
+        labels = ["coordinating_partition"]
         self._records = Counter(
-            "marshal_watch_records", "Records read.", place, registry=self.collected
+            "marshal_watch_records", "Records read.", labels, registry=self.collected
         )
         self._findings = Counter(
             "marshal_watch_findings",
@@ -39,10 +39,10 @@ class Metrics:
             registry=self.collected,
         )
         self._owned = Gauge(
-            "marshal_watch_owned_claims", "Claims with an owner.", place, registry=self.collected
+            "marshal_watch_owned_claims", "Claims with an owner.", labels, registry=self.collected
         )
         self._next_offset = Gauge(
-            "marshal_watch_next_offset", "The next offset to read.", place, registry=self.collected
+            "marshal_watch_next_offset", "The next offset to read.", labels, registry=self.collected
         )
         self._delay = Histogram(
             "marshal_watch_delay_seconds",
@@ -72,16 +72,16 @@ class Metrics:
         self._next_offset.labels(partition).set(next_offset)
         self._owned.labels(partition).set(owned)
 
-    def told(self, told: LiveEvent, delay_s: float | None) -> None:
+    def told(self, event: LiveEvent, delay_s: float | None) -> None:
         """Something happened this long after the record that caused it."""
-        row = told.row
+        row = event.row
         if isinstance(row, TenureRow):
             if row.ended == "took_over":
                 self._takeovers.labels(row.rules, row.group).inc()
             return
         if isinstance(row, MalformedRow):
-            self._findings.labels("malformed_record", told.severity, "log").inc()
-        elif told.state != OVER:
-            self._findings.labels(row.code, told.severity, row.rules or "log").inc()
-        if delay_s is not None and told.state != OVER:
+            self._findings.labels("malformed_record", event.severity, "log").inc()
+        elif event.state != OVER:
+            self._findings.labels(row.code, event.severity, row.rules or "log").inc()
+        if delay_s is not None and event.state != OVER:
             self._delay.observe(delay_s)

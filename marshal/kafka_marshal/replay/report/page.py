@@ -34,7 +34,7 @@ def render(data: ReportData) -> str:
     found = causes.causes(data)
     drawing = timeline.Timeline(
         data.claims,
-        [place for cause in found for place in cause.places],
+        [mark for cause in found for mark in cause.marks],
         data.divergences,
         palette,
         2000 * data.heartbeat_interval_s,
@@ -66,7 +66,7 @@ def render(data: ReportData) -> str:
         others = sum(len(part.encode()) for part in parts.values() if part is not None)
         others += len(findings.findings(found, drawn, log_anchors, len(data.logs)).encode())
         held = details.embedded(scale, data.logs, palette, 2000 * data.heartbeat_interval_s, others)
-        drawn.details.update(held.places)
+        drawn.details.update(held.indices)
         scripts = [*held.scripts, el("script", None, _asset("explore.js"))]
         parts = {
             "claims": claims.section(data, scale, held, palette, overview),

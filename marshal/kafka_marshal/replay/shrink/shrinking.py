@@ -75,7 +75,7 @@ class WantedFinding:
 class Part:
     """Records of one coordinating partition of one log, in offset order."""
 
-    place: LogPartition
+    log_partition: LogPartition
     records: tuple[RawRecord, ...]
 
 
@@ -95,7 +95,7 @@ class ShrunkLog:
 
 def findings_of(part: Part, judging: JudgingOptions) -> list[FindingRow]:
     """All findings of some records, those that are about a whole log among them."""
-    partition_fold = PartitionFold(part.place, judging)
+    partition_fold = PartitionFold(part.log_partition, judging)
     for raw in part.records:
         partition_fold.feed(raw)
     partition_fold.close()
@@ -122,8 +122,8 @@ def parts_of(found: FoundSources, on_progress: Callable[[str], None]) -> Iterato
     keys = [(name, "ascending") for name in ("log", "partition", "offset", "input_order")]
     table = pa.Table.from_batches(batches).sort_by(keys)
     rows = ((log, raw) for batch in table.to_batches() for log, raw in records_of(batch))
-    for (log, partition), of_place in groupby(rows, key=lambda row: (row[0], row[1].partition)):
-        yield Part(LogPartition(log, partition), tuple(map(itemgetter(1), of_place)))
+    for (log, partition), of_partition in groupby(rows, key=lambda row: (row[0], row[1].partition)):
+        yield Part(LogPartition(log, partition), tuple(map(itemgetter(1), of_partition)))
 
 
 def shrink(
@@ -140,7 +140,8 @@ def shrink(
         NothingSuch: none shows it.
     """
     for part in parts:
-        where = f"coordinating partition {part.place.coordinating_partition} of {part.place.log}"
+        at = part.log_partition
+        where = f"coordinating partition {at.coordinating_partition} of {at.log}"
         on_progress(f"judging {len(part.records):,} records of {where}")
         told = [
             row

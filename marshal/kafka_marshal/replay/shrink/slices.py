@@ -55,7 +55,7 @@ def story_of(shrunk: ShrunkLog) -> Counterexample | None:
     return from_records(
         records,
         finding.property,
-        f"{shrunk.part.place.log}: {finding.code}",
+        f"{shrunk.part.log_partition.log}: {finding.code}",
         rules,
         about=finding.sentence,
     )
@@ -70,7 +70,7 @@ def _decoded(raw: RawRecord) -> Record | None:
 
 def pasted(shrunk: ShrunkLog) -> str:
     """The text of the test."""
-    code, place, judging = shrunk.finding.code, shrunk.part.place, shrunk.judging
+    code, at, judging = shrunk.finding.code, shrunk.part.log_partition, shrunk.judging
     (rule_set,) = judging.rule_sets
     judged = [
         f"(RuleSet.{rule_set.name},)",
@@ -116,8 +116,8 @@ JUDGING = JudgingOptions(
 
 
 def test_the_log_shows_{code}() -> None:
-    place = LogPartition({json.dumps(place.log)}, {place.coordinating_partition})
-    account = PartitionFold(place, JUDGING)
+    log_partition = LogPartition({json.dumps(at.log)}, {at.coordinating_partition})
+    account = PartitionFold(log_partition, JUDGING)
     for raw in read_capture(CAPTURE):
         account.feed(raw)
     account.close()

@@ -87,7 +87,7 @@ def _looks_like(head: FileHead) -> bool:
     return _BEGINS.match(next(lines, b"")) is not None
 
 
-def place_of(path: str) -> tuple[str, int] | None:
+def topic_partition_of(path: str) -> tuple[str, int] | None:
     """Topic and partition that the folder of a segment names, from the segment's path."""
     parts = re.split(r"[/\\]", path)
     named = FOLDER.match(parts[-2]) if len(parts) > 1 else None
@@ -105,7 +105,7 @@ def _survey(file: File, asked: FileRequest) -> Survey:
             block += lines.readline()
             for heading in _DUMPING.finditer(block):
                 named = heading[0].decode("utf-8", "replace").removeprefix("Dumping ")
-                begins_at.append((at + heading.start(), place_of(named.strip())))
+                begins_at.append((at + heading.start(), topic_partition_of(named.strip())))
             transactions = transactions or _TRANSACTION in block
             silent = silent and b" headerKeys: [" not in block
             names = names or _SOME_HEADERS.search(block) is not None
@@ -120,8 +120,8 @@ def _survey(file: File, asked: FileRequest) -> Survey:
             else f"{path}: the source is empty"
         )
     if not begins_at or begins_at[0][0]:
-        begins_at.insert(0, (0, place_of(str(path.absolute()))))
-    topics = frozenset(place[0] for _, place in begins_at if place)
+        begins_at.insert(0, (0, topic_partition_of(str(path.absolute()))))
+    topics = frozenset(named[0] for _, named in begins_at if named)
     cannot = CannotProve(
         headers=EPOCHS_LOST if headers else _NO_HEADERS if names or silent else None,
         values=CANNOT_PROVE.values if lossy else None,
@@ -139,8 +139,13 @@ def _chunks(
 ) -> Iterator[TextRange]:
     """Each heading's part of the text in pieces; of a compressed text everything at once."""
     ends = [*(begin for begin, _ in begins_at[1:]), size]
-    for (begin, place), end in zip(begins_at, ends, strict=True):
-        if asked.topic and place and place[0] != asked.topic and file.compression is None:
+    for (begin, topic_partition), end in zip(begins_at, ends, strict=True):
+        if (
+            asked.topic
+            and topic_partition
+            and topic_partition[0] != asked.topic
+            and file.compression is None
+        ):
             continue
         pieces = [(0, size)] if file.compression else text.ranges(file.path, begin, end)
         for first, last in pieces:
@@ -153,7 +158,7 @@ def _chunks(
                 end=last,
                 compression=file.compression,
                 topic=asked.topic,
-                partition=place[1] if place else None,
+                partition=topic_partition[1] if topic_partition else None,
             )
         if file.compression:
             return
@@ -169,10 +174,10 @@ def _rows(chunk: TextRange) -> Iterator[Cells]:
     for lines, where in text.records(chunk, lambda line: _BEGINS.match(line) is not None):
         first = lines[0]
         if first.startswith(b"Dumping "):
-            place = place_of(first[8:].decode("utf-8", "replace").strip())
-            if place is not None:
-                partition = place[1]
-                wanted = chunk.topic is None or place[0] == chunk.topic
+            topic_partition = topic_partition_of(first[8:].decode("utf-8", "replace").strip())
+            if topic_partition is not None:
+                partition = topic_partition[1]
+                wanted = chunk.topic is None or topic_partition[0] == chunk.topic
         elif first.startswith(b"| offset: "):
             if wanted and not _CONTROL.search(first):
                 yield _row(b"\n".join(lines), partition, where)

@@ -111,8 +111,8 @@ def _survey_of(names: _Names, cannot_prove: CannotProve) -> Callable[[File, File
             notes, topic = (NAMES_NO_TOPICS,) if topic else (), None
         elif topic is None:
             first = first_object(text.head_of(path)) or {}
-            said = first.get(names.topic)
-            topic = said if isinstance(said, str) else None
+            cell = first.get(names.topic)
+            topic = cell if isinstance(cell, str) else None
         chunks = tuple(
             TextRange(
                 format=file.format,
@@ -195,21 +195,21 @@ def _quick_headers(headers: list[Any], *, flat: bool) -> pa.Array:
     lengths: list[int] = []
     keys: list[str] = []
     values: list[str | None] = []
-    for told in headers:
+    for header_cell in headers:
         before = len(keys)
-        if isinstance(told, dict):
-            keys.extend(told)
-            values.extend(told.values())
-        elif isinstance(told, list) and flat:
-            keys.extend(told[::2])
-            values.extend(told[1::2])
-        elif isinstance(told, list):
-            if not all(isinstance(pair, list) for pair in told):
+        if isinstance(header_cell, dict):
+            keys.extend(header_cell)
+            values.extend(header_cell.values())
+        elif isinstance(header_cell, list) and flat:
+            keys.extend(header_cell[::2])
+            values.extend(header_cell[1::2])
+        elif isinstance(header_cell, list):
+            if not all(isinstance(pair, list) for pair in header_cell):
                 raise TypeError("not pairs")
-            for key, value in told:
+            for key, value in header_cell:
                 keys.append(key)
                 values.append(value)
-        elif told is not None:
+        elif header_cell is not None:
             raise TypeError("neither a map nor a list")
         lengths.append(len(keys) - before)
     if not {*map(type, keys)} <= {str}:

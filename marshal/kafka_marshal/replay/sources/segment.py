@@ -27,7 +27,7 @@ from kafka_marshal.replay.sources.columns import (
     Cells,
     batches_of,
 )
-from kafka_marshal.replay.sources.dump_log import ABORTED, place_of
+from kafka_marshal.replay.sources.dump_log import ABORTED, topic_partition_of
 from kafka_marshal.replay.sources.shapes import (
     Batches,
     CannotProve,
@@ -118,15 +118,15 @@ def _survey(file: File, asked: FileRequest) -> Survey:
     path = file.path
     if file.compression is not None:
         raise UnreadableSource(f"{path}: a segment cannot be read compressed; unpack it")
-    place = place_of(str(path.absolute()))
-    if place is None:
+    topic_partition = topic_partition_of(str(path.absolute()))
+    if topic_partition is None:
         raise UnreadableSource(
             f"{path}: no partition is known: a segment lies in a folder named TOPIC-PARTITION, for "
             "example __marshal-3"
         )
     if text.size_of(path) == 0:
         raise UnreadableSource(f"{path}: the source is empty")
-    topic, partition = place
+    topic, partition = topic_partition
     if asked.topic is not None and topic != asked.topic:
         return Survey((), CANNOT_PROVE, (), frozenset({topic}))
     walked = _walk(path)
@@ -169,11 +169,11 @@ def _rows(chunk: Batches) -> Iterator[Cells]:
 
 
 def _of_batch(data: bytes, chunk: Batches, at: int) -> Iterator[Cells]:
-    place = f"{chunk.path}: byte {at}"
+    where = f"{chunk.path}: byte {at}"
     try:
         batch = DefaultRecordBatch(data)
         if not batch.validate_crc():
-            raise UnreadableSource(f"{place}: the checksum of a record batch is wrong")
+            raise UnreadableSource(f"{where}: the checksum of a record batch is wrong")
         if batch.is_control_batch:
             return
         stamp = _STAMPS.get(batch.timestamp_type, NOT_STATED)
@@ -189,7 +189,7 @@ def _of_batch(data: bytes, chunk: Batches, at: int) -> Iterator[Cells]:
     except UnreadableSource:
         raise
     except (KafkaError, ValueError, RuntimeError, OSError, struct.error) as error:
-        raise UnreadableSource(f"{place}: not a readable record batch: {error}") from None
+        raise UnreadableSource(f"{where}: not a readable record batch: {error}") from None
 
 
 SEGMENT: Final = Format(

@@ -84,11 +84,11 @@ class SparkEngine:
         count = len(job.chunks)
         numbers = self.spark.range(count, numPartitions=count)
         found = mapped(numbers, read, row_schema(job))
-        return mapped(self._by_place(found), fold, FOLDED_SCHEMA)
+        return mapped(self._by_log_partition(found), fold, FOLDED_SCHEMA)
 
-    def _by_place(self, found: DataFrame) -> DataFrame:
+    def _by_log_partition(self, found: DataFrame) -> DataFrame:
         """Each coordinating partition whole in one task, in offset order."""
-        # Enough tasks to spread places evenly, and an explicit number: what was collapsed is so
+        # Enough tasks to spread partitions evenly, and an explicit number: what was collapsed is so
         # small that Spark would otherwise fold all of it in one.
         tasks = TASKS_PER_CORE * self.spark.sparkContext.defaultParallelism
         return found.repartition(tasks, "log", "partition").sortWithinPartitions(

@@ -140,17 +140,17 @@ class SparkFoldedLog:
         """As `Fold`."""
         before = (_severity(),) if table is FINDINGS else ()
         order = (*before, sf.col(order_in_claim(table)))
-        place = Window.partitionBy(*CLAIM, "rules").orderBy(*order)
+        ordered = Window.partitionBy(*CLAIM, "rules").orderBy(*order)
         rows = (
             self._of_claims(self.table(table), names)
-            .withColumn("_place", sf.row_number().over(place))
-            .where(sf.col("_place") <= limit)
+            .withColumn("_rank", sf.row_number().over(ordered))
+            .where(sf.col("_rank") <= limit)
         )
         if table is FINDINGS:
             rows = rows.drop(PROOF_COLUMN)
-        found = sorted(rows.toArrow().to_pylist(), key=operator.itemgetter("_place"))
+        found = sorted(rows.toArrow().to_pylist(), key=operator.itemgetter("_rank"))
         for row in found:
-            del row["_place"]
+            del row["_rank"]
         return table.rows(found)
 
     def each(self, table: Table[RowT]) -> Iterator[RowT]:

@@ -48,13 +48,15 @@ class InMemoryConsumer:
     def incremental_assign(self, partitions: list[TopicPartition]) -> None:
         with self._kafka.changed:
             for one in partitions:
-                place = (one.topic, one.partition)
-                if place in self._next:
-                    reason = f"{place[0]} [{place[1]}] is already part of the current assignment"
+                topic_partition = (one.topic, one.partition)
+                if topic_partition in self._next:
+                    reason = (
+                        f"{one.topic} [{one.partition}] is already part of the current assignment"
+                    )
                     raise KafkaException(KafkaError(KafkaError._CONFLICT, reason))
-                self._next[place] = one.offset
-                self._told_end.pop(place, None)
-                self._paused.discard(place)
+                self._next[topic_partition] = one.offset
+                self._told_end.pop(topic_partition, None)
+                self._paused.discard(topic_partition)
 
     def incremental_unassign(self, partitions: list[TopicPartition]) -> None:
         with self._kafka.changed:
@@ -93,27 +95,27 @@ class InMemoryConsumer:
         if self._of_log and not self._kafka.log_flows:
             return []
         found: list[Message] = []
-        for place, begin in list(self._next.items()):
-            if place in self._paused:
+        for topic_partition, begin in list(self._next.items()):
+            if topic_partition in self._paused:
                 continue
-            partition = self._kafka.topics[place[0]][place[1]]
+            partition = self._kafka.topics[topic_partition[0]][topic_partition[1]]
             if not partition.low <= begin <= partition.high:
                 # Not an end, so it is reported even if an end was reported at this offset.
-                if self._told_end.get(place) != -1 - begin:
-                    self._told_end[place] = -1 - begin
-                    found.append(_error(place, begin, KafkaError._AUTO_OFFSET_RESET))
+                if self._told_end.get(topic_partition) != -1 - begin:
+                    self._told_end[topic_partition] = -1 - begin
+                    found.append(_error(topic_partition, begin, KafkaError._AUTO_OFFSET_RESET))
                 continue
             offset = begin
             while offset < partition.high and len(found) < maximum:
                 stored = partition.records[offset]
                 if stored is not None:
-                    found.append(_message(place, offset, stored))
+                    found.append(_message(topic_partition, offset, stored))
                 offset += 1
-            self._next[place] = offset
-            at_end = offset == partition.high and self._told_end.get(place) != offset
+            self._next[topic_partition] = offset
+            at_end = offset == partition.high and self._told_end.get(topic_partition) != offset
             if at_end and len(found) < maximum:
-                self._told_end[place] = offset
-                found.append(_error(place, offset, KafkaError._PARTITION_EOF))
+                self._told_end[topic_partition] = offset
+                found.append(_error(topic_partition, offset, KafkaError._PARTITION_EOF))
         return found
 
     # --- what is asked ------------------------------------------------------------------------
@@ -283,13 +285,15 @@ class InMemoryAdmin:
 
     def list_offsets(self, wanted: dict[TopicPartition, Any], **_: Any) -> dict[Any, Future[Any]]:
         return {
-            place: self._promised("list_offsets", partial(self._offset, place, spec))
-            for place, spec in wanted.items()
+            topic_partition: self._promised(
+                "list_offsets", partial(self._offset, topic_partition, spec)
+            )
+            for topic_partition, spec in wanted.items()
         }
 
-    def _offset(self, place: TopicPartition, spec: Any) -> Any:
+    def _offset(self, topic_partition: TopicPartition, spec: Any) -> Any:
         with self._kafka.changed:
-            one = self._kafka.topics[place.topic][place.partition]
+            one = self._kafka.topics[topic_partition.topic][topic_partition.partition]
             found = {-2: one.low, -1: one.high}.get(spec._value)
             return SimpleNamespace(offset=one.first_at(spec._value) if found is None else found)
 
@@ -313,10 +317,10 @@ class InMemoryAdmin:
         return future
 
 
-def _message(place: tuple[str, int], offset: int, stored: Stored) -> Message:
+def _message(topic_partition: tuple[str, int], offset: int, stored: Stored) -> Message:
     return Message(
-        topic=place[0],
-        partition=place[1],
+        topic=topic_partition[0],
+        partition=topic_partition[1],
         offset=offset,
         value=stored.value,
         key=stored.key,
@@ -325,5 +329,10 @@ def _message(place: tuple[str, int], offset: int, stored: Stored) -> Message:
     )
 
 
-def _error(place: tuple[str, int], offset: int, code: int) -> Message:
-    return Message(topic=place[0], partition=place[1], offset=offset, error=KafkaError(code))
+def _error(topic_partition: tuple[str, int], offset: int, code: int) -> Message:
+    return Message(
+        topic=topic_partition[0],
+        partition=topic_partition[1],
+        offset=offset,
+        error=KafkaError(code),
+    )

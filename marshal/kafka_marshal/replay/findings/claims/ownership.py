@@ -130,23 +130,23 @@ def _theft(event: Event) -> Case:
 
 def _stole(key: ClaimKey, robbed: str, victim: Tenure | None, case: Case) -> str:
     first = case.first_seen
-    told = (
+    sentence = (
         f"{who(case.instance, case.client)} stole {claim_name(key)} from {robbed} at offset "
         f"{first.offset} ({clock(first.clock_ms)}) by a heartbeat{_late(first)}."
     )
     if victim is not None:
         how = "won" if victim.won_by.verdict in WON_BY_REQUEST else "got"
-        told += (
+        sentence += (
             f" {victim.client} had {how} it at offset {victim.won_by.offset} and had last "
             f"spoken at offset {victim.last.offset}, "
             f"{span(first.clock_ms - victim.last_ms)} earlier."
         )
     if case.count > 1:
-        told += (
+        sentence += (
             f" The two then overwrote each other {times(case.count - 1, 'more time')}, "
             f"until offset {case.last_seen.offset}."
         )
-    return told
+    return sentence
 
 
 class ActsWithoutOwning(FindingObserver):
@@ -222,22 +222,24 @@ class _Acted:
             else f"{case.count} times, from offset {first.offset} ({clock(first.clock_ms)}"
             f"{_late(first)}) to {last.offset}"
         )
-        told = f"{who(case.instance, case.client)} acted as the owner of {claim_name(self.key)} "
-        told += f"{when}, and was refused: {now}"
+        sentence = (
+            f"{who(case.instance, case.client)} acted as the owner of {claim_name(self.key)} "
+        )
+        sentence += f"{when}, and was refused: {now}"
         if self.lost is not None:
-            told += f"; it had lost the claim at offset {self.lost.offset}"
+            sentence += f"; it had lost the claim at offset {self.lost.offset}"
         if refused is not None:
-            told += f"; its ClaimingPartition at offset {refused.offset} was refused"
+            sentence += f"; its ClaimingPartition at offset {refused.offset} was refused"
             if owner is not None and refused.verdict is Refused.LIVE_OWNER:
                 silent = span(refused.clock_ms - owner.last_ms)
                 if owner.last.offset < refused.offset:
-                    told += f", {silent} after the owner's last record"
+                    sentence += f", {silent} after the owner's last record"
                     if refused.clock_ms - owner.last_ms > self.stale_after_ms - 1000:
-                        told += (
+                        sentence += (
                             f" (it is stale after more than {span(self.stale_after_ms)}; the "
                             f"original counts whole seconds)"
                         )
-        return told + "."
+        return sentence + "."
 
 
 class UnownedReleases(FindingObserver):
@@ -265,13 +267,13 @@ class UnownedReleases(FindingObserver):
         owner = event.tenure
         now = f"{who(owner.instance, owner.client)} owned it" if owner else "nobody owned it"
         done = "refused" if refused else "obeyed all the same"
-        told = partial(_released, key, now, done)
+        sentence = partial(_released, key, now, done)
         self._cases.add(
             (key, sender),
             key,
             event.sighting,
             lambda: Case.about(
-                "unowned_release", key, sender, told, sightings(owner.won_by if owner else None)
+                "unowned_release", key, sender, sentence, sightings(owner.won_by if owner else None)
             ),
         )
 
@@ -329,8 +331,8 @@ class OddRecords(FindingObserver):
 
 def _odd(key: ClaimKey, why: str, case: Case) -> str:
     first, more = case.first_seen, case.count - 1
-    told = (
+    sentence = (
         f"A {type(first.message).__name__} of {who(case.instance, case.client)} for "
         f"{claim_name(key)} at offset {first.offset} ({clock(first.clock_ms)}) was refused: {why}"
     )
-    return f"{told}; {more} more followed." if more else f"{told}."
+    return f"{sentence}; {more} more followed." if more else f"{sentence}."

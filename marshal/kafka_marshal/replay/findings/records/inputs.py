@@ -221,10 +221,10 @@ class Inputs:
             )
 
 
-def _listed(places: Iterable[str], count: int) -> str:
-    told = list(places)
-    more = count - len(told)
-    return ", ".join(told) + (f" and {more} more" if more > 0 else "")
+def _listed(names: Iterable[str], count: int) -> str:
+    listed = list(names)
+    more = count - len(listed)
+    return ", ".join(listed) + (f" and {more} more" if more > 0 else "")
 
 
 def _finding(
@@ -301,17 +301,21 @@ def _certainty(headless: list[PartitionRow]) -> str:
     known = sum(row.claims_known_later or 0 for row in judged)
     never = sum(row.claims_never_known or 0 for row in judged)
     unknowable = sum(row.unknowable or 0 for row in judged)
-    told = "Under the fenced rules a claim is told from where it is certain (known_from_offset): "
-    told += f"{known:,} of {times(known + never, 'claim')}"
+    sentence = (
+        "Under the fenced rules a claim is told from where it is certain (known_from_offset): "
+    )
+    sentence += f"{known:,} of {times(known + never, 'claim')}"
     if known:
         first = min(row.known_from_first for row in judged if row.known_from_first is not None)
         last = max(row.known_from_last for row in judged if row.known_from_last is not None)
-        told += f", from offset {first} to {last} on"
-    told += f"; {never:,} never. {times(unknowable, 'record')} came before, of which nobody can "
-    told += "know what they did. "
+        sentence += f", from offset {first} to {last} on"
+    sentence += (
+        f"; {never:,} never. {times(unknowable, 'record')} came before, of which nobody can "
+    )
+    sentence += "know what they did. "
     if never:
-        told += (
+        sentence += (
             "A claim becomes certain by a record of its owner that says it saw the log so far "
             "(marshal-seen and marshal-clock), if nothing since then may have won. "
         )
-    return told + "What the original's rules say, if asked, is judged as if the log began here."
+    return sentence + "What the original's rules say, if asked, is judged as if the log began here."

@@ -34,12 +34,12 @@ class Cause:
     from_ms: int | None
     """Time of the first of them; None when none has a time."""
     to_ms: int | None
-    places: tuple[_FindingMark, ...]
+    marks: tuple[_FindingMark, ...]
     """Worst first, those of one code and rule set side by side."""
 
     def by_code(self) -> Iterator[tuple[_FindingMark, ...]]:
         """Those of one code under one rule set, the worst first."""
-        for _, alike in groupby(self.places, key=lambda p: (p.finding.rules, p.finding.code)):
+        for _, alike in groupby(self.marks, key=lambda p: (p.finding.rules, p.finding.code)):
             yield tuple(alike)
 
 
@@ -56,32 +56,32 @@ def causes(data: ReportData) -> list[Cause]:
     near_ms = 2000 * data.heartbeat_interval_s
     together: dict[tuple[Group, str | None, bool], list[_FindingMark]] = defaultdict(list)
     for finding in data.findings:
-        place = _FindingMark(0, finding)
-        is_event = finding.severity is not Severity.INFO and place.at_ms is not None
+        mark = _FindingMark(0, finding)
+        is_event = finding.severity is not Severity.INFO and mark.at_ms is not None
         code = None if is_event and finding.topic is not None else finding.code
-        together[(finding.log, finding.group), code, is_event].append(place)
+        together[(finding.log, finding.group), code, is_event].append(mark)
     found = [
         _cause(group, alike)
-        for (group, _, is_event), places in together.items()
-        for alike in (_near(places, near_ms) if is_event else [places])
+        for (group, _, is_event), marks in together.items()
+        for alike in (_near(marks, near_ms) if is_event else [marks])
     ]
     ranks = worst_groups(data)
 
     def order(cause: Cause) -> tuple[object, ...]:
         begun = _NEVER if cause.from_ms is None else cause.from_ms
         log, group = cause.group
-        first = cause.places[0].finding
+        first = cause.marks[0].finding
         severity = _SEVERITIES.index(cause.severity)
         return (severity, ranks[cause.group], log, group or "", begun, first.code)
 
     numbered, number = [], 0
     for cause in sorted(found, key=order):
-        places = tuple(
-            _FindingMark(number + n, place.finding) for n, place in enumerate(cause.places, start=1)
+        marks = tuple(
+            _FindingMark(number + n, mark.finding) for n, mark in enumerate(cause.marks, start=1)
         )
-        number += len(places)
+        number += len(marks)
         numbered.append(
-            Cause(cause.severity, cause.group, cause.from_ms, cause.to_ms, places),
+            Cause(cause.severity, cause.group, cause.from_ms, cause.to_ms, marks),
         )
     return numbered
 
@@ -108,27 +108,27 @@ def worst_groups(data: ReportData) -> Mapping[Group, tuple[int, int]]:
     return defaultdict(lambda: (0, 0), ranks)
 
 
-def _near(places: Iterable[_FindingMark], near_ms: float) -> Iterator[list[_FindingMark]]:
+def _near(marks: Iterable[_FindingMark], near_ms: float) -> Iterator[list[_FindingMark]]:
     """Each with those that follow it closely."""
     alike: list[_FindingMark] = []
-    for place in sorted(places, key=lambda p: p.at_ms or 0):
-        if alike and (place.at_ms or 0) - (alike[-1].at_ms or 0) > near_ms:
+    for mark in sorted(marks, key=lambda p: p.at_ms or 0):
+        if alike and (mark.at_ms or 0) - (alike[-1].at_ms or 0) > near_ms:
             yield alike
             alike = []
-        alike.append(place)
+        alike.append(mark)
     yield alike
 
 
-def _cause(group: Group, places: Iterable[_FindingMark]) -> Cause:
-    ordered = tuple(sorted(places, key=_order))
-    times = [place.at_ms for place in ordered if place.at_ms is not None]
+def _cause(group: Group, marks: Iterable[_FindingMark]) -> Cause:
+    ordered = tuple(sorted(marks, key=_order))
+    times = [mark.at_ms for mark in ordered if mark.at_ms is not None]
     severity = min((p.finding.severity for p in ordered), key=_SEVERITIES.index)
     begun, ended = min(times, default=None), max(times, default=None)
     return Cause(severity, group, begun, ended, ordered)
 
 
-def _order(place: _FindingMark) -> tuple[object, ...]:
-    finding: Finding = place.finding
+def _order(mark: _FindingMark) -> tuple[object, ...]:
+    finding: Finding = mark.finding
     known = finding.rules in (ORIGINAL, FENCED)
     return (
         _SEVERITIES.index(finding.severity),
@@ -139,5 +139,5 @@ def _order(place: _FindingMark) -> tuple[object, ...]:
         finding.topic or "",
         -1 if finding.topic_partition is None else finding.topic_partition,
         finding.coordinating_partition or 0,
-        -1 if place.offset is None else place.offset,
+        -1 if mark.offset is None else mark.offset,
     )

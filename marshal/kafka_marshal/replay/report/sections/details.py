@@ -45,7 +45,7 @@ class Embedded:
     whole: int
     tenures_only: int
     counts_only: int
-    places: Mapping[ClaimId, int]
+    indices: Mapping[ClaimId, int]
     """Claims that can be drawn, and their number in the list."""
 
 
@@ -86,9 +86,9 @@ def embedded(
         used += len(text) + 1
     chunks: list[list[Html]] = []
     whole = tenures_only = 0
-    places: dict[ClaimId, int] = {}
+    indices: dict[ClaimId, int] = {}
     for index, detail in scale.details.items():
-        if index >= len(listed) or index != len(places):
+        if index >= len(listed) or index != len(indices):
             break
         text, brief = encoder.detail(detail), detail.tenures_only
         # The last part of the budget is for tenures, of as many claims as possible.
@@ -101,12 +101,12 @@ def embedded(
             chunks.append([])
         chunks[-1].append(text)
         whole, tenures_only = whole + (not brief), tenures_only + brief
-        places[detail.timeline.claim] = index
+        indices[detail.timeline.claim] = index
     index_json = encoder.index(listed)
     scripts = [_script("claims", index_json)]
     scripts += [_script(f"claims-{n}", f"[{','.join(chunk)}]") for n, chunk in enumerate(chunks)]
     return Embedded(
-        tuple(scripts), whole, tenures_only, len(scale.claims) - whole - tenures_only, places
+        tuple(scripts), whole, tenures_only, len(scale.claims) - whole - tenures_only, indices
     )
 
 
@@ -190,22 +190,22 @@ class _Encoder:
     def _lane(self, lane: Lane, axis: Axis) -> Json:
         tenures: list[Json] = []
         for tenure in lane.tenures:
-            told = told_tenure(lane.rules, tenure)
-            for place in (1, 2, 9, 10):
-                told[place] = self._number(told[place])
+            row = told_tenure(lane.rules, tenure)
+            for column in (1, 2, 9, 10):
+                row[column] = self._number(row[column])
             to_ms = axis.to_ms if tenure.to_ms is None else tenure.to_ms
             faded: list[Json] = [
                 [js_int(begin), js_int(end)]
                 for begin, end in stale(lane.beats_ms, tenure.from_ms, to_ms, self.stale_after_ms)
             ]
             owner = self.palette.owner(tenure.owner_client, tenure.owner_instance)
-            tenures.append([*told[1:], self.texts.number(owner), *([faded] if faded else [])])
+            tenures.append([*row[1:], self.texts.number(owner), *([faded] if faded else [])])
         marks: list[Json] = []
         for mark, count in merged(lane.marks, axis):
-            told = told_mark(lane.rules, mark, count)
-            for place in (0, 4, 5, 6, 8):
-                told[place] = self._number(told[place])
-            marks.append([told[0], *told[2:10]])
+            row = told_mark(lane.rules, mark, count)
+            for column in (0, 4, 5, 6, 8):
+                row[column] = self._number(row[column])
+            marks.append([row[0], *row[2:10]])
         pauses: list[Json] = [
             [js_int(p.from_ms), js_int(p.until_ms), self.texts.number(visible(p.by, 80))]
             for p in lane.pauses

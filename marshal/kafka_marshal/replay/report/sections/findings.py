@@ -56,10 +56,7 @@ def first_error(
 ) -> Html | None:
     """Links to where the first error is drawn, and to its finding; None without errors."""
     errors = [
-        place
-        for cause in causes
-        for place in cause.places
-        if place.finding.severity is Severity.ERROR
+        mark for cause in causes for mark in cause.marks if mark.finding.severity is Severity.ERROR
     ]
     if not errors:
         return None
@@ -87,15 +84,15 @@ def first_error(
 
 
 def _to_timeline(
-    place: _FindingMark, drawn: Drawn, log_anchors: dict[str, str]
+    mark: _FindingMark, drawn: Drawn, log_anchors: dict[str, str]
 ) -> dict[str, str | int | None] | None:
     """The attributes of a link to where a finding is drawn; None if it is nowhere."""
-    claim = place.claim
+    claim = mark.claim
     detail = None if claim is None else drawn.details.get(claim)
     if detail is not None:
         return {"href": "#claims", "data-open": detail}
     row = drawn.claim_anchors.get(claim) if claim else None
-    anchor = drawn.anchors.get(place.number) or row or log_anchors.get(place.finding.log)
+    anchor = drawn.anchors.get(mark.number) or row or log_anchors.get(mark.finding.log)
     return {"href": f"#{anchor}", "data-open": None} if anchor else None
 
 
@@ -114,8 +111,8 @@ class _Told:
         """The block of one cause: its time and group, then code by code."""
         self.causes += 1
         log, group = cause.group
-        claims = {place.claim for place in cause.places if place.claim is not None}
-        count = words.plural(len(cause.places), "finding")
+        claims = {mark.claim for mark in cause.marks if mark.claim is not None}
+        count = words.plural(len(cause.marks), "finding")
         if claims:
             count += f" on {words.plural(len(claims), 'claim')}"
         when = None
@@ -140,10 +137,10 @@ class _Told:
         """All findings of one code and rule set: the first in a sentence, the claims folded."""
         first = of_code[0].finding
         items: dict[tuple[object, ...], list[_FindingMark]] = defaultdict(list)
-        for place in of_code:
-            f = place.finding
+        for mark in of_code:
+            f = mark.finding
             about = (f.log, f.coordinating_partition, f.group, f.topic, f.topic_partition)
-            items[*about, f.sentence].append(place)
+            items[*about, f.sentence].append(mark)
         alike = list(items.values())
         broken = "breaks" if first.severity is Severity.ERROR else "about"
         show = self._show(of_code[0])
@@ -183,8 +180,8 @@ class _Told:
         told = el("b", None, "What to do: ")
         return None, el("p", {"class": "advice", "id": anchor}, told, visible(what_to_do))
 
-    def _show(self, place: _FindingMark) -> Html | None:
-        link = _to_timeline(place, self.drawn, self.log_anchors)
+    def _show(self, mark: _FindingMark) -> Html | None:
+        link = _to_timeline(mark, self.drawn, self.log_anchors)
         return el("a", {**link, "class": "show"}, "show on the timeline") if link else None
 
     def _item(self, index: int, alike: _Alike) -> Html:
@@ -195,7 +192,7 @@ class _Told:
             None if finding.group is None else f"group {name(finding.group)}",
             None if finding.topic is None else pieces.topic(finding.topic, finding.topic_partition),
         ]
-        lines = [_records(place, self.drawn.anchors.get(place.number)) for place in alike]
+        lines = [_records(mark, self.drawn.anchors.get(mark.number)) for mark in alike]
         opened = lines if len(lines) <= OPEN_PER_CODE + 1 else lines[:OPEN_PER_CODE]
         rest = lines[len(opened) :]
         return el(
@@ -218,7 +215,7 @@ def _folded_name(alike: Sequence[_Alike]) -> str:
     found = [a[0].finding for a in alike]
     topics = [pieces.topic(f.topic, f.topic_partition) for f in found if f.topic is not None]
     claims = list(dict.fromkeys(topics))
-    records = sum(len(place.finding.records) for a in alike for place in a)
+    records = sum(len(mark.finding.records) for a in alike for mark in a)
     if not claims:
         return words.plural(records, "record")
     shown = ", ".join(claims[:CLAIMS_NAMED])
@@ -227,25 +224,25 @@ def _folded_name(alike: Sequence[_Alike]) -> str:
     return f"{words.plural(len(claims), 'claim')}: {shown}; {words.plural(records, 'record')}"
 
 
-def _records(place: _FindingMark, anchor: str | None) -> Html:
-    """The records of one finding; the one that is its place links to it."""
+def _records(mark: _FindingMark, anchor: str | None) -> Html:
+    """The records of one finding; the one that it is about links to it."""
     rows = [
         el(
             "tr",
-            {"class": "place" if record.offset == place.offset else None},
+            {"class": "place" if record.offset == mark.offset else None},
             el(
                 "td",
                 {"class": "n"},
-                pieces.link(anchor if record.offset == place.offset else None, str(record.offset)),
+                pieces.link(anchor if record.offset == mark.offset else None, str(record.offset)),
             ),
             pieces.time(record.at_ms),
             el("td", None, pieces.sender(record.sender_client, record.sender_instance)),
             el("td", {"class": "said"}, visible(record.verdict, 60).replace("_", " ")),
             el("td", {"class": "text"}, el("code", None, visible(record.text))),
         )
-        for record in place.finding.records
+        for record in mark.finding.records
     ]
-    return el("tbody", {"id": f"finding-{place.number}"}, *rows)
+    return el("tbody", {"id": f"finding-{mark.number}"}, *rows)
 
 
 def _record_table(lines: Sequence[Html]) -> Html:

@@ -27,7 +27,7 @@ def section(data: ReportData, palette: Palette) -> Html | None:
         return None
     ordered = sorted(data.senders, key=_farthest, reverse=True)
     shown = ordered[:SENDERS_MAX]
-    place, ticks = _scale(shown)
+    fraction, ticks = _scale(shown)
     left_out = len(ordered) - len(shown)
     return el(
         "section",
@@ -47,11 +47,11 @@ def section(data: ReportData, palette: Palette) -> Html | None:
                 "div",
                 {"class": "clock head", "aria-hidden": "true"},
                 el("span", None, "sender"),
-                el("svg", {"height": 18}, *(_tick_label(place(ms), ms) for ms in ticks)),
+                el("svg", {"height": 18}, *(_tick_label(fraction(ms), ms) for ms in ticks)),
                 el("span", {"class": "n"}, "median"),
                 el("span", {"class": "n"}, "range"),
             ),
-            *(_line(sender, place, ticks, palette) for sender in shown),
+            *(_line(sender, fraction, ticks, palette) for sender in shown),
         ),
         el("p", {"class": "note"}, f"{left_out:,} more, nearer to the broker’s clock.")
         if left_out
@@ -97,19 +97,22 @@ def _tick_label(at: float, ms: int) -> Html:
 
 
 def _line(
-    sender: ClockStatistics, place: Callable[[int], float], ticks: Sequence[int], palette: Palette
+    sender: ClockStatistics,
+    fraction: Callable[[int], float],
+    ticks: Sequence[int],
+    palette: Palette,
 ) -> Html:
     low, middle, high = (
-        place(ms) for ms in (sender.offset_min_ms, sender.offset_median_ms, sender.offset_max_ms)
+        fraction(ms) for ms in (sender.offset_min_ms, sender.offset_median_ms, sender.offset_max_ms)
     )
-    honest = (place(HONEST_FROM_MS), place(0))
+    honest = (fraction(HONEST_FROM_MS), fraction(0))
     outside = sender.offset_min_ms < HONEST_FROM_MS - 500 or sender.offset_max_ms > 500
     grid = join(
         el(
             "line",
             {
-                "x1": _percent(place(ms)),
-                "x2": _percent(place(ms)),
+                "x1": _percent(fraction(ms)),
+                "x2": _percent(fraction(ms)),
                 "y1": 0,
                 "y2": "100%",
                 "class": "zero" if ms == 0 else "grid",

@@ -64,7 +64,7 @@ def replayed(data: ReportData) -> Html:
     stale = f"{2 * data.heartbeat_interval_s:g} s"
     shorter = ", ".join(f"{each:g} s" for each in data.heartbeat_intervals_s[:-1])
     other = f"; of other groups, as the log says: {shorter}" if shorter else ""
-    told = [
+    settings = [
         ("Rules", " and ".join(visible(rules, 40) for rules in data.rules)),
         (
             "Heartbeat interval",
@@ -86,7 +86,7 @@ def replayed(data: ReportData) -> Html:
         el(
             "dl",
             {"class": "told"},
-            join(el("div", None, el("dt", None, k), el("dd", None, v)) for k, v in told),
+            join(el("div", None, el("dt", None, k), el("dd", None, v)) for k, v in settings),
         ),
     )
 
@@ -165,14 +165,14 @@ def _under(whose: str, errors: _Errors) -> Html:
 def _wrong(kinds: _Errors) -> str:
     if not kinds:
         return "no promise was broken"
-    told = [
+    wrongs = [
         f"{visible(words.went_wrong(code, broken), 80)} {_times(count)}"
         for (code, broken), count in kinds.most_common(4)
     ]
-    rest = len(kinds) - len(told)
+    rest = len(kinds) - len(wrongs)
     if rest > 0:
-        told.append(f"{rest} other things went wrong")
-    return ", ".join(told[:-1]) + (" and " if told[1:] else "") + told[-1]
+        wrongs.append(f"{rest} other things went wrong")
+    return ", ".join(wrongs[:-1]) + (" and " if wrongs[1:] else "") + wrongs[-1]
 
 
 def _times(count: int) -> str:
@@ -202,19 +202,19 @@ def _parting(data: ReportData) -> str:
 
 def caveats(data: ReportData) -> Html | None:
     """What limits the rest."""
-    told = _caveats(data)
-    if not told:
+    texts = _caveats(data)
+    if not texts:
         return None
     return el(
         "aside",
         {"class": "caveats", "id": "caveats", "aria-label": "Caveats"},
         el("h3", None, "Read with this in mind"),
-        el("ul", None, join(el("li", None, text) for text in told)),
+        el("ul", None, join(el("li", None, text) for text in texts)),
     )
 
 
 def _caveats(data: ReportData) -> list[str]:
-    told = [visible(caveat) for caveat in data.caveats]
+    texts = [visible(caveat) for caveat in data.caveats]
     drawn = data.counts.claims if data.scale is not None else len(data.claims)
     for shown, count, what in (
         (drawn, data.counts.claims, "claims"),
@@ -222,8 +222,8 @@ def _caveats(data: ReportData) -> list[str]:
         (len(data.divergences), data.counts.divergences, "divergences"),
     ):
         if shown < count:
-            told.append(f"This page shows {shown:,} of {count:,} {what}; the tables hold all.")
-    return told
+            texts.append(f"This page shows {shown:,} of {count:,} {what}; the tables hold all.")
+    return texts
 
 
 def overview(data: ReportData, log_anchors: dict[str, str]) -> Html | None:

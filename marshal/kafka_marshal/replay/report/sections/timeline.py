@@ -48,7 +48,7 @@ TITLES_MAX: Final = 4_000
 
 @frozen
 class _FindingMark:
-    """A finding's number, and the record that is its place."""
+    """A finding's number, and the record that it is about."""
 
     number: int
     finding: Finding
@@ -83,7 +83,7 @@ class Drawn:
     tenures: list[Json] = field(factory=list)
     marks: list[Json] = field(factory=list)
     anchors: dict[int, str] = field(factory=dict)
-    """Finding number to the id of its place on the timeline."""
+    """Finding number to the id of its mark on the timeline."""
     divergence_anchors: dict[int, str] = field(factory=dict)
     """Index in `ReportData.divergences` to the id of its band."""
     claim_anchors: dict[ClaimId, str] = field(factory=dict)
@@ -99,7 +99,7 @@ class Timeline:
     def __init__(
         self,
         claims: Sequence[ClaimTimeline],
-        places: Iterable[_FindingMark],
+        finding_marks: Iterable[_FindingMark],
         divergences: Sequence[Divergence],
         palette: Palette,
         stale_after_ms: float,
@@ -107,10 +107,10 @@ class Timeline:
         self.palette = palette
         self.stale_after_ms = stale_after_ms
         self.drawn = Drawn()
-        self._places: dict[ClaimId, list[_FindingMark]] = defaultdict(list)
-        for place in places:
-            if place.claim is not None:
-                self._places[place.claim].append(place)
+        self._finding_marks: dict[ClaimId, list[_FindingMark]] = defaultdict(list)
+        for finding_mark in finding_marks:
+            if finding_mark.claim is not None:
+                self._finding_marks[finding_mark.claim].append(finding_mark)
         self._divergences: dict[ClaimId, list[tuple[int, Divergence]]] = defaultdict(list)
         for index, divergence in enumerate(divergences):
             self._divergences[divergence.claim].append((index, divergence))
@@ -123,20 +123,20 @@ class Timeline:
         anchor = f"claim-{len(self.drawn.claim_anchors) + 1}"
         self.drawn.claim_anchors[claim] = anchor
         lanes = sorted(timeline.lanes, key=lambda lane: lane.rules != ORIGINAL)
-        places = list(self._places[claim])
+        finding_marks = list(self._finding_marks[claim])
         divergences = self._divergences[claim]
         height = len(lanes) * LANE_PX + 2 * PAD_PX
         drawn: list[Html] = [self._divergence(*each, axis, height) for each in divergences]
         for n, lane in enumerate(lanes):
             last = n == len(lanes) - 1
-            mine = [p for p in places if p.finding.rules == lane.rules]
+            mine = [p for p in finding_marks if p.finding.rules == lane.rules]
             if last:
                 known = {lane.rules for lane in lanes}
-                mine += [p for p in places if p.finding.rules not in known]
+                mine += [p for p in finding_marks if p.finding.rules not in known]
             drawn.append(self._lane(lane, axis, PAD_PX + n * LANE_PX, mine))
-        eventful = bool(places or divergences or any(lane.marks for lane in lanes))
+        eventful = bool(finding_marks or divergences or any(lane.marks for lane in lanes))
         full = f"{claim.topic}/{claim.topic_partition}"
-        told = f"{name(full)}: {words.plural(len(places), 'finding')}"
+        told = f"{name(full)}: {words.plural(len(finding_marks), 'finding')}"
         return el(
             "div",
             {"class": "row" if eventful else "row quiet", "id": anchor},
@@ -172,7 +172,7 @@ class Timeline:
         ends = ",".join(str(end) for end in axis.json)
         return el("svg", {"class": "axis", "data-axis": ends, "aria-hidden": "true"}, *marks)
 
-    def _lane(self, lane: Lane, axis: Axis, top: int, places: list[_FindingMark]) -> Html:
+    def _lane(self, lane: Lane, axis: Axis, top: int, finding_marks: list[_FindingMark]) -> Html:
         middle = top + BAR_PX / 2
         parts = [
             el("line", {"class": "nobody", "x1": "0", "x2": "100%", "y1": middle, "y2": middle})
@@ -188,12 +188,12 @@ class Timeline:
             parts.append(_beats(lane.beats_ms, axis, top))
         placed: set[int] = set()
         for mark, count in merged(lane.marks, axis):
-            at_mark = [p for p in places if p.offset == mark.offset]
+            at_mark = [p for p in finding_marks if p.offset == mark.offset]
             placed.update(p.number for p in at_mark)
             parts.append(self._mark(lane, mark, count, axis, top, at_mark))
-        for place in places:
-            if place.number not in placed:
-                parts.append(self._flag(place, axis, top))
+        for finding_mark in finding_marks:
+            if finding_mark.number not in placed:
+                parts.append(self._flag(finding_mark, axis, top))
         return join(parts)
 
     def _tenure(self, lane: Lane, tenure: TenureBar, axis: Axis, top: int) -> Html:
@@ -245,14 +245,14 @@ class Timeline:
         count: int,
         axis: Axis,
         top: int,
-        places: list[_FindingMark],
+        finding_marks: list[_FindingMark],
     ) -> Html:
         index = len(self.drawn.marks)
         guard = guard_in_words(mark)
-        of_mark = [(p.number, p.finding.sentence) for p in places]
+        of_mark = [(p.number, p.finding.sentence) for p in finding_marks]
         self.drawn.marks.append(told_mark(lane.rules, mark, count, of_mark))
-        # Several marks may share an offset: the first of them is the findings' place.
-        new = [p.number for p in places if p.number not in self.drawn.anchors]
+        # Several marks may share an offset: the first of them is the findings' mark.
+        new = [p.number for p in finding_marks if p.number not in self.drawn.anchors]
         anchor = f"at-{new[0]}" if new else None
         for number in new:
             self.drawn.anchors[number] = f"at-{new[0]}"
@@ -276,41 +276,41 @@ class Timeline:
         stem = {"class": f"stem {mark.kind.value}", "x1": x, "x2": x}
         return join([el("line", {**stem, "y1": top - 3, "y2": top + BAR_PX + 1}), use])
 
-    def _flag(self, place: _FindingMark, axis: Axis, top: int) -> Html:
-        """The place of a finding that no mark shows."""
-        if place.at_ms is None:
+    def _flag(self, finding_mark: _FindingMark, axis: Axis, top: int) -> Html:
+        """The flag of a finding that no mark shows."""
+        if finding_mark.at_ms is None:
             return Html()
         index = len(self.drawn.marks)
-        finding = place.finding
+        finding = finding_mark.finding
         self.drawn.marks.append(
             [
                 "finding",
                 finding.rules,
-                js_int(place.offset),
-                js_int(place.at_ms),
+                js_int(finding_mark.offset),
+                js_int(finding_mark.at_ms),
                 visible(finding.records[0].sender_client, 80) if finding.records else None,
                 visible(finding.records[0].sender_instance, 80) if finding.records else None,
                 None,
                 None,
                 words.code_title(visible(finding.code, 80)),
                 1,
-                [[place.number, visible(finding.sentence, 300)]],
+                [[finding_mark.number, visible(finding.sentence, 300)]],
             ]
         )
-        anchor = f"at-{place.number}"
-        self.drawn.anchors[place.number] = anchor
-        self.drawn.flagged.add(place.number)
+        anchor = f"at-{finding_mark.number}"
+        self.drawn.anchors[finding_mark.number] = anchor
+        self.drawn.flagged.add(finding_mark.number)
         return el(
             "use",
             {
                 "href": "#g-finding",
                 "class": f"mark finding {finding.severity.value}",
                 "id": anchor,
-                "x": axis.percent(place.at_ms),
+                "x": axis.percent(finding_mark.at_ms),
                 "y": top + BAR_PX + STRIP_PX / 2 - 0.5,
                 "data-m": index,
             },
-            self._title(f"finding {place.number}: {visible(finding.sentence, 160)}"),
+            self._title(f"finding {finding_mark.number}: {visible(finding.sentence, 160)}"),
         )
 
     def _divergence(self, index: int, row: Divergence, axis: Axis, height: int) -> Html:
