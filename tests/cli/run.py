@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from pathlib import Path
+
+from tests.cli.forks import forks
 
 CAPTURES = Path(__file__).parent.parent / "data" / "captures" / "original"
 NEUTRAL = {
@@ -21,11 +22,8 @@ def marshal(
     *arguments: str | Path, cwd: Path | None = None, **environment: str
 ) -> subprocess.CompletedProcess[str]:
     """Run `marshal` with these arguments."""
-    return subprocess.run(
-        [sys.executable, "-m", "kafka_marshal.cli", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=cwd,
-        env=os.environ | NEUTRAL | environment,
+    return forks().run(
+        [*map(str, arguments)],
+        str(cwd or Path.cwd()),
+        os.environ | NEUTRAL | environment,
     )
