@@ -22,6 +22,10 @@ PAGE = " ".join((ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8
 LOUD = {"logging.WARNING", "logging.ERROR", "level"}
 SAYS = {"said", "_on_error", "_say"}
 """Methods that write their argument as a WARNING."""
+LOGS = {"warning", "error", "exception"}
+"""Methods of a logger."""
+AT_A_LEVEL = {"_of", "_write", "_message"}
+"""Methods whose first argument is the level."""
 
 
 def lines() -> Iterator[tuple[str, str]]:
@@ -39,14 +43,13 @@ def sentence(call: ast.Call) -> ast.expr | None:
     """Return the argument that holds the sentence, if the call writes a warning."""
     if not isinstance(call.func, ast.Attribute):
         return None
-    method, of = call.func.attr, ast.unparse(call.func.value)
+    method = call.func.attr
     if method in SAYS:
         expected = any(word.arg == "expected" for word in call.keywords)
         return None if expected or not call.args else call.args[0]
-    if of == "logger" and method in {"warning", "error", "exception"}:
+    if method in LOGS and ast.unparse(call.func.value) == "logger":
         return call.args[0]
-    level = ast.unparse(call.args[0]) if call.args else ""
-    if method in {"_of", "_write", "_message"} and level in LOUD:
+    if method in AT_A_LEVEL and call.args and ast.unparse(call.args[0]) in LOUD:
         return call.args[2 if method == "_write" else 3]
     return None
 
@@ -79,15 +82,18 @@ def assigned(node: ast.Assign) -> Iterator[tuple[ast.expr, ast.expr]]:
 def errors() -> Mapping[str, str]:
     """Where each exception of the package is defined."""
     found: dict[str, str] = {"Exception": "", "ValueError": ""}
+    classes = [
+        (node.name, [ast.unparse(base) for base in node.bases], name)
+        for name, tree in MODULES.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    ]
     before = -1
     while len(found) > before:
         before = len(found)
-        for name, tree in MODULES.items():
-            for node in ast.walk(tree):
-                if not isinstance(node, ast.ClassDef) or node.name.startswith("_"):
-                    continue
-                if any(ast.unparse(base) in found for base in node.bases):
-                    found.setdefault(node.name, name)
+        for error, bases, name in classes:
+            if any(base in found for base in bases):
+                found.setdefault(error, name)
     return {name: where for name, where in found.items() if where}
 
 
