@@ -47,7 +47,7 @@ def told(accounts: Iterable[PartitionFold]) -> Counter[Row]:
 
 @functools.cache
 def fed_fleet(seed: int, rule_sets: tuple[RuleSet, ...]) -> Counter[Row]:
-    """What a fleet is told record by record, whatever the size of chunks."""
+    """The rows of a fleet, record by record; they do not depend on the size of chunks."""
     return fed(a_fleet(seed), judging(rule_sets))
 
 
