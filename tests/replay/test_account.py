@@ -32,7 +32,7 @@ CAPTURES = Path(__file__).parent.parent / "data" / "captures" / "original"
 NAMES = sorted(p.stem for p in CAPTURES.glob("*.jsonl") if ".trace" not in p.name)
 
 FOUND = json.loads((CAPTURES.parents[1] / "findings.json").read_text(encoding="utf-8"))
-"""Of each capture, by rule set: how often each finding occurs."""
+"""How often each finding occurs, by capture, rule set and code."""
 
 
 def interval_ms(name: str) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from random import Random
@@ -42,6 +43,20 @@ def told(accounts: Iterable[PartitionFold]) -> Counter[Row]:
         partition_fold.close()
         rows.update(partition_fold.drain())
     return rows
+
+
+@functools.cache
+def fed_fleet(seed: int, rule_sets: tuple[RuleSet, ...]) -> Counter[Row]:
+    """The rows of a fleet, record by record; they do not depend on the size of chunks."""
+    return fed(a_fleet(seed), judging(rule_sets))
+
+
+def a_fleet(seed: int) -> list[RawRecord]:
+    return in_order(fleet(seed, 5_000, headers=seed % 2 == 0, pauses=seed > 1))
+
+
+def in_order(raws: Iterable[RawRecord]) -> list[RawRecord]:
+    return sorted(raws, key=lambda raw: raw.offset)
 
 
 def fed(raws: Sequence[RawRecord], how: JudgingOptions) -> Counter[Row]:
@@ -90,8 +105,7 @@ class Chunked:
 
 
 def alike(raws: list[RawRecord], how: JudgingOptions, size: int) -> Chunked:
-    raws.sort(key=lambda raw: raw.offset)
-    chunked = Chunked(raws, size, how.heartbeat_interval_ms, how.forced)
+    chunked = Chunked(in_order(raws), size, how.heartbeat_interval_ms, how.forced)
     assert chunked.told(how) == fed(raws, how)
     return chunked
 
@@ -102,8 +116,8 @@ def alike(raws: list[RawRecord], how: JudgingOptions, size: int) -> Chunked:
 def test_a_fleet_is_told_the_same_from_its_runs(
     seed: int, size: int, rule_sets: tuple[RuleSet, ...]
 ) -> None:
-    raws = fleet(seed, 5_000, headers=seed % 2 == 0, pauses=seed > 1)
-    chunked = alike(raws, judging(rule_sets), size)
+    chunked = Chunked(a_fleet(seed), size, INTERVAL_MS)
+    assert chunked.told(judging(rule_sets)) == fed_fleet(seed, rule_sets)
     assert chunked.kinds[HeartbeatRun] > 100
     assert chunked.kinds[SingleRecord] < 4_000
     assert chunked.expanded  # by zombies, mostly

@@ -234,9 +234,10 @@ def test_a_collapsed_suffix_is_told_as_it_is_record_by_record(
         for cut in range(7, 400, 97):
             part = log(kind, seed)[cut:]
             how = JudgingOptions(rule_sets, FENCED.heartbeat_interval_ms)
+            expected = fed(part, how)
             for size in (100, 1000):
                 ours = Chunked(part, size, how.heartbeat_interval_ms).told(how)
-                assert ours == fed(part, how), (kind, cut, size)
+                assert ours == expected, (kind, cut, size)
 
 
 def run_of(positions: Sequence[int], first: int = 0) -> HeartbeatRun:

@@ -199,7 +199,8 @@ def mutated(lines: Lines, name: str) -> Iterator[Lines]:
     for place in range(len(lines) - 1, 0, -1):
         line = lines[place]
         if line["event"] == kind and text in f"{line.get('value', '')}{line.get('instance', '')}":
-            copied = copy.deepcopy(lines)
+            # A change puts other values into a line, and none into what a value holds.
+            copied = [{**line} for line in lines]
             try:
                 change(copied, place)
             except (StopIteration, KeyError):
