@@ -52,7 +52,7 @@ def test_every_capture_tells_what_happened_and_no_more(name: str) -> None:
     rows = of_capture(name)
     told: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for row in rows[FINDINGS]:
-        told[row.rules][row.code] += 1
+        told[str(row.rules)][row.code] += 1
     assert told == FOUND[name]
 
 
