@@ -50,7 +50,7 @@ def of_capture(name: str) -> Rows:
 @pytest.mark.parametrize("name", NAMES)
 def test_every_capture_tells_what_happened_and_no_more(name: str) -> None:
     rows = of_capture(name)
-    told: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    told: defaultdict[str | None, Counter[str]] = defaultdict(Counter)
     for row in rows[FINDINGS]:
         told[str(row.rules)][row.code] += 1
     assert told == FOUND[name]
