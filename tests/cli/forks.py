@@ -109,6 +109,9 @@ def _command(line: int, out: int, err: int) -> None:
     os.chdir(cwd)
     os.environ.clear()
     os.environ.update(environment)
+    # Their consoles looked at the environment when they were made.
+    for name in [each for each in sys.modules if f"{each}.".startswith("kafka_marshal.cli.")]:
+        del sys.modules[name]
     time.tzset()
     sys.path[0] = cwd
     sys.argv[1:] = arguments

@@ -86,13 +86,14 @@ def set_them(
     log: LogWriter | None = None,
     called_off: Callable[[], bool] = lambda: False,
     notes: list[str] | None = None,
+    pause_ms: int = 60_000,
 ) -> list[SetPositionsResult]:
     told = [] if notes is None else notes
     with (
         log or LogWriter(hands.settings, hands.topic) as appending,
         View(hands.settings, hands.topic, RULES) as view,
     ):
-        operators = SetPositionsOperation(view, group, {one.key.topic for one in wanted}, 60_000)
+        operators = SetPositionsOperation(view, group, {one.key.topic for one in wanted}, pause_ms)
         return operators.set_positions(hands.cluster, appending, wanted, called_off, told.append)
 
 
@@ -204,9 +205,10 @@ def test_many_positions_are_set_at_once(hands: Hands) -> None:
     wanted, begun = planned(hands, "g", f"{topic}=latest"), time.monotonic()
 
     def waits_in_vain() -> bool:
-        return time.monotonic() > begun + 60
+        return time.monotonic() > begun + 120
 
-    [ended] = set_them(hands, "g", wanted, log=Gathering(hands, 100), called_off=waits_in_vain)
+    log = Gathering(hands, 100)
+    [ended] = set_them(hands, "g", wanted, log=log, called_off=waits_in_vain, pause_ms=600_000)
     assert (len(ended.set), ended.reason) == (100, None)
 
 
