@@ -11,6 +11,7 @@ of the wheel, which show that a command imports all that it needs.
 
 from __future__ import annotations
 
+import atexit
 import functools
 import gc
 import importlib
@@ -65,11 +66,18 @@ class Forks:
             texts = [each.read_text(encoding="utf-8") for each in (out, err)]
         return subprocess.CompletedProcess([*arguments], code, *texts)
 
+    def close(self) -> None:
+        """End it."""
+        self._socket.close()
+        self._process.wait()
+
 
 @functools.cache
 def forks() -> Forks:
     """The one of this process."""
-    return Forks()
+    one = Forks()
+    atexit.register(one.close)
+    return one
 
 
 def _serve(asking: socket.socket) -> None:
