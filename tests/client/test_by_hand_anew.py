@@ -78,6 +78,15 @@ def opening(
         found.answered.set()
 
 
+def sends_unheard(kafka: Kafka, consumer: Consumer) -> None:
+    """It has a message of orders in hand, and a heartbeat without an outcome."""
+    consumer.add_topic("orders")
+    assert consumer.poll(WITHIN_S)
+    kafka.appends = lambda _: LANDS_UNHEARD
+    consumer.commit(asynchronous=True)
+    until(lambda: kafka.unheard)
+
+
 @pytest.fixture
 def looked(kafka: Kafka, monkeypatch: pytest.MonkeyPatch) -> Callable[[Consumer], None]:
     """Lets a consumer look, once more, how its claims stand."""
@@ -150,11 +159,7 @@ def test_a_consumer_that_is_stopped_while_its_next_instance_is_opened_claims_not
 ) -> None:
     """It ends as soon as all that it sent has an outcome."""
     with kafka.consumer() as consumer:
-        consumer.add_topic("orders")
-        assert consumer.poll(WITHIN_S)
-        kafka.appends = lambda _: LANDS_UNHEARD
-        consumer.commit(asynchronous=True)
-        until(lambda: kafka.unheard)
+        sends_unheard(kafka, consumer)
         with opening(kafka):
             consumer.stop()
             consumer._coordinator.call(lambda: None)
@@ -271,11 +276,7 @@ def test_a_consumer_that_is_stopped_does_not_mind_that_its_next_instance_cannot_
     kafka: Kafka,
 ) -> None:
     with kafka.consumer() as consumer:
-        consumer.add_topic("orders")
-        assert consumer.poll(WITHIN_S)
-        kafka.appends = lambda _: LANDS_UNHEARD
-        consumer.commit(asynchronous=True)
-        until(lambda: kafka.unheard)
+        sends_unheard(kafka, consumer)
         with opening(kafka) as opened:
             consumer.stop()
             consumer._coordinator.call(lambda: None)
