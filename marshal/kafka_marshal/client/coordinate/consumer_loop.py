@@ -244,8 +244,8 @@ class ConsumerLoop:
                 raise self._mismatch(member.differs)
             if record.message.instance_id == member.me.instance_id:
                 self.held.read_back(record)
-        for place in result.ended:
-            self.held.carry_out(member.caught_up(place, now_ms))
+        for partition in result.ended:
+            self.held.carry_out(member.caught_up(partition, now_ms))
         waits_for = member.waits_for(now_ms) if result.ended else None
         if waits_for is not None and not self._told_waiting:
             self._told_waiting = True
@@ -311,7 +311,7 @@ class ConsumerLoop:
                 start=lambda partition: known.starts.get(partition, 0),
             )
         )
-        session.want(session.member.places)
+        session.want(session.member.coordinating_partitions)
 
     def _counted(self, topic: str, partitions: int) -> None:
         known = self._topics.get(topic)

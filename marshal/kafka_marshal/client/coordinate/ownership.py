@@ -67,7 +67,7 @@ class Ownership:
         self._fetcher, self._log, self._post = fetcher, log, post
         self._health_monitor, self._observers = health_monitor, health_monitor.observers
         self._wake_after = max(1, me.window // WAKE_PARTS)
-        self._places: dict[str, int] = {}
+        self._coordinating: dict[str, int] = {}
         self.session = session
         """Whose machine is asked."""
         self.now_ms = 0
@@ -156,7 +156,7 @@ class Ownership:
         for tenure in self._tenures.all:
             if tenure.release is not None:
                 tenure.release.until_ms = None
-        self._places.clear()  # the topic may have another number of partitions
+        self._coordinating.clear()  # the topic may have another number of partitions
         self._settle()
 
     # --- what is handed over ----------------------------------------------------------------------
@@ -214,10 +214,10 @@ class Ownership:
                         self.lost(tenure, reason)
 
     def _send(self, key: ClaimKey, send: Send) -> None:
-        place = self._places.get(key.topic)
-        if place is None:
-            place = coordinating_partition(key.topic, self.session.member.partitions)
-            self._places[key.topic] = place
+        partition = self._coordinating.get(key.topic)
+        if partition is None:
+            partition = coordinating_partition(key.topic, self.session.member.partitions)
+            self._coordinating[key.topic] = partition
         self.under_way += 1
         tenure = self._tenures.newest(key)
         release = None
@@ -226,7 +226,7 @@ class Ownership:
                 release = tenure.release = SentRelease()
             self._health_monitor.sent(tenure.watched, send, self._standing(tenure), self.now_ms)
         session = self.session
-        self._log.append(place, send.message, send.headers).add_done_callback(
+        self._log.append(partition, send.message, send.headers).add_done_callback(
             lambda done: self._post(
                 AppendFinished(session, key, send, release, done.exception() or done.result())
             )

@@ -120,9 +120,9 @@ class RecordedMember(Member):
     def fetched(self, messages: Iterable[FetchedMessage]) -> None:
         """These lie in the log, whether they need be folded or not. Any thread may call it."""
         for message in messages:
-            place, offset = message.partition(), message.offset()
-            if place is not None and offset is not None:
-                self._fetched.setdefault(place, deque()).append(offset)
+            partition, offset = message.partition(), message.offset()
+            if partition is not None and offset is not None:
+                self._fetched.setdefault(partition, deque()).append(offset)
 
     def flush(self) -> None:
         """Everything until now is on disk, as far as a killed process is concerned."""
@@ -162,8 +162,8 @@ class RecordedMember(Member):
         for each in effects:
             match each.effect:
                 case Send(message, headers):
-                    place = coordinating_partition(each.key.topic, self.partitions)
-                    self._write(run.sent(own, place, message, headers))
+                    partition = coordinating_partition(each.key.topic, self.partitions)
+                    self._write(run.sent(own, partition, message, headers))
                     leaves = True
                 case Process(offsets) if self.me.mode is Mode.AT_MOST_ONCE:
                     self._write(run.processed(own, each.key, offsets.start, offsets.stop))
@@ -197,17 +197,17 @@ class RecordedMember(Member):
 
     def record(self, record: Record, now_ms: int) -> list[ClaimEffect]:
         """What was fetched before it, and not kept, was read too."""
-        if record.partition in self.places:
+        if record.partition in self.coordinating_partitions:
             fetched = self._fetched.get(record.partition, ())
             while fetched and fetched[0] <= record.offset:
                 self._write(run.read(self.me.instance_id, record.partition, fetched.popleft()))
         tell = super().record
         return self._told(lambda: tell(record, now_ms))
 
-    def caught_up(self, place: int, now_ms: int) -> list[ClaimEffect]:
+    def caught_up(self, partition: int, now_ms: int) -> list[ClaimEffect]:
         """As `Member` has it."""
         tell = super().caught_up
-        return self._told(lambda: tell(place, now_ms))
+        return self._told(lambda: tell(partition, now_ms))
 
     def outcome_unknown(self, sent: Send, now_ms: int) -> list[ClaimEffect]:
         """A request whose outcome is not known is no longer waited for."""

@@ -110,9 +110,9 @@ class Session:
         """Taken once, by who lets go."""
         self._thread: Thread | None = None
 
-    def want(self, places: Iterable[int]) -> None:
+    def want(self, partitions: Iterable[int]) -> None:
         """Read these coordinating partitions."""
-        self._wanted = {place: self._starts.get(place, 0) for place in places}
+        self._wanted = {partition: self._starts.get(partition, 0) for partition in partitions}
 
     def begin(
         self,

@@ -38,7 +38,7 @@ class FetchedPartition:
     retry_at: float | None = None
 
     @property
-    def place(self) -> tuple[str, int]:
+    def topic_partition(self) -> tuple[str, int]:
         """Topic and partition."""
         return self.claim.topic, self.claim.partition
 
