@@ -249,7 +249,7 @@ class Consumer:
                 f"{name} (it is {value}{of_log.get(name, '')})"
                 for name, value in overridden.items()
             )
-            self._coordinator.said(
+            self._coordinator.note(
                 f"these settings do not hold, since a consumer decides them itself: {instead}"
             )
         self._callbacks.start(self._coordinator.failed)
@@ -552,7 +552,7 @@ class Consumer:
             coordinator.held.commit(message, commit)
         if commit.future.cancel():
             raise OutcomeUnknown(
-                commit.told(commit.left) or f"nothing was begun within {timeout_s:g} s"
+                commit.progress_of(commit.left) or f"nothing was begun within {timeout_s:g} s"
             )
         commit.future.result()
 

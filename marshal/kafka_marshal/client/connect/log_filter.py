@@ -207,11 +207,11 @@ class LogFilter(Generic[M]):
 
     def _of_two_intervals(self, partition: int, message: M) -> bool:
         """Whether the records of this partition state more than one heartbeat interval."""
-        said = self._intervals.setdefault(partition, set())
+        stated = self._intervals.setdefault(partition, set())
         for name, value in message.headers() or ():
             if name == _INTERVAL and value:
-                said.add(value)
-        return len(said) > 1
+                stated.add(value)
+        return len(stated) > 1
 
     def _about(self, kind: bytes, fields: list[bytes]) -> bytes | None:
         """Which claim a message is about; None if any, or if it is not written as usual."""

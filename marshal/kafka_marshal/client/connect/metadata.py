@@ -96,8 +96,8 @@ def _committed(
         except KafkaException as exception:
             if code_of(exception) != KafkaError._TIMED_OUT or left_s <= slice_s:
                 raise
-        told = asking.poll(0)
-        error = None if told is None else told.error()
+        answer = asking.poll(0)
+        error = None if answer is None else answer.error()
         if error is not None and error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
             raise KafkaException(error)
         slice_s *= 2

@@ -69,8 +69,8 @@ class RecordMark:
     @classmethod
     def of(cls, raw: RawRecord) -> RecordMark:
         """This one."""
-        said = b"" if raw.value is None else raw.value
-        return cls(raw.offset, raw.timestamp_ms, hashlib.sha256(said).hexdigest())
+        value = b"" if raw.value is None else raw.value
+        return cls(raw.offset, raw.timestamp_ms, hashlib.sha256(value).hexdigest())
 
 
 @frozen
@@ -180,9 +180,9 @@ class Snapshot:
             self._say(f"cannot be deleted: {error.strerror or error}")
 
     def _say(self, what: str, *, expected: bool = False) -> None:
-        told = {"event": "snapshot", "group": self.origin.group}
-        say = logger.info if expected else logger.warning
-        say("snapshot %s: %s", self.path, what, extra=told)
+        extra = {"event": "snapshot", "group": self.origin.group}
+        log = logger.info if expected else logger.warning
+        log("snapshot %s: %s", self.path, what, extra=extra)
 
 
 # --- whether it still holds -----------------------------------------------------------------------

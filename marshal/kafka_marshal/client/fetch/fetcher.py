@@ -114,7 +114,7 @@ class Fetcher:
                 {
                     **settings.for_client(**decided),
                     **settings.telling(on_statistics),
-                    "error_cb": self._said,
+                    "error_cb": self._on_librdkafka_error,
                     "on_commit": self._committed,
                 },
                 logger=MutedLogger(),
@@ -236,13 +236,13 @@ class Fetcher:
         """Commit the group's offsets to Kafka, without waiting for the outcome."""
         wanted = [TopicPartition(key.topic, key.topic_partition, at) for key, at in offsets.items()]
 
-        def tell() -> None:
+        def commit() -> None:
             try:
                 self._consumer.commit(offsets=wanted, asynchronous=True)
             except KafkaException as error:
                 self._on_error(f"the group's offsets were not committed to Kafka: {error}")
 
-        self._command(tell)
+        self._command(commit)
 
     def take(self, maximum: int, timeout_s: float | None) -> MessageChunk[Claim, Fetched] | None:
         """The next messages that may be handed over; None if none came in time, or by `wake`.
@@ -369,7 +369,7 @@ class Fetcher:
                 self._closed = True
                 self._consumer.close()
 
-    def _said(self, error: KafkaError) -> None:
+    def _on_librdkafka_error(self, error: KafkaError) -> None:
         self._on_error(self._settings.without_secrets(error.str()))
 
     def _committed(self, error: KafkaError | None, _: list[TopicPartition]) -> None:
@@ -463,9 +463,9 @@ class Fetcher:
             free = [one for one in opened if one not in full and one.held]
             for one in hold + free:
                 one.held = not one.held
-        for ones, tell in ((hold, self._consumer.pause), (free, self._consumer.resume)):
+        for ones, call in ((hold, self._consumer.pause), (free, self._consumer.resume)):
             if ones:
-                tell([TopicPartition(*one.topic_partition) for one in ones])
+                call([TopicPartition(*one.topic_partition) for one in ones])
         return True
 
     def _take_in(self, batch: list[Fetched]) -> None:
@@ -487,15 +487,15 @@ class Fetcher:
                 one.fetched = end
                 self._arrived.notify()
         if end is not None:
-            self._say_fetched(one, end)
+            self._notify_fetched(one, end)
 
-    def _say_fetched(self, one: FetchedPartition, end: int) -> None:
-        if self._ahead and end > one.told:
+    def _notify_fetched(self, one: FetchedPartition, end: int) -> None:
+        if self._ahead and end > one.notified:
             partition = TopicPartition(*one.topic_partition)
             with suppress(KafkaException):
                 end = max(end, self._consumer.get_watermark_offsets(partition, cached=True)[1])
-        if end > one.told:
-            one.told = end
+        if end > one.notified:
+            one.notified = end
             self._on_fetched(one.claim, end)
         if not one.wanted:
             # Not before the next poll: what this one brought is of this tenure.
@@ -522,12 +522,12 @@ class Fetcher:
                     one.fetched = one.fetched if end is None else end
                     self._arrived.notify()
                 if end is not None:
-                    self._say_fetched(one, end)
+                    self._notify_fetched(one, end)
         elif error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
             if one is not None:
                 self._out_of_range(one)
         elif error.retriable() or error.code() in _PASSING:
-            self._said(error)
+            self._on_librdkafka_error(error)
         elif error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
             # As `ClusterMetadata.committed` says it: which of the two hears of it first is open.
             where = self._settings.bootstrap
@@ -553,7 +553,7 @@ class Fetcher:
                 one.fetched = low
                 self._arrived.notify()
             self._on_gone(one.claim, position, Watermarks(low, high))
-            self._say_fetched(one, low)
+            self._notify_fetched(one, low)
             self._again(one)
         elif position <= high:
             self._again(one)
