@@ -12,6 +12,7 @@ import os
 import subprocess
 import sys
 from collections import Counter, defaultdict
+from functools import partial
 from typing import Any, Final
 
 import attrs
@@ -23,6 +24,7 @@ from kafka_marshal.admin.fold import ClaimsFold
 from kafka_marshal.admin.receipts import Receipts
 from kafka_marshal.client.coordinate.configuration import Semantics
 from kafka_marshal.client.coordinate.owned_partition import OwnedPartition
+from kafka_marshal.client.message import Message
 from kafka_marshal.codec import decode, decode_headers
 from kafka_marshal.core.claims import fenced
 from kafka_marshal.core.messages import Record
@@ -44,12 +46,22 @@ PARTITIONS: Final = 3
 CLIENTS: Final = 3
 INTERVAL_S: Final = 5.0
 RULES: Final = attrs.evolve(FENCED, heartbeat_interval_ms=int(1_000 * INTERVAL_S))
-STEPS: Final = 1_500
+STEPS: Final = 15
+"""Faults of a walk."""
+FAULT_EVERY_S: Final = 3.0
+BURST_EVERY_S: Final = 0.5
+BURST_MAX: Final = 20
+WORK_S: Final = (0.001, 0.02, 0.3)
+WAYS: Final = {
+    "at_least_once": ("loops", "polls", "consumes", "batches", "runs"),
+    "at_most_once": ("loops", "polls", "consumes", "batches"),
+}
+"""Ways of consuming, by semantics."""
 ENDS_WITHIN_S: Final = 120.0
 """After the last fault: two intervals until claims are stale, and time to consume."""
 IDLE_ROUNDS: Final = 20
 """Rounds in which nobody is given anything, until nothing that was granted is left in hand."""
-FAULTS: Final = ("kill", "kill", "close", "append", "cut", "stall", "wait", "mend", "produce")
+FAULTS: Final = ("kill", "kill", "close", "append", "cut", "stall", "wait", "mend")
 AMO_LOSES: Final = (LANDS, LANDS, LANDS, LANDS, LANDS, LANDS_SOMEWHERE, LANDS_UNKNOWN, LOST)
 
 
@@ -61,23 +73,11 @@ def quiet(caplog: pytest.LogCaptureFixture) -> None:
 
 @define
 class Process:
-    """A consumer, and what it runs."""
+    """A consumer, and the application around it."""
 
-    consumer: Consumer
-    threads: list[ScheduledThread]
-
-    stands: bool = False
-
-    def kill(self) -> None:
-        """As `kill -9` does."""
-        for thread in self.threads:
-            thread.kill()
-
-    def stop(self, *, stands: bool = True) -> None:
-        """As SIGSTOP does, or SIGCONT."""
-        self.stands = stands
-        for thread in self.threads:
-            thread.stands = stands
+    name: str
+    thread: ScheduledThread | None = None
+    consumer: Consumer | None = None
 
 
 @define
@@ -89,9 +89,13 @@ class Walk:
     scheduler: Scheduler = field(init=False)
     kafka: InMemoryKafka = field(init=False)
     processes: dict[str, Process] = field(factory=dict)
+    """By their clients."""
     given: list[tuple[str, int, int, int]] = field(factory=list)
     """Instance, partition, epoch and offset of each message, in the order of the applications."""
     faults: Counter[str] = field(factory=Counter)
+    ways: Counter[str] = field(factory=Counter)
+    calm: bool = False
+    """There are no more faults."""
     finished: bool = False
     """In the end the log had everything as processed, or granted."""
 
@@ -101,94 +105,148 @@ class Walk:
         self.kafka.create("orders", partitions=PARTITIONS, messages=60)
 
     def start(self, client_id: str) -> None:
-        before = {id(thread) for thread in self.scheduler.threads}
-        consumer = Consumer(
+        process = self.processes[client_id] = Process(f"{client_id}, {self.ways.total()}")
+        way = self.scheduler.chance.choice(WAYS[self.semantics])
+        self.ways[way] += 1
+        process.thread = self.scheduler.begin(
+            process.name, partial(self.application, process, client_id, way)
+        )
+
+    def application(self, process: Process, client_id: str, way: str) -> None:
+        with Consumer(
             settings=self.kafka.settings(),
             group_id="g",
             client_id=client_id,
             semantics=self.semantics,
             heartbeat_interval_s=INTERVAL_S,
-        )
-        threads = [one for one in self.scheduler.threads if id(one) not in before]
-        self.processes[client_id] = Process(consumer, threads)
-        consumer.add_topic("orders")
+        ) as consumer:
+            process.consumer = consumer
+            consumer.add_topic("orders")
+            getattr(self, way)(consumer)
 
-    def consumes(self, client_id: str) -> None:
-        if self.processes[client_id].stands:
-            return
-        consumer = self.processes[client_id].consumer
-        message = consumer.poll(timeout_s=0)
-        if message is not None:
-            place = message.partition, message.claim.epoch, message.offset
-            self.given.append((consumer.instance_id, *place))
+    def produces(self) -> None:
+        """Somebody orders, in bursts, while there are faults."""
+        chance = self.scheduler.chance
+        while not self.calm:
+            self.scheduler.sleep(chance.expovariate(1 / BURST_EVERY_S))
+            self.kafka.produce("orders", chance.randrange(BURST_MAX), chance.randrange(PARTITIONS))
+
+    def takes(self, consumer: Consumer, message: Message) -> None:
+        """The application processes a message, and that takes a while."""
+        place = message.partition, message.claim.epoch, message.offset
+        self.given.append((consumer.instance_id, *place))
+        if self.scheduler.chance.random() < 0.1:
+            self.scheduler.sleep(self.scheduler.chance.choice(WORK_S))
+
+    def loops(self, consumer: Consumer) -> None:
+        for message in consumer:
+            self.takes(consumer, message)
+            if self.scheduler.chance.random() < 0.1:
+                consumer.commit(message, asynchronous=True)
+
+    def polls(self, consumer: Consumer) -> None:
+        while not consumer.delivery.ended:
+            message = consumer.poll(timeout_s=self.scheduler.chance.choice((0.0, 0.1, 1.0)))
+            if message is None:
+                self.scheduler.sleep(0.01)
+                continue
+            self.takes(consumer, message)
             if self.scheduler.chance.random() < 0.2:
                 consumer.commit(message, asynchronous=True)
             else:
                 consumer.ack(message)
 
+    def consumes(self, consumer: Consumer) -> None:
+        while not consumer.delivery.ended:
+            for message in consumer.consume(self.scheduler.chance.choice((1, 7, 100)), 0.5):
+                self.takes(consumer, message)
+
+    def batches(self, consumer: Consumer) -> None:
+        for batch in consumer.batches():
+            for message in batch.messages:
+                self.takes(consumer, message)
+
+    def runs(self, consumer: Consumer) -> None:
+        consumer.run(partial(self.takes, consumer), workers=3)
+
     def disturbs(self) -> None:
         """One of what may happen to consumers, their log and their topic."""
         chance = self.scheduler.chance
         client_id = chance.choice(sorted(self.processes))
+        process = self.processes[client_id]
         fault = chance.choice(FAULTS)
         self.faults[fault] += 1
         match fault:
             case "kill":
-                self.processes.pop(client_id).kill()
+                del self.processes[client_id]
+                self.scheduler.kill(process.name)
                 self.start(chance.choice((client_id, client_id + "'")))
             case "close":
-                process = self.processes.pop(client_id)
-                process.stop(stands=False)
-                process.consumer.close(timeout_s=2.0)
+                self.ends(client_id)
                 self.start(client_id)
             case "stall":
-                self.processes[client_id].stop()
+                self.scheduler.stop(process.name)
             case "wait":
-                self.scheduler.run(chance.choice((INTERVAL_S, 3 * INTERVAL_S)))
+                self.scheduler.sleep(chance.choice((INTERVAL_S, 3 * INTERVAL_S)))
             case "append":
                 became = chance.choice(AMO_LOSES)
                 self.kafka.appends = lambda _: became
             case "cut":
                 self.kafka.hold_log()
-            case "mend":
-                self.mends()
             case _:
-                self.kafka.produce("orders", chance.randrange(20), chance.randrange(PARTITIONS))
+                self.mends()
+
+    def ends(self, client_id: str) -> None:
+        """The application is asked to end, and does, or is closed where its log is cut."""
+        process = self.processes.pop(client_id)
+        assert process.thread is not None
+        self.scheduler.stop(process.name, stands=False)
+        while process.consumer is None and process.thread.is_alive():
+            self.scheduler.sleep(0.1)
+        if process.consumer is not None:
+            process.consumer.stop()
+            process.thread.join(2 * INTERVAL_S)
+            process.consumer.close(timeout_s=2.0)
+        process.thread.join()
 
     def mends(self) -> None:
         self.kafka.appends = lambda _: LANDS
         self.kafka.flow()
         for process in self.processes.values():
-            process.stop(stands=False)
+            self.scheduler.stop(process.name, stands=False)
 
-    def goes(self, steps: int = STEPS) -> Walk:
+    def goes(self, faults: int = STEPS) -> Walk:
         """Walk; then mend everything, and consume to the end."""
         chance = self.scheduler.chance
         for number in range(CLIENTS):
             self.start(f"c{number}")
-        for _ in range(steps):
-            self.scheduler.step()
-            self.consumes(chance.choice(sorted(self.processes)))
-            if chance.random() < 0.01:
-                self.disturbs()
+        if faults:
+            self.scheduler.begin("producer", self.produces)
+        for _ in range(faults):
+            self.scheduler.sleep(chance.expovariate(1 / FAULT_EVERY_S))
+            self.disturbs()
+        self.calm = True
         self.mends()
         until_s = self.scheduler.clock.monotonic() + ENDS_WITHIN_S
         idle = 0
         while self.scheduler.clock.monotonic() < until_s and idle < IDLE_ROUNDS:
             before = len(self.given)
-            self.scheduler.run(0.1)
-            for client_id in self.processes:
-                self.consumes(client_id)
+            self.scheduler.sleep(0.5)
             idle = idle + 1 if self.done and len(self.given) == before else 0
         self.finished = self.done
-        for process in self.processes.values():
-            process.consumer.close(timeout_s=5.0)
+        for client_id in list(self.processes):
+            self.ends(client_id)
         return self
 
     @property
     def done(self) -> bool:
         """The log has everything as processed, or granted."""
-        claims = [claim for each in self.processes.values() for claim in each.consumer.claims]
+        claims = [
+            claim
+            for each in self.processes.values()
+            if each.consumer
+            for claim in each.consumer.claims
+        ]
         left = {claim.partition: claim.committed for claim in claims if claim.owned}
         return all(left.get(number) == self.end(number) for number in range(PARTITIONS))
 
@@ -267,7 +325,7 @@ def test_at_most_once_no_message_is_given_twice(seed: int) -> None:
 
 def test_a_walk_that_kills_nobody_gives_every_message_once() -> None:
     for semantics in (ALO, AMO):
-        walk = Walk(1, semantics).goes(steps=0)
+        walk = Walk(1, semantics).goes(faults=0)
         assert of_nobody(walk) == set()
         assert twice(walk) == []
 
@@ -328,7 +386,7 @@ def test_a_seed_repeats_a_walk_whatever_the_process_hashes_with() -> None:
         for number in (1, 2)
     }
     assert digests == {Walk(3, ALO).goes().digest}
-    assert Walk(4, ALO).goes(100).digest not in digests
+    assert Walk(4, ALO).goes(1).digest not in digests
 
 
 def test_walks_meet_every_fault_and_lose_what_was_granted() -> None:

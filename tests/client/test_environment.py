@@ -14,21 +14,26 @@ from kafka_marshal.client.connect.environment import REAL
 
 PACKAGE = Path(kafka_marshal.client.__file__).parent.parent
 FILES = sorted(path for room in ("client", "admin") for path in (PACKAGE / room).rglob("*.py"))
-OURSELVES = ("client/connect/environment.py", "admin/doctor/broker_clocks.py", "admin/trial.py")
+OURSELVES = (
+    "client/connect/environment.py",
+    "client/connect/threads.py",
+    "client/observe/metrics.py",  # the application makes it, and a server of its own reads it
+    "admin/doctor/broker_clocks.py",
+    "admin/trial.py",
+)
 CLOCKS = {
     *(f"time.{name}" for name in ("monotonic", "perf_counter", "sleep", "time")),
     *(f"time.{name}_ns" for name in ("monotonic", "perf_counter", "time")),
     *(f"datetime.{name}" for name in ("now", "today", "utcnow")),
 }
 """Also where they are not called, but given on."""
+THREADING = ("Thread", "Timer", "Lock", "RLock", "Condition", "Event", "Semaphore", "Barrier")
+KAFKA = ("Consumer", "Producer", "AdminClient")
+QUEUES = ("SimpleQueue", "Queue", "LifoQueue", "PriorityQueue")
 OUTSIDE = {
-    "threading.Thread",
-    "threading.Timer",
-    "Thread",
-    "Timer",
-    "Consumer",
-    "Producer",
-    "AdminClient",
+    *(f"{module}{name}" for name in THREADING for module in ("threading.", "")),
+    *(f"{module}{name}" for name in QUEUES for module in ("queue.", "")),
+    *KAFKA,
 }
 
 
@@ -53,7 +58,7 @@ def reaches_outside(text: str) -> list[str]:
     clients = imported_from_kafka(tree)
     found = set(calls(tree)) & OUTSIDE
     clocks = {ast.unparse(node) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
-    threads = {each for each in found if "Thread" in each or "Timer" in each or each in clients}
+    threads = {each for each in found if each not in KAFKA or each in clients}
     return sorted(threads | clocks & CLOCKS | clocks_imported(tree))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 from confluent_kafka import Message as Fetched
 
@@ -18,7 +20,9 @@ CLAIM = Claim(KEY, "t", 0, epoch=7, position=3)
 def hand_of(*offsets: int, by_commit: bool = False) -> InFlight:
     """A chunk from 3 on, that ends two beyond its last message."""
     messages = [Fetched(topic="t", partition=0, offset=offset) for offset in offsets]
-    return InFlight(MessageChunk(CLAIM, messages, 3, offsets[-1] + 2), by_commit=by_commit)
+    return InFlight(
+        MessageChunk(CLAIM, messages, 3, offsets[-1] + 2), threading.Lock(), by_commit=by_commit
+    )
 
 
 def listed(in_flight: InFlight, maximum: int = 100) -> list[int]:

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import logging
 import queue
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from typing import Final
 
-from kafka_marshal.client.connect.environment import Deadline, Environment, Thread
+from kafka_marshal.client.connect.environment import Deadline, Environment
+from kafka_marshal.client.connect.threads import Queue, Thread
 from kafka_marshal.client.message import Claim
 from kafka_marshal.client.observe.observers import Observer
 from kafka_marshal.machines.consumer.effects import Lost
@@ -37,7 +37,7 @@ class Callbacks(Observer):
         on_drained: Callable[[Claim], None] | None,
     ) -> None:
         self._on_claimed, self._on_lost, self._on_drained = on_claimed, on_lost, on_drained
-        self._calls: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._calls: Queue[Callable[[], None] | None] = environment.threads.queue()
         self._environment = environment
         self._thread: Thread | None = None
 
@@ -48,7 +48,7 @@ class Callbacks(Observer):
     def close(self, deadline: Deadline) -> None:
         """End when everything was called."""
         self._calls.put(None)
-        if self._thread is not threading.current_thread():
+        if not self._environment.threads.is_current(self._thread):
             deadline.join(self._thread)
 
     def claimed(self, claim: Claim) -> None:
@@ -63,17 +63,13 @@ class Callbacks(Observer):
         if self._on_drained is not None:
             self._calls.put(partial(self._on_drained, claim))
 
-    def _run(self) -> Iterator[None]:
+    def _run(self) -> None:
         while True:
             with suppress(queue.Empty):
-                call = self._environment.block(self._next, CALLS_S)
+                call = self._calls.get(timeout=CALLS_S)
                 if call is None:
                     return
                 try:
                     call()
                 except Exception:
                     logger.exception("a callback of the consumer failed")
-            yield
-
-    def _next(self, seconds: float) -> Callable[[], None] | None:
-        return self._calls.get(timeout=seconds)

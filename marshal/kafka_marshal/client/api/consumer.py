@@ -12,7 +12,6 @@ there for people who come from Kafka's consumer. It knows which thread asks. `co
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from datetime import datetime
@@ -229,7 +228,7 @@ class Consumer:
         """What the subscription took by now; `add_topic` added the coordinator's other topics."""
         self._removed: set[str] = set()
         """What `remove_topic` removed since the subscription."""
-        self._subscribing = threading.Lock()
+        self._subscribing = self._environment.threads.lock()
         self._callbacks = Callbacks(self._environment, on_claimed, on_lost, on_drained)
         if create_coordination_topic:
             make_coordination_topic(config.settings, coordination_topic, rules=config.me.rules)
@@ -242,7 +241,7 @@ class Consumer:
         self._fetcher = self._coordinator.fetcher
         self.delivery: Final = Delivery(self._coordinator, self._fetcher)
         """What is in hand. Not for applications."""
-        self._closing = threading.Lock()
+        self._closing = self._environment.threads.lock()
         if overridden := config.settings.overridden:
             of_log = {"isolation.level": ", of the coordination topic"}
             instead = ", ".join(
@@ -744,9 +743,7 @@ class Consumer:
             if in_flight is not None:
                 coordinator.do(lambda: coordinator.held.abandon(in_flight))
             coordinator.do(coordinator.held.abandon_rest)
-            deadline.earlier(min(LET_GO_S, timeout_s / 4)).wait(
-                partial(self._environment.block, coordinator.ended.wait)
-            )
+            deadline.earlier(min(LET_GO_S, timeout_s / 4)).wait(coordinator.ended.wait)
         elif not coordinator.ended.is_set():
             self.delivery.pop()
             coordinator.do(partial(coordinator.held.abandon_rest, release=False))
@@ -785,6 +782,7 @@ class Consumer:
                 partial(self._coordinator.held.abandon, in_flight)
             ),
             self._coordinator.observers,
+            self._environment.threads.rlock(),
         )
 
     def give_again(self, handling: Handling) -> None:

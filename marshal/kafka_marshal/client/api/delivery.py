@@ -45,7 +45,7 @@ class Delivery:
         self._held_may_begin = coordinator.held.may_begin
         environment = coordinator.cluster.settings.environment
         self.monotonic, self.deadline = environment.monotonic, environment.deadline
-        self._steady_ms, self._block = environment.steady_ms, environment.block
+        self._steady_ms, self._new_lock = environment.steady_ms, environment.threads.lock
         self.in_flight: InFlight | None = None
         """What is being given out."""
         self._way = DeliveryMode.LOOP
@@ -133,7 +133,9 @@ class Delivery:
         self, chunk: MessageChunk[Claim, Fetched], way: DeliveryMode, since_ms: int
     ) -> InFlight | None:
         """Have it in hand, unless that was decided otherwise meanwhile."""
-        in_flight = InFlight(chunk, by_commit=way is not DeliveryMode.LOOP, since_ms=since_ms)
+        in_flight = InFlight(
+            chunk, self._new_lock(), by_commit=way is not DeliveryMode.LOOP, since_ms=since_ms
+        )
         if not self._coordinator.held.in_hand(in_flight):
             return None
         self.in_flight, self._way = in_flight, way
@@ -154,7 +156,7 @@ class Delivery:
             left = _LOOK_S if deadline is None else min(_LOOK_S, deadline - self.monotonic())
             if self.stopped:
                 taken = None
-                self._block(self._coordinator.ended.wait, max(0.0, left))
+                self._coordinator.ended.wait(max(0.0, left))
             else:
                 taken = self._fetcher.take(maximum, max(0.0, left))
             if taken is not None:

@@ -186,7 +186,7 @@ def ensure(cluster: ClusterClient, wanted: TopicSpec) -> tuple[TopicDescription,
                 f"{cluster.settings.bootstrap}: topic {wanted.name} was created, and after "
                 f"{CONNECT_S:g} s not every partition of it has a leader: see marshal doctor"
             )
-        environment.sleep(_AGAIN_S)
+        environment.threads.sleep(_AGAIN_S)
     return found, created
 
 

@@ -11,18 +11,14 @@ for.
 from __future__ import annotations
 
 import secrets
-import threading
 import time
-from collections import deque
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeVar
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 from attrs import field, frozen
 
-T = TypeVar("T")
+from kafka_marshal.client.connect.threads import OPERATING_SYSTEM, Thread, Threads
 
-Body = Callable[[], Iterator[None]]
-"""What a thread does, one step after the other."""
 LOOK_S: Final = 0.05
 """How often a wait for a deadline looks at the clock, in seconds."""
 
@@ -87,13 +83,6 @@ class Appender(Protocol):
     def __len__(self) -> int: ...
 
 
-class Thread(Protocol):
-    """A thread that runs, or has ended."""
-
-    def is_alive(self) -> bool: ...
-    def join(self, timeout: float | None = None) -> None: ...
-
-
 def _fetcher(made_of: dict[str, Any], **more: Any) -> FetchClient:
     from confluent_kafka import Consumer
 
@@ -124,20 +113,6 @@ def _unix_ms() -> int:
 
 def _random_bits(count: int) -> int:
     return secrets.randbits(count)
-
-
-def _thread(body: Body, name: str) -> Thread:
-    thread = threading.Thread(target=deque, args=(body(), 0), name=name, daemon=True)
-    thread.start()
-    return thread
-
-
-def _switch() -> None:
-    """The operating system lets others go on."""
-
-
-def _block(wait: Callable[[float], T], seconds: float) -> T:
-    return wait(seconds)
 
 
 @frozen
@@ -188,15 +163,8 @@ class Environment:
     """Seconds since an arbitrary start; never steps back. Everything that waits goes by it."""
     unix_ms: Callable[[], int] = field(default=_unix_ms)
     """The machine's clock, which an operator may set. Only what others read carries it."""
-    sleep: Callable[[float], None] = field(default=time.sleep)
-    """Lets the calling thread wait for this many seconds."""
-    thread: Callable[[Body, str], Thread] = field(default=_thread)
-    """Starts a daemon thread under a name, which goes through the body to its end."""
-    block: Callable[[Callable[[float], Any], float], Any] = field(default=_block)
-    """Lets the calling thread wait: calls what waits with the most seconds to wait, and returns
-    what that returns."""
-    switch: Callable[[], None] = field(default=_switch)
-    """Called where a loop may find nothing to do: lets others go on where one thread runs all."""
+    threads: Threads = field(default=OPERATING_SYSTEM)
+    """Starts threads, and makes the locks, conditions and queues between them."""
     random_bits: Callable[[int], int] = field(default=_random_bits)
     """A random number of this many bits: ids are made of them."""
 
@@ -215,24 +183,21 @@ class Environment:
     def start(
         self,
         name: str,
-        run: Callable[[], Iterator[None] | None],
+        run: Callable[[], object],
         failed: Callable[[BaseException], None],
     ) -> Thread:
         """Start a thread; what ends it, if it is an exception, goes to `failed`.
 
-        No thread is started in another way, so none dies in silence. What runs for long is a
-        generator: it yields where it has done one thing and another thread may do the next.
+        No thread is started in another way, so none dies in silence.
         """
 
-        def guarded() -> Iterator[None]:
+        def guarded() -> None:
             try:
-                yield from run() or ()
-            except GeneratorExit:
-                raise
+                run()
             except BaseException as error:
                 failed(error)
 
-        return self.thread(guarded, name)
+        return self.threads.start(guarded, name)
 
 
 REAL = Environment()

@@ -8,8 +8,7 @@ does.
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
 from types import TracebackType
@@ -138,8 +137,8 @@ class LogWriter:
         except KafkaException as error:
             reason = settings.without_secrets(str(error.args[0]))
             raise BrokerFailed(f"{settings.values.get('bootstrap.servers')}: {reason}") from None
-        self._closing = threading.Event()
-        self._lock = threading.Lock()
+        self._closing = settings.environment.threads.event()
+        self._lock = settings.environment.threads.lock()
         self._open: set[Future[RecordMetadata]] = set()
         """Appends without an outcome so far."""
         self._silent: str | None = None
@@ -208,7 +207,7 @@ class LogWriter:
         error pending, and the callback would break (confluent-kafka 2.16).
         """
         while (left := len(self._producer)) and deadline.left_s:
-            self.settings.environment.sleep(_LOOK_S)
+            self.settings.environment.threads.sleep(_LOOK_S)
         return left
 
     def close(self, timeout_s: float = CLOSE_S) -> None:
@@ -223,13 +222,12 @@ class LogWriter:
         environment.deadline(PURGE_S).join(self._thread)
         self._no_more_outcomes(f"topic {self.topic}: it is closed")
 
-    def _serve(self) -> Iterator[None]:
+    def _serve(self) -> None:
         while not self._closing.is_set():
             try:
                 self._producer.poll(_POLL_S)
             except KafkaException as error:  # a fatal error does not reach `error_cb`
                 self._error(error.args[0])
-            yield
 
     def _ended(self, error: BaseException) -> None:
         """Nobody reports outcomes any more, so nothing that is appended has one."""

@@ -106,7 +106,7 @@ def patiently(ask: Callable[[], T], environment: Environment, spreads_s: float =
             patience_s = spreads_s if code in UNKNOWN_TOPIC else CONNECT_S
             if code in _FINAL or environment.monotonic() > began + patience_s:
                 raise
-            environment.sleep(_AGAIN_S)
+            environment.threads.sleep(_AGAIN_S)
 
 
 @frozen

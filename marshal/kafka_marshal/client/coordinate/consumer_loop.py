@@ -16,6 +16,7 @@ from attrs import define
 
 from kafka_marshal.client.connect.log_writer import LogWriter
 from kafka_marshal.client.connect.reader import ReadResult
+from kafka_marshal.client.connect.threads import Lock
 from kafka_marshal.client.coordinate.configuration import Configuration
 from kafka_marshal.client.coordinate.inputs import (
     AppendFinished,
@@ -75,6 +76,7 @@ class ConsumerLoop:
         health_monitor: HealthMonitor,
         post: Callable[[Input], None],
         open_session: Callable[[], None],
+        new_lock: Callable[[], Lock],
     ) -> None:
         """Begin with this session.
 
@@ -86,6 +88,7 @@ class ConsumerLoop:
             health_monitor: is notified of what happens.
             post: takes inputs that are to be given to `handle`; any thread calls it.
             open_session: ends the session and opens another one; a `SessionOpened` comes of it.
+            new_lock: makes what is held while the application takes messages of a tenure.
         """
         self._config, self._group = config, config.group_id
         self._fetcher, self._log, self._health_monitor = fetcher, log, health_monitor
@@ -96,7 +99,9 @@ class ConsumerLoop:
         self._noted_waiting = False
         self.session = session
         """Whose machine is at work."""
-        self.held = Ownership(config.me, self._group, session, fetcher, log, health_monitor, post)
+        self.held = Ownership(
+            config.me, self._group, session, fetcher, log, health_monitor, post, new_lock
+        )
         """What is ours."""
         self.over = False
         """Nothing is left to do."""

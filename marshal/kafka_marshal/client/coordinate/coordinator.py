@@ -8,19 +8,19 @@ it, and passes on what the application asks. What any of that leads to is decide
 from __future__ import annotations
 
 import queue
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, wait
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
 from typing import Final, TypeVar
 
 import attrs
 
-from kafka_marshal.client.connect.environment import Deadline, Thread
+from kafka_marshal.client.connect.environment import Deadline
 from kafka_marshal.client.connect.log_writer import LogWriter, TopicMissing
 from kafka_marshal.client.connect.metadata import ClusterMetadata
 from kafka_marshal.client.connect.reader import Watermarks
+from kafka_marshal.client.connect.threads import Queue, Thread
 from kafka_marshal.client.coordinate.configuration import Configuration
 from kafka_marshal.client.coordinate.consumer_loop import ConsumerLoop
 from kafka_marshal.client.coordinate.inputs import (
@@ -70,12 +70,13 @@ class Coordinator:
         self._config, self._group = config, config.group_id
         self._settings, self._topic = config.settings, config.coordination_topic
         self._environment = config.settings.environment
-        self._inputs: queue.SimpleQueue[Input | None] = queue.SimpleQueue()
+        threads = self._threads = self._environment.threads
+        self._inputs: Queue[Input | None] = threads.queue()
         """None lets the thread look up."""
         self.failure: MarshalError | None = None
         """Why it stopped by itself; None while all is well."""
-        self.ended = threading.Event()
-        self._failing = threading.Lock()
+        self.ended = threads.event()
+        self._failing = threads.lock()
         self._sessions: list[Session] = []
         """All that were opened and not ended; the newest is the last."""
         session = self._new_session()
@@ -106,7 +107,14 @@ class Coordinator:
         )
         self._log = log
         self.loop = ConsumerLoop(
-            config, session, self.fetcher, log, self._health_monitor, self.post, self._open_another
+            config,
+            session,
+            self.fetcher,
+            log,
+            self._health_monitor,
+            self.post,
+            self._open_another,
+            threads.lock,
         )
         self.held = self.loop.held
         """What is ours."""
@@ -168,7 +176,9 @@ class Coordinator:
             ConsumerClosed: the coordinator has ended, by `stop` or `close`.
             MarshalError: what ended it.
         """
-        while not self._environment.block(lambda within_s: wait([future], within_s).done, CALL_S):
+        answered = self._threads.event()
+        future.add_done_callback(lambda _: answered.set())
+        while not answered.wait(CALL_S):
             if self.ended.is_set():
                 self.raise_failure()
                 raise ConsumerClosed("the consumer has stopped")
@@ -221,7 +231,7 @@ class Coordinator:
         self._inputs.put(None)
         # The coordinator says last how far the group is, so the data consumer outlives it.
         self._partition_watcher.close(deadline)
-        if self._thread is not threading.current_thread():
+        if not self._threads.is_current(self._thread):
             deadline.join(self._thread)
         self._health_monitor.ended()
         self.fetcher.close(deadline)
@@ -232,9 +242,8 @@ class Coordinator:
 
     # --- the thread -------------------------------------------------------------------------------
 
-    def _run(self) -> Iterator[None]:
+    def _run(self) -> None:
         while not self.ended.is_set():
-            yield
             self._take_inputs()
             self.loop.on_time(self._environment.steady_ms())
             if self.loop.over:
@@ -249,14 +258,11 @@ class Coordinator:
         """Handle what has happened, or else wait for it until something is due."""
         left_ms = self.loop.next_due_ms - self._environment.steady_ms()
         try:
-            self._handle(self._environment.block(self._next, max(0.0, left_ms / 1000)))
+            self._handle(self._inputs.get(timeout=max(0.0, left_ms / 1000)))
             for _ in range(AT_ONCE):
                 self._handle(self._inputs.get_nowait())
         except queue.Empty:
             pass
-
-    def _next(self, within_s: float) -> Input | None:
-        return self._inputs.get(timeout=within_s)
 
     def _handle(self, given: Input | None) -> None:
         if given is not None:
@@ -280,7 +286,7 @@ class Coordinator:
             return error
         failed = ThreadFailed(
             f"the consumer of group {self._group} ended, since its thread "
-            f"{threading.current_thread().name} met {type(error).__name__}: {error}"
+            f"{self._threads.current_name} met {type(error).__name__}: {error}"
         )
         failed.__cause__ = error
         return failed

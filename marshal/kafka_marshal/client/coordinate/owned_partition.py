@@ -9,12 +9,12 @@ chunks, the coordinator's looks how far it got.
 from __future__ import annotations
 
 import math
-import threading
 from collections import deque
 from collections.abc import Callable, Collection, Iterator
 
 from attrs import define, field
 
+from kafka_marshal.client.connect.threads import Lock
 from kafka_marshal.client.coordinate.commits import has
 from kafka_marshal.client.fetch.fetched_partition import FetchedPartition
 from kafka_marshal.client.fetch.in_flight import InFlight
@@ -68,10 +68,10 @@ class OwnedPartition:
     """How many messages waited in its buffer when it was last looked, and their bytes."""
     busy: bool = False
     """Something of it was in work when it was last looked."""
+    _lock: Lock = field(kw_only=True)
+    """Held while hands come and go."""
     _given: int = field(default=0, init=False)
     """How many messages of hands that are gone `newly_given` has not counted."""
-    _lock: threading.Lock = field(factory=threading.Lock, init=False)
-    """Held while hands come and go."""
     _hands: deque[InFlight] = field(factory=deque, init=False)
 
     @property

@@ -13,6 +13,7 @@ from typing import Final
 
 from kafka_marshal.client.connect.log_writer import LogWriter, NotAppended
 from kafka_marshal.client.connect.reader import Watermarks
+from kafka_marshal.client.connect.threads import Lock
 from kafka_marshal.client.coordinate.commits import Commit
 from kafka_marshal.client.coordinate.inputs import AppendFinished, Input, Progressed
 from kafka_marshal.client.coordinate.owned_partition import (
@@ -61,9 +62,10 @@ class Ownership:
         log: LogWriter,
         health_monitor: HealthMonitor,
         post: Callable[[Input], None],
+        new_lock: Callable[[], Lock],
     ) -> None:
-        """What is posted is given to the loop later."""
-        self._me, self._group = me, group
+        """What is posted is given to the loop later; a tenure gets a lock of `new_lock`."""
+        self._me, self._group, self._new_lock = me, group, new_lock
         self._fetcher, self._log, self._post = fetcher, log, post
         self._health_monitor, self._observers = health_monitor, health_monitor.observers
         self._wake_after = max(1, me.window // WAKE_PARTS)
@@ -267,7 +269,10 @@ class Ownership:
         # Before anybody can see that it is ours.
         fetched = self._fetcher.open(claim, won.position)
         watched = self._health_monitor.watch(claim, now_ms)
-        tenure = OwnedPartition(claim, driver, fetched, watched, won.position, won.position)
+        lock = self._new_lock()
+        tenure = OwnedPartition(
+            claim, driver, fetched, watched, won.position, won.position, lock=lock
+        )
         self._tenures.begin(tenure)
         self._observers.claimed(claim)  # who may ask for it at once
 

@@ -5,13 +5,13 @@ What is done about it is the business of others.
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Final
 
-from kafka_marshal.client.connect.environment import Deadline, Thread
+from kafka_marshal.client.connect.environment import Deadline
 from kafka_marshal.client.connect.metadata import ClusterMetadata, NoSuchTopic
+from kafka_marshal.client.connect.threads import Thread
 from kafka_marshal.errors import BrokerFailed
 
 AGAIN_S: Final = 1.0
@@ -40,7 +40,7 @@ class PartitionWatcher:
         self._cluster, self._every_s = cluster, every_s
         self._known, self._grown, self._gone = known, grown, gone
         self._look_for_topics, self._failed = look_for_topics, failed
-        self._closed = threading.Event()
+        self._closed = cluster.settings.environment.threads.event()
         self._thread: Thread | None = None
 
     def start(self) -> None:
@@ -53,12 +53,9 @@ class PartitionWatcher:
         self._closed.set()
         deadline.join(self._thread)
 
-    def _run(self) -> Iterator[None]:
+    def _run(self) -> None:
         missed: set[str] = set()
-        block = self._cluster.settings.environment.block
-        while not block(
-            self._closed.wait, min(AGAIN_S, self._every_s) if missed else self._every_s
-        ):
+        while not self._closed.wait(min(AGAIN_S, self._every_s) if missed else self._every_s):
             with suppress(BrokerFailed):  # it may be away for a while
                 for topic, before in self._known().items():
                     try:
@@ -73,4 +70,3 @@ class PartitionWatcher:
                     if partitions != before:
                         self._grown(topic, partitions)
                 self._look_for_topics()
-            yield

@@ -17,7 +17,6 @@ is never handed over again.
 from __future__ import annotations
 
 import json
-import threading
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import closing
@@ -28,6 +27,7 @@ from kafka_marshal.capture import RawRecord, capture_line
 from kafka_marshal.client.connect.log_filter import FetchedMessage
 from kafka_marshal.client.connect.reader import CoordinationReader
 from kafka_marshal.client.connect.settings import Settings
+from kafka_marshal.client.connect.threads import Lock
 from kafka_marshal.codec import coordinating_partition
 from kafka_marshal.core.messages import ClaimingPartition, Record
 from kafka_marshal.core.state import ClaimKey
@@ -86,8 +86,9 @@ class RecordedMember(Member):
         *,
         firsts: Mapping[int, int] | None = None,
         folder: Path,
+        lock: Lock,
     ) -> None:
-        """Begin a file in this folder, which is made if it is not there.
+        """Begin a file in this folder, which is made if it is not there; `lock` is held to write.
 
         Raises:
             InvalidOption: nothing can be written there.
@@ -106,7 +107,7 @@ class RecordedMember(Member):
             self._file = self.path.open("x", encoding="utf-8", newline="\n")
         except OSError as error:
             raise InvalidOption(f"cannot record to {self.path}: {error.strerror}") from None
-        self._writing = threading.Lock()
+        self._writing = lock
         # Not idempotent: after a record with an unknown outcome librdkafka begins a new sequence
         # and sends what was under way once more. If it had landed, the log holds copies.
         setting = Setting(

@@ -7,8 +7,7 @@ is another instance. It does not know what a record does.
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
@@ -16,9 +15,10 @@ from typing import Final
 from confluent_kafka import Message
 
 from kafka_marshal.client.connect.admin_client import ClusterClient
-from kafka_marshal.client.connect.environment import Deadline, Thread
+from kafka_marshal.client.connect.environment import Deadline
 from kafka_marshal.client.connect.log_filter import LogFilter
 from kafka_marshal.client.connect.reader import CoordinationReader, OffsetsGone, ReadResult
+from kafka_marshal.client.connect.threads import Thread
 from kafka_marshal.client.coordinate.configuration import Configuration
 from kafka_marshal.client.coordinate.recording import RecordedMember
 from kafka_marshal.client.coordinate.snapshot import PartitionSnapshot, Snapshot, SnapshotOrigin
@@ -56,7 +56,12 @@ def open_session(config: Configuration, me: InstanceConfig) -> Session:
         if config.record_to is not None:
             if config.snapshot is not None:
                 raise InvalidOption("what is recorded begins with the log, and not with a snapshot")
-            record = RecordedMember(*of, firsts=firsts, folder=config.record_to)
+            record = RecordedMember(
+                *of,
+                firsts=firsts,
+                folder=config.record_to,
+                lock=config.settings.environment.threads.lock(),
+            )
             return Session(record, tail, firsts)
         aside = None if config.snapshot is None else _snapshot(config.snapshot, config, tail)
         kept = {} if aside is None else aside.begin(tail, extents, firsts)
@@ -104,9 +109,10 @@ class Session:
         self._firsts = {**firsts, **{number: each.first for number, each in kept.items()}}
         self._starts = {**firsts, **{number: each.last.offset + 1 for number, each in kept.items()}}
         self._wanted: dict[int, int] = {}
-        self._room = threading.Semaphore(READ_AHEAD)
+        threads = tail.settings.environment.threads
+        self._room = threads.semaphore(READ_AHEAD)
         self._stopped = False
-        self._open = threading.Lock()
+        self._open = threads.lock()
         """Taken once, by who lets go."""
         self._thread: Thread | None = None
 
@@ -130,23 +136,22 @@ class Session:
         if isinstance(member, RecordedMember):
             log_filter = LogFilter(group, whole, member.fetched)
 
-        def run() -> Iterator[None]:
+        def run() -> None:
             try:
-                yield from read()
+                read()
             finally:
                 if self._stopped:
                     self._let_go()
 
-        def read() -> Iterator[None]:
+        def read() -> None:
             try:
                 for each in self._tail.follow(
                     lambda: self._wanted, lambda: self._stopped, log_filter
                 ):
-                    while each is not None and not block(self._has_room, ROOM_S):
-                        yield
                     if each is not None:
+                        while not self._room.acquire(timeout=ROOM_S):
+                            pass
                         heard(each)
-                    yield
             except OffsetsGone as error:
                 truncated(str(error))
 
@@ -154,12 +159,7 @@ class Session:
             if not self._stopped:
                 failed(error)
 
-        environment = self._tail.settings.environment
-        block = environment.block
-        self._thread = environment.start("marshal-reader", run, ended)
-
-    def _has_room(self, within_s: float) -> bool:
-        return self._room.acquire(timeout=within_s)
+        self._thread = self._tail.settings.environment.start("marshal-reader", run, ended)
 
     def folded(self, heard: ReadResult) -> None:
         """What was given on is dealt with, before anything is put aside."""

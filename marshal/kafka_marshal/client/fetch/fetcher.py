@@ -15,9 +15,8 @@ claims are ours, from where on, and what may be handed over.
 
 from __future__ import annotations
 
-import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Final, cast
@@ -25,10 +24,11 @@ from typing import Final, cast
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka import Message as Fetched
 
-from kafka_marshal.client.connect.environment import Deadline, Thread
+from kafka_marshal.client.connect.environment import Deadline
 from kafka_marshal.client.connect.metadata import ClusterMetadata
 from kafka_marshal.client.connect.reader import MutedLogger, Watermarks
 from kafka_marshal.client.connect.settings import Settings
+from kafka_marshal.client.connect.threads import Thread
 from kafka_marshal.client.fetch.buffers import BufferLimits, Buffers, MessageChunk, joined
 from kafka_marshal.client.fetch.fetched_partition import FetchedPartition
 from kafka_marshal.client.fetch.in_flight import InFlight
@@ -122,11 +122,10 @@ class Fetcher:
         except KafkaException as error:
             raise _failed(settings, error) from None
         environment = settings.environment
-        self._monotonic, self._block = environment.monotonic, environment.block
-        self._switch = environment.switch
-        self._lock = threading.Lock()
-        self._arrived = threading.Condition(self._lock)
-        self._emptied = threading.Condition(self._lock)
+        self._monotonic, threads = environment.monotonic, environment.threads
+        self._lock = threads.lock()
+        self._arrived = threads.condition(self._lock)
+        self._emptied = threads.condition(self._lock)
         self._buffers: Buffers[FetchedPartition, Fetched] = Buffers(offset_of, _size_of, bounds)
         self._of_partition: dict[tuple[str, int], list[FetchedPartition]] = {}
         """What is open of each partition, in the order in which it was opened."""
@@ -139,7 +138,7 @@ class Fetcher:
         """Whether a buffer was full when it was last looked."""
         self._ended = self._closed = False
         self._woken = False
-        self._polling = threading.Lock()
+        self._polling = threads.lock()
         """Held by the thread that polls."""
         self._asked_at = 0.0
         """When the application last polled for itself."""
@@ -280,7 +279,6 @@ class Fetcher:
                     raise failed from None
                 finally:
                     self._polling.release()
-                self._switch()
                 if not waits:
                     continue
             if not came:
@@ -288,11 +286,9 @@ class Fetcher:
                 self._asked_at = 0.0
                 with self._lock:
                     self._emptied.notify_all()
-                self._block(self._wait_for_messages, left)
-
-    def _wait_for_messages(self, within_s: float) -> bool:
-        with self._lock:
-            return bool(self._buffers.ready or self._arrived.wait(within_s))
+                with self._lock:
+                    if not self._buffers.ready:
+                        self._arrived.wait(left)
 
     def keeps(self, one: FetchedPartition, in_flight: InFlight) -> bool:
         """Whether what was taken is still to be given out: nothing was done to its tenure since.
@@ -384,12 +380,11 @@ class Fetcher:
         with self._lock:
             self._emptied.notify()
 
-    def _run(self) -> Iterator[None]:
+    def _run(self) -> None:
         while not self._ended:
-            yield
             if self._monotonic() - self._asked_at < BUSY_S:
                 with self._lock:
-                    self._block(self._emptied.wait, BUSY_S)
+                    self._emptied.wait(BUSY_S)
                 continue
             with self._polling:
                 self._fetch(POLL_S)
@@ -457,7 +452,7 @@ class Fetcher:
             patience_s = FULL_S if others else ALONE_S
             waits = any(now - (one.full_since_s or now) < patience_s for one in full)
             if waits and (self._buffers.ready or not others):
-                self._block(self._emptied.wait, POLL_S)
+                self._emptied.wait(POLL_S)
                 return False
             hold = [one for one in opened if one in full and one.assigned and not one.held]
             free = [one for one in opened if one not in full and one.held]

@@ -8,13 +8,13 @@ list, only `commit` and `finish` do that.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from itertools import islice, repeat
 from typing import cast
 
 from confluent_kafka import Message as Fetched
 
+from kafka_marshal.client.connect.threads import Lock
 from kafka_marshal.client.fetch.buffers import MessageChunk
 from kafka_marshal.client.message import Claim, Message
 
@@ -23,7 +23,12 @@ class InFlight:
     """A chunk that is being given out. One thread takes; any may ask or cut."""
 
     def __init__(
-        self, chunk: MessageChunk[Claim, Fetched], *, by_commit: bool = False, since_ms: int = 0
+        self,
+        chunk: MessageChunk[Claim, Fetched],
+        lock: Lock,
+        *,
+        by_commit: bool = False,
+        since_ms: int = 0,
     ) -> None:
         self.claim = claim = chunk.key
         self.since_ms = since_ms
@@ -39,7 +44,7 @@ class InFlight:
         """How many were taken in lists, which `_given` does not count."""
         self._counted = 0
         """How many of those that were given out `newly_given` has counted."""
-        self._lock = threading.Lock()
+        self._lock = lock
         """Held for all but to give out one by one: that happens between two steps of the others."""
         self.taking: Iterator[Message] = map(Message, self._left, self._given)
         """Gives the messages out."""

@@ -10,7 +10,6 @@ topic; only when it lies there is it done. Who calls the handler is not known he
 from __future__ import annotations
 
 import random
-import threading
 from collections import Counter
 from collections.abc import Callable
 from typing import Final
@@ -20,6 +19,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from kafka_marshal.client.connect.reader import MutedLogger
 from kafka_marshal.client.connect.settings import Settings
+from kafka_marshal.client.connect.threads import Lock
 from kafka_marshal.client.fetch.in_flight import InFlight
 from kafka_marshal.client.message import Claim, Message, Messages
 from kafka_marshal.client.observe.observers import Observers
@@ -164,6 +164,7 @@ class Handling:
         progressed: Callable[[InFlight], None],
         hand_back: Callable[[InFlight], None],
         observers: Observers,
+        lock: Lock,
     ) -> None:
         """`may_begin` says whether a message of a claim may be begun at that moment.
 
@@ -172,7 +173,7 @@ class Handling:
         """
         self.observers = observers
         self.counted = HandlingCounts()
-        self.lock = threading.RLock()
+        self.lock = lock
         self._retrying, self._dead = retrying, dead
         self._may_begin, self._given_up = may_begin, given_up
         self._progressed, self._hand_back = progressed, hand_back

@@ -6,7 +6,6 @@ knows. It does not know how messages are fetched or claims kept.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from typing import Final
 
@@ -30,13 +29,13 @@ class WorkerPool:
         handling: Handling,
     ) -> None:
         self._handler, self._handling = handler, handling
-        self._lock = handling.lock
-        self._more = threading.Condition(self._lock)
-        self._less = threading.Condition(self._lock)
+        self._lock, threads = handling.lock, environment.threads
+        self._more = threads.condition(self._lock)
+        self._less = threads.condition(self._lock)
         self._ending = False
         self._ahead = AHEAD * workers
         self.failure: BaseException | None = None
-        self._monotonic, self._sleep = environment.monotonic, environment.sleep
+        self._monotonic, self._sleep = environment.monotonic, threads.sleep
         self._threads = [
             environment.start(f"marshal-worker-{number}", self._work, self._failed)
             for number in range(workers)

@@ -6,6 +6,7 @@ Every hook is called without a lock, in the thread that asks.
 from __future__ import annotations
 
 import threading
+import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
@@ -51,7 +52,7 @@ class Brokers:
 
     def __init__(self, log_partitions: int = 1) -> None:
         """With the coordination topic, of `log_partitions` partitions, and no other topic."""
-        self.changed = threading.Condition()
+        self.changed: Any = threading.Condition()
         """Held to look at what lies in a partition, and notified when that changes."""
         self.topics: dict[str, list[Partition]] = {}
         """The partitions of each topic."""
@@ -84,8 +85,8 @@ class Brokers:
         """The errors of the next descriptions of a topic, in order."""
         self.offset_errors: list[KafkaError] = []
         """The errors of the next look-ups of offsets, committed or by time, the last one first."""
-        self.waits = True
-        """Whether a poll waits for what may come."""
+        self.waiting_s = time.monotonic
+        """The clock by which a poll waits for what may come, in seconds."""
         self.delivers_purged = True
         """Whether a sender is notified of an append that it gives up."""
         self.log_flows = True

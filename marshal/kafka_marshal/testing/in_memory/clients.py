@@ -8,7 +8,6 @@ decide what the brokers answer.
 
 from __future__ import annotations
 
-import time
 from collections import defaultdict, deque
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -81,10 +80,10 @@ class InMemoryConsumer:
         assert not self.closed, "closed under a poll"
         if self._of_log:
             self._kafka.reading_log()
-        deadline = time.monotonic() + (timeout if self._kafka.waits else 0)
+        deadline = self._kafka.waiting_s() + timeout
         with self._kafka.changed:
             while not (found := self._there(num_messages)):
-                left = deadline - time.monotonic()
+                left = deadline - self._kafka.waiting_s()
                 if left <= 0 or not self._kafka.changed.wait(left):
                     break
         if not self._of_log and found:
@@ -226,7 +225,7 @@ class InMemoryProducer:
     def poll(self, timeout: float = -1) -> int:
         self._kafka.speaks()
         with self._kafka.changed:
-            if not self._heard and self._kafka.waits:
+            if not self._heard:
                 self._kafka.changed.wait(timeout)
             calls = list(self._heard)
             self._heard.clear()

@@ -23,21 +23,23 @@ A test decides at each call what happens:
 
 from __future__ import annotations
 
-import threading
-from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from types import MappingProxyType
+from typing import Any
 
-from kafka_marshal.client.connect.environment import Body, Environment, Thread
+from attrs import frozen
+
+from kafka_marshal.client.connect.environment import Environment
 from kafka_marshal.client.connect.settings import Settings
+from kafka_marshal.client.connect.threads import OperatingSystemThreads, Thread
 from kafka_marshal.testing.in_memory.brokers import Brokers
 from kafka_marshal.testing.in_memory.clients import (
     InMemoryAdmin,
     InMemoryConsumer,
     InMemoryProducer,
 )
-from kafka_marshal.testing.in_memory.scheduler import Scheduler
+from kafka_marshal.testing.in_memory.scheduler import ScheduledMonitor, Scheduler
 
 
 class InMemoryKafka(Brokers):
@@ -51,10 +53,11 @@ class InMemoryKafka(Brokers):
         super().__init__(log_partitions)
         self.scheduler = scheduler
         if scheduler is not None:
-            self.waits = False
+            self.changed = ScheduledMonitor(scheduler)
+            self.waiting_s = scheduler.clock.monotonic
             self.clock = self.broker_clock = scheduler.clock
             self.broker_ms = scheduler.clock.unix_ms
-        self.threads: list[threading.Thread] = []
+        self.threads: list[Thread] = []
         """Every thread that a consumer has started."""
 
     def settings(self, more: Mapping[str, str] = MappingProxyType({})) -> Settings:
@@ -71,14 +74,23 @@ class InMemoryKafka(Brokers):
             admin=partial(InMemoryAdmin, self),
             monotonic=self.clock.monotonic,
             unix_ms=self.clock.unix_ms,
-            thread=self._start,
-            **({} if self.scheduler is None else self.scheduler.for_environment),
+            **self._run_by,
         )
 
-    def _start(self, body: Body, name: str) -> Thread:
-        if self.scheduler is not None:
-            return self.scheduler.start(body, name)
-        thread = threading.Thread(target=deque, args=(body(), 0), name=name, daemon=True)
-        self.threads.append(thread)
-        thread.start()
+    @property
+    def _run_by(self) -> dict[str, Any]:
+        if self.scheduler is None:
+            return {"threads": _ListedThreads(self.threads)}
+        return {"threads": self.scheduler, "random_bits": self.scheduler.chance.getrandbits}
+
+
+@frozen
+class _ListedThreads(OperatingSystemThreads):
+    """The threads of this process, in a list."""
+
+    _started: list[Thread]
+
+    def start(self, run: Callable[[], object], name: str) -> Thread:
+        thread = super().start(run, name)
+        self._started.append(thread)
         return thread

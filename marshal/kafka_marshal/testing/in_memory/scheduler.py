@@ -1,119 +1,450 @@
-"""Runs on one thread, step by step, what consumers otherwise run in threads of their own.
+"""Threads that take turns on one thread of the operating system, in virtual time, by a seed.
 
-Which step comes next, and how much time passes with it, is left to chance from a seed. So a seed
-repeats a run. A step is what lies between two `yield`s of a thread's body. It is not taken apart,
-so this does not show what threads do to each other within one.
+A scheduler stands where `client.connect.environment` has the operating system's threads. A thread
+goes on until it waits, or until it comes to a point at which another could go on instead: it takes
+or gives back a lock, wakes somebody, starts a thread, sleeps, or calls Kafka. Who goes on then, the
+seed decides, so it repeats a run. Time passes when nobody can go on, to the next time that somebody
+waits for, and a little with each such point.
 """
 
 from __future__ import annotations
 
+import heapq
+import queue
 import random
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable
 from typing import Any, Final
 
-from attrs import define
+import greenlet
+from attrs import define, field
 
-from kafka_marshal.client.connect.environment import Body
+from kafka_marshal.client.connect.threads import Thread
 from kafka_marshal.testing.in_memory.clock import Clock
 
-STEPS_S: Final = (0.0, 0.0, 0.001, 0.01, 0.05)
-"""How much time may pass with a step, in seconds."""
+STEP_S: Final = 0.000_02
+"""How much time passes from one such point to the next, in seconds."""
+SWITCHES: Final = 0.2
+"""How often another thread goes on at a point where this one could go on."""
+
+
+class Killed(BaseException):
+    """The calling thread was killed: it does nothing any more."""
+
+
+class Deadlock(AssertionError):
+    """Every thread waits, and none of them for a time."""
 
 
 @define(eq=False)
 class ScheduledThread:
-    """A body that a scheduler goes through."""
+    """A thread that a scheduler runs."""
 
     name: str
-    _steps: Iterator[None] | None
-    _scheduler: Scheduler
+    process: str
+    """The process that it is a thread of, which is killed and stopped whole."""
+    _scheduler: Scheduler = field(repr=False)
+    greenlet: Any = field(repr=False)
+    waits: bool = False
+    """Until somebody wakes it, or a time has come."""
+    woken: bool = False
+    turn: int = 0
+    """How often it has waited: a time that is set for an earlier wait is void."""
     stands: bool = False
-    """It takes no step for now, as after SIGSTOP."""
+    """It does not go on for now, as after SIGSTOP."""
+    killed: bool = False
+    _joining: list[ScheduledThread] = field(factory=list, repr=False)
+    alive: bool = True
 
     def is_alive(self) -> bool:
-        """Whether there is a step left."""
-        return self._steps is not None
+        """Whether it has not ended."""
+        return self.alive
 
     def join(self, timeout: float | None = None) -> None:
-        """Let time pass until it has ended, or for `timeout` seconds."""
-        self._scheduler.block(
-            lambda _: not self.is_alive(), float("inf") if timeout is None else timeout
-        )
+        """Wait until it has ended, or for `timeout` seconds."""
+        self._scheduler.wait_in(self._joining, lambda: not self.alive, timeout)
 
-    def step(self) -> None:
-        """Take the next step, if there is one."""
-        if self._steps is not None and next(self._steps, self) is self:
-            self._steps = None
-
-    def kill(self) -> None:
-        """It takes no further step, as after `kill -9`."""
-        self._steps = None
+    def ended(self) -> None:
+        """Wake those who wait for its end."""
+        self.alive = False
+        self._scheduler.wake_all(self._joining)
 
 
 class Scheduler:
-    """Takes one step at a time. The thread that made it calls, and no other."""
+    """Makes threads, locks and what else threads wait for; `Environment.threads` takes it."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, switches: float = SWITCHES) -> None:
+        """The calling thread is the first one."""
         self.chance = random.Random(seed)  # noqa: S311  # to be repeated, and not to be secret
         self.clock = Clock(stands=True)
         """The only clock of the run."""
-        self.threads: list[ScheduledThread] = []
-        """What runs; the owner of a process that is to die kills those of it."""
-        self._within = False
+        self.switches = switches
+        self.switched = 0
+        """How often another thread went on."""
+        self.current = ScheduledThread("main", "main", self, greenlet.getcurrent())
+        """The thread that runs."""
+        self.threads: list[ScheduledThread] = [self.current]
+        """All that have not ended."""
+        self._ready: list[ScheduledThread] = []
+        self._timers: list[tuple[float, int, ScheduledThread, int]] = []
+        self._timers_made = 0
 
-    @property
-    def for_environment(self) -> dict[str, Any]:
-        """What takes the place of waiting, and of chance."""
-        return {
-            "block": self.block,
-            "switch": self.switch,
-            "sleep": self.sleep,
-            "random_bits": self.chance.getrandbits,
-        }
+    # --- who goes on ------------------------------------------------------------------------------
 
-    def start(self, body: Body, name: str) -> ScheduledThread:
-        """Its steps come among those of the others."""
-        thread = ScheduledThread(name, body(), self)
+    def point(self) -> None:
+        """Another thread may go on here."""
+        if self.current.killed:
+            raise Killed
+        self.clock.ahead_s += STEP_S
+        if self.chance.random() < self.switches:
+            self._ready.append(self.current)
+            self._go_on()
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Let others go on until somebody wakes this thread; False if that takes longer."""
+        me = self.current
+        if me.killed:
+            raise Killed
+        me.waits, me.woken = True, False
+        me.turn += 1
+        if seconds is not None:
+            self._timers_made += 1
+            at_s = self.clock.monotonic() + max(0.0, seconds)
+            heapq.heappush(self._timers, (at_s, self._timers_made, me, me.turn))
+        self._go_on()
+        return me.woken
+
+    def wait_in(
+        self, line: list[ScheduledThread], true: Callable[[], object], seconds: float | None
+    ) -> bool:
+        """Wait in this line until something is true; False if that takes longer."""
+        until_s = None if seconds is None else self.clock.monotonic() + seconds
+        self.point()
+        while not true():
+            left = None if until_s is None else until_s - self.clock.monotonic()
+            if left is not None and left <= 0:
+                return False
+            line.append(self.current)
+            if not self.wait(left) and self.current in line:
+                line.remove(self.current)
+        return True
+
+    def wake(self, line: list[ScheduledThread], at: int = 0) -> None:
+        """Let one of a line go on."""
+        if line:
+            thread = line.pop(at)
+            if thread.waits:
+                thread.waits, thread.woken = False, True
+                self._ready.append(thread)
+
+    def wake_all(self, line: list[ScheduledThread]) -> None:
+        """Let all of a line go on."""
+        while line:
+            self.wake(line)
+
+    def _go_on(self) -> None:
+        """Another thread goes on, or this one; returns when this one does."""
+        me = self.current
+        chosen = self._chosen()
+        if chosen is not me:
+            self.switched += 1
+            self.current = chosen
+            chosen.greenlet.switch()
+        if me.killed:
+            raise Killed
+
+    def _chosen(self) -> ScheduledThread:
+        standing = []
+        try:
+            while True:
+                self._ring(self.clock.monotonic())
+                while self._ready:
+                    at = int(self.chance.random() * len(self._ready))
+                    self._ready[at], self._ready[-1] = self._ready[-1], self._ready[at]
+                    thread = self._ready.pop()
+                    if thread.killed:
+                        continue
+                    if not thread.stands:
+                        return thread
+                    standing.append(thread)
+                if not self._timers:
+                    raise Deadlock("; ".join(map(repr, self.threads)))
+                left_s = self._timers[0][0] - self.clock.monotonic()
+                self.clock.advance(max(0.0, left_s))
+        finally:
+            self._ready += standing
+
+    def _ring(self, now_s: float) -> None:
+        """The time has come that some wait for."""
+        while self._timers and self._timers[0][0] <= now_s:
+            _, _, thread, turn = heapq.heappop(self._timers)
+            if thread.waits and thread.turn == turn:
+                thread.waits = False
+                self._ready.append(thread)
+
+    def begin(self, process: str, run: Callable[[], object]) -> ScheduledThread:
+        """Begin a process; the threads that it starts are threads of it."""
+        return self.start(run, process, process)
+
+    def stop(self, process: str, *, stands: bool = True) -> None:
+        """Let a process stand still, as SIGSTOP does, or go on."""
+        for thread in self.threads:
+            if thread.process == process:
+                thread.stands = stands
+
+    def kill(self, process: str) -> None:
+        """End a process, as `kill -9` does. It is not that of the calling thread."""
+        of_it = [thread for thread in self.threads if thread.process == process]
+        for thread in of_it:
+            thread.killed = True
+        for thread in of_it:
+            self._end(thread)
+
+    def _end(self, thread: ScheduledThread) -> None:
+        if thread in self._ready:
+            self._ready.remove(thread)
+        if not thread.greenlet:  # it has not begun
+            self.threads.remove(thread)
+            thread.ended()
+            return
+        me, self.current = self.current, thread
+        thread.greenlet.parent = me.greenlet
+        try:
+            thread.greenlet.throw(Killed)
+        finally:
+            self.current = me
+
+    # --- what the standard library has ------------------------------------------------------------
+
+    def start(
+        self, run: Callable[[], object], name: str, process: str | None = None
+    ) -> ScheduledThread:
+        """Start a thread under a name, in the process of the calling thread."""
+
+        def body() -> None:
+            try:
+                run()
+            except Killed:
+                pass
+            finally:
+                self.threads.remove(thread)
+                thread.ended()
+            if not thread.killed:
+                self.current = self._chosen()
+                thread.greenlet.parent = self.current.greenlet
+
+        of = self.current.process if process is None else process
+        thread = ScheduledThread(name, of, self, greenlet.greenlet(body))
         self.threads.append(thread)
+        self._ready.append(thread)
+        self.point()
         return thread
 
-    def step(self) -> None:
-        """Somebody takes a step, and time passes."""
-        self.threads = [one for one in self.threads if one.is_alive()]
-        if ready := [one for one in self.threads if not one.stands]:
-            self._within = True
-            try:
-                self.chance.choice(ready).step()
-            finally:
-                self._within = False
-        self.clock.advance(self.chance.choice(STEPS_S))
+    def is_current(self, thread: Thread | None) -> bool:
+        """Whether this is the calling thread."""
+        return thread is self.current
 
-    def run(self, seconds: float) -> None:
-        """Let so much time pass."""
-        until_s = self.clock.monotonic() + seconds
-        while self.clock.monotonic() < until_s:
-            self.step()
+    @property
+    def current_name(self) -> str:
+        """The name of the calling thread."""
+        return self.current.name
 
     def sleep(self, seconds: float) -> None:
-        """Let others go on meanwhile; within a step only time passes."""
-        if self._within:
-            self.clock.advance(seconds)
-        else:
-            self.run(seconds)
+        """Let others go on for this many seconds."""
+        self.wait(seconds)
 
-    def switch(self) -> None:
-        """Let somebody else take a step, where it is not one that asks."""
-        if not self._within:
-            self.step()
+    def lock(self) -> ScheduledLock:
+        """A lock that nobody holds."""
+        return ScheduledLock(self)
 
-    def block(self, wait: Callable[[float], Any], seconds: float) -> Any:
-        """Let others go on until it returns something true, or until so much time has passed.
+    def rlock(self) -> ScheduledLock:
+        """A lock that its holder may acquire again."""
+        return ScheduledLock(self, again=True)
 
-        Within a step nothing is waited for: it finds nothing, and the next step looks again.
-        """
-        until_s = self.clock.monotonic() + seconds
-        while True:
-            found = wait(0.0)
-            if found or self._within or self.clock.monotonic() >= until_s:
-                return found
-            self.step()
+    def condition(self, lock: ScheduledLock) -> ScheduledCondition:
+        """A condition over a lock."""
+        return ScheduledCondition(self, lock)
+
+    def event(self) -> ScheduledEvent:
+        """An event that is not set."""
+        return ScheduledEvent(self)
+
+    def semaphore(self, value: int) -> ScheduledSemaphore:
+        """A semaphore that may be acquired this many times."""
+        return ScheduledSemaphore(self, value)
+
+    def queue(self) -> ScheduledQueue:
+        """An empty queue."""
+        return ScheduledQueue(self)
+
+
+@define(eq=False)
+class ScheduledLock:
+    """`threading.Lock` and `threading.RLock`."""
+
+    _scheduler: Scheduler
+    _again: bool = False
+    holder: ScheduledThread | None = None
+    count: int = 0
+    _line: list[ScheduledThread] = field(factory=list)
+
+    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
+        """Whether the calling thread holds it now."""
+        scheduler = self._scheduler
+        if self._again and self.holder is scheduler.current:
+            self.count += 1
+            return True
+        seconds = (None if timeout < 0 else timeout) if blocking else 0.0
+        if not scheduler.wait_in(self._line, lambda: self.holder is None, seconds):
+            return False
+        self.holder, self.count = scheduler.current, 1
+        return True
+
+    def release(self) -> None:
+        """Let another thread have it."""
+        self.count -= 1
+        if self.count == 0:
+            self.holder = None
+            if self._line:
+                at = int(self._scheduler.chance.random() * len(self._line))
+                self._scheduler.wake(self._line, at)
+            if not self._scheduler.current.killed:
+                self._scheduler.point()
+
+    def __enter__(self) -> bool:
+        return self.acquire()
+
+    def __exit__(self, *raised: object) -> None:
+        self.release()
+
+
+@define(eq=False)
+class ScheduledMonitor:
+    """A condition with a lock that nobody ever waits for: within it no other thread goes on."""
+
+    _scheduler: Scheduler
+    _line: list[ScheduledThread] = field(factory=list)
+
+    def __enter__(self) -> None:
+        self._scheduler.point()
+
+    def __exit__(self, *raised: object) -> None:
+        pass
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait for `notify_all`; False if that takes longer."""
+        self._line.append(self._scheduler.current)
+        woken = self._scheduler.wait(timeout)
+        if not woken and self._scheduler.current in self._line:
+            self._line.remove(self._scheduler.current)
+        return woken
+
+    def notify_all(self) -> None:
+        """Wake all that wait."""
+        self._scheduler.wake_all(self._line)
+
+
+@define(eq=False)
+class ScheduledCondition:
+    """`threading.Condition`."""
+
+    _scheduler: Scheduler
+    _lock: ScheduledLock
+    _line: list[ScheduledThread] = field(factory=list)
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait for `notify`, without the lock; False if that takes longer."""
+        scheduler, lock = self._scheduler, self._lock
+        me, count = scheduler.current, lock.count
+        self._line.append(me)
+        lock.count = 1
+        lock.release()
+        woken = me not in self._line  # while it gave the lock back
+        if not woken:
+            woken = scheduler.wait(timeout)
+        if me in self._line:
+            self._line.remove(me)
+        lock.acquire()
+        lock.count = count
+        return woken
+
+    def notify(self, n: int = 1) -> None:
+        """Wake up to `n` threads that wait, the first one first."""
+        for _ in range(min(n, len(self._line))):
+            self._scheduler.wake(self._line)
+
+    def notify_all(self) -> None:
+        """Wake all that wait."""
+        self._scheduler.wake_all(self._line)
+
+
+@define(eq=False)
+class ScheduledEvent:
+    """`threading.Event`."""
+
+    _scheduler: Scheduler
+    _set: bool = False
+    _line: list[ScheduledThread] = field(factory=list)
+
+    def set(self) -> None:
+        """Wake all that wait, from now on."""
+        self._set = True
+        self._scheduler.wake_all(self._line)
+        self._scheduler.point()
+
+    def is_set(self) -> bool:
+        """Whether it was set."""
+        return self._set
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until it is set; False if that takes longer."""
+        return self._scheduler.wait_in(self._line, lambda: self._set, timeout)
+
+
+@define(eq=False)
+class ScheduledSemaphore:
+    """`threading.Semaphore`."""
+
+    _scheduler: Scheduler
+    _value: int
+    _line: list[ScheduledThread] = field(factory=list)
+
+    def acquire(self, blocking: bool = True, timeout: float | None = None) -> bool:
+        """Whether it was acquired."""
+        seconds = timeout if blocking else 0.0
+        if not self._scheduler.wait_in(self._line, lambda: self._value > 0, seconds):
+            return False
+        self._value -= 1
+        return True
+
+    def release(self) -> None:
+        """Let it be acquired once more."""
+        self._value += 1
+        self._scheduler.wake(self._line)
+        self._scheduler.point()
+
+
+@define(eq=False)
+class ScheduledQueue:
+    """`queue.SimpleQueue`."""
+
+    _scheduler: Scheduler
+    _items: deque[Any] = field(factory=deque)
+    _line: list[ScheduledThread] = field(factory=list)
+
+    def put(self, item: Any) -> None:
+        """Append it."""
+        self._items.append(item)
+        self._scheduler.wake(self._line)
+        self._scheduler.point()
+
+    def get(self, block: bool = True, timeout: float | None = None) -> Any:
+        """Take the oldest; raises `queue.Empty` if none comes in time."""
+        seconds = timeout if block else 0.0
+        if not self._scheduler.wait_in(self._line, lambda: self._items, seconds):
+            raise queue.Empty
+        return self._items.popleft()
+
+    def get_nowait(self) -> Any:
+        """Take the oldest; raises `queue.Empty` if there is none."""
+        return self.get(block=False)
