@@ -20,7 +20,7 @@ from kafka_marshal.modelcheck.tlc.values import Value
 from kafka_marshal.scratch import Scratch
 from model_tests import from_tla
 from model_tests.edges import Deed, Deeds, Row, export, stored
-from model_tests.explorer.instance import Instance, Sending
+from model_tests.explorer.claims.instance import Instance, Sending
 
 
 @attrs.frozen

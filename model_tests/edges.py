@@ -19,10 +19,11 @@ from kafka_marshal.modelcheck import edges, models
 from kafka_marshal.modelcheck.models import Model, ModelKind
 from kafka_marshal.modelcheck.tlc.values import Value
 from model_tests import from_tla
-from model_tests.explorer import configuration, substitutions, world
+from model_tests.explorer import configuration, substitutions
+from model_tests.explorer.claims import world
+from model_tests.explorer.claims.instance import Instance
 from model_tests.explorer.configuration import Configuration
 from model_tests.explorer.free_time import Fold, Stored
-from model_tests.explorer.instance import Instance
 from model_tests.explorer.substitutions import Replaced
 
 PROPERTIES_ONLY = {"INVARIANTS", "PROPERTIES"}

@@ -14,7 +14,7 @@ from kafka_marshal.machines.admin.operation import AdminForbidden, Phase, Reason
 from kafka_marshal.machines.consumer.consumer import Forbidden
 from model_tests import admin_edges
 from model_tests.admin_edges import Exported
-from model_tests.explorer import mistakes_of_admins
+from model_tests.explorer.admins import mistakes
 from model_tests.explorer.substitutions import Replaced
 
 MODELS = ("MCSetPosition_OneAfterOther", "MCSetPosition_Lossy")
@@ -63,7 +63,7 @@ def test_every_reason_of_an_administrator_against_is_given(exported: list[Export
     assert said >= {None, Forbidden.NOT_OWNER, Forbidden.RESIGNED, Forbidden.AWAITS_READ_BACK}
 
 
-MISTAKES = (*mistakes_of_admins.ADMINISTRATORS, *mistakes_of_admins.SLIPS)
+MISTAKES = (*mistakes.ADMINISTRATORS, *mistakes.SLIPS)
 
 
 @pytest.mark.tlc

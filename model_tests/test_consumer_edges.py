@@ -12,7 +12,8 @@ from kafka_marshal.machines.consumer.consumer import Forbidden
 from kafka_marshal.modelcheck import models
 from model_tests import driven, edges
 from model_tests.edges import Deed, Deeds
-from model_tests.explorer import __main__, configuration, mistakes
+from model_tests.explorer import __main__, configuration
+from model_tests.explorer.claims import mistakes
 from model_tests.mutants.hand_made import HandMade
 
 MODELS = {

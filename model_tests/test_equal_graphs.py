@@ -17,19 +17,12 @@ from kafka_marshal.machines.consumer.intervals import Intervals
 from kafka_marshal.modelcheck import models
 from kafka_marshal.modelcheck.models import ModelKind
 from model_tests import edges
-from model_tests.explorer import (
-    compare,
-    configuration,
-    environment_of_admins,
-    environment_of_intervals,
-    explore,
-    mistakes,
-    mistakes_of_admins,
-    properties,
-    properties_of_admins,
-    substitutions,
-    world,
-)
+from model_tests.explorer import compare, configuration, explore, substitutions
+from model_tests.explorer.admins import environment as environment_of_admins
+from model_tests.explorer.admins import mistakes as mistakes_of_admins
+from model_tests.explorer.admins import properties as properties_of_admins
+from model_tests.explorer.claims import mistakes, properties, world
+from model_tests.explorer.intervals import environment as environment_of_intervals
 from model_tests.explorer.substitutions import Replaced, UnknownName
 from model_tests.mutants.hand_made import HandMade
 

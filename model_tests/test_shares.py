@@ -17,8 +17,10 @@ from kafka_marshal.machines.share import rules as fairness
 from kafka_marshal.machines.share.rules import ShareMemory
 from kafka_marshal.modelcheck import models
 from model_tests import edges
-from model_tests.explorer import compare, environment_of_shares, explore, mistakes_of_shares
-from model_tests.explorer.environment_of_shares import WorldOfShares
+from model_tests.explorer import compare, explore
+from model_tests.explorer.shares import environment
+from model_tests.explorer.shares import mistakes as mistakes_of_shares
+from model_tests.explorer.shares.environment import WorldOfShares
 from model_tests.explorer.substitutions import Replaced
 from model_tests.from_tla import snake
 from model_tests.test_names import definition, module, operators, record_fields
@@ -39,7 +41,7 @@ def test_members_give_the_graph_of_the_specification(model: models.Model) -> Non
 def test_a_member_with_a_slip_gives_another_graph(name: str) -> None:
     model = edges.find(name)
     replaced = Replaced(machines=mistakes_of_shares.SLIPS[name])
-    world = environment_of_shares.bounds(model)
+    world = environment.bounds(model)
     # Some of these graphs have no end: what comes back is given back again.
     found = explore.explore_world_of_shares(world, replaced, ("FewMoves",))
     assert (found.states, found.edges, found.broken) != (model.states, model.edges, None)

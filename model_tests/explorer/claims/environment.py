@@ -13,13 +13,13 @@ from kafka_marshal import ClaimingPartition, ReleaseGroup
 from kafka_marshal.machines.consumer import consumer as machine
 from kafka_marshal.machines.consumer.consumer import ConsumerState
 from kafka_marshal.machines.consumer.effects import Send
-from model_tests.explorer.instance import (
+from model_tests.explorer.claims.instance import (
     Sending,
     anything_sent,
     looks_claimable,
 )
-from model_tests.explorer.parts import Local, Log, Parts, Rest, State
-from model_tests.explorer.world import Bounds
+from model_tests.explorer.claims.parts import Local, Log, Parts, Rest, State
+from model_tests.explorer.claims.world import Bounds
 
 START_MS = 1000
 """Spec: Start."""

@@ -14,10 +14,10 @@ from kafka_marshal.core.claims.pause_work import NO_WORK, PauseWork, half_set_in
 from kafka_marshal.core.claims.suffix_reader import EVERYTHING
 from kafka_marshal.core.claims.verdicts import WON_BY_REQUEST
 from kafka_marshal.machines.admin.operation import PartlySet, Phase, consumer_of
-from model_tests.explorer.environment import CRASHED, UP
-from model_tests.explorer.environment_of_admins import EnvironmentOfAdmins
-from model_tests.explorer.parts import State
-from model_tests.explorer.parts_of_admins import Administrator, GroupLog, sets_position
+from model_tests.explorer.admins.environment import EnvironmentOfAdmins
+from model_tests.explorer.admins.parts import Administrator, GroupLog, sets_position
+from model_tests.explorer.claims.environment import CRASHED, UP
+from model_tests.explorer.claims.parts import State
 
 
 class Seen:

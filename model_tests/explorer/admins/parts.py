@@ -1,7 +1,7 @@
 """What a state of `SetPosition.tla` is made of: a log of several claims, and its administrators.
 
-As in `parts`: equal parts are the same object, and what can follow from a part is remembered with
-it. This room does not know what can happen to a part (`environment_of_admins` does).
+As in `claims.parts`: equal parts are the same object, and what can follow from a part is remembered
+with it. This room does not know what can happen to a part (`environment` does).
 """
 
 from __future__ import annotations

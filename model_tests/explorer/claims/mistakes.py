@@ -3,7 +3,7 @@
 Those of `AS_SPECIFIED` and `READERS` are the mistakes that configurations in `spec/` make: the
 explorer finds the same property broken after as many states as TLC. `SLIPS` are seen in the edges
 that TLC exports: the machine does something else there. Those of administrators are in
-`mistakes_of_admins`. A mistake that walks notice too is made by `mutants.walked`.
+`admins.mistakes`. A mistake that walks notice too is made by `mutants.walked`.
 """
 
 from __future__ import annotations

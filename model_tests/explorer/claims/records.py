@@ -16,10 +16,10 @@ from kafka_marshal.modelcheck.tlc.values import Value
 from kafka_marshal.scratch import Scratch
 from model_tests import from_tla
 from model_tests.explorer import configuration
+from model_tests.explorer.claims.world import rules_at
 from model_tests.explorer.configuration import Configuration
 from model_tests.explorer.explore import Graph
 from model_tests.explorer.substitutions import UnknownName, shaping
-from model_tests.explorer.world import rules_at
 
 BY_THE_CLOCK = {"IsStale": "ClockSaysStale", "IsPaused": "ClockSaysPaused"}
 """What the Python does anyway."""

@@ -21,9 +21,9 @@ from kafka_marshal.modelcheck.models import Model
 from kafka_marshal.scratch import Scratch
 from model_tests import from_tla
 from model_tests.explorer import configuration
+from model_tests.explorer.claims.instance import Instance
 from model_tests.explorer.configuration import Configuration
 from model_tests.explorer.free_time import Fold
-from model_tests.explorer.instance import Instance
 
 
 @frozen

@@ -1,7 +1,7 @@
 """`FairShare.tla`, action by action, over the rules of `machines.share.rules`.
 
-As in `environment`, an action yields a state for every way to take it. What a member decides is the
-package's; what the log says, what lands and who comes and goes is here.
+As in `claims.environment`, an action yields a state for every way to take it. What a member decides
+is the package's; what the log says, what lands and who comes and goes is here.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from kafka_marshal import ClaimKey
 from kafka_marshal.machines.share import rules as fairness
 from kafka_marshal.machines.share.rules import ShareMemory, Sharer, ShareView
 from kafka_marshal.modelcheck.models import Model
-from model_tests.explorer import configuration, world
+from model_tests.explorer import configuration
+from model_tests.explorer.claims import world
 
 
 @frozen

@@ -12,11 +12,12 @@ from kafka_marshal.machines.consumer.consumer import ConsumerState, InstanceConf
 from kafka_marshal.modelcheck.models import Model
 from kafka_marshal.modelcheck.tlc.values import parse
 from model_tests import from_tla
-from model_tests.explorer import configuration, records
+from model_tests.explorer import configuration
+from model_tests.explorer.claims import records
+from model_tests.explorer.claims.records import Rows
+from model_tests.explorer.claims.world import rules_at
 from model_tests.explorer.explore import Graph
-from model_tests.explorer.records import Rows
 from model_tests.explorer.substitutions import UnknownName, shaping
-from model_tests.explorer.world import rules_at
 
 READS_ONLY = {"Spec": False, "ReadsOnly": True}
 

@@ -15,8 +15,8 @@ from kafka_marshal.core.claims.invariants import Property
 from kafka_marshal.core.claims.suffix_reader import Field, Reader
 from kafka_marshal.core.claims.verdicts import ENDS, FENCED_WINS
 from kafka_marshal.machines.consumer.consumer import Mode
-from model_tests.explorer.environment import UP, Environment, acts
-from model_tests.explorer.parts import Log, Rest, State
+from model_tests.explorer.claims.environment import UP, Environment, acts
+from model_tests.explorer.claims.parts import Log, Rest, State
 
 
 def set_by_admin(log: Log) -> bool:

@@ -1,8 +1,8 @@
 """`Interval.tla`, action by action, over the reducer and `machines.consumer.intervals`.
 
-As in `environment`, an action yields a state for every way to take it. Who owns what is `step`'s
-word under each instance's own rules. Who yields, and who is held back, is the package's. What
-lands, and who comes and goes, is here.
+As in `claims.environment`, an action yields a state for every way to take it. Who owns what is
+`step`'s word under each instance's own rules. Who yields, and who is held back, is the package's.
+What lands, and who comes and goes, is here.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ from kafka_marshal import (
 from kafka_marshal.core.messages import Message, Offset, Partition
 from kafka_marshal.machines.consumer.intervals import Intervals
 from kafka_marshal.modelcheck.models import Model
-from model_tests.explorer import configuration, world
+from model_tests.explorer import configuration
+from model_tests.explorer.claims import world
 
 TICK_MS = 1000
 

@@ -1,8 +1,8 @@
 """`SetPosition.tla`, action by action, over the reducer and the administrator's machine.
 
-As in `environment`, an action yields a state for every way to take it. A state is a GroupLog, the
-Mishaps, and an Administrator for each instance. The consumer of the specification has no memory, so
-it is here: it sends whatever a delayed one could send.
+As in `claims.environment`, an action yields a state for every way to take it. A state is a
+GroupLog, the Mishaps, and an Administrator for each instance. The consumer of the specification has
+no memory, so it is here: it sends whatever a delayed one could send.
 """
 
 from __future__ import annotations
@@ -20,16 +20,17 @@ from kafka_marshal.machines.consumer.consumer import InstanceConfig, Mode
 from kafka_marshal.machines.consumer.effects import Send
 from kafka_marshal.modelcheck.models import Model
 from model_tests import admin_edges
-from model_tests.explorer import configuration, world
-from model_tests.explorer.environment import CRASHED, UP
-from model_tests.explorer.free_time import Fold
-from model_tests.explorer.parts import State
-from model_tests.explorer.parts_of_admins import (
+from model_tests.explorer import configuration
+from model_tests.explorer.admins.parts import (
     Administrator,
     GroupLog,
     Mishaps,
     PartsOfAdmins,
 )
+from model_tests.explorer.claims import world
+from model_tests.explorer.claims.environment import CRASHED, UP
+from model_tests.explorer.claims.parts import State
+from model_tests.explorer.free_time import Fold
 
 GROUP = "g"
 PAUSE_S = 2
