@@ -78,7 +78,7 @@ golden: setup ## Rewrite the whiteboard stories in tests/golden; review them as 
 	$(BIN)/python -m pytest tests/test_golden.py --update-golden $(ARGS)
 
 triples: setup ## Rewrite tests/data/{triples,machines}.jsonl.gz, samples of TLC's transitions
-	$(BIN)/python -m model_tests.sample $(ARGS)
+	$(BIN)/python -m model_tests.transitions.sample $(ARGS)
 
 mutants: setup ## Mutants of everything, and what kills each; fails if one survives unexplained
 	$(BIN)/python -m model_tests.mutants $(ARGS)

@@ -1,6 +1,6 @@
 """The specification's own answers, as TLC gave them, in the sample that `make triples` wrote.
 
-`model_tests/test_triples.py` does the same with every transition, and runs TLC for it.
+`model_tests/transitions/test_triples.py` does the same with every transition, and runs TLC for it.
 """
 
 from kafka_marshal import Accepted, Refused, RuleSet, step

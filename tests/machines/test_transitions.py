@@ -1,6 +1,6 @@
 """The specification's own answers about readers and machines, in the sample of `make triples`.
 
-`model_tests/test_machines.py` does the same with every row, and runs TLC for it.
+`model_tests/transitions/test_machines.py` does the same with every row, and runs TLC for it.
 """
 
 from collections.abc import Mapping

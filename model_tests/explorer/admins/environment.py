@@ -19,7 +19,7 @@ from kafka_marshal.machines.admin.operation import Operation, Phase, Reason, und
 from kafka_marshal.machines.consumer.consumer import InstanceConfig, Mode
 from kafka_marshal.machines.consumer.effects import Send
 from kafka_marshal.modelcheck.models import Model
-from model_tests import admin_edges
+from model_tests.edges import admin_edges
 from model_tests.explorer import configuration
 from model_tests.explorer.admins.parts import (
     Administrator,

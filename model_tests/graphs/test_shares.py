@@ -16,14 +16,14 @@ from tests.machines.sharing import Group, claims, comes_to_rest, moves_needed
 from kafka_marshal.machines.share import rules as fairness
 from kafka_marshal.machines.share.rules import ShareMemory
 from kafka_marshal.modelcheck import models
-from model_tests import edges
+from model_tests.edges import consumer_edges
 from model_tests.explorer import compare, explore
 from model_tests.explorer.shares import environment
 from model_tests.explorer.shares import mistakes as mistakes_of_shares
 from model_tests.explorer.shares.environment import WorldOfShares
 from model_tests.explorer.substitutions import Replaced
 from model_tests.from_tla import snake
-from model_tests.test_names import definition, module, operators, record_fields
+from model_tests.names.test_names import definition, module, operators, record_fields
 
 SHARE = module("Share")
 HOLD = [m for m in models.read() if m.module.stem == "MCFairShare" and not m.must_fail]
@@ -39,7 +39,7 @@ def test_members_give_the_graph_of_the_specification(model: models.Model) -> Non
 @pytest.mark.tlc
 @pytest.mark.parametrize("name", mistakes_of_shares.SLIPS)
 def test_a_member_with_a_slip_gives_another_graph(name: str) -> None:
-    model = edges.find(name)
+    model = consumer_edges.find(name)
     replaced = Replaced(machines=mistakes_of_shares.SLIPS[name])
     world = environment.bounds(model)
     # Some of these graphs have no end: what comes back is given back again.

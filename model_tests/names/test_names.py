@@ -18,7 +18,7 @@ from kafka_marshal.modelcheck import models
 from kafka_marshal.modelcheck.stories import stories
 from model_tests.from_tla import MESSAGES, snake
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parent.parent.parent
 SPEC = ROOT / "spec"
 PACKAGE = Path(kafka_marshal.__file__).parent
 

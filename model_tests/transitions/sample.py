@@ -24,7 +24,7 @@ from tests.triples import Triple
 from kafka_marshal import Claim, Headers, ReleaseGroup
 from kafka_marshal.core.messages import NOT_DECIMAL
 from kafka_marshal.scratch import Scratch
-from model_tests.exports import Exported, export_all
+from model_tests.transitions.exports import Exported, export_all
 
 CLAIM_FIELDS = tuple(field.name for field in attrs.fields(Claim))
 
@@ -137,7 +137,7 @@ def covering(
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Write both samples: `make triples`."""
-    from model_tests import machines as rows  # it asks this room what a number is
+    from model_tests.transitions import machines as rows  # it asks this room what a number is
 
     parser = argparse.ArgumentParser(prog="make triples", description=main.__doc__)
     parser.add_argument("--into", type=Path, help="a folder to write to, not tests/data")

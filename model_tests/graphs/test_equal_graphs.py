@@ -16,7 +16,7 @@ from kafka_marshal.core.claims.invariants import Property
 from kafka_marshal.machines.consumer.intervals import Intervals
 from kafka_marshal.modelcheck import models
 from kafka_marshal.modelcheck.models import ModelKind
-from model_tests import edges
+from model_tests.edges import consumer_edges
 from model_tests.explorer import compare, configuration, explore, substitutions
 from model_tests.explorer.admins import environment as environment_of_admins
 from model_tests.explorer.admins import mistakes as mistakes_of_admins
@@ -41,7 +41,7 @@ SMALL = (
 @pytest.mark.tlc
 @pytest.mark.parametrize("name", SMALL)
 def test_the_machines_give_the_graph_of_the_specification(name: str) -> None:
-    compared = compare.compare(edges.find(name))
+    compared = compare.compare(consumer_edges.find(name))
     assert compared.equal, compared.difference
 
 
@@ -93,7 +93,7 @@ WITHOUT_A_PROPERTY = {
 @pytest.mark.parametrize("name", WITHOUT_A_PROPERTY)
 def test_a_machine_with_a_slip_gives_another_graph(name: str) -> None:
     [mutant] = [each for each in mistakes.SLIPS if each.name == name]
-    model = edges.find(WITHOUT_A_PROPERTY[name])
+    model = consumer_edges.find(WITHOUT_A_PROPERTY[name])
     found = graph_with(mutant, model)
     assert (found.states, found.edges) != (model.states, model.edges)
 
@@ -109,7 +109,7 @@ ADMINISTRATORS_WITHOUT_A_PROPERTY = {
 @pytest.mark.parametrize("name", ADMINISTRATORS_WITHOUT_A_PROPERTY)
 def test_an_administrator_with_a_slip_gives_another_graph(name: str) -> None:
     [mutant] = [each for each in mistakes_of_admins.SLIPS if each.name == name]
-    model = edges.find(ADMINISTRATORS_WITHOUT_A_PROPERTY[name])
+    model = consumer_edges.find(ADMINISTRATORS_WITHOUT_A_PROPERTY[name])
     bounds = environment_of_admins.bounds(model)
     found = explore.explore_bounds_of_admins(bounds, Replaced(machines=(mutant,)))
     assert (found.states, found.edges) != (model.states, model.edges)
@@ -143,7 +143,7 @@ def test_an_interval_rule_with_a_slip_gives_another_graph(
 ) -> None:
     """In the world of one that came first and may stop, with a shorter log."""
     small = attrs.evolve(
-        environment_of_intervals.bounds(edges.find("MCInterval_Change")), log_max=3
+        environment_of_intervals.bounds(consumer_edges.find("MCInterval_Change")), log_max=3
     )
     right = explore.explore_world_of_intervals(small)
     slip(monkeypatch)
@@ -167,7 +167,7 @@ def graph_with(mutant: HandMade, model: models.Model) -> explore.Graph:
 def test_a_machine_that_does_not_read_back_its_grant_breaks_at_most_once() -> None:
     """Without the configuration that breaks the specification: by the mutant's own doing."""
     [mutant] = [each for each in mistakes.AS_SPECIFIED if each.name == "GrantsItself"]
-    bounds = world.bounds(edges.find("MCFenced_AmoTwoDeep"))
+    bounds = world.bounds(consumer_edges.find("MCFenced_AmoTwoDeep"))
     found = explore.explore_bounds(bounds, Replaced(machines=(mutant,)), ["AtMostOnce", "Mutex"])
     assert found.broken == Property.AT_MOST_ONCE.value
 

@@ -16,10 +16,10 @@ from tests import triples
 
 from kafka_marshal import RuleSet
 from kafka_marshal.core.claims.invariants import STEP_CHECKS, Property
-from model_tests.exports import Exported
 from model_tests.mutants import generated, judges, reducer, table, walked
 from model_tests.mutants.generated import Change, Mutant, Survivor
 from model_tests.mutants.hand_made import HandMade, Killer, step
+from model_tests.transitions.exports import Exported
 
 
 @pytest.mark.parametrize("mutant", reducer.MUTANTS, ids=lambda mutant: mutant.name)

@@ -12,13 +12,13 @@ import pytest
 from kafka_marshal.core.claims.pause_work import NO_WORK
 from kafka_marshal.machines.admin.operation import AdminForbidden, Phase, Reason
 from kafka_marshal.machines.consumer.consumer import Forbidden
-from model_tests import admin_edges
-from model_tests.admin_edges import Exported
+from model_tests.edges import admin_edges
+from model_tests.edges.admin_edges import Exported
 from model_tests.explorer.admins import mistakes
 from model_tests.explorer.substitutions import Replaced
 
 MODELS = ("MCSetPosition_OneAfterOther", "MCSetPosition_Lossy")
-"""Small ones; `python -m model_tests.admin_edges` goes through all."""
+"""Small ones; `python -m model_tests.edges.admin_edges` goes through all."""
 
 
 @pytest.fixture(scope="session")

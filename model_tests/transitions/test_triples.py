@@ -11,8 +11,8 @@ from tests.triples import Triple
 
 from kafka_marshal import Accepted, Refused, RuleSet, step
 from kafka_marshal.core.claims.invariants import broken_by
-from model_tests.exports import Exported
-from model_tests.sample import chosen, situation
+from model_tests.transitions.exports import Exported
+from model_tests.transitions.sample import chosen, situation
 
 
 def disagreements(exports: Mapping[str, Exported]) -> list[Triple]:

@@ -11,7 +11,7 @@ from kafka_marshal.core.claims.pause_work import PauseWork
 from kafka_marshal.machines.admin import admin, operation
 from kafka_marshal.machines.admin.operation import AdminForbidden, Operation, Phase, Reason
 from model_tests.from_tla import snake
-from model_tests.test_names import definition, module, operators, record_fields, strings
+from model_tests.names.test_names import definition, module, operators, record_fields, strings
 
 ADMIN = module("Admin")
 

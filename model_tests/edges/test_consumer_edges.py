@@ -10,8 +10,8 @@ import pytest
 
 from kafka_marshal.machines.consumer.consumer import Forbidden
 from kafka_marshal.modelcheck import models
-from model_tests import driven, edges
-from model_tests.edges import Deed, Deeds
+from model_tests.edges import consumer_edges, driven
+from model_tests.edges.consumer_edges import Deed, Deeds
 from model_tests.explorer import __main__, configuration
 from model_tests.explorer.claims import mistakes
 from model_tests.mutants.hand_made import HandMade
@@ -27,7 +27,7 @@ MODELS = {
 
 
 def test_edges_are_exported_of_models_of_marshal_alone() -> None:
-    chosen = [model for model in models.read() if edges.of_marshal(model)]
+    chosen = [model for model in models.read() if consumer_edges.of_marshal(model)]
     assert {model.module.stem for model in chosen} >= {"MCFenced", "MCFull", "MCSuffix"}
     for model in chosen:
         missing = {"HeartbeatIntervalMs", "PauseMaxMs"} - set(
@@ -40,7 +40,9 @@ def test_edges_are_exported_of_models_of_marshal_alone() -> None:
 def test_a_model_that_tlc_cannot_run_does_not_end_the_others() -> None:
     names = ("MCFairShare_OneComes", "MCFull_AloTwinsAgain")
     wrong: list[str] = []
-    done = [*__main__.each(driven.of_model, [edges.find(name) for name in names], 2, wrong)]
+    done = [
+        *__main__.each(driven.of_model, [consumer_edges.find(name) for name in names], 2, wrong)
+    ]
     assert [row.name for row in done] == ["MCFull_AloTwinsAgain"]
     assert len(wrong) == 1
     assert wrong[0].startswith("MCFairShare_OneComes: TLC did not finish")
@@ -50,7 +52,7 @@ def test_a_model_that_tlc_cannot_run_does_not_end_the_others() -> None:
 def deeds(tmp_path_factory: pytest.TempPathFactory) -> list[Deeds]:
     folder = tmp_path_factory.mktemp("deeds")
     return [
-        edges.export(edges.find(name), folder, readers=exported, short=True)
+        consumer_edges.export(consumer_edges.find(name), folder, readers=exported, short=True)
         for name, exported in MODELS.items()
     ]
 

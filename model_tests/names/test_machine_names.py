@@ -13,7 +13,7 @@ from kafka_marshal.machines.consumer import consumer as machine
 from kafka_marshal.machines.consumer.consumer import ConsumerState, Forbidden, InstanceConfig, Mode
 from model_tests.explorer.claims.world import World
 from model_tests.from_tla import ONLY_IN_PYTHON, ONLY_IN_THE_SPECIFICATION, snake
-from model_tests.test_names import (
+from model_tests.names.test_names import (
     CONSUMER,
     MARSHAL,
     definition,

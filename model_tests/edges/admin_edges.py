@@ -4,7 +4,7 @@
 administrator (before, what it was, after), and what every guard says in every distinct state. Each
 model of `MCSetPosition.tla` that must hold can be exported, with the bounds of its own cfg.
 
-`python -m model_tests.admin_edges` goes through all of them.
+`python -m model_tests.edges.admin_edges` goes through all of them.
 """
 
 from __future__ import annotations

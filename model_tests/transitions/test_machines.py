@@ -9,7 +9,7 @@ import pytest
 from tests import machine_samples as machines
 from tests.machine_samples import Row
 
-from model_tests.machines import chosen, export_all, situation
+from model_tests.transitions.machines import chosen, export_all, situation
 
 Exported = Mapping[str, Sequence[Row]]
 

@@ -21,7 +21,7 @@ from kafka_marshal.machines.consumer.consumer import ConsumerState
 from kafka_marshal.modelcheck import edges, models
 from kafka_marshal.modelcheck.tlc.values import Value
 from model_tests import from_tla
-from model_tests.sample import covering, kinds, side
+from model_tests.transitions.sample import covering, kinds, side
 
 
 def export_all(folder: Path, only: Sequence[str] | None = None) -> Mapping[str, list[Row]]:

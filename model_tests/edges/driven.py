@@ -19,7 +19,7 @@ from kafka_marshal.modelcheck.models import Model
 from kafka_marshal.modelcheck.tlc.values import Value
 from kafka_marshal.scratch import Scratch
 from model_tests import from_tla
-from model_tests.edges import Deed, Deeds, Row, export, stored
+from model_tests.edges.consumer_edges import Deed, Deeds, Row, export, stored
 from model_tests.explorer.claims.instance import Instance, Sending
 
 

@@ -12,7 +12,7 @@ from kafka_marshal.core.claims.invariants import Property
 from kafka_marshal.modelcheck import models
 from kafka_marshal.modelcheck.errors import ModelCheckError
 from kafka_marshal.modelcheck.models import Model, ModelKind
-from model_tests.test_names import MARSHAL, SPEC, definition
+from model_tests.names.test_names import MARSHAL, SPEC, definition
 
 KNOWN = models.read()
 
