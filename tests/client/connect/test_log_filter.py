@@ -20,7 +20,7 @@ from kafka_marshal.machines.consumer.consumer import ConsumerState, InstanceConf
 from tests.kernel import hostile
 
 ME = InstanceConfig("me", "me", Mode.AT_LEAST_ONCE)
-CAPTURES = Path(__file__).parent.parent / "data" / "captures" / "original"
+CAPTURES = Path(__file__).parent.parent.parent / "data" / "captures" / "original"
 
 
 @frozen

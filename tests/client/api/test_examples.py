@@ -21,7 +21,7 @@ from kafka_marshal.testing import Broker
 from tests.client.crew import Stage
 from tests.client.hands import new_name
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
+EXAMPLES = Path(__file__).parents[3] / "examples"
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ import pytest
 
 from kafka_marshal.client.api.consumer import Consumer, Message
 from kafka_marshal.core.messages import ReleasingPartition
+from tests.client.api.test_at_most_once import ranges, receipts
 from tests.client.doubles import Kafka, until
-from tests.client.test_by_hand_receipts import ranges, receipts
 
 ALO, AMO = "at_least_once", "at_most_once"
 MESSAGES = 10

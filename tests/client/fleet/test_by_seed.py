@@ -316,7 +316,7 @@ def test_a_call_that_waits_lets_only_the_clock_of_the_run_go_on() -> None:
 
 
 def test_a_seed_repeats_a_walk_whatever_the_process_hashes_with() -> None:
-    code = "from tests.client.test_by_seed import *; print(Walk(3, ALO).goes().digest)"
+    code = "from tests.client.fleet.test_by_seed import *; print(Walk(3, ALO).goes().digest)"
     digests = {
         subprocess.run(
             [sys.executable, "-c", code],

@@ -10,9 +10,9 @@ import pytest
 
 from kafka_marshal.core.messages import ClaimingPartition, Headers, Heartbeat, Offset, Partition
 from kafka_marshal.testing import Broker
+from tests.admin.test_clock_ahead import Stamped
 from tests.cli.run import marshal
 from tests.client.hands import Hands
-from tests.client.test_ahead import Stamped
 
 CONTRADICTS = (
     "marshal: --heartbeat-interval: group g says 1s in the log (client a), not 60s; leave the "

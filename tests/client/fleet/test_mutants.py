@@ -24,19 +24,19 @@ from kafka_marshal.machines.consumer import consumer as moves
 from kafka_marshal.machines.consumer.driver import Driver
 from kafka_marshal.machines.consumer.member import ClaimEffect, Member
 from tests.client import doubles
-from tests.client import test_by_hand_beginning as beginning
-from tests.client import test_by_hand_cancelled as cancelled
-from tests.client import test_by_hand_commit as commit
-from tests.client import test_by_hand_ending as ending
-from tests.client import test_by_hand_mixed as mixed
-from tests.client import test_by_hand_pausing as pausing
-from tests.client import test_by_hand_positions as positions
-from tests.client import test_by_hand_receipts as receipts
-from tests.client import test_by_hand_taking as taking
-from tests.client import test_by_hand_tenures as tenures
-from tests.client import test_by_hand_turns as turns
-from tests.client import test_by_hand_walks as walks
+from tests.client.api import test_at_most_once as receipts
+from tests.client.api import test_cancelled_calls as cancelled
+from tests.client.api import test_commit as commit
+from tests.client.api import test_delivery as taking
+from tests.client.api import test_mixed_deliveries as mixed
+from tests.client.api import test_pause_and_seek as pausing
+from tests.client.coordinate import test_ending as ending
+from tests.client.coordinate import test_lost_claims as beginning
+from tests.client.coordinate import test_owned_partition as tenures
+from tests.client.coordinate import test_positions as positions
 from tests.client.doubles import Kafka
+from tests.client.fetch import test_turns as turns
+from tests.client.fleet import test_random_schedules as walks
 
 Patch = pytest.MonkeyPatch
 

@@ -12,8 +12,8 @@ import pytest
 from kafka_marshal.client.api.consumer import Consumer, Message
 from kafka_marshal.client.fetch.in_flight import InFlight
 from kafka_marshal.errors import MarshalError
+from tests.client.api.test_at_most_once import abandoned, ranges, receipts
 from tests.client.doubles import WITHIN_S, Broken, Kafka, until
-from tests.client.test_by_hand_receipts import abandoned, ranges, receipts
 
 ALO: Literal["at_least_once"] = "at_least_once"
 AMO: Literal["at_most_once"] = "at_most_once"

@@ -32,8 +32,8 @@ from kafka_marshal.core.messages import ClaimingMessages, Partition, Record, Rel
 from kafka_marshal.core.messages import Message as Said
 from kafka_marshal.errors import ConsumerClosed, InvalidOption
 from tests.client import doubles
+from tests.client.api.test_at_most_once import receipts
 from tests.client.doubles import LANDS, LANDS_SOMEWHERE, LANDS_UNKNOWN, LOST, Append, Kafka, until
-from tests.client.test_by_hand_receipts import receipts
 
 ALO: Final = "at_least_once"
 AMO: Final = "at_most_once"

@@ -16,8 +16,8 @@ from kafka_marshal.core.messages import (
     ReleaseGroup,
     ReleasingPartition,
 )
+from tests.client.api.test_at_most_once import ranges, receipts
 from tests.client.doubles import Kafka, until
-from tests.client.test_by_hand_receipts import ranges, receipts
 
 ADMIN = (1, 0, "admin", "admin", "g", "events", Partition(0))
 
