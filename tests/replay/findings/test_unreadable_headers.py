@@ -14,7 +14,7 @@ from kafka_marshal.core.messages import AMENDMENTS
 from kafka_marshal.replay.model.published import FindingRow
 from kafka_marshal.replay.model.tables import FINDINGS, PUBLISHED, Rows
 from tests.replay.fleets import fleet
-from tests.replay.test_collapse import alike, judging
+from tests.replay.fold.test_run_length import alike, judging
 from tests.replay.told import records, replayed
 
 LOG = [

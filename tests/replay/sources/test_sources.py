@@ -13,7 +13,7 @@ from kafka_marshal.replay.sources import find, text
 from tests.replay import dumps
 from tests.replay.told import records
 
-CAPTURES = Path(__file__).parent.parent / "data" / "captures" / "original"
+CAPTURES = Path(__file__).parent.parent.parent / "data" / "captures" / "original"
 GIVEN = records(["0 CP a1/A", "1.25 HB a1/A 5 epoch=0 seen=0", "2 garbage", "3 RP a1/A 5"])
 
 

@@ -17,7 +17,7 @@ from kafka_marshal.replay.exports.junit import SENTENCES_MAX, junit
 from kafka_marshal.replay.exports.sarif import sarif
 from kafka_marshal.replay.findings.catalogue import CATALOGUE
 from kafka_marshal.replay.model.published import FindingRow
-from tests.replay.test_findings import STORIES, TAKEN, told_of
+from tests.replay.findings.test_findings import STORIES, TAKEN, told_of
 
 LEVELS = {"none", "note", "warning", "error"}
 

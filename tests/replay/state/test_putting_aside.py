@@ -12,10 +12,10 @@ from kafka_marshal.capture import RawRecord, read_capture
 from kafka_marshal.replay.fold.partition_fold import JudgingOptions, PartitionFold
 from kafka_marshal.replay.model.events import LogPartition
 from kafka_marshal.replay.model.tables import TENURES, Rows
-from tests.replay.test_findings import STORIES
+from tests.replay.findings.test_findings import STORIES
 from tests.replay.told import BOTH, records
 
-CAPTURES = Path(__file__).parent.parent / "data" / "captures" / "original"
+CAPTURES = Path(__file__).parent.parent.parent / "data" / "captures" / "original"
 NAMES = sorted(p.stem for p in CAPTURES.glob("*.jsonl") if ".trace" not in p.name)
 
 

@@ -27,9 +27,9 @@ from kafka_marshal.replay.model.events import LogPartition
 from kafka_marshal.replay.model.rows import Row
 from kafka_marshal.replay.sources.columns import batch_of, cells_of
 from tests.kernel import hostile
+from tests.replay.findings.test_findings import STORIES
 from tests.replay.fleets import fleet
-from tests.replay.test_account import NAMES, capture, interval_ms
-from tests.replay.test_findings import STORIES
+from tests.replay.fold.test_partition_fold import NAMES, capture, interval_ms
 from tests.replay.told import BOTH, INTERVAL_MS, beats, records
 
 

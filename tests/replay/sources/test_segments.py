@@ -8,8 +8,8 @@ from aiokafka.record.default_records import DefaultRecordBatch
 
 from kafka_marshal.capture import TimestampType
 from kafka_marshal.replay.sources import find, segment
-from tests.replay import texts
-from tests.replay.readers import (
+from tests.replay.sources import texts
+from tests.replay.sources.readers import (
     AT_ONCE,
     read,
     records_in,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kafka_marshal.replay.findings.claims.failovers import percentile
-from tests.replay.test_findings import ALIVE, QUIET, TAKEN, TWO, found, moving
+from tests.replay.findings.test_findings import ALIVE, QUIET, TAKEN, TWO, found, moving
 
 
 def sentence(code: str, lines: list[str], rules: str = "fenced") -> str:

@@ -23,8 +23,9 @@ from pyspark.sql import SparkSession
 from kafka_marshal.capture import RawRecord, TimestampType, UnreadableSource, read_capture
 from kafka_marshal.replay import run
 from kafka_marshal.replay.sources import find, text
-from tests.replay import dumps, texts
-from tests.replay.readers import (
+from tests.replay import dumps
+from tests.replay.sources import texts
+from tests.replay.sources.readers import (
     AT_ONCE,
     BARE,
     DUMPS,

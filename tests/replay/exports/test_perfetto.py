@@ -14,7 +14,7 @@ from kafka_marshal.replay.errors import InvalidOption, OutputExists
 from kafka_marshal.replay.exports.files import Exports
 from kafka_marshal.replay.model.published import FindingRow, TenureRow
 from kafka_marshal.replay.model.tables import TENURES
-from tests.replay.test_findings import TAKEN, told_of
+from tests.replay.findings.test_findings import TAKEN, told_of
 from tests.replay.told import records, replayed
 
 LINES = [*TAKEN, "12 HB a1/A 10 late=9"]

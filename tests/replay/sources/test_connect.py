@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from kafka_marshal.replay.sources import find
-from tests.replay.readers import (
+from tests.replay.sources.readers import (
     GIVEN,
     read,
     records_in,

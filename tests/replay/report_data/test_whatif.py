@@ -18,11 +18,11 @@ from kafka_marshal.replay.fold.partition_fold import JudgingOptions
 from kafka_marshal.replay.report_data.whatif import compared
 from kafka_marshal.replay.sources import find
 from kafka_marshal.replay.spark.pipeline import SparkEngine
-from tests.replay.test_exports import check_sarif
+from tests.replay.exports.test_sarif_and_junit import check_sarif
 from tests.replay.told import BOTH
 
 D3 = (
-    Path(__file__).parent.parent
+    Path(__file__).parent.parent.parent
     / "data"
     / "captures"
     / "original"

@@ -34,7 +34,7 @@ from tests.replay.told import BOTH, records, replayed
 
 pytestmark = pytest.mark.spark
 
-CAPTURES = Path(__file__).parent.parent / "data" / "captures" / "original"
+CAPTURES = Path(__file__).parent.parent.parent / "data" / "captures" / "original"
 D3 = CAPTURES / "d3_late_heartbeat_theft.jsonl"
 
 

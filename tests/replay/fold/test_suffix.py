@@ -40,7 +40,7 @@ from kafka_marshal.replay.model.tables import (
     Rows,
 )
 from tests.replay.fleets import fleet
-from tests.replay.test_collapse import Chunked, fed
+from tests.replay.fold.test_run_length import Chunked, fed
 from tests.replay.told import BOTH, records, replayed
 
 JUDGING = JudgingOptions((RuleSet.FENCED,), FENCED.heartbeat_interval_ms)

@@ -24,7 +24,7 @@ from kafka_marshal.replay.state import checkpoint as room
 from kafka_marshal.replay.state.checkpoint import Checkpoint
 from tests.replay import dumps
 from tests.replay.fleets import fleet
-from tests.replay.pieces import pieces
+from tests.replay.state.pieces import pieces
 
 pytestmark = pytest.mark.spark
 
@@ -178,13 +178,13 @@ class Killed:
 
     def started(self) -> subprocess.Popen[str]:
         self.starts += 1
-        command = [sys.executable, "-m", "tests.replay.pieces", str(self.folder)]
+        command = [sys.executable, "-m", "tests.replay.state.pieces", str(self.folder)]
         return subprocess.Popen(
             command,
             start_new_session=True,
             text=True,
             stdout=subprocess.PIPE,
-            cwd=Path(__file__).parents[2],
+            cwd=Path(__file__).parents[3],
             env={**os.environ, "TMPDIR": str(self.temporary)},
         )
 

@@ -18,7 +18,7 @@ from kafka_marshal.replay.model.tables import FINDINGS
 from kafka_marshal.replay.state.checkpoint import CheckpointRefused
 from kafka_marshal.replay.state.partition_state import PartitionState, read_head, take_up
 from tests.replay.fleets import fleet
-from tests.replay.test_collapse import Chunked, fed, judging
+from tests.replay.fold.test_run_length import Chunked, fed, judging
 from tests.replay.told import INTERVAL_MS, records
 
 LINES = ["0 CP a1/A", "1 HB a1/A 1", "2 HB a1/A 2", "40 CP b1/B", "41 HB a1/A 3", "42 HB b1/B 3"]

@@ -12,7 +12,7 @@ from kafka_marshal.replay.fold.reading import read_chunk, records_of
 from kafka_marshal.replay.sources import FoundSources, find
 from tests.replay.told import records
 
-DUMPS = Path(__file__).parent.parent / "data" / "dumps"
+DUMPS = Path(__file__).parent.parent.parent / "data" / "dumps"
 REAL = {
     "segment": DUMPS / "__marshal-3",
     "kcat": DUMPS / "kcat.json",

@@ -25,10 +25,10 @@ from kafka_marshal.replay.model.tables import (
     Rows,
 )
 from kafka_marshal.trace import trace
-from tests.replay.test_findings import STORIES
+from tests.replay.findings.test_findings import STORIES
 from tests.replay.told import BOTH, OWNER_COLUMNS, beats, records, replayed
 
-CAPTURES = Path(__file__).parent.parent / "data" / "captures" / "original"
+CAPTURES = Path(__file__).parent.parent.parent / "data" / "captures" / "original"
 NAMES = sorted(p.stem for p in CAPTURES.glob("*.jsonl") if ".trace" not in p.name)
 
 FOUND = json.loads((CAPTURES.parents[1] / "findings.json").read_text(encoding="utf-8"))

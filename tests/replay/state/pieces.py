@@ -1,4 +1,4 @@
-"""`python -m tests.replay.pieces FOLDER`: a replay for every piece of a log, one after the other.
+"""`python -m tests.replay.state.pieces FOLDER`: a replay for every piece of a log, one by one.
 
 It is a process of its own, so that a test may kill it, with its Java and all its workers, at any
 point. Started again, it goes on with the first piece that has no output yet.

@@ -32,11 +32,11 @@ from kafka_marshal.replay.shrink.shrinking import (
 )
 from kafka_marshal.replay.shrink.slices import pasted, written
 from kafka_marshal.replay.sources import find
-from tests.replay.test_findings import STORIES
+from tests.replay.findings.test_findings import STORIES
 from tests.replay.told import BOTH, beats, records
 
 D3 = (
-    Path(__file__).parent.parent
+    Path(__file__).parent.parent.parent
     / "data"
     / "captures"
     / "original"

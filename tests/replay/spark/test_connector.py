@@ -15,7 +15,7 @@ from kafka_marshal.testing import Broker
 from tests.replay.fleets import fleet
 from tests.replay.live.feeding import append, make_topic
 
-CAPTURE = Path(__file__).parents[1] / "data/captures/original/d3_late_heartbeat_theft.jsonl"
+CAPTURE = Path(__file__).parents[2] / "data/captures/original/d3_late_heartbeat_theft.jsonl"
 PARTITIONS = 4
 TOPIC = "marshal-by-connector"
 COLUMNS = ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType"]

@@ -34,9 +34,9 @@ from kafka_marshal.replay.sources import Chunk, find
 from kafka_marshal.replay.spark.spark_fold import SparkFoldedLog
 from tests.replay import dumps
 from tests.replay.fleets import fleet
-from tests.replay.test_collapse import saying_intervals
+from tests.replay.fold.test_run_length import saying_intervals
 
-DATA = Path(__file__).parent.parent / "data"
+DATA = Path(__file__).parent.parent.parent / "data"
 CAPTURES = DATA / "captures" / "original"
 D3 = CAPTURES / "d3_late_heartbeat_theft.jsonl"
 EVERY_CAPTURE = sorted(path for path in CAPTURES.glob("*.jsonl") if ".trace" not in path.name)
