@@ -26,7 +26,7 @@ def test_every_test_that_is_named_exists() -> None:
 
 def test_every_test_of_a_mixed_fleet_is_named() -> None:
     """Otherwise it would be promised, or denied, unnoticed."""
-    source = (ROOT / "tests/machines/test_interop_not_safe.py").read_text(encoding="utf-8")
+    source = (ROOT / "tests/machines/interop/test_not_safe.py").read_text(encoding="utf-8")
     assert set(re.findall(r"^def (test_\w+)\(", source, re.MULTILINE)) <= set(
         re.findall(r"`(test_\w+)`", INTEROP)
     )

@@ -11,7 +11,7 @@ from random import Random
 
 import attrs
 import pytest
-from tests.machines.sharing import Group, claims, comes_to_rest, moves_needed
+from tests.machines.share.sharing import Group, claims, comes_to_rest, moves_needed
 
 from kafka_marshal.machines.share import rules as fairness
 from kafka_marshal.machines.share.rules import ShareMemory

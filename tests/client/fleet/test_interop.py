@@ -1,4 +1,4 @@
-"""An original and ours at one topic of a real broker. What is promised is in tests/machines.
+"""An original and ours at one topic of a real broker. What is promised: tests/machines/interop.
 
 Here is only what a broker can show: that bare records get through to our consumer, and that ours
 lie in the topic as the original reads them.
@@ -31,7 +31,7 @@ from kafka_marshal.core.messages import (
 from kafka_marshal.machines.consumer.claiming import Claiming
 from kafka_marshal.testing import Broker
 from tests.client.crew import INTERVAL_S, Stage, until
-from tests.machines.originals import READS_NO_GROUPS, as_it_reads
+from tests.machines.interop.originals import READS_NO_GROUPS, as_it_reads
 
 STALE_S = 2 * INTERVAL_S
 PLACES = 4

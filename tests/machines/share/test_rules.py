@@ -16,7 +16,7 @@ from kafka_marshal.machines.share.rules import (
     room,
     topics_for_poorer,
 )
-from tests.machines.sharing import claims
+from tests.machines.share.sharing import claims
 
 ONE, TWO, THREE, FOUR, FIVE, SIX = sorted(claims(6))
 EVENTS = frozenset({ONE, TWO, THREE, FOUR, FIVE, SIX})

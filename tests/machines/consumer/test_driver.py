@@ -25,7 +25,7 @@ from kafka_marshal.machines.consumer.consumer import (
 )
 from kafka_marshal.machines.consumer.driver import Driver, Timing
 from kafka_marshal.machines.consumer.effects import Lost, Process, ReleaseReason, Send, Won
-from tests.machines.fleet import Fleet
+from tests.machines.consumer.fleet import Fleet
 from tests.memory_log import MemoryLog
 
 KEY = ClaimKey("g", "events", 0)

@@ -30,7 +30,7 @@ from kafka_marshal.machines.admin.operation import (
     consumer_of,
 )
 from kafka_marshal.machines.consumer.consumer import ConsumerState, InstanceConfig, acts
-from tests.machines.desk import BOTH, ONE, RULES, TWO, Desk
+from tests.machines.admin.desk import BOTH, ONE, RULES, TWO, Desk
 
 Event: TypeAlias = tuple[str, str, ClaimKey, int]
 

@@ -33,7 +33,7 @@ from kafka_marshal.machines.consumer.consumer import (
     after_read,
 )
 from kafka_marshal.machines.consumer.effects import Send
-from tests.machines.desk import BOTH, ONE, PATIENCE, RULES, TWO, Desk, administrator
+from tests.machines.admin.desk import BOTH, ONE, PATIENCE, RULES, TWO, Desk, administrator
 
 
 def told(desk: Desk, story: str) -> None:

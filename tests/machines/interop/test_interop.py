@@ -1,7 +1,7 @@
 """A fleet of originals and of ours: what is promised of records without headers.
 
 An original is a script that follows the rules that its own handlers were recorded to follow
-(`originals.Original`). Here is what is safe; what is not is in `test_interop_not_safe`.
+(`originals.Original`). Here is what is safe; what is not is in `test_not_safe`.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from kafka_marshal.machines.consumer.claiming import Claiming
 from kafka_marshal.machines.consumer.consumer import InstanceConfig, Mode
 from kafka_marshal.machines.consumer.effects import Lost
 from kafka_marshal.machines.consumer.member import Member
-from tests.machines.bare import ALONE, EVENTS, OURS, STALE_MS, Kind, Log, start
-from tests.machines.originals import Mixed, Original, twice
+from tests.machines.interop.bare import ALONE, EVENTS, OURS, STALE_MS, Kind, Log, start
+from tests.machines.interop.originals import Mixed, Original, twice
 from tests.machines.town import PLACES, TIMING, key
 
 # --- a fleet --------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from tests.memory_log import MemoryLog
 
 CAPTURES = sorted(
     path
-    for path in (Path(__file__).parents[1] / "data/captures/original").glob("*.jsonl")
+    for path in (Path(__file__).parents[2] / "data/captures/original").glob("*.jsonl")
     if not path.name.endswith(".trace.jsonl")
 )
 PLACES = 4

@@ -24,8 +24,8 @@ from kafka_marshal.core.messages import (
 from kafka_marshal.core.state import ORIGINAL
 from kafka_marshal.machines.consumer import consumer as moves
 from kafka_marshal.machines.consumer.consumer import InstanceConfig, Mode
-from tests.machines.bare import EVENTS, OURS, STALE_MS, Log, start
-from tests.machines.originals import Mixed, Original, twice
+from tests.machines.interop.bare import EVENTS, OURS, STALE_MS, Log, start
+from tests.machines.interop.originals import Mixed, Original, twice
 
 BOTH = [frozenset({"a1", "o1"})]
 

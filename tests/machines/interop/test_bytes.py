@@ -30,7 +30,7 @@ from kafka_marshal.machines.consumer import consumer as moves
 from kafka_marshal.machines.consumer.claiming import Claiming
 from kafka_marshal.machines.consumer.consumer import ConsumerState, InstanceConfig, Mode
 from kafka_marshal.machines.consumer.effects import Send
-from tests.machines.originals import (
+from tests.machines.interop.originals import (
     READS_GROUPS,
     READS_NO_GROUPS,
     Decoder,
@@ -39,7 +39,7 @@ from tests.machines.originals import (
 )
 from tests.machines.town import PLACES, Town, key
 
-DATA = Path(__file__).parents[1] / "data"
+DATA = Path(__file__).parents[2] / "data"
 CAPTURES = sorted((DATA / "captures" / "original").glob("*.trace.jsonl"))
 VERSIONS = {"decode_80cc6d1.jsonl": READS_NO_GROUPS, "decode_e79661b_admin.jsonl": READS_GROUPS}
 Told = tuple[str, dict[str, int | str]] | str

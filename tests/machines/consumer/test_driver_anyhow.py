@@ -24,7 +24,7 @@ from kafka_marshal.machines.consumer.consumer import (
 )
 from kafka_marshal.machines.consumer.driver import Driver, Timing
 from kafka_marshal.machines.consumer.effects import Effect, Lost
-from tests.machines.fleet import Fleet
+from tests.machines.consumer.fleet import Fleet
 from tests.memory_log import MemoryLog
 
 RULES = attrs.evolve(FENCED, heartbeat_interval_ms=1000, pause_max_ms=9000, clock_rewind_max_ms=0)

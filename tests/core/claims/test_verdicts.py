@@ -9,7 +9,7 @@ import kafka_marshal
 from kafka_marshal.core.claims import verdicts
 from kafka_marshal.core.claims.verdicts import Accepted, Refused
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PACKAGE = Path(kafka_marshal.__file__).parent
 NAMED = {
     value: name

@@ -33,7 +33,7 @@ from kafka_marshal.machines.share.timing import (
     ShareTiming,
     requests_after,
 )
-from tests.machines.sharing import (
+from tests.machines.share.sharing import (
     ENOUGH_S,
     PATIENCE,
     READS_WITHIN,

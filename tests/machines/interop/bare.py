@@ -18,7 +18,7 @@ from kafka_marshal.core.messages import (
 from kafka_marshal.machines.consumer.claiming import Claiming
 from kafka_marshal.machines.consumer.consumer import Mode
 from kafka_marshal.machines.consumer.member import Member
-from tests.machines.originals import Mixed
+from tests.machines.interop.originals import Mixed
 from tests.machines.town import key
 from tests.memory_log import MemoryLog
 
