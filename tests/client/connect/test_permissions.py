@@ -34,7 +34,7 @@ from tests.cli.run import marshal
 from tests.client.crew import until
 from tests.client.guards import written
 from tests.client.hands import new_name
-from tests.pages import ROOT
+from tests.docs.pages import ROOT
 
 USERS = {
     name: f"{name}-has-this"

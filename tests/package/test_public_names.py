@@ -14,7 +14,7 @@ import pytest
 
 import kafka_marshal
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parent.parent.parent
 SOURCE = Path(kafka_marshal.__file__).read_text(encoding="utf-8")
 
 

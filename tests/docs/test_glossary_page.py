@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parent.parent.parent
 GLOSSARY = ROOT / "docs" / "glossary.md"
 PROTOCOL = ROOT / "docs" / "concepts" / "protocol.md"
 

@@ -23,7 +23,7 @@ from attrs import define, field, frozen
 
 from tests.cli.run import NEUTRAL
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parent.parent.parent
 WITHIN_S = 120.0
 DONE = "ended with exit code"
 BLOCK = re.compile(

@@ -5,7 +5,7 @@ import io
 import re
 from pathlib import Path
 
-README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
+README = (Path(__file__).parent.parent.parent / "README.md").read_text(encoding="utf-8")
 
 
 def test_the_examples_print_what_the_readme_says() -> None:

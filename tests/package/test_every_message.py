@@ -139,7 +139,7 @@ def test_a_number_that_is_no_message_is_no_other_one() -> None:
 
 
 def test_the_page_on_a_new_message_lists_every_file_that_names_all_of_them() -> None:
-    root = Path(__file__).parent.parent
+    root = Path(__file__).parent.parent.parent
     page = (root / "docs" / "how-to" / "add-a-message.md").read_text(encoding="utf-8")
     package = root / "marshal" / "kafka_marshal"
     naming = {

@@ -14,7 +14,7 @@ from tools.wheel import built
 from kafka_marshal import cache
 from kafka_marshal.modelcheck import models
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parent.parent.parent
 CAPTURE = ROOT / "tests" / "data" / "captures" / "original" / "a_clean.jsonl"
 
 

@@ -7,7 +7,7 @@ from typing import get_args
 from kafka_marshal.codec import HEADER_FIELDS
 from kafka_marshal.core import messages
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parent.parent.parent
 PAGE = (ROOT / "docs" / "concepts" / "protocol.md").read_text(encoding="utf-8")
 CITING = (
     "marshal/**/*.py",

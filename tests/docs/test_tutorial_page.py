@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from kafka_marshal.testing.cluster import free_ports
-from tests.pages import ROOT, run
+from tests.docs.pages import ROOT, run
 
 PAGE = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
 

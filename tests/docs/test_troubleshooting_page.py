@@ -12,7 +12,7 @@ import pytest
 from kafka_marshal.client.observe.health import LateCause, WedgedCause
 from kafka_marshal.machines.consumer.effects import Lost
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parent.parent.parent
 PACKAGE = ROOT / "marshal" / "kafka_marshal"
 MODULES = {
     str(path.relative_to(PACKAGE)): ast.parse(path.read_text(encoding="utf-8"))

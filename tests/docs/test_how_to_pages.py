@@ -25,7 +25,7 @@ from kafka_marshal.machines.consumer.driver import Driver, Timing
 from kafka_marshal.machines.consumer.effects import Send
 from kafka_marshal.testing import QUICK, Broker
 from kafka_marshal.testing.cluster import free_ports
-from tests.pages import ROOT, run, steps
+from tests.docs.pages import ROOT, run, steps
 from tests.upgrade.versions import PRESENT, unpacked
 
 HOW_TO = ROOT / "docs" / "how-to"

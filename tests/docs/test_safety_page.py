@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tools.links import files, linked
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parent.parent.parent
 PAGE = (ROOT / "docs" / "safety.md").read_text(encoding="utf-8")
 MODELS = {
     model["name"]: model

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.test_links import PAGES
+from tests.docs.test_links import PAGES
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parent.parent.parent
 PACKAGE = ROOT / "marshal" / "kafka_marshal"
 IDS = [str(page.relative_to(ROOT)) for page in PAGES]
 DECISIONS = sorted((ROOT / "docs" / "decisions").glob("*.md"))
