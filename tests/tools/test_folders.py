@@ -10,7 +10,6 @@ FOLDERS = ("marshal", "model_tests", "tests", "tools", "benchmarks", "examples")
 MODULES_MAX = 12
 MORE = {
     "marshal/kafka_marshal": 13,
-    "tools": 17,
 }
 """Folders that still have more, and how many; this list only gets shorter."""
 

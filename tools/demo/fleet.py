@@ -14,12 +14,12 @@ from pathlib import Path
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
-from tools.demo_worker import BEAT_S
+from tools.demo.worker import BEAT_S
 
 from kafka_marshal.testing import QUICK, Broker
 
 TOPIC, GROUP, PARTITIONS = "orders", "billing", 6
-WORKER = Path(__file__).with_name("demo_worker.py")
+WORKER = Path(__file__).with_name("worker.py")
 
 
 class Orders:

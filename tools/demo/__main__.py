@@ -13,9 +13,9 @@ import sys
 import time
 from pathlib import Path
 
-from tools import demo_fleet
+from tools.demo import fleet
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parent.parent.parent
 CAPTURES = Path("tests/data/captures/original")
 OUT = Path("demo-out")
 MARSHAL = [sys.executable, "-m", "kafka_marshal.cli"]
@@ -60,7 +60,7 @@ def main() -> None:
     print(
         "\n4. Three consumers share a topic: one is killed, one stalls, and the log tells it all."
     )
-    demo_fleet.run(_either, OUT / "fleet")
+    fleet.run(_either, OUT / "fleet")
 
     for page in (replay, OUT / "fleet"):
         print(f"A report: {(ROOT / page / 'report.html').as_uri()}")

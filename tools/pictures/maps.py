@@ -15,9 +15,9 @@ from textwrap import wrap
 from typing import Final
 
 from attrs import frozen
-from tools.svg import box, line, svg, text
+from tools.pictures.svg import box, line, svg, text
 
-ROOT: Final = Path(__file__).parent.parent
+ROOT: Final = Path(__file__).parent.parent.parent
 PACKAGE: Final = ROOT / "marshal" / "kafka_marshal"
 
 
@@ -39,7 +39,7 @@ class Part:
         """
         for path in self.paths:
             if not (ROOT / path).exists():
-                raise FileNotFoundError(f"{path}, of {name} in tools/maps.py")
+                raise FileNotFoundError(f"{path}, of {name} in tools/pictures/maps.py")
         named = "  ".join(path.removeprefix("marshal/kafka_marshal/") for path in self.paths)
         return [
             box(self.x, self.y, self.width, 92),

@@ -14,9 +14,9 @@ from typing import Final
 
 from attrs import frozen
 from tests.triples import Triple, read
-from tools.maps import overview, packages
-from tools.sequence import at_most_once
-from tools.svg import box, line, svg, text
+from tools.pictures.maps import overview, packages
+from tools.pictures.sequence import at_most_once
+from tools.pictures.svg import box, line, svg, text
 
 from kafka_marshal import Accepted, Claim
 from kafka_marshal.core.state import RuleSet
@@ -28,7 +28,7 @@ from kafka_marshal.modelcheck.models import read as models
 from kafka_marshal.modelcheck.stories.counterexamples import of_trace
 from kafka_marshal.modelcheck.traces import stored
 
-FOLDER: Final = Path(__file__).parent.parent / "docs" / "pictures"
+FOLDER: Final = Path(__file__).parent.parent.parent / "docs" / "pictures"
 Edge = tuple[str, str]
 
 
