@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from kafka_marshal import class_data
-from kafka_marshal.java import Java
+from kafka_marshal.java import class_data
+from kafka_marshal.java.finder import Java
 from kafka_marshal.modelcheck.tlc import jars
 
 

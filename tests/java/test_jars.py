@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from kafka_marshal import jars
-from kafka_marshal.jars import Jar, JarError
+from kafka_marshal.java import jars
+from kafka_marshal.java.jars import Jar, JarError
 
 GOOD = hashlib.sha256(b"good").hexdigest()
 ONE = Jar("org.example", "one", "1.0", GOOD)

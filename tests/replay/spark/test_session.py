@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kafka_marshal import class_data
+from kafka_marshal.java import class_data
 from kafka_marshal.replay.spark import session
 
 

@@ -17,7 +17,7 @@ from xml.sax.saxutils import quoteattr
 import attrs
 
 from kafka_marshal import cache
-from kafka_marshal.java import find_java, network_options
+from kafka_marshal.java.finder import find_java, network_options
 from kafka_marshal.scratch import Scratch
 
 

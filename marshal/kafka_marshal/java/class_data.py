@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from kafka_marshal import cache
-from kafka_marshal.java import Java
+from kafka_marshal.java.finder import Java
 from kafka_marshal.scratch import Scratch
 
 _SILENT: Final = ("-Xshare:auto", "-Xlog:cds*=off", "-Xlog:class+path*=off")

