@@ -1,4 +1,6 @@
-"""Methods and options under their names of 0.1.0: each warns, and the next release drops it.
+"""Methods, properties and options under their names of 0.1.0.
+
+Each warns, and the next release drops it.
 
 Modules and classes that have other names are in `runtime`.
 """
@@ -25,6 +27,24 @@ def old_method(old: str, method: Callable[Concatenate[S, P], T]) -> Callable[Con
     return update_wrapper(called, method)
 
 
+def old_property(old: str, new: str) -> property:
+    """A property under its old name."""
+
+    def read(self: Any) -> Any:
+        _warn(old, new)
+        return getattr(self, new)
+
+    return property(read)
+
+
+def old_option(old: str, given: T | None, new: str, value: T) -> T:
+    """The value of an option that can be given under its old name."""
+    if given is None:
+        return value
+    _warn(old, new, stacklevel=4)
+    return given
+
+
 def old_field(old: str, new: str) -> Callable[[type[S]], type[S]]:
     """Decorate a class of attrs: it is made and read under the old name of a field, too."""
 
@@ -38,16 +58,12 @@ def old_field(old: str, new: str) -> Callable[[type[S]], type[S]]:
                 options[new] = options.pop(old)
             init(self, *args, **options)
 
-        def read(self: S) -> Any:
-            _warn(old, new)
-            return getattr(self, new)
-
         cls.__init__ = renaming  # type: ignore[method-assign, assignment]
-        setattr(cls, old, property(read))
+        setattr(cls, old, old_property(old, new))
         return cls
 
     return decorated
 
 
-def _warn(old: str, new: str) -> None:
-    warnings.warn(f"{old} is called {new} now", DeprecationWarning, stacklevel=3)
+def _warn(old: str, new: str, stacklevel: int = 3) -> None:
+    warnings.warn(f"{old} is called {new} now", DeprecationWarning, stacklevel=stacklevel)

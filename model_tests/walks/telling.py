@@ -15,7 +15,7 @@ from tests import golden_story
 from kafka_marshal import codec
 from kafka_marshal.core.claims.invariants import Property
 from kafka_marshal.core.messages import NOT_DECIMAL, Message, Record
-from kafka_marshal.counterexample import Counterexample, tell
+from kafka_marshal.counterexample import Counterexample, story_text
 from kafka_marshal.counterexample.records import from_judged
 from model_tests.walks.machine import walk
 from model_tests.walks.moves import Move, Setting
@@ -64,7 +64,7 @@ def told(problem: Broken) -> str:
         f"The test, to paste:\n\n{pasted(problem)}",
     ]
     if _world(problem).histories[problem.claim].steps:
-        parts.append(f"The counterexample:\n\n{tell(counterexample(problem))}")
+        parts.append(f"The counterexample:\n\n{story_text(counterexample(problem))}")
     return "\n\n".join(parts)
 
 

@@ -35,7 +35,7 @@ def test_a_run_that_is_not_is_told_up_to_the_event_with_its_guard(tmp_path: Path
 def test_tlc_says_the_same(run: Path, code: int) -> None:
     ran = marshal("validate", run, "--tlc")
     assert ran.returncode == code, ran.stderr
-    assert "TLC says the same" in ran.stdout
+    assert "TLC agrees" in ran.stdout
 
 
 def test_a_log_of_the_original_is_of_strangers() -> None:

@@ -90,10 +90,10 @@ def test_text_stays_text() -> None:
 
 def test_every_step_of_the_story_has_its_row_in_the_drawing() -> None:
     page = Page(render(LATE_HEARTBEAT))
-    told = [step.number for step in LATE_HEARTBEAT.told]
+    told = [step.number for step in LATE_HEARTBEAT.steps_shown]
     assert [f"step-{number}" for number in told] == [i for i in page.having("id") if "step" in i]
     assert [f"at-{number}" for number in told] == [i for i in page.having("id") if "at-" in i]
-    for step in LATE_HEARTBEAT.told:
+    for step in LATE_HEARTBEAT.steps_shown:
         assert step.sentence in page.text
 
 

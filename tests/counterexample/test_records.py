@@ -13,7 +13,7 @@ from kafka_marshal.core.messages import (
     ReleaseGroup,
 )
 from kafka_marshal.core.state import FENCED, ORIGINAL, Claim
-from kafka_marshal.counterexample import LOG, StepKind, tell
+from kafka_marshal.counterexample import LOG, StepKind, story_text
 from kafka_marshal.counterexample.records import (
     claim_expression,
     from_judged,
@@ -59,7 +59,7 @@ LATE = [
 
 
 def test_a_late_heartbeat_is_told_from_its_records() -> None:
-    told = tell(from_records(LATE, "Fenced", "replay of last night", ORIGINAL))
+    told = story_text(from_records(LATE, "Fenced", "replay of last night", ORIGINAL))
     assert told.splitlines() == [
         "0  2026-11-20, UTC: nobody owns; position 0",
         "1  22:58:54.000  offset 7: a1's ClaimingPartition: Claimed, nobody owned; a1 owns",
@@ -147,7 +147,7 @@ def test_no_id_can_pass_for_another_or_for_the_log() -> None:
     records = [at(n, n, claims(name, n)) for n, name in enumerate(strange)]
     found = from_records(records, None, "x")
     assert len({who.name for who in found.participants}) == 5
-    assert tell(found).replace("\n", "").isprintable()
+    assert story_text(found).replace("\n", "").isprintable()
 
 
 def test_states_have_the_fields_of_the_specification() -> None:

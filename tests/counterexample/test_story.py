@@ -1,17 +1,17 @@
 import attrs
 import pytest
 
-from kafka_marshal.counterexample import Counterexample, Participant, Step, tell
+from kafka_marshal.counterexample import Counterexample, Participant, Step, story_text
 from tests.counterexample.sample import LATE_HEARTBEAT
 
 
 def last_lines(**changes: object) -> list[str]:
-    told = tell(attrs.evolve(LATE_HEARTBEAT, **changes))  # type: ignore[arg-type]
+    told = story_text(attrs.evolve(LATE_HEARTBEAT, **changes))  # type: ignore[arg-type]
     return [line.strip() for line in told.splitlines()[4:]]
 
 
 def test_a_story_numbers_its_steps_and_ends_with_what_is_wrong() -> None:
-    assert tell(LATE_HEARTBEAT).splitlines() == [
+    assert story_text(LATE_HEARTBEAT).splitlines() == [
         "1  0 s  a1 sends Heartbeat at 0",
         "2  0 s  a1 stalls",
         "4  2 s  time passes",

@@ -98,7 +98,7 @@ class Town:
         if name in self.deaf:
             return False
         member, views, moved = self.members[name], self.views[name], False
-        for place in member.places:
+        for place in member.coordinating_partitions:
             log = self.logs[place]
             while views[place] < len(log):  # what it sends meanwhile, too
                 views[place] += 1

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from tests.modelcheck.test_values import values
 
-from kafka_marshal.counterexample import LOG, Counterexample, Step, StepKind, tell
+from kafka_marshal.counterexample import LOG, Counterexample, Step, StepKind, story_text
 from kafka_marshal.counterexample.itf import MalformedTraceError
 from kafka_marshal.modelcheck import models, traces
 from kafka_marshal.modelcheck.stories import counterexamples, itf, stories
@@ -25,7 +25,7 @@ def of(model: models.Model) -> tuple[Trace, Counterexample]:
 @pytest.mark.parametrize("model", KEPT, ids=lambda model: model.name)
 def test_every_kept_counterexample_is_told_as_it_always_was(model: models.Model) -> None:
     trace, found = of(model)
-    assert tell(found) == stories.tell(trace, model.violates)
+    assert story_text(found) == stories.story_text(trace, model.violates)
 
 
 @pytest.mark.parametrize("model", KEPT, ids=lambda model: model.name)
@@ -214,7 +214,7 @@ def test_a_model_without_instances_has_a_story_and_no_lifelines() -> None:
     assert found.participants == ()
     assert found.loop_back_to == 1
     assert found.violated_at is None
-    assert tell(found) == stories.tell(trace)
+    assert story_text(found) == stories.story_text(trace)
 
 
 def test_an_instance_that_never_does_anything_has_no_lifeline() -> None:

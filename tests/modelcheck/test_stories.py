@@ -22,7 +22,7 @@ def document_amo() -> Trace:
 
 
 def test_a_counterexample_reads_like_a_story() -> None:
-    told = stories.tell(document_amo(), "AtMostOnce") + "\n"
+    told = stories.story_text(document_amo(), "AtMostOnce") + "\n"
     assert told == (DATA / "document_amo.txt").read_text()
 
 
@@ -57,7 +57,9 @@ def step(action: str, changes: dict[str, Value], **first: Value) -> str:
         "now": 1000,
         **first,
     }
-    told = stories.tell(Trace((TlcState("", variables), TlcState(action, variables | changes))))
+    told = stories.story_text(
+        Trace((TlcState("", variables), TlcState(action, variables | changes)))
+    )
     return told.removeprefix("1  ")
 
 
@@ -107,7 +109,7 @@ def test_one_that_gives_up_or_folds_anew_is_named() -> None:
         "consumers": record(a1=parse(CONSUMER), b1=with_fields(parse(CONSUMER), asked=True))
     }
     assert step("GiveUp", changed) == "b1 gives up waiting for its ClaimingPartition"
-    assert step("Refold", changed) == "b1 is told, drops everything and folds anew"
+    assert step("Refold", changed) == "b1 drops everything and folds the log anew"
 
 
 def test_a_refused_record_names_the_guard_and_why() -> None:
@@ -154,9 +156,9 @@ def test_what_happens_to_an_instance_is_told(action: str, status: str, line: str
 def test_the_end_says_whether_it_goes_on_for_ever() -> None:
     trace = document_amo()
     last = len(trace.states) - 1
-    stutters = stories.tell(attrs.evolve(trace, back_to=last))
+    stutters = stories.story_text(attrs.evolve(trace, back_to=last))
     assert stutters.splitlines()[-1].strip() == "From here on nothing happens any more."
-    loops = stories.tell(attrs.evolve(trace, back_to=2), "FreeClaimTaken").splitlines()
+    loops = stories.story_text(attrs.evolve(trace, back_to=2), "FreeClaimTaken").splitlines()
     assert [line.strip() for line in loops[-2:]] == [
         f"From here on steps 3 to {last} again, for ever.",
         "FreeClaimTaken does not hold.",
@@ -167,7 +169,7 @@ def test_records_without_a_world_are_told_as_what_they_did() -> None:
     landed = record(record=message("Heartbeat", timestamp_ms=4000), verdict="Refreshed")
     before: dict[str, Value] = {"claim": parse(CLAIM), "last": record(verdict="Nothing")}
     after = before | {"last": landed, "claim": with_fields(parse(CLAIM), position=3)}
-    assert stories.tell(Trace((TlcState("", before), TlcState("Next", after)))) == (
+    assert stories.story_text(Trace((TlcState("", before), TlcState("Next", after)))) == (
         "1  3 s  offset 5: b1's Heartbeat at 2 (epoch 3): Refreshed, the owner is alive; "
         "position 2 → 3"
     )
@@ -175,7 +177,7 @@ def test_records_without_a_world_are_told_as_what_they_did() -> None:
 
 def test_another_modules_steps_are_told_by_their_variables() -> None:
     trace = Trace((TlcState("", {"x": 1, "y": ()}), TlcState("Up", {"x": 2, "y": ()})))
-    assert stories.tell(trace) == "0  at first: x = 1, y = <<>>\n1  Up: x = 2"
+    assert stories.story_text(trace) == "0  at first: x = 1, y = <<>>\n1  Up: x = 2"
 
 
 def test_every_action_can_be_told() -> None:

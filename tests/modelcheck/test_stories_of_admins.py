@@ -22,7 +22,7 @@ KEPT = [
 def story(model: Model) -> list[str]:
     trace = traces.stored(SPEC, model)
     assert trace is not None
-    return [line.strip() for line in stories.tell(trace, model.violates).split("\n")]
+    return [line.strip() for line in stories.story_text(trace, model.violates).split("\n")]
 
 
 @pytest.mark.parametrize("model", KEPT, ids=lambda model: model.name)

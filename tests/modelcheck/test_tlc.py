@@ -186,7 +186,7 @@ def test_a_tlc_whose_starter_was_killed_ends_with_its_files(clock: Path, desk: P
 
 
 def test_the_reader_calls_a_silent_tlc_an_error() -> None:
-    with pytest.raises(ModelCheckError, match="it said nothing"):
+    with pytest.raises(ModelCheckError, match="it printed nothing"):
         OutputReader().result(seconds=0.0)
 
 

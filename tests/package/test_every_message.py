@@ -19,7 +19,7 @@ from kafka_marshal.kernel.columns import NameCodes
 from kafka_marshal.kernel.fold import KernelFold
 from kafka_marshal.kernel.steps import VERDICTS
 from kafka_marshal.modelcheck.stories import stories
-from kafka_marshal.validate.instances import said
+from kafka_marshal.validate.instances import content
 from tests.kernel import hostile
 from tests.kernel.kernel import arrays
 
@@ -30,13 +30,13 @@ each_message = pytest.mark.parametrize("kind", MESSAGES)
 def one_of(kind: type[Message], instance: str = "i1") -> Message:
     """One message of a kind; of i1, which owns the claim, unless it says otherwise."""
     keyed = kind in typing.get_args(KeyedMessage)
-    said = {
+    content = {
         **{"version": 1, "unix_s": 1_700_000_000, "instance_id": instance, "client_id": "c1"},
         **{"group_id": "g", "topic": "t" if keyed else "", "partition": 0},
     }
     names = [field.name for field in attrs.fields(kind)]
-    more = {name: 1_700_000_100 for name in names if name not in said}
-    return typing.cast("Message", typing.cast("typing.Any", kind)(**said, **more))
+    more = {name: 1_700_000_100 for name in names if name not in content}
+    return typing.cast("Message", typing.cast("typing.Any", kind)(**content, **more))
 
 
 def test_the_wire_table_holds_every_message_and_every_header() -> None:
@@ -93,7 +93,7 @@ def test_it_is_told_with_its_number(kind: type[Message]) -> None:
     message = one_of(kind)
     record = Record(0, 1, 0, message)
     numbers = [*attrs.astuple(message)][7:]
-    for words in (described(record), said(message, record.headers)):
+    for words in (described(record), content(message, record.headers)):
         assert kind.__name__ in words
         assert not numbers or any(str(n) in words or "22:1" in words for n in numbers)
 

@@ -124,3 +124,10 @@ def test_an_option_of_claiming_goes_on_under_its_old_name_and_warns() -> None:
         slower = attrs.evolve(Claiming(), **named)  # type: ignore[arg-type]
     assert slower == Claiming(reclaim_delay_ms=5)
     assert "not_again_ms" not in repr(claiming)
+
+
+def test_a_member_goes_on_under_the_property_of_0_1_0() -> None:
+    member = Member(InstanceConfig("i1", "c1", Mode.AT_LEAST_ONCE), "g", partitions=1)
+    member.add_topic("events", 1, now_ms=0)
+    with pytest.warns(DeprecationWarning, match="places is called coordinating_partitions now"):
+        assert member.places == member.coordinating_partitions == {0}

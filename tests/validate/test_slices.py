@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from kafka_marshal.counterexample import itf, tell
+from kafka_marshal.counterexample import itf, story_text
 from kafka_marshal.validate import run_of, slice_of, story_of
 from kafka_marshal.validate.slices import Slice
 from tests.validate.mutations import MUTATIONS, mutated
@@ -33,7 +33,7 @@ def test_a_slice_fails_as_the_run_does_and_is_no_longer(name: str) -> None:
         assert unexplained.same_fault(again)
         assert again.number == len(part.events) <= unexplained.number
         story = story_of(part, "a test")
-        assert part.unexplained.why in tell(story)
+        assert part.unexplained.why in story_text(story)
         assert itf.loads(itf.dumps(story)) == story
         return
     pytest.fail("no place at which it is noticed")
@@ -43,7 +43,7 @@ def test_the_slice_of_a_long_run_is_short_and_shows_how_it_came_to_that() -> Non
     lines = [json.loads(line) for line in (RUNS / "grants_itself.jsonl").open()]
     part = part_of(lines)
     assert len(part.events) <= 12
-    story = tell(story_of(part, "a test"))
+    story = story_text(story_of(part, "a test"))
     assert "it was granted 0 to 3" in story
     assert "NotGranted forbids it (R4, AtMostOnce)" in story
 

@@ -107,7 +107,7 @@ def plan(
     for (topic, number), where in sorted(wanted.items()):
         extent = extents.get((topic, number))
         if extent is None:
-            raise BrokerFailed(f"{topic}:{number}: nobody can tell what it holds now")
+            raise BrokerFailed(f"{topic}:{number}: its offsets are not known now")
         key = ClaimKey(group, topic, number)
         home = coordinating_partition(topic, view.partitions)
         reader = view.folds[home].claim(key)
@@ -167,13 +167,13 @@ def _is_offset(text: str) -> bool:
     return text.isdecimal() and text.isascii() and len(text) < 19
 
 
-def _unix_ms(text: str, said: str) -> int:
+def _unix_ms(text: str, argument: str) -> int:
     """ISO 8601; without a zone it is UTC."""
     try:
         at = dt.datetime.fromisoformat(text)
     except ValueError:
         raise InvalidOption(
-            f"{said!r}: {text!r} is no offset, nor +N, -N, earliest, latest, or a time like "
+            f"{argument!r}: {text!r} is no offset, nor +N, -N, earliest, latest, or a time like "
             "2026-01-31T22:00"
         ) from None
     # Kafka takes times before 1970 for words of its own.

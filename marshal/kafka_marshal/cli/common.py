@@ -17,7 +17,7 @@ import typer
 from rich.console import Console
 
 from kafka_marshal.cli import COULD_NOT_RUN, interrupted
-from kafka_marshal.cli.durations import milliseconds_of, told
+from kafka_marshal.cli.durations import duration_text, milliseconds_of
 from kafka_marshal.client.connect.settings import Settings, settings_of
 from kafka_marshal.core.state import FENCED, ORIGINAL, Rules, milliseconds
 from kafka_marshal.errors import MarshalError
@@ -68,8 +68,8 @@ def duration(text: str, option: str, *, longest_ms: float = math.inf) -> int:
         fail(f"{option} must be a length of time like 90s, 10m or 1h30m, not {text!r}")
     if found > longest_ms:
         fail(
-            f"{option} {text}: the longest pause is {told(longest_ms)}; every reader cuts a longer "
-            "one to that"
+            f"{option} {text}: the longest pause is {duration_text(longest_ms)}; "
+            "every reader cuts a longer one to that"
         )
     return found
 

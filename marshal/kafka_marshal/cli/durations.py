@@ -27,11 +27,11 @@ def milliseconds_of(text: str) -> int | None:
     return round(sum(float(number) * _UNITS_MS[unit] for number, unit in parts))
 
 
-def told(duration_ms: float) -> str:
+def duration_text(duration_ms: float) -> str:
     """In the two greatest units.
 
-    >>> told(5_400_000), told(86_400_000), told(61_500), told(2_500), told(120)
-    ('1h 30m', '1d', '1m 1s', '2.5s', '0.1s')
+    >>> [duration_text(ms) for ms in (5_400_000, 86_400_000, 61_500, 2_500, 120)]
+    ['1h 30m', '1d', '1m 1s', '2.5s', '0.1s']
     """
     if duration_ms < 10_000:
         return f"{max(duration_ms, 0) / 1000:.1f}".removesuffix(".0") + "s"

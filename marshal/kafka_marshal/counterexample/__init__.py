@@ -7,6 +7,6 @@ reducer and the protocol's words. It does not know TLC, Spark or any terminal.
 
 from kafka_marshal.counterexample.files import write
 from kafka_marshal.counterexample.model import LOG, Counterexample, Participant, Step, StepKind
-from kafka_marshal.counterexample.story import tell
+from kafka_marshal.counterexample.story import story_text
 
-__all__ = ["LOG", "Counterexample", "Participant", "Step", "StepKind", "tell", "write"]
+__all__ = ["LOG", "Counterexample", "Participant", "Step", "StepKind", "story_text", "write"]

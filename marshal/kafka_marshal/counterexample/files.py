@@ -15,7 +15,7 @@ def write(folder: Path, name: str, counterexample: Counterexample) -> tuple[Path
     """
     folder.mkdir(parents=True, exist_ok=True)
     texts = {
-        "txt": story.tell(counterexample) + "\n",
+        "txt": story.story_text(counterexample) + "\n",
         "itf.json": itf.dumps(counterexample),
         "html": page.render(counterexample),
     }

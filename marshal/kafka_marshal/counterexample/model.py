@@ -147,6 +147,6 @@ class Counterexample:
                 raise ValueError(f"there is no step {number}")
 
     @property
-    def told(self) -> tuple[Step, ...]:
+    def steps_shown(self) -> tuple[Step, ...]:
         """The steps that have a sentence."""
         return tuple(step for step in self.steps if step.sentence)

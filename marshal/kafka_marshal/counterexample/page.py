@@ -70,7 +70,7 @@ def _legend() -> Html:
 
 
 def _story(counterexample: Counterexample) -> Html:
-    has_dates = any(len(step.time or "") > TIME_SHORT for step in counterexample.told)
+    has_dates = any(len(step.time or "") > TIME_SHORT for step in counterexample.steps_shown)
     return el(
         "section",
         None,
@@ -78,7 +78,7 @@ def _story(counterexample: Counterexample) -> Html:
         el(
             "ol",
             {"class": "story dated" if has_dates else "story"},
-            *(_item(counterexample, s) for s in counterexample.told),
+            *(_item(counterexample, s) for s in counterexample.steps_shown),
         ),
         join(el("p", {"class": "ending"}, line) for line in ending(counterexample)),
     )

@@ -11,10 +11,10 @@ from kafka_marshal.core.claims.invariants import Property
 from kafka_marshal.counterexample.model import REFUSED, Counterexample, Step
 
 
-def tell(counterexample: Counterexample) -> str:
+def story_text(counterexample: Counterexample) -> str:
     """The story, numbered as the steps are."""
     width = len(str(counterexample.steps[-1].number))
-    lines = [f"{step.number:>{width}}  {timed(step)}" for step in counterexample.told]
+    lines = [f"{step.number:>{width}}  {timed(step)}" for step in counterexample.steps_shown]
     lines += [f"{'':{width}}  {line}" for line in ending(counterexample)]
     return "\n".join(lines)
 

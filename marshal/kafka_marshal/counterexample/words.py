@@ -91,8 +91,8 @@ def phrase(
         before = "up to" if kind == ClaimingMessages.__name__ else BEFORE_NUMBER[field]
         number = fields[field]
         words += f" {before} {moment(number) if field.endswith('unix_s') else number}"
-    said = ", ".join(carried(headers))
-    return f"{words} ({said})" if said else words
+    listed = ", ".join(carried(headers))
+    return f"{words} ({listed})" if listed else words
 
 
 def carried(headers: Mapping[str, object]) -> list[str]:

@@ -100,8 +100,8 @@ def _verdict(result: TlcResult, events: int) -> RunVerdict:
         case [("Unexplained", int(number), str(guard))] if result.states == number + 1:
             return RunVerdict(number - 1, guard, result.seconds)
         case _:
-            said = f"printed {result.printed!r}" if result.printed else "did not say why"
-            raise ModelCheckError(f"TLC took {result.states - 1} of {events} events and {said}")
+            reason = f"printed {result.printed!r}" if result.printed else "did not say why"
+            raise ModelCheckError(f"TLC took {result.states - 1} of {events} events and {reason}")
 
 
 # --- the data -------------------------------------------------------------------------------------

@@ -303,14 +303,16 @@ def _of_run(went: IncrementalRun) -> Iterator[str]:
             f"offsets, so they were passed over, and only the last of a partition was compared."
         )
     if went.run > 1:
-        yield "The tables tell of all runs of the checkpoint, not of this one's sources alone."
+        yield "The tables cover all runs of the checkpoint, not of this one's sources alone."
 
 
 def _caveats(
     partitions: list[PartitionRow], found: FoundSources, counted: list[CountedFindings]
 ) -> list[str]:
     """What limits how far the tables may be believed."""
-    caveats = [f"{one.format} ({times(one.files, 'file')}): {one.sentence}" for one in found.told]
+    caveats = [
+        f"{one.format} ({times(one.files, 'file')}): {one.sentence}" for one in found.limitations
+    ]
     codes = {row.code for row in counted}
     if "create_time" in codes:
         caveats.append(

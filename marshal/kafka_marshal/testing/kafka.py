@@ -77,13 +77,13 @@ def run_tool(main_class: str, *arguments: str, timeout_s: float = 60.0) -> str:
     except subprocess.TimeoutExpired:
         raise BrokerError(f"{main_class} did not end within {timeout_s:g} s") from None
     if ran.returncode != 0:
-        said = last_lines((ran.stdout + ran.stderr).encode())
-        raise BrokerError(f"{main_class} ended with exit code {ran.returncode}: {said}")
+        output = last_lines((ran.stdout + ran.stderr).encode())
+        raise BrokerError(f"{main_class} ended with exit code {ran.returncode}: {output}")
     return ran.stdout
 
 
-def last_lines(said: bytes) -> str:
+def last_lines(output: bytes) -> str:
     """The last lines that a Java process printed, without those of its stack traces."""
-    lines = said.decode("utf-8", "replace").splitlines()
+    lines = output.decode("utf-8", "replace").splitlines()
     words = [line for line in lines if not line.startswith(("\tat ", "\t... "))][-15:]
-    return "it said at last\n" + "\n".join(words) if words else "it said nothing"
+    return "it printed at last\n" + "\n".join(words) if words else "it printed nothing"

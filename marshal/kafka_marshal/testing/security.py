@@ -72,5 +72,5 @@ class Guard:
     def format_options(self) -> list[str]:
         """Options of `kafka.tools.StorageTool format` with which the users exist from the start."""
         users = self.users.items()
-        told = [f"SCRAM-SHA-256=[name={name},password={password}]" for name, password in users]
-        return [word for one in told for word in ("--add-scram", one)]
+        options = [f"SCRAM-SHA-256=[name={name},password={password}]" for name, password in users]
+        return [word for one in options for word in ("--add-scram", one)]

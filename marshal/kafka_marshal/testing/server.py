@@ -36,7 +36,7 @@ class Server:
         self._ready_timeout_s = ready_timeout_s
         self._process: subprocess.Popen[bytes] | None = None
         self._paused = False
-        self._said_before = 0
+        self._log_end_before = 0
 
     @property
     def data(self) -> Path:
@@ -62,7 +62,7 @@ class Server:
     @property
     def address_taken(self) -> bool:
         """Since its last start it has reported that its port is taken."""
-        return self.log.exists() and TAKEN in self.log.read_bytes()[self._said_before :]
+        return self.log.exists() and TAKEN in self.log.read_bytes()[self._log_end_before :]
 
     def launch(self, cluster_id: str, settings: Mapping[str, str]) -> None:
         """Begin to start it; `wait_until_ready` ends that. A new folder is formatted first.
@@ -76,9 +76,9 @@ class Server:
         lines = {**settings, "log.dirs": str(self.data)}
         properties.write_text("".join(f"{name}={value}\n" for name, value in lines.items()))
         if not (self.data / "meta.properties").exists():
-            told = ["-t", cluster_id, "-c", str(properties), *self._guard.format_options()]
-            run_tool("kafka.tools.StorageTool", "format", *told)
-        self._said_before = self.log.stat().st_size if self.log.exists() else 0
+            options = ["-t", cluster_id, "-c", str(properties), *self._guard.format_options()]
+            run_tool("kafka.tools.StorageTool", "format", *options)
+        self._log_end_before = self.log.stat().st_size if self.log.exists() else 0
         # SIGINT of a terminal goes to a whole process group; the broker is ended by us alone.
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
@@ -96,16 +96,16 @@ class Server:
             BrokerError: it ended, or did not get there in time; with the last lines of its log.
         """
         deadline = time.monotonic() + self._ready_timeout_s
-        with self.log.open("rb") as said:
-            said.seek(self._said_before)
-            self._wait_until_ready(said, deadline)
+        with self.log.open("rb") as output:
+            output.seek(self._log_end_before)
+            self._wait_until_ready(output, deadline)
 
-    def _wait_until_ready(self, said: IO[bytes], deadline: float) -> None:
+    def _wait_until_ready(self, output: IO[bytes], deadline: float) -> None:
         assert self._process is not None
         seen = b""
         while READY not in seen:
             code = self._process.poll()
-            seen += said.read()
+            seen += output.read()
             if READY in seen:
                 break
             if code is not None:

@@ -213,7 +213,7 @@ class Instance:
         if guard is not None:
             return Objection(guard)
         if would != did and _as_older(would) != did:
-            return Objection(Impossible.NOT_WHAT_IT_SENDS, said(would.message, would.headers))
+            return Objection(Impossible.NOT_WHAT_IT_SENDS, content(would.message, would.headers))
         return None
 
     def lands(self, partition: int, message: Message, headers: Headers) -> Objection | None:
@@ -234,7 +234,7 @@ class Instance:
                 for _ in range(index + 1):
                     outbox.popleft()
                 return None
-        expected = said(outbox[0].message, outbox[0].headers) if outbox else "nothing"
+        expected = content(outbox[0].message, outbox[0].headers) if outbox else "nothing"
         return Objection(Impossible.NOT_UNDER_WAY, expected)
 
     # --- processing ---------------------------------------------------------------------------
@@ -303,11 +303,11 @@ def _as_older(send: Send) -> Send:
     return Send(send.message, attrs.evolve(send.headers, start=None))
 
 
-def said(message: Message | None, headers: Headers) -> str:
+def content(message: Message | None, headers: Headers) -> str:
     """A message and its headers in words.
 
     >>> from kafka_marshal.core.messages import Headers, Heartbeat
-    >>> said(Heartbeat(1, 0, "i1", "c1", "g", "events", 0, 7), Headers(True, epoch=3))
+    >>> content(Heartbeat(1, 0, "i1", "c1", "g", "events", 0, 7), Headers(True, epoch=3))
     'Heartbeat of i1 (c1) for g/events/0 at 7, epoch 3'
     """
     if message is None:
@@ -319,5 +319,5 @@ def said(message: Message | None, headers: Headers) -> str:
         words += f" {BEFORE_NUMBER[number]} {getattr(message, number)}"
     if not headers.present:
         return f"{words}, without headers"
-    said = {name: n for name, n in attrs.asdict(headers).items() if n is not None}
-    return ", ".join([words, *(carried(said) or ["headers that say nothing"])])
+    stated = {name: n for name, n in attrs.asdict(headers).items() if n is not None}
+    return ", ".join([words, *(carried(stated) or ["headers without fields"])])

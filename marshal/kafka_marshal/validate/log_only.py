@@ -41,7 +41,7 @@ from kafka_marshal.core.messages import (
 from kafka_marshal.core.state import FENCED, Claim, ClaimKey, Rules
 from kafka_marshal.machines.consumer.consumer import Forbidden
 from kafka_marshal.validate.explain import Guard, Impossible, Unexplained
-from kafka_marshal.validate.instances import Objection, said
+from kafka_marshal.validate.instances import Objection, content
 
 _UNKNOWN = object()
 """The head of the log is missing, and with it what would be needed to judge."""
@@ -201,7 +201,7 @@ def _take(
     key = None if isinstance(message, ReleaseGroup) else message.key
 
     def unexplained(against: Objection, broken: Property | None = None) -> Unexplained:
-        content = said(message, record.headers)
+        described = content(message, record.headers)
         return Unexplained(
             number,
             where,
@@ -209,7 +209,7 @@ def _take(
             "Append" if broken or against.guard is Impossible.OFFSET_TAKEN else _action(record),
             None if broken else against.guard,
             against.expected,
-            f"offset {record.offset} of partition {record.partition}: {content}",
+            f"offset {record.offset} of partition {record.partition}: {described}",
             key,
             broken,
         )

@@ -112,22 +112,22 @@ class _Telling:
         self._validator.take(event)
         name = getattr(event, "instance", None)
         action = action_of(event, self._validator.instances.get(name) if name else None)
-        step = self._told(event, before)
+        step = self._step_of(event, before)
         return attrs.evolve(
             step, number=self._number, action=action, time=self._time, state=self._state()
         )
 
     def fault(self, event: RunEvent) -> Step:
         """The event that nothing explains."""
-        told = self.step(event)
+        step = self.step(event)
         unexplained = self._unexplained
         return attrs.evolve(
-            told,
+            step,
             action=unexplained.action,
             verdict=None,
         )
 
-    def _told(self, event: RunEvent, before: str) -> Step:
+    def _step_of(self, event: RunEvent, before: str) -> Step:
         match event:
             case Started():
                 first = [
@@ -145,9 +145,9 @@ class _Telling:
                 who = self._who(event.instance)
                 return Step(0, kind=StepKind.CRASHED, who=who, sentence=f"{visible(who)} crashes")
             case Sent():
-                return self._told_sent(event)
+                return self._sent_step(event)
             case Appended():
-                return self._told_appended(event)
+                return self._appended_step(event)
             case Read():
                 who, now = self._who(event.instance), self._beliefs(event)
                 learns = f"; now {now}" if now != before else ""
@@ -186,9 +186,9 @@ class _Telling:
             case _:
                 raise TypeError(f"not an event of a run: {event!r}")
 
-    def _told_sent(self, event: Sent) -> Step:
+    def _sent_step(self, event: Sent) -> Step:
         who = self._who(event.instance)
-        said = _described(event.partition, event.message, event.headers)
+        described = _described(event.partition, event.message, event.headers)
         self._sent[event.content] = self._number
         return Step(
             0,
@@ -196,11 +196,11 @@ class _Telling:
             who=who,
             source=who,
             target=LOG,
-            label=said,
-            sentence=f"{visible(who)} sends {said}",
+            label=described,
+            sentence=f"{visible(who)} sends {described}",
         )
 
-    def _told_appended(self, event: Appended) -> Step:
+    def _appended_step(self, event: Appended) -> Step:
         record = event.record
         if record is None:
             sentence = f"offset {event.offset}: no message of the protocol"

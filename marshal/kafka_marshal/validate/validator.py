@@ -17,7 +17,7 @@ from kafka_marshal.codec import coordinating_partition
 from kafka_marshal.core.messages import ReleaseGroup
 from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.validate.explain import Impossible, Unexplained
-from kafka_marshal.validate.instances import Instance, Objection, said
+from kafka_marshal.validate.instances import Instance, Objection, content
 from kafka_marshal.validate.log import FORGET_EVERY, PartitionLog
 from kafka_marshal.validate.run import (
     Appended,
@@ -286,14 +286,14 @@ def _key_of(event: RunEvent, instance: Instance | None) -> ClaimKey | None:
 def _got(event: RunEvent) -> str:
     match event:
         case Sent():
-            return f"to partition {event.partition}: {said(event.message, event.headers)}"
+            return f"to partition {event.partition}: {content(event.message, event.headers)}"
         case Appended():
-            content = (
+            described = (
                 "no message"
                 if event.record is None
-                else said(event.record.message, event.record.headers)
+                else content(event.record.message, event.record.headers)
             )
-            return f"offset {event.offset} of partition {event.partition}: {content}"
+            return f"offset {event.offset} of partition {event.partition}: {described}"
         case Read():
             return f"offset {event.offset} of partition {event.partition}"
         case Processed():

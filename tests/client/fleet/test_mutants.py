@@ -46,13 +46,13 @@ def adds_to_the_newest_tenure(patch: Patch) -> None:
     add = Fetcher._add
 
     def newest(fetcher: Fetcher, run: list[Any]) -> None:
-        place = (run[0].topic(), run[0].partition())
-        fetched, opened = fetcher._by_place.get(place), fetcher._of_place.get(place)
+        partition = (run[0].topic(), run[0].partition())
+        fetched, opened = fetcher._assigned.get(partition), fetcher._of_partition.get(partition)
         if fetched is not None and opened:
-            fetcher._by_place[place] = opened[-1]
+            fetcher._assigned[partition] = opened[-1]
         add(fetcher, run)
         if fetched is not None:
-            fetcher._by_place[place] = fetched
+            fetcher._assigned[partition] = fetched
 
     patch.setattr(Fetcher, "_add", newest)
 
@@ -61,14 +61,14 @@ def fetches_tenures_side_by_side(patch: Patch) -> None:
     """The next tenure of a partition does not wait for the one before."""
     settle = Fetcher._settle
 
-    def newest(fetcher: Fetcher, place: tuple[str, int]) -> None:
-        opened = fetcher._of_place[place]
-        older, fetcher._of_place[place] = opened[:-1], opened[-1:]
-        fetched = fetcher._by_place.get(place)
+    def newest(fetcher: Fetcher, partition: tuple[str, int]) -> None:
+        opened = fetcher._of_partition[partition]
+        older, fetcher._of_partition[partition] = opened[:-1], opened[-1:]
+        fetched = fetcher._assigned.get(partition)
         if fetched in older:
-            del fetcher._by_place[place]
-        settle(fetcher, place)
-        fetcher._of_place[place] = opened
+            del fetcher._assigned[partition]
+        settle(fetcher, partition)
+        fetcher._of_partition[partition] = opened
 
     patch.setattr(Fetcher, "_settle", newest)
 

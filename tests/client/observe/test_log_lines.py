@@ -80,12 +80,12 @@ def test_brokers_that_are_away_give_a_line_when_it_begins_and_one_when_it_is_ove
         kafka.appends = lambda _: LANDS
         until(lambda: "arrives again" in caplog.text)
         kafka.clock.ahead_s += 31
-        until(lambda: "over, said" in caplog.text)
+        until(lambda: "over, logged" in caplog.text)
     away, unknown, known, over = lines()
     assert away.endswith("b1: Connection refused")
     assert unknown.startswith("Heartbeat of orders/")
     assert known.startswith("what is appended about topic orders arrives again, after ")
-    assert over.startswith("over, said ")
+    assert over.startswith("over, logged ")
     assert over.endswith(away)
 
 

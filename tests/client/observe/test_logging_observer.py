@@ -79,11 +79,11 @@ def test_what_a_client_says_many_times_is_written_when_it_begins_and_when_it_is_
     now_s = 100.0
     logs = LoggingObserver(lambda: ConsumerIdentity("g", "c1", "i1"), lambda: now_s)
     for number in range(50):
-        logs.said(f"broker/1: Connection refused (after {number} ms)")
-        logs.said(f"broker/{number}: Disconnected")
+        logs.note(f"broker/1: Connection refused (after {number} ms)")
+        logs.note(f"broker/{number}: Disconnected")
         now_s += 1
         logs.look()
-    logs.said("there is something else")
+    logs.note("there is something else")
     now_s += 28.5
     logs.look()
     begun = ["broker/1: Connection refused (after 0 ms)", "there is something else"]
@@ -91,7 +91,7 @@ def test_what_a_client_says_many_times_is_written_when_it_begins_and_when_it_is_
     now_s += 2
     logs.look()
     assert [record.getMessage() for record in caplog.records[2:]] == [
-        "over, said 100 times within 49.0 s: broker/1: Connection refused (after 0 ms)"
+        "over, logged 100 times within 49.0 s: broker/1: Connection refused (after 0 ms)"
     ]
-    logs.said("broker/1: Connection refused (after 7 ms)")
+    logs.note("broker/1: Connection refused (after 7 ms)")
     assert len(caplog.records) == 4

@@ -125,7 +125,7 @@ def test_a_pause_does_not_give_the_group_to_another_interval() -> None:
     town = Town()
     holder = start(town, "a1", SLOW_MS)
     town.pass_time(SLOW_MS // 4)
-    for place in holder.places:
+    for place in holder.coordinating_partitions:
         town.append(release_group_sent(ADMIN, "g", 1), place)
     town.deaf.add("a1")
     newcomer = start(town, "b1", FAST_MS)
@@ -151,7 +151,9 @@ def test_a_newcomer_waits_for_a_winner_whose_first_heartbeat_it_has_not_read() -
     winner = town.join("a1", Claiming(fair_share=False), interval_ms=SLOW_MS)
     winner.add_topic("events", 1, 0)
     town.deaf.add("a1")
-    town._carry_out("a1", [one for n in winner.places for one in winner.caught_up(n, 0)])
+    town._carry_out(
+        "a1", [one for n in winner.coordinating_partitions for one in winner.caught_up(n, 0)]
+    )
     newcomer = start(town, "b1", FAST_MS)
     assert not newcomer.owned
     waits_for = newcomer.waits_for(town.now_ms)

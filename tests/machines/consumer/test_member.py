@@ -37,7 +37,7 @@ def test_who_is_alone_claims_everything_at_once() -> None:
     assert set(member.owned) == {key("events", n) for n in range(5)} | {
         key("orders", n) for n in range(2)
     }
-    assert member.places == {
+    assert member.coordinating_partitions == {
         coordinating_partition(topic, PLACES) for topic in ("events", "orders")
     }
 
@@ -48,7 +48,7 @@ def test_nothing_is_asked_for_before_every_place_was_read_to_its_end() -> None:
     names = ["a", "b", "c", "d"]
     for topic in names:
         member.add_topic(topic, 1, 0)
-    places = sorted(member.places)
+    places = sorted(member.coordinating_partitions)
     assert len(places) > 1
     assert member.caught_up(places[0], 0) == []
     asked = [effect for place in places[1:] for effect in member.caught_up(place, 0)]
@@ -428,7 +428,7 @@ def test_who_comes_when_all_are_gone_waits_for_nothing() -> None:
     town.pass_time(60_000)
     town.deaf.add("a1")
     town.now_ms += HOUR_MS
-    assert len(town.members["a1"].places) > 1
+    assert len(town.members["a1"].coordinating_partitions) > 1
     second = start(town, "b1", Claiming(), **topics)
     town.pass_time(6_000)
     assert len(second.owned) == 6
@@ -574,7 +574,11 @@ def test_a_place_without_news_takes_the_time_from_another(only: list[int] | None
     member.add_topic(other, 1, 0)
     for record in town.logs[quiet]:
         member.record(record, 0)
-    effects = [one for place in sorted(member.places) for one in member.caught_up(place, 0)]
+    effects = [
+        one
+        for place in sorted(member.coordinating_partitions)
+        for one in member.caught_up(place, 0)
+    ]
     assert {one.key.topic for one in effects} == {other}
     stranger = town.logs[quiet][0]
     message = attrs.evolve(stranger.message, group_id="h")
@@ -734,7 +738,7 @@ def test_a_request_that_is_on_its_way_is_not_repeated_and_counts_against_the_lim
     town.deaf.add("a1")
     on_its_way = member.add_topic("events", 3, town.now_ms)
     assert [one.key.topic_partition for one in on_its_way] == [3 - freed]
-    [place] = member.places
+    [place] = member.coordinating_partitions
     news = len(town.logs[place])
     town.do("b1", other.stop(town.now_ms))
     for record in town.logs[place][news:]:
@@ -787,7 +791,7 @@ def test_where_the_logs_clock_was_a_second_later_than_it_seemed_it_looks_again(
     town = Town()
     start(town, "a1", events=1)
     waiting = start(town, "b1", events=1)
-    [place] = waiting.places
+    [place] = waiting.coordinating_partitions
     stale_at_ms = 120_001
     assert waiting.next_timer_ms == stale_at_ms
     stranger = town.logs[place][0]

@@ -77,7 +77,7 @@ def test_what_an_instance_did_itself_is_not_put_aside() -> None:
     town.do("a1", first.messages_available(key(TOPIC, 0), 5, 0))
     town.do("a1", first.done(key(TOPIC, 0), 5, 0))
     assert first.driver(key(TOPIC, 0)).consumer.next == 5
-    [place] = first.places
+    [place] = first.coordinating_partitions
     known = first.memory()[place].claims[key(TOPIC, 0)]
     assert known.known.owner_instance == "a1"
     assert known == ConsumerState(known.reader, known.view)
@@ -124,6 +124,6 @@ def test_who_takes_it_up_waits_for_an_owner_that_may_live() -> None:
     me = InstanceConfig("b1", "b", Mode.AT_LEAST_ONCE)
     after = Member(me, "g", PLACES, alone, memory=first.memory())
     after.add_topic(TOPIC, 1, now_ms=7)
-    [place] = after.places
+    [place] = after.coordinating_partitions
     assert after.caught_up(place, 7) == []
     assert after.next_timer_ms == 7 + 120_001

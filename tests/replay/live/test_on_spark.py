@@ -20,7 +20,7 @@ from kafka_marshal.capture import RawRecord
 from kafka_marshal.client.connect.settings import settings_of
 from kafka_marshal.replay.errors import ReplayError
 from kafka_marshal.replay.live import on_spark
-from kafka_marshal.replay.live.folding import BatchFold, FoldedPartition, told_in
+from kafka_marshal.replay.live.folding import BatchFold, FoldedPartition, events_in
 from kafka_marshal.replay.live.live_findings import LiveEvent, LivePartitionFold
 from kafka_marshal.replay.live.metrics import Metrics
 from kafka_marshal.replay.live.on_spark import watch_on_spark
@@ -151,7 +151,7 @@ def test_a_watch_goes_on_where_another_was_wherever_each_is_folded(
     # Stopped in order while a task folds, as a rule: that is no failure, and loses nothing.
     with monkeypatch.context() as changed:
         changed.setattr(on_spark, "LOOK_S", 0.001)
-        on(spark, kafka_broker, night, lambda: any(place["checkpoint"].glob("*.told")), **place)
+        on(spark, kafka_broker, night, lambda: any(place["checkpoint"].glob("*.events")), **place)
     last = on(spark, kafka_broker, night, **place)
     sizes.append(committed())
     assert sizes == sorted(set(sizes)), "each has told something new"
@@ -177,8 +177,8 @@ class Killing(Breaking):
         os.kill(os.getpid(), signal.SIGKILL)
 
 class File(sinks.JsonFile):
-    def tell(self, told):
-        super().tell(told)
+    def emit(self, told):
+        super().emit(told)
         self.flush()
 
 class There:
@@ -285,7 +285,7 @@ def test_a_task_that_is_run_again_writes_the_same_under_another_name(tmp_path: P
     raws = [raw for raw in NIGHT if raw.partition == 0]
     raws = [renumbered(raw, offset) for offset, raw in enumerate(raws)]
     partition_fold = LivePartitionFold(LogPartition("log", 0), BOTH)
-    expected = [told for raw in raws for told in partition_fold.tell(raw)]
+    expected = [told for raw in raws for told in partition_fold.fold(raw)]
 
     def fold(
         part: Sequence[RawRecord], state: str | None
@@ -298,7 +298,9 @@ def test_a_task_that_is_run_again_writes_the_same_under_another_name(tmp_path: P
         ]
         [row] = [row for batch in folding(batches) for row in batch.to_pylist()]
         folded = FoldedPartition(**row)
-        told = [] if folded.told is None else [one for one, _ in told_in(tmp_path / folded.told)]
+        told = (
+            [] if folded.events is None else [one for one, _ in events_in(tmp_path / folded.events)]
+        )
         return folded, told
 
     first, begun = fold(raws[:300], None)

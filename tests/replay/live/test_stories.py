@@ -38,7 +38,7 @@ def told(name: str, interval_s: float) -> tuple[list[LiveEvent], list[FindingRow
     )
     told = []
     for raw in NIGHTS[name]:
-        told += live.tell(raw)
+        told += live.fold(raw)
         whole.feed(raw)
     whole.close()
     return [one for one in told if one.event == "finding"], whole.drain()[FINDINGS]
@@ -105,7 +105,7 @@ def test_two_intervals_in_one_group_are_told_when_the_second_one_is_said() -> No
         "5 HB a1/A 9 epoch=0 interval=4000",
     )
     live = LivePartitionFold(LogPartition("log", 2), JudgingOptions((RuleSet.FENCED,), INTERVAL_MS))
-    told = [[one for one in live.tell(raw) if one.event == "finding"] for raw in records(lines)]
+    told = [[one for one in live.fold(raw) if one.event == "finding"] for raw in records(lines)]
     assert [len(each) for each in told] == [0, 0, 1, 0, 0]
     [begun] = told[2]
     assert (begun.state, begun.severity) == (BEGUN, "error")

@@ -36,7 +36,7 @@ class Heard:
 
     def __init__(self) -> None:
         self.told: list[LiveEvent] = []
-        self.tell = self.told.append
+        self.emit = self.told.append
 
     def flush(self) -> None: ...
 

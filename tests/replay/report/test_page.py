@@ -547,7 +547,7 @@ def test_the_headline_leads_to_the_first_error_in_time() -> None:
     assert page.embedded["marks"][int(flag["data-m"] or "")][3] == 500
     assert "First error: 1970-01-01 00:00:00.500 UTC" in re.sub(r" +", " ", page.read)
     cut = attrs.evolve(report, counts=attrs.evolve(report.counts, findings=900))
-    assert "First error told here: " in Page(render(cut)).read
+    assert "First error shown here: " in Page(render(cut)).read
 
 
 def test_without_an_error_there_is_nothing_to_jump_to() -> None:

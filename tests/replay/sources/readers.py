@@ -43,7 +43,9 @@ def read(
 
 
 def told(*paths: Path, topic: str | None = None) -> str:
-    return "\n".join(one.sentence for one in find([str(path) for path in paths], topic=topic).told)
+    return "\n".join(
+        one.sentence for one in find([str(path) for path in paths], topic=topic).limitations
+    )
 
 
 def refused(*paths: Path, source_format: str | None = None, topic: str | None = None) -> str:

@@ -136,7 +136,7 @@ def test_what_dump_log_prints_is_what_a_client_read_but_for_headers(
     (tmp_path / "dump.txt").write_text(printed, encoding="utf-8")
     wanted = [attrs.evolve(raw, headers=()) for raw in captured(capture, 0)]
     assert read(tmp_path / "dump.txt", 0) == wanted
-    assert any("EPOCHS ARE LOST" in one.sentence for one in find([str(tmp_path)]).told)
+    assert any("EPOCHS ARE LOST" in one.sentence for one in find([str(tmp_path)]).limitations)
 
 
 def test_what_the_console_consumer_prints_is_what_a_client_read(

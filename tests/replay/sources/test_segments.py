@@ -81,7 +81,7 @@ def test_the_folders_of_a_data_folder_are_one_log_per_topic(tmp_path: Path) -> N
     assert alone.logs == ("events",)
     found = find([str(tmp_path / "data")], topic="__marshal")
     assert found.logs == ("__marshal",)
-    assert found.told == ()  # what limits the others does not matter
+    assert found.limitations == ()  # what limits the others does not matter
     assert {raw.partition for raw in records_in(found)} == {2, 11}
     assert f"{tmp_path}/data/__marshal-2/00000000000000000005.log: empty" in found.left_out
     assert f"{deleted}: not the records of a segment" in found.left_out

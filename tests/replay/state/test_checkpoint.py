@@ -96,8 +96,8 @@ def test_a_live_account_put_aside_at_any_point_tells_the_same(checkpoint: Checkp
     chance = random.Random(7)
     told = 0
     for raw in NIGHTS["many"]:
-        expected = live.told_of(whole, raw)
-        assert live.told_of(parted, raw) == expected
+        expected = live.events_of(whole, raw)
+        assert live.events_of(parted, raw) == expected
         told += len(expected)
         if chance.random() < 0.01:
             parted = put_aside(checkpoint, parted)

@@ -105,8 +105,8 @@ def examine(
         checked(("records",), iter([unchecked("records", unread, "READ")]))
     else:
         # Of a log that is empty nobody can say that all is well with its records.
-        told = ("places", "offsets", "timestamps", "messages", "headers", "clocks")
-        checked(told if sample.records else (), records.records(sample))
+        names = ("places", "offsets", "timestamps", "messages", "headers", "clocks")
+        checked(names if sample.records else (), records.records(sample))
         checked(("head",), records.heads(sample, rules, now_ms()))
         checked((), clocks.in_log(sample, rules, now_ms()))
     groups = sorted(sample.groups)[:GROUPS_MAX]
@@ -133,8 +133,8 @@ def _at_the_logs_interval(rules: Rules, sample: TopicSample, *, given: bool) -> 
     for group, clients in intervals.items() if given else ():
         if given_ms not in clients:
             longest_ms = max(clients)
-            said = LivedUnder(longest_ms, clients[longest_ms], -1)
-            raise contradicted(OtherInterval(given_ms, group, said))
+            lived_under = LivedUnder(longest_ms, clients[longest_ms], -1)
+            raise contradicted(OtherInterval(given_ms, group, lived_under))
     longest_ms = max((one for clients in intervals.values() for one in clients), default=given_ms)
     return attrs.evolve(rules, heartbeat_interval_ms=longest_ms)
 

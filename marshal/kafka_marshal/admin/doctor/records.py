@@ -99,14 +99,14 @@ def _misplaced_records(sample: TopicSample) -> Iterator[CheckFinding]:
 def _intervals(sample: TopicSample) -> Iterator[CheckFinding]:
     for group, clients in sample.intervals.items():
         if len(clients) > 1:
-            said = ", ".join(
+            described = ", ".join(
                 f"client {clients[interval_ms]} says {interval_ms / 1000:g} s"
                 for interval_ms in sorted(clients)
             )
             yield CheckFinding(
                 CheckSeverity.ERROR,
                 "intervals",
-                f"group {group} lives under {len(clients)} heartbeat intervals: {said}",
+                f"group {group} lives under {len(clients)} heartbeat intervals: {described}",
                 "an owner that is dead to one is alive to another, and both process its messages",
                 "stop the consumers that differ; to change the interval, stop all and start anew",
             )

@@ -36,7 +36,7 @@ def of_settings(
     """The topic's settings, one by one."""
 
     def wrong(name: str, severity: CheckSeverity, wanted: str) -> CheckFinding:
-        found = f"{name} is {hold.get(name) or 'not told'}"
+        found = f"{name} is {hold.get(name) or 'not reported'}"
         return CheckFinding(severity, name, found, BECAUSE[name], f"set it to {wanted}")
 
     if hold.get("message.timestamp.type") != "LogAppendTime":

@@ -98,7 +98,7 @@ def _topics(wanted: list[str], messages: int) -> Callable[[str], None]:
     def make(bootstrap: str) -> None:
         cluster = ClusterClient(settings_from(bootstrap))
         _, created = ensure(cluster, TopicSpec(COORDINATION_TOPIC))
-        _tell_made(COORDINATION_TOPIC, "coordination topic" if created else None)
+        _print_made(COORDINATION_TOPIC, "coordination topic" if created else None)
         for trial in trials:
             made: str | None = f"partitions: {trial.partitions}, messages: {messages:,}"
             with errors.status(f"making {trial.topic}"):
@@ -106,12 +106,12 @@ def _topics(wanted: list[str], messages: int) -> Callable[[str], None]:
                     create(cluster, trial, messages)
                 except TopicExists:
                     made = None
-            _tell_made(trial.topic, made)
+            _print_made(trial.topic, made)
 
     return make
 
 
-def _tell_made(topic: str, made: str | None) -> None:
+def _print_made(topic: str, made: str | None) -> None:
     errors.print(f"{topic}: {made or 'exists already, left as it is'}")
 
 

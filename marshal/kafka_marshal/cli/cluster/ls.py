@@ -31,7 +31,7 @@ from kafka_marshal.cli.common import (
     fleet_rules,
     for_tables,
 )
-from kafka_marshal.cli.durations import told
+from kafka_marshal.cli.durations import duration_text
 
 if TYPE_CHECKING:
     from kafka_marshal.admin.view import ListedClaim, ListedGroup, View
@@ -296,7 +296,7 @@ def _claim_table(
             "POSITION": f"{row.position:,}{'' if row.position_certain else '?'}",
             "END": _number(row.end),
             "LAG": _number(row.lag),
-            "HEARD": "" if row.age_ms is None else told(row.age_ms),
+            "HEARD": "" if row.age_ms is None else duration_text(row.age_ms),
             "INTERVAL": _interval(row),
         }
         table.add_row(
@@ -359,7 +359,7 @@ def _counted(number: int, thing: str) -> str:
 
 def _notes(row: ListedGroup) -> Iterator[str]:
     if row.paused_until_ms is not None:
-        yield f"paused for {told(row.paused_until_ms - _now_ms())} more"
+        yield f"paused for {duration_text(row.paused_until_ms - _now_ms())} more"
     if len(row.intervals_ms) > 1:
         yield "its owners say different heartbeat intervals, and process messages twice"
     if row.left_undone:
@@ -371,7 +371,7 @@ def _notes(row: ListedGroup) -> Iterator[str]:
 def _state(row: ListedClaim) -> str:
     if row.paused_until_ms is None:
         return row.state
-    return f"paused {told(row.paused_until_ms - _now_ms())}"
+    return f"paused {duration_text(row.paused_until_ms - _now_ms())}"
 
 
 def _owner(row: ListedClaim, doubt: str) -> Text:
@@ -391,7 +391,7 @@ def _doubts(view: View, rows: list[ListedClaim]) -> Iterator[Text]:
     if unsure:
         yield Text(
             f"{unsure} of them are not certain (?): the log is read from offset "
-            f"{_firsts(view)} on, and nobody has said since how they stand",
+            f"{_firsts(view)} on, and no record since shows their state",
             "yellow",
         )
 

@@ -26,7 +26,7 @@ from kafka_marshal.cli.common import (
     fail,
     fleet_rules,
 )
-from kafka_marshal.cli.durations import at, told
+from kafka_marshal.cli.durations import at, duration_text
 from kafka_marshal.core.state import FENCED, ClaimKey, Rules
 
 if TYPE_CHECKING:
@@ -214,7 +214,7 @@ def _print_freed(done: list[GroupRelease], wanted: set[ClaimKey] | None = None) 
             )
     held = max((one.paused_until_ms - one.at_ms for one in done if one.paused_until_ms), default=0)
     if held and wanted is not None:
-        console.print(f"nobody can claim them for {told(held)}", markup=False)
+        console.print(f"nobody can claim them for {duration_text(held)}", markup=False)
 
 
 def _print_not_held(done: list[GroupRelease]) -> None:

@@ -78,7 +78,7 @@ def set_position(
 
     The group is paused on the coordinating partitions of these topics while it is done, mostly
     for less than a second, and its consumers claim anew. All or none holds for each
-    coordinating partition; topics that lie on different ones are told apart. Positions that were
+    coordinating partition; topics that lie on different ones are listed apart. Positions that were
     set are then also committed as the group's offsets, for Kafka's own tools.
 
     +N and -N count from the position that the log says now; the table says what they come to. A

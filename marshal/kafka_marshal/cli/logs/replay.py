@@ -146,7 +146,7 @@ def replay(
         typer.Option(
             metavar="DIR",
             show_default=False,
-            help="Go on from where the last run with this folder ended, and tell of all its runs; "
+            help="Go on from where the last run with this folder ended, and report all its runs; "
             "the sources are one log then.",
         ),
     ] = None,

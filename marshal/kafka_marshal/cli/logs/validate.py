@@ -31,7 +31,7 @@ from kafka_marshal.cli.common import (
 from kafka_marshal.codec import MalformedRecord
 from kafka_marshal.core.messages import ReleaseGroup
 from kafka_marshal.core.state import ClaimKey, Rules
-from kafka_marshal.counterexample import Counterexample, tell, write
+from kafka_marshal.counterexample import Counterexample, story_text, write
 from kafka_marshal.validate import (
     Judgement,
     LogJudgement,
@@ -163,20 +163,20 @@ def _read(path: Path) -> Run:
 def _run(path: Path, tlc: bool, slice_out: Path | None, trace_out: Path | None) -> int:
     with errors.status("validating"):
         judgement = validate_run(_read(path))
-    _say_run(judgement)
+    _print_run(judgement)
     found = judgement.unexplained
     if found is not None:
         with errors.status("looking for a smaller run that fails"):
             again = _read(path)
             part = slice_of(again.setting, again.events, found)
-        _say_unexplained(found, story_of(part, str(path)), path, trace_out)
+        _print_unexplained(found, story_of(part, str(path)), path, trace_out)
         _write_slice(part, slice_out)
     if tlc:
         _compare(path, judgement)
     return FINE if found is None else FOUND_SOMETHING
 
 
-def _say_run(judgement: Judgement) -> None:
+def _print_run(judgement: Judgement) -> None:
     kinds = ", ".join(f"{count:,} {kind.lower()}" for kind, count in judgement.kinds.most_common())
     console.print(f"{judgement.events:,} events explained ({kinds or 'nothing'})", soft_wrap=True)
     if judgement.strangers:
@@ -189,7 +189,7 @@ def _say_run(judgement: Judgement) -> None:
         console.print("[green]A behaviour of the specification explains all of it.[/green]")
 
 
-def _say_unexplained(
+def _print_unexplained(
     found: Unexplained, story: Counterexample, path: Path, trace_out: Path | None
 ) -> None:
     console.print(
@@ -203,7 +203,7 @@ def _say_unexplained(
         f"  expected: {found.expected}",
         f"  {found.why}",
         "",
-        tell(story),
+        story_text(story),
     ):
         console.print(line, markup=False, soft_wrap=True)
     if trace_out is not None:
@@ -228,15 +228,15 @@ def _compare(path: Path, judgement: Judgement) -> None:
     except ModuleNotFoundError as error:
         fail(f"--tlc needs {error.name}; install it with: pip install 'kafka-marshal[model]'")
     with one_sentence(ModelCheckError), errors.status("asking TLC"):
-        said = runs.check(_read(path), up_to=judgement.unexplained)
+        checked = runs.check(_read(path), up_to=judgement.unexplained)
     ours = judgement.unexplained
     guard = None if ours is None or ours.guard is None else guard_name(ours.guard)
-    if (said.explained, said.guard) != (judgement.events, guard):
+    if (checked.explained, checked.guard) != (judgement.events, guard):
         fail(
-            f"TLC says otherwise: {said.explained:,} events explained, then "
-            f"{said.guard or 'nothing more'}. One of the two is wrong; please report it."
+            f"TLC disagrees: {checked.explained:,} events explained, then "
+            f"{checked.guard or 'nothing more'}. One of the two is wrong; please report it."
         )
-    console.print(f"TLC says the same ({said.seconds:.0f} s).", markup=False)
+    console.print(f"TLC agrees ({checked.seconds:.0f} s).", markup=False)
 
 
 # --- the log alone --------------------------------------------------------------------------------
@@ -246,7 +246,7 @@ def _log(path: Path, rules: Rules, trace_out: Path | None) -> int:
     with errors.status("validating"):
         records = sorted(read_capture(path), key=lambda raw: (raw.partition, raw.offset))
         judgement = validate_log(records, rules, str(path))
-    _say_log(judgement)
+    _print_log(judgement)
     found = judgement.unexplained
     if found is None:
         return FINE
@@ -255,7 +255,7 @@ def _log(path: Path, rules: Rules, trace_out: Path | None) -> int:
     before = [raw for raw in records[: found.number] if raw.partition == at_fault.partition]
     ours = [raw for raw in before if _is_of(raw, found.key)][-TOLD_MAX:]
     story = story_of_log(ours or [at_fault], rules, found, str(path))
-    _say_unexplained(found, story, path, trace_out)
+    _print_unexplained(found, story, path, trace_out)
     return FOUND_SOMETHING
 
 
@@ -271,7 +271,7 @@ def _is_of(raw: RawRecord, key: ClaimKey | None) -> bool:
     return message.key == key
 
 
-def _say_log(judgement: LogJudgement) -> None:
+def _print_log(judgement: LogJudgement) -> None:
     console.print(
         f"{judgement.records:,} records of a log alone: {judgement.judged:,} could have been sent "
         "by their senders",

@@ -11,7 +11,7 @@ from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from kafka_marshal.cli import FINE, FOUND_SOMETHING
 from kafka_marshal.cli.common import check_folder, console, errors, fail, one_sentence
-from kafka_marshal.counterexample import Counterexample, tell, write
+from kafka_marshal.counterexample import Counterexample, story_text, write
 from kafka_marshal.modelcheck import models
 from kafka_marshal.modelcheck.errors import ModelCheckError
 from kafka_marshal.modelcheck.stories import counterexamples
@@ -51,7 +51,7 @@ def verify(
         chosen = models.find(model, models.read())
         result = _run(chosen)
         found = counterexamples.of_result(chosen, result)
-        _tell(chosen, result, found)
+        _print_result(chosen, result, found)
     if trace_out is not None and found is not None:
         with one_sentence(OSError):
             for path in write(trace_out, chosen.name, found):
@@ -88,7 +88,7 @@ def _run(model: models.Model) -> TlcResult:
         return model.run(show)
 
 
-def _tell(model: models.Model, result: TlcResult, found: Counterexample | None) -> None:
+def _print_result(model: models.Model, result: TlcResult, found: Counterexample | None) -> None:
     """The verdict in one line, the story of a counterexample, and what was expected."""
     console.print(f"[bold]{model.name}[/bold]: {model.about}", soft_wrap=True)
     size = f"{result.states:,} distinct states, {result.edges:,} edges, {result.seconds:.0f} s"
@@ -97,7 +97,7 @@ def _tell(model: models.Model, result: TlcResult, found: Counterexample | None) 
     else:
         console.print(f"[red]{result.violated or result.outcome.value} is broken[/red] ({size})")
         if found is not None:
-            console.print(tell(found), markup=False, soft_wrap=True)
+            console.print(story_text(found), markup=False, soft_wrap=True)
     if (otherwise := model.ended_otherwise(result)) is not None:
         errors.print(f"marshal: {model.name} {otherwise} (spec/models.toml)")
     elif model.must_fail:

@@ -100,7 +100,7 @@ def watch(
             metavar="DURATION",
             parser=seconds("--trigger"),
             show_default="5s",
-            help="With --spark: how often what is new is read, told and written.",
+            help="With --spark: how often what is new is read, reported and written.",
         ),
     ] = None,
     properties: Properties = None,
@@ -164,7 +164,7 @@ def _check_engine(
             "--trigger says how often there is one"
         )
     if trigger is not None and not spark:
-        fail("--trigger makes no sense without --spark: every record is told as it comes")
+        fail("--trigger makes no sense without --spark: every record is reported as it comes")
     if trigger is not None and until_end:
         fail("--trigger makes no sense with --until-end: each batch follows the one before")
 
@@ -180,16 +180,16 @@ def _engine(spark: bool, trigger: float | None) -> Callable[[WatchOptions, Stop]
     return partial(watch_on_spark, trigger_s=trigger or TRIGGER_S)
 
 
-def _json(told: LiveEvent) -> None:
-    sys.stdout.write(told.json() + "\n")
+def _json(event: LiveEvent) -> None:
+    sys.stdout.write(event.json() + "\n")
 
 
-def _sentence(told: LiveEvent, with_rules: bool) -> None:
+def _sentence(event: LiveEvent, with_rules: bool) -> None:
     """One line; tenures end all the time and are not shown, nor is the end of what was shown."""
     from kafka_marshal.replay.model.published import MalformedRow, TenureRow
 
-    row = told.row
-    if isinstance(row, TenureRow) or told.state == "over":
+    row = event.row
+    if isinstance(row, TenureRow) or event.state == "over":
         return
     if isinstance(row, MalformedRow):
         code = "malformed_record"
@@ -202,7 +202,7 @@ def _sentence(told: LiveEvent, with_rules: bool) -> None:
     console.print(
         Text.assemble(
             ("" if row.timestamp_ms is None else f"{at(row.timestamp_ms)} ", "dim"),
-            (f"{told.severity:<7} ", COLOURS[told.severity]),
+            (f"{event.severity:<7} ", COLOURS[event.severity]),
             (f"{code}: ", "bold"),
             (f"({row.rules}) " if with_rules and row.rules else "", "dim"),
             words,

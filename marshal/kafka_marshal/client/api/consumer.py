@@ -39,7 +39,6 @@ from kafka_marshal.client.coordinate.configuration import (
     configured,
     connection,
     refuse_no_start_policy,
-    renamed,
 )
 from kafka_marshal.client.coordinate.coordinator import Coordinator
 from kafka_marshal.client.coordinate.ownership import IdUsedTwice
@@ -57,6 +56,7 @@ from kafka_marshal.client.process.handling import (
 )
 from kafka_marshal.client.process.pool import WorkerPool
 from kafka_marshal.client.process.work_queues import Order
+from kafka_marshal.deprecated import old_option
 from kafka_marshal.errors import (
     COORDINATION_TOPIC,
     BrokerFailed,
@@ -194,9 +194,9 @@ class Consumer:
             BrokerFailed: the cluster cannot be reached.
             NoCoordinationTopic: it has no coordination topic.
         """
-        group_id = renamed("group", group, "group_id", group_id)
-        auto_offset_reset = renamed("start", start, "auto_offset_reset", auto_offset_reset)
-        metadata_refresh_s = renamed(
+        group_id = old_option("group", group, "group_id", group_id)
+        auto_offset_reset = old_option("start", start, "auto_offset_reset", auto_offset_reset)
+        metadata_refresh_s = old_option(
             "look_for_partitions_every_s",
             look_for_partitions_every_s,
             "metadata_refresh_s",
@@ -249,7 +249,7 @@ class Consumer:
                 f"{name} (it is {value}{of_log.get(name, '')})"
                 for name, value in overridden.items()
             )
-            self._coordinator.said(
+            self._coordinator.note(
                 f"these settings do not hold, since a consumer decides them itself: {instead}"
             )
         self._callbacks.start(self._coordinator.failed)
@@ -552,7 +552,7 @@ class Consumer:
             coordinator.held.commit(message, commit)
         if commit.future.cancel():
             raise OutcomeUnknown(
-                commit.told(commit.left) or f"nothing was begun within {timeout_s:g} s"
+                commit.progress_of(commit.left) or f"nothing was begun within {timeout_s:g} s"
             )
         commit.future.result()
 
@@ -699,12 +699,12 @@ class Consumer:
         """
         if at.tzinfo is None:
             raise InvalidOption(f"at has a time zone, and {at!r} has none")
-        place = (topic, partition)
+        one = (topic, partition)
         self._coordinator.held.claimed(topic, partition)
-        found = self._coordinator.cluster.offsets_at([place], int(at.timestamp() * 1000))
-        offset = found.get(place)
+        found = self._coordinator.cluster.offsets_at([one], int(at.timestamp() * 1000))
+        offset = found.get(one)
         if offset is None:
-            offset = self._coordinator.cluster.all_ends([place])[place]
+            offset = self._coordinator.cluster.all_ends([one])[one]
         self.seek(topic, partition, offset)
 
     # --- ending -----------------------------------------------------------------------------------

@@ -206,18 +206,18 @@ class ClusterClient:
 
     # --- offsets ----------------------------------------------------------------------------------
 
-    def extents(self, places: Sequence[tuple[str, int]]) -> dict[tuple[str, int], Watermarks]:
+    def extents(self, partitions: Sequence[tuple[str, int]]) -> dict[tuple[str, int], Watermarks]:
         """What these partitions of topics hold now, without those that no broker answers for."""
-        lows = self._offsets(places, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
-        highs = self._offsets(places, OffsetSpec.latest())  # type: ignore[no-untyped-call]
-        return {place: Watermarks(lows[place], highs[place]) for place in lows if place in highs}
+        lows = self._offsets(partitions, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
+        highs = self._offsets(partitions, OffsetSpec.latest())  # type: ignore[no-untyped-call]
+        return {one: Watermarks(lows[one], highs[one]) for one in lows if one in highs}
 
-    def ends(self, places: Sequence[tuple[str, int]]) -> dict[tuple[str, int], int]:
+    def ends(self, partitions: Sequence[tuple[str, int]]) -> dict[tuple[str, int], int]:
         """Where these partitions of topics end now, without those that no broker answers for."""
-        return self._offsets(places, OffsetSpec.latest())  # type: ignore[no-untyped-call]
+        return self._offsets(partitions, OffsetSpec.latest())  # type: ignore[no-untyped-call]
 
     def offsets_at(
-        self, places: Sequence[tuple[str, int]], at_ms: int
+        self, partitions: Sequence[tuple[str, int]], at_ms: int
     ) -> dict[tuple[str, int], int]:
         """The first offset whose record is not older than this; left out where there is none.
 
@@ -225,17 +225,17 @@ class ClusterClient:
             BrokerFailed: of one of them nobody can tell.
         """
         with self._plainly("offsets at a time"):
-            found = self._all_offsets(places, OffsetSpec.for_timestamp(at_ms))
-        return {place: offset for place, offset in found.items() if offset >= 0}
+            found = self._all_offsets(partitions, OffsetSpec.for_timestamp(at_ms))
+        return {one: offset for one, offset in found.items() if offset >= 0}
 
     def _all_offsets(
-        self, places: Sequence[tuple[str, int]], spec: OffsetSpec
+        self, partitions: Sequence[tuple[str, int]], spec: OffsetSpec
     ) -> dict[tuple[str, int], int]:
         """What is answered of all of them: no answer says nothing about the offset."""
 
         def ask(within_s: float) -> dict[tuple[str, int], int]:
             failed: list[KafkaException] = []
-            found = self._offsets(places, spec, failed.append, within_s)
+            found = self._offsets(partitions, spec, failed.append, within_s)
             if failed:
                 raise failed[0]
             return found
@@ -244,27 +244,27 @@ class ClusterClient:
 
     def _offsets(
         self,
-        places: Sequence[tuple[str, int]],
+        partitions: Sequence[tuple[str, int]],
         spec: OffsetSpec,
         failed: Callable[[KafkaException], None] = lambda _: None,
         within_s: float = CONNECT_S,
     ) -> dict[tuple[str, int], int]:
         """What is answered; `failed` takes each error, and what it is of is left out."""
-        if not places:
+        if not partitions:
             return {}
         found = {}
         try:
             asked = self._asked(
                 lambda: self._admin.list_offsets(
-                    {TopicPartition(*place): spec for place in places}, request_timeout=within_s
+                    {TopicPartition(*one): spec for one in partitions}, request_timeout=within_s
                 )
             )
         except KafkaException as error:
             failed(error)
             return {}
-        for place, answer in asked.items():
+        for one, answer in asked.items():
             try:
-                found[place.topic, place.partition] = self._answer(partial(_itself, answer)).offset
+                found[one.topic, one.partition] = self._answer(partial(_itself, answer)).offset
             except KafkaException as error:
                 failed(error)
         return found
@@ -291,7 +291,7 @@ class ClusterClient:
 
     def commit(self, group: str, offsets: Mapping[tuple[str, int], int]) -> None:
         """Set the group's committed offsets, which Kafka's own tools show."""
-        wanted = [TopicPartition(*place, offset) for place, offset in sorted(offsets.items())]
+        wanted = [TopicPartition(*one, offset) for one, offset in sorted(offsets.items())]
         with self._plainly(f"committing offsets of group {group}"):
             answered = self._answer(
                 lambda: self._admin.alter_consumer_group_offsets(

@@ -56,7 +56,7 @@ class ClientErrors:
         self._of_all = False
         """The refusal counts for every broker, since what was refused is the same everywhere."""
         self._all_down = False
-        self._said = ""
+        self._text = ""
 
     def for_client(self, **decided: str) -> dict[str, Any]:
         """The options of a client that reports its errors here; see `Settings.for_client`."""
@@ -66,9 +66,9 @@ class ClientErrors:
         """Take an error from the client's callback."""
         if error.code() == KafkaError._ALL_BROKERS_DOWN:
             self._all_down = True
-            self._said = self._said or error.str()
+            self._text = self._text or error.str()
             return
-        self._said = self._hung_up(error.str()) or _plain(error.str())
+        self._text = self._hung_up(error.str()) or _plain(error.str())
         refused = refusal(error.code(), error.str(), self.settings)
         if refused is not None:
             self._refused = refused
@@ -77,10 +77,10 @@ class ClientErrors:
     def log(self, _: int, __: str, *words: object) -> None:
         """Take a line of the client's log; all but one kind comes through the callback, too."""
         if words:
-            self._said = self._hung_up(str(words[-1])) or self._said
+            self._text = self._hung_up(str(words[-1])) or self._text
 
-    def _hung_up(self, said: str) -> str | None:
-        if self.let_in or not _HUNG_UP.search(said):
+    def _hung_up(self, text: str) -> str | None:
+        if self.let_in or not _HUNG_UP.search(text):
             return None
         return "brokers hang up at the first word: see security.protocol"
 
@@ -102,8 +102,8 @@ class ClientErrors:
             return refused
         error = exception.args[0]
         reason = error.str() if isinstance(error, KafkaError) else str(error)
-        if self._said and self._said not in reason:
-            reason = f"{reason}: {self._said}"
+        if self._text and self._text not in reason:
+            reason = f"{reason}: {self._text}"
         words = ": ".join(part for part in (self.settings.bootstrap, about, reason) if part)
         return BrokerFailed(self.settings.without_secrets(words))
 
@@ -168,32 +168,32 @@ class ClientErrors:
 
     def _answered(self) -> None:
         self.let_in = True
-        self._said = ""
+        self._text = ""
 
 
-def refusal(code: int, said: str, settings: Settings) -> str | None:
+def refusal(code: int, text: str, settings: Settings) -> str | None:
     """Why we will never be let in, and what to set; None if this error does not mean that.
 
-    >>> said = "ssl://b1:9093/bootstrap: SSL handshake failed: error:0A000086:SSL routines::" \
+    >>> text = "ssl://b1:9093/bootstrap: SSL handshake failed: error:0A000086:SSL routines::" \
         "certificate verify failed: ... (after 4ms in state SSL_HANDSHAKE)"
-    >>> print(refusal(KafkaError._SSL, said, Settings({})))
+    >>> print(refusal(KafkaError._SSL, text, Settings({})))
     the broker's certificate could not be verified: ssl.ca.location must hold the certificate of \
 the CA that signed it, and it must name the host and not have expired
     """
-    said = _plain(said)
-    if _CUT_OFF.search(said):
+    text = _plain(text)
+    if _CUT_OFF.search(text):
         return None
     if code == KafkaError._AUTHENTICATION:
-        return _with_hint(said, settings)
-    if "SSL routines" not in said:
+        return _with_hint(text, settings)
+    if "SSL routines" not in text:
         return None
-    if _UNTRUSTED.search(said):
+    if _UNTRUSTED.search(text):
         return (
             "the broker's certificate could not be verified: ssl.ca.location must hold the "
             "certificate of the CA that signed it, and it must name the host and not have expired"
         )
-    reason = said.rpartition("SSL routines:")[2].lstrip(":")
-    if _ALERT.search(said):
+    reason = text.rpartition("SSL routines:")[2].lstrip(":")
+    if _ALERT.search(text):
         if any(_OURS.fullmatch(name) for name in settings.values):
             return (
                 f"the broker refused our certificate ({reason}): ssl.certificate.location must "
@@ -209,13 +209,13 @@ the CA that signed it, and it must name the host and not have expired
 _OURS: Final = re.compile(r"ssl\.(certificate\.(location|pem)|keystore\.location)|ssl_certificate")
 
 
-def _with_hint(said: str, settings: Settings) -> str:
+def _with_hint(text: str, settings: Settings) -> str:
     mechanism = _mechanism(settings)
-    if "mechanism handshake failed" in said:
-        return f"{said}: see sasl.mechanisms"
+    if "mechanism handshake failed" in text:
+        return f"{text}: see sasl.mechanisms"
     if mechanism == "PLAIN" or mechanism.startswith("SCRAM"):
-        return f"{said}: see sasl.username and sasl.password"
-    return said
+        return f"{text}: see sasl.username and sasl.password"
+    return text
 
 
 def _mechanism(settings: Settings) -> str:
@@ -230,9 +230,9 @@ def _gets_tokens(settings: Settings) -> bool:
     )
 
 
-def _plain(said: str) -> str:
+def _plain(text: str) -> str:
     """The text without the connection and the time that it took."""
-    return _WHEN.sub("", _WHO.sub("", said))
+    return _WHEN.sub("", _WHO.sub("", text))
 
 
 def code_of(exception: KafkaException) -> int:

@@ -273,7 +273,7 @@ def differences(
         if name in BECAUSE and not _good_enough(wanted, name, is_now, value):
             enough = name == "retention.ms" and retention_suffices(is_now, wanted.rules)
             because = "so it was asked for" if enough else BECAUSE[name]
-            differs.append(TopicDifference(name, is_now or "not told", value, because))
+            differs.append(TopicDifference(name, is_now or "not reported", value, because))
     return differs
 
 

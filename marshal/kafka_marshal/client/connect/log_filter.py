@@ -114,21 +114,21 @@ class LogFilter(Generic[M]):
         self._fetched = fetched
         self._held: dict[int, _Held[M]] = {}
         self._intervals: dict[int, set[bytes]] = {}
-        """By place: the heartbeat intervals that records state. Where that is more than one, which
-        of them the group lives under depends on when each was heard of, so nothing is left out."""
+        """By coordinating partition: the heartbeat intervals that records state. With more than
+        one, the order of the records decides which of them holds, so nothing is left out."""
         self._senders: dict[bytes, bytes] = {}
         """Of "Heartbeat/version/unix_s/instance/client" who that is."""
 
-    def held(self, place: int) -> int:
-        """How many records of a place would be given on."""
-        held = self._held.get(place)
+    def held(self, partition: int) -> int:
+        """How many records of a partition would be given on."""
+        held = self._held.get(partition)
         return 0 if held is None else len(held.kept) + len(held.runs)
 
-    def given(self, places: Iterable[int]) -> list[M]:
-        """Those of these places that have to be folded, each place in offset order."""
+    def given(self, partitions: Iterable[int]) -> list[M]:
+        """Those of these partitions that have to be folded, each partition in offset order."""
         found: list[M] = []
-        for place in places:
-            held = self._held.pop(place, None)
+        for partition in partitions:
+            held = self._held.pop(partition, None)
             if held is not None:
                 held.end_all()
                 found += sorted(held.kept, key=_offset)
@@ -148,11 +148,11 @@ class LogFilter(Generic[M]):
             head, of_group, tail = value.partition(group)
             if not of_group:
                 continue
-            place = message.partition()
-            if place is None:
+            partition = message.partition()
+            if partition is None:
                 continue
-            if place != now:
-                now, held = place, self._held.setdefault(place, _Held())
+            if partition != now:
+                now, held = partition, self._held.setdefault(partition, _Held())
             about, _, offset = tail.rpartition(b"/")
             run = held.runs.get(about)
             if (
@@ -166,11 +166,11 @@ class LogFilter(Generic[M]):
                 if timestamp_ms >= run.timestamp_ms and _epoch(message) == run.epoch:
                     run.last, run.offset, run.timestamp_ms = message, offset, timestamp_ms
                     continue
-            self._look_at(held, place, message, value)
+            self._look_at(held, partition, message, value)
 
-    def _look_at(self, held: _Held[M], place: int, message: M, value: bytes) -> None:
+    def _look_at(self, held: _Held[M], partition: int, message: M, value: bytes) -> None:
         """A record of which more has to be known."""
-        if place not in self._whole:
+        if partition not in self._whole:
             held.kept.append(message)
             return
         kind, *fields = value.split(b"/")
@@ -182,7 +182,7 @@ class LogFilter(Generic[M]):
             held.end_all()
             held.kept.append(message)
             return
-        if self._of_two_intervals(place, message):
+        if self._of_two_intervals(partition, message):
             held.end_all()
             held.kept.append(message)
             return
@@ -205,13 +205,13 @@ class LogFilter(Generic[M]):
         held.kept.append(message)
         held.runs[about] = _Run(sender, epoch, fields[-1], timestamp_ms)
 
-    def _of_two_intervals(self, place: int, message: M) -> bool:
-        """Whether the records of this place state more than one heartbeat interval."""
-        said = self._intervals.setdefault(place, set())
+    def _of_two_intervals(self, partition: int, message: M) -> bool:
+        """Whether the records of this partition state more than one heartbeat interval."""
+        stated = self._intervals.setdefault(partition, set())
         for name, value in message.headers() or ():
             if name == _INTERVAL and value:
-                said.add(value)
-        return len(said) > 1
+                stated.add(value)
+        return len(stated) > 1
 
     def _about(self, kind: bytes, fields: list[bytes]) -> bytes | None:
         """Which claim a message is about; None if any, or if it is not written as usual."""

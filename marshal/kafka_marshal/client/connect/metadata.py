@@ -45,7 +45,7 @@ class ClusterMetadata(ClusterClient):
             raise NoSuchTopic(f"{self.settings.bootstrap}: there is no topic {topic}")
         return len(seen.partitions)
 
-    def all_ends(self, places: Sequence[tuple[str, int]]) -> dict[tuple[str, int], int]:
+    def all_ends(self, partitions: Sequence[tuple[str, int]]) -> dict[tuple[str, int], int]:
         """Where these partitions of topics end now, all of them.
 
         Raises:
@@ -53,10 +53,10 @@ class ClusterMetadata(ClusterClient):
         """
         with self._plainly("where partitions end"):
             latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
-            return self._all_offsets(places, latest)
+            return self._all_offsets(partitions, latest)
 
     def committed(
-        self, group: str, places: Sequence[tuple[str, int]]
+        self, group: str, partitions: Sequence[tuple[str, int]]
     ) -> dict[tuple[str, int], int]:
         """The group's committed offsets; what has none is left out.
 
@@ -67,7 +67,7 @@ class ClusterMetadata(ClusterClient):
         Raises:
             BrokerFailed: nobody answered.
         """
-        wanted = [TopicPartition(*place) for place in places]
+        wanted = [TopicPartition(*one) for one in partitions]
         decided = {"group_id": group, "enable_auto_commit": "false"}
         try:
             asking = self.settings.environment.fetcher(
@@ -96,8 +96,8 @@ def _committed(
         except KafkaException as exception:
             if code_of(exception) != KafkaError._TIMED_OUT or left_s <= slice_s:
                 raise
-        told = asking.poll(0)
-        error = None if told is None else told.error()
+        answer = asking.poll(0)
+        error = None if answer is None else answer.error()
         if error is not None and error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
             raise KafkaException(error)
         slice_s *= 2

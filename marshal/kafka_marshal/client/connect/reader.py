@@ -211,10 +211,10 @@ class CoordinationReader:
         """What each partition holds now."""
         found = {}
         for partition in self.partitions:
-            place = TopicPartition(self.topic, partition)
+            one = TopicPartition(self.topic, partition)
             with self._plainly():
                 low, high = patiently(
-                    partial(self._consumer.get_watermark_offsets, place, timeout=CONNECT_S),
+                    partial(self._consumer.get_watermark_offsets, one, timeout=CONNECT_S),
                     self.settings.environment,
                 )
             found[partition] = Watermarks(low, high)
@@ -222,7 +222,7 @@ class CoordinationReader:
         return found
 
     def offsets_at(
-        self, place: str, option: str, extents: Mapping[int, Watermarks]
+        self, bound: str, option: str, extents: Mapping[int, Watermarks]
     ) -> dict[int, int]:
         """What `--from` or `--to` means, per partition: an offset, or the first at a time.
 
@@ -232,14 +232,14 @@ class CoordinationReader:
             InvalidOption: neither an offset nor a time.
             BrokerFailed: the cluster did not answer.
         """
-        if place.isdecimal():
-            wanted = dict.fromkeys(self.partitions, int(place))
+        if bound.isdecimal():
+            wanted = dict.fromkeys(self.partitions, int(bound))
         else:
             try:
-                at = dt.datetime.fromisoformat(place)
+                at = dt.datetime.fromisoformat(bound)
             except ValueError:
                 raise InvalidOption(
-                    f"{option} must be an offset or a time like 2026-01-31T22:00, not {place!r}"
+                    f"{option} must be an offset or a time like 2026-01-31T22:00, not {bound!r}"
                 ) from None
             at_ms = int((at if at.tzinfo else at.replace(tzinfo=dt.UTC)).timestamp() * 1000)
             asked = [TopicPartition(self.topic, number, at_ms) for number in self.partitions]
@@ -273,15 +273,15 @@ class CoordinationReader:
             BrokerFailed: reading failed for good: no permission, offsets that are gone.
         """
         left = {n for n in starts if ends is None or starts[n] < ends[n]}
-        places = [TopicPartition(self.topic, n, starts[n]) for n in sorted(left)]
+        assignment = [TopicPartition(self.topic, n, starts[n]) for n in sorted(left)]
         with self._plainly():
-            self._consumer.assign(places)
+            self._consumer.assign(assignment)
             # The client remembers what was read to an end before, and is paused for that.
-            self._consumer.resume(places)
+            self._consumer.resume(assignment)
         while left and not stopped():
             batch: list[Message] = []
             for message in self._messages():
-                number, offset = _place(message)
+                number, offset = _position(message)
                 if self._at_end(message):
                     if ends is not None and number in left and offset >= ends[number]:
                         left.discard(number)
@@ -325,10 +325,10 @@ class CoordinationReader:
         while not stopped():
             more = {n: first for n, first in wanted().items() if n not in following}
             if more:
-                places = [TopicPartition(self.topic, n, first) for n, first in more.items()]
+                assignment = [TopicPartition(self.topic, n, first) for n, first in more.items()]
                 with self._plainly():
-                    self._consumer.incremental_assign(places)
-                    self._consumer.resume(places)
+                    self._consumer.incremental_assign(assignment)
+                    self._consumer.resume(assignment)
                 following.update(more)
                 empty = frozenset(n for n, first in more.items() if self._was_empty(n, first))
                 if empty:
@@ -365,13 +365,13 @@ class CoordinationReader:
     def _ended(self, messages: list[Message], reached: Mapping[int, int]) -> set[int]:
         """Partitions of which the client says that it is at their end, and gave nothing since."""
         ends = [one for one in messages if one.error() is not None and self._at_end(one)]
-        places = [_place(one) for one in ends if _is_end(one)]
-        return {number for number, offset in places if offset >= reached.get(number, offset)}
+        found = [_position(one) for one in ends if _is_end(one)]
+        return {number for number, offset in found if offset >= reached.get(number, offset)}
 
     def _end_as_fetched(self, number: int) -> int:
         with self._plainly():
-            place = TopicPartition(self.topic, number)
-            return self._consumer.get_watermark_offsets(place, cached=True)[1]
+            one = TopicPartition(self.topic, number)
+            return self._consumer.get_watermark_offsets(one, cached=True)[1]
 
     def _finish(self, number: int, left: set[int]) -> None:
         left.discard(number)
@@ -394,11 +394,11 @@ class CoordinationReader:
             return True
         if error.retriable() or error.code() in _PASSING:
             return True
-        number, _ = _place(message)
-        place = f"partition {number}" if number >= 0 else "all of it"
+        number, _ = _position(message)
+        which = f"partition {number}" if number >= 0 else "all of it"
         raise (OffsetsGone if error.code() in _GONE else BrokerFailed)(
             self.settings.without_secrets(
-                f"{self.settings.bootstrap}: reading {self.topic}, {place}: {error.str()}"
+                f"{self.settings.bootstrap}: reading {self.topic}, {which}: {error.str()}"
             )
         )
 
@@ -415,7 +415,7 @@ class CoordinationReader:
         return self._client_errors.failed(exception, about)
 
 
-def _place(message: Message) -> tuple[int, int]:
+def _position(message: Message) -> tuple[int, int]:
     """Partition and offset; -1 where an error has none."""
     number, offset = message.partition(), message.offset()
     return (-1 if number is None else number), (-1 if offset is None else offset)
@@ -423,7 +423,7 @@ def _place(message: Message) -> tuple[int, int]:
 
 def _next(message: Message) -> tuple[int, int]:
     """Partition, and the offset after it."""
-    number, offset = _place(message)
+    number, offset = _position(message)
     return number, offset + 1
 
 
@@ -443,7 +443,7 @@ def raw_record(message: Message) -> RawRecord:
     """A message as every other source gives it."""
     kind, timestamp_ms = message.timestamp()
     return RawRecord(
-        *_place(message),
+        *_position(message),
         timestamp_ms,
         message.value(),
         tuple(cast("Iterable[tuple[str, bytes | None]]", message.headers() or ())),

@@ -69,15 +69,15 @@ class Commit:
         if not self.future.set_running_or_notify_cancel():
             return True
         if lost:
-            self.future.set_exception(ClaimLost(self.told(lost)))
+            self.future.set_exception(ClaimLost(self.progress_of(lost)))
         elif left:
-            self.future.set_exception(OutcomeUnknown(self.told(left)))
+            self.future.set_exception(OutcomeUnknown(self.progress_of(left)))
         else:
             self.future.set_result(None)
         return True
 
-    def told(self, claims: Collection[Claim]) -> str:
-        """Which of these is how far."""
+    def progress_of(self, claims: Collection[Claim]) -> str:
+        """How far each of these claims is, in words."""
         return "; ".join(
             f"{claim.topic}/{claim.partition}, epoch {claim.epoch}: done below {self.done[claim]}, "
             f"and in the log below {claim.committed}"

@@ -1,15 +1,14 @@
 """What a consumer was asked to be: every option, checked once, in one frozen object.
 
-Whatever needs an option takes this object, so a new one has one place. Nothing here connects.
+Every part that needs an option takes this object. Nothing here connects.
 """
 
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final, Literal, TypeAlias, TypeVar
+from typing import Final, Literal, TypeAlias
 
 import attrs
 from attrs import frozen
@@ -23,8 +22,6 @@ from kafka_marshal.errors import InvalidOption
 from kafka_marshal.machines.consumer.claiming import Claiming
 from kafka_marshal.machines.consumer.consumer import InstanceConfig, Mode
 from kafka_marshal.machines.consumer.driver import Timing
-
-T = TypeVar("T")
 
 StartPolicy: TypeAlias = Literal["earliest", "latest"]
 """Where to begin in a partition of which nobody knows a position: `auto.offset.reset` of Kafka."""
@@ -141,14 +138,6 @@ def configured(
     )
 
 
-def renamed(old: str, given: T | None, new: str, value: T) -> T:
-    """An option of `Consumer` that had another name in 0.1.0 goes on for a release, and warns."""
-    if given is None:
-        return value
-    warnings.warn(f"{old} is called {new} now", DeprecationWarning, stacklevel=3)
-    return given
-
-
 def refuse_no_start_policy(start: str) -> None:
     """Raise InvalidOption for what is none."""
     if start not in ("earliest", "latest"):
@@ -176,7 +165,7 @@ def connection(
     settings: Settings | Mapping[str, str] | None,
     oauth_cb: TokenCallback | None,
 ) -> Settings:
-    """Where the cluster is and how to get in, by whichever of these says it.
+    """The cluster's address and how to get in, from those of these that are given.
 
     Raises:
         InvalidOption: none of them does.
@@ -188,5 +177,5 @@ def connection(
     if bootstrap is not None:
         values["bootstrap.servers"] = addresses(bootstrap)
     if not values.get("bootstrap.servers"):
-        raise InvalidOption("where the cluster is must be said: Consumer('host:9092', ...)")
+        raise InvalidOption("no cluster given: Consumer('host:9092', ...)")
     return Settings(values, oauth_cb, environment)

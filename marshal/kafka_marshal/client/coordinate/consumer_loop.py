@@ -93,7 +93,7 @@ class ConsumerLoop:
         self._topics: dict[str, _Topic] = {}
         self._look_at_ms = self._commit_at_ms = 0
         self._anew_at_ms: int | None = None
-        self._told_waiting = False
+        self._noted_waiting = False
         self.session = session
         """Whose machine is at work."""
         self.held = Ownership(config.me, self._group, session, fetcher, log, health_monitor, post)
@@ -244,12 +244,12 @@ class ConsumerLoop:
                 raise self._mismatch(member.differs)
             if record.message.instance_id == member.me.instance_id:
                 self.held.read_back(record)
-        for place in result.ended:
-            self.held.carry_out(member.caught_up(place, now_ms))
+        for partition in result.ended:
+            self.held.carry_out(member.caught_up(partition, now_ms))
         waits_for = member.waits_for(now_ms) if result.ended else None
-        if waits_for is not None and not self._told_waiting:
-            self._told_waiting = True
-            self._health_monitor.said(
+        if waits_for is not None and not self._noted_waiting:
+            self._noted_waiting = True
+            self._health_monitor.note(
                 f"{self._differ(waits_for)}; nothing is claimed before it is certain that "
                 f"nobody lives under that one"
             )
@@ -275,7 +275,7 @@ class ConsumerLoop:
         if self._config.me.mode is Mode.AT_MOST_ONCE:
             # A new instance would be granted once more what this one has processed.
             raise self.log_lost(reason)
-        self._health_monitor.said(f"{reason}; beginning anew as a new instance")
+        self._health_monitor.note(f"{reason}; beginning anew as a new instance")
         self.held.truncated()
         self.commit_positions()
         self._anew_at_ms = self.held.now_ms + ANEW_AFTER_MS
@@ -311,7 +311,7 @@ class ConsumerLoop:
                 start=lambda partition: known.starts.get(partition, 0),
             )
         )
-        session.want(session.member.places)
+        session.want(session.member.coordinating_partitions)
 
     def _counted(self, topic: str, partitions: int) -> None:
         known = self._topics.get(topic)

@@ -97,12 +97,12 @@ class Coordinator:
             ahead=config.mode is Mode.AT_LEAST_ONCE,
             on_fetched=self._fetched,
             on_gone=self._gone,
-            on_error=self.said,
+            on_error=self.note,
             on_failure=self.failed,
             on_statistics=self.statistics_of("data"),
         )
         log = LogWriter(
-            self._settings, self._topic, self.said, self.statistics_of("log"), self.failed
+            self._settings, self._topic, self.note, self.statistics_of("log"), self.failed
         )
         self._log = log
         self.loop = ConsumerLoop(
@@ -188,15 +188,15 @@ class Coordinator:
         """Do this in the coordinator's thread; whether it is done is not waited for."""
         self.post(CallRequested(what))
 
-    def said(self, sentence: str) -> None:
+    def note(self, sentence: str) -> None:
         """Something about the cluster that passes, or that somebody else must mend."""
-        self._health_monitor.said(sentence)
+        self._health_monitor.note(sentence)
 
     def statistics_of(self, client: str) -> Callable[[str], None] | None:
         """Who takes what librdkafka says of this client; None where nobody wants to know."""
         if not self.observers.wants_statistics:
             return None
-        return partial(self.observers.told, self._group, client)
+        return partial(self.observers.librdkafka_statistics, self._group, client)
 
     def _who(self) -> ConsumerIdentity:
         return ConsumerIdentity(self._group, self._config.me.client_id, self.instance_id)

@@ -52,7 +52,7 @@ class OwnedPartition:
     """What was fetched of it and not begun was given back."""
     abandoned: bool = False
     """At most once: nothing more of it will be processed, whatever is granted."""
-    told: bool = False
+    notified: bool = False
     """The coordinator was notified that the application got further, and has not looked yet."""
     drained: bool = False
     """It is lost, and nothing of it is in hand."""

@@ -67,7 +67,7 @@ class Ownership:
         self._fetcher, self._log, self._post = fetcher, log, post
         self._health_monitor, self._observers = health_monitor, health_monitor.observers
         self._wake_after = max(1, me.window // WAKE_PARTS)
-        self._places: dict[str, int] = {}
+        self._coordinating: dict[str, int] = {}
         self.session = session
         """Whose machine is asked."""
         self.now_ms = 0
@@ -156,7 +156,7 @@ class Ownership:
         for tenure in self._tenures.all:
             if tenure.release is not None:
                 tenure.release.until_ms = None
-        self._places.clear()  # the topic may have another number of partitions
+        self._coordinating.clear()  # the topic may have another number of partitions
         self._settle()
 
     # --- what is handed over ----------------------------------------------------------------------
@@ -182,18 +182,18 @@ class Ownership:
         return tenure is not None and tenure.withdrawn
 
     def progressed(self, in_flight: InFlight) -> None:
-        """The application got further with this. Any thread may say so.
+        """The application got further with this. Any thread may call it.
 
         While nobody waits for it the coordinator finds out when it looks: it is woken when that
         much of the window is done.
         """
         tenure = self._tenures.of(in_flight.claim)
-        if tenure is None or tenure.told:
+        if tenure is None or tenure.notified:
             return
         waits = in_flight.claim.lost is not None or tenure.withdrawn or self.stopping
         much = in_flight.end - tenure.next >= self._wake_after
         if waits or much or self._me.mode is Mode.AT_MOST_ONCE:
-            tenure.told = True
+            tenure.notified = True
             self._post(Progressed(tenure))
 
     # --- carrying out -----------------------------------------------------------------------------
@@ -214,10 +214,10 @@ class Ownership:
                         self.lost(tenure, reason)
 
     def _send(self, key: ClaimKey, send: Send) -> None:
-        place = self._places.get(key.topic)
-        if place is None:
-            place = coordinating_partition(key.topic, self.session.member.partitions)
-            self._places[key.topic] = place
+        partition = self._coordinating.get(key.topic)
+        if partition is None:
+            partition = coordinating_partition(key.topic, self.session.member.partitions)
+            self._coordinating[key.topic] = partition
         self.under_way += 1
         tenure = self._tenures.newest(key)
         release = None
@@ -226,7 +226,7 @@ class Ownership:
                 release = tenure.release = SentRelease()
             self._health_monitor.sent(tenure.watched, send, self._standing(tenure), self.now_ms)
         session = self.session
-        self._log.append(place, send.message, send.headers).add_done_callback(
+        self._log.append(partition, send.message, send.headers).add_done_callback(
             lambda done: self._post(
                 AppendFinished(session, key, send, release, done.exception() or done.result())
             )
@@ -320,7 +320,7 @@ class Ownership:
         if self._me.mode is Mode.AT_MOST_ONCE and tenure.next < tenure.allowed_end:
             return
         self._fetcher.drop(tenure.fetched)
-        self._tell_given(tenure)
+        self._report_given(tenure)
         since = max(claim.position, tenure.answered)
         done = self._me.mode is Mode.AT_LEAST_ONCE and tenure.next > since
         self._tenures.drained(tenure, counts=done)
@@ -339,7 +339,7 @@ class Ownership:
         What was fetched before is not gone: it is handed over first.
         """
         low, high = extent.low, extent.high
-        self._health_monitor.said(
+        self._health_monitor.note(
             f"{claim.topic}/{claim.partition}: messages {first} to {low - 1} are gone from the "
             f"topic and cannot be consumed any more"
         )
@@ -353,14 +353,14 @@ class Ownership:
 
     def look_at(self, tenure: OwnedPartition) -> None:
         """See how far the application got with it."""
-        tenure.told = False  # before it is looked at, so nothing that comes later is missed
+        tenure.notified = False  # before it is looked at, so nothing that comes later is missed
         reached = tenure.reached()
-        self._tell_given(tenure)
+        self._report_given(tenure)
         self._done(tenure, reached)
         if tenure.claim.lost is not None:
             self._forget_if_drained(tenure)
 
-    def _tell_given(self, tenure: OwnedPartition) -> None:
+    def _report_given(self, tenure: OwnedPartition) -> None:
         given = tenure.newly_given()
         if given:
             self._observers.handed_over(tenure.claim, given)
@@ -396,7 +396,7 @@ class Ownership:
         """At most once: the end waits for what was granted, which nobody else will get."""
         for tenure in self._tenures:
             if tenure.paused and tenure.next < tenure.allowed_end:
-                self._health_monitor.said(
+                self._health_monitor.note(
                     f"{tenure.claim.topic}/{tenure.claim.partition} is paused, and messages "
                     f"{tenure.next} to {tenure.allowed_end - 1} of it were granted: the consumer "
                     f"ends when it is resumed, or closed"
@@ -493,7 +493,7 @@ class Ownership:
             self._forget_if_drained(tenure)
 
     def ack(self, upto: Message | None) -> None:
-        """What was given out one by one is done, up to this message. Any thread may say so.
+        """What was given out one by one is done, up to this message. Any thread may call it.
 
         Raises:
             InvalidOption: another consumer gave the message out.
@@ -536,10 +536,10 @@ class Ownership:
             if not commit.settled(self._awaited, self._may_land):
                 left.append(commit)
             elif not commit.future.cancelled():
-                self._was_told(commit)
+                self._settle_commit(commit)
         self._commits = left
 
-    def _was_told(self, commit: Commit) -> None:
+    def _settle_commit(self, commit: Commit) -> None:
         """The application knows what became of it, so no other commit has to say that."""
         for claim, end in commit.done.items():
             tenure = self._tenures.any_of(claim)

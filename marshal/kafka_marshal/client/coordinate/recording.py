@@ -48,7 +48,7 @@ WRITTEN_AT: Final = 1_000
 def write_log(settings: Settings, topic: str, folder: Path) -> int:
     """Put a capture of the whole coordination topic beside what was recorded.
 
-    It is in the order in which records were appended, as far as the brokers' stamps tell. Returns
+    It is in the order in which records were appended, as far as the brokers' stamps call. Returns
     how many there are.
 
     Raises:
@@ -120,9 +120,9 @@ class RecordedMember(Member):
     def fetched(self, messages: Iterable[FetchedMessage]) -> None:
         """These lie in the log, whether they need be folded or not. Any thread may call it."""
         for message in messages:
-            place, offset = message.partition(), message.offset()
-            if place is not None and offset is not None:
-                self._fetched.setdefault(place, deque()).append(offset)
+            partition, offset = message.partition(), message.offset()
+            if partition is not None and offset is not None:
+                self._fetched.setdefault(partition, deque()).append(offset)
 
     def flush(self) -> None:
         """Everything until now is on disk, as far as a killed process is concerned."""
@@ -145,13 +145,13 @@ class RecordedMember(Member):
         if len(self._lines) >= WRITTEN_AT:
             self.flush()
 
-    def _told(self, tell: Callable[[], list[ClaimEffect]]) -> list[ClaimEffect]:
-        """What came of telling the machine something; `_within` because it may tell itself more."""
+    def _recorded(self, call: Callable[[], list[ClaimEffect]]) -> list[ClaimEffect]:
+        """What came of telling the machine something; `_within` because it may call itself more."""
         if self._within:
-            return tell()
+            return call()
         self._within = True
         try:
-            effects = tell()
+            effects = call()
         finally:
             self._within = False
         self._write_effects(effects)
@@ -162,8 +162,8 @@ class RecordedMember(Member):
         for each in effects:
             match each.effect:
                 case Send(message, headers):
-                    place = coordinating_partition(each.key.topic, self.partitions)
-                    self._write(run.sent(own, place, message, headers))
+                    partition = coordinating_partition(each.key.topic, self.partitions)
+                    self._write(run.sent(own, partition, message, headers))
                     leaves = True
                 case Process(offsets) if self.me.mode is Mode.AT_MOST_ONCE:
                     self._write(run.processed(own, each.key, offsets.start, offsets.stop))
@@ -188,44 +188,44 @@ class RecordedMember(Member):
             if key not in self._held and number < partitions and start(number):
                 self._write(run.begins_at(self.me.instance_id, key, start(number)))
         add = super().add_topic
-        return self._told(lambda: add(topic, partitions, now_ms, only=only, start=start))
+        return self._recorded(lambda: add(topic, partitions, now_ms, only=only, start=start))
 
     def remove_topic(self, topic: str, now_ms: int) -> list[ClaimEffect]:
         """As `Member` has it."""
-        tell = super().remove_topic
-        return self._told(lambda: tell(topic, now_ms))
+        call = super().remove_topic
+        return self._recorded(lambda: call(topic, now_ms))
 
     def record(self, record: Record, now_ms: int) -> list[ClaimEffect]:
         """What was fetched before it, and not kept, was read too."""
-        if record.partition in self.places:
+        if record.partition in self.coordinating_partitions:
             fetched = self._fetched.get(record.partition, ())
             while fetched and fetched[0] <= record.offset:
                 self._write(run.read(self.me.instance_id, record.partition, fetched.popleft()))
-        tell = super().record
-        return self._told(lambda: tell(record, now_ms))
+        call = super().record
+        return self._recorded(lambda: call(record, now_ms))
 
-    def caught_up(self, place: int, now_ms: int) -> list[ClaimEffect]:
+    def caught_up(self, partition: int, now_ms: int) -> list[ClaimEffect]:
         """As `Member` has it."""
-        tell = super().caught_up
-        return self._told(lambda: tell(place, now_ms))
+        call = super().caught_up
+        return self._recorded(lambda: call(partition, now_ms))
 
     def outcome_unknown(self, sent: Send, now_ms: int) -> list[ClaimEffect]:
         """A request whose outcome is not known is no longer waited for."""
         message = sent.message
         if isinstance(message, ClaimingPartition) and self._driver_of(message.key).asks:
             self._write(run.gave_up(self.me.instance_id, message.key))
-        tell = super().outcome_unknown
-        return self._told(lambda: tell(sent, now_ms))
+        call = super().outcome_unknown
+        return self._recorded(lambda: call(sent, now_ms))
 
     def timer(self, now_ms: int) -> list[ClaimEffect]:
         """As `Member` has it."""
-        tell = super().timer
-        return self._told(lambda: tell(now_ms))
+        call = super().timer
+        return self._recorded(lambda: call(now_ms))
 
     def messages_available(self, key: ClaimKey, end: int, now_ms: int) -> list[ClaimEffect]:
         """As `Member` has it."""
-        tell = super().messages_available
-        return self._told(lambda: tell(key, end, now_ms))
+        call = super().messages_available
+        return self._recorded(lambda: call(key, end, now_ms))
 
     def extent(self, key: ClaimKey, low: int, high: int, now_ms: int) -> list[ClaimEffect]:
         """As `Member` has it; what is gone is written once."""
@@ -233,41 +233,41 @@ class RecordedMember(Member):
         if low > max(position, self._gone_below.get(key, 0)):
             self._gone_below[key] = low
             self._write(run.gone(self.me.instance_id, key, low))
-        tell = super().extent
-        return self._told(lambda: tell(key, low, high, now_ms))
+        call = super().extent
+        return self._recorded(lambda: call(key, low, high, now_ms))
 
     def done(self, key: ClaimKey, offset_next: int, now_ms: int) -> list[ClaimEffect]:
         """At least once: what the machine takes for processed from now on."""
-        driver, tell = self.driver(key), super().done
+        driver, call = self.driver(key), super().done
         start = driver.consumer.next
 
-        def told() -> list[ClaimEffect]:
-            effects = tell(key, offset_next, now_ms)
+        def processed() -> list[ClaimEffect]:
+            effects = call(key, offset_next, now_ms)
             if driver.consumer.next > start:
                 self._write(run.processed(self.me.instance_id, key, start, driver.consumer.next))
             return effects
 
-        return self._told(told)
+        return self._recorded(processed)
 
     def commit(self, key: ClaimKey, now_ms: int) -> list[ClaimEffect]:
         """As `Member` has it."""
-        tell = super().commit
-        return self._told(lambda: tell(key, now_ms))
+        call = super().commit
+        return self._recorded(lambda: call(key, now_ms))
 
     def release(self, key: ClaimKey, now_ms: int) -> list[ClaimEffect]:
         """As `Member` has it."""
-        tell = super().release
-        return self._told(lambda: tell(key, now_ms))
+        call = super().release
+        return self._recorded(lambda: call(key, now_ms))
 
     def hand_back(self, key: ClaimKey, offset_next: int, now_ms: int) -> list[ClaimEffect]:
         """As `Member` has it."""
-        tell = super().hand_back
-        return self._told(lambda: tell(key, offset_next, now_ms))
+        call = super().hand_back
+        return self._recorded(lambda: call(key, offset_next, now_ms))
 
     def stop(self, now_ms: int) -> list[ClaimEffect]:
         """As `Member` has it."""
-        tell = super().stop
-        return self._told(lambda: tell(now_ms))
+        call = super().stop
+        return self._recorded(lambda: call(now_ms))
 
     def truncated(self) -> list[ClaimEffect]:
         """This instance sends nothing more; a new one goes on."""

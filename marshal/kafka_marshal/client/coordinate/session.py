@@ -71,15 +71,15 @@ def open_session(config: Configuration, me: InstanceConfig) -> Session:
 def _snapshot(path: Path, config: Configuration, tail: CoordinationReader) -> Snapshot | None:
     """None where nobody could tell later whether it is of the same log."""
     group = config.group_id
-    told = {"event": "snapshot", "group": group}
+    extra = {"event": "snapshot", "group": group}
     try:
         seen = ClusterClient(config.settings).topic(tail.topic)
     except BrokerFailed as error:
-        logger.warning("snapshot %s: not used, %s", path, error, extra=told)
+        logger.warning("snapshot %s: not used, %s", path, error, extra=extra)
         return None
     if seen is None or seen.topic_id is None:
         why = "the brokers give topics no id"
-        logger.warning("snapshot %s: not used, %s", path, why, extra=told)
+        logger.warning("snapshot %s: not used, %s", path, why, extra=extra)
         return None
     partitions = len(tail.partitions)
     origin = SnapshotOrigin(
@@ -110,9 +110,9 @@ class Session:
         """Taken once, by who lets go."""
         self._thread: Thread | None = None
 
-    def want(self, places: Iterable[int]) -> None:
+    def want(self, partitions: Iterable[int]) -> None:
         """Read these coordinating partitions."""
-        self._wanted = {place: self._starts.get(place, 0) for place in places}
+        self._wanted = {partition: self._starts.get(partition, 0) for partition in partitions}
 
     def begin(
         self,

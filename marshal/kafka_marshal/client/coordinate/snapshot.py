@@ -69,8 +69,8 @@ class RecordMark:
     @classmethod
     def of(cls, raw: RawRecord) -> RecordMark:
         """This one."""
-        said = b"" if raw.value is None else raw.value
-        return cls(raw.offset, raw.timestamp_ms, hashlib.sha256(said).hexdigest())
+        value = b"" if raw.value is None else raw.value
+        return cls(raw.offset, raw.timestamp_ms, hashlib.sha256(value).hexdigest())
 
 
 @frozen
@@ -115,22 +115,24 @@ class Snapshot:
             self._say(f"not used, it cannot be read: {error}")
         except SnapshotRefused as reason:
             self._say(f"not used, {reason}")
-        for place, kept in list(found.items()):
-            against = unfit(kept, extents[place], firsts[place])
+        for partition, kept in list(found.items()):
+            against = unfit(kept, extents[partition], firsts[partition])
             if against is not None:
-                self._say(f"not used for partition {place}, {against}")
-                del found[place]
+                self._say(f"not used for partition {partition}, {against}")
+                del found[partition]
         there = marks_at(
-            tail, {place: kept.last.offset for place, kept in found.items()}, self._environment
+            tail,
+            {partition: kept.last.offset for partition, kept in found.items()},
+            self._environment,
         )
-        for place, kept in list(found.items()):
-            if there.get(place) != kept.last:
+        for partition, kept in list(found.items()):
+            if there.get(partition) != kept.last:
                 at = kept.last.offset
-                gone = "is another one now" if place in there else "is not there"
-                self._say(f"not used for partition {place}, its record {at} {gone}")
-                del found[place]
-        self._firsts = {**firsts, **{place: kept.first for place, kept in found.items()}}
-        self._lasts = {place: kept.last for place, kept in found.items()}
+                gone = "is another one now" if partition in there else "is not there"
+                self._say(f"not used for partition {partition}, its record {at} {gone}")
+                del found[partition]
+        self._firsts = {**firsts, **{partition: kept.first for partition, kept in found.items()}}
+        self._lasts = {partition: kept.last for partition, kept in found.items()}
         if found:
             claims = sum(len(kept.memory.claims) for kept in found.values())
             left = sum(extents[n].high - kept.last.offset - 1 for n, kept in found.items())
@@ -151,13 +153,13 @@ class Snapshot:
             return
         self._due_at, self._news = now_s + EVERY_S, False
         kept = {
-            place: PartitionSnapshot(
-                self._firsts[place],
+            partition: PartitionSnapshot(
+                self._firsts[partition],
                 last if isinstance(last, RecordMark) else RecordMark.of(last),
                 one,
             )
-            for place, one in memory().items()
-            if (last := self._lasts.get(place)) is not None
+            for partition, one in memory().items()
+            if (last := self._lasts.get(partition)) is not None
         }
         beside = self.path.with_name(f"{self.path.name}.{os.getpid()}.{id(self):x}")
         try:
@@ -178,9 +180,9 @@ class Snapshot:
             self._say(f"cannot be deleted: {error.strerror or error}")
 
     def _say(self, what: str, *, expected: bool = False) -> None:
-        told = {"event": "snapshot", "group": self.origin.group}
-        say = logger.info if expected else logger.warning
-        say("snapshot %s: %s", self.path, what, extra=told)
+        extra = {"event": "snapshot", "group": self.origin.group}
+        log = logger.info if expected else logger.warning
+        log("snapshot %s: %s", self.path, what, extra=extra)
 
 
 # --- whether it still holds -----------------------------------------------------------------------
@@ -202,7 +204,7 @@ def marks_at(
     tail: CoordinationReader, offsets: Mapping[int, int], environment: Environment = REAL
 ) -> dict[int, RecordMark]:
     """The records that lie there now, as far as brokers give them in time."""
-    ends = {place: offset + 1 for place, offset in offsets.items()}
+    ends = {partition: offset + 1 for partition, offset in offsets.items()}
     deadline = environment.deadline(CONNECT_S)
     found: dict[int, RecordMark] = {}
     with suppress(OffsetsGone):  # since it was looked where the log begins and ends
@@ -220,7 +222,7 @@ def written(origin: SnapshotOrigin, kept: Mapping[int, PartitionSnapshot]) -> st
     body = json.dumps(
         {
             "origin": _origin(origin),
-            "partitions": {str(place): _kept(each) for place, each in kept.items()},
+            "partitions": {str(partition): _kept(each) for partition, each in kept.items()},
         }
     )
     head = {"format": FORMAT, "version": package_version(), "sha256": _digest(body)}
@@ -250,7 +252,8 @@ def parsed(text: str, origin: SnapshotOrigin) -> dict[int, PartitionSnapshot]:
         if differ:
             raise SnapshotRefused(f"it is of another {', '.join(differ)}")
         return {
-            int(place): _kept_of(each, origin.group) for place, each in fields["partitions"].items()
+            int(partition): _kept_of(each, origin.group)
+            for partition, each in fields["partitions"].items()
         }
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise SnapshotRefused(f"it is no snapshot: {error}") from None

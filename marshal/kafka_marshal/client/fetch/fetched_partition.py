@@ -22,7 +22,7 @@ class FetchedPartition:
     """Up to where it was handed over."""
     fetched: int = 0
     """Up to where it was fetched."""
-    told: int = 0
+    notified: int = 0
     """Up to where the machine was notified that there is something to consume."""
     dropped: bool = False
     """Nothing of it is fetched or handed over any more."""
@@ -38,7 +38,7 @@ class FetchedPartition:
     retry_at: float | None = None
 
     @property
-    def place(self) -> tuple[str, int]:
+    def topic_partition(self) -> tuple[str, int]:
         """Topic and partition."""
         return self.claim.topic, self.claim.partition
 

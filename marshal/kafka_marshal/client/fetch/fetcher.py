@@ -32,7 +32,7 @@ from kafka_marshal.client.connect.settings import Settings
 from kafka_marshal.client.fetch.buffers import BufferLimits, Buffers, MessageChunk, joined
 from kafka_marshal.client.fetch.fetched_partition import FetchedPartition
 from kafka_marshal.client.fetch.in_flight import InFlight
-from kafka_marshal.client.fetch.split_fetch import offset_of, place_of, runs_of
+from kafka_marshal.client.fetch.split_fetch import offset_of, partition_of, runs_of
 from kafka_marshal.client.message import Claim
 from kafka_marshal.core.state import ClaimKey
 from kafka_marshal.errors import BrokerFailed
@@ -114,7 +114,7 @@ class Fetcher:
                 {
                     **settings.for_client(**decided),
                     **settings.telling(on_statistics),
-                    "error_cb": self._said,
+                    "error_cb": self._on_librdkafka_error,
                     "on_commit": self._committed,
                 },
                 logger=MutedLogger(),
@@ -128,9 +128,9 @@ class Fetcher:
         self._arrived = threading.Condition(self._lock)
         self._emptied = threading.Condition(self._lock)
         self._buffers: Buffers[FetchedPartition, Fetched] = Buffers(offset_of, _size_of, bounds)
-        self._of_place: dict[tuple[str, int], list[FetchedPartition]] = {}
+        self._of_partition: dict[tuple[str, int], list[FetchedPartition]] = {}
         """What is open of each partition, in the order in which it was opened."""
-        self._by_place: dict[tuple[str, int], FetchedPartition] = {}
+        self._assigned: dict[tuple[str, int], FetchedPartition] = {}
         """What Kafka's client fetches. Touched by the thread that polls alone."""
         self._topics: set[str] = set()
         """All that were ever fetched."""
@@ -157,15 +157,15 @@ class Fetcher:
         one = FetchedPartition(claim, position=position, fetched=position)
         with self._lock:
             self._buffers.open(one, position)
-            self._of_place.setdefault(one.place, []).append(one)
-        self._command(partial(self._settle, one.place))
+            self._of_partition.setdefault(one.topic_partition, []).append(one)
+        self._command(partial(self._settle, one.topic_partition))
         return one
 
     def drain(self, one: FetchedPartition, end: int) -> None:
         """The claim is no longer ours, but its messages below `end` are."""
         with self._lock:
             one.until = end
-        self._command(partial(self._settle, one.place))
+        self._command(partial(self._settle, one.topic_partition))
 
     def drop(self, one: FetchedPartition) -> int:
         """The claim is no longer ours: forget at once what was fetched, and fetch no more.
@@ -176,9 +176,9 @@ class Fetcher:
             if one.dropped:
                 return 0
             one.dropped = True
-            self._of_place[one.place].remove(one)
+            self._of_partition[one.topic_partition].remove(one)
             dropped = self._buffers.drop(one)
-        self._command(partial(self._settle, one.place))
+        self._command(partial(self._settle, one.topic_partition))
         return dropped
 
     def allow(self, one: FetchedPartition, offsets: range) -> None:
@@ -228,24 +228,21 @@ class Fetcher:
                     for each in one.allowed:
                         self._buffers.allow(one, range(max(begin, each.start), each.stop))
             self._unassign(one)
-            self._settle(one.place)
+            self._settle(one.topic_partition)
 
         self._command(anew)
 
     def commit(self, offsets: Mapping[ClaimKey, int]) -> None:
-        """Tell Kafka's group offsets; whether that works is not waited for."""
-        places = [
-            TopicPartition(key.topic, key.topic_partition, offset)
-            for key, offset in offsets.items()
-        ]
+        """Commit the group's offsets to Kafka, without waiting for the outcome."""
+        wanted = [TopicPartition(key.topic, key.topic_partition, at) for key, at in offsets.items()]
 
-        def tell() -> None:
+        def commit() -> None:
             try:
-                self._consumer.commit(offsets=places, asynchronous=True)
+                self._consumer.commit(offsets=wanted, asynchronous=True)
             except KafkaException as error:
                 self._on_error(f"the group's offsets were not committed to Kafka: {error}")
 
-        self._command(tell)
+        self._command(commit)
 
     def take(self, maximum: int, timeout_s: float | None) -> MessageChunk[Claim, Fetched] | None:
         """The next messages that may be handed over; None if none came in time, or by `wake`.
@@ -340,10 +337,10 @@ class Fetcher:
 
         def ask() -> None:
             found = {}
-            for one in self._by_place.values():
-                place = TopicPartition(*one.place)
+            for one in self._assigned.values():
+                partition = TopicPartition(*one.topic_partition)
                 with suppress(KafkaException):
-                    _, high = self._consumer.get_watermark_offsets(place, cached=True)
+                    _, high = self._consumer.get_watermark_offsets(partition, cached=True)
                     if high >= 0:
                         found[one.claim] = high
             then(found)
@@ -372,7 +369,7 @@ class Fetcher:
                 self._closed = True
                 self._consumer.close()
 
-    def _said(self, error: KafkaError) -> None:
+    def _on_librdkafka_error(self, error: KafkaError) -> None:
         self._on_error(self._settings.without_secrets(error.str()))
 
     def _committed(self, error: KafkaError | None, _: list[TopicPartition]) -> None:
@@ -422,28 +419,28 @@ class Fetcher:
         while self._commands:
             self._commands.popleft()()
 
-    def _settle(self, place: tuple[str, int]) -> None:
+    def _settle(self, partition: tuple[str, int]) -> None:
         """Fetch of this partition what was opened first and is wanted."""
         with self._lock:
-            wanted = next((one for one in self._of_place[place] if one.wanted), None)
-        fetched = self._by_place.get(place)
+            wanted = next((one for one in self._of_partition[partition] if one.wanted), None)
+        fetched = self._assigned.get(partition)
         if fetched is wanted:
             return
         if fetched is not None:
             self._unassign(fetched)
         if wanted is not None:
-            self._topics.add(place[0])
-            self._consumer.incremental_assign([TopicPartition(*place, wanted.fetched)])
+            self._topics.add(partition[0])
+            self._consumer.incremental_assign([TopicPartition(*partition, wanted.fetched)])
             wanted.assigned = True
-            self._by_place[place] = wanted
+            self._assigned[partition] = wanted
 
     def _unassign(self, one: FetchedPartition) -> None:
         if not one.assigned:
             return
-        self._consumer.incremental_unassign([TopicPartition(*one.place)])
+        self._consumer.incremental_unassign([TopicPartition(*one.topic_partition)])
         one.assigned = one.held = False
         one.retry_at = None
-        del self._by_place[one.place]
+        del self._assigned[one.topic_partition]
 
     def _has_room(self) -> bool:
         """Whether to fetch now. Waits a little while buffers are full and about to be emptied."""
@@ -452,7 +449,7 @@ class Fetcher:
             if not full and not self._full:
                 return True
             self._full, now = bool(full), self._monotonic()
-            opened = [one for each in self._of_place.values() for one in each]
+            opened = [one for each in self._of_partition.values() for one in each]
             for one in opened:
                 since_s = now if one.full_since_s is None else one.full_since_s
                 one.full_since_s = since_s if one in full else None
@@ -466,9 +463,9 @@ class Fetcher:
             free = [one for one in opened if one not in full and one.held]
             for one in hold + free:
                 one.held = not one.held
-        for ones, tell in ((hold, self._consumer.pause), (free, self._consumer.resume)):
+        for ones, call in ((hold, self._consumer.pause), (free, self._consumer.resume)):
             if ones:
-                tell([TopicPartition(*one.place) for one in ones])
+                call([TopicPartition(*one.topic_partition) for one in ones])
         return True
 
     def _take_in(self, batch: list[Fetched]) -> None:
@@ -481,7 +478,7 @@ class Fetcher:
             self._add(run)
 
     def _add(self, run: list[Fetched]) -> None:
-        one = self._by_place.get(place_of(run[0]))
+        one = self._assigned.get(partition_of(run[0]))
         if one is None:
             return
         with self._lock:
@@ -490,19 +487,19 @@ class Fetcher:
                 one.fetched = end
                 self._arrived.notify()
         if end is not None:
-            self._say_fetched(one, end)
+            self._notify_fetched(one, end)
 
-    def _say_fetched(self, one: FetchedPartition, end: int) -> None:
-        if self._ahead and end > one.told:
-            place = TopicPartition(*one.place)
+    def _notify_fetched(self, one: FetchedPartition, end: int) -> None:
+        if self._ahead and end > one.notified:
+            partition = TopicPartition(*one.topic_partition)
             with suppress(KafkaException):
-                end = max(end, self._consumer.get_watermark_offsets(place, cached=True)[1])
-        if end > one.told:
-            one.told = end
+                end = max(end, self._consumer.get_watermark_offsets(partition, cached=True)[1])
+        if end > one.notified:
+            one.notified = end
             self._on_fetched(one.claim, end)
         if not one.wanted:
             # Not before the next poll: what this one brought is of this tenure.
-            self._commands.append(partial(self._settle, one.place))
+            self._commands.append(partial(self._settle, one.topic_partition))
 
     def _without_errors(self, batch: list[Fetched]) -> list[Fetched]:
         """Take in what lies before each error, then what the error says; return the rest."""
@@ -517,7 +514,7 @@ class Fetcher:
         return batch[begin:]
 
     def _heed(self, message: Fetched, error: KafkaError) -> None:
-        one = self._by_place.get(place_of(message))
+        one = self._assigned.get(partition_of(message))
         if error.code() == KafkaError._PARTITION_EOF:
             if one is not None:
                 with self._lock:
@@ -525,12 +522,12 @@ class Fetcher:
                     one.fetched = one.fetched if end is None else end
                     self._arrived.notify()
                 if end is not None:
-                    self._say_fetched(one, end)
+                    self._notify_fetched(one, end)
         elif error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
             if one is not None:
                 self._out_of_range(one)
         elif error.retriable() or error.code() in _PASSING:
-            self._said(error)
+            self._on_librdkafka_error(error)
         elif error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
             # As `ClusterMetadata.committed` says it: which of the two hears of it first is open.
             where = self._settings.bootstrap
@@ -539,8 +536,8 @@ class Fetcher:
             raise KafkaException(error)
 
     def _out_of_range(self, one: FetchedPartition) -> None:
-        key, place = one.claim.key, one.place
-        extent = self._cluster.extents([place]).get(place)
+        key, partition = one.claim.key, one.topic_partition
+        extent = self._cluster.extents([partition]).get(partition)
         if extent is None:
             one.retry_at = self._monotonic() + RETRY_S
             return
@@ -556,7 +553,7 @@ class Fetcher:
                 one.fetched = low
                 self._arrived.notify()
             self._on_gone(one.claim, position, Watermarks(low, high))
-            self._say_fetched(one, low)
+            self._notify_fetched(one, low)
             self._again(one)
         elif position <= high:
             self._again(one)
@@ -570,11 +567,11 @@ class Fetcher:
 
     def _again(self, one: FetchedPartition) -> None:
         self._unassign(one)
-        self._settle(one.place)
+        self._settle(one.topic_partition)
 
     def _retry(self) -> None:
         now = self._monotonic()
-        for one in list(self._by_place.values()):
+        for one in list(self._assigned.values()):
             if one.retry_at is not None and now >= one.retry_at:
                 self._again(one)
 

@@ -15,7 +15,7 @@ _topic_of: Final = cast("Callable[[Fetched], str]", Fetched.topic)
 _partition_of: Final = cast("Callable[[Fetched], int]", Fetched.partition)
 
 
-def place_of(message: Fetched) -> tuple[str, int]:
+def partition_of(message: Fetched) -> tuple[str, int]:
     """Topic and partition."""
     return _topic_of(message), _partition_of(message)
 
@@ -34,10 +34,10 @@ def runs_of(batch: list[Fetched], *, of_one_topic: bool = False) -> Iterator[lis
     ):
         yield batch  # nearly always what was fetched together is of one partition
         return
-    places = [*map(place_of, batch)]
+    partitions = [*map(partition_of, batch)]
     begin = 0
-    for index, place in enumerate(places):
-        if place != places[begin]:
+    for index, partition in enumerate(partitions):
+        if partition != partitions[begin]:
             yield batch[begin:index]
             begin = index
     yield batch[begin:]

@@ -32,7 +32,7 @@ class WatchedClaim:
 
 
 class HealthMonitor:
-    """One consumer's. Called by the coordinator's thread, but for `observers` and `said`."""
+    """One consumer's. Called by the coordinator's thread, but for `observers` and `note`."""
 
     def __init__(
         self,
@@ -53,9 +53,9 @@ class HealthMonitor:
         self._unknown_since_ms: int | None = None
         self._unknown_said = False
 
-    def said(self, sentence: str) -> None:
+    def note(self, sentence: str) -> None:
         """Something about the cluster that passes, or that somebody else must mend."""
-        self._logs.said(sentence)
+        self._logs.note(sentence)
 
     def stopped(self, error: BaseException) -> None:
         """The consumer stops by itself."""
@@ -169,7 +169,7 @@ class HealthMonitor:
         self._unknown_said = True
         named = ", ".join(f"{each.key.topic}/{each.key.topic_partition}" for each in found[:3])
         more = f" and {len(found) - 3:,} more" if len(found) > 3 else ""
-        self.said(
+        self.note(
             f"group {self.who().group}: the head of the log is gone, so nobody knows who owned "
             f"{named}{more}; {waits}, or as soon as their positions are set (marshal set-position)"
         )

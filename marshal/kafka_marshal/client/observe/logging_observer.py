@@ -228,8 +228,8 @@ class LoggingObserver(Observer):
             return
         standing = wedged.standing
         what = (
-            f"wedged: {wedged.beats} heartbeats in a row said position {standing.position}, and "
-            f"the partition ends at {standing.end}; "
+            f"wedged: {wedged.beats} heartbeats in a row reported position {standing.position}, "
+            f"and the partition ends at {standing.end}; "
             f"{_STUCK[wedged.cause].format(position=standing.position)}"
         )
         self._of(
@@ -268,7 +268,7 @@ class LoggingObserver(Observer):
         )
         self._message(logging.WARNING, "dead_lettered", message, what, error)
 
-    def said(self, sentence: str) -> None:
+    def note(self, sentence: str) -> None:
         """Something about the cluster that passes, or that somebody else must mend.
 
         Written when it begins, and when it is over, with how long it was reported. Sentences that
@@ -286,7 +286,7 @@ class LoggingObserver(Observer):
                 self._lasting.pop(alike, None)
                 if one.times > 1:
                     what = (
-                        f"over, said {one.times} times within {one.last_s - one.since_s:.1f} s: "
+                        f"over, logged {one.times} times within {one.last_s - one.since_s:.1f} s: "
                         f"{one.sentence}"
                     )
                     self._write(logging.WARNING, "cluster", what)
@@ -340,13 +340,13 @@ class JsonFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """One line."""
         at = datetime.fromtimestamp(record.created, UTC)
-        told: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "time": at.isoformat(timespec="milliseconds"),
             "level": record.levelname,
             "logger": record.name,
             "message": record.getMessage(),
         }
-        told |= {name: getattr(record, name) for name in FIELDS if hasattr(record, name)}
+        fields |= {name: getattr(record, name) for name in FIELDS if hasattr(record, name)}
         if record.exc_info:
-            told["exception"] = self.formatException(record.exc_info)
-        return json.dumps(told, default=str)
+            fields["exception"] = self.formatException(record.exc_info)
+        return json.dumps(fields, default=str)

@@ -128,57 +128,57 @@ class Observers(Observer):
             type(one).statistics is not Observer.statistics for one in self._observers
         )
 
-    def _tell(self, tell: Callable[[Observer], None]) -> None:
+    def _notify(self, notify: Callable[[Observer], None]) -> None:
         for one in self._observers:
             try:
-                tell(one)
+                notify(one)
             except Exception:
                 logger.exception("an observer of the consumer failed")
 
     def claimed(self, claim: Claim) -> None:
-        self._tell(lambda one: one.claimed(claim))
+        self._notify(lambda one: one.claimed(claim))
 
     def lost(self, claim: Claim, reason: Lost) -> None:
-        self._tell(lambda one: one.lost(claim, reason))
+        self._notify(lambda one: one.lost(claim, reason))
 
     def fenced(self, claim: Claim, reason: Lost, seen: Takeover) -> None:
-        self._tell(lambda one: one.fenced(claim, reason, seen))
+        self._notify(lambda one: one.fenced(claim, reason, seen))
 
     def drained(self, claim: Claim) -> None:
-        self._tell(lambda one: one.drained(claim))
+        self._notify(lambda one: one.drained(claim))
 
     def left(self, claim: Claim) -> None:
-        self._tell(lambda one: one.left(claim))
+        self._notify(lambda one: one.left(claim))
 
     def appended(self, key: ClaimKey, kind: str, seconds: float) -> None:
-        self._tell(lambda one: one.appended(key, kind, seconds))
+        self._notify(lambda one: one.appended(key, kind, seconds))
 
     def unknown(self, key: ClaimKey, kind: str, error: str) -> None:
-        self._tell(lambda one: one.unknown(key, kind, error))
+        self._notify(lambda one: one.unknown(key, kind, error))
 
     def handed_over(self, claim: Claim, messages: int) -> None:
-        self._tell(lambda one: one.handed_over(claim, messages))
+        self._notify(lambda one: one.handed_over(claim, messages))
 
     def done(self, claim: Claim, position: int, offsets: int) -> None:
-        self._tell(lambda one: one.done(claim, position, offsets))
+        self._notify(lambda one: one.done(claim, position, offsets))
 
     def dropped(self, claim: Claim, messages: int) -> None:
-        self._tell(lambda one: one.dropped(claim, messages))
+        self._notify(lambda one: one.dropped(claim, messages))
 
     def abandoned(self, claim: Claim, offsets: range) -> None:
-        self._tell(lambda one: one.abandoned(claim, offsets))
+        self._notify(lambda one: one.abandoned(claim, offsets))
 
     def standing(self, claim: Claim, standing: ClaimProgress) -> None:
-        self._tell(lambda one: one.standing(claim, standing))
+        self._notify(lambda one: one.standing(claim, standing))
 
     def wedged(self, claim: Claim, wedged: Wedged) -> None:
-        self._tell(lambda one: one.wedged(claim, wedged))
+        self._notify(lambda one: one.wedged(claim, wedged))
 
     def late(self, claim: Claim, late: LateHeartbeat) -> None:
-        self._tell(lambda one: one.late(claim, late))
+        self._notify(lambda one: one.late(claim, late))
 
     def idle(self, group: str, idle: Idle) -> None:
-        self._tell(lambda one: one.idle(group, idle))
+        self._notify(lambda one: one.idle(group, idle))
 
     def processing(self, message: Message) -> AbstractContextManager[object]:
         return self._inside(message) if self._around else nullcontext()
@@ -195,15 +195,15 @@ class Observers(Observer):
             yield
 
     def retried(self, message: Message, error: BaseException, tried: int) -> None:
-        self._tell(lambda one: one.retried(message, error, tried))
+        self._notify(lambda one: one.retried(message, error, tried))
 
     def dead_lettered(self, message: Message, error: BaseException, tried: int) -> None:
-        self._tell(lambda one: one.dead_lettered(message, error, tried))
+        self._notify(lambda one: one.dead_lettered(message, error, tried))
 
     def statistics(self, group: str, client: str, values: Mapping[str, Any]) -> None:
-        self._tell(lambda one: one.statistics(group, client, values))
+        self._notify(lambda one: one.statistics(group, client, values))
 
-    def told(self, group: str, client: str, text: str) -> None:
+    def librdkafka_statistics(self, group: str, client: str, text: str) -> None:
         """What librdkafka's callback gets."""
         self.statistics(group, client, json.loads(text))
 

@@ -110,7 +110,7 @@ class DeadLetters:
         Raises:
             BrokerFailed: it could not be appended.
         """
-        said: list[KafkaError | None] = []
+        outcomes: list[KafkaError | None] = []
         headers: list[tuple[str, str | bytes | None]] = [
             *message.headers,
             ("marshal-dead-topic", message.topic),
@@ -124,13 +124,13 @@ class DeadLetters:
             message.value,
             message.key,
             headers=headers,
-            on_delivery=lambda failed, _: said.append(failed),
+            on_delivery=lambda failed, _: outcomes.append(failed),
         )
         deadline = self._settings.environment.deadline(DEAD_S)
-        while not said and deadline.left_s:
+        while not outcomes and deadline.left_s:
             self._producer.poll(0.05)
-        if not said or said[0] is not None:
-            reason = said[0].str() if said and said[0] is not None else "no answer"
+        if not outcomes or outcomes[0] is not None:
+            reason = outcomes[0].str() if outcomes and outcomes[0] is not None else "no answer"
             raise BrokerFailed(self._settings.without_secrets(f"{self._topic}: {reason}"))
 
 
@@ -323,17 +323,17 @@ class Handling:
                 return
             self.counted.handled += 1
             reached = claimed.offsets.finished(begun.message.offset)
-            told = []
+            finished = []
             while claimed.hands and claimed.hands[0].end <= reached and len(claimed.hands) > 1:
-                told.append(claimed.hands.pop(0))
-            for in_flight in told:
+                finished.append(claimed.hands.pop(0))
+            for in_flight in finished:
                 in_flight.finish()
             last = claimed.hands[0]
             if last.end <= reached:
                 last.finish()
             elif last.committed is not None:
                 last.committed = max(last.committed, reached)
-        if told or last.finished:
+        if finished or last.finished:
             self._progressed(last)
 
 

@@ -2,7 +2,7 @@
 
 A driver deals with one claim. A member has a driver for every claim of its group that it ever heard
 of. It hands each record to the drivers that it concerns, and decides which claims to ask for and to
-give back (`claiming`, `share.timing`). The runtime reads the coordinating partitions in `places` in
+give back (`claiming`, `share.timing`). The runtime reads its `coordinating_partitions` in
 offset order and carries out what comes back, in that order. `now_ms` is a steady clock, as for a
 driver; what the log dates is translated by the clock of its coordinating partition (`log_clock`).
 There are no threads here, no Kafka and no clock.
@@ -30,7 +30,7 @@ from attrs import define, field, frozen
 from kafka_marshal.codec import coordinating_partition
 from kafka_marshal.core.messages import ClaimingPartition, Heartbeat, Record, ReleaseGroup
 from kafka_marshal.core.state import ClaimKey
-from kafka_marshal.deprecated import old_method
+from kafka_marshal.deprecated import old_method, old_property
 from kafka_marshal.machines.consumer import consumer as moves
 from kafka_marshal.machines.consumer.claiming import Claiming, Velocity
 from kafka_marshal.machines.consumer.consumer import ConsumerState, InstanceConfig, Mode
@@ -149,7 +149,7 @@ class Member:
     # --- what it is -------------------------------------------------------------------------------
 
     @property
-    def places(self) -> frozenset[int]:
+    def coordinating_partitions(self) -> frozenset[int]:
         """The coordinating partitions that it needs read."""
         return frozenset(self._views)
 
@@ -317,9 +317,9 @@ class Member:
                 found = max(found, view.clock.own_ms(until_ms))
         return found
 
-    def caught_up(self, place: int, now_ms: int) -> list[ClaimEffect]:
+    def caught_up(self, partition: int, now_ms: int) -> list[ClaimEffect]:
         """The coordinating partition was read to its end; call this whenever that is so."""
-        view = self._views[place]
+        view = self._views[partition]
         was_read, view.caught_up = not view.caught_up, True
         view.clock.caught_up()
         effects = self._lend_the_time(now_ms)
@@ -399,6 +399,7 @@ class Member:
 
     unknown = old_method("unknown", outcome_unknown)
     available = old_method("available", messages_available)
+    places = old_property("places", "coordinating_partitions")
 
     # --- coordinating partitions and drivers ------------------------------------------------------
 

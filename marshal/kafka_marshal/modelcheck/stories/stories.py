@@ -31,7 +31,7 @@ START_MS = 1000
 """Marshal.tla's Start: clocks begin here, since 0 seconds means "never" to the original."""
 
 
-def tell(trace: Trace, violated: str | None = None) -> str:
+def story_text(trace: Trace, violated: str | None = None) -> str:
     """Return a counterexample as text: a line for each step, and what is wrong at its end.
 
     Steps are numbered like TLC's states after the first; where time passes, so do several steps
@@ -39,9 +39,9 @@ def tell(trace: Trace, violated: str | None = None) -> str:
     """
     width = len(str(len(trace.states) - 1))
     lines = []
-    for number, told in sentences(trace):
-        time = f"{told.time}  " if told.time else ""
-        lines.append(f"{number:>{width}}  {time}{told.text}")
+    for number, sentence in sentences(trace):
+        time = f"{sentence.time}  " if sentence.time else ""
+        lines.append(f"{number:>{width}}  {time}{sentence.text}")
     lines += [f"{'':{width}}  {line}" for line in _ending(trace, violated)]
     return "\n".join(lines)
 
@@ -97,8 +97,8 @@ def _record_steps(trace: Trace) -> Iterator[tuple[int, Sentence]]:
         after: Variables = trace.states[number].variables
         record, verdict = after["last"]["record"], after["last"]["verdict"]
         clock = f"{(record['timestamp_ms'] - START_MS) // 1000} s"
-        told = _landed(record, verdict, before["claim"], after["claim"])
-        yield number, attrs.evolve(told, time=clock)
+        sentence = _landed(record, verdict, before["claim"], after["claim"])
+        yield number, attrs.evolve(sentence, time=clock)
 
 
 def _marshal_steps(trace: Trace) -> Iterator[tuple[int, Sentence]]:
@@ -112,8 +112,8 @@ def _marshal_steps(trace: Trace) -> Iterator[tuple[int, Sentence]]:
             if number + 1 == len(states) or states[number + 1].action != "Tick":
                 yield number, Sentence("", "time passes", time=_clock(after))
             continue
-        told = TOLD[action](before, after)
-        yield number, attrs.evolve(told, time=_clock(after)) if timed else told
+        sentence = TOLD[action](before, after)
+        yield number, attrs.evolve(sentence, time=_clock(after)) if timed else sentence
 
 
 def _clock(variables: Variables) -> str:
@@ -147,13 +147,13 @@ def _truncate(before: Variables, after: Variables) -> Sentence:
 
 
 def _begin(words: str) -> Callable[[Variables, Variables], Sentence]:
-    def told(before: Variables, after: Variables) -> Sentence:
+    def sentence(before: Variables, after: Variables) -> Sentence:
         who = _who("status", before, after)
         first = after["consumers"][who]["view"]
         since = f", and reads from offset {first}" if first else ""
         return Sentence(f"{who} ", f"starts, {words}{since}")
 
-    return told
+    return sentence
 
 
 def _append(before: Variables, after: Variables) -> Sentence:
@@ -239,7 +239,7 @@ TOLD: Mapping[str, Callable[[Variables, Variables], Sentence]] = {
     "Resume": _acts("status", "goes on"),
     "Truncate": _truncate,
     "StepBack": lambda before, after: Sentence("", "the broker's clock steps back"),
-    "Refold": _acts("consumers", "is told, drops everything and folds anew"),
+    "Refold": _acts("consumers", "drops everything and folds the log anew"),
 }
 """The sentence of each action of Marshal.tla but Tick, by the action's name."""
 

@@ -97,13 +97,13 @@ def _append(before: Variables, after: Variables, landed: Landed) -> Sentence:
     key = record["key"]
     # A ReleaseGroup does the same to all.
     one = str(sorted(after["claims"])[0]) if key == GROUP else key
-    told = landed(record, verdict, before["claims"][one], after["claims"][one])
+    sentence = landed(record, verdict, before["claims"][one], after["claims"][one])
     if key == GROUP:
-        return told
+        return sentence
     sender = record["message"]["instance_id"]
     # A drawing shows one claim's offset, so which claim comes first.
     return Sentence(
-        "", f"{key}, offset {record['offset']}", f": {sender}'s {told.what}{told.result}"
+        "", f"{key}, offset {record['offset']}", f": {sender}'s {sentence.what}{sentence.result}"
     )
 
 

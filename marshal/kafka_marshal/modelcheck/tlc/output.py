@@ -235,15 +235,15 @@ class OutputReader:
             )
 
     def _complaint(self) -> str:
-        said = [error for error in self._errors if error]
+        errors = [error for error in self._errors if error]
         # What the parser of TLA+ finds wrong stands outside all messages.
         noise = ("Parsing file ", "Semantic processing of module ", "Loading ")
         outside = [line for line in self._outside if line.strip() and not line.startswith(noise)]
-        if not said or "Parsing or semantic analysis failed." in said:
-            said += outside
+        if not errors or "Parsing or semantic analysis failed." in errors:
+            errors += outside
         if self._states:
-            said.append(f"It happened after {len(self._states)} states of a behaviour.")
-        return "TLC did not finish: " + ("\n".join(said) or "it said nothing")
+            errors.append(f"It happened after {len(self._states)} states of a behaviour.")
+        return "TLC did not finish: " + ("\n".join(errors) or "it printed nothing")
 
 
 def properties_of(cfg: str) -> tuple[str, ...]:

@@ -113,9 +113,9 @@ def started(
         return
     try:
         from kafka_marshal.replay.spark.pipeline import SparkEngine
-        from kafka_marshal.replay.spark.progress import tasks_told
+        from kafka_marshal.replay.spark.progress import tasks_reported
         from kafka_marshal.replay.spark.session import local_session
-        from kafka_marshal.replay.spark.spark_errors import told_plainly
+        from kafka_marshal.replay.spark.spark_errors import plain_errors
     except ModuleNotFoundError as error:
         raise ReplayError(
             f"a replay on Spark ({choice.why}) needs {error.name}; install it with: "
@@ -124,8 +124,8 @@ def started(
     on_progress("starting Spark")
     with (
         local_session() if spark is None else nullcontext(spark) as session,
-        tasks_told(session, on_tasks),
-        told_plainly(),
+        tasks_reported(session, on_tasks),
+        plain_errors(),
     ):
         yield SparkEngine(session)
 

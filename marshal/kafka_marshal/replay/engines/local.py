@@ -75,17 +75,17 @@ class LocalEngine:
             for batch in job.read(number):
                 for log_partition, rows in _by_log_partition(batch):
                     together[log_partition].append(rows)
-            self._tell(number + 1, len(job.chunks))
+            self._report(number + 1, len(job.chunks))
         count = len(together)
 
         def in_order() -> Iterator[pa.RecordBatch]:
             for done, log_partition in enumerate(sorted(together)):
                 yield from _in_order(together.pop(log_partition))
-                self._tell(done + 1, count)
+                self._report(done + 1, count)
 
         yield from job.fold(in_order())
 
-    def _tell(self, done: int, of: int) -> None:
+    def _report(self, done: int, of: int) -> None:
         if self.on_tasks is not None:
             self.on_tasks(done, of)
 

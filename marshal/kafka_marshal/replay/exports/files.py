@@ -100,10 +100,10 @@ NO_EXPORTS: Final = Exports()
 
 
 def _passing(
-    findings: Iterable[FindingRow], told: Callable[[FindingRow], None]
+    findings: Iterable[FindingRow], count: Callable[[FindingRow], None]
 ) -> Iterator[FindingRow]:
     for row in findings:
-        told(row)
+        count(row)
         yield row
 
 

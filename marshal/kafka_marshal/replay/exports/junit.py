@@ -88,7 +88,7 @@ class JUnit:
                 "\n".join([*(of_severity.text() for of_severity in bad), "", kind.what_to_do])
             )
         elif kind.rules not in (*rules, "each", "log"):
-            Xml.SubElement(case, "skipped", message=f"only told under the rules {kind.rules}")
+            Xml.SubElement(case, "skipped", message=f"only reported under the rules {kind.rules}")
         good = [c.text() for severity, c in found.items() if severity not in (ERROR, WARNING)]
         if good:
             Xml.SubElement(case, "system-out").text = _text("\n".join(good))

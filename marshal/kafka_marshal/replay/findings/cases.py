@@ -117,7 +117,7 @@ class Cases:
         self._as_yet = as_yet
         self._open: dict[Hashable, Case] = {}
         self._by_key: dict[ClaimKey, set[Hashable]] = {}
-        self._told: list[FindingRow] = []
+        self._ready: list[FindingRow] = []
         self._begun = 0
         """How many were opened since `begun` was asked."""
 
@@ -153,12 +153,12 @@ class Cases:
     def close(self, key: ClaimKey) -> None:
         """The stories about one claim are over."""
         for name in self._by_key.pop(key, ()):
-            self._told.append(self._open.pop(name).row())
+            self._ready.append(self._open.pop(name).row())
 
     def drain(self) -> Iterator[FindingRow]:
         """The findings of the stories that are over."""
-        told, self._told = self._told, []
-        yield from told
+        ready, self._ready = self._ready, []
+        yield from ready
 
     def at_the_end(self) -> Iterator[FindingRow]:
         """All that are left: the log is over."""

@@ -214,10 +214,10 @@ class PartitionFold:
         It was collapsed by the interval that its heartbeats say, or by that of groups that say
         none. The first one of a group, and one of another interval, is looked at record by record.
         """
-        said = record.headers.interval_ms
-        if self._intervals.forced or said is None:
+        stated = record.headers.interval_ms
+        if self._intervals.forced or stated is None:
             return interval_ms >= self._intervals.default_ms
-        return said == self._intervals.of(record.message.group_id)
+        return stated == self._intervals.of(record.message.group_id)
 
     def _judge(self, raw: RawRecord, clock_ms: int) -> JudgedRecord | None:
         """One record; what the first book made of it, or None if it says nothing new."""
@@ -296,8 +296,8 @@ class PartitionFold:
         if self._divergences is not None:
             for row in self._divergences.at_the_end():
                 self._emit(row)
-        told = (self._instances, self._headers, self._inputs)
-        for finding in itertools.chain.from_iterable(each.at_the_end() for each in told):
+        observers = (self._instances, self._headers, self._inputs)
+        for finding in itertools.chain.from_iterable(each.at_the_end() for each in observers):
             self._emit(finding)
         for sender in self._clocks.at_the_end():
             self._emit(sender)

@@ -182,10 +182,10 @@ class RulesetFold:
                 ),
                 group,
             )
-        self._tell_drained()
+        self._report_drained()
         return sighting
 
-    def _tell_drained(self) -> None:
+    def _report_drained(self) -> None:
         for observer in self._observers:
             for row in observer.drain():
                 self._row(row)
@@ -223,7 +223,7 @@ class RulesetFold:
             self._work(reading, record, sighting, rules)
         if self._last is None or record.offset > self._last.offset:
             self._last = sighting
-        self._tell_drained()
+        self._report_drained()
         return sighting
 
     def _work(

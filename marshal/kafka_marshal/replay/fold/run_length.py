@@ -182,8 +182,8 @@ def _table_of_runs(
     firsts = order[begins]
     leaders = np.repeat(firsts, ends - begins)
     # The first and the last of every run that moves the position, counted within the run.
-    said = positions[order]
-    moves_on = np.diff(said, prepend=0) != 0
+    stated = positions[order]
+    moves_on = np.diff(stated, prepend=0) != 0
     moves_on[begins] = False
     moving = np.flatnonzero(moves_on)
     first, last = np.searchsorted(moving, begins), np.searchsorted(moving, ends)
@@ -195,9 +195,9 @@ def _table_of_runs(
         [
             _distances(offsets[order] - offsets[leaders], begins),
             _distances(found.clock_ms[order] - found.clock_ms[leaders], begins),
-            pa.array(said[begins]),
+            pa.array(stated[begins]),
             pa.array(first_move),
-            pa.array(said[begins + np.maximum(first_move, 0)]),
+            pa.array(stated[begins + np.maximum(first_move, 0)]),
             pa.array(last_move),
         ],
         fields=list(_RUN),
@@ -239,14 +239,14 @@ def _facts(
     clocks: dict[int, list[SenderRow]] = {}
     if found.ordered.any():
         clocks = _clocks(places, timestamps_ms, stamps == _APPENDED, columns, names)
-    told = []
+    facts = []
     for place, partition in enumerate(known):
         rows = np.flatnonzero(places == place)
         of_place = offsets[rows]
         steps = np.diff(of_place)
         gaps = np.flatnonzero(steps > 1)
         counted = np.bincount(stamps[rows], minlength=len(_TYPES))
-        told.append(
+        facts.append(
             ChunkFacts(
                 partition=int(partition),
                 ordered=bool(found.ordered[place]),
@@ -265,7 +265,7 @@ def _facts(
                 clocks=tuple(clocks.get(place, ())),
             )
         )
-    return told
+    return facts
 
 
 def _clocks(
@@ -273,10 +273,10 @@ def _clocks(
     columns: RecordColumns, names: NameCodes,
 ) -> dict[int, list[SenderRow]]:  # fmt: skip
     """Of each place, the histograms of its senders' clocks, as `findings.senders` gathers them."""
-    told: dict[int, list[SenderRow]] = {}
+    facts: dict[int, list[SenderRow]] = {}
     rows = np.flatnonzero(stamped & (columns.kind != MALFORMED))
     if not rows.size:
-        return told
+        return facts
     table = names.table
     senders, sender_of = np.unique(table[:, [2, 0, 1]], axis=0, return_inverse=True)
     off_ms = columns.unix_s[rows] * 1000 - timestamps_ms[rows]
@@ -291,7 +291,7 @@ def _clocks(
     for begin, end in zip(begins, np.append(begins[1:], len(owners)), strict=True):
         place, sender = divmod(int(owners[begin]), len(senders))
         group, instance, client = senders[sender]
-        told.setdefault(place, []).append(
+        facts.setdefault(place, []).append(
             SenderRow(
                 group=groups[group],
                 instance=instances[instance],
@@ -302,7 +302,7 @@ def _clocks(
                 counts=counts[begin:end].tolist(),
             )
         )
-    return told
+    return facts
 
 
 def _histograms(who: Ints, buckets: Ints) -> tuple[Ints, Ints, Ints]:
@@ -345,11 +345,11 @@ def items_of(batch: pa.RecordBatch) -> Iterator[tuple[str, int, Item]]:
     """Back from a batch: log, coordinating partition, and what the row is."""
     columns = [batch.column(name).to_pylist() for name in ("chunk", "clock_ms", "run")]
     facts = values_of(batch.column("facts"))
-    for (log, raw), told, chunk, clock_ms, run in zip(
+    for (log, raw), fact_of_run, chunk, clock_ms, run in zip(
         records_of(batch), facts, *columns, strict=True
     ):
-        if told:
-            [(*fact, clocks)] = told
+        if fact_of_run:
+            [(*fact, clocks)] = fact_of_run
             named = (dict(zip(_SENDER, each, strict=True)) for each in clocks)
             yield log, raw.partition, ChunkFacts(*(*fact, tuple(SENDERS.rows(named))))
         elif run is None:

@@ -45,7 +45,7 @@ def taken_up(
     return take_up(path)
 
 
-def told_of(state: PartitionState, raw: RawRecord) -> list[LiveEvent]:
+def events_of(state: PartitionState, raw: RawRecord) -> list[LiveEvent]:
     """What there is to tell of the next record.
 
     Raises:
@@ -53,11 +53,11 @@ def told_of(state: PartitionState, raw: RawRecord) -> list[LiveEvent]:
     """
     assert isinstance(state.partition_fold, LivePartitionFold)
     try:
-        told = state.partition_fold.tell(raw)
+        events = state.partition_fold.fold(raw)
     except OutOfOrder as error:
         raise ReplayError(f"partition {raw.partition}: {error}") from None
     state.fed(raw)
-    return told
+    return events
 
 
 def put_aside(state: PartitionState, path: Path) -> None:
@@ -77,7 +77,7 @@ class FoldedPartition:
     partition: int
     records: int
     owned: int
-    told: str | None
+    events: str | None
     """The file of what there is to tell; None: nothing."""
     file: str
     """The file of its state."""
@@ -133,35 +133,35 @@ class _PartitionInBatch:
             folding.judging,
         )
         self._highest_ms = 0
-        self._told: IO[bytes] | None = None
+        self._events: IO[bytes] | None = None
 
     def take(self, raw: RawRecord) -> None:
         if raw.offset < self._state.next_offset:
             return  # the state knows it
-        told = told_of(self._state, raw)
+        events = events_of(self._state, raw)
         self._highest_ms = max(self._highest_ms, raw.timestamp_ms)
-        if told and self._told is None:
-            self._told = (self._folder / f"{self._name}.told").open("wb")
-        for one in told:
-            assert self._told is not None
-            pickle.dump((one.state, one.row, appended_ms(raw)), self._told, protocol=5)
+        if events and self._events is None:
+            self._events = (self._folder / f"{self._name}.events").open("wb")
+        for one in events:
+            assert self._events is not None
+            pickle.dump((one.state, one.row, appended_ms(raw)), self._events, protocol=5)
 
     def put_aside(self) -> FoldedPartition:
-        if self._told is not None:
-            self._told.close()
+        if self._events is not None:
+            self._events.close()
         put_aside(self._state, self._folder / self._name)
         return FoldedPartition(
             self.partition,
             self._state.folded,
             self._state.partition_fold.owned,
-            None if self._told is None else Path(self._told.name).name,
+            None if self._events is None else Path(self._events.name).name,
             self._name,
             self._state.next_offset,
             self._highest_ms,
         )
 
 
-def told_in(path: Path) -> Iterator[tuple[LiveEvent, int | None]]:
+def events_in(path: Path) -> Iterator[tuple[LiveEvent, int | None]]:
     """What a task wrote that there is to tell; of each, when its record was appended.
 
     Raises:

@@ -73,7 +73,7 @@ class LivePartitionFold(PartitionFold):
         super().__init__(log_partition, judging)
         self._going_on: set[tuple[object, ...]] = set()
 
-    def tell(self, raw: RawRecord) -> list[LiveEvent]:
+    def fold(self, raw: RawRecord) -> list[LiveEvent]:
         """Feed one record; what happened by it.
 
         Raises:
@@ -82,14 +82,14 @@ class LivePartitionFold(PartitionFold):
         self.feed(raw)
         begun = list(self.begun())
         self._going_on.update(map(_name, begun))
-        told = [LiveEvent(BEGUN, row) for row in begun]
+        events = [LiveEvent(BEGUN, row) for row in begun]
         if self._rows:
-            told += [
+            events += [
                 LiveEvent(self._state(row), row)
                 for row in self.drain()
                 if isinstance(row, FindingRow | TenureRow | MalformedRow)
             ]
-        return told
+        return events
 
     def _state(self, row: FindingRow | TenureRow | MalformedRow) -> str:
         if not isinstance(row, FindingRow) or _name(row) not in self._going_on:

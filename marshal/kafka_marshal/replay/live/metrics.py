@@ -28,7 +28,7 @@ class Metrics:
         )
         self._findings = Counter(
             "marshal_watch_findings",
-            "Findings, each counted once, when it is first told.",
+            "Findings, each counted once, when it is first reported.",
             ["code", "severity", "rules"],
             registry=self.collected,
         )
@@ -72,7 +72,7 @@ class Metrics:
         self._next_offset.labels(partition).set(next_offset)
         self._owned.labels(partition).set(owned)
 
-    def told(self, event: LiveEvent, delay_s: float | None) -> None:
+    def count(self, event: LiveEvent, delay_s: float | None) -> None:
         """Something happened this long after the record that caused it."""
         row = event.row
         if isinstance(row, TenureRow):

@@ -22,7 +22,7 @@ from pyspark.sql import DataFrame
 
 from kafka_marshal.errors import BrokerFailed
 from kafka_marshal.replay.errors import ReplayError, SparkFailed
-from kafka_marshal.replay.live.folding import FOLDED_SCHEMA, BatchFold, FoldedPartition, told_in
+from kafka_marshal.replay.live.folding import FOLDED_SCHEMA, BatchFold, FoldedPartition, events_in
 from kafka_marshal.replay.live.stream import WATCHED, source
 from kafka_marshal.replay.live.watch_context import (
     COUNT_CHECK_S,
@@ -31,7 +31,7 @@ from kafka_marshal.replay.live.watch_context import (
     WatchResult,
 )
 from kafka_marshal.replay.spark.session import local_session
-from kafka_marshal.replay.spark.spark_errors import told_plainly
+from kafka_marshal.replay.spark.spark_errors import plain_errors
 from kafka_marshal.replay.spark.workers import mapped
 from kafka_marshal.replay.state.checkpoint import Checkpoint, CheckpointRefused
 from kafka_marshal.scratch import Scratch
@@ -52,7 +52,7 @@ _OURS: Final = {
     "CheckpointRefused": CheckpointRefused,
     "ReplayError": ReplayError,
 }
-_SAID: Final = re.compile(rf"kafka_marshal\.[\w.]+\.({'|'.join(_OURS)}): (.+)")
+_PRINTED: Final = re.compile(rf"kafka_marshal\.[\w.]+\.({'|'.join(_OURS)}): (.+)")
 
 
 def watch_on_spark(
@@ -68,7 +68,7 @@ def watch_on_spark(
     the watch is stopped was not reported either.
 
     Args:
-        watching: what to watch and where to tell it. All executors see the checkpoint's folder.
+        watching: what to watch and where to report it. All executors see the checkpoint's folder.
         stopped: is asked now and then.
         trigger_s: how often a batch is read, unless the end is waited for: then each follows the
             one before.
@@ -96,7 +96,7 @@ def watch_on_spark(
             query = (
                 session.readStream.format(WATCHED)
                 .load()
-                .writeStream.foreachBatch(batches.tell)
+                .writeStream.foreachBatch(batches.process)
                 .option("checkpointLocation", str(scratch / "stream"))
                 .trigger(processingTime=f"{0 if ends else round(trigger_s * 1000)} milliseconds")
                 .start()
@@ -142,8 +142,8 @@ def _committed(query: StreamingQuery) -> dict[int, int]:
     progress = query.lastProgress
     if progress is None:
         return {}
-    said = str(progress["sources"][0]["endOffset"])
-    offsets = json.loads(said) if said.startswith("{") else {}
+    printed = str(progress["sources"][0]["endOffset"])
+    offsets = json.loads(printed) if printed.startswith("{") else {}
     return {int(number): offset for number, offset in offsets.items()}
 
 
@@ -159,7 +159,7 @@ class _Batches:
         self.closing = False
         """The stream is being stopped: a fold that breaks is one that was broken off."""
 
-    def tell(self, records: DataFrame, _: int) -> None:
+    def process(self, records: DataFrame, _: int) -> None:
         """Fold a batch, tell it, commit.
 
         Raises nothing, since Spark's bridge to Python would print it: see `check`. Spark then
@@ -168,7 +168,7 @@ class _Batches:
         if self._failed is None:
             try:
                 with _named_plainly():
-                    self._tell(records)
+                    self._process(records)
             except Exception as error:
                 self._failed = error
 
@@ -177,7 +177,7 @@ class _Batches:
         if self._failed is not None:
             raise self._failed
 
-    def _tell(self, records: DataFrame) -> None:
+    def _process(self, records: DataFrame) -> None:
         watch_context, folder = self._watch_context, self._checkpoint.folder
         folding = BatchFold(
             folder.resolve(),
@@ -198,9 +198,9 @@ class _Batches:
         if len(folded) < len(rows):
             raise SparkFailed("Spark gave one coordinating partition to two tasks")
         for number, one in sorted(folded.items()):
-            if one.told is not None:
-                for told, appended_ms in told_in(folder / one.told):
-                    watch_context.tell(told, appended_ms)
+            if one.events is not None:
+                for event, appended_ms in events_in(folder / one.events):
+                    watch_context.emit(event, appended_ms)
             watch_context.read(number, one.records, one.next_offset, one.owned)
             watch_context.stamped([one.highest_ms])
             self._states[number] = one.file
@@ -213,11 +213,11 @@ class _Batches:
 def _named_plainly() -> Iterator[None]:
     """What went wrong in another process of ours, as the exception it was there."""
     try:
-        with told_plainly():
+        with plain_errors():
             yield
     except SparkFailed as error:
-        said = _SAID.findall(str(error.__cause__))
-        if not said:
+        printed = _PRINTED.findall(str(error.__cause__))
+        if not printed:
             raise
-        name, sentence = said[-1]
+        name, sentence = printed[-1]
         raise _OURS[name](sentence.strip()) from None

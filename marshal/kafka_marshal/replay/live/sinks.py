@@ -24,7 +24,7 @@ FLUSH_S: Final = 30.0
 class Sink(Protocol):
     """Takes reports."""
 
-    def tell(self, told: LiveEvent) -> None:
+    def emit(self, event: LiveEvent) -> None:
         """One more."""
 
     def flush(self) -> None:
@@ -41,7 +41,7 @@ class Lines:
     """A callable that takes reports, as the terminal does. Nothing lasts."""
 
     def __init__(self, show: Callable[[LiveEvent], None], shown: Callable[[], None]) -> None:
-        self.tell = show
+        self.emit = show
         self.flush = shown
 
     def settle(self) -> None:
@@ -74,7 +74,7 @@ class JsonFile:
         if size < (length or 0):
             self._file.close()
             raise ReplayError(
-                f"{path}: holds {size:,} bytes, and the checkpoint had told {length:,}: it is "
+                f"{path}: holds {size:,} bytes, and the checkpoint had recorded {length:,}: it is "
                 f"another file, or was cut; give another --checkpoint and another --out"
             )
         if length is None and size:
@@ -86,9 +86,9 @@ class JsonFile:
         self._file.truncate(length or 0)
         self.length = length or 0
 
-    def tell(self, told: LiveEvent) -> None:
+    def emit(self, event: LiveEvent) -> None:
         """One line."""
-        line = told.json().encode() + b"\n"
+        line = event.json().encode() + b"\n"
         self._file.write(line)
         self.length += len(line)
 
@@ -126,9 +126,9 @@ class ToTopic:
         except KafkaException as error:
             raise BrokerFailed(settings.without_secrets(f"--to-topic: {error}")) from None
 
-    def tell(self, told: LiveEvent) -> None:
+    def emit(self, event: LiveEvent) -> None:
         """One record."""
-        row = told.row
+        row = event.row
         names = ("code", "group", "topic", "topic_partition", "coordinating_partition", "offset")
         parts = [getattr(row, name, "") for name in names]
         if isinstance(row, FindingRow) and row.group is None:  # a fact of the log
@@ -138,7 +138,7 @@ class ToTopic:
             try:
                 self._producer.produce(
                     self._topic,
-                    told.json().encode(),
+                    event.json().encode(),
                     key.encode("utf-8", "backslashreplace"),
                     on_delivery=self._delivered,
                 )

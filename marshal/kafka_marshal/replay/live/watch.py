@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 
 from kafka_marshal.capture import RawRecord
-from kafka_marshal.replay.live.folding import put_aside, taken_up, told_of
+from kafka_marshal.replay.live.folding import events_of, put_aside, taken_up
 from kafka_marshal.replay.live.live_findings import appended_ms
 from kafka_marshal.replay.live.watch_context import (
     COUNT_CHECK_S,
@@ -71,11 +71,11 @@ class _Watch:
         counted: dict[int, int] = {}
         for raw in batch:
             number = raw.partition
-            told = told_of(self._states[number], raw)
+            events = events_of(self._states[number], raw)
             self._next[number] = raw.offset + 1
             counted[number] = counted.get(number, 0) + 1
-            for one in told:
-                self._watch_context.tell(one, appended_ms(raw))
+            for event in events:
+                self._watch_context.emit(event, appended_ms(raw))
         self._watch_context.stamped(raw.timestamp_ms for raw in batch)
         self._changed.update(counted)
         for number, count in counted.items():

@@ -151,7 +151,7 @@ class WatchContext:
             if extent.low:
                 self._watching.on_note(
                     f"partition {number} begins at offset {extent.low}: whoever won a claim "
-                    f"before that is not known; a claim is told from where it is certain"
+                    f"before that is not known; a claim is reported from where it is certain"
                 )
         if self.known is None:
             # From here on the output file is known to be ours.
@@ -172,15 +172,15 @@ class WatchContext:
             )
         return max(offset, extent.low)
 
-    def tell(self, told: LiveEvent, appended_ms: int | None) -> None:
+    def emit(self, event: LiveEvent, appended_ms: int | None) -> None:
         """Report it everywhere. `appended_ms`: the record's time, if a broker stamped it."""
-        self._loud += told.severity in LOUD and told.state != OVER
+        self._loud += event.severity in LOUD and event.state != OVER
         for sink in self._sinks:
-            sink.tell(told)
+            sink.emit(event)
         if self._watching.metrics is not None:
             fresh = appended_ms is not None and appended_ms >= self._began_ms
             delay_s = max(0, now_ms() - (appended_ms or 0)) / 1000 if fresh else None
-            self._watching.metrics.told(told, delay_s)
+            self._watching.metrics.count(event, delay_s)
 
     def read(self, partition: int, records: int, next_offset: int, owned: int) -> None:
         """Count the records of a partition that were folded, and show where it stands."""

@@ -83,7 +83,7 @@ def rest_of(run: HeartbeatRun, positions: Iterable[int]) -> HeartbeatRun:
     first_move, moved_to, last_move = run.first_move - 1, run.moved_to, run.last_move - 1
     if run.first_move == 1:
         position = run.moved_to
-        moves = ((at, said) for at, said in enumerate(positions, 1) if said != position)
+        moves = ((at, stated) for at, stated in enumerate(positions, 1) if stated != position)
         first_move, moved_to = next(moves, (-1, position)) if last_move > 0 else (-1, position)
         if first_move < 0:
             last_move = -1

@@ -64,7 +64,7 @@ def decoded(batch: pa.RecordBatch, names: NameCodes | None = None) -> pa.RecordB
     values = batch.column("value")
     columns = names.decoded(values, batch.column("headers"))
     malformed = columns.kind == MALFORMED
-    said = _said(columns, names, malformed)
+    stated = _stated(columns, names, malformed)
     reasons: list[str | None] = [None] * len(columns)
     for row in np.flatnonzero(malformed):
         try:
@@ -82,11 +82,11 @@ def decoded(batch: pa.RecordBatch, names: NameCodes | None = None) -> pa.RecordB
         "value": values,
     }
     return pa.RecordBatch.from_arrays(
-        [(said | given)[field.name].cast(field.type) for field in SCHEMA], schema=SCHEMA
+        [(stated | given)[field.name].cast(field.type) for field in SCHEMA], schema=SCHEMA
     )
 
 
-def _says(kind: Small, number: str) -> Flags:
+def _states(kind: Small, number: str) -> Flags:
     """The rows whose message has this number."""
     return np.isin(kind, [n for n, each in enumerate(wire.MESSAGES) if each.number == number])
 
@@ -96,7 +96,7 @@ def _is_keyed(kind: Small) -> Flags:
     return np.isin(kind, [n for n, each in enumerate(wire.MESSAGES) if each.keyed])
 
 
-def _said(
+def _stated(
     columns: RecordColumns, names: NameCodes, malformed: np.ndarray[tuple[int], np.dtype[np.bool_]]
 ) -> dict[str, pa.Array]:
     kind = columns.kind
@@ -110,8 +110,8 @@ def _said(
     claims = pa.array(np.where(no_claim, 0, who[:, 3]), mask=no_claim)
 
     def names_of(known: dict[str, int], column: int) -> pa.Array:
-        told = pa.array([readable(name) for name in known], pa.string())
-        return told.take(pa.array(who[:, column], mask=malformed))
+        values = pa.array([readable(name) for name in known], pa.string())
+        return values.take(pa.array(who[:, column], mask=malformed))
 
     headers = {
         f"header_{name}": pa.array(
@@ -128,8 +128,8 @@ def _said(
         "group": names_of(names.groups, 2),
         "topic": topics.take(claims),
         "topic_partition": partitions.take(claims),
-        "position": pa.array(columns.number, mask=~_says(kind, "offset")),
-        "expires_unix_s": pa.array(columns.number, mask=~_says(kind, "expires_unix_s")),
+        "position": pa.array(columns.number, mask=~_states(kind, "offset")),
+        "expires_unix_s": pa.array(columns.number, mask=~_states(kind, "expires_unix_s")),
         "has_headers": pa.array(columns.present),
         **headers,
     }

@@ -58,10 +58,10 @@ class PositionProgress:
     """From when to when there was no rest: the longest such stretch that is over."""
 
     @classmethod
-    def of_win(cls, rest_ms: float, word: PositionReport, said: bool) -> PositionProgress:
-        """A tenure begins. `said`: its first record, or an earlier one, had the position."""
+    def of_win(cls, rest_ms: float, word: PositionReport, stated: bool) -> PositionProgress:
+        """A tenure begins. `stated`: its first record, or an earlier one, had the position."""
         pace = cls(rest_ms)
-        if said:
+        if stated:
             pace.began = pace.moved = word
             pace.brisk_from_ms = word.clock_ms
         return pace

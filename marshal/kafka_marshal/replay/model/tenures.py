@@ -144,8 +144,8 @@ def _pace(event: Event) -> PositionProgress:
     """Of the tenure that begins: a win says no position, so that of a fresh claim is not known."""
     sighting = event.sighting
     word = PositionReport(event.after.position, sighting.clock_ms, sighting.offset)
-    said = event.verdict not in WON_BY_REQUEST or word.position > 0
-    return PositionProgress.of_win(REST_INTERVALS * event.rules.heartbeat_interval_ms, word, said)
+    stated = event.verdict not in WON_BY_REQUEST or word.position > 0
+    return PositionProgress.of_win(REST_INTERVALS * event.rules.heartbeat_interval_ms, word, stated)
 
 
 def _row(tenure: Tenure, ended: str, position_to: int, ended_by: Event | None = None) -> TenureRow:

@@ -110,11 +110,11 @@ def _heats(
     for rows, counted in zip((by_code, by_group), fold.findings_over_time(cut), strict=True):
         for cell in counted:
             rows[cell.log].add(cell.name, cell.severity, cell.at, cell.count)
-    for told in log_findings:
-        log, at_ms = told.log, told.timestamp_ms
+    for finding in log_findings:
+        log, at_ms = finding.log, finding.timestamp_ms
         if log in steps and at_ms is not None:
             at = min(max((at_ms - spans[log][0]) // steps[log], 0), page.COLUMNS - 1)
-            by_code[log].add(told.code, told.severity, at, 1)
+            by_code[log].add(finding.code, finding.severity, at, 1)
     for log in chosen:
         groups = by_group[log].by_total()
         yield page.Heat(
@@ -241,14 +241,14 @@ def _fetched(
             for rule_set in rules
         )
         findings = of_claims[name][tables.FINDINGS]
-        told = tuple(sorted(map(_finding, findings), key=_worst_finding_first))
+        shown = tuple(sorted(map(_finding, findings), key=_worst_finding_first))
         cut = (
-            len(told) < counted.findings
+            len(shown) < counted.findings
             or max(len(lane.tenures) for lane in drawn) < counted.tenures
             or any(len(lane.marks) == lane_max for lane in drawn)
         )
         yield page.ClaimDetail(
-            ClaimTimeline(counted.claim, drawn, counted.records), told, tenures_only, cut
+            ClaimTimeline(counted.claim, drawn, counted.records), shown, tenures_only, cut
         )
 
 

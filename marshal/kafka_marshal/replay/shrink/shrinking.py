@@ -143,13 +143,13 @@ def shrink(
         at = part.log_partition
         where = f"coordinating partition {at.coordinating_partition} of {at.log}"
         on_progress(f"judging {len(part.records):,} records of {where}")
-        told = [
+        findings = [
             row
             for row in findings_of(part, judging)
             if row.code == wanted.code and wanted.offset in (None, row.offset)
         ]
-        if told:
-            first = min(told, key=lambda row: row.offset or 0)
+        if findings:
+            first = min(findings, key=lambda row: row.offset or 0)
             return _Search(part, first, wanted, judging, on_progress).smallest()
     raise NoSuchFinding(f"the log has no finding {wanted} under these rules")
 

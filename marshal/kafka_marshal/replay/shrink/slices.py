@@ -31,8 +31,8 @@ def written(shrunk: ShrunkLog, out: Path) -> tuple[Path, ...]:
         lines = "".join(capture_line(raw) + "\n" for raw in shrunk.part.records)
         (folder / CAPTURE).write_text(lines, encoding="utf-8")
         (folder / name).write_text(pasted(shrunk), encoding="utf-8")
-        told = story_of(shrunk)
-        stories = [] if told is None else write(folder, STORY, told)
+        story = story_of(shrunk)
+        stories = [] if story is None else write(folder, STORY, story)
         told_in = [out / path.name for path in stories]
     return out / CAPTURE, out / name, *told_in
 
@@ -82,9 +82,9 @@ def pasted(shrunk: ShrunkLog) -> str:
     ]
     whole = code in OF_WHOLE_LOGS
     extra = (
-        "    told += log_findings(rows[PARTITIONS])\n"
+        "    findings += log_findings(rows[PARTITIONS])\n"
         "    clocks, groups = merged(rows[SENDERS]), rows[GROUPS]\n"
-        "    told += clock_findings(clocks, JUDGING.heartbeat_interval_ms, groups)\n"
+        "    findings += clock_findings(clocks, JUDGING.heartbeat_interval_ms, groups)\n"
         if whole
         else ""
     )
@@ -117,14 +117,14 @@ JUDGING = JudgingOptions(
 
 def test_the_log_shows_{code}() -> None:
     log_partition = LogPartition({json.dumps(at.log)}, {at.coordinating_partition})
-    account = PartitionFold(log_partition, JUDGING)
+    partition_fold = PartitionFold(log_partition, JUDGING)
     for raw in read_capture(CAPTURE):
-        account.feed(raw)
-    account.close()
-    rows = account.drain()
-    told = rows[FINDINGS]
+        partition_fold.feed(raw)
+    partition_fold.close()
+    rows = partition_fold.drain()
+    findings = rows[FINDINGS]
 {extra}    assert ({json.dumps(code)}, {shrunk.finding.offset!r}) in [
-        (row.code, row.offset) for row in told
+        (row.code, row.offset) for row in findings
     ]
 '''
 

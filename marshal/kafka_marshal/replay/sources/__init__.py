@@ -50,7 +50,7 @@ class FoundSources:
     files: tuple[str, ...]
     left_out: tuple[str, ...] = field(default=())
     """Files in folders that were not read, each with the reason."""
-    told: tuple[Limitation, ...] = field(default=())
+    limitations: tuple[Limitation, ...] = field(default=())
     """What the files cannot prove."""
 
 
@@ -82,7 +82,7 @@ def find(
             files.setdefault(file.path.resolve(), file)
     names = log_names(list(files.values()), one_log)
     chunks: list[Chunk] = []
-    told: dict[tuple[str, str], int] = {}
+    limitations: dict[tuple[str, str], int] = {}
     topics: dict[Path, set[str]] = {}
     for file in files.values():
         surveyed = FORMATS[file.format].survey(file, FileRequest(names[file.path], topic))
@@ -97,7 +97,7 @@ def find(
         if surveyed.chunks:
             for sentence in (*surveyed.cannot_prove.sentences(), *surveyed.notes):
                 of_format = (file.format, sentence)
-                told[of_format] = told.get(of_format, 0) + 1
+                limitations[of_format] = limitations.get(of_format, 0) + 1
     if not chunks:
         wanted = f"no record of the topic {topic!r}" if topic else "the source is empty"
         raise UnreadableSource(f"{', '.join(sources)}: {wanted}")
@@ -106,7 +106,7 @@ def find(
         tuple(dict.fromkeys(chunk.log for chunk in chunks)),
         tuple(str(file.path) for file in files.values()),
         tuple(looking.left_out),
-        tuple(Limitation(name, sentence, count) for (name, sentence), count in told.items()),
+        tuple(Limitation(name, sentence, count) for (name, sentence), count in limitations.items()),
     )
 
 

@@ -165,9 +165,9 @@ def _of_avro(chunk: SinkObject) -> Iterator[tuple[str, Any]]:
         except UnreadableSource:
             raise
         except (ValueError, EOFError, TypeError, KeyError, LookupError, RuntimeError) as error:
-            told = str(error) or type(error).__name__
+            reason = str(error) or type(error).__name__
             raise UnreadableSource(
-                f"{chunk.path}: record {number + 1}: not readable Avro: {told}"
+                f"{chunk.path}: record {number + 1}: not readable Avro: {reason}"
             ) from None
 
 

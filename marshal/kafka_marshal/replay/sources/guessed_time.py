@@ -30,8 +30,8 @@ def timed(rows: Iterable[Cells]) -> Iterator[Cells]:
         if row[2] != NO_TIME:
             last = row[2]
         else:
-            told = _told(row[4])
-            last = last if told is None else told
+            stated_ms = _stated_ms(row[4])
+            last = last if stated_ms is None else stated_ms
             if last is None:
                 waiting.append(row)
                 continue
@@ -42,10 +42,10 @@ def timed(rows: Iterable[Cells]) -> Iterator[Cells]:
     yield from ((*early[:2], 0, *early[3:]) for early in waiting)
 
 
-def _told(value: bytes | None) -> int | None:
+def _stated_ms(value: bytes | None) -> int | None:
     """Unix milliseconds that a message says."""
     try:
-        told = decode(value).unix_s * 1000
+        stated_ms = decode(value).unix_s * 1000
     except MalformedRecord:
         return None
-    return told if abs(told) < _MS_MAX else None
+    return stated_ms if abs(stated_ms) < _MS_MAX else None

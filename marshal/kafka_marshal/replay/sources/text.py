@@ -73,8 +73,8 @@ def opened(path: Path | str, compression: str | None) -> Iterator[IO[bytes]]:
             with pa.input_stream(str(path), compression=compression) as stream:
                 yield cast("IO[bytes]", io.BufferedReader(stream, SCAN_BYTES))
     except (OSError, pa.ArrowException) as error:
-        said = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise UnreadableSource(f"{path}: {said}") from None
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise UnreadableSource(f"{path}: {reason}") from None
 
 
 def is_blank(path: Path, compression: str | None) -> bool:

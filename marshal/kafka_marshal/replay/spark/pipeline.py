@@ -27,7 +27,7 @@ from kafka_marshal.replay.fold.jobs import (
 )
 from kafka_marshal.replay.model.tables import BY_NAME, FOLDED
 from kafka_marshal.replay.sources import Chunk
-from kafka_marshal.replay.spark.spark_errors import told_plainly
+from kafka_marshal.replay.spark.spark_errors import plain_errors
 from kafka_marshal.replay.spark.spark_fold import SparkFoldedLog
 from kafka_marshal.replay.spark.workers import mapped
 from kafka_marshal.replay.state.partition_state import take_up
@@ -56,7 +56,7 @@ class SparkEngine:
 
     def fold_into(self, job: Job, folder: Path) -> None:
         """As `Engine`."""
-        with told_plainly():
+        with plain_errors():
             self._folded(job).write.parquet(str(folder))
 
     @contextmanager
@@ -111,7 +111,7 @@ class SparkEngine:
 
 def _counted(rows: DataFrame) -> Mapping[str, int]:
     """How many rows each table has."""
-    with told_plainly():
+    with plain_errors():
         counted = rows.agg(
             *(sf.count(sf.col(table.name)).alias(table.name) for table in FOLDED)
         ).collect()[0]

@@ -13,12 +13,14 @@ EVERY_S: Final = 0.3
 
 
 @contextmanager
-def tasks_told(spark: SparkSession, tell: Callable[[int, int], None] | None) -> Iterator[None]:
+def tasks_reported(
+    spark: SparkSession, report: Callable[[int, int], None] | None
+) -> Iterator[None]:
     """Report, from a thread of its own, how many tasks of the stages at work are done, of how many.
 
     Nothing is reported between stages. A report that fails never breaks the work.
     """
-    if tell is None:
+    if report is None:
         yield
         return
     over = threading.Event()
@@ -32,7 +34,7 @@ def tasks_told(spark: SparkSession, tell: Callable[[int, int], None] | None) -> 
                 return
             at_work = [stage for stage in stages if stage is not None]
             if at_work:
-                tell(
+                report(
                     sum(stage.numCompletedTasks for stage in at_work),
                     sum(stage.numTasks for stage in at_work),
                 )

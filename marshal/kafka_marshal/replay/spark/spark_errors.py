@@ -19,7 +19,7 @@ _OVERLAP: Final = re.compile(r"SourcesOverlap: (.+)")
 
 
 @contextmanager
-def told_plainly() -> Iterator[None]:
+def plain_errors() -> Iterator[None]:
     """An executor's trouble with a source, as the exception it was there."""
     try:
         yield
@@ -29,9 +29,9 @@ def told_plainly() -> Iterator[None]:
             raise SourcesOverlap(overlap[1].strip()) from None
         if contradicts := _CONTRADICTS.search(text):
             raise InvalidOption(contradicts[1].strip()) from None
-        told = _UNREADABLE.findall(text)
-        if told:
-            raise UnreadableSource(told[-1].strip()) from None
+        reasons = _UNREADABLE.findall(text)
+        if reasons:
+            raise UnreadableSource(reasons[-1].strip()) from None
         raise SparkFailed(f"a Spark task failed: {_last_line(text)}") from error
     except Py4JJavaError as error:
         raise SparkFailed(f"Spark failed: {_root_cause(error)}") from error

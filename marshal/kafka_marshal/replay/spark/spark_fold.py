@@ -43,7 +43,7 @@ from kafka_marshal.replay.model.tables import (
     TENURES,
     Rows,
 )
-from kafka_marshal.replay.spark.spark_errors import told_plainly
+from kafka_marshal.replay.spark.spark_errors import plain_errors
 
 ROWS_PER_TASK: Final = 250_000
 """Rows of tables for one task to look at: a task costs more than that."""
@@ -170,7 +170,7 @@ class SparkFoldedLog:
             return
         files = max(1, -(-count // ROWS_PER_FILE))
         rows = rows.coalesce(1) if files == 1 else rows.repartitionByRange(files, *table.order)
-        with told_plainly():
+        with plain_errors():
             rows.sortWithinPartitions(*table.order).write.parquet(str(folder / table.name))
         for marker in (folder / table.name).glob("_*"):
             marker.unlink()
@@ -280,7 +280,7 @@ class SparkFoldedLog:
             sf.sum(sf.expr("int(began and side = 2)")).alias("new"),
         )
         of_claims = of_claims.cache()
-        with told_plainly():
+        with plain_errors():
             try:
                 total = of_claims.agg(
                     sf.count("*").alias("claims"),
@@ -356,15 +356,15 @@ def _lasting(
                 for row in _collected(held)
             }
         )
-    told = []
+    facts = []
     for row in first:
         name = tuple(row[column] for column in _NAME)
         rules = row[_LABEL]
         before, after = (of.get(name) for of in tenures)
-        told.append(
+        facts.append(
             Parting.of(name[:-1], row["offset"], None if rules == "-" else rules, before, after)
         )
-    return told
+    return facts
 
 
 def _owners_differ(folds: tuple[SparkFoldedLog, SparkFoldedLog], label: Column) -> int:

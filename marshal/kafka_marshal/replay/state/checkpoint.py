@@ -157,7 +157,7 @@ class Checkpoint:
             if theirs.get(name) != ours.get(name):
                 raise CheckpointRefused(
                     f"{self.folder}: the checkpoint was made with {name} "
-                    f"{_said(theirs.get(name))}, and this is {_said(ours.get(name))}: give the "
+                    f"{_shown(theirs.get(name))}, and this is {_shown(ours.get(name))}: give the "
                     f"same options, or another folder"
                 )
 
@@ -192,7 +192,7 @@ def thawed_each(file: io.BufferedReader, place: str) -> Iterator[Any]:
             raise CheckpointRefused(f"{place} is damaged: {error}") from None
 
 
-def _said(value: object) -> str:
+def _shown(value: object) -> str:
     return "nothing" if value is None else json.dumps(value)
 
 

@@ -71,7 +71,7 @@ class PartitionState:
     def fed(self, raw: RawRecord) -> None:
         """Count a record that was given to the fold by itself."""
         self.folded += 1
-        self._seen(raw)
+        self._took(raw)
 
     def take(self, item: Item, expand: Callable[[Any], Any]) -> None:
         """The next part of a collapsed log."""
@@ -79,9 +79,9 @@ class PartitionState:
         if isinstance(item, ChunkFacts):
             self.folded += item.records
         else:
-            self._seen(item.raw if isinstance(item, SingleRecord) else item.last)
+            self._took(item.raw if isinstance(item, SingleRecord) else item.last)
 
-    def _seen(self, raw: RawRecord) -> None:
+    def _took(self, raw: RawRecord) -> None:
         if self.last is None or raw.offset > self.last.offset:
             self.last = raw
 

@@ -59,8 +59,8 @@ class Failovers(FindingObserver):
             group.lasted_ms.append(lasted_ms)
         if group.case is None:
             name = event.key.group
-            told = partial(_distribution, group.lasted_ms)
-            group.case = Case("failover_times", name, None, None, None, None, told)
+            sentence = partial(_distribution, group.lasted_ms)
+            group.case = Case("failover_times", name, None, None, None, None, sentence)
         group.case.add(event.sighting)
         group.case.worst_ms = max(group.case.worst_ms, lasted_ms)
         limit_ms = event.rules.stale_after_ms + GRACE_INTERVALS * event.rules.heartbeat_interval_ms
@@ -71,8 +71,8 @@ class Failovers(FindingObserver):
         case = self._slow.get(event.key)
         if case is None:
             sender = event.message.instance_id, event.message.client_id
-            told = partial(_slow, event.key, last, lasted_ms, limit_ms)
-            case = Case.about("slow_failover", event.key, sender, told, sightings(last))
+            sentence = partial(_slow, event.key, last, lasted_ms, limit_ms)
+            case = Case.about("slow_failover", event.key, sender, sentence, sightings(last))
             self._slow[event.key] = case
         case.add(event.sighting)
         case.worst_ms = max(case.worst_ms, lasted_ms)

@@ -89,13 +89,13 @@ class GrantedTwice(FindingObserver):
         if by_order is not None and by_order.offset < earlier.last.offset:
             by_order = None
         twice = max(begin, earlier.begin), min(end, earlier.end)
-        told = partial(_twice, event.key, twice, earlier.last, by_order)
+        sentence = partial(_twice, event.key, twice, earlier.last, by_order)
         case = self._cases.add(
             (event.key, sender, _sender(earlier.last)),
             event.key,
             event.sighting,
             lambda: Case.about(
-                "granted_twice", event.key, sender, told, sightings(earlier.last, by_order)
+                "granted_twice", event.key, sender, sentence, sightings(earlier.last, by_order)
             ),
         )
         if case.count == 1 and by_order is not None:

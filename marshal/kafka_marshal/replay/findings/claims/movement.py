@@ -98,9 +98,9 @@ class WedgedClaims(FindingObserver):
         )
         if not moving:
             return
-        told = partial(_stood, key, rest, moving[0], len(moving) - 1)
+        sentence = partial(_stood, key, rest, moving[0], len(moving) - 1)
         sender = tenure.instance, tenure.client
-        case = Case.about("wedged_heartbeat", key, sender, told, sightings(tenure.won_by))
+        case = Case.about("wedged_heartbeat", key, sender, sentence, sightings(tenure.won_by))
         case.add(tenure.last)
         yield case.row()
 

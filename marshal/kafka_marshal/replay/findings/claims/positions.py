@@ -42,34 +42,34 @@ class Positions(FindingObserver):
 
     def __init__(self) -> None:
         super().__init__()
-        self._said: dict[ClaimKey, tuple[int, JudgedRecord]] = {}
+        self._stated: dict[ClaimKey, tuple[int, JudgedRecord]] = {}
 
     def moves_back(self, event: Event) -> bool:
         """The record makes the position fall below the last one that a record stated."""
-        said = self._said.get(event.key)
+        stated = self._stated.get(event.key)
         return (
-            said is not None
+            stated is not None
             and event.verdict in SAYS_A_POSITION
-            and event.after.position < said[0]
+            and event.after.position < stated[0]
             and event.message.instance_id != event.before.pauser
         )
 
     def goes_on(self, key: ClaimKey, position: int, sighting: JudgedRecord) -> bool:
         """Note a position that did not fall; if it did, note nothing and return False."""
-        said = self._said.get(key)
-        if said is not None and position < said[0]:
+        stated = self._stated.get(key)
+        if stated is not None and position < stated[0]:
             return False
-        self._said[key] = position, sighting
+        self._stated[key] = position, sighting
         return True
 
     def forget(self, key: ClaimKey) -> None:
         """The position is no longer known."""
-        self._said.pop(key, None)
+        self._stated.pop(key, None)
 
     def may_go_on(self, key: ClaimKey, position: int) -> bool:
         """A position does not fall."""
-        said = self._said.get(key)
-        return said is None or position >= said[0]
+        stated = self._stated.get(key)
+        return stated is None or position >= stated[0]
 
     def observe(self, event: Event) -> None:
         """One case per claim and sender, until somebody wins the claim."""
@@ -83,11 +83,11 @@ class Positions(FindingObserver):
                 lambda: self._case(event),
             )
         if event.verdict in SAYS_A_POSITION or event.verdict is Accepted.POSITION_SET:
-            self._said[event.key] = event.after.position, event.sighting
+            self._stated[event.key] = event.after.position, event.sighting
 
     def _case(self, event: Event) -> Case:
         sender = event.message.instance_id, event.message.client_id
-        before, said_by = self._said[event.key]
+        before, said_by = self._stated[event.key]
         fell = partial(_moved_back, event.key, before, said_by, event.after.position)
         return Case.about("position_moved_back", event.key, sender, fell, [said_by])
 
@@ -215,8 +215,8 @@ def _broken(event: Event, by: JudgedRecord, sender: tuple[str, str]) -> Case:
         did = "took it by a heartbeat"
     else:
         did = "went on owning it" if event.verdict is Accepted.REFRESHED else "won it"
-    told = partial(_broke, event.key, by, did)
-    return Case.about("pause_broken", event.key, sender, told, [by])
+    sentence = partial(_broke, event.key, by, did)
+    return Case.about("pause_broken", event.key, sender, sentence, [by])
 
 
 def _broke(key: ClaimKey, by: JudgedRecord, did: str, case: Case) -> str:
@@ -233,8 +233,8 @@ def _broke(key: ClaimKey, by: JudgedRecord, did: str, case: Case) -> str:
 def _held(event: Event, by: JudgedRecord, sender: tuple[str, str]) -> Case:
     claims = isinstance(event.message, ClaimingPartition)
     did = "tried to claim" if claims else "went on speaking for"
-    told = partial(_was_held, event.key, by, did)
-    return Case.about("pause_held", event.key, sender, told, [by])
+    sentence = partial(_was_held, event.key, by, did)
+    return Case.about("pause_held", event.key, sender, sentence, [by])
 
 
 def _was_held(key: ClaimKey, by: JudgedRecord, did: str, case: Case) -> str:

@@ -203,7 +203,7 @@ class Silences(FindingObserver):
                 self._judge(key, unowned, end.clock_ms, limit_ms, end.last, at_the_end=True)
             else:
                 gone[key.group].append((key, unowned))
-        told_of_groups = [
+        gone_rows = [
             row for group, claims in gone.items() for row in self._gone(group, claims, end)
         ]
         if not self.interval_fits:
@@ -215,7 +215,7 @@ class Silences(FindingObserver):
             yield case.row()
         for case in self._unowned_cases:
             yield case.row()
-        yield from told_of_groups
+        yield from gone_rows
 
     def _silent_at_the_end(self, end: LogEnd) -> set[ClaimKey]:
         """Claims whose owner is stale when the log ends; they join the unowned."""
@@ -281,8 +281,8 @@ class Silences(FindingObserver):
                 f"Owners usually speak every {span(usual_ms)} (19 of 20 times within "
                 f"{span(longest_ms)}), but where the log says no heartbeat interval it is taken "
                 f"to be {span(end.rules.heartbeat_interval_ms)}: is that the one that the "
-                f"consumers ran with? Silences are not told one by one, and staleness is judged "
-                f"by it."
+                f"consumers ran with? Silences are not reported one by one, and staleness is "
+                f"judged by it."
             ),
         )
         case.add(end.last)

@@ -59,7 +59,7 @@ class HalfSet(FindingObserver):
     def __init__(self) -> None:
         super().__init__()
         self._pauses: dict[str, _Pause] = {}
-        self._told: list[FindingRow] = []
+        self._ready: list[FindingRow] = []
 
     def observe(self, event: Event) -> None:
         """Fold the work of the group's latest pause."""
@@ -71,7 +71,7 @@ class HalfSet(FindingObserver):
         if pause.work.by != paused_by:
             # A ReleaseGroup before any claim was known reaches nobody who watches; there was no
             # work then, either.
-            self._told += self._left(event.key.group, event.sighting)
+            self._ready += self._left(event.key.group, event.sighting)
             pause.work, pause.won = work_paused(pause.work, paused_by), {}
         elif isinstance(message, ReleaseGroup) and event.verdict is Accepted.GROUP_RELEASED:
             pause.work = work_paused(pause.work, paused_by)
@@ -99,8 +99,8 @@ class HalfSet(FindingObserver):
 
     def drain(self) -> Iterator[FindingRow]:
         """The findings whose story is over."""
-        told, self._told = self._told, []
-        yield from told
+        ready, self._ready = self._ready, []
+        yield from ready
 
     def at_the_end(self, end: LogEnd) -> Iterator[FindingRow]:
         """Those of administrators that were silent when the log ended."""

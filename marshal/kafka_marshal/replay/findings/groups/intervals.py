@@ -65,31 +65,31 @@ class IntervalMismatches(FindingObserver):
 
     def observe(self, event: Event) -> None:
         """Who says which interval, and who acts under what these rules refused."""
-        said = event.record.headers.interval_ms
+        stated = event.record.headers.interval_ms
         elsewhere = self._claims.granted_elsewhere(event)
         if not isinstance(event.message, ClaimingPartition):
-            said = None  # a heartbeat repeats its claim's, and there are very many
-        if said is None and not elsewhere:
+            stated = None  # a heartbeat repeats its claim's, and there are very many
+        if stated is None and not elsewhere:
             return
         name = event.key.group
         group = self._groups.setdefault(name, _Group())
         group.refused += elsewhere
-        differs = said is not None and said != event.rules.heartbeat_interval_ms
-        if said is not None:
-            group.clients.setdefault(said, set()).add(event.message.client_id)
+        differs = stated is not None and stated != event.rules.heartbeat_interval_ms
+        if stated is not None:
+            group.clients.setdefault(stated, set()).add(event.message.client_id)
         if differs or elsewhere:
-            told = partial(_told, group, event.rules.heartbeat_interval_ms)
+            sentence = partial(_sentence, group, event.rules.heartbeat_interval_ms)
             group.case = self._cases.add(
                 name,
                 None,
                 event.sighting,
-                lambda: Case("interval_mismatch", name, None, None, None, None, told),
+                lambda: Case("interval_mismatch", name, None, None, None, None, sentence),
             )
         if len(group.clients) > 1 and group.case is not None:
             group.case.severity = ERROR
 
 
-def _told(group: _Group, given_ms: float, case: Case) -> str:
+def _sentence(group: _Group, given_ms: float, case: Case) -> str:
     judged = f"this judges by {span(int(given_ms))}"
     acts = (
         f"{times(group.refused, 'record')} of group {case.group} act under a claim that is in the "
@@ -98,9 +98,9 @@ def _told(group: _Group, given_ms: float, case: Case) -> str:
     if not group.clients:
         return (
             f"{acts}. Its consumers are probably run with another heartbeat interval; {judged}. "
-            f"What is told of ownership is then not so."
+            f"What is reported of ownership is then wrong."
         )
-    said = ", ".join(
+    stated = ", ".join(
         f"{'client' if len(clients) == 1 else 'clients'} "
         f"{', '.join(sorted(clients)[:CLIENTS_MAX])} {'says' if len(clients) == 1 else 'say'} "
         f"{span(interval_ms)}"
@@ -109,7 +109,7 @@ def _told(group: _Group, given_ms: float, case: Case) -> str:
     two = (
         " Two intervals in one group process everything twice."
         if len(group.clients) > 1
-        else " What is told of ownership is not so."
+        else " What is reported of ownership is wrong."
     )
     more = f" {acts}." if group.refused else ""
-    return f"Group {case.group}: {said}, and {judged}.{two}{more}"
+    return f"Group {case.group}: {stated}, and {judged}.{two}{more}"

@@ -55,8 +55,8 @@ class PauseRanOut(FindingObserver):
         case = self._ran_out.get(name)
         if case is None:
             sender = message.instance_id, message.client_id
-            told = partial(_ran_out, pause)
-            case = Case("pause_ran_out", group, None, None, *sender, told, [pause.by])
+            sentence = partial(_ran_out, pause)
+            case = Case("pause_ran_out", group, None, None, *sender, sentence, [pause.by])
             self._ran_out[name] = case
         case.add(event.sighting)
 

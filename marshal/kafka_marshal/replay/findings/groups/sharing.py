@@ -61,8 +61,8 @@ class LostRaces(FindingObserver):
         if event.verdict not in LOST:
             return
         if races.case is None:
-            told = partial(_lost, races)
-            races.case = Case("lost_races", event.key.group, None, None, None, None, told)
+            sentence = partial(_lost, races)
+            races.case = Case("lost_races", event.key.group, None, None, None, None, sentence)
         races.case.add(event.sighting)
         races.lost[message.client_id] += 1
         owner = event.tenure
@@ -135,9 +135,9 @@ class Starvation(FindingObserver):
         case = self._hungry.get(name)
         if case is None:
             richest = max(owned, key=lambda client: (owned[client], client))
-            told = partial(_starved, richest, owned[richest])
+            sentence = partial(_starved, richest, owned[richest])
             sender = message.instance_id, message.client_id
-            case = Case("starvation", group, None, None, *sender, told)
+            case = Case("starvation", group, None, None, *sender, sentence)
             self._hungry[name] = case
         case.add(event.sighting)
 
@@ -191,8 +191,8 @@ class Imbalance(FindingObserver):
         balance = self._groups.get(group)
         if balance is None:
             balance = self._groups[group] = _Balance(event.clock_ms)
-            told = partial(_unfair, balance)
-            balance.case = Case("imbalance", group, None, None, None, None, told)
+            sentence = partial(_unfair, balance)
+            balance.case = Case("imbalance", group, None, None, None, None, sentence)
         self._weigh(group, balance, event.clock_ms, event.sighting)
         self._shares.observe(event)
 
@@ -266,8 +266,8 @@ class Churn(FindingObserver):
         if turns.case is None:
             key = event.key
             where = key.group, key.topic, key.topic_partition
-            told = partial(_churned, key, turns.began[0], lasted_ms)
-            turns.case = Case("churn", *where, None, None, told, [turns.began[0]])
+            sentence = partial(_churned, key, turns.began[0], lasted_ms)
+            turns.case = Case("churn", *where, None, None, sentence, [turns.began[0]])
         turns.case.add(event.sighting)
 
     def at_the_end(self, end: LogEnd) -> Iterator[FindingRow]:

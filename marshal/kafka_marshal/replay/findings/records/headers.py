@@ -29,8 +29,8 @@ class MalformedHeaders:
             sender = message.instance_id, message.client_id
             case = self._cases.get((message.group_id, *sender, name))
             if case is None:
-                told = partial(_told, name)
-                case = Case("malformed_header", message.group_id, None, None, *sender, told)
+                sentence = partial(_sentence, name)
+                case = Case("malformed_header", message.group_id, None, None, *sender, sentence)
                 self._cases[(message.group_id, *sender, name)] = case
             case.add(sighting)
 
@@ -40,7 +40,7 @@ class MalformedHeaders:
             yield case.row()
 
 
-def _told(name: str, case: Case) -> str:
+def _sentence(name: str, case: Case) -> str:
     first = case.first_seen
     return (
         f"{who(case.instance, case.client)} of group {case.group} wrote {name} so that it cannot "

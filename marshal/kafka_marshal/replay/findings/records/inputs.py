@@ -302,7 +302,7 @@ def _certainty(headless: list[PartitionRow]) -> str:
     never = sum(row.claims_never_known or 0 for row in judged)
     unknowable = sum(row.unknowable or 0 for row in judged)
     sentence = (
-        "Under the fenced rules a claim is told from where it is certain (known_from_offset): "
+        "Under the fenced rules a claim is reported from where it is certain (known_from_offset): "
     )
     sentence += f"{known:,} of {times(known + never, 'claim')}"
     if known:

@@ -84,19 +84,19 @@ def _note(data: ReportData) -> str:
 
 def _held(data: ReportData, scale: Scale, held: Embedded) -> str:
     """What the page leaves out, and where that is."""
-    told = [
+    parts = [
         f"This page holds the timelines of {words.plural(held.whole, 'claim')}"
         f", of {held.tenures_only:,} the tenures without marks and heartbeats"
         f", of {held.counts_only:,} numbers only"
     ]
     unlisted = data.counts.claims - len(scale.claims)
     if unlisted > 0:
-        told.append(f", and nothing of {unlisted:,}")
-    told.append(
+        parts.append(f", and nothing of {unlisted:,}")
+    parts.append(
         f" (it stays below {PAGE_BYTES_MAX // 10**6} MB). The Parquet tables beside it hold all: "
         "claims, tenures, refusals and findings."
     )
-    return "".join(told)
+    return "".join(parts)
 
 
 def _row(claim: ClaimCounts, index: int) -> Html:

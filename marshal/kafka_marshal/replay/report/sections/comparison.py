@@ -50,8 +50,8 @@ def divergences(data: ReportData, drawn: Drawn) -> Html | None:
                 ),
                 pieces.time(row.at_ms),
                 el("td", {"class": "n"}, _lasted(row)),
-                _said(row.original_client, row.original_instance, row.original_position, row),
-                _said(row.fenced_client, row.fenced_instance, row.fenced_position, row),
+                _cell(row.original_client, row.original_instance, row.original_position, row),
+                _cell(row.fenced_client, row.fenced_instance, row.fenced_position, row),
                 el("td", {"class": "text"}, el("code", None, visible(row.text, 200))),
             )
         )
@@ -91,7 +91,7 @@ def _where(claim: ClaimId) -> Html:
     )
 
 
-def _said(client: str | None, instance: str | None, position: int | None, row: Divergence) -> Html:
+def _cell(client: str | None, instance: str | None, position: int | None, row: Divergence) -> Html:
     if client is None and instance is None:
         owner = el("span", {"class": "nobody-owns"}, "nobody")
     else:
@@ -115,7 +115,7 @@ def groups(data: ReportData) -> Html | None:
 
     rows = []
     blocks = [list(members) for _, members in groupby(sorted(data.groups, key=order), key=key)]
-    told = len(blocks)
+    in_all = len(blocks)
     blocks.sort(key=lambda members: (ranks[members[0].log, members[0].group], *_how_bad(members)))
     if data.scale is not None:
         blocks = blocks[:GROUPS_MAX]
@@ -162,9 +162,10 @@ def groups(data: ReportData) -> Html | None:
         el(
             "p",
             {"class": "note"},
-            f"The {len(blocks):,} of {told:,} with most errors and warnings; summary.json has all.",
+            f"The {len(blocks):,} of {in_all:,} with most errors and warnings; "
+            f"summary.json has all.",
         )
-        if len(blocks) < told
+        if len(blocks) < in_all
         else None,
         pieces.table("groups", heads, rows, text_columns=1),
     )

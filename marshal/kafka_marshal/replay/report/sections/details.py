@@ -21,10 +21,10 @@ from kafka_marshal.replay.report.base.palette import Palette
 from kafka_marshal.replay.report.base.scale import ClaimCounts, ClaimDetail, Scale
 from kafka_marshal.replay.report.sections.timeline import (
     beats_path,
+    mark_json,
     merged,
     stale,
-    told_mark,
-    told_tenure,
+    tenure_json,
 )
 
 PAGE_BYTES_MAX: Final = 20_000_000
@@ -190,7 +190,7 @@ class _Encoder:
     def _lane(self, lane: Lane, axis: Axis) -> Json:
         tenures: list[Json] = []
         for tenure in lane.tenures:
-            row = told_tenure(lane.rules, tenure)
+            row = tenure_json(lane.rules, tenure)
             for column in (1, 2, 9, 10):
                 row[column] = self._number(row[column])
             to_ms = axis.to_ms if tenure.to_ms is None else tenure.to_ms
@@ -202,7 +202,7 @@ class _Encoder:
             tenures.append([*row[1:], self.texts.number(owner), *([faded] if faded else [])])
         marks: list[Json] = []
         for mark, count in merged(lane.marks, axis):
-            row = told_mark(lane.rules, mark, count)
+            row = mark_json(lane.rules, mark, count)
             for column in (0, 4, 5, 6, 8):
                 row[column] = self._number(row[column])
             marks.append([row[0], *row[2:10]])

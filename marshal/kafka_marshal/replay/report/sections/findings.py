@@ -40,12 +40,12 @@ def findings(causes: Sequence[Cause], drawn: Drawn, log_anchors: dict[str, str],
         log_anchors: ids of the logs' figures.
         logs: how many there are; of one the blocks do not name it.
     """
-    told = _Told(drawn, log_anchors, logs)
+    by_cause = _Blocks(drawn, log_anchors, logs)
     parts: list[Html] = []
     if not causes:
         parts.append(el("p", {"class": "none"}, "Nothing was found."))
     for severity, of_severity in groupby(causes, key=lambda cause: cause.severity):
-        blocks = [told.cause(cause) for cause in of_severity]
+        blocks = [by_cause.cause(cause) for cause in of_severity]
         head = el("h3", {"class": severity.value}, _SEVERITY_HEADS[severity])
         parts.append(el("div", {"class": f"severity {severity.value}"}, head, *blocks))
     return el("section", {"id": "findings"}, el("h2", None, "Findings"), *parts)
@@ -68,7 +68,7 @@ def first_error(
         None if finding.group is None else f"group {name(finding.group)}",
         name(finding.log, 60) if len(data.logs) > 1 else None,
     ]
-    head = "First error" if len(data.findings) >= data.counts.findings else "First error told here"
+    head = "First error" if len(data.findings) >= data.counts.findings else "First error shown here"
     link = _to_timeline(first, drawn, log_anchors) or {"href": f"#finding-{first.number}"}
     return join(
         [
@@ -97,7 +97,7 @@ def _to_timeline(
 
 
 @define
-class _Told:
+class _Blocks:
     """Writes causes one after the other; what to do about a code is written the first time."""
 
     drawn: Drawn
@@ -177,8 +177,8 @@ class _Told:
             return el("a", link, "what to do"), None
         anchor = f"do-{len(self.advised) + 1}"
         self.advised[code] = anchor
-        told = el("b", None, "What to do: ")
-        return None, el("p", {"class": "advice", "id": anchor}, told, visible(what_to_do))
+        label = el("b", None, "What to do: ")
+        return None, el("p", {"class": "advice", "id": anchor}, label, visible(what_to_do))
 
     def _show(self, mark: _FindingMark) -> Html | None:
         link = _to_timeline(mark, self.drawn, self.log_anchors)

@@ -103,7 +103,7 @@ def _cells(heat: Heat, row: HeatRow, most: int) -> Html:
     cells = []
     for at, count in sorted(row.counts.items()):
         begin = heat.from_ms + at * heat.step_ms
-        tell = f"{count:,} from {moment(begin)[:19]}"
+        tooltip = f"{count:,} from {moment(begin)[:19]}"
         cells.append(
             el(
                 "rect",
@@ -114,17 +114,17 @@ def _cells(heat: Heat, row: HeatRow, most: int) -> Html:
                     "y": 1,
                     "class": f"q{_shade(count, most)}",
                 },
-                el("title", None, tell),
+                el("title", None, tooltip),
             )
         )
     peak = max(row.counts, key=lambda at: row.counts[at])
-    told = (
+    label = (
         f"{row.total:,} in {words.plural(len(row.counts), 'column')}, most of them from "
         f"{moment(heat.from_ms + peak * heat.step_ms)[:19]}"
     )
     return el(
         "svg",
-        {"height": CELL_PX, "role": "img", "aria-label": told, "class": "cells"},
+        {"height": CELL_PX, "role": "img", "aria-label": label, "class": "cells"},
         join(cells),
     )
 

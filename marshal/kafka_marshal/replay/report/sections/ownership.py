@@ -53,9 +53,9 @@ def legend(
                 {"width": 16, "height": 16, "viewBox": "-8 -8 16 16", "aria-hidden": "true"},
                 el("use", {"href": f"#g-{kind}", "class": f"mark {kind}"}),
             ),
-            told,
+            label,
         )
-        for kind, told in glyphs
+        for kind, label in glyphs
     ]
     spans = [("stale", "owner stale"), ("nobody", "nobody owns")]
     if any(lane.pauses for c in claims for lane in c.lanes):
@@ -64,7 +64,9 @@ def legend(
         spans.append(("owners", "the rule sets name different owners"))
         if any(not d.owners_differ for d in data.divergences):
             spans.append(("positions", "different positions"))
-    stretches = [el("li", None, el("i", {"class": f"swatch {kind}"}), told) for kind, told in spans]
+    stretches = [
+        el("li", None, el("i", {"class": f"swatch {kind}"}), label) for kind, label in spans
+    ]
     return el(
         "div",
         {"class": "legend"},

@@ -120,7 +120,7 @@ def _line(
         )
         for ms in ticks
     )
-    told = f"{duration(sender.offset_min_ms)} to {duration(sender.offset_max_ms)}"
+    label = f"{duration(sender.offset_min_ms)} to {duration(sender.offset_max_ms)}"
     return el(
         "div",
         {"class": "clock off" if outside else "clock", "role": "listitem"},
@@ -139,7 +139,7 @@ def _line(
         ),
         el(
             "svg",
-            {"height": 18, "role": "img", "aria-label": told},
+            {"height": 18, "role": "img", "aria-label": label},
             el(
                 "rect",
                 {
@@ -158,5 +158,5 @@ def _line(
             el("circle", {"cx": _percent(middle), "cy": 9, "r": 3.5}),
         ),
         el("span", {"class": "n"}, duration(sender.offset_median_ms)),
-        el("span", {"class": "n range"}, told),
+        el("span", {"class": "n range"}, label),
     )

@@ -136,7 +136,7 @@ class Timeline:
             drawn.append(self._lane(lane, axis, PAD_PX + n * LANE_PX, mine))
         eventful = bool(finding_marks or divergences or any(lane.marks for lane in lanes))
         full = f"{claim.topic}/{claim.topic_partition}"
-        told = f"{name(full)}: {words.plural(len(finding_marks), 'finding')}"
+        label = f"{name(full)}: {words.plural(len(finding_marks), 'finding')}"
         return el(
             "div",
             {"class": "row" if eventful else "row quiet", "id": anchor},
@@ -152,7 +152,7 @@ class Timeline:
                     "class": "track",
                     "height": height,
                     "role": "group",
-                    "aria-label": told,
+                    "aria-label": label,
                     "tabindex": "0",
                 },
                 *drawn,
@@ -180,9 +180,9 @@ class Timeline:
         for pause in lane.pauses:
             until = axis.to_ms if pause.until_ms is None else pause.until_ms
             box = _box(axis, pause.from_ms, until)
-            tell = f"paused by {name(pause.by)} until {moment(pause.until_ms)}"
+            tooltip = f"paused by {name(pause.by)} until {moment(pause.until_ms)}"
             size = {"y": top - 2, "height": BAR_PX + 4}
-            parts.append(el("rect", {"class": "paused", **box, **size}, el("title", None, tell)))
+            parts.append(el("rect", {"class": "paused", **box, **size}, el("title", None, tooltip)))
         parts.extend(self._tenure(lane, tenure, axis, top) for tenure in lane.tenures)
         if lane.beats_ms:
             parts.append(_beats(lane.beats_ms, axis, top))
@@ -198,7 +198,7 @@ class Timeline:
 
     def _tenure(self, lane: Lane, tenure: TenureBar, axis: Axis, top: int) -> Html:
         index = len(self.drawn.tenures)
-        self.drawn.tenures.append(told_tenure(lane.rules, tenure))
+        self.drawn.tenures.append(tenure_json(lane.rules, tenure))
         to_ms = axis.to_ms if tenure.to_ms is None else tenure.to_ms
         box = _box(axis, tenure.from_ms, to_ms)
         short = name(tenure.owner_client, 24)
@@ -250,7 +250,7 @@ class Timeline:
         index = len(self.drawn.marks)
         guard = guard_in_words(mark)
         of_mark = [(p.number, p.finding.sentence) for p in finding_marks]
-        self.drawn.marks.append(told_mark(lane.rules, mark, count, of_mark))
+        self.drawn.marks.append(mark_json(lane.rules, mark, count, of_mark))
         # Several marks may share an offset: the first of them is the findings' mark.
         new = [p.number for p in finding_marks if p.number not in self.drawn.anchors]
         anchor = f"at-{new[0]}" if new else None
@@ -258,7 +258,7 @@ class Timeline:
             self.drawn.anchors[number] = f"at-{new[0]}"
         loud = mark.kind in (MarkKind.THEFT, MarkKind.PAUSE_BROKEN)
         x = axis.percent(mark.at_ms)
-        tell = f"{mark.kind.sentence}{f': {guard}' if guard else ''}, offset {mark.offset}"
+        tooltip = f"{mark.kind.sentence}{f': {guard}' if guard else ''}, offset {mark.offset}"
         use = el(
             "use",
             {
@@ -269,7 +269,7 @@ class Timeline:
                 "y": top + BAR_PX + STRIP_PX / 2 - 0.5,
                 "data-m": index,
             },
-            self._title(tell),
+            self._title(tooltip),
         )
         if not loud:
             return use
@@ -355,7 +355,7 @@ def _percent(fraction: float) -> str:
     return f"{100 * fraction:.3f}".rstrip("0").rstrip(".") + "%"
 
 
-def told_tenure(rules: str, tenure: TenureBar) -> list[Json]:
+def tenure_json(rules: str, tenure: TenureBar) -> list[Json]:
     """What the script shows of a bar."""
     return [
         rules,
@@ -372,7 +372,7 @@ def told_tenure(rules: str, tenure: TenureBar) -> list[Json]:
     ]
 
 
-def told_mark(
+def mark_json(
     rules: str, mark: RecordGlyph, count: int, findings: Sequence[tuple[int, str]] = ()
 ) -> list[Json]:
     """What the script shows of a glyph; `findings` by number and sentence."""
