@@ -36,11 +36,11 @@ $(STAMPS)/package: pyproject.toml $(STAMPS)/deps
 	@$(PIP) install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
-$(STAMPS)/jars: $(STAMPS)/package $(addprefix marshal/kafka_marshal/,class_data.py modelcheck/tlc/jars.py)
+$(STAMPS)/jars: $(STAMPS)/package $(addprefix marshal/kafka_marshal/,java/class_data.py modelcheck/tlc/jars.py)
 	@$(BIN)/python -m tools.setup.tlc
 	@touch $@
 
-$(STAMPS)/broker: $(STAMPS)/package $(addprefix marshal/kafka_marshal/,class_data.py testing/broker.jars)
+$(STAMPS)/broker: $(STAMPS)/package $(addprefix marshal/kafka_marshal/,java/class_data.py testing/broker.jars)
 	@$(BIN)/python -m tools.setup.broker
 	@touch $@
 
@@ -48,7 +48,7 @@ $(STAMPS)/connector: $(STAMPS)/package tests/replay/connector.jars
 	@$(BIN)/python -m tests.replay.connector
 	@touch $@
 
-$(STAMPS)/spark: $(STAMPS)/package marshal/kafka_marshal/class_data.py
+$(STAMPS)/spark: $(STAMPS)/package marshal/kafka_marshal/java/class_data.py
 	@$(BIN)/python -m tools.setup.spark
 	@touch $@
 
@@ -78,7 +78,7 @@ golden: setup ## Rewrite the whiteboard stories in tests/golden; review them as 
 	$(BIN)/python -m pytest tests/test_golden.py --update-golden $(ARGS)
 
 triples: setup ## Rewrite tests/data/{triples,machines}.jsonl.gz, samples of TLC's transitions
-	$(BIN)/python -m model_tests.sample $(ARGS)
+	$(BIN)/python -m model_tests.transitions.sample $(ARGS)
 
 mutants: setup ## Mutants of everything, and what kills each; fails if one survives unexplained
 	$(BIN)/python -m model_tests.mutants $(ARGS)

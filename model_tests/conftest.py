@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from model_tests.exports import Exported, export_all
+from model_tests.transitions.exports import Exported, export_all
 
 
 @pytest.fixture(scope="session")

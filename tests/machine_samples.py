@@ -1,7 +1,9 @@
 """What a machine does in the situations of `MCMachine.tla`, as TLC went through them, in a file.
 
 This room reads and writes `tests/data/machines.jsonl.gz` and says what Python does where a row says
-what the specification does. It does not know how the rows were chosen (`model_tests/sample.py`).
+what the specification does. It does not know how the rows were chosen
+(`model_tests/transitions/sample.py` does).
+
 A row is one of
 
     reader  what somebody who began in the middle knows after one more record

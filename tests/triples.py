@@ -1,8 +1,8 @@
 """Transitions of the specification as TLC took them, kept in a file: claim, record, next claim.
 
 This room reads and writes `tests/data/triples.jsonl.gz`. It does not know how the rows were chosen
-(`model_tests/sample.py` does) nor what judges them. With the file, the reducer is held against the
-specification where there is no Java, and in a second.
+(`model_tests/transitions/sample.py` does) nor what judges them. With the file, the reducer is held
+against the specification where there is no Java, and in a second.
 """
 
 from __future__ import annotations

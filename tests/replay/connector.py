@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from kafka_marshal.jars import Jar, JarError, ensure_all, listed
-from kafka_marshal.java import JavaNotFoundError
+from kafka_marshal.java.finder import JavaNotFoundError
+from kafka_marshal.java.jars import Jar, JarError, ensure_all, listed
 
 
 def jars() -> tuple[Jar, ...]:

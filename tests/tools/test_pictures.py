@@ -5,10 +5,10 @@ from __future__ import annotations
 from xml.etree import ElementTree
 
 import pytest
-from tools import maps
-from tools.maps import imports, layers, overview
-from tools.pictures import FOLDER, LINES, claim_picture, edges, pictures
-from tools.sequence import at_most_once
+from tools.pictures import maps
+from tools.pictures.__main__ import FOLDER, LINES, claim_picture, edges, pictures
+from tools.pictures.maps import imports, layers, overview
+from tools.pictures.sequence import at_most_once
 
 from kafka_marshal import Accepted
 from kafka_marshal.counterexample import StepKind

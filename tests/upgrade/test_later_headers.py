@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from kafka_marshal import Message, encode
 from kafka_marshal.capture import HeaderPairs, RawRecord
-from tests.core.test_properties import messages
+from tests.core.claims.test_properties import messages
 from tests.upgrade.folding import DONE_IS_THE_POSITION, EVERY_HEADER_COUNTS, THE_INTERVAL_COUNTS
 from tests.upgrade.versions import Folds, differences
 

@@ -11,9 +11,9 @@ import time
 from collections.abc import Sequence
 from typing import Final
 
-from kafka_marshal import class_data
-from kafka_marshal.jars import JarError
-from kafka_marshal.java import JavaNotFoundError, find_java
+from kafka_marshal.java import class_data
+from kafka_marshal.java.finder import JavaNotFoundError, find_java
+from kafka_marshal.java.jars import JarError
 from kafka_marshal.testing import kafka
 from kafka_marshal.testing.broker import Broker
 

@@ -7,8 +7,8 @@ saved; nothing needs it (`class_data`).
 import sys
 from collections.abc import Sequence
 
-from kafka_marshal import class_data
-from kafka_marshal.java import JavaNotFoundError, find_java_for_spark
+from kafka_marshal.java import class_data
+from kafka_marshal.java.finder import JavaNotFoundError, find_java_for_spark
 from kafka_marshal.replay.errors import SparkFailed
 from kafka_marshal.replay.spark.session import jars, local_session
 from kafka_marshal.scratch import Scratch

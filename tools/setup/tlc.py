@@ -8,7 +8,7 @@ All else that it does, a later run would do when it needs it; here it happens on
 import sys
 from collections.abc import Sequence
 
-from kafka_marshal import class_data
+from kafka_marshal.java import class_data
 from kafka_marshal.modelcheck import models
 from kafka_marshal.modelcheck.errors import ModelCheckError
 from kafka_marshal.modelcheck.tlc import jars, tlc

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import kafka_marshal.runtime  # noqa: F401  # old names of modules
 from kafka_marshal.capture import UnreadableSource
-from kafka_marshal.java import JavaNotFoundError
+from kafka_marshal.java.finder import JavaNotFoundError
 from kafka_marshal.replay.errors import InvalidOption, OutputExists, ReplayError, SparkFailed
 
 if TYPE_CHECKING:

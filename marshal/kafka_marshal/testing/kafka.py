@@ -12,9 +12,9 @@ from importlib import resources
 from pathlib import Path
 from typing import Final
 
-from kafka_marshal import class_data
-from kafka_marshal.jars import Jar, ensure_all, listed
-from kafka_marshal.java import find_java
+from kafka_marshal.java import class_data
+from kafka_marshal.java.finder import find_java
+from kafka_marshal.java.jars import Jar, ensure_all, listed
 
 QUICK: Final = ("-XX:TieredStopAtLevel=1",)
 """Options of Java for a broker that starts sooner and works slower: right for tests."""

@@ -29,7 +29,7 @@ from kafka_marshal.replay.model.events import LogPartition
 from kafka_marshal.replay.sources.columns import batch_of, cells_of
 from kafka_marshal.replay.state.checkpoint import MANIFEST, CheckpointRefused
 from kafka_marshal.testing import Broker
-from tests.client.test_ahead import HOUR_MS, Stamped
+from tests.admin.test_clock_ahead import HOUR_MS, Stamped
 from tests.replay.live.feeding import INTERVAL_S, append, make_topic, many_nights
 from tests.replay.live.test_watch import BOTH, Heard, complaint, watched
 

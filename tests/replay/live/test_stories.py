@@ -16,7 +16,7 @@ from kafka_marshal.replay.live.live_findings import BEGUN, OVER, WHOLE, LiveEven
 from kafka_marshal.replay.model.events import LogPartition
 from kafka_marshal.replay.model.published import FindingRow, ProofRow
 from kafka_marshal.replay.model.tables import FINDINGS
-from tests.replay.test_checkpoint import NIGHTS
+from tests.replay.state.test_checkpoint import NIGHTS
 from tests.replay.told import INTERVAL_MS, records
 
 DOCS = (Path(__file__).parents[3] / "docs" / "watch.md").read_text(encoding="utf-8")

@@ -14,8 +14,8 @@ import typer
 
 from kafka_marshal.cli.common import check_folder, console, errors, fail, needs, one_sentence
 from kafka_marshal.errors import COORDINATION_TOPIC
-from kafka_marshal.jars import JarError
-from kafka_marshal.java import JavaNotFoundError
+from kafka_marshal.java.finder import JavaNotFoundError
+from kafka_marshal.java.jars import JarError
 from kafka_marshal.testing import QUICK, Broker, BrokerError, version
 from kafka_marshal.testing.kafka import fetched_jars, jars
 

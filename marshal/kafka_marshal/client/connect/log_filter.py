@@ -7,8 +7,8 @@ the claim or its group breaks a run. So does a heartbeat that falls behind the o
 that is not written the ordinary way. A run goes on until somebody needs what is held, so the longer
 a reader stays far behind, the less it has to fold.
 
-Exact where the log is known from its beginning; `tests/client/test_thinning.py` holds every fold
-to the fold of the whole log. Of a suffix every record may count, as a certificate.
+Exact where the log is known from its beginning; `tests/client/connect/test_log_filter.py` holds
+every fold to the fold of the whole log. Of a suffix every record may count, as a certificate.
 """
 
 from __future__ import annotations

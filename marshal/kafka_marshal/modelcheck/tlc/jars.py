@@ -1,14 +1,14 @@
 """The jars that model checking needs, and the Java to run them.
 
-How a jar is fetched and checked is in `kafka_marshal.jars`; here its errors become those of a
+How a jar is fetched and checked is in `kafka_marshal.java.jars`; here its errors become those of a
 model check.
 """
 
 from pathlib import Path
 
-from kafka_marshal.jars import Jar, JarError
-from kafka_marshal.jars import ensure as ensure_jar
-from kafka_marshal.java import Java, JavaNotFoundError, find_java
+from kafka_marshal.java.finder import Java, JavaNotFoundError, find_java
+from kafka_marshal.java.jars import Jar, JarError
+from kafka_marshal.java.jars import ensure as ensure_jar
 from kafka_marshal.modelcheck.errors import ModelCheckError
 
 # TLC 2.18. The TLA+ project publishes no jar of its own to Maven Central.

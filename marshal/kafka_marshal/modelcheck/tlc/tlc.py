@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from kafka_marshal import class_data
+from kafka_marshal.java import class_data
 from kafka_marshal.modelcheck.errors import ModelCheckError
 from kafka_marshal.modelcheck.tlc import jars
 from kafka_marshal.modelcheck.tlc.output import OutputReader, Progress, TlcResult, properties_of

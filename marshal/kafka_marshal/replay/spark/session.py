@@ -18,8 +18,8 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from kafka_marshal import class_data
-from kafka_marshal.java import find_java_for_spark, spark_environment
+from kafka_marshal.java import class_data
+from kafka_marshal.java.finder import find_java_for_spark, spark_environment
 from kafka_marshal.replay.errors import SparkFailed
 from kafka_marshal.scratch import Scratch
 

@@ -1,0 +1,1 @@
+"""Java: which one there is, the jars that it runs, and how it starts sooner."""

@@ -1,0 +1,1 @@
+"""`SetPosition.tla` over the reducer and the administrator's machine: several claims in one log."""

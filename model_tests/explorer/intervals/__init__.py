@@ -1,0 +1,1 @@
+"""`Interval.tla` over the reducer and `kafka_marshal.machines.consumer.intervals`."""

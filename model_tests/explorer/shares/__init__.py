@@ -1,0 +1,1 @@
+"""`FairShare.tla` over the rules of `kafka_marshal.machines.share.rules`."""

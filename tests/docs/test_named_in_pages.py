@@ -1,0 +1,76 @@
+"""What a page names exists: models, tests and modules, on every page but the changelog."""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from tests.docs.test_links import PAGES
+
+ROOT = Path(__file__).parent.parent.parent
+PACKAGE = ROOT / "marshal" / "kafka_marshal"
+IDS = [str(page.relative_to(ROOT)) for page in PAGES]
+DECISIONS = sorted((ROOT / "docs" / "decisions").glob("*.md"))
+MODELS = {
+    model["name"]
+    for model in tomllib.loads((ROOT / "spec" / "models.toml").read_text(encoding="utf-8"))["model"]
+}
+MODULES = {path.stem for path in (ROOT / "spec").rglob("*.tla")}
+TESTS = {
+    name
+    for folder in ("tests", "model_tests")
+    for path in (ROOT / folder).rglob("test_*.py")
+    for name in [path.stem, *re.findall(r"(?m)^ *(?:async )?def (test_\w+)\(", path.read_text())]
+}
+
+
+def unknown(names: set[str], known: set[str]) -> set[str]:
+    """Which of the names, or patterns with *, match nothing."""
+    return {name for name in names if not fnmatch.filter(known, name)}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=IDS)
+def test_every_model_that_is_named_exists(page: Path) -> None:
+    named = set(re.findall(r"`(MC\w[\w*]*)`", page.read_text(encoding="utf-8")))
+    assert unknown(named, MODELS | MODULES) == set()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=IDS)
+def test_every_test_that_is_named_exists(page: Path) -> None:
+    named = set(re.findall(r"`(test_\w+)(?:\.py)?`", page.read_text(encoding="utf-8")))
+    assert unknown(named, TESTS) == set()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=IDS)
+def test_every_module_that_is_named_exists(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    for path in re.findall(r"`((?:\w+/)+\w+\.(?:py|tla|toml))`", text):
+        assert (ROOT / path).exists() or (PACKAGE / path).exists(), path
+    for dotted in re.findall(r"`(kafka_marshal(?:\.\w+)+)`", text):
+        assert leads_somewhere(dotted), dotted
+
+
+def leads_somewhere(dotted: str) -> bool:
+    """Whether it is a module or a package, or what one of them names."""
+    parts = dotted.split(".")[1:]
+    for end in range(len(parts), -1, -1):
+        found = PACKAGE.joinpath(*parts[:end])
+        module = found / "__init__.py" if found.is_dir() else found.with_suffix(".py")
+        if module.exists():
+            rest = parts[end:]
+            return not rest or bool(re.search(rf"\b{rest[0]}\b", module.read_text("utf-8")))
+    return False
+
+
+def test_decisions_are_numbered_and_have_their_four_parts() -> None:
+    numbers = [int(page.name[:3]) for page in DECISIONS]
+    assert numbers == list(range(1, len(DECISIONS) + 1))
+    for page in DECISIONS:
+        text = page.read_text(encoding="utf-8")
+        assert text.startswith(f"# {page.name[:3]}: ")
+        parts = re.findall(r"(?m)^\*\*(Context|Decision|Consequences|To change it)\.\*\*", text)
+        assert parts == ["Context", "Decision", "Consequences", "To change it"], page.name

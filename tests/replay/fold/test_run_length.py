@@ -1,0 +1,224 @@
+"""A collapsed log comes to what the log comes to: every row of every table, for any senders."""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from random import Random
+
+import pytest
+from attrs import evolve, fields
+
+from kafka_marshal import RuleSet
+from kafka_marshal.capture import RawRecord
+from kafka_marshal.core.claims import world
+from kafka_marshal.core.claims.reducer import step
+from kafka_marshal.core.claims.verdicts import Verdict
+from kafka_marshal.core.messages import Record
+from kafka_marshal.core.state import Claim, Rules
+from kafka_marshal.replay.errors import SourcesOverlap
+from kafka_marshal.replay.fold import ruleset_fold
+from kafka_marshal.replay.fold import run_length as collapse
+from kafka_marshal.replay.fold.partition_fold import JudgingOptions, PartitionFold
+from kafka_marshal.replay.fold.run_length import COLLAPSED_SCHEMA, items_of, rows_of
+from kafka_marshal.replay.model.chunk_items import ChunkFacts, HeartbeatRun, Item, SingleRecord
+from kafka_marshal.replay.model.events import LogPartition
+from kafka_marshal.replay.model.rows import Row
+from kafka_marshal.replay.sources.columns import batch_of, cells_of
+from tests.kernel import hostile
+from tests.replay.findings.test_findings import STORIES
+from tests.replay.fleets import fleet
+from tests.replay.fold.test_partition_fold import NAMES, capture, interval_ms
+from tests.replay.told import BOTH, INTERVAL_MS, beats, records
+
+
+def judging(rule_sets: tuple[RuleSet, ...] = BOTH, interval: float = INTERVAL_MS) -> JudgingOptions:
+    return JudgingOptions(rule_sets, interval, coordination_partitions=2)
+
+
+def told(accounts: Iterable[PartitionFold]) -> Counter[Row]:
+    rows: Counter[Row] = Counter()
+    for partition_fold in accounts:
+        partition_fold.close()
+        rows.update(partition_fold.drain())
+    return rows
+
+
+@functools.cache
+def fed_fleet(seed: int, rule_sets: tuple[RuleSet, ...]) -> Counter[Row]:
+    """The rows of a fleet, record by record; they do not depend on the size of chunks."""
+    return fed(a_fleet(seed), judging(rule_sets))
+
+
+def a_fleet(seed: int) -> list[RawRecord]:
+    return in_order(fleet(seed, 5_000, headers=seed % 2 == 0, pauses=seed > 1))
+
+
+def in_order(raws: Iterable[RawRecord]) -> list[RawRecord]:
+    return sorted(raws, key=lambda raw: raw.offset)
+
+
+def fed(raws: Sequence[RawRecord], how: JudgingOptions) -> Counter[Row]:
+    accounts: dict[int, PartitionFold] = {}
+    for raw in sorted(raws, key=lambda raw: (raw.partition, raw.offset)):
+        accounts.setdefault(
+            raw.partition, PartitionFold(LogPartition("log", raw.partition), how)
+        ).feed(raw)
+    return told(accounts.values())
+
+
+class Chunked:
+    """A log in chunks, collapsed one by one and taken as after a shuffle."""
+
+    def __init__(
+        self, raws: Sequence[RawRecord], size: int, interval: float, forced: bool = False
+    ) -> None:
+        self.kinds: Counter[type] = Counter()
+        self.expanded = 0
+        self.raws = {(raw.partition, raw.offset): raw for raw in raws}
+        self.items: list[tuple[int, int, bool, Item]] = []
+        for number, begin in enumerate(range(0, len(raws), size)):
+            batch = batch_of("log", 0, [cells_of(raw) for raw in raws[begin : begin + size]])
+            for rows in rows_of(number, [batch], interval, forced=forced):
+                for (_, partition, item), offset in zip(
+                    items_of(rows), rows.column("offset").to_pylist(), strict=True
+                ):
+                    self.kinds[type(item)] += 1
+                    self.items.append((partition, offset, not isinstance(item, ChunkFacts), item))
+
+    def expand(self, run: HeartbeatRun) -> list[SingleRecord]:
+        self.expanded += 1
+        return [
+            SingleRecord(self.raws[run.last.partition, offset], clock)
+            for offset, clock in zip(run.offsets.tolist(), run.clocks_ms.tolist(), strict=True)
+        ]
+
+    def told(self, how: JudgingOptions) -> Counter[Row]:
+        accounts: dict[int, PartitionFold] = {}
+        for partition, _, _, item in sorted(self.items, key=lambda item: item[:3]):
+            partition_fold = accounts.setdefault(
+                partition, PartitionFold(LogPartition("log", partition), how)
+            )
+            partition_fold.take(item, self.expand)
+        return told(accounts.values())
+
+
+def alike(raws: list[RawRecord], how: JudgingOptions, size: int) -> Chunked:
+    chunked = Chunked(in_order(raws), size, how.heartbeat_interval_ms, how.forced)
+    assert chunked.told(how) == fed(raws, how)
+    return chunked
+
+
+@pytest.mark.parametrize("rule_sets", [BOTH, (RuleSet.FENCED,), (RuleSet.ORIGINAL,)], ids=str)
+@pytest.mark.parametrize("size", [5_000, 311])
+@pytest.mark.parametrize("seed", range(4))
+def test_a_fleet_is_told_the_same_from_its_runs(
+    seed: int, size: int, rule_sets: tuple[RuleSet, ...]
+) -> None:
+    chunked = Chunked(a_fleet(seed), size, INTERVAL_MS)
+    assert chunked.told(judging(rule_sets)) == fed_fleet(seed, rule_sets)
+    assert chunked.kinds[HeartbeatRun] > 100
+    assert chunked.kinds[SingleRecord] < 4_000
+    assert chunked.expanded  # by zombies, mostly
+
+
+def test_a_run_is_folded_in_one_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    steps = []
+
+    def counted(claim: Claim, record: Record, rules: Rules) -> tuple[Claim, Verdict]:
+        steps.append(record.offset)
+        return step(claim, record, rules)
+
+    monkeypatch.setattr(ruleset_fold, "step", counted)
+    monkeypatch.setattr(world, "step", counted)
+    raws = records(["0 CP a1/A", *beats("a1/A", 1, 90), "90 RP a1/A 10"])
+    chunked = Chunked(raws, 1_000, INTERVAL_MS)
+    chunked.told(judging((RuleSet.FENCED,)))
+    assert (chunked.kinds[HeartbeatRun], chunked.expanded) == (1, 0)
+    assert len(steps) == chunked.kinds[HeartbeatRun] + chunked.kinds[SingleRecord]
+
+
+def saying_intervals(raws: Iterable[RawRecord], chance: Random) -> list[RawRecord]:
+    """A third of the claims are another group's; what both say changes, and some say nothing."""
+    told, says = [], {"g": b"4000", "h": b"1000"}
+    for raw in raws:
+        value = raw.value or b""
+        group = "h" if b"/t4/" in value or b"/t5/" in value else "g"
+        if chance.random() < 0.0005:
+            says[group] = chance.choice((b"1000", b"4000", b"20000"))
+        headers = raw.headers
+        if value.startswith((b"ClaimingPartition", b"Heartbeat")) and chance.random() < 0.999:
+            headers = (*headers, ("marshal-interval", says[group]))
+        value = value.replace(b"/g/", f"/{group}/".encode())
+        told.append(evolve(raw, value=value, headers=headers))
+    return told
+
+
+@pytest.mark.parametrize("forced", [False, True])
+@pytest.mark.parametrize("interval", [500, INTERVAL_MS, 60_000])
+@pytest.mark.parametrize("seed", range(3))
+def test_groups_that_say_their_intervals_are_told_the_same_from_runs(
+    seed: int, interval: int, forced: bool
+) -> None:
+    raws = saying_intervals(fleet(seed, 5_000), Random(seed))
+    how = evolve(judging(interval=interval), forced=forced)
+    chunked = alike(raws, how, 700)
+    assert chunked.kinds[HeartbeatRun] > 10
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_hostile_log_is_told_the_same_from_its_runs(seed: int) -> None:
+    raws = list(hostile.log(seed, 3_000))
+    once = list({raw.offset: raw for raw in raws}.values())
+    alike(once, judging(), 500)
+
+
+def test_captures_and_stories_are_told_the_same_from_their_runs() -> None:
+    for name in NAMES:
+        alike(capture(name), judging(interval=interval_ms(name)), 20)
+    for story in STORIES.values():
+        for lines in story[1:]:
+            once = list({raw.offset: raw for raw in records(lines)}.values())
+            alike(once, judging(), 7)
+
+
+def test_senders_whose_names_are_no_text_are_told_the_same_from_their_runs() -> None:
+    raws = fleet(1, 2_000)
+    for odd in ("\udcff", "\\xff", "é", "\udc80"):
+        name = odd.encode("utf-8", "surrogateescape")
+        alike(
+            [evolve(raw, value=(raw.value or b"").replace(b"/c", b"/" + name)) for raw in raws],
+            judging(),
+            311,
+        )
+
+
+def test_what_a_chunk_holds_travels_in_columns() -> None:
+    names = [each.name for each in COLLAPSED_SCHEMA.field("facts").type.value_type]
+    assert names == [each.name for each in fields(ChunkFacts)]
+    raws = records(["0 CP a1/A", *beats("a1/A", 1, 90)])
+    (facts,) = (it for *_, it in Chunked(raws, 99, INTERVAL_MS).items if isinstance(it, ChunkFacts))
+    (clock,) = facts.clocks
+    assert facts.records == sum(facts.types) == sum(clock.counts) == len(raws)
+
+
+def test_the_clock_of_a_claim_is_the_latest_of_a_run_and_not_its_last() -> None:
+    beats = [f"{second} HB a1/A {second}" for second in (1, 2, 3, 4, 2.5)]
+    chunked = alike(records(["0 CP a1/A", *beats]), judging(), 100)
+    assert chunked.kinds[HeartbeatRun] == 1
+
+
+def test_chunks_that_overlap_or_are_not_in_order_are_refused() -> None:
+    raws = fleet(1, 400)
+    alike(raws, judging(), 100)
+    for again in (raws + raws[100:101], raws[50:] + raws[:50], raws[:60] + raws[40:50] + raws[60:]):
+        with pytest.raises(SourcesOverlap):
+            Chunked(again, 100, INTERVAL_MS).told(judging())
+
+
+def test_more_senders_than_are_remembered_are_told_the_same_from_runs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(collapse, "_ADDRESSES_MAX", 5)
+    alike(fleet(1, 3_000), judging(), 311)

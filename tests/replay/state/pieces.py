@@ -1,0 +1,40 @@
+"""`python -m tests.replay.state.pieces FOLDER`: a replay for every piece of a log, one by one.
+
+It is a process of its own, so that a test may kill it, with its Java and all its workers, at any
+point. Started again, it goes on with the first piece that has no output yet.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from kafka_marshal.replay import run
+from kafka_marshal.replay.spark.session import local_session
+
+
+def pieces(folder: Path) -> list[tuple[Path, Path]]:
+    """Where each piece is, and where its output goes."""
+    return [(path, folder / f"out-{path.name}") for path in sorted((folder / "in").iterdir())]
+
+
+def main(folder: Path) -> None:
+    """Replay what was not replayed."""
+    with local_session() as spark:
+        spark.conf.set("spark.sql.shuffle.partitions", "2")
+        for piece, out in pieces(folder):
+            if not out.exists():
+                run(
+                    [str(piece)],
+                    out=out,
+                    heartbeat_interval_s=4,
+                    rules="both",
+                    checkpoint=folder / "checkpoint",
+                    spark=spark,
+                    on_progress=lambda words: print(words, flush=True),
+                )
+                print(f"replayed {piece.name}", flush=True)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
