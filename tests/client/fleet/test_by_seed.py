@@ -51,6 +51,7 @@ STEPS: Final = 15
 FAULT_EVERY_S: Final = 3.0
 BURST_EVERY_S: Final = 0.5
 BURST_MAX: Final = 20
+UNKNOWN_AFTER_S: Final = (0.5, 2.0, 30.0)
 WORK_S: Final = (0.001, 0.02, 0.3)
 WAYS: Final = {
     "at_least_once": ("loops", "polls", "consumes", "batches", "runs"),
@@ -190,6 +191,8 @@ class Walk:
                 self.scheduler.sleep(chance.choice((INTERVAL_S, 3 * INTERVAL_S)))
             case "append":
                 became = chance.choice(AMO_LOSES)
+                if became.error is not None:
+                    became = attrs.evolve(became, after_s=chance.choice(UNKNOWN_AFTER_S))
                 self.kafka.appends = lambda _: became
             case "cut":
                 self.kafka.hold_log()
@@ -350,7 +353,13 @@ def test_a_grant_that_does_not_move_the_position_is_found(monkeypatch: pytest.Mo
         return attrs.evolve(after, position=claim.position), verdict
 
     monkeypatch.setattr(fenced, "claiming_messages", kept)
-    assert twice(Walk(0, AMO).goes())
+    walk = Walk(0, AMO)
+    walk.start("c0")
+    walk.scheduler.sleep(INTERVAL_S)
+    walk.scheduler.kill(walk.processes["c0"].name)
+    walk.start("c1")
+    walk.scheduler.sleep(3 * INTERVAL_S)
+    assert twice(walk)
 
 
 def test_a_call_that_waits_lets_only_the_clock_of_the_run_go_on() -> None:

@@ -33,6 +33,8 @@ class Append:
     """Whether the confirmation says where it lies."""
     heard: bool = True
     """Whether its sender hears anything, before `InMemoryKafka.deliver`."""
+    after_s: float = 0.0
+    """How long after it was sent its sender hears, in seconds."""
 
 
 LANDS: Final = Append()

@@ -8,7 +8,7 @@ decide what the brokers answer.
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
@@ -189,7 +189,7 @@ class InMemoryProducer:
     def __init__(self, kafka: Brokers, made_of: dict[str, Any], **_: Any) -> None:
         self._kafka = kafka
         kafka.told_aside += [made_of["error_cb"]] if "error_cb" in made_of else []
-        self._heard: deque[Callable[[], None]] = deque()
+        self._heard: list[tuple[float, Callable[[], None]]] = []
         self._open = 0
 
     def produce(
@@ -215,7 +215,8 @@ class InMemoryProducer:
         message = Message(topic=topic, partition=partition, value=value, **where)
         with self._kafka.changed:
             self._open += 1
-            hear = partial(self._heard.append, partial(on_delivery, became.error, message))
+            at_s = self._kafka.waiting_s() + became.after_s
+            hear = partial(self._heard.append, (at_s, partial(on_delivery, became.error, message)))
             if became.heard:
                 hear()
             else:
@@ -225,10 +226,13 @@ class InMemoryProducer:
     def poll(self, timeout: float = -1) -> int:
         self._kafka.speaks()
         with self._kafka.changed:
-            if not self._heard:
-                self._kafka.changed.wait(timeout)
-            calls = list(self._heard)
-            self._heard.clear()
+            now_s = self._kafka.waiting_s()
+            left_s = min((at_s - now_s for at_s, _ in self._heard), default=timeout)
+            if left_s > 0:
+                self._kafka.changed.wait(min(timeout, left_s))
+                now_s = self._kafka.waiting_s()
+            calls = [call for at_s, call in self._heard if at_s <= now_s]
+            self._heard = [(at_s, call) for at_s, call in self._heard if at_s > now_s]
         for call in calls:
             with self._kafka.changed:
                 self._open -= 1

@@ -81,7 +81,8 @@ class Scheduler:
         self.switches = switches
         self.switched = 0
         """How often another thread went on."""
-        self.current = ScheduledThread("main", "main", self, greenlet.getcurrent())
+        self._first = greenlet.getcurrent()
+        self.current = ScheduledThread("main", "main", self, self._first)
         """The thread that runs."""
         self.threads: list[ScheduledThread] = [self.current]
         """All that have not ended."""
@@ -221,7 +222,7 @@ class Scheduler:
     ) -> ScheduledThread:
         """Start a thread under a name, in the process of the calling thread."""
 
-        def body() -> None:
+        def body(*_: object) -> None:
             try:
                 run()
             except Killed:
@@ -234,7 +235,7 @@ class Scheduler:
                 thread.greenlet.parent = self.current.greenlet
 
         of = self.current.process if process is None else process
-        thread = ScheduledThread(name, of, self, greenlet.greenlet(body))
+        thread = ScheduledThread(name, of, self, greenlet.greenlet(body, self._first))
         self.threads.append(thread)
         self._ready.append(thread)
         self.point()
