@@ -90,7 +90,7 @@ def said() -> Mapping[str, BothSaid]:
         theirs = runs.check_each(asked)
     except ModelCheckError:
         theirs = [alone(recorded[name], judgement) for name, judgement in ours.items()]
-    return {name: BothSaid(*both) for name, *both in zip(ours, ours.values(), theirs, strict=True)}
+    return {name: BothSaid(ours[name], each) for name, each in zip(ours, theirs, strict=True)}
 
 
 def alone(lines: list[Fields], ours: Judgement) -> runs.RunVerdict | ModelCheckError:
