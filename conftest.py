@@ -8,6 +8,7 @@ loadgroup` would do, but its marks have no effect with the pytest that is locked
 from __future__ import annotations
 
 import functools
+import gc
 import json
 import os
 import sys
@@ -115,6 +116,19 @@ def pytest_configure_node(node: Any) -> None:
     """Name the file to the processes. All collect the same, so the first one writes it."""
     if node.workerinput["workerid"] == "gw0":
         node.workerinput["groups"] = str(groups_file(node.config))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection() -> None:
+    """What is imported and collected lives to the end, so nobody looks for garbage in it."""
+    gc.disable()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish() -> None:
+    """Look for garbage in what the tests make, and in that alone."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(trylast=True)

@@ -10,10 +10,11 @@
 (* Consumer.tla or has another effect.  Then `against` names the guard,    *)
 (* and TLC prints it: a violated invariant would print every state.        *)
 (*                                                                         *)
-(* The run is constant data, in TraceData.tla, which is generated for each *)
-(* run (kafka_marshal.modelcheck.runs): instances, claims and coordinating *)
+(* Runs are constant data, in TraceData.tla, which is generated for them   *)
+(* (kafka_marshal.modelcheck.runs): instances, claims and coordinating     *)
 (* partitions have numbers or plain names there, times count from the      *)
-(* beginning of the run, and one log may hold several claims.              *)
+(* beginning of the run, and one log may hold several claims.  Each run    *)
+(* has an initial state, and no step leads to another one's.               *)
 (***************************************************************************)
 EXTENDS Consumer, TraceData
 
@@ -25,6 +26,7 @@ Impossible ==
       "NotAppended", "NotNextRecord", "ViewGoesBack">>
 
 VARIABLES
+    run,        \* which of TraceRuns; the others speak of this one
     event,      \* how many events were explained
     against,    \* why the next one is not, or Passes
     status,     \* "unborn", "up" or "crashed", of every instance
@@ -33,22 +35,23 @@ VARIABLES
     outbox,     \* by instance and partition: produced and not seen in the log, oldest first
     length      \* by partition: how much of the log there is
 
-vars == <<event, against, status, consumers, next_read, outbox, length>>
+vars == <<run, event, against, status, consumers, next_read, outbox, length>>
 
 (***************************************************************************)
 (* The data.                                                               *)
 (***************************************************************************)
-Instances  == DOMAIN TraceInstances
-Partitions == 1 .. TracePartitions
+Trace      == TraceRuns[run]
+Instances  == DOMAIN Trace.instances
+Partitions == 1 .. Trace.partitions
 
-\* TraceChunks is a sequence of sequences: TLC reads a short one faster.
-EventAt(n) == TraceChunks[1 + ((n - 1) \div TraceChunkSize)][1 + ((n - 1) % TraceChunkSize)]
+\* The chunks are a sequence of sequences: TLC reads a short one faster.
+EventAt(n) == Trace.chunks[1 + ((n - 1) \div TraceChunkSize)][1 + ((n - 1) % TraceChunkSize)]
 
-Me(i) == TraceInstances[i].me
+Me(i) == Trace.instances[i].me
 
 \* The claims that an instance takes part in, and where each lives.
-ClaimsOf(i) == TraceInstances[i].claims
-HomeOf(key) == TraceHomes[key]
+ClaimsOf(i) == Trace.instances[i].claims
+HomeOf(key) == Trace.homes[key]
 
 \* <<type, version, instance_id, client_id, offset, expires_unix_s>>
 MessageIn(m) ==
@@ -68,8 +71,8 @@ RecordIn(e) ==
     [offset |-> e[3], timestamp_ms |-> e[4], message |-> MessageIn(e[7]),
      headers |-> HeadersIn(e[8]), stale |-> FALSE, pause_over |-> FALSE]
 
-\* TraceLog: by partition, the numbers of the events that appended its records.
-Landed(p, k) == EventAt(TraceLog[p][k])
+\* The log: by partition, the numbers of the events that appended its records.
+Landed(p, k) == EventAt(Trace.log[p][k])
 EndOffset(p) == IF length[p] = 0 THEN NONE ELSE Landed(p, length[p])[3]
 
 (***************************************************************************)
@@ -155,7 +158,7 @@ TakeAppended(e) ==
     LET p == e[2]
         i == e[6]
     IN  /\ length' = [length EXCEPT ![p] = @ + 1]
-        /\ outbox' = IF i = NOBODY \/ ~TraceIdempotent THEN outbox
+        /\ outbox' = IF i = NOBODY \/ ~Trace.idempotent THEN outbox
                      ELSE [outbox EXCEPT ![i][p] = LastOf(@, Length(@) - Landing(e))]
         /\ UNCHANGED <<status, consumers, next_read>>
 
@@ -270,6 +273,7 @@ Take(e) ==
       [] e[1] = "gave_up"   -> TakeGaveUp(e)
 
 Init ==
+    /\ run \in DOMAIN TraceRuns
     /\ event = 0
     /\ against = PASSES
     /\ status = [i \in Instances |-> "unborn"]
@@ -279,19 +283,20 @@ Init ==
     /\ length = [p \in Partitions |-> 0]
 
 Next ==
-    /\ event < TraceLength
+    /\ event < Trace.length
     /\ against = PASSES
     /\ LET e == EventAt(event + 1)
            guard == Against(e)
        IN  IF guard = PASSES
            THEN event' = event + 1 /\ against' = PASSES /\ Take(e)
            ELSE /\ against' = guard
-                /\ PrintT(<<"Unexplained", event + 1, guard>>)
+                /\ PrintT(<<"Unexplained", run, event + 1, guard>>)
                 /\ UNCHANGED <<event, status, consumers, next_read, outbox, length>>
+    /\ run' = run
 
 Spec == Init /\ [][Next]_vars
 
-\* There is one behaviour, so these two tell its states apart, and TLC need not look at more.
-Seen == <<event, against>>
+\* A run has one behaviour, so these tell its states apart, and TLC need not look at more.
+Seen == <<run, event, against>>
 
 =============================================================================

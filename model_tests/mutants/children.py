@@ -57,6 +57,7 @@ def limited(cpu_s: float) -> None:
 def functions_of(files: set[str]) -> dict[tuple[str, str, int], list[FunctionType]]:
     """Every function of these files that is there now, by file, qualified name and first line."""
     found: dict[tuple[str, str, int], list[FunctionType]] = defaultdict(list)
+    gc.unfreeze()  # what is frozen is not among the objects
     for each in gc.get_objects():
         if isinstance(each, FunctionType) and each.__code__.co_filename in files:
             code = each.__code__

@@ -6,7 +6,7 @@ This room writes the data and reads TLC's answer. It judges nothing: whether the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Final
@@ -77,43 +77,78 @@ def check(
 
     Raises TooMuchForTLC; ModelCheckError as `tlc.run` does, or if TLC did not get through.
     """
-    events = list(islice(run.events, None if up_to is None else up_to.number + BEYOND))
+    [verdict] = check_each([(run, up_to)], data_folder)
+    return verdict
+
+
+def check_each(
+    runs: Iterable[tuple[Run, Unexplained | None]], data_folder: Path | None = None
+) -> list[RunVerdict]:
+    """As `check` for each of several runs with the same durations, in one process of TLC.
+
+    What TLC cannot evaluate in one of them ends the check of all.
+    """
+    shown = [
+        (run.setting, list(islice(run.events, None if up_to is None else up_to.number + BEYOND)))
+        for run, up_to in runs
+    ]
+    lengths = [len(events) for _, events in shown]
     spec = models.spec_folder()
     with Scratch("run") as desk:
         folder = data_folder or desk
-        (folder / "TraceData.tla").write_text(trace_data(run.setting, events), encoding="ascii")
+        (folder / "TraceData.tla").write_text(trace_data(shown), encoding="ascii")
         result = tlc.run(
             spec / "TraceMarshal.tla",
             spec / "TraceMarshal.cfg",
             check_deadlock=False,
-            short=len(events) < 3000,
+            short=True,  # also with the most events that are taken
             libraries=(folder,),
         )
-    return _verdict(result, len(events))
+    return _verdicts(result, lengths)
 
 
-def _verdict(result: TlcResult, events: int) -> RunVerdict:
-    # A state for the beginning, one for every event explained, and one that says why not the next.
-    if not result.printed and result.states == events + 1:
-        return RunVerdict(events, None, result.seconds)
-    match result.printed:
-        case [("Unexplained", int(number), str(guard))] if result.states == number + 1:
-            return RunVerdict(number - 1, guard, result.seconds)
-        case _:
-            reason = f"printed {result.printed!r}" if result.printed else "did not say why"
-            raise ModelCheckError(f"TLC took {result.states - 1} of {events} events and {reason}")
+def _verdicts(result: TlcResult, lengths: Sequence[int]) -> list[RunVerdict]:
+    verdicts = [RunVerdict(events, None, result.seconds) for events in lengths]
+    for printed in result.printed:
+        match printed:
+            case ("Unexplained", int(run), int(number), str(guard)):
+                verdicts[run - 1] = RunVerdict(number - 1, guard, result.seconds)
+            case _:
+                raise ModelCheckError(f"TLC printed {printed!r}")
+    # Of each run a state for the beginning, one for every event explained, and one that says why
+    # not the next. No run has more, so none has less if all together have as many.
+    expected = sum(1 + each.explained + (each.guard is not None) for each in verdicts)
+    if result.states != expected or len(result.printed) != sum(
+        each.guard is not None for each in verdicts
+    ):
+        raise ModelCheckError(
+            f"TLC found {result.states} states of {sum(lengths)} events, not {expected}, "
+            f"and printed {result.printed!r}"
+        )
+    return verdicts
 
 
 # --- the data -------------------------------------------------------------------------------------
 
 
-def trace_data(setting: Setting, events: Iterable[RunEvent]) -> str:
-    """The text of TraceData.tla. Raises TooMuchForTLC."""
-    return _Data(setting, list(events)).text()
+def trace_data(runs: Sequence[tuple[Setting, list[RunEvent]]]) -> str:
+    """The text of TraceData.tla. Raises TooMuchForTLC; ValueError if durations differ."""
+    made = [_Data(number, *run) for number, run in enumerate(runs, start=1)]
+    durations, *others = (each.durations() for each in made)
+    if any(other != durations for other in others):
+        raise ValueError("runs in one check have the same durations")
+    chunks = {name: chunk for data in made for name, chunk in data.chunks.items()}
+    all_runs = _sequence(data.text() for data in made)
+    defined = {"TraceChunkSize": str(CHUNK), **durations, **chunks, "TraceRuns": all_runs}
+    body = "\n".join(f"{name} == {value}" for name, value in defined.items())
+    legend = "".join(data.legend() for data in made)
+    return f"---- MODULE TraceData ----\nEXTENDS Integers\n{legend}{body}\n====\n"
 
 
 class _Data:
-    def __init__(self, setting: Setting, events: list[RunEvent]) -> None:
+    """One of the runs, by its number."""
+
+    def __init__(self, number: int, setting: Setting, events: list[RunEvent]) -> None:
         if len(events) > EVENTS_MAX:
             raise TooMuchForTLC(f"TLC takes at most {EVENTS_MAX:,} events, not {len(events):,}")
         for event in events:
@@ -122,7 +157,7 @@ class _Data:
             if isinstance(event, Gone):
                 raise TooMuchForTLC(f"{event.where}: TLC takes no messages that are gone")
         self._setting = setting
-        self._events = events
+        self._length = len(events)
         stamps = [e.record.timestamp_ms for e in events if isinstance(e, Appended) and e.record]
         first_ms, last_ms = min(stamps, default=0), max(stamps, default=0)
         # Whole seconds, since an expiry counts in them.
@@ -140,40 +175,44 @@ class _Data:
         }
         self._logs: dict[int, list[int]] = {p: [] for p in range(setting.partitions)}
         self._offsets: dict[int, list[int]] = {p: [] for p in range(setting.partitions)}
-        for number, event in enumerate(events, start=1):
+        for n, event in enumerate(events, start=1):
             if isinstance(event, Appended) and event.partition in self._logs:
-                self._logs[event.partition].append(number)
+                self._logs[event.partition].append(n)
                 self._offsets[event.partition].append(event.offset)
+        self.chunks = {
+            f"Run{number}Chunk{n}": _sequence(map(self._event, events[start : start + CHUNK]))
+            for n, start in enumerate(range(0, len(events), CHUNK), start=1)
+        }
 
-    def text(self) -> str:
-        setting, rules = self._setting, self._setting.rules
-        chunks = [
-            [self._event(event) for event in self._events[start : start + CHUNK]]
-            for start in range(0, len(self._events), CHUNK)
-        ]
-        defined = {
-            "TraceLength": str(len(self._events)),
-            "TraceChunkSize": str(CHUNK),
-            "TracePartitions": str(setting.partitions),
-            "TraceIdempotent": _bool(setting.idempotent),
+    def durations(self) -> dict[str, str]:
+        rules = self._setting.rules
+        return {
             "TraceHeartbeatIntervalMs": self._duration(rules.heartbeat_interval_ms),
             "TracePauseMaxMs": self._duration(rules.pause_max_ms),
             "TraceClockRewindMaxMs": self._duration(rules.clock_rewind_max_ms),
-            "TraceHomes": _sequence([str(self._home(key) + 1) for key in self._claims]),
-            "TraceInstances": self._members(),
-            "TraceLog": _sequence(
+        }
+
+    def text(self) -> str:
+        setting = self._setting
+        fields = {
+            "length": str(self._length),
+            "chunks": _sequence(self.chunks),
+            "partitions": str(setting.partitions),
+            "idempotent": _bool(setting.idempotent),
+            "homes": _sequence([str(self._home(key) + 1) for key in self._claims]),
+            "instances": self._members(),
+            "log": _sequence(
                 [_sequence([str(number) for number in log]) for log in self._logs.values()]
             ),
-            **{f"Chunk{n}": _sequence(chunk) for n, chunk in enumerate(chunks, start=1)},
-            "TraceChunks": _sequence([f"Chunk{n}" for n in range(1, len(chunks) + 1)]),
         }
+        return f"[{', '.join(f'{name} |-> {value}' for name, value in fields.items())}]"
+
+    def legend(self) -> str:
         names = {**self._instances, **self._strangers}
-        legend = "".join(
+        return "".join(
             f"\\* {ours} is {name.encode('ascii', 'backslashreplace').decode()!r}\n"
             for name, ours in names.items()
         )
-        body = "\n".join(f"{name} == {value}" for name, value in defined.items())
-        return f"---- MODULE TraceData ----\nEXTENDS Integers\n{legend}{body}\n====\n"
 
     def _members(self) -> str:
         fields = []
