@@ -79,7 +79,7 @@ def test_every_command_prints_what_the_page_shows(
 
 def test_what_a_page_tests_without_a_broker_passes(tmp_path: Path) -> None:
     page = (HOW_TO / "test-without-a-broker.md").read_text(encoding="utf-8")
-    assert run(page, tmp_path) == ["0"]
+    assert run(page, tmp_path) == ["0", "0"]
 
 
 def test_kubernetes_gives_the_application_what_it_asks_for() -> None:

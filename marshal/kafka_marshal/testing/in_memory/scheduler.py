@@ -1,10 +1,10 @@
 """Threads that take turns on one thread of the operating system, in virtual time, by a seed.
 
 A scheduler stands where `client.connect.environment` has the operating system's threads. A thread
-goes on until it waits, or until it comes to a point at which another could go on instead: it takes
-or gives back a lock, wakes somebody, starts a thread, sleeps, or calls Kafka. Who goes on then, the
-seed decides, so it repeats a run. Time passes when nobody can go on, to the next time that somebody
-waits for, and a little with each such point.
+goes on until it waits, or comes to a point at which another could go on instead. That is where it
+takes or gives back a lock, wakes somebody, starts a thread, sleeps, or calls Kafka. The seed
+decides who goes on, so it repeats a run. Time passes when nobody can go on, to the next time that
+somebody waits for, and a little with each such point.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
 
-import greenlet
 from attrs import define, field
 
 from kafka_marshal.client.connect.threads import Thread
@@ -74,7 +73,14 @@ class Scheduler:
     """Makes threads, locks and what else threads wait for; `Environment.threads` takes it."""
 
     def __init__(self, seed: int, switches: float = SWITCHES) -> None:
-        """The calling thread is the first one."""
+        """The calling thread is the first one.
+
+        Raises:
+            ImportError: the extra `simulation` is not installed.
+        """
+        import greenlet  # only who simulates needs it
+
+        self._greenlet: Any = greenlet.greenlet
         self.chance = random.Random(seed)  # noqa: S311  # to be repeated, and not to be secret
         self.clock = Clock(stands=True)
         """The only clock of the run."""
@@ -235,7 +241,7 @@ class Scheduler:
                 thread.greenlet.parent = self.current.greenlet
 
         of = self.current.process if process is None else process
-        thread = ScheduledThread(name, of, self, greenlet.greenlet(body, self._first))
+        thread = ScheduledThread(name, of, self, self._greenlet(body, self._first))
         self.threads.append(thread)
         self._ready.append(thread)
         self.point()
