@@ -232,7 +232,7 @@ class InMemoryProducer:
                 self._kafka.changed.wait(min(timeout, left_s))
                 now_s = self._kafka.waiting_s()
             calls = [call for at_s, call in self._heard if at_s <= now_s]
-            self._heard = [(at_s, call) for at_s, call in self._heard if at_s > now_s]
+            self._heard[:] = [(at_s, call) for at_s, call in self._heard if at_s > now_s]
         for call in calls:
             with self._kafka.changed:
                 self._open -= 1
