@@ -60,7 +60,7 @@ check: setup ## Format, lint, types, import contracts, long sentences
 	$(BIN)/python -m tools.prose
 
 test: setup ## All tests: is the code right, and is it the specified protocol
-	$(BIN)/python -m pytest -n 4
+	$(BIN)/python -m pytest -n 5
 
 model: setup ## The model tests alone: every transition that TLC exports, held against the reducer
 	$(BIN)/python -m pytest model_tests

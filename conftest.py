@@ -1,4 +1,4 @@
-"""How the tests are spread over four processes: `make test` runs `pytest -n 4`, since many wait.
+"""How the tests are spread over five processes: `make test` runs `pytest -n 5`, since many wait.
 
 What is dear to start (a Spark session, a broker, what TLC exported) is started in one process only:
 each file goes to one, and files whose tests take the same such fixture go to the same. (`--dist
@@ -23,7 +23,7 @@ from xdist.scheduler import LoadScopeScheduling
 from kafka_marshal.scratch import Scratch
 
 # The tests start hundreds of Pythons. Where an environment forbids them to keep what they compiled,
-# each one compiles the package again, and each of the four processes rewrites all assertions.
+# each one compiles the package again, and each of the five processes rewrites all assertions.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
@@ -46,7 +46,6 @@ LONGEST = (
     "cluster",
     "model_tests/transitions/test_machines.py",
     "model_tests/test_walks.py",
-    "model_tests/test_trace_spec.py",
     "model_tests/edges/test_admin_edges.py",
     "tests/tools/test_night.py",
     "tests/cli/test_replay.py",

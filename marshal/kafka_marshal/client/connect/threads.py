@@ -64,7 +64,7 @@ class Condition(Protocol):
         """Wake all that wait."""
 
 
-class Event(Protocol):
+class ThreadEvent(Protocol):
     """`threading.Event`."""
 
     def set(self) -> None:
@@ -115,7 +115,7 @@ class Threads(Protocol):
     def condition(self, lock: Any, /) -> Condition:
         """A condition over a lock that `lock` or `rlock` made."""
 
-    def event(self) -> Event:
+    def event(self) -> ThreadEvent:
         """An event that is not set."""
 
     def semaphore(self, value: int, /) -> Any:
