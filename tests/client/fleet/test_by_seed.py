@@ -46,7 +46,7 @@ PARTITIONS: Final = 3
 CLIENTS: Final = 3
 INTERVAL_S: Final = 5.0
 RULES: Final = attrs.evolve(FENCED, heartbeat_interval_ms=int(1_000 * INTERVAL_S))
-STEPS: Final = 15
+FAULTS_EACH: Final = 15
 """Faults of a walk."""
 FAULT_EVERY_S: Final = 3.0
 BURST_EVERY_S: Final = 0.5
@@ -218,7 +218,7 @@ class Walk:
         for process in self.processes.values():
             self.scheduler.stop(process.name, stands=False)
 
-    def goes(self, faults: int = STEPS) -> Walk:
+    def goes(self, faults: int = FAULTS_EACH) -> Walk:
         """Walk; then mend everything, and consume to the end."""
         chance = self.scheduler.chance
         for number in range(CLIENTS):

@@ -8,9 +8,7 @@ It runs them in a thread of its own, one after the other, so no heartbeat waits 
 from __future__ import annotations
 
 import logging
-import queue
 from collections.abc import Callable
-from contextlib import suppress
 from functools import partial
 from typing import Final
 
@@ -19,9 +17,6 @@ from kafka_marshal.client.connect.threads import Queue, Thread
 from kafka_marshal.client.message import Claim
 from kafka_marshal.client.observe.observers import Observer
 from kafka_marshal.machines.consumer.effects import Lost
-
-CALLS_S: Final = 1.0
-"""How often a thread that waits for something to call looks up, in seconds."""
 
 logger: Final = logging.getLogger("kafka_marshal")
 
@@ -64,12 +59,8 @@ class Callbacks(Observer):
             self._calls.put(partial(self._on_drained, claim))
 
     def _run(self) -> None:
-        while True:
-            with suppress(queue.Empty):
-                call = self._calls.get(timeout=CALLS_S)
-                if call is None:
-                    return
-                try:
-                    call()
-                except Exception:
-                    logger.exception("a callback of the consumer failed")
+        while (call := self._calls.get()) is not None:
+            try:
+                call()
+            except Exception:
+                logger.exception("a callback of the consumer failed")

@@ -29,8 +29,6 @@ from kafka_marshal.machines.consumer.member import Member
 
 READ_AHEAD: Final = 32
 """The most batches that are read before they are folded."""
-ROOM_S: Final = 1.0
-"""How often a reader that waits for room looks up, in seconds."""
 JOIN_S: Final = 10.0
 
 
@@ -149,8 +147,7 @@ class Session:
                     lambda: self._wanted, lambda: self._stopped, log_filter
                 ):
                     if each is not None:
-                        while not self._room.acquire(timeout=ROOM_S):
-                            pass
+                        self._room.acquire()
                         heard(each)
             except OffsetsGone as error:
                 truncated(str(error))

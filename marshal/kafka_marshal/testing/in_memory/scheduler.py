@@ -14,6 +14,7 @@ import queue
 import random
 from collections import deque
 from collections.abc import Callable
+from itertools import count
 from typing import Any, Final
 
 from attrs import define, field
@@ -94,7 +95,7 @@ class Scheduler:
         """All that have not ended."""
         self._ready: list[ScheduledThread] = []
         self._timers: list[tuple[float, int, ScheduledThread, int]] = []
-        self._timers_made = 0
+        self._timer_numbers = count()
 
     # --- who goes on ------------------------------------------------------------------------------
 
@@ -115,9 +116,8 @@ class Scheduler:
         me.waits, me.woken = True, False
         me.turn += 1
         if seconds is not None:
-            self._timers_made += 1
             at_s = self.clock.monotonic() + max(0.0, seconds)
-            heapq.heappush(self._timers, (at_s, self._timers_made, me, me.turn))
+            heapq.heappush(self._timers, (at_s, next(self._timer_numbers), me, me.turn))
         self._go_on()
         return me.woken
 
@@ -131,10 +131,16 @@ class Scheduler:
             left = None if until_s is None else until_s - self.clock.monotonic()
             if left is not None and left <= 0:
                 return False
-            line.append(self.current)
-            if not self.wait(left) and self.current in line:
-                line.remove(self.current)
+            self.wait_once_in(line, left)
         return True
+
+    def wait_once_in(self, line: list[ScheduledThread], seconds: float | None) -> bool:
+        """Wait in this line until somebody wakes this thread; False if that takes longer."""
+        line.append(self.current)
+        woken = self.wait(seconds)
+        if not woken and self.current in line:
+            line.remove(self.current)
+        return woken
 
     def wake(self, line: list[ScheduledThread], at: int = 0) -> None:
         """Let one of a line go on."""
@@ -156,9 +162,7 @@ class Scheduler:
         if chosen is not me:
             self.switched += 1
             self.current = chosen
-            chosen.greenlet.switch()
-        if me.killed:
-            raise Killed
+            chosen.greenlet.switch()  # where this one is killed meanwhile, it raises `Killed`
 
     def _chosen(self) -> ScheduledThread:
         standing = []
@@ -315,8 +319,7 @@ class ScheduledLock:
             if self._line:
                 at = int(self._scheduler.chance.random() * len(self._line))
                 self._scheduler.wake(self._line, at)
-            if not self._scheduler.current.killed:
-                self._scheduler.point()
+            self._scheduler.point()
 
     def __enter__(self) -> bool:
         return self.acquire()
@@ -340,11 +343,7 @@ class ScheduledMonitor:
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait for `notify_all`; False if that takes longer."""
-        self._line.append(self._scheduler.current)
-        woken = self._scheduler.wait(timeout)
-        if not woken and self._scheduler.current in self._line:
-            self._line.remove(self._scheduler.current)
-        return woken
+        return self._scheduler.wait_once_in(self._line, timeout)
 
     def notify_all(self) -> None:
         """Wake all that wait."""
