@@ -9,11 +9,14 @@ default, 60 s, makes less traffic.
 import signal
 import sys
 import time
-from functools import partial
 
 from kafka_marshal import Consumer
 
-show = partial(print, flush=True)
+
+def show(line: str) -> None:
+    """Print a line whole: on_claimed and on_lost are called in a thread of their own."""
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
 
 
 def main(bootstrap: str, client_id: str) -> None:
@@ -23,8 +26,8 @@ def main(bootstrap: str, client_id: str) -> None:
         group_id="billing",
         client_id=client_id,
         heartbeat_interval_s=3,
-        on_claimed=lambda claim: show("claimed", claim.partition, "from", claim.position),
-        on_lost=lambda claim, reason: show("lost", claim.partition, "since it was", reason.value),
+        on_claimed=lambda claim: show(f"claimed {claim.partition} from {claim.position}"),
+        on_lost=lambda claim, why: show(f"lost {claim.partition} since it was {why.value}"),
     ) as consumer:
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: consumer.stop())
@@ -32,7 +35,7 @@ def main(bootstrap: str, client_id: str) -> None:
         for message in consumer:
             time.sleep(0.01)
             if message.offset % 100 == 0:
-                show("processed", message.partition, message.offset)
+                show(f"processed {message.partition} {message.offset}")
 
 
 if __name__ == "__main__":
