@@ -86,6 +86,30 @@ class NotLetIn(BrokerFailed):
     """
 
 
+class NotAuthentic(MarshalError):
+    """A record of the log is not authentic, and the consumer has `require_authentic`.
+
+    Nothing of the record was folded, and the consumer sent nothing more: its claims become stale.
+    """
+
+    def __init__(
+        self, topic: str, partition: int, offset: int, client: str, key_id: str | None, why: str
+    ) -> None:
+        key = "no key" if key_id is None else f"key {key_id}"
+        super().__init__(
+            f"{topic}, partition {partition}, offset {offset}: the record of client {client!r} has "
+            f"{why} ({key}); find who wrote it before you start this consumer again "
+            "(docs/how-to/sign-records.md)"
+        )
+        self.partition = partition
+        """The coordinating partition."""
+        self.offset = offset
+        self.client = client
+        """As the record has it; it may be a lie."""
+        self.key_id = key_id
+        """The key that the record names; None: it names none that can be read."""
+
+
 class IntervalMismatch(MarshalError):
     """Two heartbeat intervals in one group: both would process everything. The message says which.
 
