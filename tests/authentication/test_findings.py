@@ -1,0 +1,183 @@
+"""With keys, what is not authentic is a finding; all else that is found is the same."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import attrs
+import pytest
+
+from kafka_marshal import InvalidOption, NotAuthentic
+from kafka_marshal.admin.doctor.records import records as checked
+from kafka_marshal.admin.doctor.topic_sample import TopicSample
+from kafka_marshal.authentication import AuthenticityChecks, Keyring
+from kafka_marshal.capture import RawRecord, TimestampType, capture_line
+from kafka_marshal.client.connect.authentic_log import AuthenticLog
+from kafka_marshal.core import wire
+from kafka_marshal.replay import run
+from kafka_marshal.replay.findings.records.authenticity import finding_of
+from kafka_marshal.replay.model.published import FindingRow
+from tests.authentication.signing import KEY, OURS, THEIRS, keys_text, signed
+from tests.authentication.test_decides_nothing import WAYS
+from tests.cli.run import marshal
+from tests.client.connect.test_log_filter import MockMessage
+from tests.kernel import hostile
+from tests.replay.told import beats, records
+
+LOG = [signed(raw) for raw in records(["0 CP a1/A", *beats("a1/A", 1, 8)])]
+ZEROS = (wire.MAC_HEADER, b"k1:" + b"0" * 64)
+BARE = attrs.evolve(LOG[2], headers=LOG[2].headers[:-1])
+FORGED = attrs.evolve(LOG[3], headers=(*LOG[3].headers[:-1], ZEROS))
+
+
+def of(raws: Sequence[RawRecord], keyring: Keyring = OURS) -> list[FindingRow]:
+    checks = AuthenticityChecks(keyring)
+    for raw in raws:
+        checks.check(raw)
+    return [finding_of("log", one) for one in checks]
+
+
+def with_(*others: RawRecord) -> list[RawRecord]:
+    there = {raw.offset: raw for raw in (*LOG, *others)}
+    return [there[offset] for offset in sorted(there)]
+
+
+def test_a_record_without_a_mac_is_a_warning_and_one_with_a_wrong_mac_an_error() -> None:
+    assert of(LOG) == []
+    bare, forged = of(with_(BARE, FORGED))
+    assert (bare.code, bare.severity, bare.count) == ("record_not_signed", "warning", 1)
+    assert (forged.code, forged.severity, forged.offset) == ("record_not_authentic", "error", 3)
+    assert (bare.group, bare.instance, bare.client) == ("g", "a1", "A")
+    assert bare.sentence == (
+        "1 record of coordinating partition 2, the first at offset 2, has no MAC. Sender, as the "
+        "record has it: client 'A', instance 'a1', group 'g'."
+    )
+    assert "has a MAC that is not its own, as of key k1." in forged.sentence
+    assert [proof.offset for proof in forged.records] == [3]
+
+
+def test_all_of_one_sender_and_reason_are_one_finding_with_the_first_and_the_last() -> None:
+    plain = [attrs.evolve(raw, headers=raw.headers[:-1]) for raw in LOG * 3]
+    [row] = of([attrs.evolve(raw, offset=n) for n, raw in enumerate(plain)])
+    assert (row.count, row.offset, row.last_offset) == (len(plain), 0, len(plain) - 1)
+    assert [proof.offset for proof in row.records] == [0, 1, 2, 3, 4, len(plain) - 1]
+    theirs = [signed(raw, THEIRS) for raw in plain]
+    assert [row.code for row in of([*theirs, FORGED])] == ["record_not_authentic"] * 2
+
+
+@pytest.mark.parametrize("way", [*WAYS, "none"])
+def test_the_findings_are_what_a_client_stops_at_that_requires_authentic_records(way: str) -> None:
+    kind = TimestampType.LOG_APPEND_TIME
+    plain = [attrs.evolve(raw, timestamp_type=kind) for raw in hostile.log(11, 200)]
+    raws = [WAYS[way](raw) if way in WAYS else raw for raw in plain]
+    since_ms = raws[100].timestamp_ms
+    keyring = Keyring({"k1": KEY}, sign_with="k1", signed_since_ms=since_ms)
+    client = AuthenticLog(keyring, "__marshal", b"g")
+    stops = []
+    for raw in raws:
+        try:
+            client.check([LikeClient(raw)])
+        except NotAuthentic as error:
+            stops.append(error.offset)
+    found = [row for row in of(raws, keyring) if row.group == "g"]
+    assert len(stops) == sum(row.count for row in found)
+    assert {row.offset for row in found} <= set(stops)
+    assert (stops == []) == (way == "valid")
+
+
+class LikeClient(MockMessage):
+    """Stamped by a broker."""
+
+    def timestamp(self) -> tuple[int, int]:
+        return 2, self.raw.timestamp_ms
+
+
+# --- the commands ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def keys(tmp_path: Path) -> Path:
+    (tmp_path / "keys").write_text(keys_text(sign_with="k1"))
+    return tmp_path / "keys"
+
+
+def written(tmp_path: Path, raws: Sequence[RawRecord]) -> Path:
+    path = tmp_path / "log.jsonl"
+    path.write_text("".join(f"{capture_line(raw)}\n" for raw in raws))
+    return path
+
+
+def findings(out: Path) -> dict[str, int]:
+    summary = json.loads((out / "summary.json").read_text())
+    return {one["code"]: one["findings"] for one in summary["findings"]}
+
+
+def test_a_replay_with_keys_finds_what_one_without_finds_and_this(
+    tmp_path: Path, keys: Path
+) -> None:
+    log = written(tmp_path, with_(BARE, FORGED))
+    run([str(log)], out=tmp_path / "without", heartbeat_interval_s=4)
+    run([str(log)], out=tmp_path / "with", heartbeat_interval_s=4, keyring=Keyring.from_file(keys))
+    without = findings(tmp_path / "without")
+    assert findings(tmp_path / "with") == {
+        **without,
+        "record_not_signed": 1,
+        "record_not_authentic": 1,
+    }
+    page = (tmp_path / "with" / "report.html").read_text()
+    assert "has a MAC that is not its own, as of key k1" in page
+
+
+def test_the_commands_take_keys_from_a_file_or_from_the_environment(
+    tmp_path: Path, keys: Path
+) -> None:
+    log = written(tmp_path, with_(FORGED))
+    ran = marshal("validate", log, "--heartbeat-interval", "4", "--keys", keys)
+    assert ran.returncode == 1, ran.stderr
+    assert "not authentic: 1 record of coordinating partition 2, the first at" in ran.stdout
+    again = marshal("validate", log, "--heartbeat-interval", "4", MARSHAL_KEYS_FILE=str(keys))
+    assert (again.returncode, again.stdout) == (1, ran.stdout)
+    fine = marshal("validate", log, "--heartbeat-interval", "4")
+    assert fine.returncode == 0, "without keys nothing is verified"
+    out = tmp_path / "out"
+    ran = marshal("replay", log, "--out", out, "--keys", keys, "--heartbeat-interval", "4")
+    assert ran.returncode == 1, ran.stderr
+    assert findings(out)["record_not_authentic"] == 1
+
+
+def test_a_log_that_is_authentic_is_said_to_be(tmp_path: Path, keys: Path) -> None:
+    ran = marshal("validate", written(tmp_path, LOG), "--heartbeat-interval", "4", "--keys", keys)
+    assert ran.returncode == 0, ran.stderr
+    assert f"{len(LOG)} records are authentic" in ran.stdout
+
+
+def test_keys_that_cannot_be_read_end_a_command_with_a_sentence(tmp_path: Path) -> None:
+    ran = marshal("validate", written(tmp_path, LOG), "--keys", tmp_path / "gone")
+    assert (ran.returncode, ran.stdout) == (2, "")
+
+
+def test_the_doctor_says_which_clients_do_not_sign() -> None:
+    for keyring, expected in ((OURS, ["error", "warning"]), (None, [])):
+        sample = TopicSample(1, keyring=keyring)
+        for raw in with_(BARE, FORGED):
+            sample.add(raw)
+        said = [one for one in checked(sample) if one.check == "authentication"]
+        assert [one.severity.value for one in said] == expected
+        for one in said:
+            assert one.found.startswith(f"1 of {len(LOG)} records carry")
+            assert one.found.endswith(": A")
+
+
+def test_a_watch_on_spark_gets_no_keys() -> None:
+    from kafka_marshal.client.connect.settings import Settings
+    from kafka_marshal.replay.fold.options import judging_of
+    from kafka_marshal.replay.live.on_spark import watch_on_spark
+    from kafka_marshal.replay.live.watch_context import WatchOptions
+
+    judging = judging_of("fenced", None, 60, None)
+    settings = Settings({"bootstrap.servers": "nowhere:1"})
+    watching = WatchOptions(settings, "__marshal", judging, keyring=OURS)
+    with pytest.raises(InvalidOption, match="tasks of Spark get no keys"):
+        watch_on_spark(watching, lambda: True)
