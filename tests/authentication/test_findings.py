@@ -3,26 +3,38 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import attrs
 import pytest
+import typer
 
 from kafka_marshal import InvalidOption, NotAuthentic
 from kafka_marshal.admin.doctor.records import records as checked
 from kafka_marshal.admin.doctor.topic_sample import TopicSample
+from kafka_marshal.admin.view import View
 from kafka_marshal.authentication import AuthenticityChecks, Keyring
 from kafka_marshal.capture import RawRecord, TimestampType, capture_line
+from kafka_marshal.cli.cluster.opened import check_signing
+from kafka_marshal.cli.logs.replay import replay
+from kafka_marshal.cli.logs.validate import validate
 from kafka_marshal.client.connect.authentic_log import AuthenticLog
 from kafka_marshal.core import wire
 from kafka_marshal.replay import run
 from kafka_marshal.replay.findings.records.authenticity import finding_of
+from kafka_marshal.replay.fold.options import judging_of
+from kafka_marshal.replay.live.live_findings import LiveEvent
+from kafka_marshal.replay.live.watch import watch
+from kafka_marshal.replay.live.watch_context import WatchOptions
 from kafka_marshal.replay.model.published import FindingRow
 from tests.authentication.signing import KEY, OURS, THEIRS, keys_text, signed
 from tests.authentication.test_decides_nothing import WAYS
-from tests.cli.run import marshal
 from tests.client.connect.test_log_filter import MockMessage
+from tests.client.doubles import LOG as LOG_TOPIC
+from tests.client.doubles import Kafka
 from tests.kernel import hostile
 from tests.replay.told import beats, records
 
@@ -131,31 +143,76 @@ def test_a_replay_with_keys_finds_what_one_without_finds_and_this(
 
 
 def test_the_commands_take_keys_from_a_file_or_from_the_environment(
-    tmp_path: Path, keys: Path
+    tmp_path: Path,
+    keys: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    log = written(tmp_path, with_(FORGED))
-    ran = marshal("validate", log, "--heartbeat-interval", "4", "--keys", keys)
-    assert ran.returncode == 1, ran.stderr
-    assert "not authentic: 1 record of coordinating partition 2, the first at" in ran.stdout
-    again = marshal("validate", log, "--heartbeat-interval", "4", MARSHAL_KEYS_FILE=str(keys))
-    assert (again.returncode, again.stdout) == (1, ran.stdout)
-    fine = marshal("validate", log, "--heartbeat-interval", "4")
-    assert fine.returncode == 0, "without keys nothing is verified"
-    out = tmp_path / "out"
-    ran = marshal("replay", log, "--out", out, "--keys", keys, "--heartbeat-interval", "4")
-    assert ran.returncode == 1, ran.stderr
+    log, fine = written(tmp_path, with_(FORGED)), tmp_path / "fine.jsonl"
+    fine.write_text("".join(f"{capture_line(raw)}\n" for raw in LOG))
+    out, sentence = tmp_path / "out", "not authentic: 1 record of coordinating partition 2, the"
+    assert ends(partial(validate, log, 4.0, keys=keys)) == 1
+    assert sentence in capsys.readouterr().out
+    assert ends(partial(validate, fine, 4.0, keys=keys)) == 0
+    assert f"{len(LOG)} records are authentic" in capsys.readouterr().out
+    assert ends(partial(validate, log, 4.0, keys=tmp_path / "gone")) == 2
+    assert "gone: No such file" in capsys.readouterr().err
+    assert ends(partial(validate, log, 4.0)) == 0, "without keys nothing is verified"
+    monkeypatch.setenv("MARSHAL_KEYS_FILE", str(keys))
+    assert ends(partial(validate, log, 4.0)) == 1
+    assert sentence in capsys.readouterr().out
+    assert ends(partial(replay, [str(log)], heartbeat_interval=4.0, out=out, quiet=True)) == 1
     assert findings(out)["record_not_authentic"] == 1
 
 
-def test_a_log_that_is_authentic_is_said_to_be(tmp_path: Path, keys: Path) -> None:
-    ran = marshal("validate", written(tmp_path, LOG), "--heartbeat-interval", "4", "--keys", keys)
-    assert ran.returncode == 0, ran.stderr
-    assert f"{len(LOG)} records are authentic" in ran.stdout
+def ends(command: Callable[[], object]) -> int:
+    with pytest.raises(typer.Exit) as ended:
+        command()
+    return ended.value.exit_code
 
 
-def test_keys_that_cannot_be_read_end_a_command_with_a_sentence(tmp_path: Path) -> None:
-    ran = marshal("validate", written(tmp_path, LOG), "--keys", tmp_path / "gone")
-    assert (ran.returncode, ran.stdout) == (2, "")
+def test_a_watch_reports_what_is_not_authentic_as_it_begins() -> None:
+    kafka = Kafka()
+    for raw in with_(BARE, FORGED):
+        kafka.append(LOG_TOPIC, 0, raw.value, raw.headers)
+    told: list[LiveEvent] = []
+
+    class Sink:
+        def emit(self, event: LiveEvent) -> None:
+            told.append(event)
+
+        def flush(self) -> None: ...
+
+        def settle(self) -> None: ...
+
+    options: dict[str, Any] = {"until_end": True, "sinks": (Sink(),), "keyring": OURS}
+    judging = judging_of("fenced", 4.0, 60, None)
+    watch(WatchOptions(kafka.settings(), LOG_TOPIC, judging, **options), lambda: False)
+    rows = [(one.state, one.row) for one in told if isinstance(one.row, FindingRow)]
+    found = [(state, row.code, row.offset) for state, row in rows if row.code.startswith("record_")]
+    # Signed for partition 2, they lie on 0: each is a copy that is noticed.
+    assert found[0] == ("begun", "record_not_authentic", 0)
+    assert ("begun", "record_not_signed", 2) in found
+    assert len(found) == 2
+
+
+def test_a_command_writes_nothing_unsigned_into_a_group_that_signs() -> None:
+    kafka = Kafka()
+    kafka.append(LOG_TOPIC, 0, b"ClaimingPartition/1/1/i/c/h/t/0")
+    kafka.append(LOG_TOPIC, 0, LOG[0].value, LOG[0].headers)
+    for keyring, refused in ((None, True), (Keyring({"k1": KEY}), True), (OURS, False)):
+        with View(attrs.evolve(kafka.settings(), keyring=keyring), LOG_TOPIC) as view:
+            view.read()
+            check_signing(view, "h")
+            assert (ends_or_none(partial(check_signing, view, "g")) == 2) is refused
+
+
+def ends_or_none(command: Callable[[], object]) -> int | None:
+    try:
+        command()
+    except typer.Exit as ended:
+        return ended.exit_code
+    return None
 
 
 def test_the_doctor_says_which_clients_do_not_sign() -> None:
@@ -171,13 +228,9 @@ def test_the_doctor_says_which_clients_do_not_sign() -> None:
 
 
 def test_a_watch_on_spark_gets_no_keys() -> None:
-    from kafka_marshal.client.connect.settings import Settings
-    from kafka_marshal.replay.fold.options import judging_of
     from kafka_marshal.replay.live.on_spark import watch_on_spark
-    from kafka_marshal.replay.live.watch_context import WatchOptions
 
     judging = judging_of("fenced", None, 60, None)
-    settings = Settings({"bootstrap.servers": "nowhere:1"})
-    watching = WatchOptions(settings, "__marshal", judging, keyring=OURS)
+    watching = WatchOptions(Kafka().settings(), LOG_TOPIC, judging, keyring=OURS)
     with pytest.raises(InvalidOption, match="tasks of Spark get no keys"):
         watch_on_spark(watching, lambda: True)

@@ -15,16 +15,17 @@ from typing import Any
 import attrs
 import pyarrow.parquet as pq
 import pytest
+import typer
 
 from kafka_marshal import AsyncConsumer, InvalidOption, Keyring, NotAuthentic
 from kafka_marshal.authentication import AuthenticityChecks
 from kafka_marshal.capture import capture_line
+from kafka_marshal.cli.logs.validate import validate
 from kafka_marshal.client.connect.authentic_log import AuthenticLog
 from kafka_marshal.replay import run
 from kafka_marshal.replay.exports.files import Exports
 from tests.authentication.signing import KEY, OTHER_KEY, OURS, keys_text
 from tests.authentication.test_client import STRANGER, in_log, says, take
-from tests.cli.run import marshal
 from tests.client.doubles import Kafka
 
 
@@ -67,7 +68,10 @@ def files(folder: Path) -> Iterator[str]:
 
 
 def test_no_output_holds_a_key(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Logs at DEBUG, reprs, errors with their causes, recordings, snapshots, tables, pages."""
     caplog.set_level(logging.DEBUG)
@@ -117,9 +121,11 @@ def test_no_output_holds_a_key(
     exports = Exports(tmp_path / "a.sarif", tmp_path / "b.xml", tmp_path / "c.json")
     run([str(log)], out=tmp_path / "out", exports=exports, keyring=OURS)
     keys = keys_text(sign_with="k1")
-    ran = marshal("validate", log, "--heartbeat-interval", "60", MARSHAL_KEYS=keys)
-    assert "not authentic: 1 record" in ran.stdout, ran.stderr
-    said += [ran.stdout, ran.stderr]
+    monkeypatch.setenv("MARSHAL_KEYS", keys)
+    with pytest.raises(typer.Exit):
+        validate(log, 60.0)
+    said += capsys.readouterr()
+    assert "not authentic: 1 record" in said[-2]
     said += [repr(one.__dict__) + one.getMessage() for one in caplog.records]
     said += files(tmp_path)
     assert len(said) > 100
