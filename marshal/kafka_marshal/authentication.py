@@ -29,6 +29,10 @@ KEYS_VARIABLE: Final = "MARSHAL_KEYS"
 """The environment variable that holds what such a file holds."""
 KEY_BYTES_MIN: Final = 32
 """The shortest key: as long as what SHA-256 returns."""
+SENDERS_MAX: Final = 1_000
+"""Kinds that are told apart, at most: a writer may make up as many names as it likes."""
+_SHOWN_MAX: Final = 80
+"""Characters of a name to show, at most."""
 PROOFS_MAX: Final = 5
 """Records that are kept of each kind, at most."""
 _CONTEXT: Final = b"kafka-marshal-hmac 1"
@@ -228,9 +232,10 @@ class UnauthenticRecords:
 
     partition: int
     """Coordinating partition."""
-    group: str
-    instance: str
-    client: str
+    group: str | None
+    """As the record has it. None, as instance and client: of all that came after `SENDERS_MAX`."""
+    instance: str | None
+    client: str | None
     verification: Verification
     first: RawRecord
     last: RawRecord
@@ -244,11 +249,14 @@ class UnauthenticRecords:
         records, have = ("record", "has") if self.count == 1 else ("records", "have")
         key_id = self.verification.key_id
         key = "" if key_id is None else f", as of key {key_id}"
-        sender = f"client {self.client!r}, instance {self.instance!r}, group {self.group!r}"
+        names = {"client": self.client, "instance": self.instance, "group": self.group}
+        sender = ", ".join(
+            f"{what} {name[:_SHOWN_MAX]!r}" for what, name in names.items() if name is not None
+        )
         return (
             f"{self.count:,} {records} of coordinating partition {self.partition}, the first at "
             f"offset {self.first.offset}, {have} {self.verification.authenticity.value}{key}. "
-            f"Sender, as the record has it: {sender}."
+            f"Sender, as the record has it: {sender or 'one of many'}."
         )
 
 
@@ -272,8 +280,23 @@ class AuthenticityChecks:
         except MalformedRecord:
             return None
         sender = message.group_id, message.instance_id, message.client_id
-        name = raw.partition, *sender, complaint
+        name: tuple[object, ...] = (raw.partition, *sender, complaint)
         found = self._found.get(name)
+        if found is None and len(self._found) >= SENDERS_MAX:
+            complaint = Verification(complaint.authenticity)
+            name = (raw.partition, complaint.authenticity)
+            found = self._found.get(name)
+            return self._add(found, name, raw, (None, None, None), complaint)
+        return self._add(found, name, raw, sender, complaint)
+
+    def _add(
+        self,
+        found: UnauthenticRecords | None,
+        name: tuple[object, ...],
+        raw: RawRecord,
+        sender: tuple[str | None, str | None, str | None],
+        complaint: Verification,
+    ) -> UnauthenticRecords | None:
         begins = found is None
         if found is None:
             found = self._found[name] = UnauthenticRecords(

@@ -15,6 +15,10 @@ COORDINATION_TOPIC: Final = "__marshal"
 """The coordination topic's default name."""
 
 
+_SHOWN_MAX: Final = 80
+"""Characters of a name from the log to show, at most: it may be a megabyte."""
+
+
 class MarshalError(Exception):
     """Something could not be done, and the message says what to change."""
 
@@ -97,8 +101,9 @@ class NotAuthentic(MarshalError):
     ) -> None:
         key = "no key" if key_id is None else f"key {key_id}"
         super().__init__(
-            f"{topic}, partition {partition}, offset {offset}: the record of client {client!r} has "
-            f"{why} ({key}); find who wrote it before you start this consumer again "
+            f"{topic}, partition {partition}, offset {offset}: the record of client "
+            f"{client[:_SHOWN_MAX]!r} has {why} ({key}); find who wrote it before you start this "
+            "consumer again "
             "(docs/how-to/sign-records.md)"
         )
         self.partition = partition

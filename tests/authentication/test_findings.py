@@ -16,7 +16,7 @@ from kafka_marshal import InvalidOption, NotAuthentic
 from kafka_marshal.admin.doctor.records import records as checked
 from kafka_marshal.admin.doctor.topic_sample import TopicSample
 from kafka_marshal.admin.view import View
-from kafka_marshal.authentication import AuthenticityChecks, Keyring
+from kafka_marshal.authentication import SENDERS_MAX, AuthenticityChecks, Keyring
 from kafka_marshal.capture import RawRecord, TimestampType, capture_line
 from kafka_marshal.cli.cluster.opened import check_signing
 from kafka_marshal.cli.logs.replay import replay
@@ -77,6 +77,22 @@ def test_all_of_one_sender_and_reason_are_one_finding_with_the_first_and_the_las
     assert [proof.offset for proof in row.records] == [0, 1, 2, 3, 4, len(plain) - 1]
     theirs = [signed(raw, THEIRS) for raw in plain]
     assert [row.code for row in of([*theirs, FORGED])] == ["record_not_authentic"] * 2
+
+
+def test_names_that_somebody_makes_up_do_not_fill_memory_nor_a_sentence() -> None:
+    long = b"c" * 1_000_000
+    many = [
+        RawRecord(n % 2, n, n, b"ClaimingPartition/1/1/i%d/%s/g/t/0" % (n, long if n < 2 else b"c"))
+        for n in range(SENDERS_MAX + 10)
+    ]
+    rows = of(many)
+    assert len(rows) == SENDERS_MAX + 2
+    assert sum(row.count for row in rows) == len(many)
+    assert [(row.count, row.client) for row in rows[-2:]] == [(5, None)] * 2
+    assert rows[-1].sentence.endswith("Sender, as the record has it: one of many.")
+    assert max(len(row.sentence) for row in rows) < 300
+    error = NotAuthentic("t", 0, 0, long.decode(), None, "no MAC")
+    assert len(str(error)) < 300
 
 
 @pytest.mark.parametrize("way", [*WAYS, "none"])
