@@ -23,7 +23,7 @@ from kafka_marshal.cli.logs.replay import replay
 from kafka_marshal.cli.logs.validate import validate
 from kafka_marshal.client.connect.authentic_log import AuthenticLog
 from kafka_marshal.core import wire
-from kafka_marshal.replay import run
+from kafka_marshal.replay import Change, run
 from kafka_marshal.replay.findings.records.authenticity import finding_of
 from kafka_marshal.replay.fold.options import judging_of
 from kafka_marshal.replay.live.live_findings import LiveEvent
@@ -154,6 +154,16 @@ def test_a_replay_with_keys_finds_what_one_without_finds_and_this(
         "record_not_signed": 1,
         "record_not_authentic": 1,
     }
+    changed = run(
+        [str(log)],
+        out=tmp_path / "other",
+        heartbeat_interval_s=4,
+        keyring=OURS,
+        what_if=Change.parsed(["heartbeat_interval=8s"]),
+    ).what_if
+    assert changed is not None
+    counts = {one.code: (one.before, one.after) for one in changed.findings}
+    assert counts["record_not_signed"] == counts["record_not_authentic"] == (1, 1)
     page = (tmp_path / "with" / "report.html").read_text()
     assert "has a MAC that is not its own, as of key k1" in page
 
