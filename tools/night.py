@@ -52,6 +52,8 @@ TARGETS: Final = (
         "--seconds 0 --consumers 1 --folder {desk}",
         "--seconds 600 --brokers 3 --faults 60",
     ),
+    Target("fuzz", "--inputs 1 --target decode --folder {desk}", "--seconds 3600"),
+    Target("fuzz-replay", "--records 2000 --hostile 0.5"),
     Target("support", "--list"),
     Target("bench-reducer", "--records 1000 --passes 1"),
     Target("bench-validate", "--events 100"),
