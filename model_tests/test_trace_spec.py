@@ -24,7 +24,7 @@ EVENTS = 250
 
 
 def strings_of(module: str, operator: str) -> list[str]:
-    text = (models.spec_folder() / f"{module}.tla").read_text(encoding="utf-8")
+    text = (models.spec_folder() / "claims" / f"{module}.tla").read_text(encoding="utf-8")
     found = re.search(rf"^{operator} ==\s*<<(.*?)>>", text, re.DOTALL | re.MULTILINE)
     assert found
     return re.findall(r'"(\w+)"', found[1])

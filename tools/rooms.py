@@ -67,7 +67,7 @@ def _dotted(folder: Path, package: Path) -> str:
 
 
 def specification(folder: Path) -> Iterator[Room]:
-    """Yield the modules of the specification, those that hold bounds only last.
+    """Yield the modules of the specification by their room, those that hold bounds only last.
 
     Raises:
         ValueError: a module does not begin with a comment.
@@ -77,7 +77,9 @@ def specification(folder: Path) -> Iterator[Room]:
         if comment is None:
             raise ValueError(f"{path} does not begin with a comment: write what it specifies")
         text = " ".join(line.strip("(*) ") for line in comment[1].splitlines()).strip()
-        yield Room(path.stem, re.split(r"(?<=[.?])\s", text)[0])
+        bounds = path.stem.startswith("MC")
+        name = path.stem if bounds else path.relative_to(folder).with_suffix("").as_posix()
+        yield Room(name, re.split(r"(?<=[.?])\s", text)[0])
 
 
 def table(rooms: Iterable[Room], heading: str) -> str:

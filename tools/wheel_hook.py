@@ -13,7 +13,7 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-NEEDED = ("*.tla", "*.cfg", "models.toml", "models/*/*")
+NEEDED = ("**/*.tla", "**/*.cfg", "models.toml")
 """What TLC and the list of models are read from. Pages and kept traces stay in the checkout."""
 
 

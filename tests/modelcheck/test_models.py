@@ -50,9 +50,17 @@ def test_the_list_is_read_in_its_order(folder: Path) -> None:
     )
     bounds = folder / "models" / "Clock"
     assert (day.module, day.cfg) == (bounds / "Clock.tla", bounds / "Clock_Day.cfg")
-    assert models.libraries(folder) == (folder, bounds)
     assert (early.must_fail, early.violates, early.length) == (True, "Early", 4)
     assert models.find("Clock_Early", (day, early)) is early
+
+
+def test_tlc_looks_in_every_folder_that_holds_a_module(folder: Path) -> None:
+    for room in ("claims", "traces"):
+        (folder / room).mkdir()
+    (folder / "claims" / "Claim.tla").touch()
+    assert models.libraries(folder) == (folder / "claims", folder / "models" / "Clock")
+    (folder / "Lists.tla").touch()
+    assert models.libraries(folder)[0] == folder
 
 
 @pytest.mark.parametrize(

@@ -181,7 +181,7 @@ def test_another_modules_steps_are_told_by_their_variables() -> None:
 
 
 def test_every_action_can_be_told() -> None:
-    text = (models.spec_folder() / "Marshal.tla").read_text()
+    text = (models.spec_folder() / "claims" / "Marshal.tla").read_text()
     (following,) = re.findall(r"(?ms)^Next ==\n(.*?)\n\n", text)
     actions = set(re.findall(r"\\/ ([A-Z]\w+)", following))
     ending_a_pause = {"ResumeForAll", "ResumeClaim"}  # of MCResume

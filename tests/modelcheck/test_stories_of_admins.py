@@ -43,7 +43,7 @@ def test_a_story_says_who_knows_what_and_what_the_operator_hears() -> None:
 
 
 def test_every_action_of_the_environment_is_told() -> None:
-    text = (SPEC / "SetPosition.tla").read_text(encoding="utf-8")
+    text = (SPEC / "claims" / "SetPosition.tla").read_text(encoding="utf-8")
     [following] = re.findall(r"^Next ==(.*?)^Spec ==", text, re.DOTALL | re.MULTILINE)
     told = {"Read", "StopWaiting", "JoinLate", "CallOff", "Crash", "Lose"}
     appends = {"Append", "ConsumerClaims", "ConsumerSpeaks"}

@@ -1,13 +1,13 @@
 """Ten million records, hostile ones among them, through a whole replay: `make fuzz-replay`.
 
-A fleet's log in which one record in fifty is hostile (`--hostile 1` makes all of them so): values
-that are no messages, ids of a megabyte, partition 2^31-1, HTML and control characters in every
-field. Headers lie, and times are far away. Offsets are read twice. Many claims and senders come
-once. The command replays it in a process of its own, under a limit of memory, and its counts, time
+A fleet's log in which one record in fifty is hostile; `--hostile 1` makes all of them so. There are
+values that are no messages, ids of a megabyte, partition 2^31-1, HTML and control characters in
+every field. Headers lie, and times are far away. Offsets are read twice. Many claims and senders
+come once. The command replays it in a process of its own, under a limit of memory. Its counts, time
 and peak memory are printed.
 
-Exit code 1 if it does not end well, if it counts other malformed records than the pure decoder, or
-if its page holds an element that came from a record.
+Exit code 1 if the replay does not end well, or counts other malformed records than the pure
+decoder. So does a page that holds an element which came from a record.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ WIDE = pa.schema(
 )
 AT_ONCE = 250_000
 LONG_EVERY = 100_000
-"""One record in so many holds ids of a megabyte."""
+"""Of this many records one holds ids of a megabyte."""
 MEMORY_GIB = 12
 
 

@@ -137,9 +137,8 @@ def spec_folder() -> Path:
 
 
 def libraries(folder: Path | None = None) -> tuple[Path, ...]:
-    """Return where TLC finds modules: in the specification's folder, and in those of all bounds."""
-    folder = folder or spec_folder()
-    return (folder, *sorted(path for path in (folder / "models").iterdir() if path.is_dir()))
+    """Return where TLC finds modules: every folder of the specification that holds one."""
+    return tuple(sorted({path.parent for path in (folder or spec_folder()).rglob("*.tla")}))
 
 
 def read(folder: Path | None = None) -> tuple[Model, ...]:

@@ -1,4 +1,4 @@
-"""TLC on a recorded run: the run as constant data of `spec/TraceMarshal.tla`.
+"""TLC on a recorded run: the run as constant data of `spec/claims/TraceMarshal.tla`.
 
 This room writes the data and reads TLC's answer. It judges nothing: whether the answer is that of
 `kafka_marshal.validate` is for the caller to compare.
@@ -98,11 +98,11 @@ def check_each(
         folder = data_folder or desk
         (folder / "TraceData.tla").write_text(trace_data(shown), encoding="ascii")
         result = tlc.run(
-            spec / "TraceMarshal.tla",
-            spec / "TraceMarshal.cfg",
+            spec / "claims" / "TraceMarshal.tla",
+            spec / "claims" / "TraceMarshal.cfg",
             check_deadlock=False,
             short=True,  # also with the most events that are taken
-            libraries=(folder,),
+            libraries=(*models.libraries(spec), folder),
         )
     return _verdicts(result, lengths)
 

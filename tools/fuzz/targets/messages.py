@@ -86,8 +86,8 @@ def check_decoder(data: bytes, _: Path) -> None:
         with refused_by(MalformedRecord, naming="malformed "):
             message = decode(raw.value)
             with refused_by(UnsendableMessage, naming="cannot encode "):
-                again = decode(encode(message))
-                if again != message:
+                again = encode(message)
+                if decode(again) != message or encode(decode(again)) != again:
                     raise differs("a round trip", again, message)
         headers = decode_headers(raw.headers)
         bad = malformed_amendments(raw.headers)

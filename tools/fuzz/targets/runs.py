@@ -46,7 +46,7 @@ def _text(rows: list[dict[str, object]]) -> bytes:
 
 
 def check(data: bytes, desk: Path) -> None:
-    """A run is explained, or what is wrong with it can be told, written and drawn."""
+    """A run is explained, or what is wrong with it can be printed, written and drawn."""
     path = desk / "run.jsonl"
     path.write_bytes(data)
     with refused_by(UnreadableSource, naming=str(path)):
