@@ -12,7 +12,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 # What is checked is what exists: a room that a branch does not have yet is no error.
 CODE := $(wildcard marshal tests model_tests tools benchmarks examples conftest.py)
 
-.PHONY: help setup check test spec model demo golden model-full triples mutants walks bench-reducer bench-validate bench-replay bench-client bench-watch night soak support docs docs-site lock clean
+.PHONY: help setup check test spec model demo golden model-full triples mutants walks bench-reducer bench-validate bench-replay bench-client bench-watch night simulate soak support docs docs-site lock clean
 
 help: ## Print this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -103,6 +103,9 @@ bench-watch: setup ## From append to finding at 10,000 records/s, on a real brok
 
 night: setup ## Every long target, a line for each; ARGS="spec walks" for some of them
 	$(BIN)/python -m tools.night $(ARGS)
+
+simulate: setup ## The shipped consumers under faults, in simulated time; ARGS="--hours 10 --seed 1"
+	$(BIN)/python -m tools.simulate $(ARGS)
 
 soak: setup ## Consumers under random faults on real brokers; ARGS="--seconds 600 --brokers 3"
 	$(BIN)/python -m tools.soak $(ARGS)

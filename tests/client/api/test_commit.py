@@ -513,7 +513,7 @@ def test_what_a_log_had_that_lost_records_nobody_knows(kafka: Kafka) -> None:
         consumer.commit(message)
         with kafka.changed:
             kafka.topics[LOG][0].records.clear()
-            kafka.changed.notify_all()
+            kafka.wake()
         until(lambda: message.claim.lost)
         with pytest.raises(OutcomeUnknown, match="log_lost_records"):
             consumer.commit(message)

@@ -70,7 +70,7 @@ def opening(
     with kafka.changed:
         kafka.topics[LOG] = [Partition() for _ in range(log_partitions)]
         kafka.log_flows = True
-        kafka.changed.notify_all()
+        kafka.wake()
     try:
         assert found.asked.wait(WITHIN_S)
         yield found

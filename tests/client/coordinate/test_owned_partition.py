@@ -267,7 +267,7 @@ def test_what_is_committed_of_a_claim_is_not_said_of_one_that_an_earlier_log_gav
         assert in_hand is not None
         with kafka.changed:
             kafka.topics[LOG][0].records.clear()
-            kafka.changed.notify_all()
+            kafka.wake()
         until(lambda: in_hand.claim.lost is Lost.LOG_LOST_RECORDS)
         kafka.clock.ahead_s += 1.0
         again = consumer.poll(10.0)

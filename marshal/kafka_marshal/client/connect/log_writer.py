@@ -31,6 +31,8 @@ CLOSE_S: Final = 10.0
 PURGE_S: Final = 1.0
 """How long closing waits to hear of what it gave up, in seconds."""
 _POLL_S: Final = 0.1
+_IDLE_S: Final = 0.5
+"""How often the client is served while nothing is under way, in seconds: it reports errors."""
 _FULL_S: Final = 0.05
 _LOOK_S: Final = 0.01
 
@@ -139,6 +141,8 @@ class LogWriter:
             raise BrokerFailed(f"{settings.values.get('bootstrap.servers')}: {reason}") from None
         self._closing = settings.environment.threads.event()
         self._lock = settings.environment.threads.lock()
+        self._busy = settings.environment.threads.condition(self._lock)
+        """Notified when there is something to serve."""
         self._open: set[Future[RecordMetadata]] = set()
         """Appends without an outcome so far."""
         self._silent: str | None = None
@@ -177,6 +181,7 @@ class LogWriter:
                 future.set_exception(NotAppended(self._silent))
                 return future
             self._open.add(future)
+            self._busy.notify()
         future.add_done_callback(self._open.discard)
         began = self.settings.environment.monotonic()
         while True:
@@ -219,13 +224,18 @@ class LogWriter:
             self._producer.purge()
             self._left_after(environment.deadline(PURGE_S))
         self._closing.set()
+        with self._lock:
+            self._busy.notify()
         environment.deadline(PURGE_S).join(self._thread)
         self._no_more_outcomes(f"topic {self.topic}: it is closed")
 
     def _serve(self) -> None:
         while not self._closing.is_set():
+            with self._lock:
+                if not self._open and not self._closing.is_set():
+                    self._busy.wait(_IDLE_S)
             try:
-                self._producer.poll(_POLL_S)
+                self._producer.poll(_POLL_S if self._open else 0.0)
             except KafkaException as error:  # a fatal error does not reach `error_cb`
                 self._error(error.args[0])
 

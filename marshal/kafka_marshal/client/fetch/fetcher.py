@@ -44,6 +44,8 @@ BUSY_S: Final = 0.02
 for it then."""
 POLL_S: Final = 0.05
 """How long a poll lasts, at most, in seconds: a change of what is fetched waits for its end."""
+REST_S: Final = 1.0
+"""How long our own thread rests at most while the application polls, in seconds."""
 FULL_S: Final = 0.2
 """After how long with a full buffer a partition is paused, in seconds. A pause drops what Kafka's
 client has fetched ahead, so it waits for a buffer that is about to be emptied."""
@@ -142,6 +144,8 @@ class Fetcher:
         """Held by the thread that polls."""
         self._asked_at = 0.0
         """When the application last polled for itself."""
+        self._taking = self._rests = False
+        """Whether the application waits and polls for itself, and our own thread for its end."""
         self._thread: Thread | None = None
 
     def start(self) -> None:
@@ -248,6 +252,16 @@ class Fetcher:
 
         A chunk may be without messages; it says then that there is nothing below its end.
         """
+        try:
+            return self._take(maximum, timeout_s)
+        finally:
+            if self._taking:
+                self._taking = False
+                if self._rests:
+                    with self._lock:
+                        self._emptied.notify_all()
+
+    def _take(self, maximum: int, timeout_s: float | None) -> MessageChunk[Claim, Fetched] | None:
         deadline = None if timeout_s is None else self._monotonic() + timeout_s
         while True:
             with self._lock:
@@ -259,6 +273,7 @@ class Fetcher:
                     return MessageChunk(chunk.key.claim, chunk.messages, chunk.start, chunk.end)
                 # That messages may be handed over is waited for, that there are any polled for.
                 waits = self._buffers.waits
+                self._taking = not waits
             left = POLL_S if deadline is None else min(POLL_S, deadline - self._monotonic())
             if self._ended or self._woken or (left <= 0 and deadline is not None):
                 self._woken = False
@@ -377,17 +392,21 @@ class Fetcher:
 
     def _command(self, command: Callable[[], None]) -> None:
         self._commands.append(command)
-        with self._lock:
-            self._emptied.notify()
+        if not self._rests:
+            with self._lock:
+                self._emptied.notify()
 
     def _run(self) -> None:
         while not self._ended:
-            if self._monotonic() - self._asked_at < BUSY_S:
-                with self._lock:
-                    self._emptied.wait(BUSY_S)
-                continue
-            with self._polling:
-                self._fetch(POLL_S)
+            with self._lock:
+                self._rests = self._taking
+                waited = self._rests or self._monotonic() - self._asked_at < BUSY_S
+                if waited:
+                    self._emptied.wait(REST_S if self._rests else BUSY_S)
+                    self._rests = False
+            if not waited:
+                with self._polling:
+                    self._fetch(POLL_S)
         with self._polling:
             self._obey()  # what was committed last
         self._let_go()

@@ -54,8 +54,8 @@ class Brokers:
 
     def __init__(self, log_partitions: int = 1) -> None:
         """With the coordination topic, of `log_partitions` partitions, and no other topic."""
-        self.changed: Any = threading.Condition()
-        """Held to look at what lies in a partition, and notified when that changes."""
+        self.changed: Any = threading.RLock()
+        """Held to look at what lies in a partition, and to change it."""
         self.topics: dict[str, list[Partition]] = {}
         """The partitions of each topic."""
         self.topic_ids: dict[str, uuid.UUID] = {}
@@ -97,9 +97,29 @@ class Brokers:
         """Callbacks of clients for errors."""
         self.readings: list[Any] = []
         """Every client that fetches or reads."""
+        self._waiting: list[Any] = []
+        """Clients that wait for a change of what they read, or for an answer."""
         self.unheard: list[Callable[[], None]] = []
         """Confirmations that nobody has heard."""
         self.create(COORDINATION_TOPIC, log_partitions)
+
+    def condition(self) -> Any:
+        """What a client waits on for a change of what it reads, or an answer."""
+        return threading.Condition(self.changed)
+
+    def wait(self, client: Any, seconds: float) -> bool:
+        """Let a client wait until it is to look; False if that takes longer. `changed` is held."""
+        self._waiting.append(client)
+        try:
+            return bool(client.changed.wait(seconds))
+        finally:
+            self._waiting.remove(client)
+
+    def wake(self, topic: str | None = None, partition: int = 0) -> None:
+        """Let the clients look that read a partition, or all clients. `changed` is held."""
+        for client in self._waiting:
+            if topic is None or client.reads(topic, partition):
+                client.changed.notify_all()
 
     def create(self, topic: str, partitions: int = 1, messages: int = 0) -> None:
         """Create a topic; `messages` numbered messages lie in each of its partitions."""
@@ -108,6 +128,11 @@ class Brokers:
             self.topic_ids[topic] = uuid.uuid4()
         for partition in range(partitions):
             self.produce(topic, messages, partition)
+
+    def grow(self, topic: str) -> None:
+        """Add a partition to a topic."""
+        with self.changed:
+            self.topics[topic].append(Partition())
 
     def produce(self, topic: str, messages: int | Sequence[bytes], partition: int = 0) -> None:
         """Append messages with these values; a number appends that many, numbered by offset."""
@@ -120,7 +145,7 @@ class Brokers:
                 else messages
             )
             records += [Stored(value, (), now) for value in values]
-            self.changed.notify_all()
+            self.wake(topic, partition)
 
     def append(
         self,
@@ -134,7 +159,7 @@ class Brokers:
         with self.changed:
             records = self.topics[topic][partition].records
             records.append(Stored(value, headers, self.broker_ms(), key))
-            self.changed.notify_all()
+            self.wake(topic, partition)
             return len(records) - 1
 
     def records(self, partition: int = 0, topic: str = COORDINATION_TOPIC) -> list[Stored]:
@@ -161,7 +186,7 @@ class Brokers:
         """The coordination topic can be read again."""
         with self.changed:
             self.log_flows = True
-            self.changed.notify_all()
+            self.wake()
 
     def deliver(self) -> None:
         """Deliver the confirmations that were held back."""
@@ -169,7 +194,7 @@ class Brokers:
             unheard, self.unheard = self.unheard, []
             for each in unheard:
                 each()
-            self.changed.notify_all()
+            self.wake()
 
     def metadata(self) -> Any:
         """A broker's description of all topics."""

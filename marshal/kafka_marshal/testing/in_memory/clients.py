@@ -32,7 +32,12 @@ class InMemoryConsumer:
         self._paused: set[tuple[str, int]] = set()
         self._told_end: dict[tuple[str, int], int] = {}
         self.closed = False
+        self.changed = kafka.condition()
         kafka.readings.append(self)
+
+    def reads(self, topic: str, partition: int) -> bool:
+        """Whether it would give out what comes in this partition."""
+        return (topic, partition) in self._next and (topic, partition) not in self._paused
 
     # --- what is read -------------------------------------------------------------------------
 
@@ -56,6 +61,7 @@ class InMemoryConsumer:
                 self._next[topic_partition] = one.offset
                 self._told_end.pop(topic_partition, None)
                 self._paused.discard(topic_partition)
+            self.changed.notify_all()
 
     def incremental_unassign(self, partitions: list[TopicPartition]) -> None:
         with self._kafka.changed:
@@ -71,6 +77,7 @@ class InMemoryConsumer:
     def resume(self, partitions: list[TopicPartition]) -> None:
         with self._kafka.changed:
             self._paused.difference_update((one.topic, one.partition) for one in partitions)
+            self.changed.notify_all()
 
     def poll(self, timeout: float = -1) -> Message | None:
         return next(iter(self.consume(1, timeout)), None)
@@ -84,7 +91,7 @@ class InMemoryConsumer:
         with self._kafka.changed:
             while not (found := self._there(num_messages)):
                 left = deadline - self._kafka.waiting_s()
-                if left <= 0 or not self._kafka.changed.wait(left):
+                if left <= 0 or not self._kafka.wait(self, left):
                     break
         if not self._of_log and found:
             self._kafka.fetching(found)
@@ -176,7 +183,6 @@ class InMemoryConsumer:
             for one in offsets:
                 self._kafka.committed[group, one.topic, one.partition] = one.offset
                 self._kafka.commits.append((one.topic, one.partition, one.offset))
-            self._kafka.changed.notify_all()
 
     def close(self) -> None:
         self.closed = True
@@ -191,6 +197,11 @@ class InMemoryProducer:
         kafka.told_aside += [made_of["error_cb"]] if "error_cb" in made_of else []
         self._heard: list[tuple[float, Callable[[], None]]] = []
         self._open = 0
+        self.changed = kafka.condition()
+
+    def reads(self, topic: str, partition: int) -> bool:
+        """It reads nothing."""
+        return False
 
     def produce(
         self,
@@ -221,7 +232,7 @@ class InMemoryProducer:
                 hear()
             else:
                 self._kafka.unheard.append(hear)
-            self._kafka.changed.notify_all()
+            self.changed.notify_all()
 
     def poll(self, timeout: float = -1) -> int:
         self._kafka.speaks()
@@ -229,7 +240,7 @@ class InMemoryProducer:
             now_s = self._kafka.waiting_s()
             left_s = min((at_s - now_s for at_s, _ in self._heard), default=timeout)
             if left_s > 0:
-                self._kafka.changed.wait(min(timeout, left_s))
+                self._kafka.wait(self, min(timeout, left_s))
                 now_s = self._kafka.waiting_s()
             calls = [call for at_s, call in self._heard if at_s <= now_s]
             self._heard[:] = [(at_s, call) for at_s, call in self._heard if at_s > now_s]

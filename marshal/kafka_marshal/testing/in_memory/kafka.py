@@ -60,6 +60,10 @@ class InMemoryKafka(Brokers):
         self.threads: list[Thread] = []
         """Every thread that a consumer has started."""
 
+    def condition(self) -> Any:
+        """What a client waits on for a change of what it reads, or an answer."""
+        return super().condition() if self.scheduler is None else ScheduledMonitor(self.scheduler)
+
     def settings(self, more: Mapping[str, str] = MappingProxyType({})) -> Settings:
         """What `Consumer(settings=...)` takes; `more` settings change nothing here."""
         return Settings({"bootstrap.servers": "in-memory:9092", **more}, None, self.environment)

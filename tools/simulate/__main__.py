@@ -1,0 +1,119 @@
+"""Runs the shipped consumers in a simulated world, by seeds, and says what went wrong.
+
+    python -m tools.simulate --hours 10              ten simulated hours, in two processes
+    python -m tools.simulate --one 4711              one run again, with its story
+    python -m tools.simulate --one 4711 --shrink     the same with as few faults as it takes
+
+Exit code 1: a run broke a promise; its seed is printed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import multiprocessing
+import os
+import secrets
+import sys
+import time
+from collections.abc import Iterator
+
+from tools.simulate.checkers import CHECKERS
+from tools.simulate.faults import FAULTS
+from tools.simulate.runs import Report, Total, settings, shrunk, simulate
+from tools.simulate.setting import Setting
+
+
+def _run(seed: int) -> Report:
+    return simulate(seed, settings(seed, _BASE))
+
+
+_BASE = Setting()
+
+
+def many(first: int, hours: float, jobs: int) -> Iterator[Report]:
+    """Runs from this seed on, until this many hours are simulated."""
+    left_s = 3600 * hours
+    seeds = itertools.count(first)
+    with multiprocessing.get_context("fork").Pool(jobs, maxtasksperchild=20) as pool:
+        pending = [pool.apply_async(_run, (next(seeds),)) for _ in range(2 * jobs)]
+        while pending:
+            report = pending.pop(0).get()
+            left_s -= report.simulated_s
+            if left_s > _BASE.simulated_s * len(pending):
+                pending.append(pool.apply_async(_run, (next(seeds),)))
+            yield report
+
+
+def table(total: Total, took_s: float) -> str:
+    """Everything that is known of the runs."""
+    hours, seconds = total.simulated_s / 3600, max(total.simulated_s, 1e-9)
+    rows = [
+        f"{total.runs} runs, {hours:.2f} simulated hours in {took_s:.0f} s: "
+        f"{total.simulated_s / took_s:.0f} x real time, "
+        f"{total.simulated_s / total.cpu_s:.0f} x on one core",
+        f"{total.processes} processes; in a simulated second {total.records / seconds:.1f} "
+        f"records of the log, {total.given / seconds:.1f} messages, "
+        f"{total.switched / seconds:.0f} switches",
+        "",
+        f"{'fault':16}times",
+        *(f"{name:16}{total.faults[name]}" for name in FAULTS),
+        "",
+        f"{'way':16}times",
+        *(f"{name:16}{count}" for name, count in sorted(total.ways.items())),
+        "",
+        f"{'what records did':32}times",
+        *(f"{name:32}{count}" for name, count in sorted(total.verdicts.items())),
+        "",
+        f"pairs of faults within two intervals: {len(total.overlaps)}",
+        f"checkers: {', '.join(CHECKERS)}",
+    ]
+    return "\n".join(rows)
+
+
+def story(report: Report) -> str:
+    """One run, so that somebody can follow it."""
+    return "\n".join(
+        [
+            f"seed {report.seed}, {report.setting.semantics}, {report.simulated_s:.0f} s, digest "
+            f"{report.digest[:16]}",
+            *report.story,
+            *(f"WRONG  {each}" for each in report.violations[:10]),
+            *([f"... {len(report.violations)} in all"] if len(report.violations) > 10 else []),
+        ]
+    )
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Simulate; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m tools.simulate", description=__doc__)
+    parser.add_argument("--hours", type=float, default=1.0, help="simulated hours, in all")
+    parser.add_argument("--seed", type=int, help="the first seed; a random one by default")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
+    parser.add_argument("--one", type=int, metavar="SEED", help="run this seed alone")
+    parser.add_argument("--shrink", action="store_true", help="of `--one`: with fewer faults")
+    asked = parser.parse_args(arguments)
+    if asked.one is not None:
+        report = _run(asked.one)
+        if asked.shrink and report.violations:
+            report = shrunk(report)
+        print(story(report))
+        return 1 if report.violations else 0
+    first = secrets.randbelow(10**9) if asked.seed is None else asked.seed
+    print(f"from seed {first} on")
+    total, began_s = Total(), time.monotonic()
+    for report in many(first, asked.hours, asked.jobs):
+        total.add(report)
+        if report.violations:
+            print(story(report), flush=True)
+    print(table(total, time.monotonic() - began_s))
+    if total.failed:
+        seeds = ", ".join(str(one.seed) for one in total.failed)
+        print(f"{len(total.failed)} runs broke a promise: seeds {seeds}")
+        return 1
+    print("nothing broken")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,18 @@
+"""AtMostOnce: no message is given to an application twice."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from tools.simulate.judged import Judged
+
+
+def check(judged: Judged) -> Iterator[str]:
+    """What is wrong."""
+    if judged.setting.at_least_once:
+        return
+    times = Counter((given.where, given.offset) for given in judged.history.given)
+    for (where, offset), count in times.items():
+        if count > 1:
+            yield f"{where} offset {offset} was given {count} times"

@@ -1,0 +1,22 @@
+"""InOrder: within a tenure an application is given every message, in order, once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tools.simulate.history import Topic
+from tools.simulate.judged import Judged
+
+
+def check(judged: Judged) -> Iterator[str]:
+    """What is wrong."""
+    latest: dict[tuple[str, Topic, int], int] = {}
+    for given in judged.history.given:
+        tenure = given.instance, given.where, given.epoch
+        before = latest.get(tenure)
+        if given.unordered:
+            continue
+        again = (given.process, given.where, before) in judged.history.raised
+        if before is not None and given.offset not in (before + 1, before if again else None):
+            yield f"{given.process}: {given.where} {given.offset} came after {before}"
+        latest[tenure] = given.offset

@@ -1,0 +1,20 @@
+"""EverythingProcessed: once faults stop, all is consumed within a bound."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tools.simulate.judged import Judged
+
+
+def check(judged: Judged) -> Iterator[str]:
+    """What is wrong."""
+    history = judged.history
+    if not history.finished:
+        positions = judged.positions()
+        behind = {
+            where: (positions.get(where, 0), end)
+            for where, end in history.ends.items()
+            if positions.get(where, 0) != end
+        }
+        yield f"not everything was consumed in the end: {behind}"

@@ -1,0 +1,105 @@
+"""What happened in one simulated run, in order, for the checkers to judge. It decides nothing."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from attrs import define, field, frozen
+
+from kafka_marshal.codec import MalformedRecord, decode, decode_headers
+from kafka_marshal.core.messages import Record
+from kafka_marshal.testing.in_memory import Stored
+
+Topic = tuple[str, int]
+"""A topic and the number of one of its partitions."""
+
+
+@frozen
+class Given:
+    """A message that an application was given."""
+
+    at_s: float
+    process: str
+    instance: str
+    topic: str
+    partition: int
+    epoch: int
+    offset: int
+    unordered: bool = False
+    """Its application takes the messages of a partition in any order."""
+
+    @property
+    def where(self) -> Topic:
+        """Its partition."""
+        return self.topic, self.partition
+
+
+@frozen
+class Called:
+    """A callback of a consumer: claimed, lost or drained."""
+
+    at_s: float
+    process: str
+    instance: str
+    kind: str
+    topic: str
+    partition: int
+    epoch: int
+    reason: str = ""
+
+
+@frozen
+class Appended:
+    """A record of the coordination topic, and what had been processed when it was appended."""
+
+    partition: int
+    offset: int
+    stored: Stored
+    processed: int
+    """How many entries `History.processed` had."""
+    at_s: float
+
+    @property
+    def record(self) -> Record | None:
+        """As a reader of the log decodes it; None where it is no record of the protocol."""
+        stored = self.stored
+        try:
+            message, headers = decode(stored.value), decode_headers(stored.headers)
+        except MalformedRecord:
+            return None
+        return Record(self.partition, self.offset, stored.timestamp_ms, message, headers)
+
+
+@define
+class History:
+    """Everything that a checker may look at."""
+
+    given: list[Given] = field(factory=list)
+    """In the order in which applications were given messages."""
+    processed: list[Given] = field(factory=list)
+    """Those that an application has finished, in that order."""
+    raised: set[tuple[str, Topic, int]] = field(factory=set)
+    """Process, partition and offset where an application failed: it may be given that again."""
+    called: list[Called] = field(factory=list)
+    log: list[Appended] = field(factory=list)
+    """The coordination topic, in the order of the appends to all its partitions."""
+    faults: list[tuple[float, str, str]] = field(factory=list)
+    """When, which, and to whom."""
+    ways: Counter[str] = field(factory=Counter)
+    """How often each way of consuming was begun."""
+    ended: list[tuple[float, str, str]] = field(factory=list)
+    """When a process ended by itself, which, and the error that it met, or nothing."""
+    lines: Counter[str] = field(factory=Counter)
+    """Log lines, by their wording without what varies."""
+    ends: dict[Topic, int] = field(factory=dict)
+    """The end of each partition when the run ended."""
+    group_offsets: dict[Topic, int] = field(factory=dict)
+    """Kafka's committed offsets of the group when the run ended."""
+    finished: bool = False
+    """When the run ended, the log had every message as processed, or granted."""
+    simulated_s: float = 0.0
+    ended_ms: int = 0
+    """The brokers' clock when the run ended, unix milliseconds."""
+    switched: int = 0
+    threads_max: int = 0
+    """The most threads of one process."""

@@ -1,0 +1,172 @@
+"""Runs by their seeds: what is reported of one, its digest, and the sum of many."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import time
+from collections import Counter
+from collections.abc import Iterable
+
+import attrs
+from attrs import define, field, frozen
+from tools.simulate.checkers import violations
+from tools.simulate.faults import Happening
+from tools.simulate.history import History
+from tools.simulate.judged import Judged
+from tools.simulate.setting import Setting
+from tools.simulate.world import World
+
+
+@frozen
+class Report:
+    """What is kept of one run."""
+
+    seed: int
+    setting: Setting
+    plan: tuple[Happening, ...]
+    digest: str
+    """Changes with any byte of the log, its times, and with what was given to whom."""
+    violations: tuple[str, ...]
+    simulated_s: float
+    cpu_s: float
+    records: int
+    given: int
+    processes: int
+    switched: int
+    faults: Counter[str]
+    overlaps: Counter[tuple[str, str]]
+    """Pairs of faults that happened within two intervals."""
+    ways: Counter[str]
+    verdicts: Counter[str]
+    """What records did, by the names of the specification."""
+    story: tuple[str, ...]
+    """The faults, in words."""
+
+
+def simulate(
+    seed: int, setting: Setting | None = None, plan: tuple[Happening, ...] | None = None
+) -> Report:
+    """Run one world, and judge it."""
+    began_s = time.process_time()
+    random.seed(seed)
+    world = World(seed, setting or Setting(), plan)
+    history = world.run()
+    judged = Judged(history, world.setting)
+    return Report(
+        seed,
+        world.setting,
+        world.plan or (),
+        digest(history),
+        tuple(violations(judged)),
+        history.simulated_s,
+        time.process_time() - began_s,
+        len(history.log),
+        len(history.given),
+        sum(history.ways.values()),
+        history.switched,
+        Counter(name for _, name, _ in history.faults),
+        overlaps(world.plan or (), 2 * world.setting.heartbeat_interval_s),
+        history.ways,
+        Counter(
+            str(change.verdict)
+            for _, _, changes in judged.changes
+            for change in changes
+            if change.verdict is not None
+        ),
+        tuple(f"{at_s:8.1f} s  {name}: {what}" for at_s, name, what in sorted(history.faults)),
+    )
+
+
+def digest(history: History) -> str:
+    """Of everything that a consumer did that anybody else can see."""
+    seen = (
+        [(one.partition, one.offset, one.stored, one.at_s) for one in history.log],
+        history.given,
+        history.called,
+    )
+    return hashlib.sha256(repr(seen).encode()).hexdigest()
+
+
+def overlaps(plan: tuple[Happening, ...], within_s: float) -> Counter[tuple[str, str]]:
+    """Which faults happened beside which."""
+    found: Counter[tuple[str, str]] = Counter()
+    for index, one in enumerate(plan):
+        for other in plan[index + 1 :]:
+            if other.at_s - one.at_s > within_s:
+                break
+            found[min(one.fault, other.fault), max(one.fault, other.fault)] += 1
+    return found
+
+
+@define
+class Total:
+    """The sum of many runs."""
+
+    runs: int = 0
+    simulated_s: float = 0.0
+    cpu_s: float = 0.0
+    records: int = 0
+    given: int = 0
+    processes: int = 0
+    switched: int = 0
+    faults: Counter[str] = field(factory=Counter)
+    overlaps: Counter[tuple[str, str]] = field(factory=Counter)
+    ways: Counter[str] = field(factory=Counter)
+    verdicts: Counter[str] = field(factory=Counter)
+    failed: list[Report] = field(factory=list)
+
+    def add(self, report: Report) -> None:
+        """Count one more run."""
+        self.runs += 1
+        for each in ("simulated_s", "cpu_s", "records", "given", "processes", "switched"):
+            setattr(self, each, getattr(self, each) + getattr(report, each))
+        for each in ("faults", "overlaps", "ways", "verdicts"):
+            getattr(self, each).update(getattr(report, each))
+        if report.violations:
+            self.failed.append(report)
+
+
+def shrunk(report: Report, tries: int = 200) -> Report:
+    """The same seed with as few faults as still give a violation by the same checker.
+
+    Takes away halves of the plan, then quarters, down to single faults.
+    """
+
+    def by(one: Report) -> set[str]:
+        return {each.partition(":")[0] for each in one.violations}
+
+    best, size = report, max(1, len(report.plan) // 2)
+    while tries and size:
+        for begin in range(0, len(best.plan), size):
+            plan = best.plan[:begin] + best.plan[begin + size :]
+            setting = best.setting
+            if begin + size >= len(best.plan) and plan:  # nothing happens after it
+                setting = attrs.evolve(
+                    setting, simulated_s=min(setting.simulated_s, plan[-1].at_s + 1)
+                )
+            tries -= 1
+            again = simulate(best.seed, setting, plan)
+            if by(again) & by(report):
+                best = again
+                break
+            if not tries:
+                break
+        else:
+            size //= 2
+    return best
+
+
+def settings(seed: int, base: Setting) -> Setting:
+    """Half of all runs are at most once."""
+    if seed % 2:
+        return attrs.evolve(base, semantics="at_most_once")
+    return base
+
+
+def total(reports: Iterable[Report]) -> Total:
+    """All of them."""
+    found = Total()
+    for report in reports:
+        found.add(report)
+    return found

@@ -1,0 +1,50 @@
+"""What kind of world a simulated run is. Everything else the seed decides."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import attrs
+from attrs import frozen
+
+from kafka_marshal.client.coordinate.configuration import Semantics
+from kafka_marshal.core.state import FENCED, Rules
+
+ALL: Final = frozenset[str]()
+
+
+@frozen
+class Setting:
+    """The reference world by default: what figures of speed are stated for."""
+
+    semantics: Semantics = "at_least_once"
+    heartbeat_interval_s: float = 10.0
+    clients: int = 4
+    topics: tuple[str, ...] = ("orders", "invoices", "parcels", "refunds")
+    partitions: int = 4
+    """Of each topic."""
+    log_partitions: int = 4
+    messages_per_s: float = 20.0
+    """In all, on average, in bursts of up to `burst_max` to one partition."""
+    burst_max: int = 19
+    fault_every_s: float = 60.0
+    """On average."""
+    simulated_s: float = 600.0
+    """How long there are faults and new messages; then a while follows without either."""
+    faults: tuple[str, ...] = ()
+    """Which faults there are; without any, all."""
+    ways: tuple[str, ...] = ()
+    """Which ways of consuming there are; without any, all of these semantics."""
+    record_to: str | None = None
+    """A folder in which consumers record what they do, for `marshal validate`."""
+
+    @property
+    def rules(self) -> Rules:
+        """By which the log is judged."""
+        interval_ms = int(1000 * self.heartbeat_interval_s)
+        return attrs.evolve(FENCED, heartbeat_interval_ms=interval_ms)
+
+    @property
+    def at_least_once(self) -> bool:
+        """Whether messages may be processed again rather than lost."""
+        return self.semantics == "at_least_once"
