@@ -6,10 +6,12 @@ says so to the consumer. It does not know which faults there are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Final, Protocol
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping
+from contextlib import suppress
+from typing import Any, Final, Protocol
 
-from kafka_marshal import ClaimLost, Consumer, OutcomeUnknown
+from kafka_marshal import AsyncConsumer, ClaimLost, Consumer, OutcomeUnknown
 from kafka_marshal.client.message import Message
 from kafka_marshal.testing.in_memory import Scheduler
 
@@ -25,8 +27,15 @@ class Work(Protocol):
     def scheduler(self) -> Scheduler:
         """Whose chance it uses."""
 
+    @property
+    def stopped(self) -> bool:
+        """It was asked to end, or its consumer has."""
+
     def takes(self, message: Message) -> None:
         """Process it, which takes a while, and may fail where that is a fault."""
+
+    async def takes_in_loop(self, message: Message) -> None:
+        """The same in an event loop."""
 
 
 def iterator(consumer: Consumer, work: Work) -> None:
@@ -40,23 +49,21 @@ def iterator(consumer: Consumer, work: Work) -> None:
 def poll(consumer: Consumer, work: Work) -> None:
     """One by one; each is acknowledged, and some are committed."""
     chance = work.scheduler.chance
-    while not consumer.delivery.ended:
+    while not work.stopped:
         message = consumer.poll(timeout_s=chance.choice((0.1, 1.0, 5.0)))
         if message is None:
             continue
         work.takes(message)
         if chance.random() < 0.05:
-            try:
+            with suppress(ClaimLost, OutcomeUnknown):
                 consumer.commit(message, timeout_s=5.0)
-            except (ClaimLost, OutcomeUnknown):
-                continue
         else:
             consumer.ack(message)
 
 
 def lists(consumer: Consumer, work: Work) -> None:
     """Lists, each done when the next one is asked for."""
-    while not consumer.delivery.ended:
+    while not work.stopped:
         for message in consumer.consume(work.scheduler.chance.choice(AT_ONCE), 1.0):
             work.takes(message)
 
@@ -83,10 +90,38 @@ def run_none(consumer: Consumer, work: Work) -> None:
     consumer.run(work.takes, workers=3, order="none")
 
 
-WAYS: Final[Mapping[str, Callable[[Consumer, Work], None]]] = {
+async def loop(consumer: AsyncConsumer, work: Work) -> None:
+    """An event loop over messages, that commits now and then."""
+    async for message in consumer:
+        await work.takes_in_loop(message)
+        if work.scheduler.chance.random() < 0.05:
+            with suppress(ClaimLost, OutcomeUnknown):
+                await consumer.commit(message, timeout_s=5.0)
+
+
+async def loop_lists(consumer: AsyncConsumer, work: Work) -> None:
+    """Lists in an event loop, some of whose waits are cancelled."""
+    while not work.stopped:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(work.scheduler.chance.choice((0.2, 5.0))):
+                messages = await consumer.consume(100, 2.0)
+            for message in messages:
+                await work.takes_in_loop(message)
+
+
+async def run_loop(consumer: AsyncConsumer, work: Work) -> None:
+    """An event loop with many handlers, in the order of each key."""
+    await consumer.run(work.takes_in_loop, concurrency=5, order="key")
+
+
+THREADED: Final[Mapping[str, Callable[[Consumer, Work], None]]] = {
     each.__name__: each
     for each in (iterator, poll, lists, batches, run_partition, run_key, run_none)
 }
-UNORDERED: Final = frozenset({"run_key", "run_none"})
+IN_LOOPS: Final[Mapping[str, Callable[[AsyncConsumer, Work], Coroutine[Any, Any, None]]]] = {
+    each.__name__: each for each in (loop, loop_lists, run_loop)
+}
+WAYS: Final = (*THREADED, *IN_LOOPS)
+UNORDERED: Final = frozenset({"run_key", "run_none", "run_loop"})
 """Ways in which a partition's messages may be processed out of order."""
-AT_LEAST_ONCE_ONLY: Final = frozenset({"run_partition", "run_key", "run_none"})
+AT_LEAST_ONCE_ONLY: Final = frozenset({"run_partition", "run_key", "run_none", "run_loop"})

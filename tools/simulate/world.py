@@ -6,6 +6,7 @@ done to them is decided in `faults`, and what they did is judged in `checkers`.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
 from collections.abc import Iterator
@@ -15,15 +16,28 @@ from random import Random
 from typing import Any, Final
 
 from attrs import define, field
-from tools.simulate.applications import AT_LEAST_ONCE_ONLY, UNORDERED, WAYS
+from tools.simulate.applications import (
+    AT_LEAST_ONCE_ONLY,
+    IN_LOOPS,
+    THREADED,
+    UNORDERED,
+    WAYS,
+    WORK_S,
+)
 from tools.simulate.faults import FAULTS, Happening, planned
 from tools.simulate.history import Appended, Called, Given, History
 from tools.simulate.setting import Setting
 
-from kafka_marshal import Consumer, Lost, MarshalError
+from kafka_marshal import AsyncConsumer, Consumer, Lost, MarshalError
 from kafka_marshal.client.message import Claim, Message
 from kafka_marshal.errors import COORDINATION_TOPIC
-from kafka_marshal.testing.in_memory import LANDS, InMemoryKafka, ScheduledThread, Scheduler
+from kafka_marshal.testing.in_memory import (
+    LANDS,
+    InMemoryKafka,
+    ScheduledEventLoop,
+    ScheduledThread,
+    Scheduler,
+)
 
 ENDS_WITHIN: Final = 12
 """After how many intervals without faults everything is to be consumed."""
@@ -51,37 +65,79 @@ class Process:
     """What processing a message takes longer for now."""
     raises: bool = False
     """Processing fails for now."""
+    stopping: bool = False
+    """It was asked to end."""
 
     def runs(self) -> None:
         """Its first thread."""
-        world, setting = self.world, self.world.setting
         try:
-            with Consumer(
-                settings=world.kafka.settings(),
-                group_id="g",
-                client_id=self.client_id,
-                semantics=setting.semantics,
-                heartbeat_interval_s=setting.heartbeat_interval_s,
-                on_claimed=partial(self.called, "claimed"),
-                on_lost=partial(self.called, "lost"),
-                on_drained=partial(self.called, "drained"),
-                record_to=setting.record_to,
-            ) as consumer:
-                self.consumer = consumer
-                consumer.subscribe(setting.topics)
-                WAYS[self.way](consumer, self)
+            if self.way in THREADED:
+                self._in_threads()
+            else:
+                self._in_loop()
         except (MarshalError, Broke) as error:
-            world.ended(self, f"{type(error).__name__}: {error}")
+            self.world.ended(self, f"{type(error).__name__}: {error}")
         else:
-            world.ended(self, "")
+            self.world.ended(self, "")
+
+    def _options(self) -> dict[str, Any]:
+        world, setting = self.world, self.world.setting
+        return {
+            "settings": world.kafka.settings(),
+            "group_id": "g",
+            "client_id": self.client_id,
+            "semantics": setting.semantics,
+            "heartbeat_interval_s": setting.heartbeat_interval_s,
+            "on_claimed": partial(self.called, "claimed"),
+            "on_lost": partial(self.called, "lost"),
+            "on_drained": partial(self.called, "drained"),
+            "record_to": setting.record_to,
+        }
+
+    def _in_threads(self) -> None:
+        with Consumer(**self._options()) as consumer:
+            self.consumer = consumer
+            consumer.subscribe(self.world.setting.topics)
+            THREADED[self.way](consumer, self)
+
+    def _in_loop(self) -> None:
+        async def main() -> None:
+            async with AsyncConsumer(**self._options()) as consumer:
+                self.consumer = consumer._consumer
+                await consumer.subscribe(self.world.setting.topics)
+                await IN_LOOPS[self.way](consumer, self)
+
+        loop = ScheduledEventLoop(self.scheduler)
+        try:
+            loop.run_until_complete(main())
+            loop.run_until_complete(loop.shutdown_asyncgens())
+        finally:
+            loop.close()
+
+    @property
+    def stopped(self) -> bool:
+        """It was asked to end, or its consumer has."""
+        return self.stopping or self.consumer is None or self.consumer.delivery.ended
 
     def takes(self, message: Message) -> None:
         """Process it."""
-        history, scheduler = self.world.history, self.scheduler
+        given = self._given(message)
+        if for_s := self._works_s():
+            self.scheduler.sleep(for_s)
+        self._processed(given)
+
+    async def takes_in_loop(self, message: Message) -> None:
+        """Process it in an event loop."""
+        given = self._given(message)
+        if for_s := self._works_s():
+            await asyncio.sleep(for_s)
+        self._processed(given)
+
+    def _given(self, message: Message) -> Given:
         assert self.consumer is not None
         claim = message.claim
         given = Given(
-            scheduler.clock.monotonic(),
+            self.scheduler.clock.monotonic(),
             self.name,
             self.consumer.instance_id,
             claim.topic,
@@ -90,12 +146,18 @@ class Process:
             message.offset,
             self.way in UNORDERED,
         )
-        history.given.append(given)
-        if self.slow_s or scheduler.chance.random() < WORKS:
-            scheduler.sleep(self.slow_s or scheduler.chance.choice((0.001, 0.02, 0.3)))
+        self.world.history.given.append(given)
+        return given
+
+    def _works_s(self) -> float:
+        chance = self.scheduler.chance
+        return self.slow_s or (chance.choice(WORK_S) if chance.random() < WORKS else 0.0)
+
+    def _processed(self, given: Given) -> None:
+        history = self.world.history
         if self.raises:
             history.raised.add((self.name, given.where, given.offset))
-            raise Broke(f"{claim.topic}/{claim.partition} {message.offset}")
+            raise Broke(f"{given.where} {given.offset}")
         history.processed.append(given)
 
     def called(self, kind: str, claim: Claim, reason: Lost | None = None) -> None:
@@ -200,7 +262,7 @@ class World:
         """Ask an application to end, and wait until it has."""
         process = self.processes.pop(client_id)
         assert process.thread is not None
-        process.slow_s, process.raises = 0.0, False
+        process.slow_s, process.raises, process.stopping = 0.0, False, True
         self.scheduler.stop(process.name, stands=False)
         while process.consumer is None and process.thread.is_alive():
             self.scheduler.sleep(0.1)

@@ -12,6 +12,7 @@ from kafka_marshal.testing.in_memory.brokers import (
     LOST,
     Append,
 )
+from kafka_marshal.testing.in_memory.event_loop import ScheduledEventLoop
 from kafka_marshal.testing.in_memory.kafka import InMemoryKafka
 from kafka_marshal.testing.in_memory.partition import Partition, Stored
 from kafka_marshal.testing.in_memory.scheduler import ScheduledThread, Scheduler
@@ -25,6 +26,7 @@ __all__ = [
     "Append",
     "InMemoryKafka",
     "Partition",
+    "ScheduledEventLoop",
     "ScheduledThread",
     "Scheduler",
     "Stored",

@@ -53,6 +53,10 @@ class ScheduledThread:
     stands: bool = False
     """It does not go on for now, as after SIGSTOP."""
     killed: bool = False
+    around_waits: tuple[Callable[[], None], Callable[[], None]] | None = field(
+        default=None, repr=False
+    )
+    """Called when another thread goes on, and when this one does again."""
     _joining: list[ScheduledThread] = field(factory=list, repr=False)
     alive: bool = True
 
@@ -162,7 +166,14 @@ class Scheduler:
         if chosen is not me:
             self.switched += 1
             self.current = chosen
-            chosen.greenlet.switch()  # where this one is killed meanwhile, it raises `Killed`
+            around = me.around_waits
+            if around is not None:
+                around[0]()
+            try:
+                chosen.greenlet.switch()  # where this one is killed meanwhile, it raises `Killed`
+            finally:
+                if around is not None:
+                    around[1]()
 
     def _chosen(self) -> ScheduledThread:
         standing = []

@@ -1,0 +1,134 @@
+"""An event loop of asyncio in virtual time: it waits where a `Scheduler` says, and for as long.
+
+Many loops take turns on one thread of the operating system, and asyncio keeps there which loop
+runs. So a loop takes that with it whenever its thread waits, and puts it back when it goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from asyncio import events
+from collections.abc import Callable
+from concurrent.futures import Executor
+from concurrent.futures import Future as ThreadFuture
+from contextlib import suppress
+from typing import Any, TypeVar
+
+from kafka_marshal.testing.in_memory.scheduler import (
+    Killed,
+    ScheduledQueue,
+    ScheduledThread,
+    Scheduler,
+)
+
+T = TypeVar("T")
+
+
+class ScheduledEventLoop(asyncio.BaseEventLoop):
+    """What `asyncio` runs on; make one for each thread that needs one, and close it."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        """A loop for the calling thread."""
+        super().__init__()
+        self._scheduler = scheduler
+        self._selector = self
+        """Where `BaseEventLoop` waits for the network."""
+        self._woken = False
+        self._line: list[ScheduledThread] = []
+        self._calls: dict[Executor, ScheduledQueue] = {}
+        """What the thread of each executor is to do."""
+
+    def time(self) -> float:
+        """The scheduler's clock, in seconds."""
+        return self._scheduler.clock.monotonic()
+
+    def run_forever(self) -> None:
+        """Run until `stop`."""
+        hooks: Any = None
+
+        def leave() -> None:
+            nonlocal hooks
+            hooks = sys.get_asyncgen_hooks()
+            events._set_running_loop(None)
+            sys.set_asyncgen_hooks(None, None)
+
+        def enter() -> None:
+            events._set_running_loop(self)
+            sys.set_asyncgen_hooks(*hooks)
+
+        thread = self._scheduler.current
+        thread.around_waits = leave, enter
+        try:
+            super().run_forever()
+        except Killed:
+            self._kill_tasks()
+            raise
+        finally:
+            thread.around_waits = None
+
+    def _kill_tasks(self) -> None:
+        """Nothing of them goes on, not even when they are collected."""
+        for task in sorted(asyncio.all_tasks(self), key=_number):
+            task._log_destroy_pending = False  # type: ignore[attr-defined]
+            coroutine: Any = task.get_coro()
+            with suppress(BaseException):
+                while True:
+                    coroutine.throw(Killed())
+
+    def select(self, timeout: float | None) -> list[Any]:
+        """Wait until another thread calls, or for this long; there is no network."""
+        if timeout is None or timeout > 0:
+            self._scheduler.wait_in(self._line, lambda: self._woken, timeout)
+        self._woken = False
+        return []
+
+    def _process_events(self, event_list: list[Any]) -> None:
+        """There are none."""
+
+    def _write_to_self(self) -> None:
+        self._woken = True
+        self._scheduler.wake_all(self._line)
+
+    def run_in_executor(  # type: ignore[override]
+        self, executor: Executor | None, func: Callable[..., T], *args: Any
+    ) -> asyncio.Future[T]:
+        """Call it in a thread of the scheduler: of its own, or the only one of this executor."""
+        found: ThreadFuture[T] = ThreadFuture()
+
+        def run() -> None:
+            if not found.set_running_or_notify_cancel():
+                return
+            try:
+                found.set_result(func(*args))
+            except Exception as error:
+                found.set_exception(error)
+
+        if executor is None:
+            self._scheduler.start(run, "asyncio")
+        else:
+            self._calls_of(executor).put(run)
+        return asyncio.wrap_future(found, loop=self)
+
+    def _calls_of(self, executor: Executor) -> ScheduledQueue:
+        calls = self._calls.get(executor)
+        if calls is None:
+            calls = self._calls[executor] = self._scheduler.queue()
+
+            def serve() -> None:
+                while (call := calls.get()) is not None:
+                    call()
+
+            self._scheduler.start(serve, "executor")
+        return calls
+
+    def close(self) -> None:
+        """End, and the threads of its executors with it."""
+        for calls in self._calls.values():
+            calls.put(None)
+        super().close()
+
+
+def _number(task: asyncio.Task[Any]) -> int:
+    """Tasks are numbered in the order in which they were made."""
+    return int(task.get_name().rpartition("-")[2])
