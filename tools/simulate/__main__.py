@@ -17,31 +17,37 @@ import secrets
 import sys
 import time
 from collections.abc import Iterator
+from functools import partial
+from typing import Final
 
 from tools.simulate.checkers import CHECKERS
 from tools.simulate.faults import FAULTS
 from tools.simulate.runs import Report, Total, settings, shrunk, simulate
 from tools.simulate.setting import Setting
 
+NUMBERS: Final = (
+    "simulated_s",
+    "fault_every_s",
+    "heartbeat_interval_s",
+    "messages_per_s",
+    "clients",
+    "partitions",
+)
+"""Options of a world; by default it is the reference world."""
 
-def _run(seed: int) -> Report:
-    return simulate(seed, settings(seed, _BASE))
 
-
-_BASE = Setting()
-
-
-def many(first: int, hours: float, jobs: int) -> Iterator[Report]:
+def many(first: int, hours: float, jobs: int, base: Setting) -> Iterator[Report]:
     """Runs from this seed on, until this many hours are simulated."""
+    run = partial(_run, base)
     left_s = 3600 * hours
     seeds = itertools.count(first)
     with multiprocessing.get_context("fork").Pool(jobs, maxtasksperchild=20) as pool:
-        pending = [pool.apply_async(_run, (next(seeds),)) for _ in range(2 * jobs)]
+        pending = [pool.apply_async(run, (next(seeds),)) for _ in range(2 * jobs)]
         while pending:
             report = pending.pop(0).get()
             left_s -= report.simulated_s
-            if left_s > _BASE.simulated_s * len(pending):
-                pending.append(pool.apply_async(_run, (next(seeds),)))
+            if left_s > base.simulated_s * len(pending):
+                pending.append(pool.apply_async(run, (next(seeds),)))
             yield report
 
 
@@ -84,6 +90,10 @@ def story(report: Report) -> str:
     )
 
 
+def _run(base: Setting, seed: int) -> Report:
+    return simulate(seed, settings(seed, base))
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Simulate; returns the exit code."""
     parser = argparse.ArgumentParser(prog="python -m tools.simulate", description=__doc__)
@@ -92,9 +102,14 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
     parser.add_argument("--one", type=int, metavar="SEED", help="run this seed alone")
     parser.add_argument("--shrink", action="store_true", help="of `--one`: with fewer faults")
+    for name in NUMBERS:
+        default = getattr(Setting(), name)
+        option = f"--{name.replace('_', '-')}"
+        parser.add_argument(option, type=type(default), default=default, help=f"{default:g}")
     asked = parser.parse_args(arguments)
+    base = Setting(**{name: getattr(asked, name) for name in NUMBERS})
     if asked.one is not None:
-        report = _run(asked.one)
+        report = _run(base, asked.one)
         if asked.shrink and report.violations:
             report = shrunk(report)
         print(story(report))
@@ -102,7 +117,7 @@ def main(arguments: list[str] | None = None) -> int:
     first = secrets.randbelow(10**9) if asked.seed is None else asked.seed
     print(f"from seed {first} on")
     total, began_s = Total(), time.monotonic()
-    for report in many(first, asked.hours, asked.jobs):
+    for report in many(first, asked.hours, asked.jobs, base):
         total.add(report)
         if report.violations:
             print(story(report), flush=True)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 from attrs import frozen
+from tools.simulate import operators
 
 from kafka_marshal.client.coordinate.configuration import Semantics
 from kafka_marshal.errors import COORDINATION_TOPIC
@@ -205,6 +206,8 @@ FAULTS: Final = {
     "slow_fetch": Fault(slow_fetch),
     "hostile": Fault(hostile),
     "grow": Fault(grow, 0.3),
+    "set_position": Fault(operators.set_position),
+    "pause": Fault(operators.pause),
 }
 """All of them, by name."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
 
 from attrs import define, field
@@ -10,6 +11,7 @@ from tools.simulate.setting import Setting
 
 from kafka_marshal.admin.fold import ClaimChange, ClaimsFold
 from kafka_marshal.admin.receipts import Receipts
+from kafka_marshal.core.claims.verdicts import Accepted
 from kafka_marshal.core.messages import Record
 
 GROUP = "g"
@@ -26,6 +28,9 @@ class Judged:
     listed: dict[Topic, set[int]] = field(factory=dict)
     """Messages that `marshal receipts` would list when every owner has been silent for long."""
 
+    _sets: dict[Topic, list[int]] = field(factory=dict)
+    """Where in the log the position of a claim was set."""
+
     def __attrs_post_init__(self) -> None:
         setting = self.setting
         folds = [ClaimsFold(0, setting.rules) for _ in range(setting.log_partitions)]
@@ -39,11 +44,28 @@ class Judged:
                 each.read(record, changes)
             ours = [change for change in changes if change.key.group == GROUP]
             self.changes.append((appended, record, ours))
+            for change in ours:
+                if change.verdict is Accepted.POSITION_SET:
+                    where = change.key.topic, change.key.topic_partition
+                    self._sets.setdefault(where, []).append(record.offset)
         later_ms = self.history.ended_ms + 1_000_000
         for topic, each in zip(setting.topics, receipts, strict=True):
             for one in each.receipts(later_ms, int(setting.rules.stale_after_ms)):
                 offsets = self.listed.setdefault((topic, one.topic_partition), set())
                 offsets.update(range(one.start or 0, one.end))
+
+    def generation(self, where: Topic, epoch: int) -> int:
+        """How often the position of a claim had been set before this epoch was won."""
+        return bisect_left(self._sets.get(where, []), epoch)
+
+    def granted(self) -> Iterator[tuple[Topic, int, range]]:
+        """Partition, epoch and range of each grant."""
+        for _, _, changes in self.changes:
+            for change in changes:
+                before, after = change.before.claim, change.after.claim
+                if change.verdict is Accepted.GRANTED and after.epoch is not None:
+                    where = change.key.topic, change.key.topic_partition
+                    yield where, after.epoch, range(before.position, after.position)
 
     def wins(self) -> Iterator[tuple[Topic, int, str, int]]:
         """Partition, epoch, instance and position of each tenure, in the order of the log."""

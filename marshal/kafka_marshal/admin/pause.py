@@ -8,7 +8,6 @@ of the owner. A pause is ended claim by claim, which frees nobody.
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Collection, Mapping
 from concurrent.futures import Future
 from typing import Final
@@ -18,6 +17,7 @@ from attrs import frozen
 
 from kafka_marshal.admin.fold import ClaimChange, ClaimsFold
 from kafka_marshal.admin.view import View
+from kafka_marshal.client.connect.environment import Environment
 from kafka_marshal.client.connect.log_writer import LogWriter, RecordMetadata
 from kafka_marshal.codec import coordinating_partition
 from kafka_marshal.core.claims.pause_work import PauseWork
@@ -83,9 +83,11 @@ class PartlyReleased(BrokerFailed):
         self.reason = reason
 
 
-def new_administrator(rules: Rules, *, number: int | None = None) -> InstanceConfig:
+def new_administrator(
+    rules: Rules, environment: Environment, *, number: int | None = None
+) -> InstanceConfig:
     """Somebody new: an id is of one operation, since what is in flight belongs to that one."""
-    name = f"marshal-admin-{uuid.uuid4().hex[:8]}" + ("" if number is None else f"-{number}")
+    name = f"marshal-admin-{environment.new_id()[:8]}" + ("" if number is None else f"-{number}")
     return InstanceConfig(name, name, Mode.AT_MOST_ONCE, admin=True, rules=rules)
 
 
@@ -112,7 +114,7 @@ def pause(view: View, log: LogWriter, group: str, for_ms: int) -> list[GroupRele
 
     Raises:
         InvalidOption: longer than the longest pause.
-        Half: not on all of them, or nobody knows.
+        PartlyReleased: not on all of them, or nobody knows.
     """
     if for_ms > view.rules.pause_max_ms:
         raise InvalidOption(
@@ -183,7 +185,7 @@ def resume(view: View, log: LogWriter, group: str) -> list[GroupRelease]:
         PartlyReleased: not all were read back.
         BrokerFailed: none was.
     """
-    ending = PauseEnding(log, new_administrator(view.rules).client_id)
+    ending = PauseEnding(log, new_administrator(view.rules, view.settings.environment).client_id)
     for partition, fold in view.folds.items():
         ending.begin(fold, partition, group)
     partitions = ending.partitions
@@ -378,7 +380,7 @@ def release_group(
         PartlyReleased: not all were read back.
         BrokerFailed: none was.
     """
-    sender = me or new_administrator(view.rules)
+    sender = me or new_administrator(view.rules, view.settings.environment)
     sent: dict[int, Future[RecordMetadata]] = {}
     for partition, expires_s in expires_unix_s.items():
         send = release_group_sent(sender, group, expires_s)

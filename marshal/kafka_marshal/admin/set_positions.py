@@ -16,7 +16,7 @@ from typing import Final
 
 from attrs import evolve, field, frozen
 
-from kafka_marshal.admin.fold import ClaimChange, ClaimsFold
+from kafka_marshal.admin.fold import ClaimChange
 from kafka_marshal.admin.pause import (
     EXPIRED,
     PauseEnding,
@@ -93,10 +93,12 @@ def beside(view: View, planned: Sequence[PlannedPosition]) -> list[ClaimKey]:
 class _PartitionOperation:
     """One operation on one coordinating partition, and what became of what it sent."""
 
-    def __init__(self, fold: ClaimsFold, partition: int, group: str, pause_ms: int) -> None:
+    def __init__(self, view: View, partition: int, group: str, pause_ms: int) -> None:
+        fold = view.folds[partition]
         self.coordinating_partition, self.group = partition, group
         self._fold, self._pause_ms = fold, pause_ms
-        self.me = new_administrator(fold.rules, number=partition)
+        self._environment = view.settings.environment
+        self.me = new_administrator(fold.rules, self._environment, number=partition)
         patience = AdministratorTiming(pause_ms=pause_ms)
         self.administrator = Administrator(self.me, group, patience, first=fold.first)
         self.targets: Mapping[ClaimKey, int] = {}
@@ -221,7 +223,9 @@ class _PartitionOperation:
             self._paused_again = True
             self._append(release_group_sent(self.me, self.group, self._kept_s))
         else:
-            self._ending = PauseEnding(self._log, new_administrator(fold.rules).client_id)
+            self._ending = PauseEnding(
+                self._log, new_administrator(fold.rules, self._environment).client_id
+            )
             self._ending.begin(
                 fold, self.coordinating_partition, self.group, self.targets.keys() - self._set
             )
@@ -286,7 +290,7 @@ class SetPositionsOperation:
         """`view` is new: nothing was read through it yet. `pause_ms` is the longest pause."""
         self._view = view
         self._operators = {
-            partition: _PartitionOperation(view.folds[partition], partition, group, pause_ms)
+            partition: _PartitionOperation(view, partition, group, pause_ms)
             for partition in sorted(
                 {coordinating_partition(topic, view.partitions) for topic in topics}
             )

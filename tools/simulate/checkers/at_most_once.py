@@ -1,4 +1,4 @@
-"""AtMostOnce: no message is given to an application twice."""
+"""AtMostOnce: no message is given to an application twice, but where its position was set."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ def check(judged: Judged) -> Iterator[str]:
     """What is wrong."""
     if judged.setting.at_least_once:
         return
-    times = Counter((given.where, given.offset) for given in judged.history.given)
-    for (where, offset), count in times.items():
+    times = Counter(
+        (given.where, judged.generation(given.where, given.epoch), given.offset)
+        for given in judged.history.given
+    )
+    for (where, _, offset), count in times.items():
         if count > 1:
             yield f"{where} offset {offset} was given {count} times"

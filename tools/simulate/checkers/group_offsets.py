@@ -10,9 +10,8 @@ from tools.simulate.judged import Judged
 def check(judged: Judged) -> Iterator[str]:
     """What is wrong."""
     history = judged.history
-    positions = judged.positions()
-    for where, offset in history.group_offsets.items():
-        if offset > positions.get(where, 0):
-            yield f"{where}: the group's offset is {offset}, the position {positions.get(where)}"
-        if history.finished and offset != positions.get(where):
-            yield f"{where}: the group's offset stayed at {offset}, not {positions.get(where)}"
+    if history.finished:
+        positions = judged.positions()
+        for where, offset in history.group_offsets.items():
+            if offset != positions.get(where):
+                yield f"{where}: the group's offset stayed at {offset}, not {positions.get(where)}"

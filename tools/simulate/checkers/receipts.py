@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator
 
-from tools.simulate.history import Topic
 from tools.simulate.judged import Judged
 
 
@@ -13,11 +11,12 @@ def check(judged: Judged) -> Iterator[str]:
     """What is wrong."""
     if judged.setting.at_least_once:
         return
-    history = judged.history
-    given: dict[Topic, set[int]] = defaultdict(set)
-    for each in history.given:
-        given[each.where].add(each.offset)
-    for where, position in judged.positions().items():
-        lost = set(range(position)) - given[where]
-        for offset in sorted(lost - judged.listed.get(where, set())):
-            yield f"{where} {offset} was granted, given to nobody, and no receipt lists it"
+    given = {
+        (each.where, judged.generation(each.where, each.epoch), each.offset)
+        for each in judged.history.given
+    }
+    for where, epoch, offsets in judged.granted():
+        generation, listed = judged.generation(where, epoch), judged.listed.get(where, set())
+        for offset in offsets:
+            if (where, generation, offset) not in given and offset not in listed:
+                yield f"{where} {offset} was granted, given to nobody, and no receipt lists it"
