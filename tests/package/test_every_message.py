@@ -138,6 +138,14 @@ def test_a_number_that_is_no_message_is_no_other_one() -> None:
             folded.apply(np.array([0], np.int64), np.array([0], np.int64), columns)
 
 
+def test_the_vocabulary_has_every_message_and_verdict() -> None:
+    page = (Path(__file__).parent.parent.parent / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    [types] = re.findall(r"Types: `([\w,\s]+)`", page)
+    assert {name.strip() for name in types.split(",")} == {kind.__name__ for kind in MESSAGES}
+    explained = set(re.findall(r"(?m)^\| ([A-Z_]+) \|", page))
+    assert explained == {verdict.name for verdict in VERDICTS}
+
+
 def test_the_page_on_a_new_message_lists_every_file_that_names_all_of_them() -> None:
     root = Path(__file__).parent.parent.parent
     page = (root / "docs" / "how-to" / "add-a-message.md").read_text(encoding="utf-8")

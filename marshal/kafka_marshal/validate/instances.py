@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import TypeAlias, assert_never
+from typing import TypeAlias
 
 import attrs
 
@@ -16,14 +16,9 @@ from kafka_marshal.core import wire
 from kafka_marshal.core.claims.suffix_reader import Reader
 from kafka_marshal.core.claims.verdicts import Verdict
 from kafka_marshal.core.messages import (
-    ClaimingMessages,
-    ClaimingPartition,
     Headers,
-    Heartbeat,
-    KeyedMessage,
     Message,
     ReleaseGroup,
-    ReleasingPartition,
 )
 from kafka_marshal.core.partition_states import PartitionStates
 from kafka_marshal.core.state import ClaimKey
@@ -167,46 +162,11 @@ class Instance:
         # Versions before 0.2.0 do not say their interval.
         me = attrs.evolve(self.me_of(key), says_interval=headers.interval_ms is not None)
         me = self._reaching(me, key, before.reader.claim.position)
-        guard, would, after = self._would(me, before, key, message, headers.done)
+        guard, would, after = machine.would_send(me, before, message, headers.done)
         against = self._judged(guard, would, Send(message, headers))
         if against is None and after is not before:
             view.consumers.put(key, after)
         return against
-
-    @staticmethod
-    def _would(
-        me: InstanceConfig,
-        consumer: ConsumerState,
-        key: ClaimKey,
-        message: KeyedMessage,
-        done: int | None,
-    ) -> tuple[Forbidden | None, Send, ConsumerState]:
-        """Whether it may send a message of this kind, what it would say, and what it remembers.
-
-        How far the application is `done` with what was granted, only the release itself says.
-        """
-        unix_s = message.unix_s
-        match message:
-            case Heartbeat():
-                sent = machine.heartbeat_sent(me, consumer, key, unix_s)
-                return machine.may_heartbeat(me, consumer), sent, consumer
-            case ClaimingPartition():
-                sent = machine.claiming_partition_sent(me, consumer, key, unix_s)
-                after = machine.after_claiming_partition(me, consumer)
-                return machine.may_claim(me, consumer), sent, after
-            case ClaimingMessages():
-                guard = machine.may_claim_messages(me, consumer, message.offset)
-                sent = machine.claiming_messages_sent(me, consumer, key, message.offset, unix_s)
-                after = machine.after_claiming_messages(me, consumer, message.offset)
-                return guard, sent, after
-            case ReleasingPartition() if me.admin:
-                sent = machine.position_sent(me, consumer, key, message.offset, unix_s)
-            case ReleasingPartition():
-                sent = machine.releasing_partition_sent(me, consumer, key, unix_s, done)
-            case _:
-                assert_never(message)
-        after = machine.after_release(me, consumer)
-        return machine.may_release(me, consumer), sent, after
 
     @staticmethod
     def _judged(guard: Forbidden | None, would: Send, did: Send) -> Objection | None:

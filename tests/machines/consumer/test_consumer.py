@@ -19,7 +19,7 @@ from kafka_marshal import (
     ReleasingPartition,
 )
 from kafka_marshal.core.claims.suffix_reader import Field, Reader
-from kafka_marshal.core.messages import Heartbeat, Offset
+from kafka_marshal.core.messages import Heartbeat, KeyedMessage, Offset
 from kafka_marshal.machines.consumer import consumer as machine
 from kafka_marshal.machines.consumer.consumer import ConsumerState, Forbidden, InstanceConfig, Mode
 from kafka_marshal.machines.consumer.effects import Send
@@ -394,6 +394,38 @@ def test_an_administrator_pauses_as_the_original_does() -> None:
         ReleaseGroup(0, 9, "admin", "admin", "group", "", 0, 60),  # type: ignore[arg-type]
         Headers(),
     )
+
+
+def test_a_message_of_any_kind_is_judged_and_said_and_remembered_as_one_of_its_kind() -> None:
+    owner, stranger = Log(AMO).won().granted(2), Log(OTHER).won_by(AMO).consumer
+    administrator = Log(ADMIN).paused().won().consumer
+    beat = machine.heartbeat_sent(AMO, owner, KEY, 9)
+    asks = machine.claiming_partition_sent(OTHER, stranger, KEY, 9)
+    wants = machine.claiming_messages_sent(AMO, owner, KEY, 9, 9)
+    release = machine.releasing_partition_sent(AMO, owner, KEY, 9)
+    done = machine.releasing_partition_sent(AMO, owner, KEY, 9, 1)
+    sets = machine.position_sent(ADMIN, administrator, KEY, 7, 9)
+
+    def would(
+        me: InstanceConfig, consumer: ConsumerState, sent: Send
+    ) -> tuple[Forbidden | None, Send, ConsumerState]:
+        assert isinstance(sent.message, KeyedMessage)
+        return machine.would_send(me, consumer, sent.message, sent.headers.done)
+
+    resigned = attrs.evolve(owner, resigned=0)
+    set_by = attrs.evolve(administrator, resigned=1)
+    assert would(AMO, owner, beat) == (None, beat, owner)
+    assert would(AMO, resigned, beat) == (Forbidden.RESIGNED, beat, resigned)
+    assert would(OTHER, stranger, asks) == (None, asks, attrs.evolve(stranger, asked=True))
+    assert would(AMO, owner, asks)[0] is Forbidden.ALREADY_OWNER
+    assert would(AMO, owner, wants) == (Forbidden.BEYOND_BATCH, wants, owner)
+    assert would(AMO, owner, release) == (None, release, resigned)
+    assert would(AMO, owner, done) == (None, done, resigned)
+    assert would(AMO, resigned, done) == (Forbidden.RESIGNED, done, resigned)
+    assert would(ADMIN, administrator, sets) == (None, sets, set_by)
+    assert release.message == done.message
+    assert isinstance(release.message, ReleasingPartition)
+    assert machine.would_send(AMO, owner, release.message) == (None, release, resigned)
 
 
 # --- reading --------------------------------------------------------------------------------------

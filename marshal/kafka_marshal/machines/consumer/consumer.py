@@ -16,7 +16,7 @@ there is. Every guard gives None, or the first reason against.
 from __future__ import annotations
 
 import enum
-from typing import TypeAlias
+from typing import TypeAlias, assert_never
 
 import attrs
 from attrs import field, frozen
@@ -29,6 +29,7 @@ from kafka_marshal.core.messages import (
     ClaimingPartition,
     Headers,
     Heartbeat,
+    KeyedMessage,
     Offset,
     Partition,
     Record,
@@ -449,6 +450,39 @@ def after_process_grant(me: InstanceConfig, consumer: ConsumerState) -> Consumer
 def after_giving_up(me: InstanceConfig, consumer: ConsumerState) -> ConsumerState:
     """Spec: AfterGivingUp."""
     return attrs.evolve(consumer, asked=False)
+
+
+# --- a message of whichever kind ------------------------------------------------------------------
+
+
+def would_send(
+    me: InstanceConfig, consumer: ConsumerState, message: KeyedMessage, done: int | None = None
+) -> tuple[Forbidden | None, Send, ConsumerState]:
+    """Whether it may send a message of this kind, what it would say, and what it remembers.
+
+    Spec: MaySendNow, WouldSend, AfterSending, of module TraceMarshal. Taken from the message are
+    its kind, its claim, the sender's time, the messages that it asks for and the position that an
+    administrator sets. How far the application is `done` with a grant only the release itself says.
+    """
+    key, unix_s = message.key, message.unix_s
+    match message:
+        case Heartbeat():
+            return may_heartbeat(me, consumer), heartbeat_sent(me, consumer, key, unix_s), consumer
+        case ClaimingPartition():
+            sent = claiming_partition_sent(me, consumer, key, unix_s)
+            return may_claim(me, consumer), sent, after_claiming_partition(me, consumer)
+        case ClaimingMessages(offset=offset):
+            sent = claiming_messages_sent(me, consumer, key, offset, unix_s)
+            after = after_claiming_messages(me, consumer, offset)
+            return may_claim_messages(me, consumer, offset), sent, after
+        case ReleasingPartition(offset=target):
+            if me.admin:
+                sent = position_sent(me, consumer, key, target, unix_s)
+            else:
+                sent = releasing_partition_sent(me, consumer, key, unix_s, done)
+            return may_release(me, consumer), sent, after_release(me, consumer)
+        case _:
+            assert_never(message)
 
 
 # --- reading --------------------------------------------------------------------------------------
