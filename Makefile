@@ -12,7 +12,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 # What is checked is what exists: a room that a branch does not have yet is no error.
 CODE := $(wildcard marshal tests model_tests tools benchmarks examples conftest.py)
 
-.PHONY: help setup check test spec model demo golden model-full triples mutants walks bench-reducer bench-validate bench-replay bench-client bench-watch night simulate soak support docs docs-site lock clean
+.PHONY: help setup check test spec model demo golden model-full triples mutants walks bench-reducer bench-validate bench-replay bench-client bench-watch night simulate soak conformance support docs docs-site lock clean
 
 help: ## Print this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -110,6 +110,9 @@ simulate: setup ## The shipped consumers under faults, in simulated time; ARGS="
 soak: setup ## Consumers under random faults on real brokers; ARGS="--seconds 600 --brokers 3"
 	$(BIN)/python -m tools.soak $(ARGS)
 
+conformance: setup ## The Kafka in memory beside a real one, by scripts; ARGS="--seconds 600"
+	$(BIN)/python -m tests.client.conformance $(ARGS)
+
 support: setup ## The wheel under each Python here, with the oldest and the newest librdkafka
 	$(BIN)/python -m tools.support $(ARGS)
 
@@ -118,6 +121,7 @@ docs: setup ## Write what is generated: links of docs/safety.md, tables of rooms
 	$(BIN)/python -m tools.links
 	$(BIN)/python -m tools.pictures
 	$(BIN)/python -m tools.pages.models
+	$(BIN)/python -m tests.client.conformance.page
 	@mkdir -p build
 	$(BIN)/python -m tools.pages.replay > build/replay.md
 	mv build/replay.md docs/replay.md

@@ -33,28 +33,31 @@ from attrs import frozen
 from kafka_marshal.client.connect.environment import Environment
 from kafka_marshal.client.connect.settings import Settings
 from kafka_marshal.client.connect.threads import OperatingSystemThreads, Thread
+from kafka_marshal.testing.in_memory.admin import InMemoryAdmin
 from kafka_marshal.testing.in_memory.brokers import Brokers
-from kafka_marshal.testing.in_memory.clients import (
-    InMemoryAdmin,
-    InMemoryConsumer,
-    InMemoryProducer,
-)
+from kafka_marshal.testing.in_memory.consumer import InMemoryConsumer
+from kafka_marshal.testing.in_memory.producer import InMemoryProducer
 from kafka_marshal.testing.in_memory.scheduler import ScheduledMonitor, Scheduler
 
 
 class InMemoryKafka(Brokers):
     """The cluster, and what a consumer of it is made of."""
 
-    def __init__(self, log_partitions: int = 1, scheduler: Scheduler | None = None) -> None:
+    def __init__(
+        self, log_partitions: int = 1, scheduler: Scheduler | None = None, brokers: int = 1
+    ) -> None:
         """With the coordination topic, of `log_partitions` partitions, and no other topic.
 
         With a `scheduler` consumers start no threads, and its clock is theirs and the brokers'.
         """
-        super().__init__(log_partitions)
+        super().__init__(log_partitions, brokers)
         self.scheduler = scheduler
         if scheduler is not None:
             self.changed = ScheduledMonitor(scheduler)
             self.waiting_s = scheduler.clock.monotonic
+            self.sleep = scheduler.sleep
+            self.process = lambda: scheduler.current.process
+            self.any_of = scheduler.chance.randrange
             self.clock = self.broker_clock = scheduler.clock
             self.broker_ms = scheduler.clock.unix_ms
         self.threads: list[Thread] = []
