@@ -370,6 +370,11 @@ class Brokers:
             self.topics[topic][partition].leader = broker
             self.wake(topic, partition)
 
+    @property
+    def linked(self) -> bool:
+        """Whether a way does not work as it should."""
+        return bool(self._links)
+
     def link_to(self, process: str, partition: Partition | None) -> Link:
         """The way of a process to the broker that leads a partition."""
         if not self._links or partition is None:

@@ -24,7 +24,7 @@ from confluent_kafka import (
     TopicPartition,
 )
 
-from kafka_marshal.testing.in_memory.brokers import UP, Brokers, Link
+from kafka_marshal.testing.in_memory.brokers import UP, Brokers
 from kafka_marshal.testing.in_memory.partition import Partition, Stored
 
 _EARLIEST: Final = ("earliest", "smallest", "beginning")
@@ -153,21 +153,25 @@ class InMemoryConsumer:
         if self._of_log and not self._kafka.log_flows:
             return []
         found: list[Message] = []
+        topics, linked = self._kafka.topics, self._kafka.linked
         for topic_partition, begin in list(self._next.items()):
             if topic_partition in self._paused or topic_partition in self._stopped:
                 continue
-            partition = self._kafka.partition(*topic_partition)
-            if partition is None:
+            partitions = topics.get(topic_partition[0], ())
+            if topic_partition[1] >= len(partitions):
                 continue
-            link, high = self._kafka.link_to(self._process, partition), partition.high
-            if link is not UP:
-                arrived = self._arrived(topic_partition, partition, link)
+            partition = partitions[topic_partition[1]]
+            high = len(partition.records)
+            if begin == high == self._reported_end.get(topic_partition):
+                continue
+            if linked:
+                arrived = self._arrived(topic_partition, partition)
                 if arrived is None:
                     continue
                 high = arrived
             low = partition.low
             self._extents[topic_partition] = low, high
-            if not low <= begin <= partition.high:
+            if not low <= begin <= len(partition.records):
                 reset = self._reset_to(partition, begin)
                 if reset is None:
                     self._stopped.add(topic_partition)
@@ -175,8 +179,6 @@ class InMemoryConsumer:
                     found.append(_error(topic_partition, begin, KafkaError._AUTO_OFFSET_RESET))
                     continue
                 begin = self._next[topic_partition] = reset
-            if begin == high and self._reported_end.get(topic_partition) == high:
-                continue
             hidden: set[int] | frozenset[int] = frozenset()
             if self._committed_only:
                 high, hidden = min(high, partition.stable), partition.aborted
@@ -194,10 +196,11 @@ class InMemoryConsumer:
                     found.append(_error(topic_partition, offset, KafkaError._PARTITION_EOF))
         return found
 
-    def _arrived(
-        self, topic_partition: tuple[str, int], partition: Partition, link: Link
-    ) -> int | None:
+    def _arrived(self, topic_partition: tuple[str, int], partition: Partition) -> int | None:
         """The offset up to which fetches have brought a partition; None while one is on its way."""
+        link = self._kafka.link_to(self._process, partition)
+        if link == UP:
+            return partition.high
         if not link.works:
             return None
         now_s, position = self._kafka.waiting_s(), self._next[topic_partition]
