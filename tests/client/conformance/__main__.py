@@ -7,14 +7,15 @@ gets, and printed. Exit code 1 if one differs.
 from __future__ import annotations
 
 import argparse
+import itertools
 import random
 import sys
 import time
 
 from kafka_marshal.testing import QUICK, Broker
-from tests.client.conformance.compare import AT_ONCE, compared
+from tests.client.conformance.compare import AT_ONCE, compared, compared_alone
 from tests.client.conformance.generated import differing
-from tests.client.conformance.scripts import SCRIPTS
+from tests.client.conformance.scripts import ALONE, SCRIPTS
 
 
 def main() -> None:
@@ -25,13 +26,14 @@ def main() -> None:
     parser.add_argument("--list", action="store_true", help="print the scripts, and run none")
     options = parser.parse_args()
     if options.list:
-        print("\n".join(SCRIPTS))
+        print("\n".join([*SCRIPTS, *ALONE]))
         return
     print(f"conformance: --seed {options.seed}", flush=True)
     wrong = played = 0
     until_s = time.monotonic() + options.seconds
     with Broker(java_options=QUICK) as broker:
-        for each in compared(SCRIPTS, broker.bootstrap):
+        written = compared(SCRIPTS, broker.bootstrap), compared_alone(ALONE, broker)
+        for each in itertools.chain(*written):
             if each.difference is not None:
                 wrong += 1
                 print(f"{each.name}\n{each.difference}", flush=True)
@@ -41,7 +43,7 @@ def main() -> None:
             for each in differing(seeds, broker.bootstrap):
                 wrong += 1
                 print(f"--seed {each.name}\n{each.difference}", flush=True)
-    counted = f"{len(SCRIPTS)} scripts, and {played} that seeds drew"
+    counted = f"{len(SCRIPTS) + len(ALONE)} scripts, and {played} that seeds drew"
     print(f"conformance: {counted}: {wrong or 'none'} differ")
     sys.exit(1 if wrong else 0)
 

@@ -13,6 +13,7 @@ from attrs import frozen
 from confluent_kafka.admin import AdminClient
 
 from kafka_marshal.client.connect.reader import MutedLogger
+from kafka_marshal.testing import Broker
 from tests.client.conformance.real import RealSide
 from tests.client.conformance.scripts import Script
 from tests.client.conformance.side import Side
@@ -80,3 +81,13 @@ def compared(scripts: Mapping[str, Script], bootstrap: str) -> Iterator[Compared
 
     with ThreadPoolExecutor(AT_ONCE) as pool:
         yield from pool.map(one, scripts)
+
+
+def compared_alone(scripts: Mapping[str, Script], broker: Broker) -> Iterator[Compared]:
+    """One after the other, since each breaks the broker."""
+    owner = AdminClient({"bootstrap.servers": broker.bootstrap}, logger=MutedLogger())
+    for name, script in scripts.items():
+        number = next(_NUMBERS)
+        real = RealSide(broker.bootstrap, owner, number)
+        real.broker = broker
+        yield Compared(name, run(script, SimulatedSide(number)), run(script, real))

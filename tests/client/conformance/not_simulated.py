@@ -49,6 +49,11 @@ NOT_SIMULATED: Final = (
         "each record lies there at most once, unless a test appends it again",
     ),
     NotSimulated(
+        "connections",
+        "break after `socket.timeout.ms`; what was sent on one may have arrived",
+        "a `Link` decides for each request: `DOWN`, `CUT`, `PAUSED`, `REPLIES_CUT`",
+    ),
+    NotSimulated(
         "leader epochs",
         "finds a log that was truncated by its leader epoch (`_LOG_TRUNCATION`)",
         "a truncated log is noticed by an offset that is out of range, or not at all",

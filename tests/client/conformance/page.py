@@ -11,7 +11,7 @@ from typing import Final
 
 from tests.client.conformance.compare import run
 from tests.client.conformance.not_simulated import NOT_SIMULATED
-from tests.client.conformance.scripts import ROOMS, SCRIPTS, methods_of_the_seam
+from tests.client.conformance.scripts import ALONE, ROOMS, SCRIPTS, failures, methods_of_the_seam
 from tests.client.conformance.simulated import SimulatedSide
 
 PAGE: Final = Path(__file__).parents[3] / "docs" / "reference" / "in-memory-kafka.md"
@@ -23,24 +23,25 @@ HEAD: Final = """\
 `kafka_marshal.testing.in_memory` takes the place of librdkafka and its brokers. Each script below
 is a list of calls. `make test` runs it against both: the clients in memory, and confluent-kafka on
 a real broker. What both return must be equal: values, offsets, order, errors with their codes, and
-whether a call waits for its time-out. `make conformance ARGS="--seconds 600"` draws further scripts
-by seed, and prints the shortest one that differs.
+whether a call waits for its time-out. The scripts that break their broker run only in the long
+version, `make conformance ARGS="--seconds 600"`, which also draws further scripts by seed and prints
+the shortest one that differs.
 
 """
 
 
 def calls_of(name: str) -> set[tuple[str, str]]:
     """The clients and methods that a script calls."""
-    return run(SCRIPTS[name], SimulatedSide()).called
+    return run({**SCRIPTS, **ALONE}[name], SimulatedSide()).called
 
 
 def page() -> str:
     """The page."""
     lines = []
-    for room in ROOMS:
+    for room in (*ROOMS, failures):
         title = (room.__doc__ or "").splitlines()[0].removeprefix("Scripts ").rstrip(".")
         lines += [f"## Scripts {title}", "", "| script | calls | outcome |", "|---|---|---|"]
-        for name, script in SCRIPTS.items():
+        for name, script in {**SCRIPTS, **ALONE}.items():
             if script.__module__ == room.__name__:
                 called = {method for _, method in calls_of(name) & methods_of_the_seam()}
                 methods = ", ".join(f"`{one}`" for one in sorted(called))
@@ -53,4 +54,4 @@ def page() -> str:
 
 if __name__ == "__main__":
     PAGE.write_text(page(), encoding="utf-8")
-    print(f"{PAGE.name}: {len(SCRIPTS)} scripts")
+    print(f"{PAGE.name}: {len(SCRIPTS) + len(ALONE)} scripts")

@@ -16,6 +16,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # public, not
 
 from kafka_marshal.client.connect.environment import REAL
 from kafka_marshal.client.connect.reader import MutedLogger
+from kafka_marshal.testing import Broker
 from tests.client.conformance.side import READ_S, REST_S, Found, Reached, Side, reached
 
 
@@ -121,6 +122,17 @@ class RealSide(Side):
         latest: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
         asked = self._owner.list_offsets({partition: latest}, isolation_level=isolation)
         return int(next(iter(asked.values())).result(READ_S).offset)
+
+    broker: Broker | None = None
+    """The broker that a script may break."""
+
+    def break_broker(self) -> None:
+        assert self.broker is not None
+        (self.broker.kill if self.how == "killed" else self.broker.pause)()
+
+    def mend_broker(self) -> None:
+        assert self.broker is not None
+        (self.broker.start if self.how == "killed" else self.broker.resume)()
 
     def produce(self, topic: str, records: Sequence[Mapping[str, Any]]) -> None:
         made_of = {"bootstrap.servers": self.bootstrap, "linger.ms": 5000}  # one batch

@@ -106,6 +106,17 @@ class Side:
         """Append records of partition, value, key, timestamp, headers."""
         raise NotImplementedError
 
+    how = "killed"
+    """What becomes of a broker that breaks: it is killed, or paused."""
+
+    def break_broker(self) -> None:
+        """Kill or pause the only broker."""
+        raise NotImplementedError
+
+    def mend_broker(self) -> None:
+        """Let it run again."""
+        raise NotImplementedError
+
     # --- what a script does -----------------------------------------------------------------------
 
     def topic(self, name: str = "orders", partitions: int = 1, **settings: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from kafka_marshal.testing.in_memory import InMemoryKafka, Scheduler, Transaction
+from kafka_marshal.testing.in_memory import DOWN, PAUSED, UP, InMemoryKafka, Scheduler, Transaction
 from tests.client.conformance.side import Found, Reached, Side, reached
 
 
@@ -47,6 +47,12 @@ class SimulatedSide(Side):
             self.kafka.end_transaction(transaction, commit=commit)
 
         return end
+
+    def break_broker(self) -> None:
+        self.kafka.link(DOWN if self.how == "killed" else PAUSED)
+
+    def mend_broker(self) -> None:
+        self.kafka.link(UP)
 
     def produce(self, topic: str, records: Sequence[Mapping[str, Any]]) -> None:
         for record in records:

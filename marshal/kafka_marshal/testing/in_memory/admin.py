@@ -16,6 +16,7 @@ from types import SimpleNamespace
 from typing import Any, Final
 
 from confluent_kafka import (
+    OFFSET_INVALID,
     ConsumerGroupTopicPartitions,
     KafkaError,
     KafkaException,
@@ -67,7 +68,7 @@ class InMemoryAdmin:
         self._kafka.speaks()
         self._kafka.asked("list_topics")
         self._kafka.answers("list_topics")
-        self._kafka.reach(self._process, timeout, lists=True)
+        self._kafka.ask(self._process, timeout, refused=KafkaError._TRANSPORT)
         return self._kafka.metadata(topic)
 
     # --- topics -------------------------------------------------------------------------------
@@ -176,14 +177,20 @@ class InMemoryAdmin:
     ) -> dict[TopicPartition, Future[Any]]:
         return {
             TopicPartition(one.topic, one.partition, spec._value): self._promised(
-                "list_offsets", partial(self._offset, one, spec._value), request_timeout, one
+                "list_offsets", partial(self._offset, one, spec._value, request_timeout)
             )
             for one, spec in wanted.items()
         }
 
-    def _offset(self, topic_partition: TopicPartition, wanted: int) -> Any:
+    def _offset(self, topic_partition: TopicPartition, wanted: int, timeout_s: float) -> Any:
+        one = self._kafka.partition(topic_partition.topic, topic_partition.partition)
+        link = self._kafka.reach(self._process, timeout_s, one)
+        if link.refused:
+            raise KafkaException(KafkaError(KafkaError._NOENT))
+        if not link.works:
+            # No error: librdkafka gives the request up, and answers without an offset.
+            return SimpleNamespace(offset=OFFSET_INVALID, timestamp=-1)
         with self._kafka.changed:
-            one = self._kafka.partition(topic_partition.topic, topic_partition.partition)
             if one is None:
                 known = topic_partition.topic in self._kafka.topics
                 code = KafkaError._UNKNOWN_PARTITION if known else KafkaError._NOENT
@@ -257,16 +264,15 @@ class InMemoryAdmin:
         question: str,
         answer: Callable[[], Any],
         timeout_s: float = TIMEOUT_S,
-        of: TopicPartition | None = None,
     ) -> Future[Any]:
         """The answer, which is there when it is promised: waiting for it took place in here."""
         self._kafka.speaks()
         self._kafka.asked(question)
         future: Future[Any] = Future()
-        partition = None if of is None else self._kafka.partition(of.topic, of.partition)
         try:
             self._kafka.answers(question)
-            self._kafka.reach(self._process, timeout_s, partition)
+            if question != "list_offsets":
+                self._kafka.ask(self._process, timeout_s)
             future.set_result(answer())
         except BaseException as error:
             future.set_exception(error)

@@ -66,6 +66,8 @@ class Link:
     """Whether replies come back."""
     refused: bool = False
     """Whether connecting fails at once, since nobody listens."""
+    holds: bool = False
+    """Whether a request that does not arrive will, when the way works again."""
     latency_s: float = 0.0
     """How long a request and its reply take together, in seconds."""
 
@@ -80,7 +82,9 @@ UP: Final = Link()
 DOWN: Final = Link(arrives=False, answered=False, refused=True)
 """The broker has ended: nobody listens."""
 CUT: Final = Link(arrives=False, answered=False)
-"""Nothing arrives, as where the broker stands still or a switch drops everything."""
+"""Nothing arrives, as where a switch drops everything."""
+PAUSED: Final = Link(arrives=False, answered=False, holds=True)
+"""The broker stands still: what is sent to it meanwhile arrives when it goes on."""
 REPLIES_CUT: Final = Link(answered=False)
 """Requests arrive, and replies do not."""
 
@@ -111,6 +115,8 @@ class Brokers:
         self.topic_ids: dict[str, uuid.UUID] = {}
         self.topic_settings: dict[str, Mapping[str, str]] = {}
         """Settings of each topic, where they differ from the brokers'."""
+        self._held: list[tuple[str, Partition, Callable[[], object]]] = []
+        """What is on its way to brokers that stand still: by whom, to what, and what arrives."""
         self._links: dict[tuple[str | None, int | None], Link] = {}
         """Ways that do not work as they should, by the client's process and the broker."""
         self.committed: dict[tuple[str, str, int], int] = {}
@@ -362,7 +368,18 @@ class Brokers:
                 self._links.pop((process, broker), None)
             else:
                 self._links[process, broker] = link
+            held, self._held = self._held, []
+            for client, partition, arrives in held:
+                if self.link_to(client, partition).arrives:
+                    arrives()
+                else:
+                    self._held.append((client, partition, arrives))
             self.wake()
+
+    def hold(self, process: str, partition: Partition, arrives: Callable[[], object]) -> None:
+        """Something of a process is on its way, and arrives when the broker goes on."""
+        with self.changed:
+            self._held.append((process, partition, arrives))
 
     def move_leader(self, topic: str, partition: int, broker: int) -> None:
         """Let another broker lead a partition; clients find it by themselves."""
@@ -387,30 +404,28 @@ class Brokers:
                 return self._links[one]
         return UP
 
-    def reach(
-        self,
-        process: str,
-        timeout_s: float,
-        partition: Partition | None = None,
-        *,
-        lists: bool = False,
-    ) -> None:
-        """Take as long as an answer of its leader takes, or of any broker; raise if none comes."""
+    def reach(self, process: str, timeout_s: float, partition: Partition | None = None) -> Link:
+        """Take as long as an answer of its leader takes, or of any broker; return the way there.
+
+        Where it does not work, the whole time-out has passed.
+        """
         if not self._links:
-            return
+            return UP
         if partition is not None:
             link = self._link(process, partition.leader)
         else:
             links = [self._link(process, number) for number in self.numbers]
             link = min(links, key=lambda one: (not one.works, one.latency_s))
-        if link.works and link.latency_s <= timeout_s:
-            self.sleep(link.latency_s)
-            return
-        self.sleep(timeout_s)
-        refused = link.refused and lists
-        raise KafkaException(
-            KafkaError(KafkaError._TRANSPORT if refused else KafkaError._TIMED_OUT)
-        )
+        if link.works and link.latency_s > timeout_s:
+            link = CUT
+        self.sleep(link.latency_s if link.works else timeout_s)
+        return link
+
+    def ask(self, process: str, timeout_s: float, *, refused: int = KafkaError._TIMED_OUT) -> None:
+        """Ask any broker; raise if none answers, with another code where they have ended."""
+        link = self.reach(process, timeout_s)
+        if not link.works:
+            raise KafkaException(KafkaError(refused if link.refused else KafkaError._TIMED_OUT))
 
     def metadata(self, topic: str = "") -> Any:
         """A broker's description of a topic, or of all."""

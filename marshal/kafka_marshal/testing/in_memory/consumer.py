@@ -231,7 +231,7 @@ class InMemoryConsumer:
     def list_topics(self, topic: str = "", timeout: float = -1) -> Any:
         self._open("Handle has been closed")
         self._kafka.answers("list_topics")
-        self._kafka.reach(self._process, timeout, lists=True)
+        self._kafka.ask(self._process, timeout, refused=KafkaError._TRANSPORT)
         return self._kafka.metadata(topic)
 
     def get_watermark_offsets(
@@ -248,9 +248,14 @@ class InMemoryConsumer:
             return one.low, one.stable if self._committed_only else one.high
 
     def _reach(self, timeout: float, partitions: list[TopicPartition]) -> None:
+        """Ask the leaders; raise if one does not answer."""
         for one in partitions:
             there = self._kafka.partition(one.topic, one.partition)
-            self._kafka.reach(self._process, timeout, there)
+            if self._kafka.linked and self._kafka.link_to(self._process, there).refused:
+                # As librdkafka has it, which asks for a leader first.
+                raise KafkaException(KafkaError(KafkaError._UNKNOWN_PARTITION))
+            if not self._kafka.reach(self._process, timeout, there).works:
+                raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
 
     def _existing(self, one: TopicPartition) -> Partition:
         found = self._kafka.partition(one.topic, one.partition)
@@ -275,7 +280,7 @@ class InMemoryConsumer:
     ) -> list[TopicPartition]:
         self._open()
         self._kafka.answers("committed")
-        self._kafka.reach(self._process, timeout)
+        self._kafka.ask(self._process, timeout)
         group = self._made_of["group.id"]
         with self._kafka.changed:
             return self._unknown(partitions) or [

@@ -43,6 +43,8 @@ class _Sent:
     """It is sent then, or sent again."""
     expires_at_s: float
     """Without an answer its sender hears then that the outcome is unknown."""
+    tried: bool = False
+    """It was sent, and may be on its way."""
     delayed: bool = False
     """It is on its way to a slow broker."""
     asked: bool = False
@@ -53,6 +55,11 @@ class _Sent:
     error: KafkaError | None = None
     offset: int | None = None
     stored: Stored | None = None
+
+    @property
+    def due_s(self) -> float:
+        """When it is sent again, or given up."""
+        return min(self.send_at_s, self.expires_at_s)
 
     def tell(self) -> None:
         """Report the outcome."""
@@ -152,8 +159,15 @@ class InMemoryProducer:
             sent.delayed, sent.send_at_s = True, now_s + half_s
             return
         sent.delayed = False
+        sent.tried = sent.tried or not link.refused
         if link.arrives and not sent.asked:
             self._append(sent, half_s)
+        if link.holds:
+            sent.answered, sent.send_at_s = False, math.inf
+            partition = kafka.partition(sent.topic, sent.partition)
+            assert partition is not None
+            kafka.hold(self._process, partition, partial(self._arrives, sent))
+            return
         if not (link.arrives and link.answered):
             sent.answered = False
             sent.send_at_s = now_s + RETRY_S
@@ -163,6 +177,17 @@ class InMemoryProducer:
         if sent.heard_at_s is not None:
             sent.heard_at_s = max(sent.heard_at_s, now_s + half_s)
         self._answered(sent)
+
+    def _arrives(self, sent: _Sent) -> None:
+        """What was on its way arrives, also where its sender has given it up."""
+        given_up = sent.asked
+        before = sent.error, sent.offset, sent.heard_at_s
+        self._append(sent, 0.0)
+        if given_up:
+            sent.error, sent.offset, sent.heard_at_s = before
+        else:
+            self._answered(sent)
+        self.changed.notify_all()
 
     def _answered(self, sent: _Sent) -> None:
         sent.answered, sent.send_at_s = True, math.inf
@@ -222,7 +247,7 @@ class InMemoryProducer:
         now_s = self._kafka.waiting_s()
         due = [] if left_s is None else [left_s]
         for sent in self._open:
-            at_s = sent.heard_at_s if sent.answered and sent.asked else sent.send_at_s
+            at_s = sent.heard_at_s if sent.answered and sent.asked else sent.due_s
             if at_s is not None:
                 due.append(max(0.0, at_s - now_s))
         return min(due, default=None)
@@ -267,7 +292,8 @@ class InMemoryProducer:
             return
         with self._kafka.changed:
             for sent in self._open:
-                code = KafkaError._PURGE_INFLIGHT if sent.asked else KafkaError._PURGE_QUEUE
+                under_way = sent.asked or sent.tried
+                code = KafkaError._PURGE_INFLIGHT if under_way else KafkaError._PURGE_QUEUE
                 if not (sent.asked and sent.answered):
                     self._answered(sent)
                 sent.asked, sent.error, sent.offset = True, KafkaError(code), None

@@ -5,10 +5,11 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable
+from types import ModuleType
 from typing import Final
 
 from kafka_marshal.client.connect import admin_client, environment
-from tests.client.conformance.scripts import appends, fetches, questions, topics
+from tests.client.conformance.scripts import appends, failures, fetches, questions, topics
 from tests.client.conformance.side import Side
 
 Script = Callable[[Side], None]
@@ -16,19 +17,22 @@ Script = Callable[[Side], None]
 ROOMS: Final = (appends, fetches, questions, topics)
 
 
-def _scripts() -> dict[str, Script]:
+def _scripts(*rooms: ModuleType) -> dict[str, Script]:
     return {
         name: script
-        for room in ROOMS
+        for room in rooms
         for name, script in vars(room).items()
         if inspect.isfunction(script)
+        and not name.startswith("_")
         and script.__module__ == room.__name__
         and list(inspect.signature(script).parameters) == ["side"]
     }
 
 
-SCRIPTS: Final = _scripts()
-"""Every script, by its name."""
+SCRIPTS: Final = _scripts(*ROOMS)
+"""Every script that shares a broker with others, by its name."""
+ALONE: Final = _scripts(failures)
+"""Scripts that break their broker."""
 
 
 def methods_of_the_seam() -> set[tuple[str, str]]:
