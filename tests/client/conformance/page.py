@@ -11,7 +11,7 @@ from typing import Final
 
 from tests.client.conformance.compare import run
 from tests.client.conformance.not_simulated import NOT_SIMULATED
-from tests.client.conformance.scripts import ALONE, ROOMS, SCRIPTS, failures, methods_of_the_seam
+from tests.client.conformance.scripts import ALONE, ROOMS, ROOMS_ALONE, SCRIPTS, methods_of_the_seam
 from tests.client.conformance.simulated import SimulatedSide
 
 PAGE: Final = Path(__file__).parents[3] / "docs" / "reference" / "in-memory-kafka.md"
@@ -23,9 +23,9 @@ HEAD: Final = """\
 `kafka_marshal.testing.in_memory` takes the place of librdkafka and its brokers. Each script below
 is a list of calls. `make test` runs it against both: the clients in memory, and confluent-kafka on
 a real broker. What both return must be equal: values, offsets, order, errors with their codes, and
-whether a call waits for its time-out. The scripts that break their broker run only in the long
-version, `make conformance ARGS="--seconds 600"`, which also draws further scripts by seed and prints
-the shortest one that differs.
+whether a call waits for its time-out. The scripts of compaction and of a broker
+that breaks run only in the long version, `make conformance ARGS="--seconds 600"`. It also draws
+further scripts by seed, and prints the shortest one that differs.
 
 """
 
@@ -38,7 +38,7 @@ def calls_of(name: str) -> set[tuple[str, str]]:
 def page() -> str:
     """The page."""
     lines = []
-    for room in (*ROOMS, failures):
+    for room in (*ROOMS, *ROOMS_ALONE):
         title = (room.__doc__ or "").splitlines()[0].removeprefix("Scripts ").rstrip(".")
         lines += [f"## Scripts {title}", "", "| script | calls | outcome |", "|---|---|---|"]
         for name, script in {**SCRIPTS, **ALONE}.items():

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from contextlib import closing
+from typing import Any, Final
 
-from confluent_kafka import IsolationLevel, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, IsolationLevel, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # public, not listed in __all__
     AdminClient,
     NewPartitions,
@@ -18,6 +19,9 @@ from kafka_marshal.client.connect.environment import REAL
 from kafka_marshal.client.connect.reader import MutedLogger
 from kafka_marshal.testing import Broker
 from tests.client.conformance.side import READ_S, REST_S, Found, Reached, Side, reached
+
+COMPACTS_S: Final = 90.0
+"""How long a broker may take for a compaction: by default it looks every 15 s."""
 
 
 class RealSide(Side):
@@ -122,6 +126,18 @@ class RealSide(Side):
         latest: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
         asked = self._owner.list_offsets({partition: latest}, isolation_level=isolation)
         return int(next(iter(asked.values())).result(READ_S).offset)
+
+    def compact(self, topic: str, before: int) -> None:
+        made_of = {"bootstrap.servers": self.bootstrap, "group.id": self.name("compacts")}
+        deadline = REAL.deadline(COMPACTS_S)
+        while deadline.left_s:
+            with closing(Consumer(made_of, logger=MutedLogger())) as reader:
+                reader.assign([TopicPartition(topic, 0, 0)])
+                first = reader.poll(READ_S)
+            if first is not None and first.offset():
+                return
+            REAL.threads.sleep(0.5)
+        raise AssertionError(f"{topic} was not compacted")
 
     broker: Broker | None = None
     """The broker that a script may break."""

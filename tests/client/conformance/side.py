@@ -106,6 +106,10 @@ class Side:
         """Append records of partition, value, key, timestamp, headers."""
         raise NotImplementedError
 
+    def compact(self, topic: str, before: int) -> None:
+        """Compact what lies in partition 0 below this offset."""
+        raise NotImplementedError
+
     how = "killed"
     """What becomes of a broker that breaks: it is killed, or paused."""
 

@@ -48,6 +48,9 @@ class SimulatedSide(Side):
 
         return end
 
+    def compact(self, topic: str, before: int) -> None:
+        self.kafka.compact(topic, 0, before)
+
     def break_broker(self) -> None:
         self.kafka.link(DOWN if self.how == "killed" else PAUSED)
 

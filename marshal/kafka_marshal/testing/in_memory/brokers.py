@@ -126,7 +126,7 @@ class Brokers:
         self.clock = Clock()
         """The clocks of the machine that consumers run on."""
         self.broker_clock = Clock()
-        """The clock of the brokers."""
+        """The clock of the brokers. Its date can be set (`wall_s`), and drift."""
         self.broker_ms: Callable[[], int] = self.broker_clock.unix_ms
         """The clock that stamps records, in unix milliseconds."""
         self.appends: Callable[[Said], Append] = lambda _: LANDS

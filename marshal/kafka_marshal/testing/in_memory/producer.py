@@ -246,8 +246,13 @@ class InMemoryProducer:
         """How long a poll waits: until its time-out, or until an outcome may be known."""
         now_s = self._kafka.waiting_s()
         due = [] if left_s is None else [left_s]
+        waits: set[tuple[str, int]] = set()
         for sent in self._open:
-            at_s = sent.heard_at_s if sent.answered and sent.asked else sent.due_s
+            place, at_s = (sent.topic, sent.partition), sent.heard_at_s
+            if not (sent.answered and sent.asked):
+                # What waits for another one of its partition is sent after that.
+                at_s = sent.expires_at_s if place in waits else sent.due_s
+                waits.add(place)
             if at_s is not None:
                 due.append(max(0.0, at_s - now_s))
         return min(due, default=None)

@@ -9,12 +9,13 @@ from types import ModuleType
 from typing import Final
 
 from kafka_marshal.client.connect import admin_client, environment
-from tests.client.conformance.scripts import appends, failures, fetches, questions, topics
+from tests.client.conformance.scripts import appends, cleaning, failures, fetches, questions, topics
 from tests.client.conformance.side import Side
 
 Script = Callable[[Side], None]
 
 ROOMS: Final = (appends, fetches, questions, topics)
+ROOMS_ALONE: Final = (cleaning, failures)
 
 
 def _scripts(*rooms: ModuleType) -> dict[str, Script]:
@@ -31,8 +32,8 @@ def _scripts(*rooms: ModuleType) -> dict[str, Script]:
 
 SCRIPTS: Final = _scripts(*ROOMS)
 """Every script that shares a broker with others, by its name."""
-ALONE: Final = _scripts(failures)
-"""Scripts that break their broker."""
+ALONE: Final = _scripts(*ROOMS_ALONE)
+"""Scripts that break their broker, or take long."""
 
 
 def methods_of_the_seam() -> set[tuple[str, str]]:
