@@ -295,10 +295,9 @@ class Brokers:
         """Of the records below this offset only the last of each key stay, as after compaction."""
         with self.changed:
             there = self.topics[topic][partition]
-            latest = {
-                one.key: offset for offset, one in enumerate(there.records) if one is not None
-            }
-            for offset, one in enumerate(there.records[:before]):
+            cleaned = there.records[:before]
+            latest = {one.key: offset for offset, one in enumerate(cleaned) if one is not None}
+            for offset, one in enumerate(cleaned):
                 if one is not None and latest[one.key] != offset:
                     there.records[offset] = None
             self.wake(topic, partition)
