@@ -30,13 +30,13 @@ def main() -> None:
         return
     print(f"conformance: --seed {options.seed}", flush=True)
     wrong = played = 0
-    until_s = time.monotonic() + options.seconds
     with Broker(java_options=QUICK) as broker:
         written = compared(SCRIPTS, broker.bootstrap), compared_alone(ALONE, broker)
         for each in itertools.chain(*written):
             if each.difference is not None:
                 wrong += 1
                 print(f"{each.name}\n{each.difference}", flush=True)
+        until_s = time.monotonic() + options.seconds
         while time.monotonic() < until_s:
             seeds = range(options.seed + played, options.seed + played + AT_ONCE)
             played += len(seeds)
