@@ -21,6 +21,7 @@ from confluent_kafka import (
     KafkaError,
     KafkaException,
     TopicPartition,
+    Uuid,
 )
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # public, not listed in __all__
     AclOperation,
@@ -93,7 +94,8 @@ class InMemoryAdmin:
         if partitions is None or self._kafka.missing(name):
             raise KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART))
         nodes = [SimpleNamespace(id=number) for number in self._kafka.numbers]
-        bits = self._kafka.topic_ids[name].int
+        topic_id = self._kafka.topic_ids[name].bytes
+        halves = topic_id[:8], topic_id[8:]
         return SimpleNamespace(
             name=name,
             is_internal=False,
@@ -107,10 +109,7 @@ class InMemoryAdmin:
                 for number, one in enumerate(partitions)
             ],
             authorized_operations=_operations(operations),
-            topic_id=SimpleNamespace(
-                get_most_significant_bits=lambda: bits >> 64,
-                get_least_significant_bits=lambda: bits & (2**64 - 1),
-            ),
+            topic_id=Uuid(*(int.from_bytes(half, signed=True) for half in halves)),
         )
 
     def describe_configs(
