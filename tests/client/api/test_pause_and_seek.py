@@ -8,8 +8,11 @@ import pytest
 
 from kafka_marshal.client.api.consumer import Consumer
 from kafka_marshal.client.coordinate.ownership import Ownership
+from kafka_marshal.client.fetch.buffers import BufferLimits
+from kafka_marshal.client.fetch.fetcher import ALONE_S
 from kafka_marshal.client.fetch.in_flight import InFlight
 from kafka_marshal.errors import InvalidOption
+from kafka_marshal.testing.in_memory import InMemoryKafka, Scheduler
 from tests.client.doubles import Kafka, until
 
 
@@ -149,3 +152,19 @@ def test_at_most_once_a_consumer_that_is_closed_waits_for_no_paused_partition(
         assert polled(consumer, 1) == [0]
         consumer.pause("events")
     assert "is paused" not in caplog.text
+
+
+def test_a_partition_whose_buffer_was_full_is_fetched_again_after_a_seek() -> None:
+    """Kafka's client keeps a partition paused that it is assigned anew."""
+    scheduler = Scheduler(seed=1)
+    kafka = InMemoryKafka(scheduler=scheduler)
+    kafka.create("events", messages=30)
+    with Consumer(
+        settings=kafka.settings(), group_id="g", client_id="c1", bounds=BufferLimits(5)
+    ) as consumer:
+        consumer.add_topic("events")
+        assert polled(consumer, 1) == [0]
+        kafka.produce("events", 10)
+        scheduler.sleep(4 * ALONE_S)  # the application is busy, and the partition is paused
+        consumer.seek("events", 0, 0)
+        assert polled(consumer, 40) == [*range(40)]

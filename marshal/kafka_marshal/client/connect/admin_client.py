@@ -14,6 +14,7 @@ from typing import Any, Final, TypeVar, cast
 
 from attrs import frozen
 from confluent_kafka import (
+    OFFSET_INVALID,
     ConsumerGroupTopicPartitions,
     KafkaError,
     KafkaException,
@@ -264,7 +265,11 @@ class ClusterClient:
             return {}
         for one, answer in asked.items():
             try:
-                found[one.topic, one.partition] = self._answer(partial(_itself, answer)).offset
+                offset = self._answer(partial(_itself, answer)).offset
+                if offset == OFFSET_INVALID:
+                    # No error: librdkafka gave up waiting for the partition's leader.
+                    raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "no answer"))
+                found[one.topic, one.partition] = offset
             except KafkaException as error:
                 failed(error)
         return found

@@ -65,7 +65,6 @@ _FINAL: Final = frozenset(
         KafkaError.UNSUPPORTED_VERSION,
         KafkaError._AUTHENTICATION,
         KafkaError._SSL,
-        KafkaError._UNKNOWN_PARTITION,
         KafkaError._UNKNOWN_GROUP,
         KafkaError._INVALID_ARG,
         KafkaError._UNSUPPORTED_FEATURE,
@@ -77,7 +76,8 @@ _FINAL: Final = frozenset(
     }
 )
 """What asking again does not change. Everything else passes: brokers restart, leaders and
-coordinators move, connections break."""
+coordinators move, connections break. librdkafka knows no partition (`_UNKNOWN_PARTITION`) whose
+brokers are down."""
 _AGAIN_S: Final = 0.1
 UNKNOWN_TOPIC: Final = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC})
 _GONE: Final = frozenset(

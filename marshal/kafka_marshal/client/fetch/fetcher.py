@@ -451,7 +451,11 @@ class Fetcher:
     def _unassign(self, one: FetchedPartition) -> None:
         if not one.assigned:
             return
-        self._consumer.incremental_unassign([TopicPartition(*one.topic_partition)])
+        partition = [TopicPartition(*one.topic_partition)]
+        if one.held:
+            # Kafka's client keeps it paused, also when it is assigned anew.
+            self._consumer.resume(partition)
+        self._consumer.incremental_unassign(partition)
         one.assigned = one.held = False
         one.retry_at = None
         del self._assigned[one.topic_partition]

@@ -1,16 +1,23 @@
 """A Kafka in memory, driven by a test: the shipped consumer runs against it without a broker.
 
 `InMemoryKafka` is the cluster. Its `settings()` go to `Consumer(settings=...)`. An `Append` is what
-becomes of a record that a consumer sends.
+becomes of a record that a consumer sends, a `Link` the way between a process and a broker.
 """
 
 from kafka_marshal.testing.in_memory.brokers import (
+    CUT,
+    DOWN,
     LANDS,
     LANDS_SOMEWHERE,
     LANDS_UNHEARD,
     LANDS_UNKNOWN,
     LOST,
+    PAUSED,
+    REPLIES_CUT,
+    UP,
     Append,
+    Link,
+    Transaction,
 )
 from kafka_marshal.testing.in_memory.event_loop import ScheduledEventLoop
 from kafka_marshal.testing.in_memory.kafka import InMemoryKafka
@@ -18,16 +25,23 @@ from kafka_marshal.testing.in_memory.partition import Partition, Stored
 from kafka_marshal.testing.in_memory.scheduler import ScheduledThread, Scheduler
 
 __all__ = [
+    "CUT",
+    "DOWN",
     "LANDS",
     "LANDS_SOMEWHERE",
     "LANDS_UNHEARD",
     "LANDS_UNKNOWN",
     "LOST",
+    "PAUSED",
+    "REPLIES_CUT",
+    "UP",
     "Append",
     "InMemoryKafka",
+    "Link",
     "Partition",
     "ScheduledEventLoop",
     "ScheduledThread",
     "Scheduler",
     "Stored",
+    "Transaction",
 ]

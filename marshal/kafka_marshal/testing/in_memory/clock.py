@@ -17,6 +17,8 @@ class Clock:
     """It does not run with the machine's: only `advance` moves it."""
     wall_s: float = 0.0
     """By how much the machine's date was set, in seconds."""
+    _drift: float = 0.0
+    _since_s: float = 0.0
     _began_unix_ms: int = 1_700_000_000_000
     _began_s: float = field(init=False)
 
@@ -32,6 +34,38 @@ class Clock:
         """Seconds, from wherever."""
         return (self._began_s if self.stands else time.monotonic()) + self.ahead_s
 
+    def drift(self, drift: float) -> None:
+        """Let the machine's date run too fast from now on, by this many seconds a second."""
+        now_s = self.monotonic()
+        self.wall_s += self._drift * (now_s - self._since_s)
+        self._drift, self._since_s = drift, now_s
+
+    @property
+    def date_ahead_s(self) -> float:
+        """By how much its date is ahead by now, in seconds."""
+        if not self._drift:
+            return self.wall_s
+        return self.wall_s + self._drift * (self.monotonic() - self._since_s)
+
     def unix_ms(self) -> int:
         """The machine's date, in unix milliseconds."""
-        return int(self._began_unix_ms + 1000 * (self.monotonic() - self._began_s + self.wall_s))
+        past_s = self.monotonic() - self._began_s
+        return int(self._began_unix_ms + 1000 * (past_s + self.date_ahead_s))
+
+
+@define(eq=False)
+class ClockBeside(Clock):
+    """The clock of another machine: it runs with one, and its date can differ."""
+
+    of: Clock = field(kw_only=True)
+
+    def advance(self, seconds: float) -> None:
+        """Move with the other one, which is moved too."""
+
+    def monotonic(self) -> float:
+        """Seconds, from wherever."""
+        return self.of.monotonic()
+
+    def unix_ms(self) -> int:
+        """Its date, in unix milliseconds."""
+        return self.of.unix_ms() + int(1000 * self.date_ahead_s)

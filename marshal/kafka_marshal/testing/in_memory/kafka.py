@@ -7,6 +7,8 @@ A test decides at each call what happens:
 - `fetching`: what happens while a fetch is on its way;
 - `hold_log`: whether the log can be read;
 - `answers`: the answer to an administrator's question;
+- `link`: whether a process reaches a broker, and how long that takes;
+- `delete_records`, `truncate`, `delete`, `create`, `grow`: what becomes of a topic;
 - `clock` and `broker_clock`: the times that consumers and brokers see.
 
 >>> from kafka_marshal import Consumer
@@ -33,30 +35,36 @@ from attrs import frozen
 from kafka_marshal.client.connect.environment import Environment
 from kafka_marshal.client.connect.settings import Settings
 from kafka_marshal.client.connect.threads import OperatingSystemThreads, Thread
+from kafka_marshal.testing.in_memory.admin import InMemoryAdmin
 from kafka_marshal.testing.in_memory.brokers import Brokers
-from kafka_marshal.testing.in_memory.clients import (
-    InMemoryAdmin,
-    InMemoryConsumer,
-    InMemoryProducer,
-)
+from kafka_marshal.testing.in_memory.clock import ClockBeside
+from kafka_marshal.testing.in_memory.consumer import InMemoryConsumer
+from kafka_marshal.testing.in_memory.producer import InMemoryProducer
 from kafka_marshal.testing.in_memory.scheduler import ScheduledMonitor, Scheduler
 
 
 class InMemoryKafka(Brokers):
     """The cluster, and what a consumer of it is made of."""
 
-    def __init__(self, log_partitions: int = 1, scheduler: Scheduler | None = None) -> None:
+    def __init__(
+        self, log_partitions: int = 1, scheduler: Scheduler | None = None, brokers: int = 1
+    ) -> None:
         """With the coordination topic, of `log_partitions` partitions, and no other topic.
 
-        With a `scheduler` consumers start no threads, and its clock is theirs and the brokers'.
+        With a `scheduler` consumers start no threads, and its clock is theirs. That of the
+        brokers runs with it, and its date can be set, or drift.
         """
-        super().__init__(log_partitions)
+        super().__init__(log_partitions, brokers)
         self.scheduler = scheduler
         if scheduler is not None:
             self.changed = ScheduledMonitor(scheduler)
             self.waiting_s = scheduler.clock.monotonic
-            self.clock = self.broker_clock = scheduler.clock
-            self.broker_ms = scheduler.clock.unix_ms
+            self.sleep = scheduler.sleep
+            self.process = lambda: scheduler.current.process
+            self.any_of = scheduler.chance.randrange
+            self.clock = scheduler.clock
+            self.broker_clock = ClockBeside(of=scheduler.clock)
+            self.broker_ms = self.broker_clock.unix_ms
         self.threads: list[Thread] = []
         """Every thread that a consumer has started."""
 

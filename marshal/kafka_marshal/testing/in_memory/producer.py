@@ -1,0 +1,310 @@
+"""Kafka's producer as the shipped client calls it, on brokers in memory.
+
+It has the methods of `Appender`, and no others. It does not decide what the brokers answer.
+"""
+
+# ruff: noqa: D102  # each method is Kafka's, and described there
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final
+
+from attrs import define
+from confluent_kafka import KafkaError, KafkaException, Message
+
+from kafka_marshal.codec import decode
+from kafka_marshal.errors import COORDINATION_TOPIC
+from kafka_marshal.testing.in_memory.brokers import LANDS, Append, Brokers
+from kafka_marshal.testing.in_memory.partition import Stored
+
+RETRY_S: Final = 0.1
+"""How long the client waits until it sends again what nobody answered, in seconds."""
+_OVERHEAD: Final = 70
+"""About how many bytes a batch of one record is larger than its key and value."""
+
+Report = Callable[[KafkaError | None, Message], object]
+
+
+@define(eq=False)
+class _Sent:
+    """A record that its sender wants to hear of."""
+
+    topic: str
+    partition: int
+    value: bytes | None
+    key: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+    report: Report
+    send_at_s: float
+    """It is sent then, or sent again."""
+    expires_at_s: float
+    """Without an answer its sender hears then that the outcome is unknown."""
+    tried: bool = False
+    """It was sent, and may be on its way."""
+    delayed: bool = False
+    """It is on its way to a slow broker."""
+    asked: bool = False
+    """A broker has it, or refused it."""
+    answered: bool = True
+    heard_at_s: float | None = None
+    """When its outcome is known, if it will be."""
+    error: KafkaError | None = None
+    offset: int | None = None
+    stored: Stored | None = None
+
+    @property
+    def due_s(self) -> float:
+        """When it is sent again, or given up."""
+        return min(self.send_at_s, self.expires_at_s)
+
+    def tell(self) -> None:
+        """Report the outcome."""
+        more: dict[str, Any] = {} if self.offset is None else {"offset": self.offset}
+        if self.stored is not None:
+            more["timestamp"] = (self.stored.time_kind, self.stored.timestamp_ms)
+        message = Message(
+            topic=self.topic,
+            partition=self.partition,
+            value=self.value,
+            key=self.key,
+            error=self.error,
+            **more,
+        )
+        self.report(self.error, message)
+
+
+class InMemoryProducer:
+    """Kafka's producer."""
+
+    def __init__(self, kafka: Brokers, made_of: dict[str, Any], **_: Any) -> None:
+        self._kafka, self._process = kafka, kafka.process()
+        kafka.told_aside += [made_of["error_cb"]] if "error_cb" in made_of else []
+        self._linger_s = float(made_of.get("linger.ms", 5)) / 1000
+        self._queue_max = int(made_of.get("queue.buffering.max.messages", 100_000))
+        self._bytes_max = int(made_of.get("message.max.bytes", 1_000_000))
+        self._timeout_s = int(made_of.get("message.timeout.ms", 300_000)) / 1000
+        self._spreads_s = int(made_of.get("topic.metadata.propagation.max.ms", 30_000)) / 1000
+        self._looked_up: set[str] = set()
+        """Topics that it has seen."""
+        self._open: list[_Sent] = []
+        """What its sender has not heard of, in order."""
+        self._unsent = 0
+        """How many of them no broker has answered."""
+        self.changed = kafka.condition()
+
+    def reads(self, topic: str, partition: int) -> bool:
+        """It reads nothing."""
+        return False
+
+    def produce(
+        self,
+        topic: str,
+        value: bytes | None = None,
+        key: bytes | None = None,
+        *,
+        partition: int = -1,
+        headers: Any = (),
+        on_delivery: Report = lambda *_: None,
+        **_: Any,
+    ) -> None:
+        kafka = self._kafka
+        kafka.speaks()
+        with kafka.changed:
+            if len(value or b"") + len(key or b"") > self._bytes_max:
+                raise KafkaException(KafkaError(KafkaError.MSG_SIZE_TOO_LARGE))
+            if len(self._open) >= self._queue_max:
+                raise BufferError("Local: Queue full")
+            if topic in self._looked_up:
+                self._refuse_unknown(topic, partition)
+            if partition < 0:
+                partition = self._partition_of(key, len(kafka.topics.get(topic, "1")))
+            pairs = tuple(
+                (name, one.encode() if isinstance(one, str) else one) for name, one in headers
+            )
+            now_s = kafka.waiting_s()
+            send_at_s, expires_at_s = now_s + self._linger_s, now_s + self._timeout_s
+            sent = _Sent(topic, partition, value, key, pairs, on_delivery, send_at_s, expires_at_s)
+            at_once = not self._linger_s and not self._unsent
+            self._open.append(sent)
+            self._unsent += 1
+        if at_once:
+            self._send(sent)
+        with kafka.changed:
+            self.changed.notify_all()
+
+    def _refuse_unknown(self, topic: str, partition: int) -> None:
+        """Refuse what the client knows not to exist."""
+        partitions = self._kafka.topics.get(topic)
+        if partitions is None:
+            self._looked_up.discard(topic)
+            raise KafkaException(KafkaError(KafkaError._UNKNOWN_TOPIC))
+        if partition >= len(partitions):
+            raise KafkaException(KafkaError(KafkaError._UNKNOWN_PARTITION))
+
+    def _partition_of(self, key: bytes | None, count: int) -> int:
+        """Choose as librdkafka's `consistent_random` does."""
+        return zlib.crc32(key) % count if key else self._kafka.any_of(count)
+
+    def _send(self, sent: _Sent) -> None:
+        """Send it, or send it again, unless the way to its broker takes a while."""
+        kafka = self._kafka
+        link = kafka.link_to(self._process, kafka.partition(sent.topic, sent.partition))
+        now_s = kafka.waiting_s()
+        half_s = link.latency_s / 2
+        if half_s and not sent.delayed:
+            sent.delayed, sent.send_at_s = True, now_s + half_s
+            return
+        sent.delayed = False
+        sent.tried = sent.tried or not link.refused
+        if link.arrives and not sent.asked:
+            self._append(sent, half_s)
+        if link.holds:
+            sent.answered, sent.send_at_s = False, math.inf
+            partition = kafka.partition(sent.topic, sent.partition)
+            assert partition is not None
+            kafka.hold(self._process, partition, partial(self._arrives, sent))
+            return
+        if not (link.arrives and link.answered):
+            sent.answered = False
+            sent.send_at_s = now_s + RETRY_S
+            return
+        if not sent.answered and sent.error is None:
+            sent.offset = None  # a broker that knows it again confirms it without its offset
+        if sent.heard_at_s is not None:
+            sent.heard_at_s = max(sent.heard_at_s, now_s + half_s)
+        self._answered(sent)
+
+    def _arrives(self, sent: _Sent) -> None:
+        """What was on its way arrives, also where its sender has given it up."""
+        given_up = sent.asked
+        before = sent.error, sent.offset, sent.heard_at_s
+        self._append(sent, 0.0)
+        if given_up:
+            sent.error, sent.offset, sent.heard_at_s = before
+        else:
+            self._answered(sent)
+        self.changed.notify_all()
+
+    def _answered(self, sent: _Sent) -> None:
+        sent.answered, sent.send_at_s = True, math.inf
+        self._unsent -= 1
+
+    def _append(self, sent: _Sent, reply_s: float) -> None:
+        """A broker has it now, and appends it or refuses it."""
+        kafka = self._kafka
+        sent.asked = True
+        became = LANDS
+        if sent.topic == COORDINATION_TOPIC:
+            became = kafka.appends(decode(sent.value))
+        with kafka.changed:
+            partitions = kafka.topics.get(sent.topic)
+            if partitions is None:
+                became = _refused(KafkaError.UNKNOWN_TOPIC_OR_PART, self._spreads_s)
+            elif sent.partition >= len(partitions):
+                became = _refused(KafkaError._UNKNOWN_PARTITION)
+            else:
+                self._looked_up.add(sent.topic)
+                size = len(sent.value or b"") + len(sent.key or b"") + _OVERHEAD
+                if size > partitions[sent.partition].batch_bytes_max:
+                    became = _refused(KafkaError.MSG_SIZE_TOO_LARGE)
+            if became.lands:
+                offset = kafka.append(
+                    sent.topic, sent.partition, sent.value, sent.headers, sent.key
+                )
+                sent.stored = kafka.topics[sent.topic][sent.partition].records[offset]
+                sent.offset = offset if became.offset_known else None
+            sent.error = became.error
+            hear = partial(self._hear, sent, kafka.waiting_s() + became.after_s + reply_s)
+            if became.heard:
+                hear()
+            else:
+                kafka.unheard.append(hear)
+
+    @staticmethod
+    def _hear(sent: _Sent, at_s: float) -> None:
+        sent.heard_at_s = at_s
+
+    def poll(self, timeout: float = -1) -> int:
+        kafka = self._kafka
+        kafka.speaks()
+        deadline = kafka.waiting_s() + timeout
+        while not (heard := self._heard()) and timeout:
+            left_s = deadline - kafka.waiting_s() if timeout > 0 else None
+            if left_s is not None and left_s <= 0:
+                break
+            with kafka.changed:
+                kafka.wait(self, self._left_s(left_s))
+        for sent in heard:
+            sent.tell()
+        return len(heard)
+
+    def _left_s(self, left_s: float | None) -> float | None:
+        """How long a poll waits: until its time-out, or until an outcome may be known."""
+        now_s = self._kafka.waiting_s()
+        due = [] if left_s is None else [left_s]
+        waits: set[tuple[str, int]] = set()
+        for sent in self._open:
+            place, at_s = (sent.topic, sent.partition), sent.heard_at_s
+            if not (sent.answered and sent.asked):
+                # What waits for another one of its partition is sent after that.
+                at_s = sent.expires_at_s if place in waits else sent.due_s
+                waits.add(place)
+            if at_s is not None:
+                due.append(max(0.0, at_s - now_s))
+        return min(due, default=None)
+
+    def _heard(self) -> list[_Sent]:
+        """Send what is due, and take out whose outcomes are known by now."""
+        if not self._open:
+            return []
+        now_s = self._kafka.waiting_s()
+        if self._unsent:
+            self._send_due(now_s)
+        with self._kafka.changed:
+            heard: list[_Sent] = []
+            left: list[_Sent] = []
+            for sent in self._open:
+                known = sent.answered and sent.heard_at_s is not None and sent.heard_at_s <= now_s
+                (heard if known else left).append(sent)
+            self._open[:] = left
+        return heard
+
+    def _send_due(self, now_s: float) -> None:
+        """In order: of one partition none overtakes another."""
+        waits: set[tuple[str, int]] = set()
+        for sent in list(self._open):
+            if sent.asked and sent.answered:
+                continue
+            place = sent.topic, sent.partition
+            if sent.expires_at_s <= now_s:
+                sent.error, sent.offset = KafkaError(KafkaError._MSG_TIMED_OUT), None
+                sent.asked, sent.heard_at_s = True, now_s
+                self._answered(sent)
+            elif sent.send_at_s <= now_s and place not in waits:
+                self._send(sent)
+            if not (sent.asked and sent.answered):
+                waits.add(place)
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def purge(self) -> None:
+        if not self._kafka.delivers_purged:
+            return
+        with self._kafka.changed:
+            for sent in self._open:
+                under_way = sent.asked or sent.tried
+                code = KafkaError._PURGE_INFLIGHT if under_way else KafkaError._PURGE_QUEUE
+                if not (sent.asked and sent.answered):
+                    self._answered(sent)
+                sent.asked, sent.error, sent.offset = True, KafkaError(code), None
+                sent.heard_at_s = self._kafka.waiting_s()
+            self.changed.notify_all()
+
+
+def _refused(code: int, after_s: float = 0.0) -> Append:
+    return Append(lands=False, error=KafkaError(code), after_s=after_s)

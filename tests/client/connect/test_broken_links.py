@@ -1,0 +1,62 @@
+"""A question is asked again while a broker is down, and what nobody answered is no answer."""
+
+from __future__ import annotations
+
+from contextlib import closing
+
+import pytest
+
+from kafka_marshal.client.connect.admin_client import ClusterClient
+from kafka_marshal.client.connect.reader import CoordinationReader, Watermarks
+from kafka_marshal.errors import COORDINATION_TOPIC, BrokerFailed
+from kafka_marshal.testing.in_memory import DOWN, PAUSED, UP, InMemoryKafka, Link, Scheduler
+
+
+@pytest.fixture
+def kafka() -> InMemoryKafka:
+    kafka = InMemoryKafka(scheduler=Scheduler(seed=1))
+    kafka.create("orders", messages=3)
+    return kafka
+
+
+def mended_after(kafka: InMemoryKafka, seconds: float, link: Link) -> None:
+    """The way to the broker works again after a while."""
+    scheduler = kafka.scheduler
+    assert scheduler is not None
+    kafka.link(link)
+
+    def mends() -> None:
+        assert scheduler is not None
+        scheduler.sleep(seconds)
+        kafka.link(UP)
+
+    scheduler.begin("operator", mends)
+
+
+@pytest.mark.parametrize("link", [DOWN, PAUSED])
+def test_what_a_log_holds_is_asked_again_while_its_broker_starts(
+    kafka: InMemoryKafka, link: Link
+) -> None:
+    """librdkafka knows no partition whose only broker has ended (`_UNKNOWN_PARTITION`)."""
+    with closing(CoordinationReader(kafka.settings(), COORDINATION_TOPIC)) as reader:
+        mended_after(kafka, 5.0, link)
+        assert reader.extents() == {0: Watermarks(0, 0)}
+
+
+def test_an_offset_that_no_broker_gave_is_none(kafka: InMemoryKafka) -> None:
+    """librdkafka answers -1001, and no error, where a leader stands still."""
+    cluster = ClusterClient(kafka.settings())
+    assert cluster.ends([("orders", 0)]) == {("orders", 0): 3}
+    kafka.link(PAUSED)
+    assert cluster.ends([("orders", 0)]) == {}
+    assert cluster.extents([("orders", 0)]) == {}
+    with pytest.raises(BrokerFailed, match="offsets at a time"):
+        cluster.offsets_at([("orders", 0)], 0)
+
+
+def test_offsets_at_a_time_are_asked_again_while_a_leader_stands_still(
+    kafka: InMemoryKafka,
+) -> None:
+    cluster = ClusterClient(kafka.settings())
+    mended_after(kafka, 3.0, PAUSED)
+    assert cluster.offsets_at([("orders", 0)], 0) == {("orders", 0): 0}
