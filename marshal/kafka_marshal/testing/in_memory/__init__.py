@@ -13,6 +13,7 @@ from kafka_marshal.testing.in_memory.brokers import (
     Append,
 )
 from kafka_marshal.testing.in_memory.event_loop import ScheduledEventLoop
+from kafka_marshal.testing.in_memory.interruptions import Interruptions
 from kafka_marshal.testing.in_memory.kafka import InMemoryKafka
 from kafka_marshal.testing.in_memory.partition import Partition, Stored
 from kafka_marshal.testing.in_memory.scheduler import ScheduledThread, Scheduler
@@ -25,6 +26,7 @@ __all__ = [
     "LOST",
     "Append",
     "InMemoryKafka",
+    "Interruptions",
     "Partition",
     "ScheduledEventLoop",
     "ScheduledThread",
