@@ -52,6 +52,7 @@ TARGETS: Final = (
         "--seconds 0 --consumers 1 --folder {desk}",
         "--seconds 600 --brokers 3 --faults 60",
     ),
+    Target("locks", "--world observing", "--rounds 100"),
     Target("support", "--list"),
     Target("bench-reducer", "--records 1000 --passes 1"),
     Target("bench-validate", "--events 100"),

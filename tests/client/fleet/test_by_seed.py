@@ -342,7 +342,7 @@ def test_an_application_that_counts_as_done_what_it_was_given_is_found(
         "reached",
         lambda owned: max([reached(owned), *[hand.end for hand in owned.hands]]),
     )
-    assert any(of_nobody(Walk(seed, ALO).goes()) for seed in range(8))
+    assert any(of_nobody(Walk(seed, ALO).goes()) for seed in range(24))
 
 
 def test_a_grant_that_does_not_move_the_position_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
