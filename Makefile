@@ -12,7 +12,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 # What is checked is what exists: a room that a branch does not have yet is no error.
 CODE := $(wildcard marshal tests model_tests tools benchmarks examples conftest.py)
 
-.PHONY: help setup check test spec model demo golden model-full triples mutants walks bench-reducer bench-validate bench-replay bench-client bench-watch night simulate locks soak support docs docs-site lock clean
+.PHONY: help setup check test spec model demo golden model-full triples mutants walks bench-reducer bench-validate bench-replay bench-client bench-watch night simulate locks soak support docs docs-site audit sbom lock clean
 
 help: ## Print this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -134,6 +134,21 @@ build/site-venv/.stamp: requirements-site.lock
 
 docs-site: build/site-venv/.stamp ## Build the site in build/docs-site/site, and look for dead links
 	build/site-venv/bin/python tools/site.py --generator build/site-venv/bin/zensical
+
+# Its own environment, too: what examines the dependencies is none of them.
+build/audit-venv/.stamp: requirements-audit.lock
+	@rm -rf build/audit-venv; "$$(tools/find_python.sh)" -m venv build/audit-venv
+	@build/audit-venv/bin/python -m pip --disable-pip-version-check --no-input install --quiet \
+	  --require-hashes --only-binary :all: -r requirements-audit.lock
+	@touch $@
+
+# Not part of `make check`, since it needs the network. It fails where it could not ask: --strict.
+audit: build/audit-venv/.stamp ## Ask which locked dependency has a known vulnerability (needs the network)
+	for lock in requirements.lock requirements-build.lock requirements-site.lock requirements-audit.lock; do \
+	  build/audit-venv/bin/pip-audit --strict --disable-pip --require-hashes --progress-spinner off -r $$lock; done
+
+sbom: build/audit-venv/.stamp ## Write sbom.cdx.json, what requirements.lock is made of (CycloneDX)
+	build/audit-venv/bin/python -m tools.sbom
 
 lock: ## Resolve the dependencies anew into the lock files (needs uv)
 	tools/lock.sh

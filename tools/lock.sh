@@ -23,3 +23,5 @@ lock requirements-build.in --output-file requirements-build.lock
 lock pyproject.toml --all-extras --output-file requirements.lock
 # What builds the site, in an environment of its own.
 lock requirements-site.in --output-file requirements-site.lock
+# What examines all of these, likewise.
+lock requirements-audit.in --output-file requirements-audit.lock

@@ -36,6 +36,7 @@ from kafka_marshal.core.messages import (
 from kafka_marshal.core.state import FENCED, ORIGINAL, Claim, ClaimKey, Rules, RuleSet
 
 if TYPE_CHECKING:
+    from kafka_marshal.authentication import Keyring as Keyring
     from kafka_marshal.client.api.aio import AsyncConsumer as AsyncConsumer
     from kafka_marshal.client.api.consumer import Consumer as Consumer
     from kafka_marshal.client.connect.coordination_topic import (
@@ -73,6 +74,9 @@ if TYPE_CHECKING:
     )
     from kafka_marshal.errors import (
         NoCoordinationTopic as NoCoordinationTopic,
+    )
+    from kafka_marshal.errors import (
+        NotAuthentic as NotAuthentic,
     )
     from kafka_marshal.errors import (
         NotLetIn as NotLetIn,
@@ -145,9 +149,11 @@ _LATER: Final = {
     "LogLost": "client.coordinate.consumer_loop",
     "Lost": "machines.consumer.effects",
     "MarshalError": "errors",
+    "Keyring": "authentication",
     "Member": "machines.consumer.member",
     "Mode": "machines.consumer.consumer",
     "NoCoordinationTopic": "errors",
+    "NotAuthentic": "errors",
     "NotLetIn": "errors",
     "Observer": "client.observe.observers",
     "OpenTelemetryObserver": "client.observe.tracing",

@@ -15,6 +15,10 @@ COORDINATION_TOPIC: Final = "__marshal"
 """The coordination topic's default name."""
 
 
+_SHOWN_MAX: Final = 80
+"""Characters of a name from the log to show, at most: it may be a megabyte."""
+
+
 class MarshalError(Exception):
     """Something could not be done, and the message says what to change."""
 
@@ -84,6 +88,31 @@ class NotLetIn(BrokerFailed):
     Raised only until a broker has let us in once. For a running consumer such a refusal passes,
     like everything that a broker reports while it restarts.
     """
+
+
+class NotAuthentic(MarshalError):
+    """A record of the log is not authentic, and the consumer has `require_authentic`.
+
+    Nothing of the record was folded, and the consumer sent nothing more: its claims become stale.
+    """
+
+    def __init__(
+        self, topic: str, partition: int, offset: int, client: str, key_id: str | None, why: str
+    ) -> None:
+        key = "no key" if key_id is None else f"key {key_id}"
+        super().__init__(
+            f"{topic}, partition {partition}, offset {offset}: the record of client "
+            f"{client[:_SHOWN_MAX]!r} has {why} ({key}); find who wrote it before you start this "
+            "consumer again "
+            "(docs/how-to/sign-records.md)"
+        )
+        self.partition = partition
+        """The coordinating partition."""
+        self.offset = offset
+        self.client = client
+        """As the record has it; it may be a lie."""
+        self.key_id = key_id
+        """The key that the record names; None: it names none that can be read."""
 
 
 class IntervalMismatch(MarshalError):

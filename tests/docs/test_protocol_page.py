@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import get_args
 
 from kafka_marshal.codec import HEADER_FIELDS
-from kafka_marshal.core import messages
+from kafka_marshal.core import messages, wire
 
 ROOT = Path(__file__).parent.parent.parent
 PAGE = (ROOT / "docs" / "concepts" / "protocol.md").read_text(encoding="utf-8")
@@ -36,6 +36,7 @@ def test_every_message_and_header_is_in_a_table() -> None:
     assert {kind.__name__ for kind in get_args(messages.Message)} <= first_column
     named = {name for name in first_column if name.startswith("marshal-")}
     assert named == {*HEADER_FIELDS, "marshal-version"}
+    assert wire.MAC_HEADER in first_column
 
 
 def test_every_property_that_is_promised_is_in_the_specification() -> None:

@@ -6,6 +6,7 @@
 - `... p=3 late=5 at=17`: partition 3, written 5 s before it landed, at offset 17
 - `... epoch=4 seen=3`: headers; also clock=, supersedes=, set-position=, interval=, start=, done=
 - `... v=7 topic=logs stamp=create`
+- `... mac=k1`: signed with the key of `KEYS`; `mac=k2` names another one
 - `3.0 garbage`: no message
 """
 
@@ -14,7 +15,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kafka_marshal import RuleSet
-from kafka_marshal.capture import RawRecord, TimestampType
+from kafka_marshal.authentication import Keyring
+from kafka_marshal.capture import HeaderPairs, RawRecord, TimestampType
 from kafka_marshal.codec import HEADER_FIELDS
 from kafka_marshal.core import wire
 from kafka_marshal.replay.fold.partition_fold import JudgingOptions, PartitionFold
@@ -24,6 +26,7 @@ from kafka_marshal.replay.model.tables import FINDINGS, Rows
 
 BEGIN_S = 1_700_000_000
 INTERVAL_MS = 4000
+KEYS = Keyring({"k1": bytes(32)}, sign_with="k1")
 BOTH = (RuleSet.FENCED, RuleSet.ORIGINAL)
 _TYPES = {"".join(filter(str.isupper, each.name)): each.name for each in wire.MESSAGES}
 _TYPES["HB"] = _TYPES.pop("H")
@@ -57,9 +60,12 @@ def _record(
             topic, partition, tail = "", "0", [str(BEGIN_S + int(rest[1]))]
         fields = (_TYPES[verb], options.get("v", "1"), str(unix_s), instance, client)
         value = "/".join([*fields, options.get("g", "g"), topic, partition, *tail]).encode()
-    headers = tuple(
+    headers: HeaderPairs = tuple(
         (f"marshal-{name}", options[name].encode()) for name in _HEADERS if name in options
     )
+    if "mac" in options:
+        name, mac = KEYS.header(2, value, headers) or ("", b"")
+        headers = (*headers, (name, mac.replace(b"k1:", options["mac"].encode() + b":")))
     return RawRecord(2, offset, int((BEGIN_S + second) * 1000), value, headers, stamp)
 
 

@@ -10,11 +10,13 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 import pytest
+from attrs import evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafka_marshal import Message, encode
 from kafka_marshal.capture import HeaderPairs, RawRecord
+from kafka_marshal.core.wire import MAC_HEADER
 from tests.core.claims.test_properties import messages
 from tests.upgrade.folding import DONE_IS_THE_POSITION, EVERY_HEADER_COUNTS, THE_INTERVAL_COUNTS
 from tests.upgrade.versions import Folds, differences
@@ -107,3 +109,21 @@ def test_in_any_log_later_headers_decide_nothing(
     rows = old_folds.fold(log, INTERVAL_MS)
     assert rows == old_folds.fold(log_of(drawn, later=False), INTERVAL_MS)
     assert differences(rows, new_folds.fold(log, INTERVAL_MS)) == []
+
+
+MACS: list[HeaderPairs] = [
+    (),
+    ((MAC_HEADER, b"k1:" + b"0" * 64),),
+    ((MAC_HEADER, b"x"), (MAC_HEADER, None)),
+]
+
+
+@settings(max_examples=60, deadline=None)
+@given(drawn=LOGS, macs=st.lists(st.sampled_from(MACS), min_size=14, max_size=14))
+def test_in_any_log_a_mac_decides_nothing_where_there_is_no_other_header_either(
+    drawn: list[Drawn], macs: list[HeaderPairs], old_folds: Folds, new_folds: Folds
+) -> None:
+    plain = log_of(drawn, later=True)
+    signed = [evolve(raw, headers=raw.headers + mac) for raw, mac in zip(plain, macs, strict=False)]
+    for folds in (old_folds, new_folds):
+        assert folds.fold(signed, INTERVAL_MS) == folds.fold(plain, INTERVAL_MS)

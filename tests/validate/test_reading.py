@@ -139,6 +139,25 @@ def test_a_folder_of_what_each_process_wrote_is_a_run(tmp_path: Path) -> None:
         assert judgement.kinds == judged(lines).kinds
 
 
+@pytest.mark.parametrize("ahead", [-20, 20])
+def test_the_clocks_of_two_brokers_need_not_agree_to_explain_a_run(
+    tmp_path: Path, ahead: int
+) -> None:
+    """A record's order is that of its partition; two records of one millisecond have no other."""
+    for seed in range(3):
+        lines = rows(seed, 1500)
+        folder = in_a_folder(lines, tmp_path / str(seed))
+        log = [json.loads(line) for line in (folder / "log.jsonl").open()]
+        stamps = [number + ahead * line["partition"] for number, line in enumerate(log)]
+        write(
+            folder / "log.jsonl",
+            [log[at] for at in sorted(range(len(log)), key=stamps.__getitem__)],
+        )
+        judgement = validate(read_folder(folder))
+        assert judgement.unexplained is None
+        assert judgement.kinds == judged(lines).kinds
+
+
 def test_in_a_folder_the_fault_is_the_same(tmp_path: Path) -> None:
     lines = [json.loads(line) for line in (RUNS / "grants_itself.jsonl").open()]
     here = judged(lines).unexplained

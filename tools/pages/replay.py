@@ -212,6 +212,13 @@ is that writing takes as long as the whole account is big; reading and folding d
 States are Python pickles. Reading one makes nothing but what accounts are made of, but trust the
 folder as you trust the program.
 
+## Signed records: `--keys FILE`
+
+Verifies every record of the sources and reports those that are not authentic ([sign
+records](how-to/sign-records.md)): `record_not_signed` and `record_not_authentic`. It is done in
+this process and beside the fold, so everything else is the same as without keys. With `--what-if`
+both sides have these findings.
+
 ## Which engine: `--engine auto|local|spark`
 
 `local` folds in the process of the command and needs no Java. `spark` folds on Spark, on the cores

@@ -13,6 +13,7 @@ from kafka_marshal.admin.fold import ClaimChange, ClaimsFold
 from kafka_marshal.admin.receipts import Receipts
 from kafka_marshal.core.claims.verdicts import Accepted
 from kafka_marshal.core.messages import Record
+from kafka_marshal.validate import Judgement
 
 GROUP = "g"
 
@@ -23,6 +24,8 @@ class Judged:
 
     history: History
     setting: Setting
+    recorded: Judgement | None = None
+    """What the validator says of what consumers recorded."""
     changes: list[tuple[Appended, Record, list[ClaimChange]]] = field(factory=list)
     """Of each record of the protocol, in the order of the appends: what it did to the group."""
     listed: dict[Topic, set[int]] = field(factory=dict)

@@ -17,6 +17,12 @@ from tools.simulate.judged import Judged
 from tools.simulate.setting import Setting
 from tools.simulate.world import World
 
+from kafka_marshal.client.coordinate.configuration import Semantics
+from kafka_marshal.client.coordinate.recording import write_log
+from kafka_marshal.errors import COORDINATION_TOPIC
+from kafka_marshal.scratch import Scratch
+from kafka_marshal.validate import read_folder, validate
+
 
 @frozen
 class Report:
@@ -51,8 +57,16 @@ def simulate(
     began_s = time.process_time()
     random.seed(seed)
     world = World(seed, setting or Setting(), plan)
-    history = world.run()
-    judged = Judged(history, world.setting)
+    recorded = None
+    if world.setting.recorded:
+        with Scratch("simulate") as folder:
+            world.record_to = folder
+            history = world.run()
+            write_log(world.kafka.settings(), COORDINATION_TOPIC, folder)
+            recorded = validate(read_folder(folder))
+    else:
+        history = world.run()
+    judged = Judged(history, world.setting, recorded)
     return Report(
         seed,
         world.setting,
@@ -158,10 +172,9 @@ def shrunk(report: Report, tries: int = 200) -> Report:
 
 
 def settings(seed: int, base: Setting) -> Setting:
-    """Half of all runs are at most once."""
-    if seed % 2:
-        return attrs.evolve(base, semantics="at_most_once")
-    return base
+    """Half of all runs are at most once, and two of sixteen are recorded."""
+    semantics: Semantics = "at_most_once" if seed % 2 else "at_least_once"
+    return attrs.evolve(base, semantics=semantics, recorded=seed % 16 < 2)
 
 
 def total(reports: Iterable[Report]) -> Total:

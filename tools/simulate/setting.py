@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 import attrs
 from attrs import frozen
 
 from kafka_marshal.client.coordinate.configuration import Semantics
 from kafka_marshal.core.state import FENCED, Rules
-
-ALL: Final = frozenset[str]()
 
 
 @frozen
@@ -35,8 +31,8 @@ class Setting:
     """Which faults there are; without any, all."""
     ways: tuple[str, ...] = ()
     """Which ways of consuming there are; without any, all of these semantics."""
-    record_to: str | None = None
-    """A folder in which consumers record what they do, for `marshal validate`."""
+    recorded: bool = False
+    """Whether consumers record what they do, so that the specification is asked about it."""
 
     @property
     def rules(self) -> Rules:

@@ -7,11 +7,13 @@ done to them is decided in `faults`, and what they did is judged in `checkers`.
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 from random import Random
 from typing import Any, Final
 
@@ -91,7 +93,7 @@ class Process:
             "on_claimed": partial(self.called, "claimed"),
             "on_lost": partial(self.called, "lost"),
             "on_drained": partial(self.called, "drained"),
-            "record_to": setting.record_to,
+            "record_to": world.record_to,
         }
 
     def _in_threads(self) -> None:
@@ -208,6 +210,8 @@ class World:
     """Its faults; those of the seed where nothing is given."""
     scheduler: Scheduler = field(init=False)
     kafka: NotedKafka = field(init=False)
+    record_to: Path | None = None
+    """A folder in which consumers record what they do."""
     history: History = field(factory=History)
     processes: dict[str, Process] = field(factory=dict)
     """Those that run, by their clients."""
@@ -299,8 +303,14 @@ class World:
 
     def run(self) -> History:
         """Run to the end: faults, then a while without, then everybody ends."""
-        with self._listening():
-            self._run()
+        gc.collect()
+        gc.disable()  # what it collects, and when, depends on what the process did before
+        try:
+            with self._listening():
+                self._run()
+        finally:
+            self.scheduler.close()
+            gc.enable()
         history, scheduler = self.history, self.scheduler
         history.ends = {
             (topic, number): partition.high

@@ -145,6 +145,8 @@ class View:
         """How many were read."""
         self.malformed = 0
         """How many of those that had to be decoded hold no message."""
+        self.signed_groups: set[str] = set()
+        """Groups of which a record carries a MAC, whatever its worth."""
 
     def __enter__(self) -> Self:
         return self
@@ -231,6 +233,8 @@ class View:
             return
         if self._group not in (None, record.message.group_id):
             return
+        if any(name == wire.MAC_HEADER for name, _ in raw.headers):
+            self.signed_groups.add(record.message.group_id)
         changes = self.folds[raw.partition].apply(record)
         self._hear_interval(record, changes)
         yield record, changes

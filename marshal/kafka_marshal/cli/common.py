@@ -16,6 +16,7 @@ import attrs
 import typer
 from rich.console import Console
 
+from kafka_marshal.authentication import Keyring
 from kafka_marshal.cli import COULD_NOT_RUN, interrupted
 from kafka_marshal.cli.durations import duration_text, milliseconds_of
 from kafka_marshal.client.connect.settings import Settings, settings_of
@@ -147,6 +148,26 @@ Options = Annotated[
     list[str] | None,
     typer.Option("-X", metavar="KEY=VALUE", show_default=False, help="One such setting; repeat."),
 ]
+
+
+Keys = Annotated[
+    Path | None,
+    typer.Option(
+        "--keys",
+        metavar="FILE",
+        show_default="MARSHAL_KEYS_FILE",
+        help="Verify records with the keys in this file, and report those that are not authentic.",
+    ),
+]
+
+
+def keyring_of(keys: Path | None) -> Keyring | None:
+    """The keys in a file, else those that the environment names or holds.
+
+    Raises:
+        InvalidOption: see `Keyring.from_file`.
+    """
+    return Keyring.from_environment(os.environ) if keys is None else Keyring.from_file(keys)
 
 
 def connection(

@@ -58,6 +58,12 @@ def number_of(message: type[Message]) -> int:
 
 
 HEADER_PREFIX: Final = "marshal-"
+MAC_HEADER: Final = "kafka-marshal-hmac"
+"""The header that authenticates a record, as `key id:MAC`.
+
+It has another prefix on purpose. R1c, R2 and R9 ask whether a record has a header with
+`HEADER_PREFIX`, in every version. So a reader that does not know this one sees none.
+"""
 
 
 LEAST_INTERVAL_MS: Final = 1

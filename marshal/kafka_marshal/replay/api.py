@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from kafka_marshal.authentication import AuthenticityChecks, Keyring
 from kafka_marshal.core.state import FENCED
 from kafka_marshal.replay.engines.engine import (
     Engine,
@@ -23,10 +24,12 @@ from kafka_marshal.replay.engines.incremental import IncrementalRun, OpenLog, op
 from kafka_marshal.replay.errors import InvalidOption
 from kafka_marshal.replay.exports.files import NO_EXPORTS, Exports
 from kafka_marshal.replay.exports.output import placed, refuse_existing
+from kafka_marshal.replay.findings.records.authenticity import finding_of
 from kafka_marshal.replay.findings.records.inputs import log_findings
 from kafka_marshal.replay.findings.records.senders import clock_findings, merged
 from kafka_marshal.replay.fold.options import judging_of
 from kafka_marshal.replay.fold.partition_fold import JudgingOptions
+from kafka_marshal.replay.fold.reading import read_chunk, records_of
 from kafka_marshal.replay.model.folded_log import CountedFindings, FoldedLog, all_counted
 from kafka_marshal.replay.model.internal import ClockStatistics, GroupCountsRow, PartitionRow
 from kafka_marshal.replay.model.phrasing import times
@@ -67,6 +70,7 @@ def run(
     exports: Exports = NO_EXPORTS,
     what_if: Change | None = None,
     checkpoint: Path | None = None,
+    keyring: Keyring | None = None,
     engine: str = EngineName.auto,
     spark: SparkSession | None = None,
     on_engine: Callable[[EngineChoice], None] | None = None,
@@ -94,6 +98,8 @@ def run(
         what_if: another setting to replay the same log under, and to compare with.
         checkpoint: the folder of one open log: what earlier runs folded is not read again, and
         `out` covers all of them. The sources are one log then. All executors see the folder.
+        keyring: verifies every record of the sources, in this process and beside the fold: what is
+            not authentic is a finding.
         engine: `local` folds in this process, `spark` on Spark; the tables are the same. `auto`:
             on Spark if the input is large (`engines.LOCAL_RECORDS_MAX`) or a session is given.
         spark: a session to use; None: a local one, stopped at the end, if Spark is the engine.
@@ -147,6 +153,10 @@ def run(
     ):
         counted = fold.collect(PARTITIONS, SENDERS, GROUPS)
         clocks, of_logs = _of_logs(counted, judging)
+        if keyring is not None:
+            progress("verifying records")
+        unauthentic = [] if keyring is None else _unauthentic(found.chunks, keyring)
+        of_logs += unauthentic
         progress("writing tables")
         for table in PUBLISHED:
             fold.write(table, folder, of_logs if table is FINDINGS else ())
@@ -160,12 +170,14 @@ def run(
             clocks,
             of_logs,
             went,
+            keyring,
         )
         if otherwise is not None:
             progress("replaying once more, under the other setting")
             with run_fold(running, found.chunks, otherwise, progress) as other:
                 also = other.collect(PARTITIONS, SENDERS, GROUPS)
                 _, also_of_logs = _of_logs(also, otherwise)
+                also_of_logs += unauthentic
                 changed = compared((fold, judging, of_logs), (other, otherwise, also_of_logs))
             summary = attrs.evolve(summary, what_if=changed)
         progress("writing the report")
@@ -249,6 +261,18 @@ def _of_logs(
     ]
 
 
+def _unauthentic(chunks: Sequence[Chunk], keyring: Keyring) -> list[FindingRow]:
+    """The findings about records that are not authentic; keys do not leave this process."""
+    checks: dict[str, AuthenticityChecks] = {}
+    for number, chunk in enumerate(chunks):
+        for batch in read_chunk(number, chunk):
+            for log, raw in records_of(batch):
+                if log not in checks:
+                    checks[log] = AuthenticityChecks(keyring)
+                checks[log].check(raw)
+    return [finding_of(log, one) for log, of_log in sorted(checks.items()) for one in of_log]
+
+
 def _summary(
     fold: FoldedLog,
     found: FoundSources,
@@ -259,6 +283,7 @@ def _summary(
     clocks: list[ClockStatistics],
     of_logs: list[FindingRow],
     went: IncrementalRun | None,
+    keyring: Keyring | None,
 ) -> Summary:
     partitions = collected[PARTITIONS]
     counted = all_counted(fold, of_logs)
@@ -279,7 +304,10 @@ def _summary(
         groups=tuple(collected[GROUPS]),
         senders=tuple(clocks),
         partitions=tuple(partitions),
-        caveats=(*_caveats(partitions, found, counted), *(_of_run(went) if went else ())),
+        caveats=(
+            *_caveats(partitions, found, counted),
+            *(_of_run(went, verified=keyring is not None) if went else ()),
+        ),
         version=package_version(),
         checkpoint=None
         if went is None
@@ -293,7 +321,7 @@ def _intervals_s(groups: list[GroupCountsRow], judging: JudgingOptions) -> tuple
     return tuple(ms / 1000 for ms in sorted(found or {judging.heartbeat_interval_ms}))
 
 
-def _of_run(went: IncrementalRun) -> Iterator[str]:
+def _of_run(went: IncrementalRun, *, verified: bool) -> Iterator[str]:
     """What limits belief in a run that went on from another."""
     if went.skipped:
         partitions = ", ".join(str(head.partition) for head in went.heads if head.skipped)
@@ -304,6 +332,8 @@ def _of_run(went: IncrementalRun) -> Iterator[str]:
         )
     if went.run > 1:
         yield "The tables cover all runs of the checkpoint, not of this one's sources alone."
+    if went.run > 1 and verified:
+        yield "Keys verified this run's sources alone, not those of earlier runs."
 
 
 def _caveats(

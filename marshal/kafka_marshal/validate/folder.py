@@ -5,22 +5,32 @@ This room finds an order that fits all of them. It does not know what may happen
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator
+from collections import Counter, defaultdict, deque
+from collections.abc import Iterator, Sequence
+from itertools import count
 from pathlib import Path
 
 import attrs
 
 from kafka_marshal.capture import UnreadableSource, fields_of, record_of
 from kafka_marshal.validate.reading import LOG_FILE, appended, numbered_lines, read_run
-from kafka_marshal.validate.run import Appended, Content, RecordedInstance, Run, RunEvent, Sent
+from kafka_marshal.validate.run import (
+    Appended,
+    Content,
+    Read,
+    RecordedInstance,
+    Run,
+    RunEvent,
+    Sent,
+)
 
 
 def read_folder(folder: Path) -> Run:
     """The events of all files in an order that fits the log.
 
     Instances meet only in the log, so each takes its next steps as late as the log allows: just
-    before the record is appended that it sends. If any order explains the events, this one does.
+    before the record is appended that it sends. Of two coordinating partitions the log's order
+    counts only until somebody has read a record of them.
 
     Raises:
         UnreadableSource: as `read_run`; or the files contradict each other.
@@ -41,22 +51,72 @@ def read_folder(folder: Path) -> Run:
                     f"{each.path}:1: field 'instances': {name!r} is in two files"
                 )
             members[name] = member
-    return Run(attrs.evolve(setting, members=members), _interleaved(log, runs))
+    return Run(attrs.evolve(setting, members=members), _Interleaving(log, runs).events())
 
 
-def _interleaved(log: Path, runs: list[_PendingFile]) -> Iterator[RunEvent]:
-    file_of = {name: each for each in runs for name in each.setting.members}
-    for number, line in numbered_lines(log):
-        where = f"{log}:{number}"
-        fields = fields_of(line, where)
-        landing = appended(record_of(fields, where), {"event": "appended", **fields}, where)
+class _Interleaving:
+    """What every file says, each event after all that it needs.
+
+    Of two coordinating partitions the log does not say which record came first: their stamps are
+    of clocks that may differ, and have whole milliseconds. So a record is given before its turn
+    where somebody has read it.
+    """
+
+    def __init__(self, log: Path, files: Sequence[_PendingFile]) -> None:
+        self._files = files
+        self._file_of = {name: each for each in files for name in each.setting.members}
+        self._landings = (_landing(log, *line) for line in numbered_lines(log))
+        self._ahead: dict[int, deque[tuple[int, Appended]]] = defaultdict(deque)
+        """By partition: what was read of the log and not given, with its number in the log."""
+        self._numbers = count()
+        self._ends: dict[int, int] = {}
+        """By partition: the offset of the last record that was given."""
+
+    def events(self) -> Iterator[RunEvent]:
+        """All of them."""
+        while (partition := self._oldest()) is not None:
+            yield from self._land(partition)
+        for each in self._files:
+            yield from self._after_what_they_need(each.rest())
+
+    def _oldest(self) -> int | None:
+        """The partition whose next record is the next one of the log."""
+        found = [(waiting[0][0], number) for number, waiting in self._ahead.items() if waiting]
+        return min(found)[1] if found else self._look_ahead()
+
+    def _look_ahead(self) -> int | None:
+        """Read one more record of the log; its partition."""
+        landing = next(self._landings, None)
+        if landing is None:
+            return None
+        self._ahead[landing.partition].append((next(self._numbers), landing))
+        return landing.partition
+
+    def _land(self, partition: int) -> Iterator[RunEvent]:
+        """The next record of a partition, and before it all until it was sent."""
+        _, landing = self._ahead[partition].popleft()
+        self._ends[partition] = landing.offset
         if landing.record is not None:
-            sender = file_of.get(landing.record.message.instance_id)
+            sender = self._file_of.get(landing.record.message.instance_id)
             if sender is not None:
-                yield from sender.before(landing)
+                yield from self._after_what_they_need(sender.before(landing))
         yield landing
-    for each in runs:
-        yield from each.rest()
+
+    def _after_what_they_need(self, events: Iterator[RunEvent]) -> Iterator[RunEvent]:
+        for event in events:
+            if isinstance(event, Read):
+                while self._ends.get(event.partition, -1) < event.offset:
+                    if self._ahead[event.partition]:
+                        yield from self._land(event.partition)
+                    elif self._look_ahead() is None:
+                        break
+            yield event
+
+
+def _landing(log: Path, number: int, line: str) -> Appended:
+    where = f"{log}:{number}"
+    fields = fields_of(line, where)
+    return appended(record_of(fields, where), {"event": "appended", **fields}, where)
 
 
 class _PendingFile:
@@ -72,6 +132,8 @@ class _PendingFile:
         self._sent: set[Content] = set()
         """Without an idempotent producer what was sent once may land at any time, and again."""
         self._events = iter(read_run(path).events)
+        self._busy = False
+        """What it did before a record is being given."""
 
     def before(self, landing: Appended) -> Iterator[RunEvent]:
         """What must have happened before this record landed: all until it was sent."""
@@ -80,12 +142,15 @@ class _PendingFile:
             return
         if self._told[content]:
             self._told[content] -= 1
-        elif self._to_tell[content]:
+        elif self._to_tell[content] and not self._busy:
+            # Busy, it would have read a record before it sent it: the validator names that.
+            self._busy = True
             for event in self.rest():
                 yield event
                 if isinstance(event, Sent) and event.content == content:
                     self._told[content] -= 1
-                    return
+                    break
+            self._busy = False
 
     def rest(self) -> Iterator[RunEvent]:
         """What was not yielded yet."""

@@ -1,365 +1,232 @@
 """Marshal promises the same of consumers whose every step a seed has chosen, and the seed repeats.
 
-The shipped consumers run on one thread, against a Kafka in memory and a clock that only the walk
-moves. They are killed and started again, cut off from the log, and lose what they sent.
+The shipped consumers run against a Kafka in memory and a clock that only the run moves: see
+`tools.simulate`. Each checker is seen to find a mistake.
 """
 
 from __future__ import annotations
 
-import hashlib
-import logging
 import os
 import subprocess
 import sys
-from collections import Counter, defaultdict
-from functools import partial
-from typing import Any, Final
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
 
 import attrs
 import pytest
-from attrs import define, field
+from tools.simulate.__main__ import main
+from tools.simulate.applications import WAYS
+from tools.simulate.checkers import CHECKERS
+from tools.simulate.faults import FAULTS, planned
+from tools.simulate.runs import Report, settings, shrunk, simulate
+from tools.simulate.setting import Setting
+from tools.simulate.world import Process
 
 from kafka_marshal import Consumer
-from kafka_marshal.admin.fold import ClaimsFold
 from kafka_marshal.admin.receipts import Receipts
-from kafka_marshal.client.coordinate.configuration import Semantics
+from kafka_marshal.client.api.callbacks import Callbacks
+from kafka_marshal.client.coordinate.consumer_loop import ConsumerLoop
 from kafka_marshal.client.coordinate.owned_partition import OwnedPartition
-from kafka_marshal.client.message import Message
-from kafka_marshal.codec import decode, decode_headers
+from kafka_marshal.client.fetch.buffers import Buffers
 from kafka_marshal.core.claims import fenced
-from kafka_marshal.core.messages import Record
-from kafka_marshal.core.state import FENCED, Claim
-from kafka_marshal.errors import COORDINATION_TOPIC
-from kafka_marshal.testing.in_memory import (
-    LANDS,
-    LANDS_SOMEWHERE,
-    LANDS_UNKNOWN,
-    LOST,
-    InMemoryKafka,
-    ScheduledThread,
-    Scheduler,
+from kafka_marshal.core.state import Claim
+from kafka_marshal.machines.consumer import consumer as moves
+from kafka_marshal.testing.in_memory import InMemoryKafka, Scheduler
+
+SMALL = Setting(
+    heartbeat_interval_s=5.0,
+    clients=3,
+    topics=("orders", "invoices"),
+    partitions=2,
+    log_partitions=2,
+    simulated_s=60.0,
+    fault_every_s=3.0,
 )
-
-ALO: Final[Semantics] = "at_least_once"
-AMO: Final[Semantics] = "at_most_once"
-PARTITIONS: Final = 3
-CLIENTS: Final = 3
-INTERVAL_S: Final = 5.0
-RULES: Final = attrs.evolve(FENCED, heartbeat_interval_ms=int(1_000 * INTERVAL_S))
-FAULTS_EACH: Final = 15
-"""Faults of a walk."""
-FAULT_EVERY_S: Final = 3.0
-BURST_EVERY_S: Final = 0.5
-BURST_MAX: Final = 20
-UNKNOWN_AFTER_S: Final = (0.5, 2.0, 30.0)
-WORK_S: Final = (0.001, 0.02, 0.3)
-WAYS: Final = {
-    "at_least_once": ("loops", "polls", "consumes", "batches", "runs"),
-    "at_most_once": ("loops", "polls", "consumes", "batches"),
-}
-"""Ways of consuming, by semantics."""
-ENDS_WITHIN_S: Final = 120.0
-"""After the last fault: two intervals until claims are stale, and time to consume."""
-IDLE_ROUNDS: Final = 20
-"""Rounds in which nobody is given anything, until nothing that was granted is left in hand."""
-FAULTS: Final = ("kill", "kill", "close", "append", "cut", "stall", "wait", "mend")
-AMO_LOSES: Final = (LANDS, LANDS, LANDS, LANDS, LANDS, LANDS_SOMEWHERE, LANDS_UNKNOWN, LOST)
+SEEDS = range(0, 16)
 
 
-@pytest.fixture(autouse=True)
-def quiet(caplog: pytest.LogCaptureFixture) -> None:
-    """A walk logs a line for each fault."""
-    caplog.set_level(logging.CRITICAL, logger="kafka_marshal")
+@pytest.fixture(scope="module")
+def reports() -> list[Report]:
+    return [simulate(seed, settings(seed, SMALL)) for seed in SEEDS]
 
 
-@define
-class Process:
-    """A consumer, and the application around it."""
-
-    name: str
-    thread: ScheduledThread | None = None
-    consumer: Consumer | None = None
+def test_every_promise_holds_under_faults(reports: list[Report]) -> None:
+    assert [(one.seed, one.violations) for one in reports if one.violations] == []
 
 
-@define
-class Walk:
-    """Consumers of one group, and what their applications were given."""
-
-    seed: int
-    semantics: Semantics
-    scheduler: Scheduler = field(init=False)
-    kafka: InMemoryKafka = field(init=False)
-    processes: dict[str, Process] = field(factory=dict)
-    """By their clients."""
-    given: list[tuple[str, int, int, int]] = field(factory=list)
-    """Instance, partition, epoch and offset of each message, in the order of the applications."""
-    faults: Counter[str] = field(factory=Counter)
-    ways: Counter[str] = field(factory=Counter)
-    calm: bool = False
-    """There are no more faults."""
-    finished: bool = False
-    """In the end the log had everything as processed, or granted."""
-
-    def __attrs_post_init__(self) -> None:
-        self.scheduler = Scheduler(self.seed)
-        self.kafka = InMemoryKafka(2, scheduler=self.scheduler)
-        self.kafka.create("orders", partitions=PARTITIONS, messages=60)
-
-    def start(self, client_id: str) -> None:
-        process = self.processes[client_id] = Process(f"{client_id}, {self.ways.total()}")
-        way = self.scheduler.chance.choice(WAYS[self.semantics])
-        self.ways[way] += 1
-        process.thread = self.scheduler.begin(
-            process.name, partial(self.application, process, client_id, way)
-        )
-
-    def application(self, process: Process, client_id: str, way: str) -> None:
-        with Consumer(
-            settings=self.kafka.settings(),
-            group_id="g",
-            client_id=client_id,
-            semantics=self.semantics,
-            heartbeat_interval_s=INTERVAL_S,
-        ) as consumer:
-            process.consumer = consumer
-            consumer.add_topic("orders")
-            getattr(self, way)(consumer)
-
-    def produces(self) -> None:
-        """Somebody orders, in bursts, while there are faults."""
-        chance = self.scheduler.chance
-        while not self.calm:
-            self.scheduler.sleep(chance.expovariate(1 / BURST_EVERY_S))
-            self.kafka.produce("orders", chance.randrange(BURST_MAX), chance.randrange(PARTITIONS))
-
-    def takes(self, consumer: Consumer, message: Message) -> None:
-        """The application processes a message, and that takes a while."""
-        place = message.partition, message.claim.epoch, message.offset
-        self.given.append((consumer.instance_id, *place))
-        if self.scheduler.chance.random() < 0.1:
-            self.scheduler.sleep(self.scheduler.chance.choice(WORK_S))
-
-    def loops(self, consumer: Consumer) -> None:
-        for message in consumer:
-            self.takes(consumer, message)
-            if self.scheduler.chance.random() < 0.1:
-                consumer.commit(message, asynchronous=True)
-
-    def polls(self, consumer: Consumer) -> None:
-        while not consumer.delivery.ended:
-            message = consumer.poll(timeout_s=self.scheduler.chance.choice((0.0, 0.1, 1.0)))
-            if message is None:
-                self.scheduler.sleep(0.01)
-                continue
-            self.takes(consumer, message)
-            if self.scheduler.chance.random() < 0.2:
-                consumer.commit(message, asynchronous=True)
-            else:
-                consumer.ack(message)
-
-    def consumes(self, consumer: Consumer) -> None:
-        while not consumer.delivery.ended:
-            for message in consumer.consume(self.scheduler.chance.choice((1, 7, 100)), 0.5):
-                self.takes(consumer, message)
-
-    def batches(self, consumer: Consumer) -> None:
-        for batch in consumer.batches():
-            for message in batch.messages:
-                self.takes(consumer, message)
-
-    def runs(self, consumer: Consumer) -> None:
-        consumer.run(partial(self.takes, consumer), workers=3)
-
-    def disturbs(self) -> None:
-        """One of what may happen to consumers, their log and their topic."""
-        chance = self.scheduler.chance
-        client_id = chance.choice(sorted(self.processes))
-        process = self.processes[client_id]
-        fault = chance.choice(FAULTS)
-        self.faults[fault] += 1
-        match fault:
-            case "kill":
-                del self.processes[client_id]
-                self.scheduler.kill(process.name)
-                self.start(chance.choice((client_id, client_id + "'")))
-            case "close":
-                self.ends(client_id)
-                self.start(client_id)
-            case "stall":
-                self.scheduler.stop(process.name)
-            case "wait":
-                self.scheduler.sleep(chance.choice((INTERVAL_S, 3 * INTERVAL_S)))
-            case "append":
-                became = chance.choice(AMO_LOSES)
-                if became.error is not None:
-                    became = attrs.evolve(became, after_s=chance.choice(UNKNOWN_AFTER_S))
-                self.kafka.appends = lambda _: became
-            case "cut":
-                self.kafka.hold_log()
-            case _:
-                self.mends()
-
-    def ends(self, client_id: str) -> None:
-        """The application is asked to end, and does, or is closed where its log is cut."""
-        process = self.processes.pop(client_id)
-        assert process.thread is not None
-        self.scheduler.stop(process.name, stands=False)
-        while process.consumer is None and process.thread.is_alive():
-            self.scheduler.sleep(0.1)
-        if process.consumer is not None:
-            process.consumer.stop()
-            process.thread.join(2 * INTERVAL_S)
-            process.consumer.close(timeout_s=2.0)
-        process.thread.join()
-
-    def mends(self) -> None:
-        self.kafka.appends = lambda _: LANDS
-        self.kafka.flow()
-        for process in self.processes.values():
-            self.scheduler.stop(process.name, stands=False)
-
-    def goes(self, faults: int = FAULTS_EACH) -> Walk:
-        """Walk; then mend everything, and consume to the end."""
-        chance = self.scheduler.chance
-        for number in range(CLIENTS):
-            self.start(f"c{number}")
-        if faults:
-            self.scheduler.begin("producer", self.produces)
-        for _ in range(faults):
-            self.scheduler.sleep(chance.expovariate(1 / FAULT_EVERY_S))
-            self.disturbs()
-        self.calm = True
-        self.mends()
-        until_s = self.scheduler.clock.monotonic() + ENDS_WITHIN_S
-        idle = 0
-        while self.scheduler.clock.monotonic() < until_s and idle < IDLE_ROUNDS:
-            before = len(self.given)
-            self.scheduler.sleep(0.5)
-            idle = idle + 1 if self.done and len(self.given) == before else 0
-        self.finished = self.done
-        for client_id in list(self.processes):
-            self.ends(client_id)
-        return self
-
-    @property
-    def done(self) -> bool:
-        """The log has everything as processed, or granted."""
-        claims = [
-            claim
-            for each in self.processes.values()
-            if each.consumer
-            for claim in each.consumer.claims
-        ]
-        left = {claim.partition: claim.committed for claim in claims if claim.owned}
-        return all(left.get(number) == self.end(number) for number in range(PARTITIONS))
-
-    def end(self, partition: int) -> int:
-        return self.kafka.topics["orders"][partition].high
-
-    @property
-    def log(self) -> list[tuple[object, ...]]:
-        return [
-            (partition, record.value, record.headers, record.timestamp_ms)
-            for partition in range(2)
-            for record in self.kafka.records(partition, COORDINATION_TOPIC)
-        ]
-
-    @property
-    def digest(self) -> str:
-        """Changes with any byte of the log, its times, and with what was given to whom."""
-        return hashlib.sha256(repr((self.log, self.given)).encode()).hexdigest()
+def test_runs_meet_every_fault_and_every_way_of_consuming(reports: list[Report]) -> None:
+    met: Counter[str] = sum((one.faults for one in reports), Counter())
+    ways: Counter[str] = sum((one.ways for one in reports), Counter())
+    assert met.keys() == FAULTS.keys()
+    assert ways.keys() == set(WAYS)
 
 
-def skipped(walk: Walk) -> list[tuple[str, int, int]]:
-    """Messages below which, in one tenure, something was passed over."""
-    latest: dict[tuple[str, int, int], int] = {}
-    found = []
-    for instance, partition, epoch, offset in walk.given:
-        tenure = instance, partition, epoch
-        if tenure in latest and offset > latest[tenure] + 1:
-            found.append(tenure)
-        latest[tenure] = max(offset, latest.get(tenure, offset))
-    return found
-
-
-def of_nobody(walk: Walk) -> set[tuple[int, int]]:
-    """Messages that no application was given."""
-    there = {(number, at) for number in range(PARTITIONS) for at in range(walk.end(number))}
-    return there - {(partition, offset) for _, partition, _, offset in walk.given}
-
-
-def twice(walk: Walk) -> list[tuple[int, int]]:
-    """Messages that were given more than once."""
-    times = Counter((partition, offset) for _, partition, _, offset in walk.given)
-    return [place for place, count in times.items() if count > 1]
-
-
-def listed(walk: Walk) -> set[tuple[int, int]]:
-    """Messages that `marshal receipts` would list when every owner has been silent for long."""
-    found = set()
-    for partition in range(2):
-        fold, receipts = ClaimsFold(0, RULES), Receipts("g", "orders")
-        for offset, one in enumerate(walk.kafka.records(partition)):
-            headers = decode_headers(one.headers)
-            record = Record(partition, offset, one.timestamp_ms, decode(one.value), headers)
-            receipts.read(record, fold.apply(record))
-        later_ms = walk.scheduler.clock.unix_ms() + 1_000_000
-        for each in receipts.receipts(later_ms, int(RULES.stale_after_ms)):
-            found |= {(each.topic_partition, at) for at in range(each.start or 0, each.end)}
-    return found
-
-
-@pytest.mark.parametrize("seed", range(8))
-def test_at_least_once_every_message_is_given(seed: int) -> None:
-    walk = Walk(seed, ALO).goes()
-    assert walk.finished, walk.faults
-    assert of_nobody(walk) == set()
-    assert skipped(walk) == []
-
-
-@pytest.mark.parametrize("seed", range(8))
-def test_at_most_once_no_message_is_given_twice(seed: int) -> None:
-    walk = Walk(seed, AMO).goes()
-    assert walk.finished, walk.faults
-    assert twice(walk) == []
-    assert skipped(walk) == []
-    assert of_nobody(walk) <= listed(walk)
-
-
-def test_a_walk_that_kills_nobody_gives_every_message_once() -> None:
-    for semantics in (ALO, AMO):
-        walk = Walk(1, semantics).goes(faults=0)
-        assert of_nobody(walk) == set()
-        assert twice(walk) == []
-
-
-def test_an_application_that_counts_as_done_what_it_was_given_is_found(
-    monkeypatch: pytest.MonkeyPatch,
+def test_a_seed_repeats_a_run_whatever_the_process_hashes_with_and_did_before(
+    reports: list[Report],
 ) -> None:
-    reached = OwnedPartition.reached
-    monkeypatch.setattr(
-        OwnedPartition,
-        "reached",
-        lambda owned: max([reached(owned), *[hand.end for hand in owned.hands]]),
+    code = (
+        "from tests.client.fleet.test_by_seed import *;"
+        "print(*(simulate(seed, settings(seed, SMALL)).digest for seed in (4, 5)))"
     )
-    assert any(of_nobody(Walk(seed, ALO).goes()) for seed in range(24))
+    digests = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "PYTHONHASHSEED": str(number)},
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout.strip()
+        for number in (1, 2)
+    }
+    assert digests == {f"{reports[4].digest} {reports[5].digest}"}
+    assert len({one.digest for one in reports}) == len(reports)
 
 
-def test_a_grant_that_does_not_move_the_position_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fault_chooses_the_same_whichever_others_are_left_out() -> None:
+    plan = planned(3, SMALL)
+    assert planned(3, SMALL) == plan
+    assert planned(4, SMALL) != plan
+    report = simulate(3, SMALL, plan[::2])
+    assert sum(report.faults.values()) == len(plan[::2])
+
+
+# --- each checker finds a mistake -----------------------------------------------------------------
+
+Patch = pytest.MonkeyPatch
+
+
+def grants_the_same_again(patch: Patch) -> None:
     claiming_messages = fenced.claiming_messages
 
     def kept(claim: Claim, *of: Any) -> tuple[Claim, Any]:
         after, verdict = claiming_messages(claim, *of)
         return attrs.evolve(after, position=claim.position), verdict
 
-    monkeypatch.setattr(fenced, "claiming_messages", kept)
-    walk = Walk(0, AMO)
-    walk.start("c0")
-    walk.scheduler.sleep(INTERVAL_S)
-    walk.scheduler.kill(walk.processes["c0"].name)
-    walk.start("c1")
-    walk.scheduler.sleep(3 * INTERVAL_S)
-    assert twice(walk)
+    patch.setattr(fenced, "claiming_messages", kept)
+
+
+def counts_as_done_what_is_in_hand(patch: Patch) -> None:
+    reached = OwnedPartition.reached
+    patch.setattr(
+        OwnedPartition,
+        "reached",
+        lambda owned: max([reached(owned), *[hand.end for hand in owned.hands]]),
+    )
+
+
+def forgets_what_is_given_back(patch: Patch) -> None:
+    patch.setattr(Buffers, "put_back", lambda *_: None)
+
+
+def begins_too_late(patch: Patch) -> None:
+    from kafka_marshal.client.fetch.fetcher import Fetcher
+
+    begin = Fetcher.open
+    patch.setattr(
+        Fetcher, "open", lambda fetcher, claim, position: begin(fetcher, claim, position + 1)
+    )
+
+
+def lists_nothing(patch: Patch) -> None:
+    patch.setattr(Receipts, "receipts", lambda *_: [])
+
+
+def commits_nothing_after_the_first(patch: Patch) -> None:
+    commit = ConsumerLoop.commit_positions
+
+    def once(loop: ConsumerLoop) -> None:
+        if not getattr(loop, "committed_once", False) and loop.held.to_commit:
+            loop.committed_once = True  # type: ignore[attr-defined]
+            commit(loop)
+
+    patch.setattr(ConsumerLoop, "commit_positions", once)
+
+
+def takes_what_it_asked_for(patch: Patch) -> None:
+    def after(me: Any, consumer: Any, offset: int) -> Any:
+        return attrs.evolve(consumer, granted=(range(consumer.known.position, offset),))
+
+    patch.setattr(moves, "after_claiming_messages", after)
+
+
+def stands_still(patch: Patch) -> None:
+    patch.setattr(Consumer, "subscribe", lambda *_: None)
+
+
+def calls_twice(patch: Patch) -> None:
+    claimed = Callbacks.claimed
+
+    def twice(callbacks: Callbacks, claim: Any) -> None:
+        claimed(callbacks, claim)
+        claimed(callbacks, claim)
+
+    patch.setattr(Callbacks, "claimed", twice)
+
+
+def dies(patch: Patch) -> None:
+    def broken(*_: object) -> None:
+        raise KeyError("a wire is loose")
+
+    patch.setattr(ConsumerLoop, "commit_positions", broken)
+
+
+def starts_threads(patch: Patch) -> None:
+    runs = Process.runs
+
+    def many(process: Process) -> None:
+        for number in range(20):
+            process.scheduler.start(lambda: process.scheduler.sleep(50.0), f"more {number}")
+        runs(process)
+
+    patch.setattr(Process, "runs", many)
+
+
+def another_tells_its_instance(patch: Patch) -> None:
+    patch.setattr(Consumer, "instance_id", property(lambda _: "somebody"))
+
+
+MISTAKES: dict[str, tuple[Callable[[Patch], None], str]] = {
+    "at_most_once": (grants_the_same_again, "at_most_once"),
+    "none_skipped": (counts_as_done_what_is_in_hand, "at_least_once"),
+    "in_order": (forgets_what_is_given_back, "at_least_once"),
+    "begins_at_position": (begins_too_late, "at_least_once"),
+    "receipts": (lists_nothing, "at_most_once"),
+    "group_offsets": (commits_nothing_after_the_first, "at_least_once"),
+    "explained": (takes_what_it_asked_for, "at_most_once"),
+    "progress": (stands_still, "at_least_once"),
+    "callbacks": (calls_twice, "at_least_once"),
+    "ended": (dies, "at_least_once"),
+    "bounded": (starts_threads, "at_least_once"),
+    "one_process_an_epoch": (another_tells_its_instance, "at_least_once"),
+}
+"""By checker: a mistake, and under which semantics it shows."""
+
+
+@pytest.mark.parametrize("checker", CHECKERS)
+def test_a_checker_finds_its_mistake(checker: str, monkeypatch: Patch) -> None:
+    mistake, semantics = MISTAKES[checker]
+    mistake(monkeypatch)
+    setting = attrs.evolve(SMALL, semantics=semantics, simulated_s=30.0, recorded=True)
+    for seed in range(6):
+        found = simulate(seed, setting).violations
+        if any(one.startswith(f"{checker}:") for one in found):
+            return
+    pytest.fail(f"{checker} found nothing")
+
+
+def test_a_run_that_fails_is_told_with_as_few_faults_as_it_takes(
+    monkeypatch: Patch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lists_nothing(monkeypatch)
+    setting = attrs.evolve(SMALL, semantics="at_most_once")
+    report = next(one for seed in SEEDS if (one := simulate(seed, setting)).violations)
+    fewer = shrunk(report, tries=12)
+    assert fewer.violations
+    assert len(fewer.plan) < len(report.plan)
+    options = ["--simulated-s", "60", "--fault-every-s", "3"]
+    assert main(["--one", "1", *options]) == 1
+    assert "WRONG  receipts: " in capsys.readouterr().out
 
 
 def test_a_call_that_waits_lets_only_the_clock_of_the_run_go_on() -> None:
@@ -380,28 +247,3 @@ def test_a_call_that_waits_lets_only_the_clock_of_the_run_go_on() -> None:
             if number == 7:
                 consumer.stop()
     assert [kafka.committed["g", "orders", number] for number in range(2)] == [8, 5]
-
-
-def test_a_seed_repeats_a_walk_whatever_the_process_hashes_with() -> None:
-    code = "from tests.client.fleet.test_by_seed import *; print(Walk(3, ALO).goes().digest)"
-    digests = {
-        subprocess.run(
-            [sys.executable, "-c", code],
-            env={**os.environ, "PYTHONHASHSEED": str(number)},
-            check=True,
-            capture_output=True,
-            text=True,
-        ).stdout.strip()
-        for number in (1, 2)
-    }
-    assert digests == {Walk(3, ALO).goes().digest}
-    assert Walk(4, ALO).goes(1).digest not in digests
-
-
-def test_walks_meet_every_fault_and_lose_what_was_granted() -> None:
-    assert any(of_nobody(Walk(seed, AMO).goes()) for seed in range(8)), "receipts list something"
-    met: dict[str, int] = defaultdict(int)
-    for seed in range(3):
-        for fault, count in Walk(seed, ALO).goes().faults.items():
-            met[fault] += count
-    assert met.keys() == set(FAULTS)

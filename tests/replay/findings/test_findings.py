@@ -5,13 +5,16 @@ from collections.abc import Iterator
 import attrs
 import pytest
 
+from kafka_marshal.authentication import AuthenticityChecks
+from kafka_marshal.core import wire
 from kafka_marshal.replay.findings.catalogue import CATALOGUE
+from kafka_marshal.replay.findings.records.authenticity import finding_of
 from kafka_marshal.replay.findings.records.inputs import log_findings
 from kafka_marshal.replay.findings.records.senders import clock_findings, merged
 from kafka_marshal.replay.fold.partition_fold import JudgingOptions
 from kafka_marshal.replay.model.published import FindingRow
 from kafka_marshal.replay.model.tables import DIVERGENCES, FINDINGS, PARTITIONS, PUBLISHED, SENDERS
-from tests.replay.told import BOTH, INTERVAL_MS, beats, records, replayed
+from tests.replay.told import BOTH, INTERVAL_MS, KEYS, beats, records, replayed
 
 OWNS = ["0 CP a1/A", *beats("a1/A", 1, 8)]
 TAKEN = ["0 CP a1/A", "1 HB a1/A 10", "10 CP b1/B", "11 HB b1/B 20"]
@@ -144,6 +147,8 @@ STORIES: dict[str, tuple[str, list[str], list[str]]] = {
     "duplicate_record": ("log", ["0 CP a1/A", "0 CP a1/A at=0"], OWNS),
     "conflicting_duplicate": ("log", ["0 CP a1/A", "0 CP b1/B at=0"], OWNS),
     "malformed_record": ("log", ["0 CP a1/A", "1 Heartbeat/1"], OWNS),
+    "record_not_signed": ("log", ["0 CP a1/A mac=k1", "1 HB a1/A 1"], ["0 CP a1/A mac=k1"]),
+    "record_not_authentic": ("log", ["0 CP a1/A mac=k2"], ["0 CP a1/A mac=k1"]),
     "malformed_header": ("log", ["0 CP a1/A interval=soon"], ["0 CP a1/A interval=4000"]),
     "wrong_coordinating_partition": (
         "log",
@@ -154,11 +159,20 @@ STORIES: dict[str, tuple[str, list[str], list[str]]] = {
 
 
 def told_of(lines: list[str]) -> Iterator[FindingRow]:
-    """Findings of one partition's fold, and those that are made when all partitions are in."""
-    rows = replayed(records(lines), coordination_partitions=4)
+    """Findings of one partition's fold, and those that are made when all partitions are in.
+
+    Of a log in which somebody signs, also those of who has the keys.
+    """
+    raws = records(lines)
+    rows = replayed(raws, coordination_partitions=4)
     yield from rows[FINDINGS]
     yield from log_findings(rows[PARTITIONS])
     yield from clock_findings(merged(rows[SENDERS]), INTERVAL_MS)
+    if any(name == wire.MAC_HEADER for raw in raws for name, _ in raw.headers):
+        checks = AuthenticityChecks(KEYS)
+        for raw in raws:
+            checks.check(raw)
+        yield from (finding_of("log", one) for one in checks)
 
 
 def found(code: str, rules: str, lines: list[str]) -> list[FindingRow]:

@@ -105,7 +105,10 @@ def examine(
         checked(("records",), iter([unchecked("records", unread, "READ")]))
     else:
         # Of a log that is empty nobody can say that all is well with its records.
-        names = ("places", "offsets", "timestamps", "messages", "headers", "clocks")
+        names: tuple[str, ...] = (
+            *("places", "offsets", "timestamps", "messages", "headers", "clocks"),
+            *(() if settings.keyring is None else ("authentication",)),
+        )
         checked(names if sample.records else (), records.records(sample))
         checked(("head",), records.heads(sample, rules, now_ms()))
         checked((), clocks.in_log(sample, rules, now_ms()))

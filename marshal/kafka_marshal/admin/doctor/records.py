@@ -41,6 +41,7 @@ def records(sample: TopicSample) -> Iterator[CheckFinding]:
             "nothing by themselves; somebody writes to the topic who should not",
             "see who it is: `marshal replay` lists them",
         )
+    yield from _authenticity(sample)
     if sample.without_headers:
         yield CheckFinding(
             CheckSeverity.NOTE,
@@ -94,6 +95,27 @@ def _misplaced_records(sample: TopicSample) -> Iterator[CheckFinding]:
         else "claims have moved away from their history: owners and positions are forgotten",
         "never change the partition count; stop all consumers, and set positions anew",
     )
+
+
+def _authenticity(sample: TopicSample) -> Iterator[CheckFinding]:
+    if sample.not_authentic:
+        yield CheckFinding(
+            CheckSeverity.ERROR,
+            "authentication",
+            f"{sample.not_authentic:,} of {sample.records:,} records carry a MAC that is not their "
+            f"own, cannot be read or is of an unknown key: {names(sample.clients_not_authentic)}",
+            "somebody writes in another's name, or members have different keys",
+            "find who may WRITE the topic; `marshal replay --keys` lists the records",
+        )
+    if sample.not_signed:
+        yield CheckFinding(
+            CheckSeverity.WARNING,
+            "authentication",
+            f"{sample.not_signed:,} of {sample.records:,} records carry no MAC: "
+            f"{names(sample.clients_not_signed)}",
+            "clients that require authentic records stop there",
+            "give these clients the keys; where the log is older than its keys, set signed-since",
+        )
 
 
 def _intervals(sample: TopicSample) -> Iterator[CheckFinding]:

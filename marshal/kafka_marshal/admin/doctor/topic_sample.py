@@ -9,6 +9,7 @@ from typing import Final
 
 from attrs import define, field, frozen
 
+from kafka_marshal.authentication import Authenticity, Keyring
 from kafka_marshal.capture import RawRecord, TimestampType
 from kafka_marshal.client.connect.reader import CoordinationReader
 from kafka_marshal.client.connect.settings import Settings
@@ -54,6 +55,13 @@ class TopicSample:
     of_another_log: int = 0
     """Records that refer to an offset at or after their own, which no sender can have read here."""
     clients_of_another_log: set[str] = field(factory=set)
+    keyring: Keyring | None = None
+    """None: nothing is verified."""
+    not_signed: int = 0
+    clients_not_signed: set[str] = field(factory=set)
+    not_authentic: int = 0
+    """Records with a MAC that is not their own, or of a key that the keyring does not have."""
+    clients_not_authentic: set[str] = field(factory=set)
     groups: set[str] = field(factory=set)
     stepped_back_ms: int = 0
     """The most that a timestamp is below the one before it in its partition."""
@@ -94,6 +102,7 @@ class TopicSample:
             self.malformed += 1
             return
         message = record.message
+        self._verify(raw, message.client_id)
         self.groups.add(message.group_id)
         key = raw.partition, message.group_id
         self._group_last[key] = raw.timestamp_ms
@@ -111,6 +120,17 @@ class TopicSample:
         self._first.setdefault(where, raw.timestamp_ms)
 
         self._last[where] = raw.timestamp_ms
+
+    def _verify(self, raw: RawRecord, client: str) -> None:
+        complaint = None if self.keyring is None else self.keyring.complaint(raw)
+        if complaint is None:
+            return
+        if complaint.authenticity is Authenticity.NOT_SIGNED:
+            self.not_signed += 1
+            self.clients_not_signed.add(client)
+        else:
+            self.not_authentic += 1
+            self.clients_not_authentic.add(client)
 
     @property
     def intervals(self) -> dict[str, dict[float, str]]:
@@ -153,7 +173,7 @@ def sample_of(settings: Settings, topic: str, records_max: int) -> TopicSample:
     """
     tail = CoordinationReader(settings, topic)
     try:
-        sample = TopicSample(len(tail.partitions))
+        sample = TopicSample(len(tail.partitions), keyring=settings.keyring)
         extents = tail.extents()
         starts = {n: max(extent.low, extent.high - records_max) for n, extent in extents.items()}
         ends = {n: extent.high for n, extent in extents.items()}

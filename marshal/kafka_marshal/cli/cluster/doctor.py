@@ -14,6 +14,7 @@ from kafka_marshal.cli import FINE, FOUND_SOMETHING
 from kafka_marshal.cli.common import (
     PAUSE_MAX_S,
     Bootstrap,
+    Keys,
     LogsInterval,
     Options,
     PauseMax,
@@ -23,6 +24,7 @@ from kafka_marshal.cli.common import (
     console,
     errors,
     fleet_rules,
+    keyring_of,
     needs,
     one_sentence,
 )
@@ -50,6 +52,7 @@ def doctor(
             help="Compare the brokers' clocks: create a topic, append to it, delete it.",
         ),
     ] = False,
+    keys: Keys = None,
     json: Annotated[bool, typer.Option("--json", help="JSON on standard output.")] = False,
     properties: Properties = None,
     options: Options = None,
@@ -66,7 +69,9 @@ def doctor(
     with needs("kafka"):
         from kafka_marshal.admin.doctor.doctor import LOUD, examine
     with one_sentence(MarshalError), errors.status(f"examining {topic}"):
-        settings = connection(bootstrap, properties, options)
+        settings = attrs.evolve(
+            connection(bootstrap, properties, options), keyring=keyring_of(keys)
+        )
         examined = examine(
             settings,
             topic,

@@ -10,7 +10,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from kafka_marshal.cli.common import connection, errors, needs, one_sentence
+import attrs
+
+from kafka_marshal.cli.common import connection, errors, fail, keyring_of, needs, one_sentence
 from kafka_marshal.core.messages import Record
 from kafka_marshal.core.state import Rules
 from kafka_marshal.errors import MarshalError
@@ -41,7 +43,9 @@ def opened(
     with needs("kafka"):
         from kafka_marshal.admin.view import View
     with one_sentence(MarshalError):
-        settings = connection(bootstrap, properties, options)
+        settings = attrs.evolve(
+            connection(bootstrap, properties, options), keyring=keyring_of(None)
+        )
         with View(settings, topic, rules, since_ms=since_ms, group=group) as view:
             yield view
 
@@ -68,3 +72,16 @@ def read_to_end(
     for sentence in view.interval_mismatches():
         errors.print(f"Warning: {sentence}")
     return view
+
+
+def check_signing(view: View, group: str) -> None:
+    """Stop a command that would write unsigned records into a group that signs its own.
+
+    Consumers that require authentic records would stop at the first one.
+    """
+    keyring = view.settings.keyring
+    if group in view.signed_groups and (keyring is None or keyring.sign_with is None):
+        fail(
+            f"records of group {group} are signed, and what this writes would not be: name a file "
+            "of keys in MARSHAL_KEYS_FILE, with sign-with"
+        )

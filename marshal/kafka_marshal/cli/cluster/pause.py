@@ -12,7 +12,7 @@ import attrs
 import typer
 
 from kafka_marshal.cli import FINE, FOUND_SOMETHING
-from kafka_marshal.cli.cluster.opened import opened, read_to_end
+from kafka_marshal.cli.cluster.opened import check_signing, opened, read_to_end
 from kafka_marshal.cli.common import (
     PAUSE_MAX_S,
     Bootstrap,
@@ -180,7 +180,9 @@ def _at_hand(
     with opened(bootstrap, topic, properties, options, rules, group=group) as view:
         from kafka_marshal.client.connect.log_writer import LogWriter
 
-        yield read_to_end(view), lambda: LogWriter(view.settings, topic)
+        read_to_end(view)
+        check_signing(view, group)
+        yield view, lambda: LogWriter(view.settings, topic)
 
 
 def _done(do: Callable[[], list[GroupRelease]], json: bool) -> list[GroupRelease]:

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from kafka_marshal.cli import FINE, FOUND_SOMETHING
-from kafka_marshal.cli.cluster.opened import opened, read_to_end
+from kafka_marshal.cli.cluster.opened import check_signing, opened, read_to_end
 from kafka_marshal.cli.common import (
     Bootstrap,
     LogsInterval,
@@ -131,6 +131,7 @@ def set_position(
         if left and not anyway:
             errors.print("marshal: nothing was done; --anyway sets the positions all the same")
             raise typer.Exit(FOUND_SOMETHING)
+        check_signing(view, group)
         _check_called_off(stop)
         with LogWriter(view.settings, topic) as log, errors.status("setting positions"):
             ended = operators.set_positions(

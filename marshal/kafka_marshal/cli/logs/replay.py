@@ -20,6 +20,7 @@ from kafka_marshal.cli.common import (
     Bootstrap,
     CoordinationPartitions,
     ForceInterval,
+    Keys,
     LogsInterval,
     OneLog,
     Options,
@@ -30,6 +31,7 @@ from kafka_marshal.cli.common import (
     console,
     errors,
     fail,
+    keyring_of,
     needs,
     one_sentence,
 )
@@ -141,6 +143,7 @@ def replay(
             "heartbeat_interval=30s, rules=original, pause_max=1h.",
         ),
     ] = None,
+    keys: Keys = None,
     checkpoint: Annotated[
         Path | None,
         typer.Option(
@@ -232,6 +235,7 @@ def replay(
             exports=Exports(sarif, junit, perfetto),
             what_if=change,
             checkpoint=checkpoint,
+            keyring=keyring_of(keys),
             engine=engine.value,
             on_engine=chosen.append,
             on_progress=next_step,

@@ -9,9 +9,11 @@ from typing import Annotated
 import attrs
 import typer
 
+from kafka_marshal.authentication import AuthenticityChecks
 from kafka_marshal.capture import RawRecord, UnreadableSource, read_capture
 from kafka_marshal.cli import FINE, FOUND_SOMETHING
 from kafka_marshal.cli.common import (
+    Keys,
     LiveBootstrap,
     Options,
     Properties,
@@ -23,6 +25,7 @@ from kafka_marshal.cli.common import (
     console,
     errors,
     fail,
+    keyring_of,
     needs,
     one_sentence,
     rules_with,
@@ -95,6 +98,7 @@ def validate(
             help="Write what was found there: RUN.txt, RUN.itf.json and RUN.html.",
         ),
     ] = None,
+    keys: Keys = None,
     bootstrap: LiveBootstrap = None,
     topic: Topic = "__marshal",
     properties: Properties = None,
@@ -104,6 +108,9 @@ def validate(
 
     If not, print the first event that none explains, the guard that forbids it and what that guard
     is there for. Also print the smallest part of the run in which it is the same. Exits 1 then.
+
+    With --keys also print the records that are not authentic. The judgement of the run stays the
+    same. Exits 1 then, too.
 
     With --bootstrap the log is taken from the cluster first, and stays in the folder: log.jsonl.
     """
@@ -131,7 +138,33 @@ def validate(
                 )
             rules = rules_with(RulesChoice.fenced, heartbeat_interval)
             code = _log(run, rules, trace_out)
+        if not _authentic(run, keys):
+            code = FOUND_SOMETHING
     raise typer.Exit(code)
+
+
+def _authentic(run: Path, keys: Path | None) -> bool:
+    """Whether every record of the log is authentic; True without keys."""
+    keyring = keyring_of(keys)
+    if keyring is None:
+        return True
+    if run.is_file() and is_run(run):
+        sentence = f"{run} holds no records as they lie in a log, so keys verify nothing of it"
+        if keys is not None:
+            fail(sentence)
+        errors.print(f"Note: {sentence}")
+        return True
+    checks = AuthenticityChecks(keyring)
+    records = 0
+    for raw in read_capture(run / LOG_FILE if run.is_dir() else run):
+        records += 1
+        checks.check(raw)
+    found = list(checks)
+    for one in found:
+        console.print(f"not authentic: {one.sentence}", style="red", markup=False, soft_wrap=True)
+    if not found:
+        console.print(f"{records:,} records are authentic", soft_wrap=True)
+    return not found
 
 
 def _take_log(

@@ -15,6 +15,7 @@ from kafka_marshal.cli.common import (
     PAUSE_MAX_S,
     Bootstrap,
     ForceInterval,
+    Keys,
     LogsInterval,
     Options,
     PauseMax,
@@ -26,6 +27,7 @@ from kafka_marshal.cli.common import (
     console,
     errors,
     fail,
+    keyring_of,
     needs,
     one_sentence,
     seconds,
@@ -91,6 +93,7 @@ def watch(
     until_end: Annotated[
         bool, typer.Option("--until-end", help="Stop where the topic ended at the start.")
     ] = False,
+    keys: Keys = None,
     spark: Annotated[
         bool, typer.Option("--spark", help="Fold on Spark, each coordinating partition by a task.")
     ] = False,
@@ -146,6 +149,7 @@ def watch(
                 until_end=until_end,
                 sinks=(shown,),
                 metrics=counted,
+                keyring=keyring_of(keys),
                 on_note=lambda sentence: errors.print(f"Note: {sentence}"),
             ),
             stop,

@@ -22,6 +22,7 @@ from typing import Final, Literal, Self
 
 from confluent_kafka import TopicPartition
 
+from kafka_marshal.authentication import Keyring
 from kafka_marshal.client.api.callbacks import Callbacks
 from kafka_marshal.client.api.delivery import CHUNK, Delivery, DeliveryMode
 from kafka_marshal.client.api.subscription import Subscription, Wanted, checked
@@ -133,6 +134,8 @@ class Consumer:
         wedged_after_beats: int = 4,
         record_to: str | Path | None = None,
         snapshot: str | Path | None = None,
+        keyring: Keyring | None = None,
+        require_authentic: bool = False,
         group: str | None = None,
         start: StartPolicy | None = None,
         look_for_partitions_every_s: float | None = None,
@@ -183,6 +186,9 @@ class Consumer:
             record_to: a folder in which to record what happens, for `marshal validate`.
             snapshot: a file for what was read of the log of claims, written once a minute and at
                 the end. The next start reads only what came since.
+            keyring: signs what this consumer writes into the log of claims, for those who verify.
+            require_authentic: end with NotAuthentic at the first record of the group that no key of
+                the keyring signed. All members and administrators must sign before.
             group: deprecated; it is `group_id` now.
             start: deprecated; it is `auto_offset_reset` now.
             look_for_partitions_every_s: deprecated; it is `metadata_refresh_s` now.
@@ -221,6 +227,8 @@ class Consumer:
             wedged_after_beats=wedged_after_beats,
             record_to=record_to,
             snapshot=snapshot,
+            keyring=keyring,
+            require_authentic=require_authentic,
         )
         self._environment = config.settings.environment
         self._monotonic = self._environment.monotonic

@@ -248,6 +248,8 @@ def _epoch(message: FetchedMessage) -> bytes | None:
     None where its headers are not ordinary.
     """
     headers = message.headers()
+    if headers and headers[-1][0] == wire.MAC_HEADER:  # it decides nothing
+        headers = headers[:-1]
     if not headers:
         return _NO_HEADERS
     begun = interval = b""

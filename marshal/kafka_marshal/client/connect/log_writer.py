@@ -166,13 +166,18 @@ class LogWriter:
 
         Only the original's rules look at that stamp (`unix_s`), as the time of sending.
         The future fails with NotAppended or OutcomeUnknown. Its key is null: nobody reads it, and
-        the partition is the protocol's choice.
+        the partition is the protocol's choice. It is signed where the settings have a keyring that
+        signs.
         """
         future: Future[RecordMetadata] = Future()
         try:
             unix_s = self.settings.environment.unix_ms() // 1000
             value = encode(attrs.evolve(message, unix_s=unix_s))
-            pairs = encode_headers(headers)
+            pairs: list[tuple[str, bytes]] = encode_headers(headers)
+            keyring = self.settings.keyring
+            mac = None if keyring is None else keyring.header(partition, value, pairs)
+            if mac is not None:
+                pairs.append(mac)
         except UnsendableMessage as error:
             future.set_exception(NotAppended(str(error)))
             return future

@@ -14,6 +14,7 @@ from typing import Any, Final, TypeAlias
 
 from attrs import field, frozen
 
+from kafka_marshal.authentication import Keyring
 from kafka_marshal.client.connect.environment import REAL, Environment
 from kafka_marshal.errors import BrokerFailed, InvalidOption
 
@@ -58,6 +59,8 @@ class Settings:
     """Gets a token for SASL/OAUTHBEARER; confluent-kafka's `oauth_cb`."""
     environment: Environment = field(default=REAL, repr=False, eq=False)
     """What the client is made of beneath the settings; another one in tests."""
+    keyring: Keyring | None = field(default=None, repr=False, eq=False)
+    """Signs what is appended to a coordination topic; None: nothing does."""
 
     _overridden: dict[str, str] = field(factory=dict, repr=False, eq=False, init=False)
 

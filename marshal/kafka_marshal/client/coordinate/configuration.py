@@ -13,6 +13,7 @@ from typing import Final, Literal, TypeAlias
 import attrs
 from attrs import frozen
 
+from kafka_marshal.authentication import Keyring
 from kafka_marshal.client.connect.environment import REAL
 from kafka_marshal.client.connect.settings import Settings, TokenCallback, addresses
 from kafka_marshal.client.fetch.buffers import BufferLimits
@@ -50,6 +51,7 @@ class Configuration:
     commit_to_kafka: bool
     record_to: Path | None
     snapshot: Path | None
+    require_authentic: bool
 
     @property
     def mode(self) -> Mode:
@@ -83,6 +85,8 @@ def configured(
     wedged_after_beats: int,
     record_to: str | Path | None,
     snapshot: str | Path | None,
+    keyring: Keyring | None,
+    require_authentic: bool,
 ) -> Configuration:
     """The configuration that these options make.
 
@@ -107,6 +111,12 @@ def configured(
     for name, text in (("group_id", group_id), ("client_id", client_id)):
         if not text or "/" in text:
             raise InvalidOption(f"{name} is a name without '/', not {text!r}")
+    if keyring is not None:
+        settings = attrs.evolve(settings, keyring=keyring)
+    if require_authentic and (settings.keyring is None or settings.keyring.sign_with is None):
+        raise InvalidOption(
+            "require_authentic needs a keyring that signs: its own records would not be authentic"
+        )
     every_s = heartbeat_interval_s / 2 if heartbeat_every_s is None else heartbeat_every_s
     try:
         rules = attrs.evolve(FENCED, heartbeat_interval_ms=milliseconds(heartbeat_interval_s))
@@ -135,6 +145,7 @@ def configured(
         commit_to_kafka=commit_to_kafka,
         record_to=None if record_to is None else Path(record_to),
         snapshot=None if snapshot is None else Path(snapshot),
+        require_authentic=require_authentic,
     )
 
 
@@ -171,11 +182,12 @@ def connection(
         InvalidOption: none of them does.
     """
     values = dict(settings.values) if isinstance(settings, Settings) else dict(settings or {})
-    environment = REAL
+    environment, keyring = REAL, None
     if isinstance(settings, Settings):
         oauth_cb, environment = oauth_cb or settings.oauth_cb, settings.environment
+        keyring = settings.keyring
     if bootstrap is not None:
         values["bootstrap.servers"] = addresses(bootstrap)
     if not values.get("bootstrap.servers"):
         raise InvalidOption("no cluster given: Consumer('host:9092', ...)")
-    return Settings(values, oauth_cb, environment)
+    return Settings(values, oauth_cb, environment, keyring)

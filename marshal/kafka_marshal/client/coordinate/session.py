@@ -7,7 +7,7 @@ is another instance. It does not know what a record does.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
@@ -15,6 +15,7 @@ from typing import Final
 from confluent_kafka import Message
 
 from kafka_marshal.client.connect.admin_client import ClusterClient
+from kafka_marshal.client.connect.authentic_log import AuthenticLog
 from kafka_marshal.client.connect.environment import Deadline
 from kafka_marshal.client.connect.log_filter import LogFilter
 from kafka_marshal.client.connect.reader import CoordinationReader, OffsetsGone, ReadResult
@@ -44,6 +45,7 @@ def open_session(config: Configuration, me: InstanceConfig) -> Session:
         InvalidOption: nothing can be recorded there, or put aside.
     """
     tail = CoordinationReader(config.settings, config.coordination_topic)
+    authentic = _authentic_log(config)
     try:
         extents = tail.extents()
         firsts = {
@@ -60,7 +62,7 @@ def open_session(config: Configuration, me: InstanceConfig) -> Session:
                 folder=config.record_to,
                 lock=config.settings.environment.threads.lock(),
             )
-            return Session(record, tail, firsts)
+            return Session(record, tail, firsts, authentic=authentic)
         aside = None if config.snapshot is None else _snapshot(config.snapshot, config, tail)
         kept = {} if aside is None else aside.begin(tail, extents, firsts)
         memory = {number: each.memory for number, each in kept.items()}
@@ -68,7 +70,15 @@ def open_session(config: Configuration, me: InstanceConfig) -> Session:
     except BaseException:
         tail.close()
         raise
-    return Session(member, tail, firsts, kept, aside)
+    return Session(member, tail, firsts, kept, aside, authentic)
+
+
+def _authentic_log(config: Configuration) -> AuthenticLog | None:
+    keyring = config.settings.keyring
+    if keyring is None or not config.require_authentic:
+        return None
+    group = config.group_id.encode("utf-8", "surrogateescape")
+    return AuthenticLog(keyring, config.coordination_topic, group)
 
 
 def _snapshot(path: Path, config: Configuration, tail: CoordinationReader) -> Snapshot | None:
@@ -86,9 +96,23 @@ def _snapshot(path: Path, config: Configuration, tail: CoordinationReader) -> Sn
         return None
     partitions = len(tail.partitions)
     origin = SnapshotOrigin(
-        tail.cluster, tail.topic, seen.topic_id, partitions, group, config.me.rules
+        tail.cluster,
+        tail.topic,
+        seen.topic_id,
+        partitions,
+        group,
+        config.me.rules,
+        _required(config),
     )
     return Snapshot(path, origin, config.settings.environment)
+
+
+def _required(config: Configuration) -> str:
+    """What a snapshot holds was read under this: another one has to be read anew."""
+    keyring = config.settings.keyring
+    if keyring is None or not config.require_authentic:
+        return ""
+    return f"since {keyring.signed_since_ms}, keys {', '.join(keyring.key_ids)}"
 
 
 class Session:
@@ -101,8 +125,10 @@ class Session:
         firsts: Mapping[int, int],
         kept: Mapping[int, PartitionSnapshot] = MappingProxyType({}),
         aside: Snapshot | None = None,
+        authentic: AuthenticLog | None = None,
     ) -> None:
         self.member = member
+        self._authentic = authentic
         self._tail, self._aside = tail, aside
         self._firsts = {**firsts, **{number: each.first for number, each in kept.items()}}
         self._starts = {**firsts, **{number: each.last.offset + 1 for number, each in kept.items()}}
@@ -126,13 +152,20 @@ class Session:
     ) -> None:
         """Read, and give on what is of the group; each time `folded` says that it was dealt with.
 
-        `truncated` takes why the log is not what it was, `failed` why reading ended.
+        `truncated` takes why the log is not what it was, `failed` why reading ended: NotAuthentic
+        before anything of a record is folded that is not.
         """
         whole = frozenset(number for number, first in self._firsts.items() if first == 0)
         group, member = self.member.group.encode("utf-8", "surrogateescape"), self.member
-        log_filter = LogFilter[Message](group, whole)
-        if isinstance(member, RecordedMember):
-            log_filter = LogFilter(group, whole, member.fetched)
+        recorded = member if isinstance(member, RecordedMember) else None
+
+        def fetched(messages: Collection[Message]) -> None:
+            if self._authentic is not None:
+                self._authentic.check(messages)
+            if recorded is not None:
+                recorded.fetched(messages)
+
+        log_filter = LogFilter[Message](group, whole, fetched)
 
         def run() -> None:
             try:

@@ -56,6 +56,8 @@ class SnapshotOrigin:
     partitions: int
     group: str
     rules: Rules
+    required: str = ""
+    """What had to be authentic of what was read, and by which keys; "": nothing."""
 
 
 @frozen

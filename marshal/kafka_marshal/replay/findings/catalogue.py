@@ -395,6 +395,26 @@ _KINDS: Final = (
         "Mend or update the client that writes the header.",
     ),
     FindingKind(
+        "record_not_signed",
+        WARNING,
+        None,
+        "log",
+        "Records carry no MAC, and by the keys that were given they must. One finding for each "
+        "sender. Only with keys.",
+        "Give the sender the keys, or stop it: a client that requires authentic records stops at "
+        "the first one. Where the log is older than its keys, give the time: signed-since.",
+    ),
+    FindingKind(
+        "record_not_authentic",
+        ERROR,
+        None,
+        "log",
+        "Records carry a MAC that is not their own, one of an unknown key, or one that cannot be "
+        "read. One finding for each sender, key and reason. Only with keys.",
+        "Find who may WRITE the coordination topic, and who wrote this: the names in the record "
+        "prove nothing. Check the positions of the group. If a member has another key, mend that.",
+    ),
+    FindingKind(
         "wrong_coordinating_partition",
         WARNING,
         None,

@@ -20,7 +20,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
-from kafka_marshal.errors import BrokerFailed
+from kafka_marshal.errors import BrokerFailed, InvalidOption
 from kafka_marshal.replay.errors import ReplayError, SparkFailed
 from kafka_marshal.replay.live.folding import FOLDED_SCHEMA, BatchFold, FoldedPartition, events_in
 from kafka_marshal.replay.live.stream import WATCHED, source
@@ -77,9 +77,12 @@ def watch_on_spark(
     Raises:
         CheckpointRefused: the folder does not fit.
         BrokerFailed: the cluster cannot be reached, or reading failed for good.
+        InvalidOption: there is a keyring.
         SparkFailed: Spark did not start, or a task broke for another reason.
         ReplayError: the output cannot be written, or the topic is not what it was.
     """
+    if watching.keyring is not None:
+        raise InvalidOption("tasks of Spark get no keys: watch in one process, or without keys")
     with ExitStack() as opened:
         scratch = opened.enter_context(Scratch("stream"))
         if watching.checkpoint is None:

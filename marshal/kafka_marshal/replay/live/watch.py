@@ -10,9 +10,11 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 
+from kafka_marshal.authentication import AuthenticityChecks, Keyring
 from kafka_marshal.capture import RawRecord
+from kafka_marshal.replay.findings.records.authenticity import finding_of
 from kafka_marshal.replay.live.folding import events_of, put_aside, taken_up
-from kafka_marshal.replay.live.live_findings import appended_ms
+from kafka_marshal.replay.live.live_findings import BEGUN, LiveEvent, appended_ms
 from kafka_marshal.replay.live.watch_context import (
     COUNT_CHECK_S,
     WatchContext,
@@ -33,11 +35,14 @@ def watch(watching: WatchOptions, stopped: Callable[[], bool]) -> WatchResult:
         ReplayError: the output cannot be written, or the topic is not what it was.
     """
     with ExitStack() as opened:
-        return _Watch(WatchContext(watching, opened), watching.checkpoint_every_s).run(stopped)
+        context = WatchContext(watching, opened)
+        return _Watch(context, watching.checkpoint_every_s, watching.keyring).run(stopped)
 
 
 class _Watch:
-    def __init__(self, watch_context: WatchContext, checkpoint_every_s: float) -> None:
+    def __init__(
+        self, watch_context: WatchContext, checkpoint_every_s: float, keyring: Keyring | None
+    ) -> None:
         self._watch_context, self._every_s = watch_context, checkpoint_every_s
         self._states = {
             number: taken_up(
@@ -49,6 +54,7 @@ class _Watch:
         }
         self._next = watch_context.begin()
         self._changed: set[int] = set()
+        self._checks = None if keyring is None else AuthenticityChecks(keyring)
 
     def run(self, stopped: Callable[[], bool]) -> WatchResult:
         watch_context = self._watch_context
@@ -71,6 +77,7 @@ class _Watch:
         counted: dict[int, int] = {}
         for raw in batch:
             number = raw.partition
+            self._verify(raw)
             events = events_of(self._states[number], raw)
             self._next[number] = raw.offset + 1
             counted[number] = counted.get(number, 0) + 1
@@ -82,6 +89,12 @@ class _Watch:
             self._watch_context.read(
                 number, count, self._next[number], self._states[number].partition_fold.owned
             )
+
+    def _verify(self, raw: RawRecord) -> None:
+        began = None if self._checks is None else self._checks.check(raw)
+        if began is not None:
+            row = finding_of(self._watch_context.tail.topic, began)
+            self._watch_context.emit(LiveEvent(BEGUN, row), appended_ms(raw))
 
     def _commit(self) -> None:
         checkpoint = self._watch_context.checkpoint

@@ -16,6 +16,7 @@ import attrs
 from attrs import field, frozen
 
 from kafka_marshal.admin.clock_ahead import ahead
+from kafka_marshal.authentication import Keyring
 from kafka_marshal.client.connect.metadata import ClusterMetadata
 from kafka_marshal.client.connect.reader import CoordinationReader, Watermarks, now_ms
 from kafka_marshal.client.connect.settings import Settings
@@ -47,6 +48,8 @@ class WatchOptions:
     """Stop at the ends that the partitions had at the start."""
     sinks: Sequence[Sink] = field(factory=tuple)
     metrics: Metrics | None = None
+    keyring: Keyring | None = None
+    """Verifies what is read; None: nothing does. Not on Spark, whose tasks get no keys."""
     on_note: Callable[[str], None] = lambda _: None
     """Takes sentences about the watch itself."""
 

@@ -15,7 +15,7 @@ from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition, Uuid
 
 from kafka_marshal.codec import decode
 from kafka_marshal.errors import COORDINATION_TOPIC
@@ -284,17 +284,15 @@ class InMemoryAdmin:
         if partitions is None or self._kafka.missing(name):
             raise KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART))
         node = SimpleNamespace(id=1)
-        bits = self._kafka.topic_ids[name].int
+        topic_id = self._kafka.topic_ids[name].bytes
+        halves = topic_id[:8], topic_id[8:]
         return SimpleNamespace(
             partitions=[
                 SimpleNamespace(id=number, leader=node, replicas=[node], isr=[node])
                 for number in range(len(partitions))
             ],
             authorized_operations=None,
-            topic_id=SimpleNamespace(
-                get_most_significant_bits=lambda: bits >> 64,
-                get_least_significant_bits=lambda: bits & (2**64 - 1),
-            ),
+            topic_id=Uuid(*(int.from_bytes(half, signed=True) for half in halves)),
         )
 
     def list_offsets(self, wanted: dict[TopicPartition, Any], **_: Any) -> dict[Any, Future[Any]]:

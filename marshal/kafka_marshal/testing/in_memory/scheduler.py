@@ -244,10 +244,16 @@ class Scheduler:
 
     def kill(self, process: str) -> None:
         """End a process, as `kill -9` does. It is not that of the calling thread."""
-        of_it = [thread for thread in self.threads if thread.process == process]
-        for thread in of_it:
+        self._kill([thread for thread in self.threads if thread.process == process])
+
+    def close(self) -> None:
+        """Kill every thread but the calling one: the run is over, and nothing of it is left."""
+        self._kill([thread for thread in self.threads if thread is not self.current])
+
+    def _kill(self, threads: list[ScheduledThread]) -> None:
+        for thread in threads:
             thread.killed = True
-        for thread in of_it:
+        for thread in threads:
             self._end(thread)
 
     def close(self) -> None:
