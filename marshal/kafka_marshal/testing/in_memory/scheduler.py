@@ -249,21 +249,13 @@ class Scheduler:
     def close(self) -> None:
         """Kill every thread but the calling one: the run is over, and nothing of it is left."""
         self._kill([thread for thread in self.threads if thread is not self.current])
+        self._contexts.close()
 
     def _kill(self, threads: list[ScheduledThread]) -> None:
         for thread in threads:
             thread.killed = True
         for thread in threads:
             self._end(thread)
-
-    def close(self) -> None:
-        """End every thread but the calling one, as `kill` does."""
-        left = [thread for thread in self.threads if thread is not self.current]
-        for thread in left:
-            thread.killed = True
-        for thread in left:
-            self._end(thread)
-        self._contexts.close()
 
     def __enter__(self) -> Self:
         return self
