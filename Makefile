@@ -12,7 +12,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 # What is checked is what exists: a room that a branch does not have yet is no error.
 CODE := $(wildcard marshal tests model_tests tools benchmarks examples conftest.py)
 
-.PHONY: help setup check test spec model demo golden model-full triples mutants walks bench-reducer bench-validate bench-replay bench-client bench-watch night simulate soak fuzz fuzz-replay conformance support docs docs-site audit sbom lock clean
+.PHONY: help setup check test spec model demo golden model-full triples mutants walks bench-reducer bench-validate bench-replay bench-client bench-watch night simulate soak fuzz fuzz-replay conformance locks support docs docs-site audit sbom lock clean
 
 help: ## Print this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -106,6 +106,9 @@ night: setup ## Every long target, a line for each; ARGS="spec walks" for some o
 
 simulate: setup ## The shipped consumers under faults, in simulated time; ARGS="--hours 10 --seed 1"
 	$(BIN)/python -m tools.simulate $(ARGS)
+
+locks: setup ## What is found without one lock of the client; ARGS="--only fetcher", "--clean 100"
+	$(BIN)/python -m tools.simulate.fine $(ARGS)
 
 soak: setup ## Consumers under random faults on real brokers; ARGS="--seconds 600 --brokers 3"
 	$(BIN)/python -m tools.soak $(ARGS)

@@ -56,6 +56,7 @@ TARGETS: Final = (
     Target("fuzz", "--inputs 1 --target decode --folder {desk}", "--seconds 3600"),
     Target("fuzz-replay", "--records 2000 --hostile 0.5"),
     Target("conformance", "--list", "--seconds 600"),
+    Target("locks", "--world observing", "--rounds 100"),
     Target("support", "--list"),
     Target("bench-reducer", "--records 1000 --passes 1"),
     Target("bench-validate", "--events 100"),

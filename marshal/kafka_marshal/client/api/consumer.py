@@ -29,6 +29,7 @@ from kafka_marshal.client.api.subscription import Subscription, Wanted, checked
 from kafka_marshal.client.connect.coordination_topic import (
     create_coordination_topic as make_coordination_topic,
 )
+from kafka_marshal.client.connect.environment import LOOK_S
 from kafka_marshal.client.connect.log_writer import OutcomeUnknown
 from kafka_marshal.client.connect.metadata import NoSuchTopic
 from kafka_marshal.client.connect.settings import Settings, TokenCallback
@@ -561,6 +562,8 @@ class Consumer:
             raise OutcomeUnknown(
                 commit.progress_of(commit.left) or f"nothing was begun within {timeout_s:g} s"
             )
+        while not commit.future.done():  # another thread is settling it
+            self._environment.threads.sleep(LOOK_S)
         commit.future.result()
 
     def consume(self, num_messages: int = CHUNK, timeout_s: float = 1.0) -> Messages:

@@ -143,8 +143,8 @@ class LogWriter:
         self._lock = settings.environment.threads.lock()
         self._busy = settings.environment.threads.condition(self._lock)
         """Notified when there is something to serve."""
-        self._open: set[Future[RecordMetadata]] = set()
-        """Appends without an outcome so far."""
+        self._open: dict[Future[RecordMetadata], None] = {}
+        """Appends without an outcome so far. Who takes one out, by `_take`, gives its outcome."""
         self._silent: str | None = None
         """Why nobody reports outcomes any more; None while the thread does."""
         self._on_failure = on_failure
@@ -185,9 +185,8 @@ class LogWriter:
             if self._silent is not None:
                 future.set_exception(NotAppended(self._silent))
                 return future
-            self._open.add(future)
+            self._open[future] = None
             self._busy.notify()
-        future.add_done_callback(self._open.discard)
         began = self.settings.environment.monotonic()
         while True:
             try:
@@ -201,9 +200,9 @@ class LogWriter:
             except BufferError:
                 if not self._closing.wait(_FULL_S):
                     continue
-                future.set_exception(NotAppended(f"topic {self.topic}: it is closed"))
+                self._fail(future, NotAppended(f"topic {self.topic}: it is closed"))
             except KafkaException as error:  # the client did not even take it
-                future.set_exception(NotAppended(str(self._outcome(error.args[0]))))
+                self._fail(future, NotAppended(str(self._outcome(error.args[0]))))
             return future
 
     def flush(self, timeout_s: float) -> bool:
@@ -259,18 +258,28 @@ class LogWriter:
             self._silent = why
             left = list(self._open)
         for future in left:
-            future.set_exception(OutcomeUnknown(why))
+            self._fail(future, OutcomeUnknown(why))
+
+    def _fail(self, future: Future[RecordMetadata], error: BrokerFailed) -> None:
+        if self._take(future):
+            future.set_exception(error)
+
+    def _take(self, future: Future[RecordMetadata]) -> bool:
+        """Whether the calling thread gives its outcome, and no other thread did."""
+        with self._lock:
+            if future not in self._open:
+                return False
+            del self._open[future]
+            return True
 
     def _delivered(
         self, future: Future[RecordMetadata], began: float, error: KafkaError | None, it: Message
     ) -> None:
-        if future.done():
-            return  # it was given up
         if error is not None:
-            future.set_exception(self._outcome(error))
-            return
-        seconds = self.settings.environment.monotonic() - began
-        future.set_result(RecordMetadata(it.partition(), it.offset(), seconds))
+            self._fail(future, self._outcome(error))
+        elif self._take(future):
+            seconds = self.settings.environment.monotonic() - began
+            future.set_result(RecordMetadata(it.partition(), it.offset(), seconds))
 
     def _outcome(self, error: KafkaError) -> BrokerFailed:
         words = (self.failed or self.settings.bootstrap, f"topic {self.topic}", error.str())

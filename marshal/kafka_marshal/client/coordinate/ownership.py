@@ -122,7 +122,8 @@ class Ownership:
             InvalidOption: the partition is not claimed.
         """
         tenure = self.claimed(topic, partition)
-        return None if tenure.end is None else max(0, tenure.end - tenure.next)
+        end = tenure.end  # which another thread may take back
+        return None if end is None else max(0, end - tenure.next)
 
     @property
     def drained(self) -> bool:

@@ -127,24 +127,32 @@ class RecordedMember(Member):
 
     def flush(self) -> None:
         """Everything until now is on disk, as far as a killed process is concerned."""
-        with self._writing:
-            if self._lines and not self._file.closed:
-                self._file.write("\n".join(self._lines) + "\n")
-                self._lines.clear()
-            if not self._file.closed:
-                self._file.flush()
+        self._write(at_once=True)
 
     def end(self) -> None:
-        """The instance is gone; what it has sent may still land."""
-        self._write(run.crashed(self.me.instance_id))
-        self.flush()
-        with self._writing:
-            self._file.close()
+        """The instance is gone; what it has sent may still land. Any thread may call it.
 
-    def _write(self, *events: Fields) -> None:
+        From now on nothing comes of what happens to it, since nobody would know.
+        """
+        with self._writing:
+            if not self._file.closed:
+                self._add(run.crashed(self.me.instance_id))
+                self._file.close()
+
+    def _write(self, *events: Fields, at_once: bool = False) -> bool:
+        """Whether these are written, since it has not ended."""
+        with self._writing:
+            if self._file.closed:
+                return False
+            self._add(*events, at_once=at_once)
+            return True
+
+    def _add(self, *events: Fields, at_once: bool = True) -> None:
         self._lines += map(json.dumps, events)
-        if len(self._lines) >= WRITTEN_AT:
-            self.flush()
+        if at_once or len(self._lines) >= WRITTEN_AT:
+            self._file.writelines(f"{line}\n" for line in self._lines)
+            self._lines.clear()
+            self._file.flush()
 
     def _recorded(self, call: Callable[[], list[ClaimEffect]]) -> list[ClaimEffect]:
         """What came of telling the machine something; `_within` because it may call itself more."""
@@ -155,22 +163,19 @@ class RecordedMember(Member):
             effects = call()
         finally:
             self._within = False
-        self._write_effects(effects)
-        return effects
+        return effects if self._write_effects(effects) else []
 
-    def _write_effects(self, effects: list[ClaimEffect]) -> None:
-        own, leaves = self.me.instance_id, False
+    def _write_effects(self, effects: list[ClaimEffect]) -> bool:
+        """Whether they are to be carried out: what leaves is written before."""
+        own, leaves = self.me.instance_id, list[Fields]()
         for each in effects:
             match each.effect:
                 case Send(message, headers):
                     partition = coordinating_partition(each.key.topic, self.partitions)
-                    self._write(run.sent(own, partition, message, headers))
-                    leaves = True
+                    leaves.append(run.sent(own, partition, message, headers))
                 case Process(offsets) if self.me.mode is Mode.AT_MOST_ONCE:
-                    self._write(run.processed(own, each.key, offsets.start, offsets.stop))
-                    leaves = True
-        if leaves:
-            self.flush()
+                    leaves.append(run.processed(own, each.key, offsets.start, offsets.stop))
+        return not leaves or self._write(*leaves, at_once=True)
 
     # --- what happens -----------------------------------------------------------------------------
 

@@ -473,7 +473,8 @@ class Fetcher:
                 one.full_since_s = since_s if one in full else None
             others = any(one not in full and one.wanted for one in opened)
             patience_s = FULL_S if others else ALONE_S
-            waits = any(now - (one.full_since_s or now) < patience_s for one in full)
+            since = [one.full_since_s or now for one in opened if one in full]
+            waits = any(now - since_s < patience_s for since_s in since)
             if waits and (self._buffers.ready or not others):
                 self._emptied.wait(POLL_S)
                 return False

@@ -20,6 +20,7 @@ from kafka_marshal.testing.in_memory.brokers import (
     Transaction,
 )
 from kafka_marshal.testing.in_memory.event_loop import ScheduledEventLoop
+from kafka_marshal.testing.in_memory.interruptions import Interruptions
 from kafka_marshal.testing.in_memory.kafka import InMemoryKafka
 from kafka_marshal.testing.in_memory.partition import Partition, Stored
 from kafka_marshal.testing.in_memory.scheduler import ScheduledThread, Scheduler
@@ -37,6 +38,7 @@ __all__ = [
     "UP",
     "Append",
     "InMemoryKafka",
+    "Interruptions",
     "Link",
     "Partition",
     "ScheduledEventLoop",

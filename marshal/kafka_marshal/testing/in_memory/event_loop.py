@@ -15,8 +15,8 @@ from concurrent.futures import Future as ThreadFuture
 from contextlib import suppress
 from typing import Any, TypeVar
 
+from kafka_marshal.testing.in_memory.contexts import Killed
 from kafka_marshal.testing.in_memory.scheduler import (
-    Killed,
     ScheduledQueue,
     ScheduledThread,
     Scheduler,

@@ -15,21 +15,25 @@ import random
 from collections import deque
 from collections.abc import Callable
 from itertools import count
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from attrs import define, field
 
 from kafka_marshal.client.connect.threads import Thread
 from kafka_marshal.testing.in_memory.clock import Clock
+from kafka_marshal.testing.in_memory.contexts import (
+    BatonThreads,
+    Context,
+    Contexts,
+    Greenlets,
+    Killed,
+)
+from kafka_marshal.testing.in_memory.interruptions import Interruptions
 
 STEP_S: Final = 0.000_02
 """How much time passes from one such point to the next, in seconds."""
 SWITCHES: Final = 0.2
 """How often another thread goes on at a point where this one could go on."""
-
-
-class Killed(BaseException):
-    """The calling thread was killed: it does nothing any more."""
 
 
 class Deadlock(AssertionError):
@@ -44,7 +48,7 @@ class ScheduledThread:
     process: str
     """The process that it is a thread of, which is killed and stopped whole."""
     _scheduler: Scheduler = field(repr=False)
-    greenlet: Any = field(repr=False)
+    context: Context = field(repr=False)
     waits: bool = False
     """Until somebody wakes it, or a time has come."""
     woken: bool = False
@@ -77,23 +81,36 @@ class ScheduledThread:
 class Scheduler:
     """Makes threads, locks and what else threads wait for; `Environment.threads` takes it."""
 
-    def __init__(self, seed: int, switches: float = SWITCHES) -> None:
+    def __init__(
+        self,
+        seed: int,
+        switches: float = SWITCHES,
+        interruptions: Interruptions | None = None,
+    ) -> None:
         """The calling thread is the first one.
+
+        With `interruptions` each other thread is one of the operating system, which may be
+        interrupted between two bytecodes; `close` ends them.
 
         Raises:
             ImportError: the extra `simulation` is not installed.
         """
-        import greenlet  # only who simulates needs it
-
-        self._greenlet: Any = greenlet.greenlet
         self.chance = random.Random(seed)  # noqa: S311  # to be repeated, and not to be secret
         self.clock = Clock(stands=True)
         """The only clock of the run."""
         self.switches = switches
         self.switched = 0
         """How often another thread went on."""
-        self._first = greenlet.getcurrent()
-        self.current = ScheduledThread("main", "main", self, self._first)
+        self.interrupts = True
+        """Whether threads are interrupted between two bytecodes from now on."""
+        self.interrupted = 0
+        """How often a thread was interrupted between two bytecodes."""
+        self._contexts: Contexts = (
+            Greenlets()
+            if interruptions is None
+            else BatonThreads(interruptions.trace(self.chance, self._interrupt))
+        )
+        self.current = ScheduledThread("main", "main", self, self._contexts.current())
         """The thread that runs."""
         self.threads: list[ScheduledThread] = [self.current]
         """All that have not ended."""
@@ -103,14 +120,24 @@ class Scheduler:
 
     # --- who goes on ------------------------------------------------------------------------------
 
-    def point(self) -> None:
+    def point(self, switches: float | None = None) -> None:
         """Another thread may go on here."""
         if self.current.killed:
             raise Killed
         self.clock.ahead_s += STEP_S
-        if self.chance.random() < self.switches:
+        if self.chance.random() < (self.switches if switches is None else switches):
             self._ready.append(self.current)
             self._go_on()
+
+    def _interrupt(self, seconds: float | None) -> None:
+        """Let others go on between two bytecodes; a thread that stalls does so for this long."""
+        if not self.interrupts:
+            return
+        self.interrupted += 1
+        if seconds is None:
+            self.point(switches=1.0)
+        else:
+            self.wait(seconds)
 
     def wait(self, seconds: float | None = None) -> bool:
         """Let others go on until somebody wakes this thread; False if that takes longer."""
@@ -170,8 +197,9 @@ class Scheduler:
             if around is not None:
                 around[0]()
             try:
-                chosen.greenlet.switch()  # where this one is killed meanwhile, it raises `Killed`
+                me.context.switch_to(chosen.context)
             finally:
+                self.current = me
                 if around is not None:
                     around[1]()
 
@@ -221,6 +249,7 @@ class Scheduler:
     def close(self) -> None:
         """Kill every thread but the calling one: the run is over, and nothing of it is left."""
         self._kill([thread for thread in self.threads if thread is not self.current])
+        self._contexts.close()
 
     def _kill(self, threads: list[ScheduledThread]) -> None:
         for thread in threads:
@@ -228,17 +257,22 @@ class Scheduler:
         for thread in threads:
             self._end(thread)
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self.close()
+
     def _end(self, thread: ScheduledThread) -> None:
         if thread in self._ready:
             self._ready.remove(thread)
-        if not thread.greenlet:  # it has not begun
+        if not thread.context.begun:
             self.threads.remove(thread)
             thread.ended()
             return
         me, self.current = self.current, thread
-        thread.greenlet.parent = me.greenlet
         try:
-            thread.greenlet.throw(Killed)
+            thread.context.kill(me.context)
         finally:
             self.current = me
 
@@ -249,7 +283,7 @@ class Scheduler:
     ) -> ScheduledThread:
         """Start a thread under a name, in the process of the calling thread."""
 
-        def body(*_: object) -> None:
+        def body() -> None:
             try:
                 run()
             except Killed:
@@ -259,10 +293,10 @@ class Scheduler:
                 thread.ended()
             if not thread.killed:
                 self.current = self._chosen()
-                thread.greenlet.parent = self.current.greenlet
+                thread.context.end_with(self.current.context)
 
         of = self.current.process if process is None else process
-        thread = ScheduledThread(name, of, self, self._greenlet(body, self._first))
+        thread = ScheduledThread(name, of, self, self._contexts.new(body))
         self.threads.append(thread)
         self._ready.append(thread)
         self.point()

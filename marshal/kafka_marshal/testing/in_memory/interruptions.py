@@ -1,0 +1,103 @@
+"""Where threads are interrupted between two bytecodes, and for how long.
+
+Python reports each bytecode that a thread executes in the chosen packages. The seed draws after how
+many of them the thread is interrupted. Some interruptions last until the thread is chosen again.
+Others stall it, so that the other threads do all that they can do meanwhile. Code elsewhere is not
+reported, so it runs in one go.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+import pkgutil
+import random
+import re
+from collections.abc import Callable, Iterable, Sequence
+from types import FrameType
+from typing import Any, Final
+
+from attrs import field, frozen, validators
+
+from kafka_marshal.core.validators import positive
+from kafka_marshal.testing.in_memory.contexts import Trace
+
+ROOMS: Final = (
+    "kafka_marshal.client.api",
+    "kafka_marshal.client.connect",
+    "kafka_marshal.client.coordinate",
+    "kafka_marshal.client.fetch",
+    "kafka_marshal.client.observe.health",
+    "kafka_marshal.client.observe.health_monitor",
+    "kafka_marshal.client.observe.logging_observer",
+    "kafka_marshal.client.observe.observers",
+    "kafka_marshal.client.process",
+)
+"""Packages and modules of a consumer whose data threads share.
+
+Metrics are not among them: their lock comes from no scheduler, so a thread that waits for it would
+stop the run.
+"""
+_GENERATED: Final = re.compile(r"<attrs generated \w+ ([\w.]+)\.\w+>")
+"""The name of a file that attrs generates, by the module of its class."""
+
+
+@frozen
+class Interruptions:
+    """How often threads are interrupted between two bytecodes, and where."""
+
+    every: float = field(default=200.0, validator=positive)
+    """Bytecodes between two interruptions, in the mean."""
+    stalls: float = field(default=0.5, validator=[validators.ge(0.0), validators.le(1.0)])
+    """Which share of the interruptions lasts for a time."""
+    stall_min_s: float = field(default=0.000_1, validator=positive)
+    stall_max_s: float = field(default=0.2, validator=positive)
+    """A stall lasts between these, and each order of magnitude is as likely as any other."""
+    rooms: Sequence[str] = ROOMS
+    """Packages and modules, by their names: code elsewhere is not interrupted."""
+
+    def trace(self, chance: random.Random, interrupt: Callable[[float | None], None]) -> Trace:
+        """What `sys.settrace` takes. It calls `interrupt` with seconds, or None for no stall."""
+        _import(self.rooms)
+        inside: dict[str, bool] = {}
+        longest = math.log(self.stall_max_s / self.stall_min_s)
+        gap = -1.0 / self.every
+        left = chance.expovariate(-gap)
+
+        def bytecode(frame: FrameType, event: str, _: Any) -> Any:
+            nonlocal left
+            if event == "opcode":
+                left -= 1
+                if left <= 0:
+                    left = chance.expovariate(-gap)
+                    stalls = chance.random() < self.stalls
+                    interrupt(
+                        self.stall_min_s * math.exp(longest * chance.random()) if stalls else None
+                    )
+            return bytecode
+
+        def call(frame: FrameType, _: str, __: Any) -> Any:
+            name = frame.f_code.co_filename
+            found = inside.get(name)
+            if found is None:
+                found = inside[name] = _within(frame, self.rooms)
+            if not found:
+                return None
+            frame.f_trace_lines, frame.f_trace_opcodes = False, True
+            return bytecode
+
+        return call
+
+
+def _within(frame: FrameType, rooms: Iterable[str]) -> bool:
+    generated = _GENERATED.fullmatch(frame.f_code.co_filename)
+    module = generated[1] if generated else frame.f_globals.get("__name__", "")
+    return any(module == room or module.startswith(f"{room}.") for room in rooms)
+
+
+def _import(rooms: Iterable[str]) -> None:
+    """Import everything now: a module that a thread imports would run bytecodes of its own."""
+    for room in rooms:
+        package = importlib.import_module(room)
+        for each in pkgutil.walk_packages(getattr(package, "__path__", ()), f"{room}."):
+            importlib.import_module(each.name)
