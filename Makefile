@@ -12,7 +12,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 # What is checked is what exists: a room that a branch does not have yet is no error.
 CODE := $(wildcard marshal tests model_tests tools benchmarks examples conftest.py)
 
-.PHONY: help setup check test spec model demo golden model-full triples mutants walks bench-reducer bench-validate bench-replay bench-client bench-watch night simulate soak conformance support docs docs-site audit sbom lock clean
+.PHONY: help setup check test spec model demo golden model-full triples mutants walks bench-reducer bench-validate bench-replay bench-client bench-watch night simulate soak conformance fuzz fuzz-replay support docs docs-site audit sbom lock clean
 
 help: ## Print this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -112,6 +112,12 @@ soak: setup ## Consumers under random faults on real brokers; ARGS="--seconds 60
 
 conformance: setup ## The Kafka in memory beside a real one, by scripts; ARGS="--seconds 600"
 	$(BIN)/python -m tests.client.conformance $(ARGS)
+
+fuzz: setup ## Hostile input for every reader, by coverage; ARGS="--seconds 600 --target capture"
+	$(BIN)/python -m tools.fuzz $(ARGS)
+
+fuzz-replay: setup ## Ten million records, hostile ones among them, through a whole replay
+	$(BIN)/python -m tools.fuzz.millions $(ARGS)
 
 support: setup ## The wheel under each Python here, with the oldest and the newest librdkafka
 	$(BIN)/python -m tools.support $(ARGS)

@@ -39,14 +39,16 @@ def write(
     path: Path, count: int, *, claims: int = 2048, skewed: bool = False, seed: int = 1
 ) -> None:
     """A log of `count` records in Spark's Kafka schema, ordered as it was written."""
-    log = _Log(claims, skewed, seed)
+    log = FleetLog(claims, skewed, seed)
     with pq.ParquetWriter(path, SCHEMA, compression="zstd", compression_level=1) as writer:
         for begin in range(0, count, BLOCK):
             block = log.block(min(BLOCK, count - begin))
             writer.write_table(block, row_group_size=BLOCK // 2)
 
 
-class _Log:
+class FleetLog:
+    """A fleet and where it stands: blocks of records follow each other."""
+
     def __init__(self, claims: int, skewed: bool, seed: int) -> None:
         self.chance = np.random.default_rng(seed)
         self.claims = claims

@@ -58,6 +58,20 @@ def test_an_unreadable_line_is_named(line: str, complaint: str) -> None:
     assert str(raised.value).startswith(complaint)
 
 
+def test_what_is_complained_of_is_one_printable_line(tmp_path: Path) -> None:
+    """A record may hold what moves a terminal's cursor, and a library's reason a line end."""
+    path = tmp_path / "c.jsonl"
+    said = str(UnreadableSource(f"{path}:1: \x1b[31m\u202e\udcff: invalid\n"))
+    assert said == f"{path}:1: \\x1b[31m\\u202e\\xff: invalid"
+
+
+def test_only_a_line_feed_ends_a_line(tmp_path: Path) -> None:
+    """JSON takes a carriage return for a blank, so line by line it is one, too."""
+    path = tmp_path / "c.jsonl"
+    path.write_bytes(LINE.replace(", ", ",\r").encode() + b"\r\n")
+    assert len(list(read_capture(path))) == 1
+
+
 def test_a_capture_is_read_in_order_and_blank_lines_are_passed_over(tmp_path: Path) -> None:
     path = tmp_path / "c.jsonl"
     path.write_text(f"{LINE}\n\n{LINE.replace('7', '8')}\n", encoding="utf-8")

@@ -3,7 +3,7 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_marshal import (
@@ -145,30 +145,6 @@ def test_every_message_survives_a_round_trip(message: Message) -> None:
     assert decode(encode(message)) == message
 
 
-KINDS = ["Heartbeat", "ClaimingPartition", "ReleasingPartition", "ClaimingMessages", "ReleaseGroup"]
-ALMOST = st.tuples(
-    st.sampled_from([*KINDS, "", "x"]),
-    st.lists(
-        st.one_of(st.just("1"), st.just("-0"), st.just("+7"), INT64.map(str), st.text(max_size=3)),
-        max_size=10,
-    ),
-).map(lambda t: "/".join([t[0], *t[1]]).encode("utf-8", "surrogatepass"))
-
-
-@given(st.one_of(st.binary(), ALMOST))
-@example(b"Heartbeat/+1/-0/i/c/g/t/0/-5")
-def test_any_bytes_give_a_message_or_malformed(value: bytes) -> None:
-    try:
-        message = decode(value)
-    except MalformedRecord as error:
-        assert error.field
-        assert error.reason
-        return
-    again = encode(message)
-    assert decode(again) == message
-    assert encode(decode(again)) == again
-
-
 @pytest.mark.parametrize("vector", vectors("claim_partition.jsonl"), ids=lambda v: str(v)[:60])
 def test_a_topic_is_coordinated_where_the_original_does(vector: dict[str, object]) -> None:
     topic, partitions = str(vector["topic"]), int(str(vector["partitions"]))
@@ -212,12 +188,6 @@ def test_headers_survive_a_round_trip(numbers: list[int | None]) -> None:
     given["interval_ms"] = given["interval_ms"] or None  # an interval of nothing is none
     headers = Headers(any(number is not None for number in given.values()), **given)
     assert decode_headers(encode_headers(headers)) == headers
-
-
-@given(st.lists(st.tuples(st.text(), st.none() | st.binary() | st.text())))
-def test_any_headers_decode(pairs: list[tuple[str, bytes | str | None]]) -> None:
-    decode_headers(pairs)
-    decode_headers([("marshal-" + name, value) for name, value in pairs])
 
 
 @pytest.mark.parametrize(

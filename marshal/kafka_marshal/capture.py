@@ -16,6 +16,7 @@ from attrs import frozen
 
 from kafka_marshal.codec import PARTITION_MAX, decode, decode_headers
 from kafka_marshal.core.messages import Record
+from kafka_marshal.markup import printable
 
 HeaderPairs: TypeAlias = tuple[tuple[str, bytes | None], ...]
 
@@ -66,7 +67,13 @@ class RawRecord:
 
 
 class UnreadableSource(Exception):
-    """A source cannot be read; the message names the file, and the line where there is one."""
+    """A source cannot be read; the message names the file, and the line where there is one.
+
+    It is one printable line, whatever the file holds, and whatever a library says of it.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(printable(message.strip()))
 
 
 def read_capture(path: Path) -> Iterator[RawRecord]:
@@ -77,7 +84,7 @@ def read_capture(path: Path) -> Iterator[RawRecord]:
     """
     found = False
     try:
-        with path.open(encoding="utf-8") as lines:
+        with path.open(encoding="utf-8", newline="\n") as lines:
             for number, line in enumerate(lines, start=1):
                 if line.strip():
                     found = True

@@ -55,6 +55,17 @@ def visible(text: str, characters_max: int = CHARACTERS_MAX) -> str:
     return "".join(map(_visible_character, text))
 
 
+def printable(text: str) -> str:
+    r"""The text with an escape in place of each character that cannot be printed; spaces stay.
+
+    >>> printable("a\tb c\n")
+    'a\\x09b c\\x0a'
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else _visible_character(c) for c in text)
+
+
 def _visible_character(c: str) -> str:
     if c == "\\":
         return "\\\\"
@@ -82,10 +93,9 @@ def escape(text: str) -> Html:
     """
     if isinstance(text, Html):
         return text
-    if not text.isprintable():
-        text = "".join(c if c.isprintable() else _visible_character(c) for c in text)
     return Html(
-        text.replace("&", "&amp;")
+        printable(text)
+        .replace("&", "&amp;")
         .replace("<", "&lt;")
         .replace(">", "&gt;")
         .replace('"', "&quot;")

@@ -69,6 +69,12 @@ def here(tmp_path: Path) -> Path:
             ("init", *AT, "--pause-max", "inf"),
             "--pause-max must be a length of time like 90s, 10m or 1h30m, not 'inf'",
         ),
+        (
+            ("trace", "file", "--heartbeat-interval", "9" * 400 + "d"),
+            "--heartbeat-interval must be a length of time like 90s, 10m or 1h30m, not '"
+            + "9" * 400
+            + "d'",
+        ),
         (("init", *AT, "-F", "folder"), "-F folder: Is a directory"),
         (
             ("init",),

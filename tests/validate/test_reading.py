@@ -57,6 +57,8 @@ def complaint(path: Path, *lines: object) -> str:
             | {"from": 4, "to": 4},
             "to",
         ),
+        ({"event": "started", "instance": "i1", "first": {"9" * 5000: 0}}, "first"),
+        ({"event": "started", "instance": "i1", "first": {"\u0660": 0}}, "first"),
     ],
 )
 def test_a_line_that_is_no_event_is_named_with_its_field(
@@ -101,6 +103,12 @@ def test_what_is_no_json_is_named_with_its_line(tmp_path: Path) -> None:
     path.write_text(f"{json.dumps(HEADER)}\n\n{{")
     with pytest.raises(UnreadableSource, match=rf"{path}:3: not a JSON object"):
         validate(read_run(path))
+
+
+def test_json_that_is_too_deep_is_no_run(tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    path.write_text("[" * 100_000)
+    assert not is_run(path)
 
 
 def test_a_setting_is_read_as_it_is_written() -> None:

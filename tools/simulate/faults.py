@@ -1,7 +1,7 @@
 """What happens to the processes of a simulated world, to their log, their brokers and their topics.
 
-Each fault is one function of the world, that chooses by a chance of its own: so a run can be told
-again with some of its faults left out. It says in a few words what it did, for the story of a run.
+Each fault is one function of the world, that chooses by a chance of its own: so a run can be
+repeated with some of its faults left out. It returns what it did in a few words, for the story.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ It does not know what an option is; `common` does.
 from __future__ import annotations
 
 import datetime as dt
+import math
 import re
 from typing import Final
 
@@ -24,7 +25,8 @@ def milliseconds_of(text: str) -> int | None:
     parts = _PART.findall(text)
     if not parts or "".join(number + unit for number, unit in parts) != text:
         return None
-    return round(sum(float(number) * _UNITS_MS[unit] for number, unit in parts))
+    found_ms = sum(float(number) * _UNITS_MS[unit] for number, unit in parts)
+    return round(found_ms) if math.isfinite(found_ms) else None
 
 
 def duration_text(duration_ms: float) -> str:

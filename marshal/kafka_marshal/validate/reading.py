@@ -7,6 +7,7 @@ know what may happen in a run.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -40,6 +41,7 @@ from kafka_marshal.validate.run import (
     Started,
 )
 
+_PARTITION: Final = re.compile(r"[0-9]{1,10}")
 LOG_FILE: Final = "log.jsonl"
 """In a folder, the capture of the log; every other file holds the events of some instances."""
 
@@ -55,7 +57,7 @@ def is_run(path: Path) -> bool:
     for _, line in numbered_lines(path):
         try:
             first = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             return False  # reading it as a capture reports what is wrong
         return isinstance(first, dict) and "run" in first
     raise UnreadableSource(f"{path}: the source is empty")
@@ -267,7 +269,7 @@ def _started(fields: Fields, where: str, setting: Setting) -> Started:
     if not isinstance(given, dict):
         raise UnreadableSource(f"{where}: field 'first' is no object of offsets by partition")
     for partition in given:
-        if not (partition.isdecimal() and int(partition) < setting.partitions):
+        if not (_PARTITION.fullmatch(partition) and int(partition) < setting.partitions):
             raise UnreadableSource(
                 f"{where}: field 'first': {partition!r:.60} is not in 0..{setting.partitions - 1}"
             )

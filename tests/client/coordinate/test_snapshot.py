@@ -36,7 +36,7 @@ from kafka_marshal.testing import Broker
 from tests.client.crew import RULES, Stage, until
 from tests.kernel import hostile
 
-ORIGIN = SnapshotOrigin("cluster", "__marshal", "topic-id", 1, "g", FENCED)
+ORIGIN = SnapshotOrigin("cluster", "__marshal", "topic-id", 8, "g", FENCED)
 
 
 def raw(offset: int, value: bytes = b"x") -> RawRecord:
@@ -182,6 +182,50 @@ def test_a_file_that_claims_to_be_whole_and_says_nothing_is_refused() -> None:
 
 
 # --- whether it still holds -----------------------------------------------------------------------
+
+
+def changed(*path: str | int, to: object) -> str:
+    """A file that was changed by somebody who made its checksum right."""
+    kept = PartitionSnapshot(0, RecordMark.of(raw(7)), memory(1))
+    body = json.loads(written(ORIGIN, {0: kept}).splitlines()[1])
+    place = body
+    for step in path[:-1]:
+        place = place[step]
+    place[path[-1]] = to
+    return sealed(json.dumps(body))
+
+
+def sealed(body: str) -> str:
+    head = json.loads(written(ORIGIN, {}).splitlines()[0]) | {"sha256": snapshot._digest(body)}
+    return f"{json.dumps(head)}\n{body}\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        changed("partitions", "0", "first", to="0"),
+        changed("partitions", "0", "first", to=2**63),
+        changed("partitions", "0", "last", "offset", to=None),
+        changed("partitions", "0", "claims", 0, 0, to=5),
+        changed("partitions", "0", "claims", 0, 1, to=-1),
+        changed("partitions", "0", "claims", 0, 3, 3, to=None),
+        changed("partitions", "0", "claims", 0, 3, 0, to=5),
+        changed("partitions", "0", "newborn", 0, to=True),
+        changed("partitions", "0", "newborn", 3, to=[None, None, None, "x"]),
+        changed("partitions", "0", "requests", to=[["c", "t", 0, "x"]]),
+        changed("partitions", "0", to=[]),
+        changed("partitions", to={"8": {}}),
+        changed("origin", to=[]),
+        sealed("[" * 100_000),
+        "[" * 100_000,
+    ],
+    ids=range(15),
+)
+def test_what_nobody_could_have_written_is_refused(text: str) -> None:
+    """Else it would be a consumer that fails, of a file that nobody has to trust."""
+    with pytest.raises(SnapshotRefused) as said:
+        parsed(text, ORIGIN)
+    assert str(said.value).isprintable()
 
 
 def test_where_the_log_is_still_the_same_it_is_taken_up(tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ from tools.simulate.world import Process
 from kafka_marshal import Consumer
 from kafka_marshal.admin.receipts import Receipts
 from kafka_marshal.client.api.callbacks import Callbacks
+from kafka_marshal.client.coordinate.configuration import Semantics
 from kafka_marshal.client.coordinate.consumer_loop import ConsumerLoop
 from kafka_marshal.client.coordinate.owned_partition import OwnedPartition
 from kafka_marshal.client.fetch.buffers import Buffers
@@ -40,10 +41,10 @@ SMALL = Setting(
     topics=("orders", "invoices"),
     partitions=2,
     log_partitions=2,
-    simulated_s=60.0,
-    fault_every_s=3.0,
+    simulated_s=40.0,
+    fault_every_s=2.0,
 )
-SEEDS = range(0, 16)
+SEEDS = range(10)
 
 
 @pytest.fixture(scope="module")
@@ -186,7 +187,7 @@ def another_tells_its_instance(patch: Patch) -> None:
     patch.setattr(Consumer, "instance_id", property(lambda _: "somebody"))
 
 
-MISTAKES: dict[str, tuple[Callable[[Patch], None], str]] = {
+MISTAKES: dict[str, tuple[Callable[[Patch], None], Semantics]] = {
     "at_most_once": (grants_the_same_again, "at_most_once"),
     "none_skipped": (counts_as_done_what_is_in_hand, "at_least_once"),
     "in_order": (forgets_what_is_given_back, "at_least_once"),
@@ -207,7 +208,7 @@ MISTAKES: dict[str, tuple[Callable[[Patch], None], str]] = {
 def test_a_checker_finds_its_mistake(checker: str, monkeypatch: Patch) -> None:
     mistake, semantics = MISTAKES[checker]
     mistake(monkeypatch)
-    setting = attrs.evolve(SMALL, semantics=semantics, simulated_s=30.0, recorded=True)
+    setting = attrs.evolve(SMALL, semantics=semantics, simulated_s=20.0, recorded=True)
     for seed in range(6):
         found = simulate(seed, setting).violations
         if any(one.startswith(f"{checker}:") for one in found):
@@ -221,10 +222,10 @@ def test_a_run_that_fails_is_told_with_as_few_faults_as_it_takes(
     lists_nothing(monkeypatch)
     setting = attrs.evolve(SMALL, semantics="at_most_once")
     report = next(one for seed in SEEDS if (one := simulate(seed, setting)).violations)
-    fewer = shrunk(report, tries=12)
+    fewer = shrunk(report, tries=6)
     assert fewer.violations
     assert len(fewer.plan) < len(report.plan)
-    options = ["--simulated-s", "60", "--fault-every-s", "3"]
+    options = ["--simulated-s", "30", "--fault-every-s", "2", "--clients", "2", "--partitions", "1"]
     assert main(["--one", "1", *options]) == 1
     assert "WRONG  receipts: " in capsys.readouterr().out
 

@@ -173,6 +173,29 @@ def test_a_bad_line_is_named_with_its_number(
     assert refused(packed).startswith(f"{tmp_path}/d.gz:{len(lines)}: ")
 
 
+@pytest.mark.parametrize("name", TEXTS)
+def test_a_number_of_any_length_is_told(tmp_path: Path, name: str) -> None:
+    """Python refuses to read a number of 5,000 digits, with an error of its own."""
+    for number in (b"Partition:2", b"offset: 3", b'"offset":3', b"Offset:3", b"valueSize: "):
+        data = TEXTS[name](GIVEN).replace(number, number + b"9" * 5000)
+        if data != TEXTS[name](GIVEN):
+            assert refused(write(tmp_path / "d", data)).startswith(f"{tmp_path}/d")
+
+
+@pytest.mark.parametrize("name", TEXTS)
+@pytest.mark.parametrize("filler", [b"x", b"\n x"])
+def test_a_packed_text_that_unpacks_to_one_endless_record_is_refused(
+    tmp_path: Path, name: str, filler: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A megabyte of gzip unpacks to a gigabyte, and of zstandard to much more."""
+    monkeypatch.setattr(text, "UNPACKED_BYTES_MAX", 500_000)
+    bomb = TEXTS[name](GIVEN) + filler * 600_000
+    said = refused(write(tmp_path / "d.gz", gzip.compress(bomb)))
+    assert "500,000 bytes" in said or "not a" in said
+    bomb = filler * 600_000
+    assert refused(write(tmp_path / "e.gz", gzip.compress(bomb)), source_format=name)
+
+
 def test_without_headers_a_dump_log_proves_that_there_were_none(tmp_path: Path) -> None:
     assert told(write(tmp_path / "d", texts.dump_log(BARE))) == ""
     other = [attrs.evolve(raw, headers=(("x", b"1"),)) for raw in GIVEN]

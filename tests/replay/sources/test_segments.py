@@ -5,6 +5,7 @@ from pathlib import Path
 import attrs
 import pytest
 from aiokafka.record.default_records import DefaultRecordBatch
+from aiokafka.record.util import calc_crc32c
 
 from kafka_marshal.capture import TimestampType
 from kafka_marshal.replay.sources import find, segment
@@ -62,6 +63,35 @@ def test_a_damaged_batch_is_named_with_its_byte(tmp_path: Path) -> None:
     old = bytearray(first)
     old[16] = 1
     assert "format v1" in refused(texts.segment(tmp_path / "__marshal-2", bytes(old)))
+
+
+@pytest.mark.parametrize("codec", range(1, 5))
+def test_a_batch_that_unpacks_to_too_much_is_refused(
+    tmp_path: Path, codec: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A megabyte of gzip unpacks to a gigabyte; a length in it may promise four at once."""
+    long = attrs.evolve(AT_ONCE[0], value=b"x" * 1_000_000)
+    path = texts.segment(tmp_path / "__marshal-2", texts.batch([long], codec))
+    assert read(path) == [long]
+    monkeypatch.setattr(segment, "UNPACKED_BYTES_MAX", 999_999)
+    assert refused(path) == f"{path}: byte 0: its records unpack to more than 999,999 bytes"
+
+
+@pytest.mark.parametrize("codec", range(1, 8))
+def test_a_batch_that_cannot_be_unpacked_is_named(tmp_path: Path, codec: int) -> None:
+    whole = texts.batch(AT_ONCE * 20, codec if codec < 5 else 1)
+    for damaged in (whole[:70], whole[:90], whole[:61] + bytes(40), whole[:61] + b"\xff" * 40):
+        data = bytearray(damaged)
+        data[8:12] = (len(data) - 12).to_bytes(4, "big")
+        data[22] = codec | 8
+        data[17:21] = calc_crc32c(bytes(data[21:])).to_bytes(4, "big")
+        path = texts.segment(tmp_path / "__marshal-2", bytes(data))
+        assert refused(path).startswith(f"{path}: byte 0: ")
+
+
+def test_a_folder_may_not_name_a_partition_that_kafka_cannot(tmp_path: Path) -> None:
+    path = texts.segment(tmp_path / "__marshal-2147483648", texts.batch(AT_ONCE))
+    assert "TOPIC-PARTITION" in refused(path)
 
 
 def test_a_segment_needs_the_name_of_its_folder(tmp_path: Path) -> None:

@@ -196,6 +196,17 @@ def test_the_first_row_that_is_wrong_is_named(tmp_path: Path, column: str) -> No
     assert [raw for _, raw in read(path)] == early
 
 
+def test_a_partition_that_kafka_cannot_name_is_no_partition(tmp_path: Path) -> None:
+    given = dumps.table(GIVEN)
+    place = given.schema.get_field_index("partition")
+    wide = given.set_column(place, "partition", pa.array([2**31] * len(GIVEN), pa.int64()))
+    path = dumps.write(tmp_path / "d.parquet", wide)
+    assert refused(path) == f"{path}: row 1: column 'partition' is not in 0..2147483647: 2147483648"
+    for name in (str(2**31), "9" * 30):
+        path = dumps.write(tmp_path / f"partition={name}" / "p", given.drop_columns(["partition"]))
+        assert refused(path) == f"{path}: column 'partition' is missing"
+
+
 def test_a_type_of_timestamp_that_is_none_of_kafkas_is_not_stated(tmp_path: Path) -> None:
     given = dumps.table([RawRecord(0, offset, 5, b"x") for offset in range(5)])
     place = given.schema.get_field_index("timestampType")

@@ -19,8 +19,9 @@ from kafka_marshal.replay.live import folding as live
 from kafka_marshal.replay.model.events import LogPartition
 from kafka_marshal.replay.model.tables import Rows
 from kafka_marshal.replay.state import checkpoint as room
+from kafka_marshal.replay.state import partition_state
 from kafka_marshal.replay.state.checkpoint import Checkpoint, CheckpointRefused
-from kafka_marshal.replay.state.partition_state import PartitionState, take_up
+from kafka_marshal.replay.state.partition_state import PartitionState, read_head, take_up
 from tests.replay.live.feeding import CAPTURES, many_nights
 
 JUDGING = JudgingOptions(tuple(RuleSet), 4000.0, coordination_partitions=17)
@@ -176,8 +177,37 @@ def test_a_checkpoint_that_does_not_fit_is_refused_with_a_sentence(
     )
     state.unlink()
     assert "partition-2.1 is damaged" in refused(folder, OPTIONS)
-    (folder / "checkpoint.json").write_text("{}")
-    assert "checkpoint.json is damaged" in refused(folder, OPTIONS)
+    manifest = json.loads((folder / "checkpoint.json").read_text())
+    for text in (
+        "{}",
+        "[" * 100_000,
+        json.dumps(manifest | {"generation": float("inf")}),
+        json.dumps(manifest | {"partitions": {"2": "../partition-2.1"}}),
+        json.dumps(manifest | {"partitions": {"2": "partition-3.1"}}),
+        json.dumps(manifest | {"partitions": {"-2": "partition--2.1"}}),
+        json.dumps(manifest | {"partitions": {"2": 5}}),
+    ):
+        (folder / "checkpoint.json").write_text(text)
+        assert "checkpoint.json is damaged" in refused(folder, OPTIONS), text
+    long = json.dumps(manifest | {"version": "9" * 4000})
+    (folder / "checkpoint.json").write_text(long)
+    assert len(refused(folder, OPTIONS)) < 400
+
+
+def test_a_digit_that_changed_in_the_first_line_of_a_state_is_noticed(
+    checkpoint: Checkpoint,
+) -> None:
+    """It says where a run goes on: what lies below is passed over."""
+    put_aside(checkpoint, some_state(7))
+    state = checkpoint.folder / "partition-2.1"
+    whole = state.read_bytes()
+    offset = read_head(state).next_offset
+    changed = whole.replace(b'"next_offset": %d' % offset, b'"next_offset": %d' % (offset + 1))
+    assert changed != whole
+    state.write_bytes(changed)
+    for reads in (read_head, take_up):
+        with pytest.raises(CheckpointRefused, match="is damaged"):
+            reads(state)
 
 
 class Evil:
@@ -206,6 +236,8 @@ def test_a_state_makes_nothing_but_accounts(checkpoint: Checkpoint) -> None:
     ):
         state = pickle.dumps(evil)
         line["sha256"] = hashlib.sha256(state).hexdigest()
+        del line["head_sha256"]
+        line["head_sha256"] = partition_state._digest(line)
         path.write_bytes(json.dumps(line).encode() + b"\n" + state)
         with pytest.raises(
             CheckpointRefused, match=r"is not a state of this version: .* is no part"

@@ -12,10 +12,10 @@ import enum
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar, get_type_hints
 
 import attrs
 from attrs import frozen
@@ -35,6 +35,7 @@ from kafka_marshal.errors import InvalidOption
 from kafka_marshal.machines.consumer.consumer import ConsumerState
 from kafka_marshal.machines.consumer.memory import PartitionMemory
 from kafka_marshal.machines.share.timing import Request
+from kafka_marshal.markup import visible
 from kafka_marshal.version import package_version
 
 FORMAT: Final = 2
@@ -244,7 +245,8 @@ def parsed(text: str, origin: SnapshotOrigin) -> dict[int, PartitionSnapshot]:
             raise SnapshotRefused("it is no snapshot")
         if (head["format"], head.get("version")) != (FORMAT, package_version()):
             raise SnapshotRefused(
-                f"it was written by version {head.get('version')}, and this is {package_version()}"
+                f"it was written by version {visible(str(head.get('version')), 60)}, and this is "
+                f"{package_version()}"
             )
         if head.get("sha256") != _digest(body.rstrip("\n")):
             raise SnapshotRefused("it is not whole")
@@ -253,12 +255,15 @@ def parsed(text: str, origin: SnapshotOrigin) -> dict[int, PartitionSnapshot]:
         differ = sorted(name for name in ours if ours[name] != theirs.get(name))
         if differ:
             raise SnapshotRefused(f"it is of another {', '.join(differ)}")
-        return {
+        found = {
             int(partition): _kept_of(each, origin.group)
             for partition, each in fields["partitions"].items()
         }
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise SnapshotRefused(f"it is no snapshot: {error}") from None
+        if not set(found) <= set(range(origin.partitions)):
+            raise ValueError(f"of {origin.partitions} partitions it names {max(found)}")
+        return found
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise SnapshotRefused(f"it is no snapshot: {visible(str(error), 200)}") from None
 
 
 def _digest(body: str) -> str:
@@ -294,15 +299,22 @@ def _kept(kept: PartitionSnapshot) -> dict[str, Any]:
 
 def _kept_of(fields: Mapping[str, Any], group: str) -> PartitionSnapshot:
     claims = {
-        ClaimKey(group, topic, number): _consumer_of(known)
+        _key_of(group, topic, number): _consumer_of(known)
         for topic, number, *known in fields["claims"]
     }
     requests = {
-        client: Request(ClaimKey(group, topic, number), at_ms)
+        _of_kind(client, str): Request(_key_of(group, topic, number), _of_kind(at_ms, int))
         for client, topic, number, at_ms in fields["requests"]
     }
     memory = PartitionMemory(_consumer_of(fields["newborn"]), claims, requests)
-    return PartitionSnapshot(fields["first"], RecordMark(**fields["last"]), memory)
+    last = _made(RecordMark, [fields["last"][each.name] for each in attrs.fields(RecordMark)])
+    return PartitionSnapshot(_of_kind(fields["first"], int), last, memory)
+
+
+def _key_of(group: str, topic: Any, number: Any) -> ClaimKey:
+    if _of_kind(number, int) < 0:
+        raise ValueError(f"partition {number}")
+    return ClaimKey(group, _of_kind(topic, str), number)
 
 
 def _consumer(consumer: ConsumerState) -> list[Any]:
@@ -314,4 +326,34 @@ def _consumer(consumer: ConsumerState) -> list[Any]:
 
 def _consumer_of(fields: Iterable[Any]) -> ConsumerState:
     view, claim, certain, rest = fields
-    return ConsumerState(Reader(Claim(*claim), Field(certain), *rest), view)
+    reader = _made(Reader, [_made(Claim, claim), Field(certain), *rest])
+    return ConsumerState(reader, _of_kind(view, int))
+
+
+_Made = TypeVar("_Made")
+
+
+def _made(kind: type[_Made], values: Sequence[Any]) -> _Made:
+    """A value of ours from its fields in order, each of the kind that it is declared as."""
+    pairs = zip(values, _KINDS[kind], strict=True)
+    return kind(*(_of_kind(value, each) for value, each in pairs))
+
+
+def _kinds(kind: type) -> tuple[Any, ...]:
+    hints = get_type_hints(kind)
+    return tuple(hints[each.name] for each in attrs.fields(kind))
+
+
+_KINDS: Final[dict[type, tuple[Any, ...]]] = {
+    kind: _kinds(kind) for kind in (Claim, Reader, RecordMark)
+}
+
+
+def _of_kind(value: Any, kind: Any) -> Any:
+    """The value, if it is one of that kind, and a number if it fits 64 bits."""
+    number = type(value) is int
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+        raise TypeError(f"{value!r:.60} is not {getattr(kind, '__name__', kind)}")
+    if number and not -(2**63) <= value < 2**63:
+        raise ValueError(f"{value!r:.60} does not fit 64 bits")
+    return value

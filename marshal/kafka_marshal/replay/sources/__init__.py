@@ -91,9 +91,8 @@ def find(
             together = topics.setdefault(file.log_folder.parent, set())
             together |= surveyed.topics
             if len(together) > 1:
-                raise several_topics(
-                    str(file.log_folder.parent), _all_topics(files, file, together)
-                )
+                place = file.path if together <= surveyed.topics else file.log_folder.parent
+                raise several_topics(str(place), _all_topics(files, file, together))
         if surveyed.chunks:
             for sentence in (*surveyed.cannot_prove.sentences(), *surveyed.notes):
                 of_format = (file.format, sentence)

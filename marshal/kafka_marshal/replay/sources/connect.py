@@ -12,6 +12,7 @@ import datetime as dt
 import json
 import re
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any, Final
 
 import attrs
@@ -24,6 +25,7 @@ from kafka_marshal.codec import PARTITION_MAX
 from kafka_marshal.replay.sources import text
 from kafka_marshal.replay.sources.columns import NOT_STATED, Cells, batches_of
 from kafka_marshal.replay.sources.guessed_time import NO_TIME, TIME_OF_MESSAGE, timed
+from kafka_marshal.replay.sources.parquet import ROWS_PER_BYTE_MAX, check_rows, readable
 from kafka_marshal.replay.sources.shapes import (
     CannotProve,
     Chunk,
@@ -140,31 +142,31 @@ def _items(chunk: SinkObject) -> Iterator[tuple[str, Any]]:
 
 
 def _of_json(chunk: SinkObject) -> Iterator[tuple[str, Any]]:
-    with text.opened(chunk.path, chunk.compression) as lines:
-        for number, line in enumerate(lines, 1):
-            if line.strip():
-                where = f"{chunk.path}:{number}"
-                try:
-                    yield where, json.loads(line.decode("utf-8"))
-                except (ValueError, RecursionError) as error:
-                    raise UnreadableSource(f"{where}: not JSON: {error}") from None
+    for number, line in enumerate(text.lines(chunk.path, chunk.compression), 1):
+        if line.strip():
+            where = f"{chunk.path}:{number}"
+            try:
+                yield where, json.loads(line.decode("utf-8"))
+            except (ValueError, RecursionError) as error:
+                raise UnreadableSource(f"{where}: not JSON: {error}") from None
 
 
 def _of_lines(chunk: SinkObject) -> Iterator[tuple[str, Any]]:
-    with text.opened(chunk.path, chunk.compression) as lines:
-        for number, line in enumerate(lines, 1):
-            yield f"{chunk.path}:{number}", line.removesuffix(b"\n")
+    for number, line in enumerate(text.lines(chunk.path, chunk.compression), 1):
+        yield f"{chunk.path}:{number}", line.removesuffix(b"\n")
 
 
 def _of_avro(chunk: SinkObject) -> Iterator[tuple[str, Any]]:
     with text.opened(chunk.path, chunk.compression) as file:
-        number = 0
+        number, rows_max = 0, ROWS_PER_BYTE_MAX * text.size_of(Path(chunk.path))
         try:
             for number, item in enumerate(fastavro.reader(file), 1):
+                if number > rows_max:
+                    raise UnreadableSource(f"{chunk.path}: more than {rows_max:,} records in it")
                 yield f"{chunk.path}: record {number}", item
         except UnreadableSource:
             raise
-        except (ValueError, EOFError, TypeError, KeyError, LookupError, RuntimeError) as error:
+        except Exception as error:  # fastavro lists none, and damage makes it raise many
             reason = str(error) or type(error).__name__
             raise UnreadableSource(
                 f"{chunk.path}: record {number + 1}: not readable Avro: {reason}"
@@ -172,23 +174,21 @@ def _of_avro(chunk: SinkObject) -> Iterator[tuple[str, Any]]:
 
 
 def _of_parquet(chunk: SinkObject) -> Iterator[tuple[str, Any]]:
-    try:
-        with pq.ParquetFile(chunk.path) as parquet:
-            names = parquet.schema_arrow.names
-            if len(names) == 1:
-                only = names[0]
-            elif "value" in names:
-                only = "value"
-            else:
-                raise UnreadableSource(f"{chunk.path}: column 'value' is missing")
-            wanted = [only, *(name for name in ("offset", "timestamp") if name in names)]
-            number = 0
-            for batch in parquet.iter_batches(columns=wanted):
-                for item in _of_columns(batch):
-                    number += 1
-                    yield f"{chunk.path}: row {number}", {**item, "value": item[only]}
-    except (OSError, pa.ArrowException) as error:
-        raise UnreadableSource(f"{chunk.path}: not a readable Parquet file: {error}") from None
+    with readable(chunk.path), pq.ParquetFile(chunk.path) as parquet:
+        names = parquet.schema_arrow.names
+        check_rows(parquet.metadata.num_rows, Path(chunk.path))
+        if len(names) == 1:
+            only = names[0]
+        elif "value" in names:
+            only = "value"
+        else:
+            raise UnreadableSource(f"{chunk.path}: column 'value' is missing")
+        wanted = [only, *(name for name in ("offset", "timestamp") if name in names)]
+        number = 0
+        for batch in parquet.iter_batches(columns=wanted):
+            for item in _of_columns(batch):
+                number += 1
+                yield f"{chunk.path}: row {number}", {**item, "value": item[only]}
 
 
 def _of_columns(batch: pa.RecordBatch) -> Iterable[dict[str, Any]]:

@@ -42,9 +42,11 @@ from kafka_marshal.replay.sources.shapes import (
 )
 
 _LABELS: Final = {
-    "timestamp": re.compile(rb"(?P<stamp>CreateTime|LogAppendTime):(?P<time>-?\d+)|NO_TIMESTAMP"),
-    "partition": re.compile(rb"Partition:(?P<partition>\d+)"),
-    "offset": re.compile(rb"Offset:(?P<offset>\d+)"),
+    "timestamp": re.compile(
+        rb"(?P<stamp>CreateTime|LogAppendTime):(?P<time>-?\d{1,19})|NO_TIMESTAMP"
+    ),
+    "partition": re.compile(rb"Partition:(?P<partition>\d{1,19})"),
+    "offset": re.compile(rb"Offset:(?P<offset>\d{1,19})"),
     "delivery": re.compile(rb"Delivery:\w+"),
     "epoch": re.compile(rb"Epoch:\w+"),
 }

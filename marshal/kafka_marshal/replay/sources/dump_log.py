@@ -42,13 +42,14 @@ from kafka_marshal.replay.sources.shapes import (
     about_records,
 )
 
-FOLDER: Final = re.compile(r"^(?P<topic>[\w.-]+)-(?P<partition>\d+)$")
+FOLDER: Final = re.compile(r"^(?P<topic>[\w.-]+)-(?P<partition>\d{1,10})$")
 """How a broker names the folder of a partition."""
 _DUMPING: Final = re.compile(rb"^Dumping .*$", re.MULTILINE)
 _RECORD: Final = re.compile(
-    rb"^\| offset: (?P<offset>\d+) (?:(?P<stamp>CreateTime|LogAppendTime): (?P<time>-?\d+) |"
-    rb"NoTimestampType: -?\d+ )"
-    rb"(?:isValid: \w+ )?key ?[sS]ize: (?P<key>-?\d+) value ?[sS]ize: (?P<value>-?\d+)"
+    rb"^\| offset: (?P<offset>\d{1,19}) (?:"
+    rb"(?P<stamp>CreateTime|LogAppendTime): (?P<time>-?\d{1,19}) |NoTimestampType: -?\d+ )"
+    rb"(?:isValid: \w+ )?key ?[sS]ize: (?P<key>-?\d{1,10}) "
+    rb"value ?[sS]ize: (?P<value>-?\d{1,10})(?!\d)"
     rb"(?: sequence: -?\d+)?(?: headerKeys: \[(?P<headers>[^\]]*)\])?"
 )
 _BEGINS: Final = re.compile(
@@ -91,7 +92,9 @@ def topic_partition_of(path: str) -> tuple[str, int] | None:
     """Topic and partition that the folder of a segment names, from the segment's path."""
     parts = re.split(r"[/\\]", path)
     named = FOLDER.match(parts[-2]) if len(parts) > 1 else None
-    return (named["topic"], int(named["partition"])) if named else None
+    if named is None or int(named["partition"]) > PARTITION_MAX:
+        return None
+    return named["topic"], int(named["partition"])
 
 
 def _survey(file: File, asked: FileRequest) -> Survey:
@@ -102,7 +105,7 @@ def _survey(file: File, asked: FileRequest) -> Survey:
     at = 0
     with text.opened(path, file.compression) as lines:
         while block := lines.read(text.SCAN_BYTES):
-            block += lines.readline()
+            block += text.rest_of_line(lines, str(path))
             for heading in _DUMPING.finditer(block):
                 named = heading[0].decode("utf-8", "replace").removeprefix("Dumping ")
                 begins_at.append((at + heading.start(), topic_partition_of(named.strip())))
@@ -191,13 +194,13 @@ def _row(record: bytes, partition: int | None, where: Callable[[], str]) -> Cell
     if fields is None:
         shown = record.decode("utf-8", "backslashreplace")
         raise UnreadableSource(f"{where()}: not a record as kafka-dump-log prints it: {shown:.60}")
-    if partition is None or partition > PARTITION_MAX:
+    if partition is None:
         raise UnreadableSource(
             f"{where()}: no partition is known: neither a heading 'Dumping .../TOPIC-PARTITION/"
             "....log' nor the file's folder says it"
         )
     offset, time = int(fields["offset"]), int(fields["time"] or NO_TIME)
-    if offset > _INT64_MAX or abs(time) > _INT64_MAX + 1:
+    if offset > _INT64_MAX or not -_INT64_MAX - 1 <= time <= _INT64_MAX:
         raise UnreadableSource(f"{where()}: a number does not fit 64 bits")
     value = _value(record[fields.end() :], int(fields["key"]), int(fields["value"]), where)
     return (partition, offset, time, _STAMPS.get(fields["stamp"], NOT_STATED), value, ())

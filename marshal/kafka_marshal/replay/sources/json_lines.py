@@ -25,6 +25,7 @@ from kafka_marshal.capture import (
     record_of,
 )
 from kafka_marshal.codec import PARTITION_MAX
+from kafka_marshal.markup import visible
 from kafka_marshal.replay.sources import text
 from kafka_marshal.replay.sources.columns import (
     CREATE_TIME,
@@ -281,7 +282,7 @@ def _pairs(headers: object, where: str) -> object:
 
 def several_topics(where: str, topics: set[str] | frozenset[str]) -> UnreadableSource:
     """Offsets of two topics would be taken for one log's."""
-    some = sorted(topics)
+    some = sorted(visible(topic, 60) for topic in topics)
     named = ", ".join(some[:5]) + (f" and {len(some) - 5} more" if len(some) > 5 else "")
     return UnreadableSource(
         f"{where}: records of several topics ({named}); --topic chooses the coordination topic"

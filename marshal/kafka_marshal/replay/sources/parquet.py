@@ -7,7 +7,9 @@ before Spark starts.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -17,6 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from kafka_marshal.capture import UnreadableSource
+from kafka_marshal.codec import PARTITION_MAX
 from kafka_marshal.replay.sources.columns import (
     CREATE_TIME,
     LEAN_HEADERS,
@@ -37,9 +40,13 @@ from kafka_marshal.replay.sources.shapes import (
     RowGroups,
     Survey,
 )
+from kafka_marshal.replay.sources.text import size_of
 
 MAGIC: Final = b"PAR1"
+_PARTITION: Final = re.compile(r"partition=([0-9]{1,10})")
 ROWS_PER_CHUNK: Final = 500_000
+ROWS_PER_BYTE_MAX: Final = 64
+"""Rows of a log differ: well packed, one takes some bytes."""
 _STAMPS: Final = pa.array([CREATE_TIME, LOG_APPEND_TIME, NOT_STATED], pa.string())
 _NO_HEADERS: Final = CannotProve(
     headers="it has no column 'headers' (Spark writes one if asked with includeHeaders), so every "
@@ -54,18 +61,15 @@ def _looks_like(head: FileHead) -> bool:
 
 def _survey(file: File, asked: FileRequest) -> Survey:
     path = str(file.path)
-    try:
-        parquet = pq.ParquetFile(file.path)
-    except (OSError, pa.ArrowException) as error:
-        raise UnreadableSource(f"{path}: not a readable Parquet file: {error}") from None
-    with parquet:
+    with readable(path), pq.ParquetFile(file.path) as parquet:
         schema, metadata = parquet.schema_arrow, parquet.metadata
         partition = _hive_partition(file.path)
         _check(schema, path, partition)
-        topics = [_topics(metadata, number) for number in range(metadata.num_row_groups)]
-        if "topic" in schema.names and None in topics:
-            topics = [_read_topics(parquet, number) for number in range(metadata.num_row_groups)]
-    named: frozenset[str] = frozenset().union(*(of_group or () for of_group in topics))
+        check_rows(metadata.num_rows, file.path)
+        topics: list[frozenset[str]] = [frozenset()] * metadata.num_row_groups
+        if "topic" in schema.names:
+            topics = _topics(file.path, metadata.num_row_groups)
+    named: frozenset[str] = frozenset().union(*topics)
     if asked.topic is None and len(named) > 1:
         raise several_topics(f"{path}: column 'topic'", named)
     filtering = asked.topic if asked.topic is not None and "topic" in schema.names else None
@@ -74,8 +78,7 @@ def _survey(file: File, asked: FileRequest) -> Survey:
     wanted = [
         number
         for number, of_group in enumerate(topics)
-        if metadata.row_group(number).num_rows
-        and (filtering is None or not of_group or min(of_group) <= filtering <= max(of_group))
+        if metadata.row_group(number).num_rows and (filtering is None or filtering in of_group)
     ]
     chunks = tuple(
         RowGroups(
@@ -109,27 +112,28 @@ def _together(row_groups: Sequence[int], metadata: pq.FileMetaData) -> Iterator[
         yield tuple(taken)
 
 
-def _topics(metadata: pq.FileMetaData, group: int) -> frozenset[str] | None:
-    """The smallest and the largest topic of a row group; None if the footer does not say."""
-    for number in range(metadata.num_columns):
-        column = metadata.row_group(group).column(number)
-        if column.path_in_schema == "topic" and column.is_stats_set:
-            statistics = column.statistics
-            if statistics.has_min_max:
-                return frozenset({str(statistics.min), str(statistics.max)})
-    return None
+def _topics(path: Path, row_groups: int) -> list[frozenset[str]]:
+    """The topics of each row group, read as one of few.
 
-
-def _read_topics(parquet: pq.ParquetFile, group: int) -> frozenset[str]:
-    """All topics of a row group, where the footer does not say them."""
-    column = parquet.read_row_group(group, columns=["topic"]).column("topic")
-    return frozenset(str(topic) for topic in pc.unique(column).to_pylist() if topic is not None)
+    The footer's statistics would say it, too; but of a damaged footer Arrow aborts the process when
+    it is asked for them.
+    """
+    with pq.ParquetFile(path, read_dictionary=["topic"]) as parquet:
+        columns = (
+            parquet.read_row_group(number, columns=["topic"]).column("topic")
+            for number in range(row_groups)
+        )
+        return [
+            frozenset(str(topic) for topic in pc.unique(column).to_pylist() if topic is not None)
+            for column in columns
+        ]
 
 
 def _hive_partition(path: Path) -> int | None:
     for part in reversed(path.absolute().parts[:-1]):
-        if part.startswith("partition=") and part.removeprefix("partition=").isdecimal():
-            return int(part.removeprefix("partition="))
+        named = _PARTITION.fullmatch(part)
+        if named is not None and int(named[1]) <= PARTITION_MAX:
+            return int(named[1])
     return None
 
 
@@ -175,24 +179,42 @@ def _check(schema: pa.Schema, path: str, partition: int | None) -> None:
 
 def _read(order: int, chunk: Chunk) -> Iterator[pa.RecordBatch]:
     assert isinstance(chunk, RowGroups)
-    try:
-        with pq.ParquetFile(chunk.path) as parquet:
-            present = parquet.schema_arrow.names
-            wanted = [name for name in _EXPECTED if name in present]
+    with readable(chunk.path), pq.ParquetFile(chunk.path) as parquet:
+        present = parquet.schema_arrow.names
+        wanted = [name for name in _EXPECTED if name in present]
+        if chunk.topic is not None:
+            wanted.append("topic")
+        before = range(chunk.row_groups[0])
+        seen = sum(parquet.metadata.row_group(number).num_rows for number in before)
+        for rows in _row_groups(parquet, chunk, wanted):
+            batch = _columns(rows, chunk, order, seen)
             if chunk.topic is not None:
-                wanted.append("topic")
-            before = range(chunk.row_groups[0])
-            seen = sum(parquet.metadata.row_group(number).num_rows for number in before)
-            for rows in _row_groups(parquet, chunk, wanted):
-                batch = _columns(rows, chunk, order, seen)
-                if chunk.topic is not None:
-                    topics = rows.column("topic").cast(pa.string())
-                    batch = batch.filter(pc.equal(topics, chunk.topic))
-                yield batch
-                seen += rows.num_rows
-                order += rows.num_rows
-    except (OSError, pa.ArrowException) as error:
-        raise UnreadableSource(f"{chunk.path}: not a readable Parquet file: {error}") from None
+                topics = rows.column("topic").cast(pa.string())
+                batch = batch.filter(pc.equal(topics, chunk.topic))
+            yield batch
+            seen += rows.num_rows
+            order += rows.num_rows
+
+
+@contextmanager
+def readable(path: str) -> Iterator[None]:
+    """What Arrow reports of a damaged file, with the file's name: a name may be no UTF-8, too."""
+    try:
+        yield
+    except (OSError, pa.ArrowException, ValueError) as error:
+        raise UnreadableSource(f"{path}: not a readable Parquet file: {error}") from None
+
+
+def check_rows(rows: int, path: Path) -> None:
+    """Stop at a file that says it holds more rows than its bytes can: they unpack to no end.
+
+    Raises:
+        UnreadableSource: it does.
+    """
+    if rows > ROWS_PER_BYTE_MAX * size_of(path):
+        raise UnreadableSource(
+            f"{path}: {rows:,} rows in {size_of(path):,} bytes: no log is packed like that"
+        )
 
 
 def _row_groups(
@@ -254,12 +276,20 @@ def _check_rows(numbers: dict[str, pa.Array], path: str, seen: int) -> None:
         if column.null_count:
             at = int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
             wrong = (at, name, "is null")
-        least = pc.min(column).as_py() if name != "timestamp" else None
-        if least is not None and least < 0:
-            below = pc.fill_null(pc.less(column, 0), False)
-            at = int(np.argmax(below.to_numpy(zero_copy_only=False)))
-            if wrong is None or at < wrong[0]:
-                wrong = (at, name, f"is negative: {column[at].as_py()}")
+        if name == "timestamp" or not len(column):
+            pass
+        else:
+            ends = pc.min_max(column).as_py()
+            most = PARTITION_MAX if name == "partition" else None
+            if (ends["min"] or 0) < 0 or (most is not None and (ends["max"] or 0) > most):
+                odd = pc.less(column, 0)
+                if most is not None:
+                    odd = pc.or_(odd, pc.greater(column, most))
+                at = int(np.argmax(pc.fill_null(odd, False).to_numpy(zero_copy_only=False)))
+                if wrong is None or at < wrong[0]:
+                    number = column[at].as_py()
+                    how = "is negative" if number < 0 else f"is not in 0..{most}"
+                    wrong = (at, name, f"{how}: {number}")
         if wrong is not None and (first is None or wrong[0] < first[0]):
             first = wrong
     if first is not None:

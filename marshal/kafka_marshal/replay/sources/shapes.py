@@ -21,6 +21,9 @@ RECORD_BYTES: Final = 150
 """About how many bytes a record takes in a text, for an estimate."""
 PACKED: Final = 10
 """About how many times smaller a compressed text is."""
+UNPACKED_BYTES_MAX: Final = 64 << 20
+"""The most that one line of a text, one record, or the records of one batch may take, unpacked. A
+broker takes a megabyte by default; a megabyte of gzip may unpack to a thousand times that."""
 GZIP: Final = "gzip"
 ZSTD: Final = "zstd"
 NAMES_NO_TOPICS: Final = "it does not name topics, so --topic chose nothing here."

@@ -16,7 +16,14 @@ import pyarrow as pa
 from attrs import frozen
 
 from kafka_marshal.capture import UnreadableSource
-from kafka_marshal.replay.sources.shapes import GZIP, ZSTD, Chunk, FileHead, TextRange
+from kafka_marshal.replay.sources.shapes import (
+    GZIP,
+    UNPACKED_BYTES_MAX,
+    ZSTD,
+    Chunk,
+    FileHead,
+    TextRange,
+)
 
 CHUNK_BYTES: Final = 32 * 1024 * 1024
 """A plain text is read in pieces of this size, each by one task."""
@@ -80,7 +87,37 @@ def opened(path: Path | str, compression: str | None) -> Iterator[IO[bytes]]:
 def is_blank(path: Path, compression: str | None) -> bool:
     """The text holds no line that says anything."""
     with opened(path, compression) as text:
-        return not any(line.strip() for line in text)
+        while data := text.read(SCAN_BYTES):
+            if data.strip():
+                return False
+    return True
+
+
+def rest_of_line(file: IO[bytes], path: str) -> bytes:
+    """What is read up to the next line end, with it.
+
+    Raises:
+        UnreadableSource: it is longer than any record, as in what was made to unpack to that.
+    """
+    found = file.readline(UNPACKED_BYTES_MAX)
+    if len(found) == UNPACKED_BYTES_MAX and not found.endswith(b"\n"):
+        raise too_long(path)
+    return found
+
+
+def too_long(path: str) -> UnreadableSource:
+    """One record takes more than there is room for."""
+    return UnreadableSource(
+        f"{path}: a line or a record of more than {UNPACKED_BYTES_MAX:,} bytes: no record of the "
+        "coordination topic is that long"
+    )
+
+
+def lines(path: str, compression: str | None) -> Iterator[bytes]:
+    """The lines of a file, with their ends."""
+    with opened(path, compression) as file:
+        while line := rest_of_line(file, path):
+            yield line
 
 
 def ranges(path: Path, begin: int, end: int) -> Iterator[tuple[int, int]]:
@@ -118,7 +155,7 @@ def blocks(chunk: TextRange) -> Iterator[Block]:
             if not data:
                 return
             if not data.endswith(b"\n"):
-                data += file.readline()
+                data += rest_of_line(file, chunk.path)
             lines = data.split(b"\n")
             if not lines[-1]:
                 lines.pop()
@@ -137,14 +174,18 @@ def records(
     it belongs to the range before.
     """
     record: list[bytes] = []
+    room = UNPACKED_BYTES_MAX
     place: Callable[[], str] = lambda: chunk.path  # noqa: E731
     for line, where in _lines_to_the_end(chunk, begins):
         if begins(line):
             if record:
                 yield record, place
-            record, place = [line], where
+            record, place, room = [line], where, UNPACKED_BYTES_MAX
         elif record:
             record.append(line)
+            room -= len(line) + 1
+            if room < 0:
+                raise too_long(chunk.path)
         elif not chunk.begin:
             yield [line], where
     if record:
@@ -165,7 +206,7 @@ def _lines_to_the_end(
     if chunk.compression is None:
         with opened(chunk.path, None) as file:
             file.seek(end)
-            while (line := file.readline()) and not begins(line.rstrip(b"\n")):
+            while (line := rest_of_line(file, chunk.path)) and not begins(line.rstrip(b"\n")):
                 yield line.rstrip(b"\n"), lambda: chunk.path
 
 

@@ -18,6 +18,7 @@ import io
 import json
 import os
 import pickle
+import re
 import sys
 import types
 from collections.abc import Iterator, Mapping
@@ -27,12 +28,16 @@ from typing import IO, Any, Final
 
 from attrs import frozen
 
+from kafka_marshal.codec import PARTITION_MAX
+from kafka_marshal.markup import visible
 from kafka_marshal.replay.errors import ReplayError
 from kafka_marshal.version import package_version
 
-FORMAT: Final = 3
+FORMAT: Final = 4
 """Of the folder. What is in a pickle is bound to the package's version instead."""
 MANIFEST: Final = "checkpoint.json"
+_TOO_MUCH: Final = (AttributeError, RecursionError, OverflowError)
+"""What JSON may be that is no manifest: no object, too deep, a number without end."""
 
 
 class CheckpointRefused(ReplayError):
@@ -100,9 +105,11 @@ class Checkpoint:
         try:
             manifest = json.loads(path.read_text())
             made_by = {name: manifest[name] for name in self._made_by}
-            states = {int(number): str(file) for number, file in manifest["partitions"].items()}
+            states = {int(number): file for number, file in manifest["partitions"].items()}
             generation, beside = int(manifest["generation"]), dict(manifest["beside"])
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            if not all(_is_state_of(number, file) for number, file in states.items()):
+                raise ValueError
+        except (OSError, ValueError, KeyError, TypeError, *_TOO_MUCH):
             raise damaged(self.folder, MANIFEST) from None
         self._compare(made_by)
         self._generation, self._states = generation, states
@@ -149,7 +156,8 @@ class Checkpoint:
         ):
             if made_by[name] != here[name]:
                 raise CheckpointRefused(
-                    f"{self.folder}: the checkpoint {called} {made_by[name]}, this is "
+                    f"{self.folder}: the checkpoint {called} {visible(str(made_by[name]), 60)}, "
+                    "this is "
                     f"{here[name]}: begin anew in another folder"
                 )
         theirs, ours = made_by["options"], here["options"]
@@ -160,6 +168,13 @@ class Checkpoint:
                     f"{_shown(theirs.get(name))}, and this is {_shown(ours.get(name))}: give the "
                     f"same options, or another folder"
                 )
+
+
+def _is_state_of(partition: int, file: object) -> bool:
+    """A file that `name_for` named: what is in no commit is removed, and nothing else is read."""
+    return isinstance(file, str) and bool(
+        re.fullmatch(rf"partition-{partition}\.[0-9]+", file) and 0 <= partition <= PARTITION_MAX
+    )
 
 
 def damaged(folder: Path, name: str) -> CheckpointRefused:
@@ -175,8 +190,10 @@ def thawed(state: bytes, place: str) -> Any:
     """
     try:
         return _Unpickler(io.BytesIO(state)).load()
-    except (pickle.UnpicklingError, AttributeError, TypeError, ImportError, EOFError) as error:
-        raise CheckpointRefused(f"{place} is not a state of this version: {error}") from None
+    except Exception as error:  # damage makes pickle raise anything, as its documentation says
+        raise CheckpointRefused(
+            f"{place} is not a state of this version: {visible(str(error), 200)}"
+        ) from None
 
 
 def thawed_each(file: io.BufferedReader, place: str) -> Iterator[Any]:
@@ -188,12 +205,12 @@ def thawed_each(file: io.BufferedReader, place: str) -> Iterator[Any]:
     while file.peek(1):
         try:
             yield _Unpickler(file).load()
-        except (pickle.UnpicklingError, AttributeError, TypeError, ImportError, EOFError) as error:
-            raise CheckpointRefused(f"{place} is damaged: {error}") from None
+        except Exception as error:  # as above
+            raise CheckpointRefused(f"{place} is damaged: {visible(str(error), 200)}") from None
 
 
 def _shown(value: object) -> str:
-    return "nothing" if value is None else json.dumps(value)
+    return "nothing" if value is None else visible(json.dumps(value), 60)
 
 
 def to_disk(file: IO[Any]) -> None:

@@ -110,6 +110,7 @@ class PartitionState:
         head = StateHead(self.partition, self.next_offset, self.folded, self.skipped, self.forked)
         state = pickle.dumps(self, protocol=5)
         line = {**attrs.asdict(head), "sha256": hashlib.sha256(state).hexdigest()}
+        line["head_sha256"] = _digest(line)
         beside = path.with_name(f"{path.name}.{uuid.uuid4().hex}")
         with beside.open("wb") as file:
             file.write(json.dumps(line).encode() + b"\n" + state)
@@ -124,6 +125,11 @@ class PartitionState:
 
 
 _Read = TypeVar("_Read")
+
+
+def _digest(line: dict[str, Any]) -> str:
+    """Of what the first line says: where a run goes on is believed without the state."""
+    return hashlib.sha256(json.dumps(line).encode()).hexdigest()
 
 
 def read_head(path: Path) -> StateHead:
@@ -163,6 +169,8 @@ def _read(path: Path, how: Callable[[dict[str, Any], Path], _Read]) -> _Read:
     try:
         with path.open("rb") as file:
             line = json.loads(file.readline())
+        if line.pop("head_sha256") != _digest(line):
+            raise ValueError
         return how(line, path)
-    except (OSError, ValueError, TypeError, KeyError):
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         raise damaged(path.parent, path.name) from None
