@@ -29,6 +29,11 @@ NOT_SIMULATED: Final = (
         "at once",
     ),
     NotSimulated(
+        "a position that is gone",
+        "is reported now and then twice (`_AUTO_OFFSET_RESET`)",
+        "is reported once",
+    ),
+    NotSimulated(
         "metadata that is old",
         "a topic that was deleted, made or has grown is known after the next look-up",
         "at once, but for a producer that never asked for the topic",

@@ -251,7 +251,10 @@ class Side:
             # An end that is reported between two messages depends on when they come.
             last = len(found[one]) - 1
             told = [each for at, each in enumerate(found[one]) if at == last or not _is_end(each)]
-            self.note(f"{client.name} reads {one[0]}[{one[1]}]", told)
+            # A position that is gone is now and then reported twice.
+            words = [shown(each) for each in told]
+            once = [each for at, each in enumerate(told) if words[at] not in words[:at]]
+            self.note(f"{client.name} reads {one[0]}[{one[1]}]", once)
 
     def is_read(self, found: Found) -> bool:
         """Whether no more will come."""

@@ -30,9 +30,9 @@ from kafka_marshal.client.coordinate.configuration import Semantics
 from kafka_marshal.client.coordinate.consumer_loop import ConsumerLoop
 from kafka_marshal.client.coordinate.owned_partition import OwnedPartition
 from kafka_marshal.client.fetch.buffers import Buffers
-from kafka_marshal.core.claims import fenced
-from kafka_marshal.core.state import Claim
+from kafka_marshal.client.fetch.fetcher import Fetcher
 from kafka_marshal.machines.consumer import consumer as moves
+from kafka_marshal.machines.consumer.driver import Driver
 from kafka_marshal.testing.in_memory import InMemoryKafka, Scheduler
 
 SMALL = Setting(
@@ -97,16 +97,6 @@ def test_a_fault_chooses_the_same_whichever_others_are_left_out() -> None:
 Patch = pytest.MonkeyPatch
 
 
-def grants_the_same_again(patch: Patch) -> None:
-    claiming_messages = fenced.claiming_messages
-
-    def kept(claim: Claim, *of: Any) -> tuple[Claim, Any]:
-        after, verdict = claiming_messages(claim, *of)
-        return attrs.evolve(after, position=claim.position), verdict
-
-    patch.setattr(fenced, "claiming_messages", kept)
-
-
 def counts_as_done_what_is_in_hand(patch: Patch) -> None:
     reached = OwnedPartition.reached
     patch.setattr(
@@ -116,13 +106,18 @@ def counts_as_done_what_is_in_hand(patch: Patch) -> None:
     )
 
 
-def forgets_what_is_given_back(patch: Patch) -> None:
-    patch.setattr(Buffers, "put_back", lambda *_: None)
+def drops_the_first_of_what_is_fetched(patch: Patch) -> None:
+    add = Buffers.add
+    patch.setattr(
+        Buffers,
+        "add",
+        lambda buffers, key, messages: add(
+            buffers, key, messages[1:] if len(messages) > 2 else messages
+        ),
+    )
 
 
 def begins_too_late(patch: Patch) -> None:
-    from kafka_marshal.client.fetch.fetcher import Fetcher
-
     begin = Fetcher.open
     patch.setattr(
         Fetcher, "open", lambda fetcher, claim, position: begin(fetcher, claim, position + 1)
@@ -149,6 +144,11 @@ def takes_what_it_asked_for(patch: Patch) -> None:
         return attrs.evolve(consumer, granted=(range(consumer.known.position, offset),))
 
     patch.setattr(moves, "after_claiming_messages", after)
+
+
+def asks_twice(patch: Patch) -> None:
+    request = Driver._request_claim
+    patch.setattr(Driver, "_request_claim", lambda driver: 2 * request(driver))
 
 
 def stands_still(patch: Patch) -> None:
@@ -188,13 +188,13 @@ def another_tells_its_instance(patch: Patch) -> None:
 
 
 MISTAKES: dict[str, tuple[Callable[[Patch], None], Semantics]] = {
-    "at_most_once": (grants_the_same_again, "at_most_once"),
+    "at_most_once": (takes_what_it_asked_for, "at_most_once"),
     "none_skipped": (counts_as_done_what_is_in_hand, "at_least_once"),
-    "in_order": (forgets_what_is_given_back, "at_least_once"),
+    "in_order": (drops_the_first_of_what_is_fetched, "at_most_once"),
     "begins_at_position": (begins_too_late, "at_least_once"),
     "receipts": (lists_nothing, "at_most_once"),
     "group_offsets": (commits_nothing_after_the_first, "at_least_once"),
-    "explained": (takes_what_it_asked_for, "at_most_once"),
+    "explained": (asks_twice, "at_most_once"),
     "progress": (stands_still, "at_least_once"),
     "callbacks": (calls_twice, "at_least_once"),
     "ended": (dies, "at_least_once"),
