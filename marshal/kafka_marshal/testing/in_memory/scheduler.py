@@ -125,7 +125,10 @@ class Scheduler:
         if self.current.killed:
             raise Killed
         self.clock.ahead_s += STEP_S
-        if self.chance.random() < (self.switches if switches is None else switches):
+        if self.chance.random() >= (self.switches if switches is None else switches):
+            return
+        timers = self._timers
+        if self._ready or (timers and timers[0][0] <= self.clock.monotonic()):  # else nobody could
             self._ready.append(self.current)
             self._go_on()
 
