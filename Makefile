@@ -125,7 +125,7 @@ conformance: setup ## The Kafka in memory beside a real one, by scripts; ARGS="-
 support: setup ## The wheel under each Python here, with the oldest and the newest librdkafka
 	$(BIN)/python -m tools.support $(ARGS)
 
-docs: setup ## Write what is generated: links of docs/safety.md, tables of rooms, of docs/replay.md and spec/README.md, docs/pictures
+docs: setup ## Write what is generated: links of docs/safety.md, tables of rooms, of docs/replay.md, docs/simulation.md and spec/README.md, docs/pictures
 	$(BIN)/python -m tools.rooms
 	$(BIN)/python -m tools.links
 	$(BIN)/python -m tools.pictures
@@ -134,6 +134,8 @@ docs: setup ## Write what is generated: links of docs/safety.md, tables of rooms
 	@mkdir -p build
 	$(BIN)/python -m tools.pages.replay > build/replay.md
 	mv build/replay.md docs/replay.md
+	$(BIN)/python -m tools.pages.simulation > build/simulation.md
+	mv build/simulation.md docs/simulation.md
 
 # Its own environment, so that `make setup` does not grow; nothing of the package is imported.
 build/site-venv/.stamp: requirements-site.lock

@@ -7,6 +7,7 @@ repeated with some of its faults left out. It returns what it did in a few words
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from random import Random
 from typing import TYPE_CHECKING, Final
 
@@ -15,8 +16,19 @@ from attrs import frozen
 from tools.simulate import operators
 
 from kafka_marshal.client.coordinate.configuration import Semantics
-from kafka_marshal.errors import COORDINATION_TOPIC
-from kafka_marshal.testing.in_memory import LANDS, LANDS_SOMEWHERE, LANDS_UNKNOWN, LOST
+from kafka_marshal.errors import COORDINATION_TOPIC, ConsumerClosed, InvalidOption
+from kafka_marshal.testing.in_memory import (
+    CUT,
+    DOWN,
+    LANDS,
+    LANDS_SOMEWHERE,
+    LANDS_UNKNOWN,
+    LOST,
+    PAUSED,
+    REPLIES_CUT,
+    UP,
+    Link,
+)
 
 if TYPE_CHECKING:
     from tools.simulate.setting import Setting
@@ -25,6 +37,14 @@ if TYPE_CHECKING:
 BOTH: Final[tuple[Semantics, ...]] = ("at_least_once", "at_most_once")
 AT_LEAST_ONCE: Final[tuple[Semantics, ...]] = ("at_least_once",)
 UNKNOWN_AFTER_S: Final = (0.0, 0.5, 2.0, 30.0)
+LINKS: Final = {
+    "cut": CUT,
+    "down": DOWN,
+    "paused": PAUSED,
+    "replies cut": REPLIES_CUT,
+    "slow": Link(latency_s=0.3),
+    "very slow": Link(latency_s=2.0),
+}
 HOSTILE: Final = (
     b"",
     b"\xff\xfe",
@@ -184,6 +204,69 @@ def hostile(world: World, chance: Random) -> str:
     return f"{value!r} to partition {partition}"
 
 
+def link(world: World, chance: Random) -> str:
+    """A process, or everybody, does not reach a broker, or all, or gets no replies, for a while."""
+    process = _one(world, chance) if chance.random() < 0.7 else None
+    broker = chance.choice((None, *world.kafka.numbers))
+    name = chance.choice(sorted(LINKS))
+    for_s = _interval(world, chance, 0.1, 1.0, 2.5)
+    where = {"broker": broker, "process": None if process is None else process.name}
+    world.kafka.link(LINKS[name], **where)
+    world.scheduler.sleep(for_s)
+    world.kafka.link(UP, **where)
+    return f"{name}: {where['process'] or 'all'} to {broker or 'all'} for {for_s:g} s"
+
+
+def move_leader(world: World, chance: Random) -> str:
+    """Another broker leads a partition, of the log or of a topic."""
+    topic = chance.choice((COORDINATION_TOPIC, *world.setting.topics))
+    partition = chance.randrange(len(world.kafka.topics[topic]))
+    broker = chance.choice(world.kafka.numbers)
+    world.kafka.move_leader(topic, partition, broker)
+    return f"{topic}/{partition} to broker {broker}"
+
+
+def broker_clock(world: World, chance: Random) -> str:
+    """The brokers' clock is set ahead by up to three intervals, or runs fast for a while."""
+    clock = world.kafka.broker_clock
+    if chance.random() < 0.5:
+        by_s = _interval(world, chance, 0.1, 0.9, 3.0)
+        clock.wall_s += by_s
+        return f"ahead by {by_s:g} s"
+    rate, for_s = chance.choice((-0.1, 0.1, 0.5)), _interval(world, chance, 1.0, 5.0)
+    clock.drift(rate)
+    world.scheduler.sleep(for_s)
+    clock.drift(0.0)
+    return f"{rate:+g} s each second, for {for_s:g} s"
+
+
+def calls(world: World, chance: Random) -> str:
+    """An application pauses a topic for a while, gives a claim up, or begins to consume anew."""
+    process = _one(world, chance)
+    consumer = None if process is None else process.consumer
+    if process is None or consumer is None:
+        return "nobody"
+    topic, for_s = chance.choice(world.setting.topics), _interval(world, chance, 0.01, 0.3, 2.5)
+    call = chance.choice(("pause", "release", "subscribe"))
+
+    def run() -> None:
+        with suppress(InvalidOption, ConsumerClosed):
+            match call:
+                case "pause":
+                    consumer.pause(topic)
+                    world.scheduler.sleep(for_s)
+                    consumer.resume(topic)
+                case "release":
+                    consumer.release(topic, chance.randrange(len(world.kafka.topics[topic])))
+                case _:
+                    consumer.unsubscribe()
+                    world.scheduler.sleep(for_s)
+                    consumer.subscribe(world.setting.topics)
+
+    world.scheduler.start(run, call, process.name)
+    return f"{process.name}: {call} {topic}, {for_s:g} s"
+
+
 def grow(world: World, chance: Random) -> str:
     """A topic gets one partition more, until it has twice as many."""
     topic = chance.choice(world.setting.topics)
@@ -205,6 +288,10 @@ FAULTS: Final = {
     "cut": Fault(cut),
     "slow_fetch": Fault(slow_fetch),
     "hostile": Fault(hostile),
+    "link": Fault(link, 2.0),
+    "move_leader": Fault(move_leader),
+    "broker_clock": Fault(broker_clock, 0.5),
+    "calls": Fault(calls, 2.0),
     "grow": Fault(grow, 0.3),
     "set_position": Fault(operators.set_position),
     "pause": Fault(operators.pause),

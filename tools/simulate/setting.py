@@ -20,11 +20,14 @@ class Setting:
     partitions: int = 4
     """Of each topic."""
     log_partitions: int = 4
+    brokers: int = 3
     messages_per_s: float = 20.0
     """In all, on average, in bursts of up to `burst_max` to one partition."""
     burst_max: int = 19
     fault_every_s: float = 60.0
     """On average."""
+    window: int = 100_000
+    batch: int = 10_000
     simulated_s: float = 600.0
     """How long there are faults and new messages; then a while follows without either."""
     faults: tuple[str, ...] = ()

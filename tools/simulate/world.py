@@ -90,6 +90,8 @@ class Process:
             "client_id": self.client_id,
             "semantics": setting.semantics,
             "heartbeat_interval_s": setting.heartbeat_interval_s,
+            "window": setting.window,
+            "batch": setting.batch,
             "on_claimed": partial(self.called, "claimed"),
             "on_lost": partial(self.called, "lost"),
             "on_drained": partial(self.called, "drained"),
@@ -228,7 +230,7 @@ class World:
             self.plan = planned(self.seed, setting)
         self.scheduler = Scheduler(self.seed)
         self._began_s = self.scheduler.clock.monotonic()
-        self.kafka = NotedKafka(setting.log_partitions, scheduler=self.scheduler)
+        self.kafka = NotedKafka(setting.log_partitions, self.scheduler, setting.brokers)
         self.kafka.history = self.history
         for topic in setting.topics:
             self.kafka.create(topic, setting.partitions)

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
+from pathlib import Path
 
 import pytest
 
 from kafka_marshal.client.api.aio import AsyncConsumer
 from kafka_marshal.client.api.consumer import Claim, Consumer, Lost
+from kafka_marshal.client.coordinate.recording import write_log
 from kafka_marshal.core.messages import ClaimingPartition, ReleasingPartition
 from kafka_marshal.errors import InvalidOption
-from tests.client.doubles import Kafka, Partition, until
+from kafka_marshal.validate import read_folder, validate
+from tests.client.doubles import LOG, Kafka, Partition, until
 
 ALO, AMO = "at_least_once", "at_most_once"
 
@@ -184,3 +188,29 @@ def test_the_consumer_for_asyncio_has_both() -> None:
             until(lambda: released(kafka) == [("events", 1, 0), ("events", 0, 0)])
 
     asyncio.run(story())
+
+
+def committed(kafka: Kafka, at: int) -> bool:
+    return kafka.committed.get(("g", "events", 0)) == at
+
+
+def test_a_recorded_run_says_where_a_topic_begins_that_is_consumed_once_more(
+    tmp_path: Path,
+) -> None:
+    """Its second beginning was not recorded, so nothing explained the heartbeats after it."""
+    kafka = Kafka()
+    kafka.create("events", messages=10)
+    with kafka.consumer(record_to=tmp_path, heartbeat_every_s=0.1) as consumer:
+        for begins in (0, 10):
+            at = begins + 10
+            consumer.add_topic("events", 0)
+            assert offsets_of(consumer, 10) == list(range(begins, at))
+            consumer.commit()
+            consumer.remove_topic("events")
+            until(lambda: not consumer.claims)
+            kafka.produce("events", 10)
+            until(partial(committed, kafka, at))
+    write_log(kafka.settings(), LOG, tmp_path)
+    judgement = validate(read_folder(tmp_path))
+    assert judgement.unexplained is None
+    assert judgement.kinds["BeginsAt"] == 1

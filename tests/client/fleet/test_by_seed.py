@@ -11,10 +11,12 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import attrs
 import pytest
+from tools.pages.simulation import page
 from tools.simulate.__main__ import main
 from tools.simulate.applications import WAYS
 from tools.simulate.checkers import CHECKERS
@@ -31,10 +33,14 @@ from kafka_marshal.client.coordinate.consumer_loop import ConsumerLoop
 from kafka_marshal.client.coordinate.owned_partition import OwnedPartition
 from kafka_marshal.client.fetch.buffers import Buffers
 from kafka_marshal.client.fetch.fetcher import Fetcher
-from kafka_marshal.machines.consumer import consumer as moves
+from kafka_marshal.core.claims import fenced
+from kafka_marshal.core.claims.verdicts import Verdict
+from kafka_marshal.core.messages import Record
+from kafka_marshal.core.state import Claim
 from kafka_marshal.machines.consumer.driver import Driver
 from kafka_marshal.testing.in_memory import InMemoryKafka, Scheduler
 
+ROOT = Path(__file__).parents[3]
 SMALL = Setting(
     heartbeat_interval_s=5.0,
     clients=3,
@@ -92,9 +98,26 @@ def test_a_fault_chooses_the_same_whichever_others_are_left_out() -> None:
     assert sum(report.faults.values()) == len(plan[::2])
 
 
+def test_the_page_lists_the_faults_and_the_checkers() -> None:
+    text = (ROOT / "docs" / "simulation.md").read_text(encoding="utf-8")
+    assert text == page(), "make docs writes it"
+
+
 # --- each checker finds a mistake -----------------------------------------------------------------
 
 Patch = pytest.MonkeyPatch
+
+
+def grants_some_ranges_twice(patch: Patch) -> None:
+    claiming_messages = fenced.claiming_messages
+
+    def kept(claim: Claim, record: Record, *of: Any) -> tuple[Claim, Verdict]:
+        after, verdict = claiming_messages(claim, record, *of)
+        if record.offset % 5 == 0:
+            after = attrs.evolve(after, position=claim.position)
+        return after, verdict
+
+    patch.setattr(fenced, "claiming_messages", kept)
 
 
 def counts_as_done_what_is_in_hand(patch: Patch) -> None:
@@ -139,13 +162,6 @@ def commits_nothing_after_the_first(patch: Patch) -> None:
     patch.setattr(ConsumerLoop, "commit_positions", once)
 
 
-def takes_what_it_asked_for(patch: Patch) -> None:
-    def after(me: Any, consumer: Any, offset: int) -> Any:
-        return attrs.evolve(consumer, granted=(range(consumer.known.position, offset),))
-
-    patch.setattr(moves, "after_claiming_messages", after)
-
-
 def asks_twice(patch: Patch) -> None:
     request = Driver._request_claim
     patch.setattr(Driver, "_request_claim", lambda driver: 2 * request(driver))
@@ -188,7 +204,7 @@ def another_tells_its_instance(patch: Patch) -> None:
 
 
 MISTAKES: dict[str, tuple[Callable[[Patch], None], Semantics]] = {
-    "at_most_once": (takes_what_it_asked_for, "at_most_once"),
+    "at_most_once": (grants_some_ranges_twice, "at_most_once"),
     "none_skipped": (counts_as_done_what_is_in_hand, "at_least_once"),
     "in_order": (drops_the_first_of_what_is_fetched, "at_most_once"),
     "begins_at_position": (begins_too_late, "at_least_once"),
@@ -209,7 +225,7 @@ def test_a_checker_finds_its_mistake(checker: str, monkeypatch: Patch) -> None:
     mistake, semantics = MISTAKES[checker]
     mistake(monkeypatch)
     setting = attrs.evolve(SMALL, semantics=semantics, simulated_s=20.0, recorded=True)
-    for seed in range(6):
+    for seed in range(12):
         found = simulate(seed, setting).violations
         if any(one.startswith(f"{checker}:") for one in found):
             return
@@ -226,7 +242,7 @@ def test_a_run_that_fails_is_told_with_as_few_faults_as_it_takes(
     assert fewer.violations
     assert len(fewer.plan) < len(report.plan)
     options = ["--simulated-s", "30", "--fault-every-s", "2", "--clients", "2", "--partitions", "1"]
-    assert main(["--one", "1", *options]) == 1
+    assert any(main(["--one", str(seed), *options]) == 1 for seed in (1, 3, 5, 7))
     assert "WRONG  receipts: " in capsys.readouterr().out
 
 

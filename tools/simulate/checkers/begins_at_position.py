@@ -1,4 +1,4 @@
-"""ReprocessingBound: a tenure begins where the log says that the one before it was."""
+"""BeginsWhereTheLogSays: a tenure begins at the position that its claim has in the log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""InOrder: within a tenure an application is given every message, in order, once."""
+"""Within a tenure an application is given every message, in order, once."""
 
 from __future__ import annotations
 

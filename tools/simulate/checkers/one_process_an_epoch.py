@@ -1,4 +1,4 @@
-"""OneOwner: what is given out under an epoch is given out by the one process that won it."""
+"""What is given out under an epoch is given out by the one process that won it."""
 
 from __future__ import annotations
 

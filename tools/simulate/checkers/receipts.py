@@ -1,4 +1,4 @@
-"""NothingHidden: at most once, receipts list every message that was lost."""
+"""At most once, receipts list every message that was lost."""
 
 from __future__ import annotations
 

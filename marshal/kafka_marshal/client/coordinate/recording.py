@@ -99,6 +99,8 @@ class RecordedMember(Member):
         self._lines: list[str] = []
         self._within = False
         self._gone_below: dict[ClaimKey, int] = {}
+        self._starts: dict[ClaimKey, int] = {}
+        """Where claims begin, as it was written last; 0 before."""
         self._fetched: dict[int, deque[int]] = {}
         """Offsets that were fetched and not folded, by coordinating partition; also those that
         nobody need fold."""
@@ -191,7 +193,10 @@ class RecordedMember(Member):
         """As `Member` has it, and so are the following."""
         for number in range(partitions) if only is None else only:
             key = ClaimKey(self.group, topic, number)
-            if key not in self._held and number < partitions and start(number):
+            if number >= partitions or not self.begins(key):
+                continue
+            if start(number) != self._starts.get(key, 0):
+                self._starts[key] = start(number)
                 self._write(run.begins_at(self.me.instance_id, key, start(number)))
         add = super().add_topic
         return self._recorded(lambda: add(topic, partitions, now_ms, only=only, start=start))

@@ -44,6 +44,9 @@ BUSY_S: Final = 0.02
 for it then."""
 POLL_S: Final = 0.05
 """How long a poll lasts, at most, in seconds: a change of what is fetched waits for its end."""
+IDLE_POLL_S: Final = 0.2
+"""The same where what is fetched has not changed for `IDLE_S`."""
+IDLE_S: Final = 1.0
 REST_S: Final = 1.0
 """How long our own thread rests at most while the application polls, in seconds."""
 FULL_S: Final = 0.2
@@ -136,6 +139,8 @@ class Fetcher:
         self._topics: set[str] = set()
         """All that were ever fetched."""
         self._commands: deque[Callable[[], None]] = deque()
+        self._changed_at = self._monotonic()
+        """When somebody last asked to fetch something else."""
         self._full = False
         """Whether a buffer was full when it was last looked."""
         self._ended = self._closed = False
@@ -245,7 +250,7 @@ class Fetcher:
             except KafkaException as error:
                 self._on_error(f"the group's offsets were not committed to Kafka: {error}")
 
-        self._command(commit)
+        self._command(commit, soon=False)
 
     def take(self, maximum: int, timeout_s: float | None) -> MessageChunk[Claim, Fetched] | None:
         """The next messages that may be handed over; None if none came in time, or by `wake`.
@@ -256,9 +261,9 @@ class Fetcher:
             return self._take(maximum, timeout_s)
         finally:
             if self._taking:
-                self._taking = False
-                if self._rests:
-                    with self._lock:
+                with self._lock:
+                    self._taking = False
+                    if self._rests:
                         self._emptied.notify_all()
 
     def _take(self, maximum: int, timeout_s: float | None) -> MessageChunk[Claim, Fetched] | None:
@@ -274,7 +279,9 @@ class Fetcher:
                 # That messages may be handed over is waited for, that there are any polled for.
                 waits = self._buffers.waits
                 self._taking = not waits
-            left = POLL_S if deadline is None else min(POLL_S, deadline - self._monotonic())
+            left = self._poll_s
+            if deadline is not None:
+                left = min(left, deadline - self._monotonic())
             if self._ended or self._woken or (left <= 0 and deadline is not None):
                 self._woken = False
                 return None
@@ -356,7 +363,7 @@ class Fetcher:
                         found[one.claim] = high
             then(found)
 
-        self._command(ask)
+        self._command(ask, soon=False)
 
     def buffered(self, one: FetchedPartition) -> tuple[int, int]:
         """How many messages of it wait, and how large they are, in bytes."""
@@ -390,8 +397,15 @@ class Fetcher:
 
     # --- the thread -------------------------------------------------------------------------------
 
-    def _command(self, command: Callable[[], None]) -> None:
+    @property
+    def _poll_s(self) -> float:
+        idle = self._monotonic() - self._changed_at > IDLE_S
+        return IDLE_POLL_S if idle else POLL_S
+
+    def _command(self, command: Callable[[], None], *, soon: bool = True) -> None:
         self._commands.append(command)
+        if soon:
+            self._changed_at = self._monotonic()
         if not self._rests:
             with self._lock:
                 self._emptied.notify()
@@ -406,7 +420,7 @@ class Fetcher:
                     self._rests = False
             if not waited:
                 with self._polling:
-                    self._fetch(POLL_S)
+                    self._fetch(self._poll_s)
         with self._polling:
             self._obey()  # what was committed last
         self._let_go()

@@ -226,7 +226,7 @@ class Member:
         effects = []
         for number in range(partitions) if only is None else only:
             key = ClaimKey(self.group, topic, number)
-            if key in self._held and not self._held[key].removed:
+            if not self.begins(key):
                 continue
             if self._home(topic) not in self._views:
                 self._begin_to_read(self._home(topic), now_ms)
@@ -239,6 +239,10 @@ class Member:
         self._share.me = self._sharer()
         self._stale_choice = True
         return effects + self._choose(now_ms)
+
+    def begins(self, key: ClaimKey) -> bool:
+        """Whether it takes part in consuming this only from the next `add_topic` on."""
+        return key not in self._held or self._held[key].removed
 
     def remove_topic(self, topic: str, now_ms: int) -> list[ClaimEffect]:
         """Give up what it owns of a topic, and ask for none of it before it is added again."""

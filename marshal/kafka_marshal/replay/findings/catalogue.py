@@ -426,5 +426,7 @@ _KINDS: Final = (
     ),
 )
 
+OF_ONE_RECORD: Final = frozenset({"record_not_signed", "record_not_authentic"})
+"""Codes of findings beside the fold: one record shows each, with keys."""
 CATALOGUE: Final[Mapping[str, FindingKind]] = {kind.code: kind for kind in _KINDS}
 """All codes, the rules' own first, the input's last."""

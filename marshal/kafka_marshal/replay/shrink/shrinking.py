@@ -22,7 +22,7 @@ from kafka_marshal.codec import MalformedRecord
 from kafka_marshal.core.messages import Heartbeat, Message, ReleaseGroup
 from kafka_marshal.core.state import RuleSet
 from kafka_marshal.replay.errors import InvalidOption, ReplayError
-from kafka_marshal.replay.findings.catalogue import CATALOGUE
+from kafka_marshal.replay.findings.catalogue import CATALOGUE, OF_ONE_RECORD
 from kafka_marshal.replay.findings.records.inputs import log_findings
 from kafka_marshal.replay.findings.records.senders import clock_findings, merged
 from kafka_marshal.replay.fold.partition_fold import JudgingOptions, PartitionFold
@@ -137,8 +137,13 @@ def shrink(
     With an offset the finding stays the one that begins there; without, any of its code will do.
 
     Raises:
-        NothingSuch: none shows it.
+        NoSuchFinding: none shows it, or one record alone would.
     """
+    if wanted.code in OF_ONE_RECORD:
+        raise NoSuchFinding(
+            f"{wanted.code} is found in one record alone, so there is nothing to shrink: the "
+            f"finding names it"
+        )
     for part in parts:
         at = part.log_partition
         where = f"coordinating partition {at.coordinating_partition} of {at.log}"

@@ -171,9 +171,13 @@ class Checkpoint:
 
 
 def _is_state_of(partition: int, file: object) -> bool:
-    """A file that `name_for` named: what is in no commit is removed, and nothing else is read."""
-    return isinstance(file, str) and bool(
-        re.fullmatch(rf"partition-{partition}\.[0-9]+", file) and 0 <= partition <= PARTITION_MAX
+    """A file named as those of a replay or of a watch are, so that no other file is read."""
+    of_watch = rf"partition-{partition}\.[0-9]+(-[0-9a-f]{{12}})?"
+    of_replay = rf"run-[0-9]{{5,}}-[0-9a-f]{{8}}/states/{partition}\.state"
+    return (
+        isinstance(file, str)
+        and re.fullmatch(rf"{of_watch}|{of_replay}", file) is not None
+        and 0 <= partition <= PARTITION_MAX
     )
 
 

@@ -1,0 +1,102 @@
+"""`python -m tools.pages.simulation > docs/simulation.md`: the page of the simulation.
+
+Its tables are made of the faults and the checkers.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+
+from tools.simulate import applications, checkers, faults
+from tools.simulate.setting import Setting
+
+PAGE = """\
+# The simulation
+
+<!-- Printed by `python -m tools.pages.simulation`; do not edit. -->
+
+`make simulate` runs the consumer that ships, in all its threads, under faults, in simulated time.
+A seed decides everything: who goes on at each point where threads meet, what a fault hits, when
+messages come. So a run that breaks a promise can be repeated:
+
+```sh
+make simulate ARGS="--hours 2"
+make simulate ARGS="--one 4711"
+make simulate ARGS="--one 4711 --shrink"
+```
+
+The first prints a table of what happened, and the seed of each run that broke a promise; then its
+exit code is 1. The second repeats one run and prints its faults. The third repeats it with as few
+faults as still break the promise. `--simulated-s`, `--fault-every-s`, `--heartbeat-interval-s`,
+`--messages-per-s`, `--clients` and `--partitions` change the world. By default it is the
+*reference world*: {clients} processes, {claims} claims, a heartbeat interval of {interval_s:g} s,
+{messages_per_s:g} messages a second, one fault in {fault_every_s:g} s.
+
+What runs is the code that ships, above Kafka's own client. Threads, locks and queues are those of
+a scheduler ([decision 017](decisions/017-threads-come-through-the-seam.md)); Kafka is the one in
+memory, which is held to a real one ([what it does](reference/in-memory-kafka.md)). Half of all
+runs are at most once, and of each sixteen two are recorded and explained by the specification
+([validate.md](validate.md)).
+
+## Faults
+
+Several may last at the same time.
+
+| fault | how often | what happens |
+|---|---|---|
+{faults}
+
+Processes consume in one of these ways: {ways}.
+
+## What is checked of every run
+
+| checker | what must hold |
+|---|---|
+{checkers}
+
+`tests/client/fleet/test_by_seed.py` shows that each of them finds a mistake.
+
+## What it does not do
+
+- Threads change places where they meet: at locks, queues, waits and calls of Kafka. `make
+  locks` interrupts them between any two bytecodes ([decision
+  020](decisions/020-a-seed-interrupts-threads-between-bytecodes.md)), in smaller worlds.
+- No log loses records, no topic vanishes, and nobody trims a topic.
+  `tests/client/fleet/test_cluster_faults.py` has a story of each.
+- A process that is killed loses nothing that it has written to a file, and a machine never
+  loses power.
+- Real brokers, sockets and clocks: that is `make soak`.
+"""
+
+
+def _first(docstring: str | None) -> str:
+    assert docstring is not None
+    return " ".join(docstring.strip().split("\n\n")[0].split())
+
+
+def page() -> str:
+    """The page as it is to be."""
+    setting = Setting()
+    rooms = {name: sys.modules[check.__module__] for name, check in checkers.CHECKERS.items()}
+    return PAGE.format(
+        clients=setting.clients,
+        claims=len(setting.topics) * setting.partitions,
+        interval_s=setting.heartbeat_interval_s,
+        messages_per_s=setting.messages_per_s,
+        fault_every_s=setting.fault_every_s,
+        faults=_rows(
+            (f"`{name}`", f"{fault.weight:g}", _first(fault.happens.__doc__))
+            for name, fault in faults.FAULTS.items()
+        ),
+        ways=", ".join(f"`{way}`" for way in applications.WAYS),
+        checkers=_rows((f"`{name}`", _first(room.__doc__)) for name, room in rooms.items()),
+    )
+
+
+def _rows(rows: Iterable[tuple[str, ...]]) -> str:
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+if __name__ == "__main__":
+    print(page(), end="")
