@@ -180,7 +180,7 @@ def test_the_commands_take_keys_from_a_file_or_from_the_environment(
     assert ends(partial(validate, log, 4.0, keys=keys)) == 1
     assert sentence in capsys.readouterr().out
     assert ends(partial(validate, fine, 4.0, keys=keys)) == 0
-    assert f"{len(LOG)} records are authentic" in capsys.readouterr().out
+    assert f"{len(LOG)} records: every message is authentic\n" in capsys.readouterr().out
     assert ends(partial(validate, log, 4.0, keys=tmp_path / "gone")) == 2
     assert "gone: No such file" in capsys.readouterr().err
     assert ends(partial(validate, log, 4.0)) == 0, "without keys nothing is verified"

@@ -163,7 +163,8 @@ def _authentic(run: Path, keys: Path | None) -> bool:
     for one in found:
         console.print(f"not authentic: {one.sentence}", style="red", markup=False, soft_wrap=True)
     if not found:
-        console.print(f"{records:,} records are authentic", soft_wrap=True)
+        since = "" if keyring.signed_since_ms is None else ", or older than signed-since"
+        console.print(f"{records:,} records: every message is authentic{since}", soft_wrap=True)
     return not found
 
 
