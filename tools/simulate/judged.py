@@ -11,6 +11,7 @@ from tools.simulate.setting import Setting
 
 from kafka_marshal.admin.fold import ClaimChange, ClaimsFold
 from kafka_marshal.admin.receipts import Receipts
+from kafka_marshal.codec import coordinating_partition
 from kafka_marshal.core.claims.verdicts import Accepted
 from kafka_marshal.core.messages import Record
 from kafka_marshal.validate import Judgement
@@ -45,7 +46,14 @@ class Judged:
             changes = folds[appended.partition].apply(record)
             for each in receipts:
                 each.read(record, changes)
-            ours = [change for change in changes if change.key.group == GROUP]
+            ours = [
+                change
+                for change in changes
+                if change.key.group == GROUP
+                # What a stranger writes elsewhere is another claim, which nobody looks at.
+                and coordinating_partition(change.key.topic, setting.log_partitions)
+                == record.partition
+            ]
             self.changes.append((appended, record, ours))
             for change in ours:
                 if change.verdict is Accepted.POSITION_SET:
