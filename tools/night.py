@@ -48,7 +48,7 @@ TARGETS: Final = (
     Target("docs", "", generates=True),
     Target("golden", "-k pause", generates=True),
     Target(
-        "soak",
+        "chaos",
         "--seconds 0 --consumers 1 --folder {desk}",
         "--seconds 600 --brokers 3 --faults 60",
     ),

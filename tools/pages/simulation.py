@@ -66,7 +66,7 @@ Processes consume in one of these ways: {ways}.
   `tests/client/fleet/test_cluster_faults.py` has a story of each.
 - A process that is killed loses nothing that it has written to a file, and a machine never
   loses power.
-- Real brokers, sockets and clocks: that is `make soak`.
+- Real brokers, sockets and clocks: that is `make chaos`.
 """
 
 

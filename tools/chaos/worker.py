@@ -1,4 +1,4 @@
-"""One consumer of the soak, in a process of its own, by one of the ways that the client has.
+"""One consumer of a chaos run, in a process of its own, by one of the ways that the client has.
 
 A message is a line in the worker's file when it is handed over, and another one when it is done. A
 line is one write, so the file holds it also if the next thing that happens is kill -9. This room

@@ -19,9 +19,9 @@ from typing import Final
 from attrs import frozen
 from confluent_kafka import Producer
 from tests.client.crew import INTERVAL_S, RULES, Stage
-from tools.soak.compare import Compared, Written, compare
-from tools.soak.crew import BATCH, Crew, Worker
-from tools.soak.worker import WAYS
+from tools.chaos.compare import Compared, Written, compare
+from tools.chaos.crew import BATCH, Crew, Worker
+from tools.chaos.worker import WAYS
 
 from kafka_marshal.capture import read_capture
 from kafka_marshal.client.coordinate.recording import write_log
@@ -78,7 +78,7 @@ class Load(threading.Thread):
         self._ended.set()
         self.join()
         if self._producer.flush(120):
-            raise SystemExit("soak: the brokers did not take what was produced")
+            raise SystemExit("chaos: the brokers did not take what was produced")
 
 
 @frozen
@@ -109,7 +109,7 @@ class Judged:
         }
 
 
-class Soak:
+class Chaos:
     """One run."""
 
     def __init__(self, cluster: Cluster, options: argparse.Namespace, folder: Path) -> None:

@@ -14,8 +14,8 @@ from typing import Final
 
 from attrs import define, field
 from tests.client.crew import INTERVAL_S, Stage
-from tools.soak.compare import WINDOW
-from tools.soak.worker import WAYS
+from tools.chaos.compare import WINDOW
+from tools.chaos.worker import WAYS
 
 from kafka_marshal.reaper import Reaper
 
@@ -68,7 +68,7 @@ class Worker:
         self._notes = folder / f"{name}.txt"
         self.errors = folder / f"{name}.errors.txt"
         asked = {**asked, "way": way, "notes": str(self._notes)}
-        command = [sys.executable, "-u", "-m", "tools.soak.worker", json.dumps(asked)]
+        command = [sys.executable, "-u", "-m", "tools.chaos.worker", json.dumps(asked)]
         with self.errors.open("w", encoding="utf-8") as errors:
             self._process = subprocess.Popen(command, stdout=errors, stderr=errors, process_group=0)
         # One for each: whatever ends this process, the worker ends too, also one that sleeps.

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 from tools.night import ROOT
-from tools.soak.compare import WINDOW, Written, compare
-from tools.soak.crew import Noted
-from tools.soak.worker import WAYS, Notes
+from tools.chaos.compare import WINDOW, Written, compare
+from tools.chaos.crew import Noted
+from tools.chaos.worker import WAYS, Notes
 
 from tests.broker.test_broker import alive
 
@@ -86,10 +86,10 @@ def test_what_a_worker_wrote_is_read_while_it_writes(tmp_path: Path) -> None:
 STARTER = """
 import os, signal, subprocess, sys, time
 from pathlib import Path
-from tools.soak.crew import Worker
+from tools.chaos.crew import Worker
 start = subprocess.Popen
 def started(command, **options):
-    return start(["sleep", "600"] if "tools.soak.worker" in command else command, **options)
+    return start(["sleep", "600"] if "tools.chaos.worker" in command else command, **options)
 subprocess.Popen = started
 worker = Worker("w", "poll", {}, Path(sys.argv[1]))
 worker.send(signal.SIGSTOP)
@@ -98,13 +98,13 @@ time.sleep(600)
 """
 
 
-def test_a_soak_that_is_killed_leaves_no_worker(tmp_path: Path) -> None:
+def test_a_run_that_is_killed_leaves_no_worker(tmp_path: Path) -> None:
     with subprocess.Popen(
         [sys.executable, "-c", STARTER, str(tmp_path)], stdout=subprocess.PIPE, text=True, cwd=ROOT
-    ) as soak:
-        assert soak.stdout is not None
-        pid = int(soak.stdout.readline())
-        soak.kill()
+    ) as chaos:
+        assert chaos.stdout is not None
+        pid = int(chaos.stdout.readline())
+        chaos.kill()
     deadline = time.monotonic() + 30
     while alive(pid):
         assert time.monotonic() < deadline, f"{pid} still runs"

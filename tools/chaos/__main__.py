@@ -1,4 +1,4 @@
-"""Chaos on real brokers, for a while: `make soak ARGS="--seconds 600 --brokers 3"`.
+"""Chaos on real brokers, for a while: `make chaos ARGS="--seconds 600 --brokers 3"`.
 
 Two groups consume one topic at once, one at least once and one at most once. Each consumer is a
 process; whenever one is started it takes the way of consuming that has done the least. Faults are
@@ -27,14 +27,14 @@ import sys
 from pathlib import Path
 
 from tests.client.broken import MISTAKES
-from tools.soak.run import Soak
+from tools.chaos.run import Chaos
 
 from kafka_marshal.testing import QUICK, Cluster
 
 
 def main() -> None:
     """Run it; exits 1 if something is wrong."""
-    parser = argparse.ArgumentParser(prog="make soak", description=__doc__)
+    parser = argparse.ArgumentParser(prog="make chaos", description=__doc__)
     parser.add_argument("--seconds", type=float, default=120, help="how long there are faults")
     parser.add_argument("--faults", type=int, default=0, help="fewer than this are a failure")
     parser.add_argument("--consumers", type=int, default=3, help="of each group")
@@ -42,15 +42,15 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
     parser.add_argument("--outcome-ms", type=int, default=3_000, help="then it is unknown")
     parser.add_argument("--mistake", choices=sorted(MISTAKES), help="c0 is broken, to see it fail")
-    parser.add_argument("--folder", type=Path, default=Path("build/soak"))
+    parser.add_argument("--folder", type=Path, default=Path("build/chaos"))
     options = parser.parse_args()
     folder = options.folder / str(options.seed)
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    print(f"soak: --seed {options.seed}, recorded in {folder}", flush=True)
+    print(f"chaos: --seed {options.seed}, recorded in {folder}", flush=True)
     with Cluster(brokers=options.brokers, java_options=QUICK) as cluster:
-        wrong = Soak(cluster, options, folder).run()
-    print(f"soak: --seed {options.seed}: {'all is well' if not wrong else f'{wrong} WRONG'}")
+        wrong = Chaos(cluster, options, folder).run()
+    print(f"chaos: --seed {options.seed}: {'all is well' if not wrong else f'{wrong} WRONG'}")
     sys.exit(1 if wrong else 0)
 
 
