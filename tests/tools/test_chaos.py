@@ -9,10 +9,10 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from tools.night import ROOT
 from tools.chaos.compare import WINDOW, Written, compare
 from tools.chaos.crew import Noted
 from tools.chaos.worker import WAYS, Notes
+from tools.night import ROOT
 
 from tests.broker.test_broker import alive
 
