@@ -47,8 +47,6 @@ POLL_S: Final = 0.05
 IDLE_POLL_S: Final = 0.2
 """The same where what is fetched has not changed for `IDLE_S`."""
 IDLE_S: Final = 1.0
-REST_S: Final = 1.0
-"""How long our own thread rests at most while the application polls, in seconds."""
 FULL_S: Final = 0.2
 """After how long with a full buffer a partition is paused, in seconds. A pause drops what Kafka's
 client has fetched ahead, so it waits for a buffer that is about to be emptied."""
@@ -149,8 +147,6 @@ class Fetcher:
         """Held by the thread that polls."""
         self._asked_at = 0.0
         """When the application last polled for itself."""
-        self._taking = self._rests = False
-        """Whether the application waits and polls for itself, and our own thread for its end."""
         self._thread: Thread | None = None
 
     def start(self) -> None:
@@ -257,16 +253,6 @@ class Fetcher:
 
         A chunk may be without messages; it says then that there is nothing below its end.
         """
-        try:
-            return self._take(maximum, timeout_s)
-        finally:
-            if self._taking:
-                with self._lock:
-                    self._taking = False
-                    if self._rests:
-                        self._emptied.notify_all()
-
-    def _take(self, maximum: int, timeout_s: float | None) -> MessageChunk[Claim, Fetched] | None:
         deadline = None if timeout_s is None else self._monotonic() + timeout_s
         while True:
             with self._lock:
@@ -278,7 +264,6 @@ class Fetcher:
                     return MessageChunk(chunk.key.claim, chunk.messages, chunk.start, chunk.end)
                 # That messages may be handed over is waited for, that there are any polled for.
                 waits = self._buffers.waits
-                self._taking = not waits
             left = self._poll_s
             if deadline is not None:
                 left = min(left, deadline - self._monotonic())
@@ -406,21 +391,17 @@ class Fetcher:
         self._commands.append(command)
         if soon:
             self._changed_at = self._monotonic()
-        if not self._rests:
-            with self._lock:
-                self._emptied.notify()
+        with self._lock:
+            self._emptied.notify()
 
     def _run(self) -> None:
         while not self._ended:
-            with self._lock:
-                self._rests = self._taking
-                waited = self._rests or self._monotonic() - self._asked_at < BUSY_S
-                if waited:
-                    self._emptied.wait(REST_S if self._rests else BUSY_S)
-                    self._rests = False
-            if not waited:
-                with self._polling:
-                    self._fetch(self._poll_s)
+            if self._monotonic() - self._asked_at < BUSY_S:
+                with self._lock:
+                    self._emptied.wait(BUSY_S)
+                continue
+            with self._polling:
+                self._fetch(self._poll_s)
         with self._polling:
             self._obey()  # what was committed last
         self._let_go()

@@ -191,6 +191,11 @@ class Handling:
         """How many messages nobody has begun, and somebody may begin."""
         return max(0, self._work_queues.waiting - self._withheld)
 
+    @property
+    def queued(self) -> bool:
+        """Whether there are messages that nobody has begun."""
+        return self._work_queues.waiting > 0
+
     def feed(self, in_flight: InFlight) -> int:
         """Take a chunk to handle; its hand learns how far it is done. Returns how many messages."""
         in_flight.handled = True

@@ -16,6 +16,9 @@ from kafka_marshal.client.process.handling import AHEAD, Handling, not_ours
 from kafka_marshal.client.process.work_queues import StartedMessage
 
 _WAIT_S: Final = 0.1
+"""How long to wait for what may be begun later: nobody says when."""
+_IDLE_S: Final = 1.0
+"""How long to wait where there is nothing to begin, in case that somebody forgot to say so."""
 
 
 class WorkerPool:
@@ -78,6 +81,7 @@ class WorkerPool:
         with self._lock:
             self.failure = self.failure or error
             self._less.notify_all()
+            self._more.notify_all()
 
     def _begin(self) -> StartedMessage[Message] | None:
         with self._lock:
@@ -86,7 +90,7 @@ class WorkerPool:
                 if begun is not None:
                     self._less.notify()
                     return begun
-                self._more.wait(_WAIT_S)
+                self._more.wait(_WAIT_S if self._handling.queued else _IDLE_S)
         return None
 
     def _handle(self, begun: StartedMessage[Message]) -> bool:

@@ -207,14 +207,14 @@ class Scheduler:
                     around[1]()
 
     def _chosen(self) -> ScheduledThread:
-        standing = []
+        standing, ready, chance = [], self._ready, self.chance.random
         try:
             while True:
                 self._ring(self.clock.monotonic())
-                while self._ready:
-                    at = int(self.chance.random() * len(self._ready))
-                    self._ready[at], self._ready[-1] = self._ready[-1], self._ready[at]
-                    thread = self._ready.pop()
+                while ready:
+                    at = int(chance() * len(ready))
+                    thread, ready[at] = ready[at], ready[-1]
+                    ready.pop()
                     if thread.killed:
                         continue
                     if not thread.stands:
@@ -359,8 +359,13 @@ class ScheduledLock:
         if self._again and self.holder is scheduler.current:
             self.count += 1
             return True
-        seconds = (None if timeout < 0 else timeout) if blocking else 0.0
-        if not scheduler.wait_in(self._line, lambda: self.holder is None, seconds):
+        if blocking and timeout < 0:  # as `wait_in` does it; it is what happens most often
+            scheduler.point()
+            while self.holder is not None:
+                scheduler.wait_once_in(self._line, None)
+        elif not scheduler.wait_in(
+            self._line, lambda: self.holder is None, timeout if blocking else 0.0
+        ):
             return False
         self.holder, self.count = scheduler.current, 1
         return True
