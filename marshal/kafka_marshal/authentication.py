@@ -21,7 +21,7 @@ from attrs import define, field, frozen
 from kafka_marshal.capture import RawRecord, TimestampType
 from kafka_marshal.codec import MalformedRecord
 from kafka_marshal.core import wire
-from kafka_marshal.errors import InvalidOption
+from kafka_marshal.errors import SHOWN_MAX, InvalidOption
 
 KEYS_FILE_VARIABLE: Final = "MARSHAL_KEYS_FILE"
 """The environment variable that names a file of keys."""
@@ -30,11 +30,9 @@ KEYS_VARIABLE: Final = "MARSHAL_KEYS"
 KEY_BYTES_MIN: Final = 32
 """The shortest key: as long as what SHA-256 returns."""
 SENDERS_MAX: Final = 1_000
-"""Kinds that are told apart, at most: a writer may make up as many names as it likes."""
-_SHOWN_MAX: Final = 80
-"""Characters of a name to show, at most."""
+"""How many kinds are told apart at most, since a writer may make up any number of names."""
 PROOFS_MAX: Final = 5
-"""Records that are kept of each kind, at most."""
+"""How many records are kept of each kind at most."""
 _CONTEXT: Final = b"kafka-marshal-hmac 1"
 """The first thing that is signed: a MAC for another purpose, or of another form, never fits."""
 _NOTHING: Final = b"\xff" * 8
@@ -251,7 +249,7 @@ class UnauthenticRecords:
         key = "" if key_id is None else f", as of key {key_id}"
         names = {"client": self.client, "instance": self.instance, "group": self.group}
         sender = ", ".join(
-            f"{what} {name[:_SHOWN_MAX]!r}" for what, name in names.items() if name is not None
+            f"{what} {name[:SHOWN_MAX]!r}" for what, name in names.items() if name is not None
         )
         return (
             f"{self.count:,} {records} of coordinating partition {self.partition}, the first at "

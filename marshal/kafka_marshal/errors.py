@@ -15,7 +15,7 @@ COORDINATION_TOPIC: Final = "__marshal"
 """The coordination topic's default name."""
 
 
-_SHOWN_MAX: Final = 80
+SHOWN_MAX: Final = 80
 """Characters of a name from the log to show, at most: it may be a megabyte."""
 
 
@@ -102,7 +102,7 @@ class NotAuthentic(MarshalError):
         key = "no key" if key_id is None else f"key {key_id}"
         super().__init__(
             f"{topic}, partition {partition}, offset {offset}: the record of client "
-            f"{client[:_SHOWN_MAX]!r} has {why} ({key}); find who wrote it before you start this "
+            f"{client[:SHOWN_MAX]!r} has {why} ({key}); find who wrote it before you start this "
             "consumer again "
             "(docs/how-to/sign-records.md)"
         )

@@ -6,6 +6,7 @@ What only a cluster's owner does (transactions, retention, compaction) is a meth
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from types import SimpleNamespace
@@ -53,7 +54,7 @@ def _is_end(message: Message) -> bool:
     return error is not None and error.code() == KafkaError._PARTITION_EOF
 
 
-class Side:
+class Side(ABC):
     """A cluster, its clients, and what was seen."""
 
     environment: Environment
@@ -70,25 +71,25 @@ class Side:
     # --- what a cluster's owner does --------------------------------------------------------------
 
     @property
+    @abstractmethod
     def bootstrap(self) -> str:
         """The address that clients are made with."""
-        raise NotImplementedError
 
+    @abstractmethod
     def create(self, topic: str, partitions: int, settings: Mapping[str, str]) -> None:
         """Create a topic."""
-        raise NotImplementedError
 
+    @abstractmethod
     def delete(self, topic: str) -> None:
         """Delete it; returns when nobody sees it any more."""
-        raise NotImplementedError
 
+    @abstractmethod
     def grow(self, topic: str, partitions: int) -> None:
         """Let it have this many partitions."""
-        raise NotImplementedError
 
+    @abstractmethod
     def delete_records(self, topic: str, partition: int, before: int) -> None:
         """Retention: the log begins here."""
-        raise NotImplementedError
 
     def transaction(
         self, topic: str, values: Sequence[bytes], partition: int = 0, *, commit: bool
@@ -96,30 +97,30 @@ class Side:
         """Append these in a transaction, and its marker."""
         self.begin_transaction(topic, values, partition)(commit=commit)
 
+    @abstractmethod
     def begin_transaction(
         self, topic: str, values: Sequence[bytes], partition: int = 0
     ) -> Callable[..., None]:
         """Append these in a transaction; returns what ends it."""
-        raise NotImplementedError
 
+    @abstractmethod
     def produce(self, topic: str, records: Sequence[Mapping[str, Any]]) -> None:
         """Append records of partition, value, key, timestamp, headers."""
-        raise NotImplementedError
 
+    @abstractmethod
     def compact(self, topic: str, before: int) -> None:
         """Compact what lies in partition 0 below this offset."""
-        raise NotImplementedError
 
     how = "killed"
     """What becomes of a broker that breaks: it is killed, or paused."""
 
+    @abstractmethod
     def break_broker(self) -> None:
         """Kill or pause the only broker."""
-        raise NotImplementedError
 
+    @abstractmethod
     def mend_broker(self) -> None:
         """Let it run again."""
-        raise NotImplementedError
 
     # --- what a script does -----------------------------------------------------------------------
 
@@ -135,28 +136,22 @@ class Side:
 
     def fetcher(self, **settings: Any) -> Any:
         """A client that fetches as the shipped consumer's does."""
-        decided = {
-            "group.id": self.name("group"),
-            "enable.auto.commit": "false",
-            "enable.auto.offset.store": "false",
-            "auto.offset.reset": "error",
-            "enable.partition.eof": "true",
-            **QUICK,
-        }
-        return self._made("FetchClient", self.environment.fetcher, decided, settings)
+        return self._made("FetchClient", self.environment.fetcher, self._reads(), settings)
 
     def log_reader(self, **settings: Any) -> Any:
         """A client that reads as the shipped reader of the log does."""
-        decided = {
+        decided = {**self._reads(), "isolation.level": "read_uncommitted"}
+        return self._made("LogReader", self.environment.log_reader, decided, settings)
+
+    def _reads(self) -> dict[str, str]:
+        return {
             "group.id": self.name("group"),
             "enable.auto.commit": "false",
             "enable.auto.offset.store": "false",
             "auto.offset.reset": "error",
             "enable.partition.eof": "true",
-            "isolation.level": "read_uncommitted",
             **QUICK,
         }
-        return self._made("LogReader", self.environment.log_reader, decided, settings)
 
     def appender(self, **settings: Any) -> Any:
         """A client that appends as the shipped writer does."""
@@ -256,9 +251,9 @@ class Side:
             once = [each for at, each in enumerate(told) if words[at] not in words[:at]]
             self.note(f"{client.name} reads {one[0]}[{one[1]}]", once)
 
+    @abstractmethod
     def is_read(self, found: Found) -> bool:
         """Whether no more will come."""
-        raise NotImplementedError
 
     def delivered(self, client: Recorded, within_s: float = READ_S) -> None:
         """Poll until nothing is under way."""

@@ -56,33 +56,28 @@ def a_topic_vanishes_under_its_reader(side: Side) -> None:
 
 
 def a_topic_comes_back_under_its_reader(side: Side) -> None:
-    topic = side.topic()
-    side.produce(topic, numbers(2))
-    fetcher = side.fetcher_at(topic, **QUICKLY)
-    side.read(fetcher, [(topic, 0)])
-    fetcher.pause([TopicPartition(topic, 0)])
-    side.delete(topic)
-    side.create(topic, 1, {})
-    side.produce(topic, numbers(4, 10))
-    side.settle(0.5)
-    fetcher.resume([TopicPartition(topic, 0)])
-    side.read(fetcher, [(topic, 0)], within_s=5.0)
-    fetcher.poll(0.5)
+    _come_back(side, before=2, after=4).poll(0.5)
 
 
 def a_shorter_topic_comes_back_under_its_reader(side: Side) -> None:
+    fetcher = _come_back(side, before=5, after=2)
+    side.until(lambda: fetcher.poll(0.5), lambda polled: polled is None)  # it may come twice
+
+
+def _come_back(side: Side, before: int, after: int) -> Recorded:
+    """Delete a topic and make it anew, with so many messages; returns who reads it."""
     topic = side.topic()
-    side.produce(topic, numbers(5))
-    fetcher = side.fetcher_at(topic, **QUICKLY)
+    side.produce(topic, numbers(before))
+    fetcher: Recorded = side.fetcher_at(topic, **QUICKLY)
     side.read(fetcher, [(topic, 0)])
     fetcher.pause([TopicPartition(topic, 0)])
     side.delete(topic)
     side.create(topic, 1, {})
-    side.produce(topic, numbers(2, 10))
+    side.produce(topic, numbers(after, 10))
     side.settle(0.5)
     fetcher.resume([TopicPartition(topic, 0)])
     side.read(fetcher, [(topic, 0)], within_s=5.0)
-    side.until(lambda: fetcher.poll(0.5), lambda polled: polled is None)  # it may come twice
+    return fetcher
 
 
 def a_topic_vanishes_under_its_writer(side: Side) -> None:
