@@ -10,9 +10,9 @@ BIN := $(VENV)/bin
 STAMPS := $(VENV)/.stamps
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 # What is checked is what exists: a room that a branch does not have yet is no error.
-CODE := $(wildcard marshal tests model_tests tools benchmarks examples conftest.py)
+CODE := $(wildcard marshal tests model_tests proof tools benchmarks examples conftest.py)
 
-.PHONY: help setup check test spec model demo golden model-full triples mutants walks bench-reducer bench-validate bench-replay bench-client bench-watch night simulate chaos fuzz fuzz-replay conformance locks support docs docs-site audit sbom lock clean
+.PHONY: help setup check test spec model demo golden model-full triples mutants walks prove prove-full bench-reducer bench-validate bench-replay bench-client bench-watch night simulate chaos fuzz fuzz-replay conformance locks support docs docs-site audit sbom lock clean
 
 help: ## Print this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -85,6 +85,13 @@ mutants: setup ## Mutants of everything, and what kills each; fails if one survi
 
 walks: setup ## Random walks for ten minutes, with a seed that repeats them; ARGS="--walks 1000"
 	$(BIN)/python -m model_tests.walks $(ARGS)
+
+prove: setup ## The reducer, for every claim, record and rule: a table of what is proved
+	$(BIN)/python -m proof $(ARGS)
+
+prove-full: setup ## The same by the second solver, and every mistake in it refuted
+	$(BIN)/python -m proof --solver cvc5 $(ARGS)
+	$(BIN)/python -m proof --mutants $(ARGS)
 
 bench-reducer: setup ## Decode and step a million records in plain CPython
 	$(BIN)/python benchmarks/bench_reducer.py $(ARGS)

@@ -44,6 +44,7 @@ TARGETS: Final = (
     Target("model-full", "MCFull_AloTwinsAgain --processes 1"),
     Target("mutants", "--named NoLiveOwner"),
     Target("walks", "--walks 5 --seed 1"),
+    Target("prove", "--only NoReleaseTime --jobs 1"),
     Target("triples", "--only MCRecords_FencedDeep --into {desk}", generates=True),
     Target("docs", "", generates=True),
     Target("golden", "-k pause", generates=True),

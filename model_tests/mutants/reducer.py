@@ -75,7 +75,8 @@ def changed(right: Transition, **fields: Callable[[Claim, Record], object]) -> T
 
 def asked(claim: Claim, record: Record) -> int:
     """The message's own offset, with no maximum."""
-    return int(getattr(record.message, "offset", 0))
+    offset: int = getattr(record.message, "offset", 0)
+    return offset
 
 
 def stale_at_twice_the_interval(claim: Claim, clock_ms: int, rules: Rules) -> bool:

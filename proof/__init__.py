@@ -1,0 +1,1 @@
+"""The shipped reducer, proved for every claim, record and rule: `make prove`."""

@@ -1,0 +1,102 @@
+"""Proves the shipped reducer for every claim, record and rule: `make prove`.
+
+    python -m proof                       z3, a table of every property
+    python -m proof --solver cvc5         the same, by another solver
+    python -m proof --only AtMostOnce     properties with this in their names
+    python -m proof --mutants             mistakes in the reducer: each is refuted, with a story
+
+The shipped `step` runs with symbols. `is None`, `match` and a message's class are enumerated. Each
+path is taken again by plain Python with the solver's values. Exit code 1: something is refuted, and
+a step that breaks it is printed; or a verdict is never reached.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import sys
+import time
+from collections import Counter
+from functools import partial
+
+from kafka_marshal import Accepted, Refused
+from proof import mutants
+from proof.inputs import Case, cases
+from proof.properties import PROVED
+from proof.prove import Result, prove
+from proof.symbols import smt
+
+NEVER = {Accepted.OVERWRITTEN.value, Accepted.IGNORED.value}
+"""Verdicts of the original's rules."""
+
+
+def _proved(case: Case, solver: str, only: str) -> Result:
+    return prove(case, smt(solver), [each for each in PROVED if only in each.name])
+
+
+def show(results: list[Result], solver: str) -> None:
+    """Print the table."""
+    paths = sum(each.paths for each in results)
+    asked = sum((each.asked for each in results), Counter[str]())
+    examined = sum((each.examined for each in results), Counter[str]())
+    seconds = {
+        name: sum(each.seconds[name] for each in results) for name in ("step", *_names(results))
+    }
+    print(f"{'property':28} {'paths':>8} {'questions':>10} {'seconds':>8}  solver")
+    print(f"{'(step)':28} {paths:8,} {'':10} {seconds['step']:8.1f}  {solver}")
+    for name in _names(results):
+        count, questions = examined[name], asked[name]
+        print(f"{name:28} {count:8,} {questions:10,} {seconds[name]:8.1f}  {solver}")
+    repeated = sum(each.repeated for each in results)
+    pairs = {(each.case.message.__name__, name) for each in results for name in each.reached}
+    print(
+        f"{len(results)} cases; {repeated:,} of {paths:,} paths taken again by plain Python; "
+        f"{len(pairs)} pairs of message and verdict"
+    )
+
+
+def _names(results: list[Result]) -> list[str]:
+    return [each.name for each in PROVED if any(each.name in one.seconds for one in results)]
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Prove; returns the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="python -m proof",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--solver", choices=("z3", "cvc5"), default="z3")
+    parser.add_argument("--only", default="", help="properties with this in their names")
+    parser.add_argument("--jobs", type=int, default=2, help="processes")
+    parser.add_argument("--mutants", action="store_true", help="refute mistakes instead")
+    asked = parser.parse_args(arguments)
+    if not any(asked.only in each.name for each in PROVED) and not asked.mutants:
+        parser.error(f"--only {asked.only}: no property has this in its name")
+    with multiprocessing.get_context("fork").Pool(asked.jobs) as pool:
+        if asked.mutants:
+            return mutants.show(pool, asked.only)
+        began_s, results, all_cases = time.monotonic(), [], cases()
+        job = partial(_proved, solver=asked.solver, only=asked.only)
+        for result in pool.imap_unordered(
+            job, sorted(all_cases, key=lambda each: -len(each.known))
+        ):
+            results.append(result)
+            past_s = time.monotonic() - began_s
+            print(f"{len(results)} of {len(all_cases)} cases, {past_s:.0f} s", file=sys.stderr)
+    show(results, asked.solver)
+    refuted = [each for result in results for each in result.refuted]
+    first = {each.property: each for each in reversed(refuted)}
+    for each in first.values():
+        print("\n" + each.story())
+    reached = {name for result in results for name in result.reached}
+    missed = {each.value for each in (*Accepted, *Refused)} - NEVER - reached
+    if missed:
+        print(f"no path ends in {', '.join(sorted(missed))}")
+    wrong = f"{len(first)} refuted" if first else "all of it holds"
+    print(f"{wrong}, after {time.monotonic() - began_s:.0f} s")
+    return 1 if first or missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,235 @@
+"""What is proved of every step: the shipped properties, an invariant, a lease, and two of messages.
+
+Each is code over a claim before a record and after it, with the record between. The shipped checks
+are used as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, TypeAlias
+
+from attrs import frozen
+from model_tests.mutants.judges import JUDGES
+from tests.triples import Triple
+
+from kafka_marshal import Accepted, Claim, Record
+from kafka_marshal.core.claims.invariants import STEP_CHECKS, Property
+from kafka_marshal.core.messages import ClaimingMessages, Heartbeat, ReleasingPartition
+
+Conjunct: TypeAlias = Callable[[Claim, Any], Any]
+"""Of a claim, and the offset of the last record that it has seen."""
+
+
+def position_is_offset(claim: Claim, last: Any) -> Any:
+    """A position is 0 or more."""
+    return claim.position >= 0
+
+
+def position_above_0_was_set(claim: Claim, last: Any) -> Any:
+    """A position above 0 was set by somebody."""
+    return claim.position_set or claim.position <= 0
+
+
+def owner_is_known(claim: Claim, last: Any) -> Any:
+    """Somebody owns the claim iff its instance, its client and its last sign of life are known."""
+    return (
+        (claim.owner_instance is not None)
+        == (claim.owner_client is not None)
+        == (claim.last_heartbeat_ms is not None)
+    )
+
+
+def owner_has_epoch(claim: Claim, last: Any) -> Any:
+    """An owner has won, and the epoch of the last win is known."""
+    return claim.epoch is not None or not claim.owned
+
+
+def epoch_is_in_log(claim: Claim, last: Any) -> Any:
+    """The epoch is an offset that the log has reached."""
+    return claim.epoch is None or claim.epoch <= last
+
+
+def clock_is_a_time(claim: Claim, last: Any) -> Any:
+    """The clock shows a record's time, or Kafka's "no timestamp"."""
+    return claim.clock_ms >= -1
+
+
+def sign_of_life_is_past(claim: Claim, last: Any) -> Any:
+    """The owner's last sign of life is not after the clock."""
+    return claim.last_heartbeat_ms is None or claim.last_heartbeat_ms <= claim.clock_ms
+
+
+def pause_has_owner_only_at_its_end(claim: Claim, last: Any) -> Any:
+    """Where somebody owns, a pause is over: in a pause nobody owns."""
+    if not claim.owned or claim.paused_until_ms is None:
+        return True
+    return claim.clock_ms >= claim.paused_until_ms
+
+
+def free_has_no_kind(claim: Claim, last: Any) -> Any:
+    """Whether a claim was won with headers is said only while somebody owns it."""
+    return claim.owned or not claim.won_with_headers
+
+
+def pause_has_pauser(claim: Claim, last: Any) -> Any:
+    """Who pauses is known."""
+    return claim.paused_until_ms is None or claim.pauser is not None
+
+
+def only_the_original_remembers_releases(claim: Claim, last: Any) -> Any:
+    """The time of a release belongs to the original's rules."""
+    return claim.last_release_ms is None
+
+
+INVARIANT: Final[Mapping[str, Conjunct]] = {
+    "PositionIsOffset": position_is_offset,
+    "PositionAbove0WasSet": position_above_0_was_set,
+    "OwnerIsKnown": owner_is_known,
+    "OwnerHasEpoch": owner_has_epoch,
+    "EpochIsInLog": epoch_is_in_log,
+    "ClockIsATime": clock_is_a_time,
+    "SignOfLifeIsPast": sign_of_life_is_past,
+    "InAPauseNobodyOwns": pause_has_owner_only_at_its_end,
+    "FreeHasNoKind": free_has_no_kind,
+    "PauseHasPauser": pause_has_pauser,
+    "NoReleaseTime": only_the_original_remembers_releases,
+}
+"""What is true of the new claim, and after every step of a claim of which all of it was true."""
+
+
+@frozen
+class Witness:
+    """One arbitrary message of the claim's topic and partition, and its past. All are symbols."""
+
+    message: Any
+    """Its offset."""
+    granted: Any
+    """It was granted since the position was last set."""
+    done: Any
+    """It was processed, or an administrator skipped it."""
+    won_at: Any
+    """The position when the claim was last won."""
+
+
+def sets_position(before: Claim, record: Record) -> Any:
+    """Whether an administrator's release sets the position, judged by sender and header."""
+    return isinstance(record.message, ReleasingPartition) and (
+        before.owner_instance == before.pauser or record.headers.set_position is not None
+    )
+
+
+def refines_lease(taken: Triple) -> Any:
+    """The step is one of `Lease.tla`, or changes nothing that a lease has. Spec: RefinesLease."""
+    before, after = taken.before, taken.after
+    higher = after.position >= before.position
+    if after.epoch == before.epoch:
+        if not after.owned:
+            if not before.owned:
+                return after.position == before.position
+            return after.position >= 0 if sets_position(before, taken.record) else higher
+        return before.owned and after.owner_instance == before.owner_instance and higher
+    grows = after.epoch is not None and (before.epoch is None or after.epoch > before.epoch)
+    return grows and after.owned and higher
+
+
+def witness_invariant(claim: Claim, witness: Witness) -> Any:
+    """What is true of any message: granted or passed, it lies below the position."""
+    if witness.granted and not witness.message < claim.position:
+        return False
+    return not claim.owned or witness.won_at <= claim.position
+
+
+def none_is_skipped(claim: Claim, witness: Witness) -> Any:
+    """Every message below the position was processed, or skipped by an administrator."""
+    return witness.message < 0 or not witness.message < claim.position or witness.done
+
+
+def at_most_once(taken: Triple, witness: Witness) -> Any:
+    """No message is granted twice between two sets of the position. Spec: AtMostOnce."""
+    before, after, granted = taken.before, taken.after, witness.granted
+    if taken.verdict is Accepted.GRANTED and before.position <= witness.message < after.position:
+        if granted:
+            return False
+        granted = True
+    if isinstance(taken.verdict, Accepted) and sets_position(taken.before, taken.record):
+        granted = False
+    return not granted or witness.message < after.position
+
+
+def tenure_begins_below(taken: Triple, witness: Witness) -> Any:
+    """A tenure begins at a position that the log never falls below while it lasts."""
+    before, after = taken.before, taken.after
+    if not after.owned:
+        return True
+    won_at = witness.won_at if after.epoch == before.epoch else before.position
+    return won_at <= after.position
+
+
+def sender_promises(taken: Triple, witness: Witness) -> Any:
+    """What an honest sender promises: it processed all from where its tenure began to its offset.
+
+    At least once, so nobody asks for grants. An administrator promises nothing.
+    """
+    message = taken.record.message
+    if isinstance(message, ClaimingMessages):
+        return False
+    if not isinstance(message, Heartbeat | ReleasingPartition):
+        return True
+    if sets_position(taken.before, taken.record):
+        return True
+    return witness.done or not witness.won_at <= witness.message < message.offset
+
+
+def none_skipped(taken: Triple, witness: Witness) -> Any:
+    """Where senders keep their promise, the position passes nothing that is not done.
+
+    Spec: NoneSkipped.
+    """
+    if isinstance(taken.verdict, Accepted) and sets_position(taken.before, taken.record):
+        return True
+    return witness.message < 0 or not witness.message < taken.after.position or witness.done
+
+
+@frozen
+class Proved:
+    """A property of a step."""
+
+    name: str
+    holds: Callable[[Triple, Witness], Any]
+    witness: tuple[Callable[[Claim, Witness], Any], ...] = ()
+    """What is assumed of the message before the step."""
+    promise: Callable[[Triple, Witness], Any] | None = None
+    """What is assumed of the record's sender."""
+
+
+def shipped_checks(taken: Triple, of: Property) -> Iterator[Any]:
+    """What the package, and the judges of its mutants, say of one property."""
+    check = STEP_CHECKS.get(of)
+    if check is not None:
+        yield check(taken.before, taken.record, taken.after, taken.verdict)
+    yield from (judge(taken) for name, judge in JUDGES if name is of)
+
+
+def _of_step(of: Property) -> Proved:
+    return Proved(of.value, lambda taken, _: all(shipped_checks(taken, of)))
+
+
+def _conjunct(name: str, check: Conjunct) -> Proved:
+    return Proved(name, lambda taken, _: check(taken.after, taken.record.offset))
+
+
+PROVED: Final = (
+    *(_of_step(each) for each in dict.fromkeys((*STEP_CHECKS, *(name for name, _ in JUDGES)))),
+    *(_conjunct(name, check) for name, check in INVARIANT.items()),
+    Proved(Property.REFINES_LEASE.value, lambda taken, _: refines_lease(taken)),
+    Proved(Property.AT_MOST_ONCE.value, at_most_once, (witness_invariant,)),
+    Proved("TenureBeginsBelow", tenure_begins_below, (witness_invariant,)),
+    Proved(
+        Property.NONE_SKIPPED.value,
+        none_skipped,
+        (witness_invariant, none_is_skipped),
+        sender_promises,
+    ),
+)
+"""All of it; what is in INVARIANT is assumed of the claim before."""

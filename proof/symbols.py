@@ -1,0 +1,363 @@
+"""Symbols that Python code computes with, and the paths that it takes with them.
+
+The shipped code runs with proxies of integers, reals, truth values and ids. Where it asks whether a
+comparison is true, an `Explorer` asks the solver which answers are possible, and the code runs once
+for each. So a finite number of runs stands for every input. What a proxy cannot do faithfully it
+refuses: `Escaped`. This room knows no protocol.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final, TypeAlias
+
+from attrs import define, field, frozen
+
+Formula: TypeAlias = Any
+"""A truth value of the solver's."""
+Term: TypeAlias = Any
+"""A number of the solver's."""
+
+
+class Escaped(Exception):
+    """The code did something with a symbol that no proxy follows: nothing would be proved."""
+
+
+class Diverged(Exception):
+    """The code took another path with the same answers: it depends on more than its input."""
+
+
+@frozen
+class Smt:
+    """A solver's Python interface: that of z3, or cvc5's imitation of it."""
+
+    name: str
+    api: Any
+
+    def __reduce__(self) -> tuple[Callable[[str], Smt], tuple[str]]:
+        return smt, (self.name,)
+
+
+def smt(name: str) -> Smt:
+    """The solver of this name: `z3` or `cvc5`."""
+    if name == "z3":
+        import z3  # type: ignore[import-untyped]
+
+        return Smt(name, z3)
+    from cvc5 import pythonic  # type: ignore[import-untyped]
+
+    return Smt(name, pythonic)
+
+
+@define
+class _Branch:
+    """An answer on the current path."""
+
+    condition: Formula
+    answer: bool
+    other: Any
+    """A model in which the other answer is right; None where there is none, or it was taken."""
+
+
+@define(eq=False)
+class Explorer:
+    """Runs code once for each path that is feasible under what is assumed."""
+
+    smt: Smt
+    checks: int = 0
+    """How often the solver was asked."""
+    paths: int = 0
+    """How many runs there were."""
+    _solver: Any = field(init=False)
+    _keeps_models: bool = field(init=False)
+    """A model of cvc5 is one until its solver is asked anew, one of z3 for ever."""
+    _model: Any = None
+    """A model of everything that is assumed now; None if none is known."""
+    _trail: list[_Branch] = field(factory=list)
+    _depth: int = 0
+
+    def __attrs_post_init__(self) -> None:
+        solver = self.smt.api
+        self._keeps_models = self.smt.name == "z3"
+        self._solver = solver.SimpleSolver() if self._keeps_models else solver.Solver()
+
+    def assume(self, condition: Formula) -> None:
+        """Look only at what this is true of, from now on."""
+        self._solver.add(condition)
+        self._model = None
+
+    @contextmanager
+    def within(self) -> Iterator[None]:
+        """Forget at the end what is assumed in here."""
+        model = self._model
+        self._solver.push()
+        try:
+            yield
+        finally:
+            self._solver.pop()
+            self._model = model
+
+    @property
+    def feasible(self) -> bool:
+        """Whether anything is true of all that is assumed."""
+        if self._model is None:
+            self._model = self._asked()
+        return self._model is not None
+
+    def value(self, term: Any) -> Any:
+        """What a term is in a model of all that is assumed: an int, a bool or a Fraction."""
+        assert self.feasible
+        if not self._keeps_models:
+            self._model = self._asked()
+        found = self._model.eval(term, model_completion=True)
+        api = self.smt.api
+        if api.is_bool(found):
+            return bool(api.is_true(found))
+        return found.as_long() if api.is_int_value(found) else found.as_fraction()
+
+    def _asked(self, *conditions: Formula) -> Any:
+        self.checks += 1
+        answer = self._solver.check(*conditions)
+        if answer == self.smt.api.sat:
+            return self._solver.model()
+        if answer == self.smt.api.unsat:
+            return None
+        raise Escaped(f"{self.smt.name} does not know: {self._solver.reason_unknown()}")
+
+    def explore(self, run: Callable[[], Any]) -> Iterator[Any]:
+        """What the code returns on each path; meanwhile the path's conditions are assumed."""
+        outer, self._trail, outer_depth = self._trail, [], self._depth
+        model = self._model
+        trail = self._trail
+        try:
+            if not self.feasible:
+                return
+            while True:
+                self._depth, self._trail = 0, trail
+                with current(self):
+                    result = run()
+                if self._depth != len(trail):
+                    raise Diverged("fewer questions than before")
+                self.paths += 1
+                yield result
+                self._trail = trail
+                while trail and trail[-1].other is None:
+                    trail.pop()
+                    self._solver.pop()
+                if not trail:
+                    return
+                last = trail[-1]
+                self._solver.pop()
+                self._take(last, not last.answer, last.other)
+        finally:
+            for _ in trail:
+                self._solver.pop()
+            self._trail, self._depth, self._model = outer, outer_depth, model
+
+    def _take(self, branch: _Branch, answer: bool, model: Any) -> None:
+        self._solver.push()
+        self._solver.add(branch.condition if answer else self.smt.api.Not(branch.condition))
+        branch.answer, branch.other, self._model = answer, None, model
+
+    def branch(self, condition: Formula) -> bool:
+        """The answer on this path: each that is possible, one run after the other."""
+        api = self.smt.api
+        if api.is_true(condition) or api.is_false(condition):
+            return bool(api.is_true(condition))
+        if self._depth < len(self._trail):
+            found = self._trail[self._depth]
+            if not found.condition.eq(condition):
+                raise Diverged(f"{condition} instead of {found.condition}")
+            self._depth += 1
+            return found.answer
+        answer, other = self._answers(condition)
+        made = _Branch(condition, answer, None)
+        self._take(made, answer, self._model)
+        made.other = other
+        self._trail.append(made)
+        self._depth += 1
+        return answer
+
+    def _answers(self, condition: Formula) -> tuple[bool, Any]:
+        """An answer that is possible, and a model of the other one, if that is, too."""
+        for before in self._trail:
+            if before.condition.eq(condition):
+                return before.answer, None
+        api = self.smt.api
+        if not self._keeps_models:
+            yes, no = self._asked(condition), self._asked(api.Not(condition))
+            return (True, no) if yes is not None else (False, None)
+        answer = bool(api.is_true(self._model.eval(condition, model_completion=True)))
+        return answer, self._asked(api.Not(condition) if answer else condition)
+
+
+_explorers: Final[list[Any]] = []
+"""Who answers what code asks; the last one."""
+
+
+@contextmanager
+def current(explorer: Any) -> Iterator[None]:
+    """Code that runs meanwhile asks this one."""
+    _explorers.append(explorer)
+    try:
+        yield
+    finally:
+        _explorers.pop()
+
+
+def exploring() -> bool:
+    """Whether code runs for an explorer, and so may ask it."""
+    return bool(_explorers)
+
+
+@define
+class _Tree:
+    """Answers both ways to every question, without a solver."""
+
+    answers: list[tuple[Formula, bool]] = field(factory=list)
+    depth: int = 0
+
+    def branch(self, condition: Formula) -> bool:
+        """True first, then False; the same to the same question."""
+        for before, answer in self.answers[: self.depth]:
+            if before.eq(condition):
+                return answer
+        if self.depth == len(self.answers):
+            self.answers.append((condition, True))
+        self.depth += 1
+        return self.answers[self.depth - 1][1]
+
+
+def formula_of(solver: Smt, run: Callable[[], Any]) -> Formula:
+    """When code returns something true: its paths, merged into one formula."""
+    api, tree, cases = solver.api, _Tree(), []
+    while True:
+        tree.depth = 0
+        with current(tree):
+            result = run()
+            holds = result.formula if isinstance(result, Truth) else api.BoolVal(bool(result))
+        if not api.is_false(holds):
+            path = [at if answer else api.Not(at) for at, answer in tree.answers]
+            cases.append(api.And(*path, holds))
+        while tree.answers and not tree.answers[-1][1]:
+            tree.answers.pop()
+        if not tree.answers:
+            return api.simplify(api.Or(*cases, api.BoolVal(False)))
+        tree.answers[-1] = (tree.answers[-1][0], False)
+
+
+class _Symbol:
+    """A proxy. It follows what its class says, and refuses the rest."""
+
+    __slots__ = ("formula", "smt")
+
+    def __init__(self, solver: Smt, formula: Any) -> None:
+        self.smt, self.formula = solver, formula
+
+    def __repr__(self) -> str:
+        return f"<{self.formula}>"
+
+    def __hash__(self) -> int:
+        raise Escaped(f"{self!r} is hashed: whether two are equal would not be asked")
+
+    def _refuse(self, *_: object) -> Any:
+        raise Escaped(f"{self!r} becomes a plain number or text")
+
+    __int__ = __float__ = __len__ = __index__ = __str__ = __format__ = _refuse
+
+
+class Truth(_Symbol):
+    """A truth value; who asks for it goes on one path of two."""
+
+    __slots__ = ()
+
+    def __bool__(self) -> bool:
+        if not _explorers:
+            raise Escaped(f"{self!r} is asked for where nobody explores")
+        return bool(_explorers[-1].branch(self.formula))
+
+    def __eq__(self, other: object) -> Truth:  # type: ignore[override]
+        if not isinstance(other, bool | Truth):
+            raise Escaped(f"{self!r} == {other!r}")
+        return Truth(self.smt, self.formula == _formula(other))
+
+    __hash__ = _Symbol.__hash__
+
+
+class Id(_Symbol):
+    """An id, of which only equality is asked."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> Any:
+        if other is None:
+            return False
+        if not isinstance(other, Id):
+            raise Escaped(f"{self!r} == {other!r}")
+        return Truth(self.smt, self.formula == other.formula)
+
+    def __ne__(self, other: object) -> Any:
+        if other is None:
+            return True
+        if not isinstance(other, Id):
+            raise Escaped(f"{self!r} != {other!r}")
+        return Truth(self.smt, self.formula != other.formula)
+
+    def __bool__(self) -> bool:
+        raise Escaped(f"{self!r} is asked for its truth")
+
+    __hash__ = _Symbol.__hash__
+
+
+class Number(_Symbol):
+    """An integer or a real, with what Python has of both exactly."""
+
+    __slots__ = ()
+
+    def __bool__(self) -> bool:
+        return bool(self != 0)
+
+    def _with(self, other: object, of: Callable[[Term, Term], Any], kind: Any) -> Any:
+        if isinstance(other, bool) or not isinstance(other, int | Number):
+            raise Escaped(f"{self!r} beside {other!r}")
+        return kind(self.smt, of(self.formula, _formula(other)))
+
+    def __eq__(self, other: object) -> Any:
+        return False if other is None else self._with(other, lambda a, b: a == b, Truth)
+
+    def __ne__(self, other: object) -> Any:
+        return True if other is None else self._with(other, lambda a, b: a != b, Truth)
+
+    def __lt__(self, other: object) -> Any:
+        return self._with(other, lambda a, b: a < b, Truth)
+
+    def __le__(self, other: object) -> Any:
+        return self._with(other, lambda a, b: a <= b, Truth)
+
+    def __gt__(self, other: object) -> Any:
+        return self._with(other, lambda a, b: a > b, Truth)
+
+    def __ge__(self, other: object) -> Any:
+        return self._with(other, lambda a, b: a >= b, Truth)
+
+    def __add__(self, other: object) -> Any:
+        return self._with(other, lambda a, b: a + b, Number)
+
+    def __sub__(self, other: object) -> Any:
+        return self._with(other, lambda a, b: a - b, Number)
+
+    def __rsub__(self, other: object) -> Any:
+        return self._with(other, lambda a, b: b - a, Number)
+
+    def __mul__(self, other: object) -> Any:
+        if not isinstance(other, int):
+            raise Escaped(f"{self!r} * {other!r}: only linear arithmetic is decided")
+        return self._with(other, lambda a, b: a * b, Number)
+
+    __radd__, __rmul__ = __add__, __mul__
+    __hash__ = _Symbol.__hash__
+
+
+def _formula(value: Any) -> Any:
+    return value.formula if isinstance(value, _Symbol) else value

@@ -1,0 +1,149 @@
+"""Marshal promises that the proof is of the shipped reducer, and that it can fail."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+from model_tests.mutants.hand_made import HandMade
+from tests import triples
+
+from kafka_marshal import Claim, ClaimingPartition, Heartbeat, ReleasingPartition, RuleSet
+from kafka_marshal.core.claims import fenced
+from proof import mutants
+from proof.inputs import Case, Inputs, cases
+from proof.properties import INVARIANT, PROVED
+from proof.prove import prove, reducer_now
+from proof.symbols import Diverged, Escaped, Explorer, Smt, smt
+
+OWNED = frozenset({"owner_instance", "owner_client", "epoch", "last_heartbeat_ms"})
+PAUSED = frozenset({"pauser", "paused_until_ms"})
+Z3 = smt("z3")
+
+
+def of(*names: str) -> list[Any]:
+    return [each for each in PROVED if each.name in names]
+
+
+@pytest.mark.parametrize("solver", ["z3", "cvc5"])
+def test_grants_and_the_lease_hold_of_a_release_by_either_solver(solver: str) -> None:
+    result = prove(Case(ReleasingPartition, OWNED), smt(solver), of("AtMostOnce", "RefinesLease"))
+    assert not result.refuted
+    assert result.repeated == result.paths > 50
+    assert set(result.reached) >= {"released", "position_set", "superseded", "forged"}
+
+
+def test_every_path_is_taken_again_and_reaches_all_that_tlc_reaches() -> None:
+    results = [prove(case, Z3, ()) for case in cases()]
+    assert all(each.repeated == each.paths for each in results)
+    reached = {(each.case.message, name) for each in results for name in each.reached}
+    by_tlc = {
+        (type(each.record.message), each.verdict.value)
+        for each in triples.read()
+        if each.rules.rule_set is RuleSet.FENCED
+    }
+    assert reached >= by_tlc
+
+
+@pytest.mark.parametrize(
+    ("left_out", "message", "known", "fails"),
+    [
+        ("EpochIsInLog", ClaimingPartition, OWNED, "MonotoneEpoch"),
+        ("InAPauseNobodyOwns", Heartbeat, OWNED | PAUSED, "PauseHolds"),
+        ("PositionAbove0WasSet", Heartbeat, frozenset[str](), "SetStaysSet"),
+    ],
+)
+def test_each_part_of_the_invariant_is_needed(
+    left_out: str, message: type, known: frozenset[str], fails: str
+) -> None:
+    less = {name: each for name, each in INVARIANT.items() if name != left_out}
+    case = Case(message, known)
+    assert prove(case, Z3, of(fails), less, until_refuted=True).refuted
+    assert not prove(case, Z3, of(fails)).refuted
+
+
+@pytest.mark.parametrize("name", ["NoSuperseded", "NoNotAhead", "StaleAtTwiceTheInterval"])
+def test_a_mistake_is_refuted_with_a_story(name: str) -> None:
+    mutant = next(each for each in mutants.by_hand() if each.name == name)
+    judged = mutants.judge_by_hand(mutant)
+    assert judged.verdict in {str(each.breaks) for each in mutant.killed_by}
+    assert judged.story.startswith(f"{judged.verdict} is broken\n  rules ")
+
+
+def test_a_mutant_that_changes_nothing_is_proved_equivalent() -> None:
+    number, _ = next(
+        (at, each)
+        for at, each in enumerate(mutants.generated())
+        if each.function == "clock_advanced" and ">=" in "".join(each.texts()[1])
+    )
+    assert mutants.judge_generated(number).verdict == mutants.EQUIVALENT
+
+
+def hashed(claim: Claim, *_: object) -> object:
+    return {claim.owner_instance}
+
+
+def as_an_int(claim: Claim, *_: object) -> object:
+    return int(claim.position)
+
+
+def by_topic(claim: Claim, record: Any, *_: object) -> object:
+    return record.message.topic == "t"
+
+
+def by_interval_header(claim: Claim, record: Any, *_: object) -> object:
+    return record.headers.interval_ms
+
+
+def in_text(claim: Claim, *_: object) -> object:
+    return f"{claim.position}"
+
+
+@pytest.mark.parametrize("escape", [hashed, as_an_int, by_topic, by_interval_header, in_text])
+def test_nothing_escapes_from_the_symbols(escape: Any) -> None:
+    right = fenced.heartbeat
+    planted = HandMade(
+        *("Escape", "it looks where a proxy cannot follow", fenced, "heartbeat"),
+        instead=lambda *of: (escape(*of), right(*of))[1],
+    )
+    with planted.made(), pytest.raises(Escaped):
+        prove(Case(Heartbeat, OWNED), Z3, ())
+
+
+def test_code_that_depends_on_more_than_its_input_is_noticed() -> None:
+    right, turn = fenced.heartbeat, itertools.count()
+    planted = HandMade(
+        *("Chance", "it asks another question each time", fenced, "heartbeat"),
+        instead=lambda claim, *of: (bool(claim.position > next(turn)), right(claim, *of))[1],
+    )
+    with planted.made(), pytest.raises(Diverged):
+        prove(Case(Heartbeat, OWNED), Z3, ())
+
+
+def test_a_step_that_raises_is_refuted() -> None:
+    mistake = HandMade(*("Raises", "it raises", fenced, "heartbeat"), instead=lambda *_: 1 / 0)
+    with mistake.made():
+        refuted = prove(Case(Heartbeat, OWNED), Z3).refuted
+    assert [each.property for each in refuted] == [
+        "NeverRaises: ZeroDivisionError('division by zero')"
+    ]
+
+
+def answers(solver: Smt, of: Any) -> list[Any]:
+    inputs = Inputs(solver, Case(Heartbeat, OWNED))
+    return list(Explorer(solver).explore(lambda: of(inputs)))
+
+
+def test_an_explorer_takes_each_path_once() -> None:
+    def sign(inputs: Inputs) -> int:
+        position: Any = inputs.claim.position
+        return 1 if position > 0 else 0 if position == 0 else -1
+
+    assert sorted(answers(Z3, sign)) == [-1, 0, 1]
+
+
+def test_the_reducer_is_as_it_ships_afterwards() -> None:
+    assert reducer_now.fenced is fenced
+    assert not hasattr(fenced._not_decimal, "__wrapped__")
+    assert fenced._not_decimal.__module__ == fenced.__name__
