@@ -65,7 +65,7 @@ def a_shorter_topic_comes_back_under_its_reader(side: Side) -> None:
 
 
 def _come_back(side: Side, before: int, after: int) -> Recorded:
-    """Delete a topic and make it anew, with so many messages; returns who reads it."""
+    """Delete a topic and create it again with other messages; returns who reads it."""
     topic = side.topic()
     side.produce(topic, numbers(before))
     fetcher: Recorded = side.fetcher_at(topic, **QUICKLY)
