@@ -110,7 +110,7 @@ simulate: setup ## The shipped consumers under faults, in simulated time; ARGS="
 locks: setup ## What is found without one lock of the client; ARGS="--only fetcher", "--clean 100"
 	$(BIN)/python -m tools.simulate.fine $(ARGS)
 
-chaos: setup ## Consumers under random faults on real brokers; ARGS="--seconds 600 --brokers 3"
+chaos: setup ## Consumers under random faults on real brokers, ten minutes; ARGS="--night", "--seed 1"
 	$(BIN)/python -m tools.chaos $(ARGS)
 
 fuzz: setup ## Hostile input for every reader, by coverage; ARGS="--seconds 600 --target capture"

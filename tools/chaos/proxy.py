@@ -13,7 +13,7 @@ import os
 import socket
 import struct
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from enum import Enum
 from pathlib import Path
 from types import TracebackType
@@ -49,40 +49,48 @@ class LinkFault:
     bytes_per_s: float | None = None
     """No more than this passes on each connection; None: no limit."""
 
+    def ends(self) -> str:
+        """Which links, in words."""
+        far = "every broker" if self.broker is None else f"broker {self.broker}"
+        return f"{self.peer or 'everybody'} and {far}"
+
     def sentence(self) -> str:
         """Which links, which direction, what."""
-        far = "every broker" if self.broker is None else f"broker {self.broker}"
-        ends = f"{self.peer or 'everybody'} and {far}"
         ways = " and ".join(one.value for one in self.directions)
         what = "cut" if self.cut else f"{self.delay_s:.2f} s late"
         if self.bytes_per_s is not None:
             what = f"{self.bytes_per_s:,.0f} bytes/s"
-        return f"{ends}, {ways}: {what}"
+        return f"{self.ends()}, {ways}: {what}"
 
 
 @define(eq=False)
 class _Connection:
     broker: int
-    peer: str | None
+    port: int
+    """Of its other end."""
+    peer: str | None = None
     ends: list[asyncio.StreamWriter] = field(factory=list)
 
 
-def process_of(port: int, processes: Iterable[tuple[str, int]]) -> str | None:
-    """Whose connection from this port of 127.0.0.1 it is, of processes by name and id; or None."""
-    local = f"0100007F:{port:04X}"
-    inode = None
+def processes_of(ports: Collection[int], pids: Mapping[str, int]) -> dict[int, str]:
+    """Whose connections from these ports of 127.0.0.1 they are, as far as it is one of these."""
+    wanted = {f"0100007F:{port:04X}": port for port in ports}
+    inodes: dict[str, int] = {}
     for line in Path("/proc/net/tcp").read_text(encoding="ascii").splitlines()[1:]:
-        fields = line.split()
-        if fields[1] == local and fields[9] != "0":
-            inode = fields[9]
-    for name, pid in processes if inode is not None else ():
+        fields = line.split(maxsplit=10)
+        if fields[1] in wanted:
+            inodes[f"socket:[{fields[9]}]"] = wanted[fields[1]]
+    found: dict[int, str] = {}
+    for name, pid in reversed(list(pids.items())):  # who began last connects most
+        if len(found) == len(inodes):
+            break
         try:
             with os.scandir(f"/proc/{pid}/fd") as files:
-                if any(_target(file.path) == f"socket:[{inode}]" for file in files):
-                    return name
+                targets = {_target(file.path) for file in files}
         except OSError:
             continue  # it has ended
-    return None
+        found.update((inodes[target], name) for target in targets & inodes.keys())
+    return found
 
 
 def _target(path: str) -> str:
@@ -96,15 +104,10 @@ class Proxy:
     """Listens once for each broker, in a thread of its own; a context manager."""
 
     def __init__(
-        self,
-        brokers: Iterable[int],
-        port_of: Callable[[int], int],
-        processes: Callable[[], Iterable[tuple[str, int]]] = tuple,
+        self, brokers: Iterable[int], port_of: Callable[[int], int], pids: Mapping[str, int]
     ) -> None:
-        """`port_of` a broker is asked at each connection, and so are the processes to look at."""
-        self.passed = 0
-        """Bytes that it passed on."""
-        self._port_of, self._processes = port_of, processes
+        """`port_of` a broker is asked at each connection; `pids` may change, and name processes."""
+        self._port_of, self._pids = port_of, pids
         self._sockets = {broker: socket.create_server(("127.0.0.1", 0)) for broker in brokers}
         self.ports = {broker: one.getsockname()[1] for broker, one in self._sockets.items()}
         """What each broker is to advertise."""
@@ -163,6 +166,7 @@ class Proxy:
         """In the loop's thread; returns when it is done."""
 
         async def act() -> None:
+            self._name_peers()
             action()
             self._changed.set()
             self._changed = asyncio.Event()
@@ -188,12 +192,20 @@ class Proxy:
         self._serves.set()
         await self._ended.wait()
 
+    def _name_peers(self) -> None:
+        """Not at each connection: a look costs milliseconds, and nobody asks while all is well."""
+        unnamed = [one for one in self._connections if one.peer is None]
+        names = processes_of({one.port for one in unnamed}, self._pids)
+        for one in unnamed:
+            one.peer = names.get(one.port)
+
     async def _serve(
         self, broker: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
-        peer = process_of(writer.get_extra_info("peername")[1], self._processes())
-        connection = _Connection(broker, peer, [writer])
+        connection = _Connection(broker, writer.get_extra_info("peername")[1], ends=[writer])
         self._connections.add(connection)
+        if any(one.peer for one in self._faults):
+            self._name_peers()
         try:
             upstream, to_broker = await asyncio.open_connection("127.0.0.1", self._port_of(broker))
             connection.ends.append(to_broker)
@@ -242,7 +254,6 @@ class Proxy:
                 if not data:
                     return
                 sink.write(data)
-                self.passed += len(data)
                 await sink.drain()
         except OSError:
             return

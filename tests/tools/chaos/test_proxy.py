@@ -1,4 +1,4 @@
-"""Marshal promises that the links of a chaos run fail as they are told to."""
+"""Marshal promises that the links of a chaos run fail as commanded."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def echo() -> Echo:
 
 @contextmanager
 def in_front(echo: Echo) -> Iterator[Proxy]:
-    with Proxy([1, 2], lambda _: echo.port, lambda: [("me", os.getpid())]) as proxy:
+    with Proxy([1, 2], lambda _: echo.port, {"me": os.getpid()}) as proxy:
         yield proxy
 
 
@@ -152,7 +152,7 @@ def test_a_reset_is_one(echo: Echo) -> None:
 def test_a_broker_that_is_gone_closes_the_connection(echo: Echo) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         nobody = taken.getsockname()[1]
-    with Proxy([1], lambda _: nobody) as proxy, connect(proxy) as link:
+    with Proxy([1], lambda _: nobody, {}) as proxy, connect(proxy) as link:
         assert closed(link)
 
 
@@ -167,9 +167,9 @@ print(link.recv(5).decode(), flush=True)
 
 
 def test_one_process_is_cut_off_and_others_are_not(echo: Echo) -> None:
-    known: list[tuple[str, int]] = [("me", os.getpid())]
+    known = {"me": os.getpid()}
     fault = LinkFault(peer="child", cut=True)
-    with Proxy([1], lambda _: echo.port, lambda: known) as proxy, connect(proxy) as mine:
+    with Proxy([1], lambda _: echo.port, known) as proxy, connect(proxy) as mine:
         says(mine)
         proxy.begin(fault)
         with subprocess.Popen(
@@ -180,7 +180,7 @@ def test_one_process_is_cut_off_and_others_are_not(echo: Echo) -> None:
         ) as child:
             assert child.stdin is not None
             assert child.stdout is not None
-            known.append(("child", child.pid))
+            known["child"] = child.pid
             child.stdin.write("\n")
             child.stdin.flush()
             deadline = time.monotonic() + LATE_S
