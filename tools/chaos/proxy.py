@@ -24,6 +24,8 @@ from attrs import define, field, frozen
 _CHUNK: Final = 64 * 1024
 _RESET: Final = struct.pack("ii", 1, 0)
 """SO_LINGER: closing sends RST."""
+_LOCALHOST: Final = ("0100007F", "0000000000000000FFFF00000100007F")
+"""127.0.0.1 in `/proc/net`, in tables of IPv4 and IPv6."""
 
 
 class Direction(Enum):
@@ -74,12 +76,14 @@ class _Connection:
 
 def processes_of(ports: Collection[int], pids: Mapping[str, int]) -> dict[int, str]:
     """Whose connections from these ports of 127.0.0.1 they are, as far as it is one of these."""
-    wanted = {f"0100007F:{port:04X}": port for port in ports}
+    # Java connects from sockets of IPv6.
+    wanted = {f"{host}:{port:04X}": port for port in ports for host in _LOCALHOST}
     inodes: dict[str, int] = {}
-    for line in Path("/proc/net/tcp").read_text(encoding="ascii").splitlines()[1:]:
-        fields = line.split(maxsplit=10)
-        if fields[1] in wanted:
-            inodes[f"socket:[{fields[9]}]"] = wanted[fields[1]]
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        for line in Path(table).read_text(encoding="ascii").splitlines()[1:]:
+            fields = line.split(maxsplit=10)
+            if fields[1] in wanted:
+                inodes[f"socket:[{fields[9]}]"] = wanted[fields[1]]
     found: dict[int, str] = {}
     for name, pid in reversed(list(pids.items())):  # who began last connects most
         if len(found) == len(inodes):

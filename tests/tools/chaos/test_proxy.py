@@ -158,7 +158,10 @@ def test_a_broker_that_is_gone_closes_the_connection(echo: Echo) -> None:
 
 CHILD = """
 import socket, sys
-link = socket.create_connection(("127.0.0.1", int(sys.argv[1])), timeout=20)
+family, host = ((socket.AF_INET, ""), (socket.AF_INET6, "::ffff:"))[int(sys.argv[2])]
+link = socket.socket(family)
+link.settimeout(20)
+link.connect((f"{host}127.0.0.1", int(sys.argv[1])))
 link.sendall(b"hello")
 print(link.recv(5).decode(), flush=True)
 link.sendall(b"again")
@@ -166,14 +169,16 @@ print(link.recv(5).decode(), flush=True)
 """
 
 
-def test_one_process_is_cut_off_and_others_are_not(echo: Echo) -> None:
+@pytest.mark.parametrize("ipv6", [0, 1])
+def test_one_process_is_cut_off_and_others_are_not(echo: Echo, ipv6: int) -> None:
+    """Java connects from a socket of IPv6."""
     known = {"me": os.getpid()}
     fault = LinkFault(peer="child", cut=True)
     with Proxy([1], lambda _: echo.port, known) as proxy, connect(proxy) as mine:
         says(mine)
         proxy.begin(fault)
         with subprocess.Popen(
-            [sys.executable, "-c", f"input();{CHILD}", str(proxy.ports[1])],
+            [sys.executable, "-c", f"input();{CHILD}", str(proxy.ports[1]), str(ipv6)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
