@@ -23,6 +23,7 @@ from tools.chaos.agree import Recorded, Replayed, disagreements, processed_by, r
 from tools.chaos.brokers import BrokerFaults
 from tools.chaos.compare import Compared, Written, compare
 from tools.chaos.crew import BATCH, Crew, Worker
+from tools.chaos.plots import RunFacts, plot
 from tools.chaos.proxy import Proxy
 from tools.chaos.worker import WAYS
 
@@ -141,9 +142,12 @@ class Chaos:
         self.brokers = BrokerFaults(cluster, proxy, pids, self.dice, self.tell)
         self.stage = Stage(cluster, copies=len(cluster.numbers))
         self.topic = self.stage.topic(PARTITIONS, 0)
-        self.began_ms = time.time_ns() // 1_000_000
-        self.told: list[tuple[int, str]] = []
-        """When something happened, in ms since it began, and what."""
+        self.facts = RunFacts(
+            seed=options.seed,
+            began_ms=now_ms(),
+            interval_s=INTERVAL_S,
+            a_second=A_SECOND,
+        )
         self.later: list[tuple[float, Callable[[], None]]] = []
         self.happened: Counter[str] = Counter()
         self.crews = {
@@ -153,9 +157,7 @@ class Chaos:
 
     def tell(self, what: str) -> None:
         """Print one line of what happens."""
-        at_ms = time.time_ns() // 1_000_000 - self.began_ms
-        self.told.append((at_ms, what))
-        print(f"{at_ms / 1000:7.1f} s  {what}", flush=True)
+        print(f"{(now_ms() - self.facts.began_ms) / 1000:7.1f} s  {what}", flush=True)
 
     def after(self, seconds: float, do: Callable[[], None]) -> None:
         """Do it then."""
@@ -181,6 +183,7 @@ class Chaos:
         if not worker.running:
             return False
         crew.gone(client).kill()
+        self.facts.killed[crew.name_of(worker)] = now_ms()
         self._again(crew, client, worker, "is killed")
         return True
 
@@ -326,34 +329,38 @@ class Chaos:
     def _go(self) -> None:
         self.load.start()
         self._settle()
-        faults: list[tuple[Callable[[], bool], int]] = [
-            (self.kill_consumer, 6),
-            (self.stop_consumer, 5),
-            (self.end_consumer, 3),
-            (self.set_clock, 2),
-            (self.start_twin, 1),
-            (self.pause_group, 1),
-            (self.release_claims, 1),
-            (self.set_position, 1),
-            (self.fail_link, 7),
-            (self.reset_links, 2),
-            (self.pause_brokers, 1),
-            (self.brokers.pause_broker, 2),
-            (self.brokers.kill_broker, 2),
-            (self.brokers.fill_disk, 1),
-            (self.move_leader, 1),
+        faults: list[tuple[Callable[[], bool], int, str]] = [
+            (self.kill_consumer, 6, "consumers"),
+            (self.stop_consumer, 5, "consumers"),
+            (self.end_consumer, 3, "consumers"),
+            (self.set_clock, 2, "consumers"),
+            (self.start_twin, 1, "consumers"),
+            (self.pause_group, 1, "operators"),
+            (self.release_claims, 1, "operators"),
+            (self.set_position, 1, "operators"),
+            (self.fail_link, 7, "links"),
+            (self.reset_links, 2, "links"),
+            (self.pause_brokers, 1, "brokers"),
+            (self.brokers.pause_broker, 2, "brokers"),
+            (self.brokers.kill_broker, 2, "brokers"),
+            (self.brokers.fill_disk, 1, "brokers"),
+            (self.move_leader, 1, "brokers"),
         ]
         until = time.monotonic() + self.options.seconds
         while time.monotonic() < until or sum(self.happened.values()) < self.options.faults:
             time.sleep(self.dice.uniform(0.2, 2.5))
             self._what_is_due()
-            [fault] = self.dice.choices([one for one, _ in faults], [w for _, w in faults])
-            self.happened[fault.__name__] += fault()
+            [(fault, _, hits)] = self.dice.choices(faults, [weight for _, weight, _ in faults])
+            began_ms = now_ms()
+            if fault():
+                self.happened[fault.__name__] += 1
+                self.facts.faults.append((began_ms, hits, fault.__name__))
         self.tell("no more faults")
         while self.later:
             time.sleep(0.1)
             self._what_is_due()
         self.brokers.wait()
+        self.facts.ended_ms = now_ms()
         self.load.end()
         self._drain()
         self._settle()
@@ -435,7 +442,11 @@ class Chaos:
                 for way in WAYS[semantics]
                 if not crew.processed_by(way)
             ]
-        self._print(judged, faults)
+        table = self._table(judged, faults)
+        print(f"\n{table}\n", flush=True)
+        self.facts.table = table + "".join(f"\nWRONG {one}" for one in wrong)
+        self.facts.write(self.folder)
+        print(f"plots: {plot(self.folder)}")
         for one in wrong:
             print(f"WRONG {one}")
         return len(wrong)
@@ -498,20 +509,31 @@ class Chaos:
                 found[message.partition] += 1
         return found
 
-    def _print(self, judged: list[Judged], faults: int) -> None:
+    def _table(self, judged: list[Judged], faults: int) -> str:
         """The table of the run."""
         told = ", ".join(f"{number} {what}" for what, number in self.happened.items())
-        print(f"\n{faults} faults: {told}\n")
-        print(f"{'':32}" + "".join(f"{one.crew.semantics:>16}" for one in judged))
         columns = [one.rows() for one in judged]
-        for name in columns[0]:
-            counts = ("-" if (count := one[name]) is None else f"{count:,}" for one in columns)
-            print(f"{name:32}" + "".join(f"{count:>16}" for count in counts))
-        print("\nmessages processed, by the way of consuming")
-        for way in WAYS["at_least_once"]:
-            counts = (
-                f"{one.crew.processed_by(way):,}" if way in WAYS[one.crew.semantics] else "-"
-                for one in judged
+        rows: list[tuple[str, list[int | None]]] = [
+            (name, [one[name] for one in columns]) for name in columns[0]
+        ]
+        rows += [
+            (
+                f"processed by {way}",
+                [
+                    one.crew.processed_by(way) if way in WAYS[one.crew.semantics] else None
+                    for one in judged
+                ],
             )
-            print(f"{way:32}" + "".join(f"{count:>16}" for count in counts))
-        print(flush=True)
+            for way in WAYS["at_least_once"]
+        ]
+        head = f"{'':32}" + "".join(f"{one.crew.semantics:>16}" for one in judged)
+        lines = [
+            f"{name:32}" + "".join(f"{'-' if n is None else f'{n:,}':>16}" for n in counts)
+            for name, counts in rows
+        ]
+        return "\n".join([f"{faults} faults: {told}", "", head, *lines])
+
+
+def now_ms() -> int:
+    """This machine's clock, as workers write it down."""
+    return time.time_ns() // 1_000_000
