@@ -121,7 +121,7 @@ def _throughput(facts: RunFacts, done: Mapping[str, Sequence[Done]], path: Path)
     above.set_ylabel("messages processed per second")
     above.set_ylim(bottom=0)
     above.set_title(f"Throughput under {len(facts.faults)} faults, seed {facts.seed}", loc="left")
-    above.legend(loc="upper right", ncols=3, frameon=False)
+    above.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=3, frameon=False)
     times = [
         [(at_ms - facts.began_ms) / 1000 for at_ms, hit, _ in facts.faults if hit == kind]
         for kind in KINDS
@@ -130,7 +130,9 @@ def _throughput(facts: RunFacts, done: Mapping[str, Sequence[Done]], path: Path)
     below.eventplot(times, colors=list(KINDS.values()), linelengths=0.8, linewidths=1.2)
     below.set_yticks(range(len(KINDS)), labels)
     below.invert_yaxis()
-    below.axvspan(0, end_s, color="0.95", zorder=-1)
+    begun_s = min((at_ms - facts.began_ms for at_ms, _, _ in facts.faults), default=0) / 1000
+    for axes in (above, below):
+        axes.axvspan(begun_s, end_s, color="0.95", zorder=-1)
     below.set_xlabel("seconds since the run began (grey: while there are faults)")
     for axes in (above, below):
         axes.spines[["top", "right"]].set_visible(False)
@@ -161,7 +163,7 @@ def _failovers(facts: RunFacts, times: Mapping[str, Sequence[float]], path: Path
     axes.set_ylabel("part of failovers that took no longer")
     axes.set_title(f"Failovers after kill -9, seed {facts.seed}", loc="left")
     if any(times.values()):
-        axes.legend(loc="lower right", frameon=False)
+        axes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=2, frameon=False)
     axes.spines[["top", "right"]].set_visible(False)
     _save(figure, path)
 
