@@ -14,6 +14,7 @@ import socket
 import struct
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
 from enum import Enum
 from pathlib import Path
 from types import TracebackType
@@ -190,7 +191,9 @@ class Proxy:
             async def serve(
                 reader: asyncio.StreamReader, writer: asyncio.StreamWriter, broker: int = broker
             ) -> None:
-                await self._serve(broker, reader, writer)
+                # At its end; Python 3.11 would print it.
+                with suppress(asyncio.CancelledError):
+                    await self._serve(broker, reader, writer)
 
             await asyncio.start_server(serve, sock=listening)
         self._serves.set()
