@@ -14,7 +14,6 @@ import socket
 import struct
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping
-from contextlib import suppress
 from enum import Enum
 from pathlib import Path
 from types import TracebackType
@@ -25,6 +24,7 @@ from attrs import define, field, frozen
 _CHUNK: Final = 64 * 1024
 _RESET: Final = struct.pack("ii", 1, 0)
 """SO_LINGER: closing sends RST."""
+_END_S: Final = 0.01
 _LOCALHOST: Final = ("0100007F", "0000000000000000FFFF00000100007F")
 """127.0.0.1 in `/proc/net`, in tables of IPv4 and IPv6."""
 
@@ -191,13 +191,19 @@ class Proxy:
             async def serve(
                 reader: asyncio.StreamReader, writer: asyncio.StreamWriter, broker: int = broker
             ) -> None:
-                # At its end; Python 3.11 would print it.
-                with suppress(asyncio.CancelledError):
-                    await self._serve(broker, reader, writer)
+                await self._serve(broker, reader, writer)
 
             await asyncio.start_server(serve, sock=listening)
         self._serves.set()
         await self._ended.wait()
+        # Python 3.11 prints a server's task that is cancelled, so each ends by itself.
+        self._faults.clear()
+        self._changed.set()
+        while self._connections:
+            for connection in self._connections:
+                for end in connection.ends:
+                    _abort(end)
+            await asyncio.sleep(_END_S)
 
     def _name_peers(self) -> None:
         """Not at each connection: a look costs milliseconds, and nobody asks while all is well."""

@@ -295,9 +295,10 @@ def idempotence(stage: Stage, unsafe: bool) -> int:
     """The answer to a grant is lost on its way, and the producer sends it again."""
     stage.make()
     stage.examine(*("-X", "enable.idempotence=false") if unsafe else ())
-    quick = {"socket.timeout.ms": "1000", "retry.backoff.ms": "50"}
-    producer = {**quick, "enable.idempotence": "false" if unsafe else "true"}
-    reader = stage.reader("a", producer, semantics="at_most_once", batch=MESSAGES)
+    producer = {"enable.idempotence": "false" if unsafe else "true"}
+    # It is to ask for more although it reads nothing back meanwhile.
+    how = {"semantics": "at_most_once", "batch": MESSAGES, "heartbeat_interval_s": LONG_S}
+    reader = stage.reader("a", producer, **how)
     stage.produce()
     until(lambda: len(reader.got) == MESSAGES, WAIT_S)
     before = stage.grants()
