@@ -12,7 +12,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 # What is checked is what exists: a room that a branch does not have yet is no error.
 CODE := $(wildcard marshal tests model_tests proof tools benchmarks examples conftest.py)
 
-.PHONY: help setup check test spec model demo golden model-full triples mutants walks prove prove-full bench-reducer bench-validate bench-replay bench-client bench-watch night simulate chaos fuzz fuzz-replay conformance locks support docs docs-site audit sbom lock clean
+.PHONY: help setup check test spec model demo golden model-full triples mutants walks prove prove-full bench-reducer bench-validate bench-replay bench-client bench-watch night simulate chaos unsafe fuzz fuzz-replay conformance locks support docs docs-site audit sbom lock clean
 
 help: ## Print this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -117,8 +117,11 @@ simulate: setup ## The shipped consumers under faults, in simulated time; ARGS="
 locks: setup ## What is found without one lock of the client; ARGS="--only fetcher", "--clean 100"
 	$(BIN)/python -m tools.simulate.fine $(ARGS)
 
-chaos: setup ## Consumers under random faults on real brokers; ARGS="--seconds 600 --brokers 3"
+chaos: setup ## Consumers under random faults on real brokers, ten minutes; ARGS="--night", "--seed 1"
 	$(BIN)/python -m tools.chaos $(ARGS)
+
+unsafe: setup ## What each unsafe setting of Kafka loses, on real brokers; ARGS="--only acks"
+	$(BIN)/python -m tools.chaos.unsafe $(ARGS)
 
 fuzz: setup ## Hostile input for every reader, by coverage; ARGS="--seconds 600 --target capture"
 	$(BIN)/python -m tools.fuzz $(ARGS)

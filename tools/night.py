@@ -51,9 +51,10 @@ TARGETS: Final = (
     Target("golden", "-k pause", generates=True),
     Target(
         "chaos",
-        "--seconds 0 --consumers 1 --folder {desk}",
-        "--seconds 600 --brokers 3 --faults 60",
+        "--seconds 0 --consumers 1 --brokers 1 --folder {desk}",
+        "--night",
     ),
+    Target("unsafe", "--list"),
     Target("simulate", "--hours 0.01", "--hours 100"),
     Target("fuzz", "--inputs 1 --target decode --folder {desk}", "--seconds 3600"),
     Target("fuzz-replay", "--records 2000 --hostile 0.5"),

@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions
 
 from kafka_marshal import FENCED
-from kafka_marshal.admin.doctor import clocks, permissions, records
+from kafka_marshal.admin.doctor import client_settings, clocks, permissions, records
 from kafka_marshal.admin.doctor import topic as of_topic
 from kafka_marshal.admin.doctor.broker_clocks import BrokerClock
 from kafka_marshal.admin.doctor.doctor import examine
@@ -237,6 +237,24 @@ def test_brokers_whose_clocks_are_apart_are_found() -> None:
         "within what the append took"
     )
     assert found(BrokerClock(1, 0, 2), BrokerClock(2, None, 0)) == [("unchecked", "clocks now")]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        ("acks", "1", [("warning", "acks")]),
+        ("request.required.acks", "0", [("warning", "acks")]),
+        ("acks", "-1", []),
+        ("acks", "all", []),
+        ("enable.idempotence", "false", [("warning", "enable.idempotence")]),
+        ("enable.idempotence", "true", []),
+        ("linger.ms", "5", []),
+    ],
+)
+def test_settings_by_which_a_client_would_lose_or_double_records_are_found(
+    name: str, value: str, expected: list[tuple[str, str]]
+) -> None:
+    assert said(*client_settings.of_client({"bootstrap.servers": "b:1", name: value})) == expected
 
 
 # --- on real brokers ------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ MODELS = {
 ROWS = [
     [cell.strip() for cell in line.strip("|").split("|")]
     for line in PAGE.splitlines()
-    if line.startswith("| ") and not line.startswith("| fault ")
+    if line.startswith("| ") and not line.startswith(("| fault ", "| setting ", "| `"))
 ]
 
 

@@ -14,6 +14,7 @@ from typing import Final
 
 from attrs import define, field
 from tests.client.crew import INTERVAL_S, Stage
+from tools.chaos.agree import Did
 from tools.chaos.compare import WINDOW
 from tools.chaos.worker import WAYS
 
@@ -29,7 +30,8 @@ class Noted:
     handed: Counter[tuple[int, int]] = field(factory=Counter)
     done: set[tuple[int, int]] = field(factory=set)
     claims: set[int] = field(factory=set)
-    wins: int = 0
+    wins: set[tuple[int, int]] = field(factory=set)
+    """Partition and epoch of each claim that it was given."""
     failures: list[str] = field(factory=list)
     _read: int = 0
 
@@ -43,12 +45,12 @@ class Noted:
         self._read += len(text) + len(ended)
         for line in text.decode().splitlines():
             match line.split(" "):
-                case ["+", partition, offset]:
+                case ["+", partition, offset, *_]:
                     self.handed[int(partition), int(offset)] += 1
-                case ["-", partition, offset]:
+                case ["-", partition, offset, *_]:
                     self.done.add((int(partition), int(offset)))
-                case ["claimed", partition, _]:
-                    self.wins += 1
+                case ["claimed", partition, epoch]:
+                    self.wins.add((int(partition), int(epoch)))
                     self.claims.add(int(partition))
                 case ["lost", partition, _]:
                     self.claims.discard(int(partition))
@@ -63,6 +65,7 @@ class Worker:
 
     def __init__(self, name: str, way: str, asked: dict[str, object], folder: Path) -> None:
         self.name, self.way = name, way
+        self.client = str(asked["client_id"])
         self.noted = Noted()
         self.asleep = False
         self._notes = folder / f"{name}.txt"
@@ -81,9 +84,20 @@ class Worker:
         return self.noted
 
     @property
+    def pid(self) -> int:
+        """Its process."""
+        return self._process.pid
+
+    @property
     def running(self) -> bool:
         """It has not ended."""
         return self._process.poll() is None
+
+    @property
+    def found_no_broker(self) -> bool:
+        """It ended before it owned anything, since no broker answered."""
+        noted = self.read()
+        return not noted.wins and bool(noted.failures) and "BrokerFailed " in noted.failures[-1]
 
     def send(self, number: signal.Signals) -> None:
         """A signal, if it still runs."""
@@ -121,8 +135,16 @@ class Crew:
     """The consumers of one group: those that run, and those that ran."""
 
     def __init__(
-        self, semantics: str, stage: Stage, topic: str, options: argparse.Namespace, folder: Path
+        self,
+        semantics: str,
+        stage: Stage,
+        topic: str,
+        options: argparse.Namespace,
+        folder: Path,
+        pids: dict[str, int],
     ) -> None:
+        self._pids = pids
+        """Of everybody in the run, by name: a worker's is its group's and its own."""
         self.semantics = semantics
         self.group = f"{stage.group}-{semantics}"
         self.folder = folder / semantics
@@ -130,6 +152,8 @@ class Crew:
         self.running: dict[str, Worker] = {}
         self.former: list[Worker] = []
         self.wrong: list[str] = []
+        self.could_not_start = 0
+        """How many found no broker: such a consumer ends, and is started again."""
         self._twins: set[str] = set()
         """Client ids that two processes had for a while."""
         self._mistake = options.mistake
@@ -173,7 +197,13 @@ class Crew:
         asked = {**self._asked, "client_id": client}
         if self._mistake and client == "c0":
             asked["mistake"] = self._mistake
-        return Worker(name, way, asked, self.folder)
+        worker = Worker(name, way, asked, self.folder)
+        self._pids[self.name_of(worker)] = worker.pid
+        return worker
+
+    def name_of(self, worker: Worker) -> str:
+        """Of one of all workers of the run."""
+        return f"{self.semantics} {worker.name}"
 
     def gone(self, client: str) -> Worker:
         """It does not run any more."""
@@ -196,17 +226,35 @@ class Crew:
             found.update(worker.read().handed)
         return found
 
+    def did(self) -> dict[str, Did]:
+        """What was done under each client id."""
+        found: dict[str, Did] = {}
+        for worker in self.all():
+            noted, before = worker.read(), found.get(worker.client, Did(0, set(), Counter(), set()))
+            found[worker.client] = Did(
+                before.processes + 1,
+                before.won | noted.wins,
+                before.handed + noted.handed,
+                before.done | noted.done,
+            )
+        return found
+
     def processed_by(self, way: str) -> int:
         """How many messages were processed by this way of consuming."""
         return sum(len(worker.read().done) for worker in self.all() if worker.way == way)
 
-    def bury(self) -> list[str]:
-        """Start those again that ended by themselves, which is wrong; a sentence about each."""
+    def bury(self, faults: bool) -> list[str]:
+        """Start those again that ended by themselves, which is wrong; a sentence about each.
+
+        While there are `faults`, one may find no broker when it starts.
+        """
         dead = [client for client, worker in self.running.items() if not worker.running]
         found = []
         for client in dead:
             worker = self.gone(client)
-            if not self.was_twin(client, worker):
+            if faults and worker.found_no_broker:
+                self.could_not_start += 1
+            elif not self.was_twin(client, worker):
                 found.append(f"{worker.name} ended by itself: {worker.last_words()}")
             self.start(client)
         self.wrong += found

@@ -19,8 +19,12 @@ from typing import Final
 from attrs import frozen
 from confluent_kafka import Producer
 from tests.client.crew import INTERVAL_S, RULES, Stage
+from tools.chaos.agree import Recorded, Replayed, disagreements, processed_by, replay
+from tools.chaos.brokers import BrokerFaults
 from tools.chaos.compare import Compared, Written, compare
 from tools.chaos.crew import BATCH, Crew, Worker
+from tools.chaos.plots import RunFacts, plot
+from tools.chaos.proxy import Proxy
 from tools.chaos.worker import WAYS
 
 from kafka_marshal.capture import read_capture
@@ -31,7 +35,7 @@ from kafka_marshal.core.messages import ReleaseGroup
 from kafka_marshal.testing import Cluster
 from kafka_marshal.validate import read_folder, validate
 
-PARTITIONS: Final = 6
+PARTITIONS: Final = 12
 SET: Final = 0
 """Its positions are set, so how often its messages come is not judged."""
 JUDGED: Final = [partition for partition in range(PARTITIONS) if partition != SET]
@@ -88,23 +92,36 @@ class Judged:
     crew: Crew
     written: Written
     compared: Compared
+    replayed: Replayed
+    recorded: Recorded
+    apart: list[str]
+    """Where the three judges disagree."""
     wrong: list[str]
 
     def rows(self) -> dict[str, int | None]:
         """Its column of the table; None where there is nothing to count."""
         listed = self.written.listed
         judged = self.written.ends
+        processed = (partition in judged for partition, _ in self.recorded.processed)
         return {
             "processes of consumers": len([*self.crew.all()]),
-            "tenures": sum(self.written.tenures.values()),
+            "  that found no broker": self.crew.could_not_start,
             "messages": sum(judged.values()),
-            "handed over": sum(n for (p, _), n in self.written.handed.items() if p in judged),
-            "handed over again": self.compared.repeated,
-            "lost": self.compared.lost,
-            "listed by marshal receipts": None
+            "accounting: handed over": sum(
+                n for (p, _), n in self.written.handed.items() if p in judged
+            ),
+            "accounting: handed over again": self.compared.repeated,
+            "accounting: lost": self.compared.lost,
+            "receipts: may be lost": None
             if listed is None
             else sum(partition in judged for partition, _ in listed),
-            "lost and not listed": None if listed is None else self.compared.unlisted,
+            "receipts: lost, not listed": None if listed is None else self.compared.unlisted,
+            "replay: tenures": len(self.replayed.tenures),
+            "replay: sum of positions": sum(self.replayed.positions.get(p, 0) for p in judged),
+            "replay: errors": len(self.replayed.errors),
+            "validate: processed": sum(processed),
+            "validate: unexplained": int(self.recorded.unexplained is not None),
+            "the judges disagree": len(self.apart),
             "violations": len(self.wrong),
         }
 
@@ -112,23 +129,35 @@ class Judged:
 class Chaos:
     """One run."""
 
-    def __init__(self, cluster: Cluster, options: argparse.Namespace, folder: Path) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        proxy: Proxy,
+        pids: dict[str, int],
+        options: argparse.Namespace,
+        folder: Path,
+    ) -> None:
         self.cluster, self.options, self.folder = cluster, options, folder
         self.dice = random.Random(options.seed)
+        self.brokers = BrokerFaults(cluster, proxy, pids, self.dice, self.tell)
         self.stage = Stage(cluster, copies=len(cluster.numbers))
         self.topic = self.stage.topic(PARTITIONS, 0)
-        self.began = time.monotonic()
+        self.facts = RunFacts(
+            seed=options.seed,
+            began_ms=now_ms(),
+            interval_s=INTERVAL_S,
+            a_second=A_SECOND,
+        )
         self.later: list[tuple[float, Callable[[], None]]] = []
         self.happened: Counter[str] = Counter()
-        self.down: set[int] = set()
         self.crews = {
-            name: Crew(name, self.stage, self.topic, options, folder) for name in SEMANTICS
+            name: Crew(name, self.stage, self.topic, options, folder, pids) for name in SEMANTICS
         }
         self.load = Load(self.stage, self.topic)
 
     def tell(self, what: str) -> None:
         """Print one line of what happens."""
-        print(f"{time.monotonic() - self.began:7.1f} s  {what}", flush=True)
+        print(f"{(now_ms() - self.facts.began_ms) / 1000:7.1f} s  {what}", flush=True)
 
     def after(self, seconds: float, do: Callable[[], None]) -> None:
         """Do it then."""
@@ -154,6 +183,7 @@ class Chaos:
         if not worker.running:
             return False
         crew.gone(client).kill()
+        self.facts.killed[crew.name_of(worker)] = now_ms()
         self._again(crew, client, worker, "is killed")
         return True
 
@@ -236,13 +266,17 @@ class Chaos:
         """Of either group, also while a broker is down: it may fail, but not hang."""
         crew = self.crews[self.dice.choice(SEMANTICS)]
         what = f"marshal {' '.join(words)}"
-        try:
-            done = self.marshal(crew, *words)
-        except subprocess.TimeoutExpired:
-            crew.wrong.append(f"{what} did not end in {COMMAND_S:.0f} s")
-            return True
-        said = (done.stdout + done.stderr).strip().splitlines()
-        self.tell(f"{crew.semantics} {what}: {done.returncode} {said[-1] if said else ''}")
+
+        def types() -> None:
+            try:
+                done = self.marshal(crew, *words)
+            except subprocess.TimeoutExpired:
+                crew.wrong.append(f"{what} did not end in {COMMAND_S:.0f} s")
+                return
+            said = (done.stdout + done.stderr).strip().splitlines()
+            self.tell(f"{crew.semantics} {what}: {done.returncode} {said[-1] if said else ''}")
+
+        self.brokers.then(0.0, types)  # other faults go on meanwhile
         return True
 
     def pause_group(self) -> bool:
@@ -258,35 +292,27 @@ class Chaos:
         target = self.dice.randint(0, max(1, self.load.produced // PARTITIONS))
         return self._administer("set-position", f"{self.topic}:{SET}={target}")
 
-    def kill_broker(self) -> bool:
-        """One of three, and it comes back."""
-        if self.down or len(self.cluster.numbers) == 1:
-            return False
-        number = self.dice.choice(self.cluster.running)
-        self.down.add(number)
-        self.cluster.kill(number)
-        gone_s = self.dice.uniform(1, 8)
-        self.tell(f"broker {number} is killed for {gone_s:.1f} s")
+    def fail_link(self) -> bool:
+        """Of one consumer, one broker, or all."""
+        return self.brokers.fail_link(self._consumers())
 
-        def start() -> None:
-            self.cluster.start(number)
-            self.down.discard(number)
-            self.tell(f"broker {number} is back")
+    def reset_links(self) -> bool:
+        """Of one consumer, one broker, or all."""
+        return self.brokers.reset_links(self._consumers())
 
-        # On a busy machine that takes a while, and other faults go on.
-        self.after(gone_s, threading.Thread(target=start, daemon=True).start)
-        return True
+    def move_leader(self) -> bool:
+        """Of the log, or of the messages."""
+        topic = self.dice.choice((self.topic, self.stage.coordination))
+        return self.brokers.move_leader(topic, self.folder)
 
     def pause_brokers(self) -> bool:
-        """All of them stand still."""
-        if self.down:
-            return False
-        still_s = self.dice.uniform(0.5, 2.5 + self.options.outcome_ms / 1000)
-        self.tell(f"the brokers stand still for {still_s:.1f} s")
-        self.cluster.pause()
-        time.sleep(still_s)
-        self.cluster.resume()
-        return True
+        """All of them."""
+        return self.brokers.pause_brokers(self.options.outcome_ms / 1000)
+
+    def _consumers(self) -> list[str]:
+        return [
+            crew.name_of(worker) for crew in self.crews.values() for worker in crew.running.values()
+        ]
 
     # --- the run --------------------------------------------------------------------------------
 
@@ -303,28 +329,38 @@ class Chaos:
     def _go(self) -> None:
         self.load.start()
         self._settle()
-        faults: list[tuple[Callable[[], bool], int]] = [
-            (self.kill_consumer, 6),
-            (self.stop_consumer, 5),
-            (self.end_consumer, 3),
-            (self.set_clock, 2),
-            (self.start_twin, 1),
-            (self.pause_group, 1),
-            (self.release_claims, 1),
-            (self.set_position, 1),
-            (self.pause_brokers, 1),
-            (self.kill_broker, 3),
+        faults: list[tuple[Callable[[], bool], int, str]] = [
+            (self.kill_consumer, 6, "consumers"),
+            (self.stop_consumer, 5, "consumers"),
+            (self.end_consumer, 3, "consumers"),
+            (self.set_clock, 2, "consumers"),
+            (self.start_twin, 1, "consumers"),
+            (self.pause_group, 1, "operators"),
+            (self.release_claims, 1, "operators"),
+            (self.set_position, 1, "operators"),
+            (self.fail_link, 7, "links"),
+            (self.reset_links, 2, "links"),
+            (self.pause_brokers, 1, "brokers"),
+            (self.brokers.pause_broker, 2, "brokers"),
+            (self.brokers.kill_broker, 2, "brokers"),
+            (self.brokers.fill_disk, 1, "brokers"),
+            (self.move_leader, 1, "brokers"),
         ]
         until = time.monotonic() + self.options.seconds
-        while time.monotonic() < until:
+        while time.monotonic() < until or sum(self.happened.values()) < self.options.faults:
             time.sleep(self.dice.uniform(0.2, 2.5))
             self._what_is_due()
-            [fault] = self.dice.choices([one for one, _ in faults], [w for _, w in faults])
-            self.happened[fault.__name__] += fault()
+            [(fault, _, hits)] = self.dice.choices(faults, [weight for _, weight, _ in faults])
+            began_ms = now_ms()
+            if fault():
+                self.happened[fault.__name__] += 1
+                self.facts.faults.append((began_ms, hits, fault.__name__))
         self.tell("no more faults")
-        while self.later or self.down:
+        while self.later:
             time.sleep(0.1)
             self._what_is_due()
+        self.brokers.wait()
+        self.facts.ended_ms = now_ms()
         self.load.end()
         self._drain()
         self._settle()
@@ -343,7 +379,7 @@ class Chaos:
         for _, do in due:
             do()
         for crew in self.crews.values():
-            for sentence in crew.bury():
+            for sentence in crew.bury(faults=bool(self.happened)):
                 self.tell(f"{crew.semantics} WRONG: {sentence}")
 
     def _settle(self) -> None:
@@ -391,11 +427,14 @@ class Chaos:
 
     def _judge(self) -> int:
         write_log(self.stage.cluster.settings, self.stage.coordination, self.folder)
-        judged = [self._judge_group(crew) for crew in self.crews.values()]
+        replayed = replay(self.folder / "log.jsonl", self.folder / "replay", self.topic)
+        judged = [
+            self._judge_group(crew, replayed.get(crew.group, Replayed([], {}, [])))
+            for crew in self.crews.values()
+        ]
         wrong = [f"{one.crew.semantics} {what}" for one in judged for what in one.wrong]
+        wrong += self.brokers.failed
         faults = sum(self.happened.values())
-        if faults < self.options.faults:
-            wrong.append(f"only {faults} faults, {self.options.faults} were wanted")
         if self.options.faults:
             wrong += [
                 f"{semantics}: nothing was processed by {way}"
@@ -403,22 +442,30 @@ class Chaos:
                 for way in WAYS[semantics]
                 if not crew.processed_by(way)
             ]
-        self._print(judged, faults)
+        table = self._table(judged, faults)
+        print(f"\n{table}\n", flush=True)
+        self.facts.table = table + "".join(f"\nWRONG {one}" for one in wrong)
+        self.facts.write(self.folder)
+        print(f"plots: {plot(self.folder)}")
         for one in wrong:
             print(f"WRONG {one}")
         return len(wrong)
 
-    def _judge_group(self, crew: Crew) -> Judged:
+    def _judge_group(self, crew: Crew, replayed: Replayed) -> Judged:
         wrong = list(crew.wrong)
-        listed = self._receipts(crew, wrong) if crew.semantics == "at_most_once" else None
+        at_most_once = crew.semantics == "at_most_once"
+        listed = self._receipts(crew, wrong) if at_most_once else None
         ends = {partition: end for partition, end in self._ends().items() if partition in JUDGED}
         tenures = self._tenures(crew.group)
         written = Written(ends, crew.handed(), crew.done(), tenures, listed)
         compared = compare(written)
-        unexplained = self._unexplained(crew)
+        recorded = self._recorded(crew)
+        apart = disagreements(at_most_once, BATCH, ends, crew.did(), replayed, recorded)
         wrong += compared.wrong
-        wrong += [] if unexplained is None else [f"unexplained: {unexplained}"]
-        return Judged(crew, written, compared, wrong)
+        wrong += [f"the judges disagree: {sentence}" for sentence in apart]
+        if recorded.unexplained is not None:
+            wrong.append(f"unexplained: {recorded.unexplained}")
+        return Judged(crew, written, compared, replayed, recorded, apart, wrong)
 
     def _receipts(self, crew: Crew, wrong: list[str]) -> set[tuple[int, int]]:
         """Partition and offset of everything that may have been lost, as an operator reads it."""
@@ -434,11 +481,12 @@ class Chaos:
                 wrong.append(f"partition {partition}: a receipt of {start} to {end}")
         return listed
 
-    def _unexplained(self, crew: Crew) -> object | None:
-        """What of the run the specification does not explain."""
-        recorded = crew.folder / "recorded"
-        shutil.copy(self.folder / "log.jsonl", recorded / "log.jsonl")
-        return validate(read_folder(recorded)).unexplained
+    def _recorded(self, crew: Crew) -> Recorded:
+        """What was recorded, and what of it the specification does not explain."""
+        folder = crew.folder / "recorded"
+        processed = processed_by(folder)
+        shutil.copy(self.folder / "log.jsonl", folder / "log.jsonl")
+        return Recorded(processed, validate(read_folder(folder)).unexplained)
 
     def _tenures(self, group: str) -> Counter[int]:
         """How often each claim of the group was won, as the log says."""
@@ -461,20 +509,31 @@ class Chaos:
                 found[message.partition] += 1
         return found
 
-    def _print(self, judged: list[Judged], faults: int) -> None:
+    def _table(self, judged: list[Judged], faults: int) -> str:
         """The table of the run."""
         told = ", ".join(f"{number} {what}" for what, number in self.happened.items())
-        print(f"\n{faults} faults: {told}\n")
-        print(f"{'':28}" + "".join(f"{one.crew.semantics:>16}" for one in judged))
         columns = [one.rows() for one in judged]
-        for name in columns[0]:
-            counts = ("-" if (count := one[name]) is None else f"{count:,}" for one in columns)
-            print(f"{name:28}" + "".join(f"{count:>16}" for count in counts))
-        print("\nmessages processed, by the way of consuming")
-        for way in WAYS["at_least_once"]:
-            counts = (
-                f"{one.crew.processed_by(way):,}" if way in WAYS[one.crew.semantics] else "-"
-                for one in judged
+        rows: list[tuple[str, list[int | None]]] = [
+            (name, [one[name] for one in columns]) for name in columns[0]
+        ]
+        rows += [
+            (
+                f"processed by {way}",
+                [
+                    one.crew.processed_by(way) if way in WAYS[one.crew.semantics] else None
+                    for one in judged
+                ],
             )
-            print(f"{way:28}" + "".join(f"{count:>16}" for count in counts))
-        print(flush=True)
+            for way in WAYS["at_least_once"]
+        ]
+        head = f"{'':32}" + "".join(f"{one.crew.semantics:>16}" for one in judged)
+        lines = [
+            f"{name:32}" + "".join(f"{'-' if n is None else f'{n:,}':>16}" for n in counts)
+            for name, counts in rows
+        ]
+        return "\n".join([f"{faults} faults: {told}", "", head, *lines])
+
+
+def now_ms() -> int:
+    """This machine's clock, as workers write it down."""
+    return time.time_ns() // 1_000_000

@@ -63,12 +63,12 @@ class Work:
         """Say that it was handed over; False if it is somebody else's by now."""
         if self._at_least_once and not message.claim.owned:
             return False
-        self._notes.write("+", message.partition, message.offset)
+        self._notes.write("+", message.partition, message.offset, time.time_ns() // 1_000_000)
         return True
 
     def ends(self, message: Message) -> None:
         """Say that it is done."""
-        self._notes.write("-", message.partition, message.offset)
+        self._notes.write("-", message.partition, message.offset, time.time_ns() // 1_000_000)
 
     def __call__(self, message: Message) -> None:
         """All of it, in this thread."""

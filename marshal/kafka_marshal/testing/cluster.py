@@ -69,6 +69,10 @@ class Cluster:
     Topics have as many copies as there are brokers, at most three, and with acks=all two must be
     written. A majority of the brokers must run for anything to be changed: with one of three
     killed all goes on, with two it stands still. With a `guard` clients have to show who they are.
+
+    `advertised` gives the port of each broker that clients and other brokers connect to, such as
+    that of a proxy in front of it. The broker itself listens on `port(number)`. The controllers
+    reach each other directly.
     """
 
     def __init__(
@@ -82,9 +86,12 @@ class Cluster:
         java_options: Sequence[str] = (),
         ready_timeout_s: float = 60.0,
         guard: Guard | None = None,
+        advertised: Mapping[int, int] | None = None,
     ) -> None:
+        assert guard is None or advertised is None, "a guard has listeners of its own"
         self.numbers = range(1, brokers + 1)
         self._guard = guard
+        self._advertised = advertised or {}
         self._wanted_port = port
         self._ports: dict[int, tuple[int, int, int]] = {}
         """Of each broker: for clients, for brokers (if it is guarded), as controller."""
@@ -117,7 +124,12 @@ class Cluster:
     def bootstrap(self) -> str:
         """The addresses for clients: `127.0.0.1:PORT,...`. They stay over kills and starts."""
         assert self._ports, "the broker was not started"
-        return ",".join(f"127.0.0.1:{self._ports[number][0]}" for number in self.numbers)
+        ports = (self._advertised.get(number, self._ports[number][0]) for number in self.numbers)
+        return ",".join(f"127.0.0.1:{port}" for port in ports)
+
+    def port(self, number: int) -> int:
+        """Where the broker listens for clients and other brokers."""
+        return self._ports[number][0]
 
     @property
     def folder(self) -> Path:
@@ -240,7 +252,7 @@ class Cluster:
             "node.id": str(number),
             "controller.quorum.voters": ",".join(voters),
             "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}",
-            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
+            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{self._advertised.get(number, port)}",
             **guarded,
             **self._settings,
         }

@@ -12,7 +12,7 @@ from typing import Final
 import attrs
 from attrs import field, frozen
 
-from kafka_marshal.admin.doctor import clocks, permissions, records
+from kafka_marshal.admin.doctor import client_settings, clocks, permissions, records
 from kafka_marshal.admin.doctor import topic as of_topic
 from kafka_marshal.admin.doctor.broker_clocks import probed
 from kafka_marshal.admin.doctor.finding import LOUD, CheckFinding, CheckSeverity, unchecked
@@ -81,6 +81,7 @@ def examine(
         for one in found:
             findings.setdefault(one.check, []).append(one)
 
+    checked((), client_settings.of_client(settings.values))
     checked(("copies", "leaders"), of_topic.replication(seen, len(brokers)))
     checked(("permissions",), permissions.on_topic(seen))
     hold: Mapping[str, str] | BrokerFailed

@@ -68,7 +68,7 @@ def test_what_a_worker_wrote_is_read_while_it_writes(tmp_path: Path) -> None:
     notes.write("claimed", 2, 17)
     notes.write("+", 2, 5)
     noted.read(path)
-    assert (noted.claims, noted.wins, noted.done) == ({2}, 1, set())
+    assert (noted.claims, noted.wins, noted.done) == ({2}, {(2, 17)}, set())
     notes.write("-", 2, 5)
     notes.write("lost", 2, "released")
     notes.write("failed", "BrokerFailed", "nobody", "answers")
@@ -91,7 +91,7 @@ start = subprocess.Popen
 def started(command, **options):
     return start(["sleep", "600"] if "tools.chaos.worker" in command else command, **options)
 subprocess.Popen = started
-worker = Worker("w", "poll", {}, Path(sys.argv[1]))
+worker = Worker("w", "poll", {"client_id": "c"}, Path(sys.argv[1]))
 worker.send(signal.SIGSTOP)
 print(worker._process.pid, flush=True)
 time.sleep(600)

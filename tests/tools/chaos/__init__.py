@@ -1,0 +1,1 @@
+"""The chaos run: its proxy, its accounting, and its judges."""
