@@ -12,7 +12,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 # What is checked is what exists: a room that a branch does not have yet is no error.
 CODE := $(wildcard marshal tests model_tests tools benchmarks examples conftest.py)
 
-.PHONY: help setup check test spec model demo golden model-full triples mutants walks bench-reducer bench-validate bench-replay bench-client bench-watch night simulate chaos fuzz fuzz-replay conformance locks support docs docs-site audit sbom lock clean
+.PHONY: help setup check test spec model demo golden model-full triples mutants walks bench-reducer bench-validate bench-replay bench-client bench-watch night simulate chaos soak fuzz fuzz-replay conformance locks support docs docs-site audit sbom lock clean
 
 help: ## Print this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -112,6 +112,9 @@ locks: setup ## What is found without one lock of the client; ARGS="--only fetch
 
 chaos: setup ## Consumers under random faults on real brokers; ARGS="--seconds 600 --brokers 3"
 	$(BIN)/python -m tools.chaos $(ARGS)
+
+soak: setup ## An hour without a fault: memory, handles, threads stay flat; ARGS="--seconds 600"
+	$(BIN)/python -m tools.soak $(ARGS)
 
 fuzz: setup ## Hostile input for every reader, by coverage; ARGS="--seconds 600 --target capture"
 	$(BIN)/python -m tools.fuzz $(ARGS)
