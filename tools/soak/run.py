@@ -145,7 +145,7 @@ class Soak:
             "semantics": semantics,
             "topic": self.topic,
             "way": way,
-            # One of them records what happens; whoever has a snapshot cannot.
+            # A consumer with a snapshot cannot record.
             **(
                 {"record_to": str(kept)} if client == "c0" else {"snapshot": str(kept / "snapshot")}
             ),

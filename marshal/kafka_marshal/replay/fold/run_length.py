@@ -321,8 +321,8 @@ def _facts(chunk: _Records, names: NameCodes, found: runs.HeartbeatRuns) -> list
     if found.ordered.any():
         clocks = _clocks(chunk, stamps == _APPENDED, names)
     again: dict[tuple[int, bool], list[RawRecord]] = defaultdict(list)
-    for place, raw, same in chunk.again:
-        again[place, same].append(raw)
+    for place, raw, alike in chunk.again:
+        again[place, alike].append(raw)
     facts = []
     for place, partition in enumerate(chunk.known):
         rows = np.flatnonzero(chunk.places == place)
@@ -370,16 +370,16 @@ def _clocks(
     instances, clients, groups = map(list, (names.instances, names.clients, names.groups))
     # Times that are too far away to be gathered in 64 bits: one by one.
     for row in np.flatnonzero(told & ~fits):
-        off_ms = int(columns.unix_s[row]) * 1000 - int(timestamps_ms[row])
+        far_ms = int(columns.unix_s[row]) * 1000 - int(timestamps_ms[row])
         instance, client, group, _ = table[columns.address[row]]
         facts.setdefault(int(chunk.places[row]), []).append(
             SenderRow(
                 group=groups[group],
                 instance=instances[instance],
                 client=clients[client],
-                offset_min_ms=off_ms,
-                offset_max_ms=off_ms,
-                buckets=[off_ms // BUCKET_MS],
+                offset_min_ms=far_ms,
+                offset_max_ms=far_ms,
+                buckets=[far_ms // BUCKET_MS],
                 counts=[1],
             )
         )
@@ -453,7 +453,11 @@ def items_of(batch: pa.RecordBatch) -> Iterator[tuple[str, int, Item]]:
             named = (dict(zip(_SENDER, each, strict=True)) for each in clocks)
             firsts = [tuple(PlainRecord(*each) for each in of) for of in (first_same, first_other)]
             clocks = tuple(SENDERS.rows(named))
-            yield log, raw.partition, ChunkFacts(*fact, same, firsts[0], other, firsts[1], clocks)
+            yield (
+                log,
+                raw.partition,
+                ChunkFacts(*(*fact, same, firsts[0], other, firsts[1], clocks)),
+            )
         elif run is None:
             yield log, raw.partition, SingleRecord(raw, clock_ms)
         else:
