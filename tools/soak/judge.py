@@ -37,6 +37,7 @@ class Metric:
 METRICS: Final = (
     Metric("resident", "resident memory, MiB", MIB, 24),
     Metric("allocated", "held by C code, MiB", MIB, 8),
+    # The log filter remembers 10,000 heads of heartbeats, two objects each, before it begins anew.
     Metric("blocks", "objects of Python, thousands", 1000, 20),
     Metric("handles", "open handles", 1, 2),
     Metric("threads", "threads", 1, 1),

@@ -164,9 +164,9 @@ class Soak:
             began = time.time()
             self.load.start()
             self._wait(self.options.seconds * WARM_UP)
-            for each in self.all if self.options.traced else ():
-                each.process.send_signal(signal.SIGUSR1)
+            self._look()
             self._wait(self.options.seconds * (1 - WARM_UP))
+            self._look()
             ended = time.time()
             self.load.end()
             self._drain()
@@ -181,6 +181,11 @@ class Soak:
         for what in self.wrong:
             print(f"WRONG {what}")
         return len(self.wrong)
+
+    def _look(self) -> None:
+        """Have what each process keeps noted, if it is traced."""
+        for each in self.all if self.options.traced else ():
+            each.process.send_signal(signal.SIGUSR1)
 
     def _settle(self) -> None:
         """Until each consumer has its share of the claims."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import gc
 import json
 import logging
 import os
@@ -265,14 +266,14 @@ def main(text: str) -> None:
     logging.getLogger().addHandler(lines)
     if traced:
         tracemalloc.start()
-        signal.signal(signal.SIGUSR1, lambda *_: before.append(tracemalloc.take_snapshot()))
-    before: list[tracemalloc.Snapshot] = []
+        signal.signal(signal.SIGUSR1, lambda *_: kept.append(traces()))
+    kept: list[tracemalloc.Snapshot] = []
     work = Processed(stem.with_suffix(".processed"), asked["semantics"] == "at_least_once")
     lateness = Lateness(asked["heartbeat_interval_s"] / 2)
-    kept = Path(asked.pop("kept"))
+    files = Path(asked.pop("kept"))
     options = {**asked, "observers": [lateness, PrometheusObserver()]}
     sampler = Sampler(
-        *(stem.with_suffix(".samples.jsonl"), every_s, kept, work, lateness, lines),
+        *(stem.with_suffix(".samples.jsonl"), every_s, files, work, lateness, lines),
         LEAKS[leak] if leak else None,
     )
     sampler.start()
@@ -282,9 +283,16 @@ def main(text: str) -> None:
         _in_threads(way, topic, work, options)
     sampler.ended.set()
     sampler.join()
-    if before:
-        grown = tracemalloc.take_snapshot().compare_to(before[0], "lineno")
+    if kept:
+        grown = kept[-1].compare_to(kept[0], "lineno")
+        grown.sort(key=lambda each: -each.count_diff)
         print("kept since the warm-up:", *grown[:TRACED], sep="\n")
+
+
+def traces() -> tracemalloc.Snapshot:
+    """What is kept now, and by which lines of code."""
+    gc.collect()
+    return tracemalloc.take_snapshot()
 
 
 def _in_threads(way: str, topic: str, work: Processed, options: dict[str, Any]) -> None:

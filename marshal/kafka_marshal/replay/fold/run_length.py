@@ -82,6 +82,13 @@ _ADDRESSES_MAX: Final = 1 << 15
 """The most senders that are remembered from chunk to chunk: one fleet has no more."""
 _BUCKET_BITS: Final = 40
 _HALF: Final = 1 << (_BUCKET_BITS - 1)
+_WORTH: Final = 8
+"""Records of a run, on average, below which all of a chunk are folded one by one.
+
+Where clocks jump, most runs begin after a silence, and to expand one costs as much as some records.
+"""
+_SMALL: Final = 10_000
+"""Rows of a chunk in which it does not matter."""
 _FITS_MS: Final = 1 << 43
 """Clocks that are less than this from 1970 are gathered in 64 bits."""
 _EARLIEST_MS: Final = -(1 << 62)
@@ -120,6 +127,9 @@ def rows_of(
     leader = found.leader
     if not found.ordered.all():
         leader[~found.ordered[chunk.places]] = runs.NO_RUN
+    of_runs = int((leader != runs.NO_RUN).sum())
+    if len(leader) > _SMALL and of_runs < _WORTH * int((leader == np.arange(len(leader))).sum()):
+        leader[:] = runs.NO_RUN
     facts = _facts(chunk, names, found)
     yield _table_of_facts(batches[0].column("log")[0].as_py(), number, facts)
     single = np.flatnonzero(leader == runs.NO_RUN)
