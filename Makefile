@@ -12,7 +12,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 # What is checked is what exists: a room that a branch does not have yet is no error.
 CODE := $(wildcard marshal tests model_tests proof tools benchmarks examples conftest.py)
 
-.PHONY: help setup check test spec model demo golden model-full triples mutants walks prove prove-full bench-reducer bench-validate bench-replay bench-client bench-watch night simulate chaos unsafe fuzz fuzz-replay conformance locks support docs docs-site audit sbom lock clean
+.PHONY: help setup check test spec model demo golden model-full triples mutants walks prove prove-full bench-reducer bench-validate bench-replay bench-client bench-watch night simulate chaos soak unsafe fuzz fuzz-replay conformance locks support docs docs-site audit sbom lock clean
 
 help: ## Print this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -122,6 +122,8 @@ chaos: setup ## Consumers under random faults on real brokers, ten minutes; ARGS
 
 unsafe: setup ## What each unsafe setting of Kafka loses, on real brokers; ARGS="--only acks"
 	$(BIN)/python -m tools.chaos.unsafe $(ARGS)
+soak: setup ## An hour without a fault: memory, handles, threads stay flat; ARGS="--seconds 600"
+	$(BIN)/python -m tools.soak $(ARGS)
 
 fuzz: setup ## Hostile input for every reader, by coverage; ARGS="--seconds 600 --target capture"
 	$(BIN)/python -m tools.fuzz $(ARGS)

@@ -55,6 +55,7 @@ TARGETS: Final = (
         "--night",
     ),
     Target("unsafe", "--list"),
+    Target("soak", "--seconds 1 --rate 50 --partitions 2 --interval 1 --every 0.1 --folder {desk}"),
     Target("simulate", "--hours 0.01", "--hours 100"),
     Target("fuzz", "--inputs 1 --target decode --folder {desk}", "--seconds 3600"),
     Target("fuzz-replay", "--records 2000 --hostile 0.5"),

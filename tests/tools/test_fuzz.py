@@ -16,13 +16,17 @@ from tools.fuzz.targets.pages import check_page
 from tools.fuzz.targets.planted import PLANTED
 
 from kafka_marshal import capture, codec, markup
+from kafka_marshal.capture import UnreadableSource
+from kafka_marshal.cli import common
 from kafka_marshal.client.connect import settings
+from kafka_marshal.client.coordinate.snapshot import SnapshotRefused
 from kafka_marshal.core.messages import NO_HEADERS
 from kafka_marshal.errors import InvalidOption
 from kafka_marshal.kernel import columns
 from kafka_marshal.replay.fold.partition_fold import PartitionFold
 from kafka_marshal.replay.sources import console
 from kafka_marshal.replay.state import checkpoint
+from kafka_marshal.replay.state.checkpoint import CheckpointRefused
 
 
 def inputs(name: str) -> list[bytes]:
@@ -159,6 +163,38 @@ def test_each_oracle_finds_a_mistake(
         finding = first_found(name, tmp_path)
     assert finding is not None
     assert finding.kind == kind, finding
+
+
+SOURCES = ("packed", "kcat", "dump_log", "segment", "connect_json", "connect_avro", "parquet")
+NAMELESS: dict[str, type[Exception]] = {
+    **dict.fromkeys((*SOURCES, "connect_parquet", "validate"), UnreadableSource),
+    "state": CheckpointRefused,
+    "snapshot": SnapshotRefused,
+}
+"""Targets, and the errors by which they refuse."""
+
+
+@pytest.mark.parametrize("name", NAMELESS)
+def test_a_refusal_that_names_nothing_is_found(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = [b"Offset: x", b"{", EVERY[name].repaired(next(iter(EVERY[name].seeds()))[:-9])]
+    assert [checked(EVERY[name], data, tmp_path) for data in broken] == [None] * 3
+    monkeypatch.setattr(NAMELESS[name], "__str__", lambda error: "damaged")
+    found = [checked(EVERY[name], data, tmp_path) for data in broken]
+    assert "text" in {finding.kind for finding in found if finding}
+
+
+def test_an_argument_that_ends_in_a_traceback_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def planted(text: str) -> int:
+        raise KeyError(text)
+
+    monkeypatch.setattr(common, "milliseconds_of", planted)
+    finding = first_found("arguments", tmp_path)
+    assert finding is not None
+    assert finding.kind == "traceback"
 
 
 def test_a_secret_in_a_message_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

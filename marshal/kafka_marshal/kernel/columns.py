@@ -8,6 +8,7 @@ leading zeros, nineteen digits, too many fields), and says what is malformed.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Any, Final, TypeAlias, cast
 
@@ -108,6 +109,7 @@ class NameCodes:
         self._table: Codes = np.empty((0, 4), np.int32)
         self._odd: list[bool] = []
         self._topicless: list[bool] = []
+        self._salt = np.frombuffer(os.urandom(16), np.uint64)
         self._slots = np.full(1 << 12, -1, dtype=np.int32)
         self._pool = np.zeros(1 << 16, dtype=np.uint8)
         self._spans = np.zeros((1 << 10, 2), dtype=np.uint64)
@@ -155,6 +157,7 @@ class NameCodes:
                 columns.unix_s,
                 columns.number,
                 columns.address,
+                self._salt,
                 self._slots,
                 self._pool,
                 self._pool_used,
@@ -185,6 +188,7 @@ class NameCodes:
                 span,
                 np.uint64(0),
                 np.uint64(len(span)),
+                self._salt,
                 self._slots,
                 self._pool,
                 self._pool_used,

@@ -27,7 +27,6 @@ OTHER: Final = -1
 """The header begins with `marshal-`, and is none of those that say something."""
 NO_MARSHAL: Final = -2
 
-_PRIME: Final = np.uint64(0x9E3779B97F4A7C15)
 _u = np.uint64
 _compiled = numba.njit(cache=True, nogil=True)
 
@@ -81,17 +80,48 @@ def _word(data, at):  # type: ignore[no-untyped-def]
 
 
 @_compiled
-def _hash(data, at, end):  # type: ignore[no-untyped-def]
-    """Of eight bytes at once; after every multiplication the high bits are let down."""
-    found = _PRIME ^ (end - at)
+def _round(v0, v1, v2, v3):  # type: ignore[no-untyped-def]
+    v0 += v1
+    v2 += v3
+    v1 = (v1 << _u(13) | v1 >> _u(51)) ^ v0
+    v3 = (v3 << _u(16) | v3 >> _u(48)) ^ v2
+    v0 = v0 << _u(32) | v0 >> _u(32)
+    v2 += v1
+    v0 += v3
+    v1 = (v1 << _u(17) | v1 >> _u(47)) ^ v2
+    v3 = (v3 << _u(21) | v3 >> _u(43)) ^ v0
+    v2 = v2 << _u(32) | v2 >> _u(32)
+    return v0, v1, v2, v3
+
+
+@_compiled
+def hashed(data, at, end, salt):  # type: ignore[no-untyped-def]
+    """SipHash-1-3 of these bytes.
+
+    Ids are anybody's choice: of a hash without a secret they could all share one value, and each
+    look-up would pass all of them.
+    """
+    v0 = salt[0] ^ _u(0x736F6D6570736575)
+    v1 = salt[1] ^ _u(0x646F72616E646F6D)
+    v2 = salt[0] ^ _u(0x6C7967656E657261)
+    v3 = salt[1] ^ _u(0x7465646279746573)
+    last = (end - at) << _u(56)
     while at + _u(8) <= end:
-        found = (found ^ _word(data, at)) * _PRIME
-        found ^= found >> _u(32)
+        word = _word(data, at)
+        v0, v1, v2, v3 = _round(v0, v1, v2, v3 ^ word)
+        v0 ^= word
         at += _u(8)
+    shift = _u(0)
     while at < end:
-        found = (found ^ _u(data[at])) * _PRIME
+        last |= _u(data[at]) << shift
+        shift += _u(8)
         at += _u(1)
-    return found ^ (found >> _u(29))
+    v0, v1, v2, v3 = _round(v0, v1, v2, v3 ^ last)
+    v0 ^= last
+    v2 ^= _u(0xFF)
+    for _ in range(3):
+        v0, v1, v2, v3 = _round(v0, v1, v2, v3)
+    return v0 ^ v1 ^ v2 ^ v3
 
 
 @_compiled
@@ -124,12 +154,12 @@ def _is_address(data, at, end):  # type: ignore[no-untyped-def]
 
 
 @_compiled
-def intern(data, at, end, slots, pool, used, spans, hashes, count):  # type: ignore[no-untyped-def]
+def intern(data, at, end, salt, slots, pool, used, spans, hashes, count):  # type: ignore[no-untyped-def]
     """The code of these bytes, which become known if they were not; -1 if there is no room.
 
     Indices are unsigned, here and everywhere: Python's, which may count from the end, cost time.
     """
-    name = _hash(data, at, end)
+    name = hashed(data, at, end, salt)
     code, slot = _known(data, at, end, name, slots, pool, spans, hashes)
     if code >= 0:
         return code, count, used
@@ -166,7 +196,7 @@ def _kind(data, at, end):  # type: ignore[no-untyped-def]
 def decode_values(  # type: ignore[no-untyped-def]
     row, data, offsets, valid,
     kind, version, unix_s, number, address,
-    slots, pool, used, spans, hashes, count,
+    salt, slots, pool, used, spans, hashes, count,
 ):  # fmt: skip
     """Decode from `row` on; stop where there is no room for another address."""
     while row < len(kind):
@@ -197,13 +227,13 @@ def decode_values(  # type: ignore[no-untyped-def]
             says_number = _digits(data, address_end + _u(1), end)
         if says_version < 0 or says_unix_s < 0 or says_number < 0:
             continue
-        name = _hash(data, address_at, address_end)
+        name = hashed(data, address_at, address_end, salt)
         code, _ = _known(data, address_at, address_end, name, slots, pool, spans, hashes)
         if code < 0:
             if not _is_address(data, address_at, address_end):
                 continue
             code, count, used = intern(
-                data, address_at, address_end, slots, pool, used, spans, hashes, count
+                data, address_at, address_end, salt, slots, pool, used, spans, hashes, count
             )
             if code < 0:
                 return row - 1, count, used

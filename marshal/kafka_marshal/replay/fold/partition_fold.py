@@ -139,22 +139,16 @@ class PartitionFold:
     def _expanded(self, run: HeartbeatRun, singles: list[SingleRecord]) -> None:
         """Fold a run's first record by itself, and then, if that is enough, the rest in one step.
 
-        It is not, as a rule: a run is no run because its sender does not own. But a claim of which
-        it was not certain who owns it may be certain now, and then the rest is a run.
+        It is where a silence ended, also one that a clock made which is far ahead, and where it
+        became certain who owns the claim. It is not where the sender does not own.
         """
-        certain = self._certain_claims
         self._take_single(singles[0])
-        if self._certain_claims > certain and len(run) > 1:
+        if len(run) > 1:
             positions = (_position(single.raw) for single in singles[2:])
             if self._goes_on(rest_of(run, positions)):
                 return
         for single in singles[1:]:
             heapq.heappush(self._waiting, (single.raw.offset, single))
-
-    @property
-    def _certain_claims(self) -> int:
-        suffix = self._books[0].suffix
-        return 0 if suffix is None else len(suffix.known_from)
 
     def _take_single(self, single: SingleRecord) -> None:
         self._judge(single.raw, self._now_ms(single.clock_ms))

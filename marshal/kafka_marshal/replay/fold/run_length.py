@@ -10,6 +10,7 @@ found.
 from __future__ import annotations
 
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, TypeAlias
 
@@ -17,10 +18,12 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from attrs import frozen
 
-from kafka_marshal.capture import TimestampType
+from kafka_marshal.capture import RawRecord, TimestampType
 from kafka_marshal.kernel import runs
 from kafka_marshal.kernel.columns import MALFORMED, Codes, NameCodes, RecordColumns
+from kafka_marshal.kernel.steps import CLAIMING_PARTITION, HEARTBEAT
 from kafka_marshal.replay.findings.claims.silence import MISSED_AFTER_INTERVALS
 from kafka_marshal.replay.fold.reading import (
     ARROW_SCHEMA,
@@ -36,6 +39,7 @@ from kafka_marshal.replay.model.chunk_items import (
     HeartbeatRun,
     Ints,
     Item,
+    PlainRecord,
     SingleRecord,
 )
 from kafka_marshal.replay.model.internal import SenderRow
@@ -78,6 +82,17 @@ _ADDRESSES_MAX: Final = 1 << 15
 """The most senders that are remembered from chunk to chunk: one fleet has no more."""
 _BUCKET_BITS: Final = 40
 _HALF: Final = 1 << (_BUCKET_BITS - 1)
+_WORTH: Final = 8
+"""Records of a run, on average, below which all of a chunk are folded one by one.
+
+Where clocks jump, most runs begin after a silence, and to expand one costs as much as some records.
+"""
+_SMALL: Final = 10_000
+"""Rows of a chunk in which it does not matter."""
+_FITS_MS: Final = 1 << 43
+"""Clocks that are less than this from 1970 are gathered in 64 bits."""
+_EARLIEST_MS: Final = -(1 << 62)
+"""Differences of times before this may not fit 64 bits; no broker writes one."""
 
 
 def collapsed(
@@ -100,29 +115,107 @@ def rows_of(
 ) -> Iterator[pa.RecordBatch]:
     """The rows that the records of one chunk become; see `collapsed`."""
     names = _names()
-    columns = RecordColumns.together(
-        [names.decoded(batch.column("value"), batch.column("headers")) for batch in batches]
-    )
-    offsets, timestamps_ms = _numbers(batches, "offset"), _numbers(batches, "timestamp_ms")
-    known, places = _places(_numbers(batches, "partition"))
-    found = runs.find(
-        places, offsets, timestamps_ms, columns, names,
-        MISSED_AFTER_INTERVALS, REST_INTERVALS, interval_ms, forced,
-    )  # fmt: skip
-    if not _fits(columns, timestamps_ms):
+    chunk = _Records.of(batches, names)
+    found = chunk.runs(names, interval_ms, forced)
+    if not found.ordered.all():
+        chunk = chunk.sorted(names)
+        found = chunk.runs(names, interval_ms, forced)
+        # Only within the chunk: whether the next one lies behind it, the fold sees.
+        found.ordered[:] = True
+    if (chunk.timestamps_ms < _EARLIEST_MS).any():
         found.ordered[:] = False
     leader = found.leader
     if not found.ordered.all():
-        leader[~found.ordered[places]] = runs.NO_RUN
-    stamps = np.concatenate([_stamps(batch) for batch in batches])
-    facts = _facts(offsets, timestamps_ms, stamps, known, places, columns, names, found)
+        leader[~found.ordered[chunk.places]] = runs.NO_RUN
+    of_runs = int((leader != runs.NO_RUN).sum())
+    if len(leader) > _SMALL and of_runs < _WORTH * int((leader == np.arange(len(leader))).sum()):
+        leader[:] = runs.NO_RUN
+    facts = _facts(chunk, names, found)
     yield _table_of_facts(batches[0].column("log")[0].as_py(), number, facts)
     single = np.flatnonzero(leader == runs.NO_RUN)
     if single.size:
-        rows = _taken(batches, single)
+        rows = _taken(chunk.batches, single)
         yield _with_columns(rows, number, pa.array(found.clock_ms[single]))
-    if single.size < len(offsets):
-        yield _table_of_runs(batches, number, offsets, columns.number, found)
+    if single.size < len(leader):
+        yield _table_of_runs(chunk.batches, number, chunk.offsets, chunk.columns.number, found)
+
+
+@frozen(eq=False)
+class _Records:
+    """The records of one chunk, row by row."""
+
+    batches: Sequence[pa.RecordBatch]
+    columns: RecordColumns
+    offsets: Ints
+    timestamps_ms: Ints
+    known: Ints
+    """The coordinating partitions there are."""
+    places: Codes
+    """Which of them each row is of."""
+    alone: npt.NDArray[np.bool_]
+    """Several records lie at the offset of this row: no run goes over it."""
+    read_twice: npt.NDArray[np.bool_]
+    """A message at an offset where one was before it."""
+    again: Sequence[tuple[int, RawRecord, bool]] = ()
+    """Of each row at an offset where one was before it: its place, what it holds, and whether that
+    is the same."""
+
+    @classmethod
+    def of(cls, batches: Sequence[pa.RecordBatch], names: NameCodes) -> _Records:
+        """As they are read."""
+        columns = RecordColumns.together(
+            [names.decoded(batch.column("value"), batch.column("headers")) for batch in batches]
+        )
+        known, places = _places(_numbers(batches, "partition"))
+        return cls(
+            batches,
+            columns,
+            _numbers(batches, "offset"),
+            _numbers(batches, "timestamp_ms"),
+            known,
+            places,
+            *np.zeros((2, len(places)), np.bool_),
+        )
+
+    def runs(self, names: NameCodes, interval_ms: float, forced: bool) -> runs.HeartbeatRuns:
+        """The runs in them."""
+        beats = self.columns.kind == HEARTBEAT
+        kinds = np.where(self.alone & beats, np.int8(CLAIMING_PARTITION), self.columns.kind)
+        return runs.find(
+            self.places, self.offsets, self.timestamps_ms,
+            attrs.evolve(self.columns, kind=kinds), names,
+            MISSED_AFTER_INTERVALS, REST_INTERVALS, interval_ms, forced,
+        )  # fmt: skip
+
+    def sorted(self, names: NameCodes) -> _Records:
+        """Each place in the order of its offsets; what is there more than once is marked."""
+        order = np.lexsort((self.offsets, self.places))
+        [batch] = pa.Table.from_batches(self.batches).take(order).combine_chunks().to_batches()
+        rows = _Records.of([batch], names)
+        same = np.zeros(len(order), np.bool_)
+        same[1:] = (np.diff(rows.offsets) == 0) & (np.diff(rows.places) == 0)
+        firsts = np.maximum.accumulate(np.where(same, 0, np.arange(len(order))))
+        message = rows.columns.kind != MALFORMED
+        before = np.cumsum(message) - message
+        read_twice = same & message & (before > before[firsts])
+        alone = same.copy()
+        alone[:-1] |= same[1:]
+        where = np.flatnonzero(same)
+        if not where.size:
+            return rows
+        both = (
+            [raw for _, raw in records_of(_taken([batch], which))]
+            for which in (where, firsts[where])
+        )
+        again = [
+            (int(place), raw, _holds(raw) == _holds(first))
+            for place, raw, first in zip(rows.places[where], *both, strict=True)
+        ]
+        return attrs.evolve(rows, alone=alone, read_twice=read_twice, again=again)
+
+
+def _holds(raw: RawRecord) -> tuple[object, ...]:
+    return raw.timestamp_ms, raw.value, raw.headers
 
 
 _known = threading.local()
@@ -232,20 +325,22 @@ def _with_columns(
     return pa.RecordBatch.from_arrays([*batch.columns, *added], schema=COLLAPSED_SCHEMA)
 
 
-def _facts(
-    offsets: Ints, timestamps_ms: Ints, stamps: npt.NDArray[np.int8], known: Ints,
-    places: Codes, columns: RecordColumns, names: NameCodes, found: runs.HeartbeatRuns,
-) -> list[ChunkFacts]:  # fmt: skip
+def _facts(chunk: _Records, names: NameCodes, found: runs.HeartbeatRuns) -> list[ChunkFacts]:
+    stamps = np.concatenate([_stamps(batch) for batch in chunk.batches])
     clocks: dict[int, list[SenderRow]] = {}
     if found.ordered.any():
-        clocks = _clocks(places, timestamps_ms, stamps == _APPENDED, columns, names)
+        clocks = _clocks(chunk, stamps == _APPENDED, names)
+    again: dict[tuple[int, bool], list[RawRecord]] = defaultdict(list)
+    for place, raw, alike in chunk.again:
+        again[place, alike].append(raw)
     facts = []
-    for place, partition in enumerate(known):
-        rows = np.flatnonzero(places == place)
-        of_place = offsets[rows]
+    for place, partition in enumerate(chunk.known):
+        rows = np.flatnonzero(chunk.places == place)
+        of_place = chunk.offsets[rows]
         steps = np.diff(of_place)
         gaps = np.flatnonzero(steps > 1)
         counted = np.bincount(stamps[rows], minlength=len(_TYPES))
+        same, other = again[place, True], again[place, False]
         facts.append(
             ChunkFacts(
                 partition=int(partition),
@@ -253,8 +348,8 @@ def _facts(
                 records=len(rows),
                 first_offset=int(of_place[0]),
                 last_offset=int(of_place[-1]),
-                from_ms=int(timestamps_ms[rows].min()),
-                to_ms=int(timestamps_ms[rows].max()),
+                from_ms=int(chunk.timestamps_ms[rows].min()),
+                to_ms=int(chunk.timestamps_ms[rows].max()),
                 types=tuple(counted.tolist()),
                 gaps=len(gaps),
                 missing=int((steps[gaps] - 1).sum()),
@@ -262,6 +357,10 @@ def _facts(
                     (int(of_place[gap]) + 1, int(of_place[gap + 1]) - 1)
                     for gap in gaps[:LISTED_MAX]
                 ),
+                same=len(same),
+                first_same=tuple(map(PlainRecord.of, same[:LISTED_MAX])),
+                other=len(other),
+                first_other=tuple(map(PlainRecord.of, other[:LISTED_MAX])),
                 clocks=tuple(clocks.get(place, ())),
             )
         )
@@ -269,24 +368,43 @@ def _facts(
 
 
 def _clocks(
-    places: Codes, timestamps_ms: Ints, stamped: npt.NDArray[np.bool_],
-    columns: RecordColumns, names: NameCodes,
-) -> dict[int, list[SenderRow]]:  # fmt: skip
+    chunk: _Records, stamped: npt.NDArray[np.bool_], names: NameCodes
+) -> dict[int, list[SenderRow]]:
     """Of each place, the histograms of its senders' clocks, as `findings.senders` gathers them."""
+    columns, timestamps_ms = chunk.columns, chunk.timestamps_ms
+    told = stamped & (columns.kind != MALFORMED) & ~chunk.read_twice
+    fits = (columns.unix_s < _FITS_MS // 1000) & (columns.unix_s > -_FITS_MS // 1000)
+    fits &= (timestamps_ms < _FITS_MS) & (timestamps_ms > -_FITS_MS)
     facts: dict[int, list[SenderRow]] = {}
-    rows = np.flatnonzero(stamped & (columns.kind != MALFORMED))
+    table = names.table
+    instances, clients, groups = map(list, (names.instances, names.clients, names.groups))
+    # Times that are too far away to be gathered in 64 bits: one by one.
+    for row in np.flatnonzero(told & ~fits):
+        far_ms = int(columns.unix_s[row]) * 1000 - int(timestamps_ms[row])
+        instance, client, group, _ = table[columns.address[row]]
+        facts.setdefault(int(chunk.places[row]), []).append(
+            SenderRow(
+                group=groups[group],
+                instance=instances[instance],
+                client=clients[client],
+                offset_min_ms=far_ms,
+                offset_max_ms=far_ms,
+                buckets=[far_ms // BUCKET_MS],
+                counts=[1],
+            )
+        )
+    rows = np.flatnonzero(told & fits)
     if not rows.size:
         return facts
-    table = names.table
     senders, sender_of = np.unique(table[:, [2, 0, 1]], axis=0, return_inverse=True)
     off_ms = columns.unix_s[rows] * 1000 - timestamps_ms[rows]
-    who = places[rows] * np.int64(len(senders)) + sender_of.reshape(-1)[columns.address[rows]]
+    who = chunk.places[rows] * np.int64(len(senders))
+    who += sender_of.reshape(-1)[columns.address[rows]]
     owners, buckets, counts = _histograms(who, off_ms // BUCKET_MS)
     least = np.full(int(who.max()) + 1, np.iinfo(np.int64).max)
     most = np.full(len(least), np.iinfo(np.int64).min)
     np.minimum.at(least, who, off_ms)
     np.maximum.at(most, who, off_ms)
-    groups, instances, clients = list(names.groups), list(names.instances), list(names.clients)
     begins = np.flatnonzero(np.diff(owners, prepend=-1))
     for begin, end in zip(begins, np.append(begins[1:], len(owners)), strict=True):
         place, sender = divmod(int(owners[begin]), len(senders))
@@ -317,14 +435,6 @@ def _histograms(who: Ints, buckets: Ints) -> tuple[Ints, Ints, Ints]:
     return keys >> _BUCKET_BITS, (keys & ((1 << _BUCKET_BITS) - 1)) - _HALF, counts
 
 
-def _fits(columns: RecordColumns, timestamps_ms: Ints) -> bool:
-    """Whether the clocks' histograms can be gathered in 64 bits."""
-    bound = 1 << 43
-    return bool(
-        (np.abs(columns.unix_s) < bound // 1000).all() and (np.abs(timestamps_ms) < bound).all()
-    )
-
-
 def _table_of_facts(log: str, number: int, facts: list[ChunkFacts]) -> pa.RecordBatch:
     """As rows that sort before the records that they are about."""
     count = len(facts)
@@ -349,9 +459,15 @@ def items_of(batch: pa.RecordBatch) -> Iterator[tuple[str, int, Item]]:
         records_of(batch), facts, *columns, strict=True
     ):
         if fact_of_run:
-            [(*fact, clocks)] = fact_of_run
+            [(*fact, same, first_same, other, first_other, clocks)] = fact_of_run
             named = (dict(zip(_SENDER, each, strict=True)) for each in clocks)
-            yield log, raw.partition, ChunkFacts(*(*fact, tuple(SENDERS.rows(named))))
+            firsts = [tuple(PlainRecord(*each) for each in of) for of in (first_same, first_other)]
+            clocks = tuple(SENDERS.rows(named))
+            yield (
+                log,
+                raw.partition,
+                ChunkFacts(*(*fact, same, firsts[0], other, firsts[1], clocks)),
+            )
         elif run is None:
             yield log, raw.partition, SingleRecord(raw, clock_ms)
         else:
@@ -394,6 +510,8 @@ class Expander:
         known = self._places.get(partition)
         if known is None:
             here = np.flatnonzero(self._table.column("partition").to_numpy() == partition)
-            known = here, self._table.column("offset").to_numpy()[here]
+            offsets = self._table.column("offset").to_numpy()[here]
+            order = np.argsort(offsets, kind="stable")
+            known = here[order], offsets[order]
             self._places[partition] = known
         return known

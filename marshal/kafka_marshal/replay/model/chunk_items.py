@@ -14,6 +14,7 @@ from attrs import frozen
 
 from kafka_marshal.capture import RawRecord
 from kafka_marshal.replay.model.internal import SenderRow
+from kafka_marshal.replay.model.rows import readable_bytes
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 
@@ -24,12 +25,26 @@ BUCKET_MS: Final = 50
 
 
 @frozen
+class PlainRecord:
+    """A record that proves something, as tables store it."""
+
+    offset: int
+    timestamp_ms: int
+    value: str | None
+
+    @classmethod
+    def of(cls, raw: RawRecord) -> PlainRecord:
+        """What of a record is shown."""
+        return cls(raw.offset, raw.timestamp_ms, readable_bytes(raw.value))
+
+
+@frozen
 class ChunkFacts:
     """What one chunk holds of one coordinating partition, whatever its records did before."""
 
     partition: int
     ordered: bool
-    """Offsets only rose. If not, nothing was collapsed, and the sources must be read as records."""
+    """If not, nothing was collapsed, and the sources must be read as records."""
     records: int
     first_offset: int
     last_offset: int
@@ -41,6 +56,12 @@ class ChunkFacts:
     gaps: int
     missing: int
     first_gaps: tuple[tuple[int, int], ...]
+    same: int
+    """How many records lie at an offset where the same one lay before."""
+    first_same: tuple[PlainRecord, ...]
+    other: int
+    """How many lie at an offset where another one lay before."""
+    first_other: tuple[PlainRecord, ...]
     clocks: tuple[SenderRow, ...]
 
 

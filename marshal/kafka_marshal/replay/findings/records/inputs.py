@@ -14,11 +14,10 @@ from kafka_marshal.capture import RawRecord, TimestampType
 from kafka_marshal.codec import coordinating_partition
 from kafka_marshal.replay.errors import SourcesOverlap
 from kafka_marshal.replay.findings.catalogue import CATALOGUE
-from kafka_marshal.replay.model.chunk_items import LISTED_MAX, ChunkFacts
+from kafka_marshal.replay.model.chunk_items import LISTED_MAX, ChunkFacts, PlainRecord
 from kafka_marshal.replay.model.internal import PartitionRow
 from kafka_marshal.replay.model.phrasing import times
 from kafka_marshal.replay.model.published import FindingRow, ProofRow
-from kafka_marshal.replay.model.rows import readable_bytes
 
 
 class Inputs:
@@ -30,7 +29,7 @@ class Inputs:
         self._first_offset = 0
         self._last_offset = -1
         self._records = 0
-        self._malformed: list[RawRecord] = []
+        self._malformed: list[PlainRecord] = []
         self._malformed_count = 0
         self._from_ms = 0
         self._to_ms = 0
@@ -38,9 +37,9 @@ class Inputs:
         self._gaps: list[tuple[int, int]] = []
         self._gaps_count = 0
         self._missing = 0
-        self._same: list[RawRecord] = []
+        self._same: list[PlainRecord] = []
         self._same_count = 0
-        self._other: list[RawRecord] = []
+        self._other: list[PlainRecord] = []
         self._other_count = 0
         self._misplaced: dict[str, tuple[int, RawRecord, int]] = {}
         self._placed: set[str] = set()
@@ -69,7 +68,7 @@ class Inputs:
         """Note a record at an offset where an earlier run folded another one."""
         self._other_count += 1
         if len(self._other) < LISTED_MAX:
-            self._other.append(raw)
+            self._other.append(PlainRecord.of(raw))
 
     def facts(self, facts: ChunkFacts) -> None:
         """Count a whole chunk of which nothing else is counted one by one.
@@ -97,6 +96,10 @@ class Inputs:
         self._gaps_count += facts.gaps
         self._missing += facts.missing
         self._last_offset = facts.last_offset
+        self._same_count += facts.same
+        self._same += facts.first_same[: LISTED_MAX - len(self._same)]
+        self._other_count += facts.other
+        self._other += facts.first_other[: LISTED_MAX - len(self._other)]
 
     def _gap(self, begin: int, end: int) -> None:
         self._gaps_count += 1
@@ -112,7 +115,7 @@ class Inputs:
         ):
             self._same_count += 1
             if len(self._same) < LISTED_MAX:
-                self._same.append(raw)
+                self._same.append(PlainRecord.of(raw))
         else:
             self.forked(raw)
 
@@ -120,7 +123,7 @@ class Inputs:
         """The value is no message."""
         self._malformed_count += 1
         if len(self._malformed) < LISTED_MAX:
-            self._malformed.append(raw)
+            self._malformed.append(PlainRecord.of(raw))
 
     def about_topic(self, topic: str, raw: RawRecord, count: int = 1) -> None:
         """Note a data topic that records speak of, if it does not belong here."""
@@ -216,7 +219,7 @@ class Inputs:
                 f"{belongs} of {self._coordination_partitions}: its consumers do not see each "
                 f"other's claims.",
                 count,
-                proofs=[raw],
+                proofs=[PlainRecord.of(raw)],
                 topic=topic,
             )
 
@@ -232,15 +235,15 @@ def _finding(
     sentence: str,
     count: int,
     *,
-    proofs: Iterable[RawRecord] = (),
+    proofs: Iterable[PlainRecord] = (),
     offset: int | None = None,
     topic: str | None = None,
     log: str = "",
 ) -> FindingRow:
     kind = CATALOGUE[code]
     shown = [
-        ProofRow(offset=raw.offset, timestamp_ms=raw.timestamp_ms, value=readable_bytes(raw.value))
-        for raw in proofs
+        ProofRow(offset=proof.offset, timestamp_ms=proof.timestamp_ms, value=proof.value)
+        for proof in proofs
     ]
     return FindingRow(
         log=log,
