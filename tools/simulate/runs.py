@@ -6,7 +6,6 @@ import hashlib
 import random
 import time
 from collections import Counter
-from collections.abc import Iterable
 
 import attrs
 from attrs import define, field, frozen
@@ -175,11 +174,3 @@ def settings(seed: int, base: Setting) -> Setting:
     """Half of all runs are at most once, and two of sixteen are recorded."""
     semantics: Semantics = "at_most_once" if seed % 2 else "at_least_once"
     return attrs.evolve(base, semantics=semantics, recorded=seed % 16 < 2)
-
-
-def total(reports: Iterable[Report]) -> Total:
-    """All of them."""
-    found = Total()
-    for report in reports:
-        found.add(report)
-    return found

@@ -217,8 +217,6 @@ class World:
     history: History = field(factory=History)
     processes: dict[str, Process] = field(factory=dict)
     """Those that run, by their clients."""
-    gone: set[str] = field(factory=set)
-    """Clients that nobody starts again."""
     calm: bool = False
     """There are no more faults, and no more messages."""
     _numbers: int = 0

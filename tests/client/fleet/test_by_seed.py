@@ -22,7 +22,7 @@ from tools.simulate.applications import WAYS
 from tools.simulate.checkers import CHECKERS
 from tools.simulate.faults import FAULTS, planned
 from tools.simulate.runs import Report, settings, shrunk, simulate
-from tools.simulate.setting import Setting
+from tools.simulate.setting import SMALL
 from tools.simulate.world import Process
 
 from kafka_marshal import Consumer
@@ -41,21 +41,13 @@ from kafka_marshal.machines.consumer.driver import Driver
 from kafka_marshal.testing.in_memory import InMemoryKafka, Scheduler
 
 ROOT = Path(__file__).parents[3]
-SMALL = Setting(
-    heartbeat_interval_s=5.0,
-    clients=3,
-    topics=("orders", "invoices"),
-    partitions=2,
-    log_partitions=2,
-    simulated_s=40.0,
-    fault_every_s=2.0,
-)
+SHORT = attrs.evolve(SMALL, messages_per_s=20.0, simulated_s=40.0)
 SEEDS = range(10)
 
 
 @pytest.fixture(scope="module")
 def reports() -> list[Report]:
-    return [simulate(seed, settings(seed, SMALL)) for seed in SEEDS]
+    return [simulate(seed, settings(seed, SHORT)) for seed in SEEDS]
 
 
 def test_every_promise_holds_under_faults(reports: list[Report]) -> None:
@@ -74,7 +66,7 @@ def test_a_seed_repeats_a_run_whatever_the_process_hashes_with_and_did_before(
 ) -> None:
     code = (
         "from tests.client.fleet.test_by_seed import *;"
-        "print(*(simulate(seed, settings(seed, SMALL)).digest for seed in (4, 5)))"
+        "print(*(simulate(seed, settings(seed, SHORT)).digest for seed in (4, 5)))"
     )
     digests = {
         subprocess.run(
@@ -91,10 +83,10 @@ def test_a_seed_repeats_a_run_whatever_the_process_hashes_with_and_did_before(
 
 
 def test_a_fault_chooses_the_same_whichever_others_are_left_out() -> None:
-    plan = planned(3, SMALL)
-    assert planned(3, SMALL) == plan
-    assert planned(4, SMALL) != plan
-    report = simulate(3, SMALL, plan[::2])
+    plan = planned(3, SHORT)
+    assert planned(3, SHORT) == plan
+    assert planned(4, SHORT) != plan
+    report = simulate(3, SHORT, plan[::2])
     assert sum(report.faults.values()) == len(plan[::2])
 
 
@@ -224,7 +216,7 @@ MISTAKES: dict[str, tuple[Callable[[Patch], None], Semantics]] = {
 def test_a_checker_finds_its_mistake(checker: str, monkeypatch: Patch) -> None:
     mistake, semantics = MISTAKES[checker]
     mistake(monkeypatch)
-    setting = attrs.evolve(SMALL, semantics=semantics, simulated_s=20.0, recorded=True)
+    setting = attrs.evolve(SHORT, semantics=semantics, simulated_s=20.0, recorded=True)
     for seed in range(12):
         found = simulate(seed, setting).violations
         if any(one.startswith(f"{checker}:") for one in found):
@@ -236,7 +228,7 @@ def test_a_run_that_fails_is_told_with_as_few_faults_as_it_takes(
     monkeypatch: Patch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lists_nothing(monkeypatch)
-    setting = attrs.evolve(SMALL, semantics="at_most_once")
+    setting = attrs.evolve(SHORT, semantics="at_most_once")
     report = next(one for seed in SEEDS if (one := simulate(seed, setting)).violations)
     fewer = shrunk(report, tries=6)
     assert fewer.violations
