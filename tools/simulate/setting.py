@@ -39,6 +39,9 @@ class Setting:
     recorded: bool = False
     """Whether consumers record what they do, so that the specification is asked about it."""
 
+    signing: str = ""
+    """`some`: some processes sign. `required`: all do, and require it of each other."""
+
     @property
     def rules(self) -> Rules:
         """By which the log is judged."""

@@ -21,9 +21,9 @@ from tools.simulate.__main__ import main
 from tools.simulate.applications import WAYS
 from tools.simulate.checkers import CHECKERS
 from tools.simulate.faults import FAULTS, planned
+from tools.simulate.process import Process
 from tools.simulate.runs import Report, settings, shrunk, simulate
 from tools.simulate.setting import SMALL
-from tools.simulate.world import Process
 
 from kafka_marshal import Consumer
 from kafka_marshal.admin.receipts import Receipts
@@ -41,7 +41,7 @@ from kafka_marshal.machines.consumer.driver import Driver
 from kafka_marshal.testing.in_memory import InMemoryKafka, Scheduler
 
 ROOT = Path(__file__).parents[3]
-SHORT = attrs.evolve(SMALL, messages_per_s=20.0, simulated_s=40.0)
+SHORT = attrs.evolve(SMALL, messages_per_s=20.0, simulated_s=40.0, fault_every_s=1.3)
 SEEDS = range(10)
 
 

@@ -94,8 +94,10 @@ def link(world: World, chance: Random) -> str:
 def move_leader(world: World, chance: Random) -> str:
     """Another broker leads a partition, of the log or of a topic."""
     topic = chance.choice((COORDINATION_TOPIC, *world.setting.topics))
-    partition = chance.randrange(len(world.kafka.topics[topic]))
+    partition = chance.randrange(world.partitions(topic) or 1)
     broker = chance.choice(world.kafka.numbers)
+    if partition >= world.partitions(topic):
+        return "nothing"
     world.kafka.move_leader(topic, partition, broker)
     return f"{topic}/{partition} to broker {broker}"
 

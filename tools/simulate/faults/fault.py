@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 from attrs import frozen
 
 if TYPE_CHECKING:
-    from tools.simulate.world import Process, World
+    from tools.simulate.process import Process
+    from tools.simulate.setting import Setting
+    from tools.simulate.world import World
 
 
 @frozen
@@ -29,6 +31,10 @@ class Fault:
 
     happens: Callable[[World, Random], str]
     weight: float = 1.0
+    where: Callable[[Setting], bool] = lambda _: True
+    """In which worlds."""
+    ends: tuple[str, ...] = ()
+    """Errors that a process may end with, since this happened: their classes, and what follows."""
 
 
 def one_of(world: World, chance: Random) -> Process | None:

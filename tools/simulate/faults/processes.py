@@ -101,7 +101,7 @@ def calls(world: World, chance: Random) -> str:
                     world.scheduler.sleep(for_s)
                     consumer.resume(topic)
                 case "release":
-                    consumer.release(topic, chance.randrange(len(world.kafka.topics[topic])))
+                    consumer.release(topic, chance.randrange(world.partitions(topic) or 1))
                 case _:
                     consumer.unsubscribe()
                     world.scheduler.sleep(for_s)
@@ -109,3 +109,45 @@ def calls(world: World, chance: Random) -> str:
 
     world.scheduler.start(run, call, process.name)
     return f"{process.name}: {call} {topic}, {for_s:g} s"
+
+
+def clock(world: World, chance: Random) -> str:
+    """A machine's date is set, or runs wrong; its monotonic clock runs too slowly or too fast."""
+    process = one_of(world, chance)
+    if process is None:
+        return "nobody"
+    what = chance.choice(("date", "date runs", "clock runs"))
+    if what == "date":
+        by_s = chance.choice((-1, 1)) * intervals(world, chance, 0.1, 3.0, 1000.0)
+        process.date.wall_s += by_s
+        return f"{process.name}: its date by {by_s:+g} s"
+    rate, for_s = chance.choice((-0.1, 0.1, 0.3)), intervals(world, chance, 1.0, 5.0)
+    beside = process.date if what == "date runs" else process.uptime
+    beside.drift(rate)
+    world.scheduler.sleep(for_s)
+    beside.drift(0.0)
+    return f"{process.name}: its {what} wrong by {rate:+g} s each second, for {for_s:g} s"
+
+
+def disk(world: World, chance: Random) -> str:
+    """The disk is full, so no recording and no snapshot is written; or a snapshot is damaged."""
+    if chance.random() < 0.5:
+        for_s = intervals(world, chance, 0.3, 1.0, 7.0)
+        world.disk_full = True
+        world.scheduler.sleep(for_s)
+        world.disk_full = False
+        return f"full for {for_s:g} s"
+    snapshots = sorted(world.folder.glob("*.snapshot")) if world.folder else []
+    if not snapshots:
+        return "nothing"
+    path = chance.choice(snapshots)
+    text = path.read_bytes()
+    how = chance.choice(("cut", "changed", "another's"))
+    at = chance.randrange(len(text))
+    if how == "cut":
+        path.write_bytes(text[:at])
+    elif how == "changed":
+        path.write_bytes(text[:at] + bytes([text[at] ^ 1]) + text[at + 1 :])
+    else:
+        path.write_bytes(chance.choice(snapshots).read_bytes())
+    return f"{path.name}: {how}"

@@ -1,40 +1,45 @@
-"""Topics grow, and the log gets records that nobody expects."""
+"""Topics grow, vanish and come back, and lose messages before anybody has consumed them."""
 
 from __future__ import annotations
 
 from random import Random
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from kafka_marshal.errors import COORDINATION_TOPIC
+from tools.simulate.faults.fault import intervals
 
 if TYPE_CHECKING:
     from tools.simulate.world import World
 
 
-# A stranger who claims in the group is a member, and what it says counts: see SECURITY.md.
-HOSTILE: Final = (
-    b"",
-    b"\xff\xfe",
-    b"Heartbeat/1",
-    b"Heartbeat/1/0/i/c/g/orders/99999999999999999999/1",
-    b"ClaimingPartition/1/0/nobody/nobody/others/orders/0",
-    b"ReleasingPartition/1/0/nobody/nobody/g/orders/0/0",
-    b"Heartbeat/9/0/i/c/g/orders/0/1",
-)
-
-
-def hostile(world: World, chance: Random) -> str:
-    """Somebody appends what is no record of the protocol, or one of a stranger."""
-    value = chance.choice(HOSTILE)
-    partition = chance.randrange(world.setting.log_partitions)
-    world.kafka.append(COORDINATION_TOPIC, partition, value)
-    return f"{value!r} to partition {partition}"
-
-
 def grow(world: World, chance: Random) -> str:
     """A topic gets one partition more, until it has twice as many."""
     topic = chance.choice(world.setting.topics)
-    if len(world.kafka.topics[topic]) >= 2 * world.setting.partitions:
+    if not 0 < world.partitions(topic) < 2 * world.setting.partitions:
         return "nothing"
     world.kafka.grow(topic)
     return topic
+
+
+def trim(world: World, chance: Random) -> str:
+    """Retention removes the older messages of a partition, also such as nobody has consumed."""
+    topic = chance.choice(world.setting.topics)
+    if not world.partitions(topic):
+        return "nothing"
+    number = chance.randrange(world.partitions(topic))
+    there = world.kafka.topics[topic][number]
+    before = there.low + int((there.high - there.low) * chance.choice((0.5, 0.9, 1.0)))
+    world.kafka.delete_records(topic, number, before)
+    return f"{topic}/{number} begins at {before}"
+
+
+def vanish(world: World, chance: Random) -> str:
+    """A topic is deleted, and made again after a while, empty."""
+    topic = chance.choice(world.setting.topics)
+    count = world.partitions(topic)
+    if not count:
+        return "nothing"
+    world.kafka.delete(topic)
+    for_s = intervals(world, chance, 0.01, 0.3, 2.0)
+    world.scheduler.sleep(for_s)
+    world.kafka.create(topic, count)
+    return f"{topic} for {for_s:g} s"

@@ -1,4 +1,4 @@
-"""At most once, receipts list every message that was lost."""
+"""At most once, receipts list every message that was lost, as far as the log has its grant."""
 
 from __future__ import annotations
 
@@ -11,12 +11,11 @@ def check(judged: Judged) -> Iterator[str]:
     """What is wrong."""
     if judged.setting.at_least_once:
         return
-    given = {
-        (each.where, judged.generation(each.where, each.epoch), each.offset)
-        for each in judged.history.given
-    }
-    for where, epoch, offsets in judged.granted():
-        generation, listed = judged.generation(where, epoch), judged.listed.get(where, set())
-        for offset in offsets:
+    given = {(each.where, judged.generation_of(each), each.offset) for each in judged.history.given}
+    for where, generation, offsets in judged.granted():
+        listed = judged.listed.get(where, set())
+        listed = listed | judged.lost_grants[where]
+        gone = max(judged.history.gone_below(where), default=0)
+        for offset in range(max(offsets.start, gone), offsets.stop):
             if (where, generation, offset) not in given and offset not in listed:
                 yield f"{where} {offset} was granted, given to nobody, and no receipt lists it"
