@@ -11,7 +11,7 @@ import io
 import logging
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TextIO, cast
+from typing import Any, TextIO, cast
 
 import attrs
 import pytest
@@ -67,7 +67,7 @@ def test_a_consumer_whose_recording_cannot_end_is_closed_and_says_so(
     class Disk(io.StringIO):
         has_room = True
 
-        def writelines(self, lines: Iterable[str]) -> None:
+        def writelines(self, lines: Iterable[Any]) -> None:
             if not self.has_room:
                 raise OSError(errno.ENOSPC, "No space left on device")
             super().writelines(lines)

@@ -59,7 +59,7 @@ FAULTS: Final = {
     "trim_log": Fault(log.trim_log, 0.3, _keeps_no_record, ends=(BROKEN,)),
     "vanish_log": Fault(
         log.vanish_log,
-        0.2,
+        0.4,
         _keeps_no_record,
         ends=(LOST, BROKEN, MISSING, NOT_APPENDED, TOPIC_GONE),
     ),
