@@ -126,6 +126,12 @@ class History:
     switched: int = 0
     threads_max: int = 0
     """The most threads of one process."""
+    clients_max: int = 0
+    """The most clients of Kafka that one process had open to read."""
+    files_max: int = 0
+    """The most files that one process had open."""
+    buffered_max: int = 0
+    """The most messages in the buffers of one process."""
 
     def cut(self, partition: int, end: int, committed: Mapping[tuple[str, str, int], int]) -> None:
         """Note that the coordination topic lost the end of a partition."""

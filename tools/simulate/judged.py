@@ -13,7 +13,7 @@ from tools.simulate.setting import Setting
 from kafka_marshal.admin.fold import ClaimChange, ClaimsFold
 from kafka_marshal.admin.receipts import Receipts
 from kafka_marshal.codec import coordinating_partition
-from kafka_marshal.core.claims.verdicts import Accepted
+from kafka_marshal.core.claims.verdicts import Accepted, Verdict
 from kafka_marshal.core.messages import Record
 from kafka_marshal.errors import COORDINATION_TOPIC
 from kafka_marshal.validate import Judgement
@@ -155,6 +155,13 @@ class Judged:
                 before, after = change.before.claim, change.after.claim
                 if after.owned and after.epoch is not None and before.epoch != after.epoch:
                     yield place(change), after.epoch, after.owner_instance or "", after.position
+
+    def verdicts(self, partition: int) -> Iterator[Verdict]:
+        """What the records did that a coordinating partition holds in the end."""
+        for _, changes in self._kept[partition]:
+            for change in changes:
+                if change.key.group == GROUP and change.verdict is not None:
+                    yield change.verdict
 
     def positions(self) -> dict[Topic, int]:
         """The position of each claim when the run ended."""

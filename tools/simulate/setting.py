@@ -39,6 +39,8 @@ class Setting:
     recorded: bool = False
     """Whether consumers record what they do, so that the specification is asked about it."""
 
+    replayed: bool = False
+    """Whether the log is replayed, so that its findings are compared with what happened."""
     signing: str = ""
     """`some`: some processes sign. `required`: all do, and require it of each other."""
 

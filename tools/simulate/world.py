@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import logging
 import re
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -244,7 +245,7 @@ class World:
         for each in self.plan or ():
             scheduler.sleep(began_s + each.at_s - scheduler.clock.monotonic())
             threads.append(scheduler.begin(f"fault {len(threads)}", partial(self._disturb, each)))
-            self._count_threads()
+            self._measure()
         scheduler.sleep(began_s + setting.simulated_s - scheduler.clock.monotonic())
         self.calm = True
         for thread in threads:
@@ -270,10 +271,19 @@ class World:
         what = FAULTS[planned.fault].happens(self, Random(planned.seed))
         self.history.faults.append((at_s, planned.fault, what))
 
-    def _count_threads(self) -> None:
+    def _measure(self) -> None:
+        """How much each process has open, and in memory."""
+        history = self.history
+        threads = Counter(one.process for one in self.scheduler.threads)
+        self.kafka.readings = [one for one in self.kafka.readings if not one.closed]
+        clients = Counter(one._process for one in self.kafka.readings)
         for process in self.processes.values():
-            count = sum(one.process == process.name for one in self.scheduler.threads)
-            self.history.threads_max = max(self.history.threads_max, count)
+            history.threads_max = max(history.threads_max, threads[process.name])
+            history.clients_max = max(history.clients_max, clients[process.name])
+            history.files_max = max(history.files_max, process.files)
+            if process.consumer is not None:
+                buffered = process.consumer._fetcher._buffers._messages
+                history.buffered_max = max(history.buffered_max, buffered)
 
     @property
     def done(self) -> bool:

@@ -12,9 +12,10 @@ from tools.simulate.checkers.delivery import (
     none_skipped,
     one_process_an_epoch,
     receipts,
+    reprocessing,
 )
 from tools.simulate.checkers.liveness import ended, group_offsets, progress
-from tools.simulate.checkers.reports import bounded, callbacks, explained
+from tools.simulate.checkers.reports import bounded, callbacks, explained, findings
 from tools.simulate.judged import Judged
 
 CHECKERS: Final[dict[str, Callable[[Judged], Iterator[str]]]] = {
@@ -26,12 +27,14 @@ CHECKERS: Final[dict[str, Callable[[Judged], Iterator[str]]]] = {
         callbacks,
         ended,
         explained,
+        findings,
         group_offsets,
         in_order,
         none_skipped,
         one_process_an_epoch,
         progress,
         receipts,
+        reprocessing,
     )
 }
 

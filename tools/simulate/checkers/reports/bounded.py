@@ -1,4 +1,4 @@
-"""A consumer needs a bounded number of threads, and what it logs is bounded."""
+"""A consumer's threads, clients of Kafka, files, buffers and log lines are bounded."""
 
 from __future__ import annotations
 
@@ -7,7 +7,11 @@ from typing import Final
 
 from tools.simulate.judged import Judged
 
-THREADS_MAX: Final = 16
+from kafka_marshal.client.fetch.buffers import BufferLimits
+from kafka_marshal.client.fetch.fetcher import FETCH_MAX
+
+MOST: Final = {"threads": 16, "clients": 6, "files": 3}
+"""Of one process. A consumer that begins anew has the old session's beside its own."""
 LINES_EACH: Final = 4
 """Lines of one wording for each incident and partition."""
 
@@ -15,8 +19,17 @@ LINES_EACH: Final = 4
 def check(judged: Judged) -> Iterator[str]:
     """What is wrong."""
     history = judged.history
-    if history.threads_max > THREADS_MAX:
-        yield f"a process had {history.threads_max} threads"
+    has = {
+        "threads": history.threads_max,
+        "clients": history.clients_max,
+        "files": history.files_max,
+    }
+    for what, most in MOST.items():
+        if has[what] > most:
+            yield f"a process had {has[what]} {what}"
+    buffers = len(history.ends) * (BufferLimits().messages + FETCH_MAX)
+    if history.buffered_max > buffers:
+        yield f"a process had {history.buffered_max} messages in its buffers"
     incidents = len(history.faults) + sum(history.ways.values())
     most = LINES_EACH * incidents * len(history.ends)
     for line, count in history.lines.items():
