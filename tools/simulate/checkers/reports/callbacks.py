@@ -15,15 +15,14 @@ from tools.simulate.history import Called, Topic
 from tools.simulate.judged import Judged
 
 ORDER: Final = ("claimed", "lost", "drained")
-LOG_LOST: Final = "log_lost_records"
-"""Epochs begin anew after that."""
 
 
 def check(judged: Judged) -> Iterator[str]:
     """What is wrong."""
     history = judged.history
-    yield from _in_order(history.called)
-    yield from _in_order([one for one in history.observed if one.kind in ORDER])
+    if not history.cuts:  # else epochs begin anew
+        yield from _in_order(history.called)
+        yield from _in_order([one for one in history.observed if one.kind in ORDER])
     yield from _ends(history.observed)
     yield from _alike(history.called, history.observed)
 
@@ -31,19 +30,15 @@ def check(judged: Judged) -> Iterator[str]:
 def _in_order(reported: Iterable[Called]) -> Iterator[str]:
     stage: dict[tuple[str, Topic, int], int] = {}
     newest: dict[tuple[str, Topic], int] = {}
-    anew: set[str] = set()
     for each in reported:
-        if each.reason == LOG_LOST:
-            anew.add(each.process)
         where = each.topic, each.partition
         tenure = each.process, where, each.epoch
         before, now = stage.get(tenure, -1), ORDER.index(each.kind)
-        if now != before + 1 and each.process not in anew:
+        if now != before + 1:
             yield f"{each.process}: {where} epoch {each.epoch}: {each.kind} after {before}"
         stage[tenure] = now
         if each.kind == "claimed":
-            older = newest.get((each.process, where), -1) >= each.epoch
-            if older and each.process not in anew:
+            if newest.get((each.process, where), -1) >= each.epoch:
                 yield f"{each.process}: {where} epoch {each.epoch} was claimed too late"
             newest[each.process, where] = each.epoch
 
