@@ -36,8 +36,10 @@ faults as still break the promise. `--simulated-s`, `--fault-every-s`, `--heartb
 What runs is the code that ships, above Kafka's own client. Threads, locks and queues are those of
 a scheduler ([decision 017](decisions/017-threads-come-through-the-seam.md)); Kafka is the one in
 memory, which is held to a real one ([what it does](reference/in-memory-kafka.md)). Half of all
-runs are at most once, and of each sixteen two are recorded and explained by the specification
-([validate.md](validate.md)).
+runs are at most once. Of each sixteen two are recorded and explained by the specification
+([validate.md](validate.md)); in two some processes sign, and in two all do and require it
+([sign records](how-to/sign-records.md)). Half of the other processes have a snapshot. A process may
+have an observer that raises, or one that takes long. The logs of four are replayed.
 
 ## Faults
 
@@ -51,6 +53,12 @@ Processes consume in one of these ways: {ways}.
 
 ## What is checked of every run
 
+What a fault may lead to is what [safety.md](safety.md) says, and no more. Where the log of claims
+lost a grant, its messages may be given twice, and no receipt lists them. Where retention removed
+messages, they are passed over. Where it cut the log of claims, and a consumer says so, claims wait.
+A process may end with the errors that
+[troubleshooting](troubleshooting.md#errors-of-a-consumer) names for what happened.
+
 | checker | what must hold |
 |---|---|
 {checkers}
@@ -62,8 +70,7 @@ Processes consume in one of these ways: {ways}.
 - Threads change places where they meet: at locks, queues, waits and calls of Kafka. `make
   locks` interrupts them between any two bytecodes ([decision
   020](decisions/020-a-seed-interrupts-threads-between-bytecodes.md)), in smaller worlds.
-- No log loses records, no topic vanishes, and nobody trims a topic.
-  `tests/client/fleet/test_cluster_faults.py` has a story of each.
+- A run that is recorded has no log that loses records: that ends what `marshal validate` explains.
 - A process that is killed loses nothing that it has written to a file, and a machine never
   loses power.
 - Real brokers, sockets and clocks: that is `make chaos`.

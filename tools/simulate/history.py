@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
+from collections.abc import Mapping
 
 from attrs import define, field, frozen
 
@@ -36,7 +37,7 @@ class Given:
 
 @frozen
 class Called:
-    """A callback of a consumer: claimed, lost or drained."""
+    """What a consumer reported of a claim: claimed, lost, fenced, drained or left."""
 
     at_s: float
     process: str
@@ -58,6 +59,8 @@ class Appended:
     processed: int
     """How many entries `History.processed` had."""
     at_s: float
+    index: int
+    """How many entries `History.log` had."""
 
     @property
     def record(self) -> Record | None:
@@ -68,6 +71,19 @@ class Appended:
         except MalformedRecord:
             return None
         return Record(self.partition, self.offset, stored.timestamp_ms, message, headers)
+
+
+@frozen
+class LogCut:
+    """A coordinating partition lost its end."""
+
+    index: int
+    """How many entries `History.log` had."""
+    partition: int
+    end: int
+    """Everything from this offset on is gone."""
+    committed: dict[Topic, int]
+    """Kafka's committed offsets of the group at that moment."""
 
 
 @define
@@ -81,8 +97,15 @@ class History:
     raised: set[tuple[str, Topic, int]] = field(factory=set)
     """Process, partition and offset where an application failed: it may be given that again."""
     called: list[Called] = field(factory=list)
+    """Callbacks, in their order."""
+    observed: list[Called] = field(factory=list)
+    """What observers heard, in its order; also `fenced` and `left`."""
     log: list[Appended] = field(factory=list)
     """The coordination topic, in the order of the appends to all its partitions."""
+    cuts: list[LogCut] = field(factory=list)
+    """What the coordination topic lost, in that order."""
+    removed: dict[Topic, list[tuple[int, int]]] = field(factory=lambda: defaultdict(list))
+    """What retention removed of a partition: how many entries `log` had, and below which offset."""
     faults: list[tuple[float, str, str]] = field(factory=list)
     """When, which, and to whom."""
     ways: Counter[str] = field(factory=Counter)
@@ -103,3 +126,23 @@ class History:
     switched: int = 0
     threads_max: int = 0
     """The most threads of one process."""
+    clients_max: int = 0
+    """The most clients of Kafka that one process had open to read."""
+    files_max: int = 0
+    """The most files that one process had open."""
+    buffered_max: int = 0
+    """The most messages in the buffers of one process."""
+
+    def cut(self, partition: int, end: int, committed: Mapping[tuple[str, str, int], int]) -> None:
+        """Note that the coordination topic lost the end of a partition."""
+        ours = {(topic, number): at for (_, topic, number), at in committed.items()}
+        self.cuts.append(LogCut(len(self.log), partition, end, ours))
+
+    def gone_below(self, where: Topic) -> set[int]:
+        """Where a partition began at some time, since retention had removed what was before."""
+        return {before for _, before in self.removed.get(where, ())}
+
+    @property
+    def happened(self) -> set[str]:
+        """The faults that there were."""
+        return {name for _, name, _ in self.faults}

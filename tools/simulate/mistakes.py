@@ -22,21 +22,8 @@ import pytest
 from attrs import frozen
 from tests.client.fleet import test_mutants
 from tools.simulate.runs import settings, simulate
-from tools.simulate.setting import Setting
+from tools.simulate.setting import SMALL
 
-SMALL: Final = Setting(
-    heartbeat_interval_s=5.0,
-    clients=3,
-    topics=("orders", "invoices"),
-    partitions=2,
-    log_partitions=2,
-    messages_per_s=60.0,
-    window=50,
-    batch=20,
-    simulated_s=60.0,
-    fault_every_s=2.0,
-)
-"""The world that they are looked for in."""
 EXPLAINED: Final[dict[str, str]] = {}
 """Why a mistake breaks no promise that a checker knows."""
 

@@ -6,7 +6,7 @@ import hashlib
 import random
 import time
 from collections import Counter
-from collections.abc import Iterable
+from typing import Final
 
 import attrs
 from attrs import define, field, frozen
@@ -22,6 +22,8 @@ from kafka_marshal.client.coordinate.recording import write_log
 from kafka_marshal.errors import COORDINATION_TOPIC
 from kafka_marshal.scratch import Scratch
 from kafka_marshal.validate import read_folder, validate
+
+SIGNING: Final = {2: "some", 4: "required"}
 
 
 @frozen
@@ -58,14 +60,12 @@ def simulate(
     random.seed(seed)
     world = World(seed, setting or Setting(), plan)
     recorded = None
-    if world.setting.recorded:
-        with Scratch("simulate") as folder:
-            world.record_to = folder
-            history = world.run()
+    with Scratch("simulate") as folder:
+        world.folder = folder
+        history = world.run()
+        if world.setting.recorded:
             write_log(world.kafka.settings(), COORDINATION_TOPIC, folder)
             recorded = validate(read_folder(folder))
-    else:
-        history = world.run()
     judged = Judged(history, world.setting, recorded)
     return Report(
         seed,
@@ -172,14 +172,10 @@ def shrunk(report: Report, tries: int = 200) -> Report:
 
 
 def settings(seed: int, base: Setting) -> Setting:
-    """Half of all runs are at most once, and two of sixteen are recorded."""
+    """Half are at most once. Of each sixteen two are recorded, four sign, four are replayed."""
     semantics: Semantics = "at_most_once" if seed % 2 else "at_least_once"
-    return attrs.evolve(base, semantics=semantics, recorded=seed % 16 < 2)
-
-
-def total(reports: Iterable[Report]) -> Total:
-    """All of them."""
-    found = Total()
-    for report in reports:
-        found.add(report)
-    return found
+    recorded, signing = seed % 16 < 2, SIGNING.get(seed % 16 // 2, "")
+    replayed = seed % 8 // 2 == 3
+    return attrs.evolve(
+        base, semantics=semantics, recorded=recorded, signing=signing, replayed=replayed
+    )

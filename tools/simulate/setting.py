@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import attrs
 from attrs import frozen
 
@@ -37,6 +39,11 @@ class Setting:
     recorded: bool = False
     """Whether consumers record what they do, so that the specification is asked about it."""
 
+    replayed: bool = False
+    """Whether the log is replayed, so that its findings are compared with what happened."""
+    signing: str = ""
+    """`some`: some processes sign. `required`: all do, and require it of each other."""
+
     @property
     def rules(self) -> Rules:
         """By which the log is judged."""
@@ -47,3 +54,18 @@ class Setting:
     def at_least_once(self) -> bool:
         """Whether messages may be processed again rather than lost."""
         return self.semantics == "at_least_once"
+
+
+SMALL: Final = Setting(
+    heartbeat_interval_s=5.0,
+    clients=3,
+    topics=("orders", "invoices"),
+    partitions=2,
+    log_partitions=2,
+    messages_per_s=60.0,
+    window=50,
+    batch=20,
+    simulated_s=60.0,
+    fault_every_s=2.0,
+)
+"""A world that is soon over, and has many faults: for tests, and to look for mistakes in."""

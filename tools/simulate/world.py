@@ -6,10 +6,10 @@ done to them is decided in `faults`, and what they did is judged in `checkers`.
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import logging
 import re
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -17,26 +17,20 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final
 
+import attrs
 from attrs import define, field
-from tools.simulate.applications import (
-    AT_LEAST_ONCE_ONLY,
-    IN_LOOPS,
-    THREADED,
-    UNORDERED,
-    WAYS,
-    WORK_S,
-)
+from tools.simulate.applications import AT_LEAST_ONCE_ONLY, WAYS
 from tools.simulate.faults import FAULTS, Happening, planned
-from tools.simulate.history import Appended, Called, Given, History
+from tools.simulate.history import Appended, History
+from tools.simulate.keys import Keys
+from tools.simulate.process import Process
 from tools.simulate.setting import Setting
 
-from kafka_marshal import AsyncConsumer, Consumer, Lost, MarshalError
-from kafka_marshal.client.message import Claim, Message
+from kafka_marshal.client.connect.settings import Settings
 from kafka_marshal.errors import COORDINATION_TOPIC
 from kafka_marshal.testing.in_memory import (
     LANDS,
     InMemoryKafka,
-    ScheduledEventLoop,
     ScheduledThread,
     Scheduler,
 )
@@ -45,143 +39,9 @@ ENDS_WITHIN: Final = 12
 """After how many intervals without faults everything is to be consumed."""
 IDLE_ROUNDS: Final = 20
 """Rounds in which nobody is given anything, until nothing that was granted is left in hand."""
-WORKS: Final = 0.05
-"""How often processing a message takes time."""
 KEYS: Final = 5
 VARIES: Final = re.compile(r"[0-9a-f]{32}|c\d+'*|\d+(\.\d+)?")
 """What differs between two log lines of one wording."""
-
-
-@define(eq=False)
-class Process:
-    """A consumer, and the application around it."""
-
-    name: str
-    client_id: str
-    way: str
-    world: World
-    scheduler: Scheduler
-    thread: ScheduledThread | None = None
-    consumer: Consumer | None = None
-    slow_s: float = 0.0
-    """What processing a message takes longer for now."""
-    raises: bool = False
-    """Processing fails for now."""
-    stopping: bool = False
-    """It was asked to end."""
-
-    def runs(self) -> None:
-        """Its first thread."""
-        try:
-            if self.way in THREADED:
-                self._in_threads()
-            else:
-                self._in_loop()
-        except (MarshalError, Broke) as error:
-            self.world.ended(self, f"{type(error).__name__}: {error}")
-        else:
-            self.world.ended(self, "")
-
-    def _options(self) -> dict[str, Any]:
-        world, setting = self.world, self.world.setting
-        return {
-            "settings": world.kafka.settings(),
-            "group_id": "g",
-            "client_id": self.client_id,
-            "semantics": setting.semantics,
-            "heartbeat_interval_s": setting.heartbeat_interval_s,
-            "window": setting.window,
-            "batch": setting.batch,
-            "on_claimed": partial(self.called, "claimed"),
-            "on_lost": partial(self.called, "lost"),
-            "on_drained": partial(self.called, "drained"),
-            "record_to": world.record_to,
-        }
-
-    def _in_threads(self) -> None:
-        with Consumer(**self._options()) as consumer:
-            self.consumer = consumer
-            consumer.subscribe(self.world.setting.topics)
-            THREADED[self.way](consumer, self)
-
-    def _in_loop(self) -> None:
-        async def main() -> None:
-            async with AsyncConsumer(**self._options()) as consumer:
-                self.consumer = consumer._consumer
-                await consumer.subscribe(self.world.setting.topics)
-                await IN_LOOPS[self.way](consumer, self)
-
-        loop = ScheduledEventLoop(self.scheduler)
-        try:
-            loop.run_until_complete(main())
-            loop.run_until_complete(loop.shutdown_asyncgens())
-        finally:
-            loop.close()
-
-    @property
-    def stopped(self) -> bool:
-        """It was asked to end, or its consumer has."""
-        return self.stopping or self.consumer is None or self.consumer.delivery.ended
-
-    def takes(self, message: Message) -> None:
-        """Process it."""
-        given = self._given(message)
-        if for_s := self._works_s():
-            self.scheduler.sleep(for_s)
-        self._processed(given)
-
-    async def takes_in_loop(self, message: Message) -> None:
-        """Process it in an event loop."""
-        given = self._given(message)
-        if for_s := self._works_s():
-            await asyncio.sleep(for_s)
-        self._processed(given)
-
-    def _given(self, message: Message) -> Given:
-        assert self.consumer is not None
-        claim = message.claim
-        given = Given(
-            self.scheduler.clock.monotonic(),
-            self.name,
-            self.consumer.instance_id,
-            claim.topic,
-            claim.partition,
-            claim.epoch,
-            message.offset,
-            self.way in UNORDERED,
-        )
-        self.world.history.given.append(given)
-        return given
-
-    def _works_s(self) -> float:
-        chance = self.scheduler.chance
-        return self.slow_s or (chance.choice(WORK_S) if chance.random() < WORKS else 0.0)
-
-    def _processed(self, given: Given) -> None:
-        history = self.world.history
-        if self.raises:
-            history.raised.add((self.name, given.where, given.offset))
-            raise Broke(f"{given.where} {given.offset}")
-        history.processed.append(given)
-
-    def called(self, kind: str, claim: Claim, reason: Lost | None = None) -> None:
-        """A callback."""
-        self.world.history.called.append(
-            Called(
-                self.scheduler.clock.monotonic(),
-                self.name,
-                self.consumer.instance_id if self.consumer else "",
-                kind,
-                claim.topic,
-                claim.partition,
-                claim.epoch,
-                "" if reason is None else reason.value,
-            )
-        )
-
-
-class Broke(Exception):
-    """The application failed at a message."""
 
 
 class NotedKafka(InMemoryKafka):
@@ -198,8 +58,27 @@ class NotedKafka(InMemoryKafka):
             history = self.history
             at_s = self.clock.monotonic()
             processed = len(history.processed)
-            history.log.append(Appended(partition, offset, stored, processed, at_s))
+            index = len(history.log)
+            history.log.append(Appended(partition, offset, stored, processed, at_s, index))
         return offset
+
+    def truncate(self, topic: str, partition: int, end: int) -> None:
+        """Unclean election: what lies from this offset on is lost; its offsets are used anew."""
+        if topic == COORDINATION_TOPIC and end < self.topics[topic][partition].high:
+            self.history.cut(partition, end, self.committed)
+        super().truncate(topic, partition, end)
+
+    def delete(self, topic: str) -> None:
+        """Delete a topic, and what groups have committed for it."""
+        if topic == COORDINATION_TOPIC:
+            for partition in range(len(self.topics[topic])):
+                self.history.cut(partition, 0, self.committed)
+        super().delete(topic)
+
+    def delete_records(self, topic: str, partition: int, before: int) -> None:
+        """Retention: what lies before this offset is gone."""
+        super().delete_records(topic, partition, before)
+        self.history.removed[topic, partition].append((len(self.history.log), before))
 
 
 @define(eq=False)
@@ -212,15 +91,16 @@ class World:
     """Its faults; those of the seed where nothing is given."""
     scheduler: Scheduler = field(init=False)
     kafka: NotedKafka = field(init=False)
-    record_to: Path | None = None
-    """A folder in which consumers record what they do."""
+    folder: Path | None = None
+    """Where files are written; None: none are."""
     history: History = field(factory=History)
     processes: dict[str, Process] = field(factory=dict)
     """Those that run, by their clients."""
-    gone: set[str] = field(factory=set)
-    """Clients that nobody starts again."""
     calm: bool = False
     """There are no more faults, and no more messages."""
+    keys: Keys = field(factory=Keys)
+    disk_full: bool = False
+    """Nothing more can be written to a file."""
     _numbers: int = 0
     _began_s: float = 0.0
 
@@ -235,6 +115,21 @@ class World:
         for topic in setting.topics:
             self.kafka.create(topic, setting.partitions)
 
+    @property
+    def settings(self) -> Settings:
+        """The cluster, as an operator reaches it; what is written is signed where all sign."""
+        keyring = self.keys.keyring() if self.setting.signing == "required" else None
+        return attrs.evolve(self.kafka.settings(), keyring=keyring)
+
+    @property
+    def record_to(self) -> Path | None:
+        """A folder in which consumers record what they do."""
+        return self.folder if self.setting.recorded else None
+
+    def partitions(self, topic: str) -> int:
+        """How many partitions a topic has; 0 while it does not exist."""
+        return len(self.kafka.topics.get(topic, ()))
+
     # --- processes --------------------------------------------------------------------------------
 
     def start(self, client_id: str) -> Process:
@@ -248,13 +143,22 @@ class World:
         self._numbers += 1
         name = f"{client_id}, {self._numbers}"
         process = self.processes[client_id] = Process(name, client_id, way, self, self.scheduler)
+        some = setting.signing == "some" and self.scheduler.chance.random() < 0.5
+        if some or setting.signing == "required":
+            process.keyring, process.keys = self.keys.keyring(), self.keys.changed
+        if (
+            self.folder is not None
+            and not setting.recorded
+            and self.scheduler.chance.random() < 0.5
+        ):
+            process.snapshot = self.folder / f"{client_id}.snapshot"
         process.thread = self.scheduler.begin(name, process.runs)
         return process
 
     def ended(self, process: Process, error: str) -> None:
-        """A process ended by itself; one that failed is started again, as a supervisor does it."""
+        """A process ended; who was not asked to is started again, as a supervisor does it."""
         self.history.ended.append((self.scheduler.clock.monotonic(), process.name, error))
-        if error and self.processes.get(process.client_id) is process:
+        if not process.stopping and self.processes.get(process.client_id) is process:
             del self.processes[process.client_id]
             later = partial(self._again, process.client_id)
             self.scheduler.begin(f"supervisor of {process.name}", later)
@@ -287,18 +191,20 @@ class World:
         while not self.calm:
             self.scheduler.sleep(chance.expovariate(1 / pause_s))
             topic = chance.choice(setting.topics)
-            partition = chance.randrange(len(self.kafka.topics[topic]))
+            partition = chance.randrange(self.partitions(topic) or 1)
             keys = [
                 b"%d" % chance.randrange(KEYS) for _ in range(chance.randint(1, setting.burst_max))
             ]
-            for key in keys:
-                self.kafka.append(topic, partition, b"", key=key)
+            if partition < self.partitions(topic):
+                for key in keys:
+                    self.kafka.append(topic, partition, b"", key=key)
 
     def mend(self) -> None:
         """Take every fault back."""
         self.kafka.appends = lambda _: LANDS
         self.kafka.fetching = lambda _: None
         self.kafka.flow()
+        self.disk_full = False
         for process in self.processes.values():
             process.slow_s, process.raises = 0.0, False
             self.scheduler.stop(process.name, stands=False)
@@ -339,7 +245,7 @@ class World:
         for each in self.plan or ():
             scheduler.sleep(began_s + each.at_s - scheduler.clock.monotonic())
             threads.append(scheduler.begin(f"fault {len(threads)}", partial(self._disturb, each)))
-            self._count_threads()
+            self._measure()
         scheduler.sleep(began_s + setting.simulated_s - scheduler.clock.monotonic())
         self.calm = True
         for thread in threads:
@@ -356,7 +262,8 @@ class World:
             idle = idle + 1 if self.done and len(self.history.given) == before else 0
         self.history.finished = self.done
         for client_id in list(self.processes):
-            self.end(client_id)
+            if client_id in self.processes:  # else it has failed meanwhile
+                self.end(client_id)
 
     def _disturb(self, planned: Happening) -> None:
         """A fault happens, beside others that last."""
@@ -364,10 +271,19 @@ class World:
         what = FAULTS[planned.fault].happens(self, Random(planned.seed))
         self.history.faults.append((at_s, planned.fault, what))
 
-    def _count_threads(self) -> None:
+    def _measure(self) -> None:
+        """How much each process has open, and in memory."""
+        history = self.history
+        threads = Counter(one.process for one in self.scheduler.threads)
+        self.kafka.readings = [one for one in self.kafka.readings if not one.closed]
+        clients = Counter(one._process for one in self.kafka.readings)
         for process in self.processes.values():
-            count = sum(one.process == process.name for one in self.scheduler.threads)
-            self.history.threads_max = max(self.history.threads_max, count)
+            history.threads_max = max(history.threads_max, threads[process.name])
+            history.clients_max = max(history.clients_max, clients[process.name])
+            history.files_max = max(history.files_max, process.files)
+            if process.consumer is not None:
+                buffered = process.consumer._fetcher._buffers._messages
+                history.buffered_max = max(history.buffered_max, buffered)
 
     @property
     def done(self) -> bool:
@@ -380,7 +296,7 @@ class World:
             if claim.owned
         }
         return all(
-            left.get((topic, number)) == partition.high
+            left.get((topic, number), -1) >= partition.high
             for topic in self.setting.topics
             for number, partition in enumerate(self.kafka.topics[topic])
         )

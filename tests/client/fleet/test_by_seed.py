@@ -6,6 +6,8 @@ The shipped consumers run against a Kafka in memory and a clock that only the ru
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import os
 import subprocess
 import sys
@@ -21,11 +23,11 @@ from tools.simulate.__main__ import main
 from tools.simulate.applications import WAYS
 from tools.simulate.checkers import CHECKERS
 from tools.simulate.faults import FAULTS, planned
+from tools.simulate.process import Process
 from tools.simulate.runs import Report, settings, shrunk, simulate
-from tools.simulate.setting import Setting
-from tools.simulate.world import Process
+from tools.simulate.setting import SMALL
 
-from kafka_marshal import Consumer
+from kafka_marshal import AsyncConsumer, Consumer
 from kafka_marshal.admin.receipts import Receipts
 from kafka_marshal.client.api.callbacks import Callbacks
 from kafka_marshal.client.coordinate.configuration import Semantics
@@ -38,24 +40,17 @@ from kafka_marshal.core.claims.verdicts import Verdict
 from kafka_marshal.core.messages import Record
 from kafka_marshal.core.state import Claim
 from kafka_marshal.machines.consumer.driver import Driver
-from kafka_marshal.testing.in_memory import InMemoryKafka, Scheduler
+from kafka_marshal.replay.findings.claims.failovers import Failovers
+from kafka_marshal.testing.in_memory import InMemoryKafka, ScheduledEventLoop, Scheduler
 
 ROOT = Path(__file__).parents[3]
-SMALL = Setting(
-    heartbeat_interval_s=5.0,
-    clients=3,
-    topics=("orders", "invoices"),
-    partitions=2,
-    log_partitions=2,
-    simulated_s=40.0,
-    fault_every_s=2.0,
-)
+SHORT = attrs.evolve(SMALL, messages_per_s=20.0, simulated_s=40.0, fault_every_s=1.3)
 SEEDS = range(10)
 
 
 @pytest.fixture(scope="module")
 def reports() -> list[Report]:
-    return [simulate(seed, settings(seed, SMALL)) for seed in SEEDS]
+    return [simulate(seed, settings(seed, SHORT)) for seed in SEEDS]
 
 
 def test_every_promise_holds_under_faults(reports: list[Report]) -> None:
@@ -74,7 +69,7 @@ def test_a_seed_repeats_a_run_whatever_the_process_hashes_with_and_did_before(
 ) -> None:
     code = (
         "from tests.client.fleet.test_by_seed import *;"
-        "print(*(simulate(seed, settings(seed, SMALL)).digest for seed in (4, 5)))"
+        "print(*(simulate(seed, settings(seed, SHORT)).digest for seed in (4, 5)))"
     )
     digests = {
         subprocess.run(
@@ -91,10 +86,10 @@ def test_a_seed_repeats_a_run_whatever_the_process_hashes_with_and_did_before(
 
 
 def test_a_fault_chooses_the_same_whichever_others_are_left_out() -> None:
-    plan = planned(3, SMALL)
-    assert planned(3, SMALL) == plan
-    assert planned(4, SMALL) != plan
-    report = simulate(3, SMALL, plan[::2])
+    plan = planned(3, SHORT)
+    assert planned(3, SHORT) == plan
+    assert planned(4, SHORT) != plan
+    report = simulate(3, SHORT, plan[::2])
     assert sum(report.faults.values()) == len(plan[::2])
 
 
@@ -203,6 +198,15 @@ def another_tells_its_instance(patch: Patch) -> None:
     patch.setattr(Consumer, "instance_id", property(lambda _: "somebody"))
 
 
+def forgets_takeovers(patch: Patch) -> None:
+    patch.setattr(Failovers, "observe", lambda *_: None)
+
+
+def takes_a_larger_window(patch: Patch) -> None:
+    options = Process._options
+    patch.setattr(Process, "_options", lambda process: {**options(process), "window": 10_000})
+
+
 MISTAKES: dict[str, tuple[Callable[[Patch], None], Semantics]] = {
     "at_most_once": (grants_some_ranges_twice, "at_most_once"),
     "none_skipped": (counts_as_done_what_is_in_hand, "at_least_once"),
@@ -215,6 +219,8 @@ MISTAKES: dict[str, tuple[Callable[[Patch], None], Semantics]] = {
     "callbacks": (calls_twice, "at_least_once"),
     "ended": (dies, "at_least_once"),
     "bounded": (starts_threads, "at_least_once"),
+    "findings": (forgets_takeovers, "at_least_once"),
+    "reprocessing": (takes_a_larger_window, "at_least_once"),
     "one_process_an_epoch": (another_tells_its_instance, "at_least_once"),
 }
 """By checker: a mistake, and under which semantics it shows."""
@@ -224,7 +230,9 @@ MISTAKES: dict[str, tuple[Callable[[Patch], None], Semantics]] = {
 def test_a_checker_finds_its_mistake(checker: str, monkeypatch: Patch) -> None:
     mistake, semantics = MISTAKES[checker]
     mistake(monkeypatch)
-    setting = attrs.evolve(SMALL, semantics=semantics, simulated_s=20.0, recorded=True)
+    setting = attrs.evolve(
+        SHORT, semantics=semantics, simulated_s=20.0, recorded=True, replayed=True
+    )
     for seed in range(12):
         found = simulate(seed, setting).violations
         if any(one.startswith(f"{checker}:") for one in found):
@@ -236,7 +244,7 @@ def test_a_run_that_fails_is_told_with_as_few_faults_as_it_takes(
     monkeypatch: Patch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lists_nothing(monkeypatch)
-    setting = attrs.evolve(SMALL, semantics="at_most_once")
+    setting = attrs.evolve(SHORT, semantics="at_most_once")
     report = next(one for seed in SEEDS if (one := simulate(seed, setting)).violations)
     fewer = shrunk(report, tries=6)
     assert fewer.violations
@@ -244,6 +252,31 @@ def test_a_run_that_fails_is_told_with_as_few_faults_as_it_takes(
     options = ["--simulated-s", "30", "--fault-every-s", "2", "--clients", "2", "--partitions", "1"]
     assert any(main(["--one", str(seed), *options]) == 1 for seed in (1, 3, 5, 7))
     assert "WRONG  receipts: " in capsys.readouterr().out
+
+
+def test_what_asyncio_begins_while_its_process_is_killed_is_not_left_behind(
+    recwarn: pytest.WarningsRecorder,
+) -> None:
+    asyncio.set_event_loop(None)  # as where nobody has run asyncio before
+    scheduler = Scheduler(1)
+    kafka = InMemoryKafka(scheduler=scheduler)
+    kafka.create("orders")
+
+    def run() -> None:
+        async def main() -> None:
+            settings = kafka.settings()
+            async with AsyncConsumer(settings=settings, group_id="g", client_id="c") as consumer:
+                await consumer.add_topic("orders")
+                await consumer.poll(1000.0)
+
+        ScheduledEventLoop(scheduler).run_until_complete(main())
+
+    scheduler.begin("process", run)
+    scheduler.sleep(20.0)
+    scheduler.kill("process")
+    scheduler.close()
+    gc.collect()
+    assert [str(one.message) for one in recwarn if one.category is RuntimeWarning] == []
 
 
 def test_a_call_that_waits_lets_only_the_clock_of_the_run_go_on() -> None:

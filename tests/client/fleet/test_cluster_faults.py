@@ -14,14 +14,17 @@ import pytest
 from attrs import define, field
 
 from kafka_marshal import Consumer, MarshalError, OutcomeUnknown
-from kafka_marshal.core.messages import Heartbeat
+from kafka_marshal.client.coordinate.configuration import Semantics
+from kafka_marshal.core.messages import ClaimingMessages, ClaimingPartition, Heartbeat
 from kafka_marshal.errors import COORDINATION_TOPIC
 from kafka_marshal.testing.in_memory import (
     CUT,
     DOWN,
+    LANDS,
     PAUSED,
     REPLIES_CUT,
     UP,
+    Append,
     InMemoryKafka,
     Link,
     Scheduler,
@@ -227,6 +230,42 @@ def test_a_coordination_topic_that_vanishes_ends_a_consumer_and_the_next_one_goe
     story.kafka.produce("orders", 5)
     with story.consumes():
         story.until(story.has(15, 10))
+
+
+@pytest.mark.parametrize(
+    ("semantics", "asked"),
+    [("at_least_once", ClaimingPartition), ("at_most_once", ClaimingMessages)],
+)
+def test_a_consumer_that_is_stopped_while_nobody_can_read_the_log_ends_within_half_a_minute(
+    semantics: Semantics, asked: type
+) -> None:
+    """It waits for the answer to what it asked for, but not for ever."""
+    scheduler = Scheduler(seed=1)
+    kafka = InMemoryKafka(scheduler=scheduler)
+    kafka.create("orders", messages=10)
+
+    def lands(said: object) -> Append:
+        if isinstance(said, asked):
+            kafka.hold_log()
+        return LANDS
+
+    kafka.appends = lands
+    with Consumer(
+        settings=kafka.settings(),
+        group_id="g",
+        client_id="c1",
+        semantics=semantics,
+        heartbeat_interval_s=5.0,
+    ) as consumer:
+        consumer.add_topic("orders")
+        thread = scheduler.start(lambda: list(consumer), "application")
+        scheduler.sleep(10.0)
+        began_s = scheduler.clock.monotonic()
+        consumer.stop()
+        thread.join(120.0)
+        assert not thread.is_alive()
+        assert 29.0 < scheduler.clock.monotonic() - began_s < 32.0
+        kafka.flow()
 
 
 @pytest.mark.parametrize("ahead_s", [-30.0, 30.0])

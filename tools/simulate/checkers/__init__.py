@@ -5,20 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from tools.simulate.checkers import (
+from tools.simulate.checkers.delivery import (
     at_most_once,
     begins_at_position,
-    bounded,
-    callbacks,
-    ended,
-    explained,
-    group_offsets,
     in_order,
     none_skipped,
     one_process_an_epoch,
-    progress,
     receipts,
+    reprocessing,
 )
+from tools.simulate.checkers.liveness import ended, group_offsets, progress
+from tools.simulate.checkers.reports import bounded, callbacks, explained, findings
 from tools.simulate.judged import Judged
 
 CHECKERS: Final[dict[str, Callable[[Judged], Iterator[str]]]] = {
@@ -30,12 +27,14 @@ CHECKERS: Final[dict[str, Callable[[Judged], Iterator[str]]]] = {
         callbacks,
         ended,
         explained,
+        findings,
         group_offsets,
         in_order,
         none_skipped,
         one_process_an_epoch,
         progress,
         receipts,
+        reprocessing,
     )
 }
 

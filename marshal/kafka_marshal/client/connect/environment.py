@@ -1,4 +1,4 @@
-"""Everything that the client takes from outside: Kafka's clients, clocks and threads.
+"""Everything that the client takes from outside: Kafka's clients, clocks, threads and files.
 
 A consumer reaches the world through one `Environment`, which travels with its settings, and through
 nothing else. So a test puts doubles in its place and decides, call by call, what the cluster
@@ -13,7 +13,8 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TextIO, cast
 
 from attrs import field, frozen
 
@@ -115,6 +116,10 @@ def _random_bits(count: int) -> int:
     return secrets.randbits(count)
 
 
+def _open_file(path: Path, mode: str) -> TextIO:
+    return cast("TextIO", path.open(mode, encoding="utf-8", newline="\n"))
+
+
 @frozen
 class Deadline:
     """The time until which several waits last together."""
@@ -167,6 +172,8 @@ class Environment:
     """Starts threads, and makes the locks, conditions and queues between them."""
     random_bits: Callable[[int], int] = field(default=_random_bits)
     """A random number of this many bits: ids are made of them."""
+    open_file: Callable[[Path, str], TextIO] = field(default=_open_file)
+    """Opens a file to write text into, by its path and mode."""
 
     def new_id(self) -> str:
         """An id that nobody else has, as 32 hexadecimal digits."""

@@ -52,6 +52,9 @@ LOOK_EVERY_MS: Final = 250
 ANEW_AFTER_MS: Final = 1_000
 """How long after the log lost records another session is asked for."""
 
+STOP_MS: Final = 30_000
+"""How long the end waits for the log when the application has nothing in hand."""
+
 
 class LogLost(MarshalError):
     """At most once: grants may be gone with what the log of claims lost, so nobody goes on."""
@@ -96,6 +99,8 @@ class ConsumerLoop:
         self._topics: dict[str, _Topic] = {}
         self._look_at_ms = self._commit_at_ms = 0
         self._anew_at_ms: int | None = None
+        self._idle_since_ms: int | None = None
+        """Since when, after `stop`, only the log is waited for."""
         self._noted_waiting = False
         self.session = session
         """Whose machine is at work."""
@@ -196,8 +201,23 @@ class ConsumerLoop:
             raise BrokerFailed(self._log.failed)
         # A machine whose log lost records sends nothing more, and reads no answer.
         drained = self.held.log_lost or session.member.drained
-        if self.held.stopping and drained and self.held.drained:
+        if self.held.stopping and ((drained and self.held.drained) or self._waited(now_ms)):
             self.over = True
+
+    def _waited(self, now_ms: int) -> bool:
+        """After `stop`: whether the log was waited for, and for nothing else, for long enough."""
+        if not self.held.idle:
+            self._idle_since_ms = None
+            return False
+        if self._idle_since_ms is None:
+            self._idle_since_ms = now_ms
+        if now_ms - self._idle_since_ms < STOP_MS:
+            return False
+        self._health_monitor.note(
+            f"group {self._group}: for {STOP_MS // 1000} s the log of claims does not say that "
+            f"what this consumer had is given up; it ends, and those claims become stale"
+        )
+        return True
 
     # --- what the application wants ---------------------------------------------------------------
 

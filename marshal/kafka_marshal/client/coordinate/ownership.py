@@ -134,6 +134,15 @@ class Ownership:
         granted = self._me.mode is Mode.AT_MOST_ONCE and len(self._tenures)
         return not self.under_way and not granted and not any(map(self._unread, self._tenures.all))
 
+    @property
+    def idle(self) -> bool:
+        """The application has nothing in hand, and nothing that was granted is left for it."""
+        granted = self._me.mode is Mode.AT_MOST_ONCE
+        return not any(
+            tenure.in_hand or (granted and tenure.next < tenure.allowed_end)
+            for tenure in self._tenures
+        )
+
     def _unread(self, tenure: OwnedPartition) -> bool:
         """Its release is about to be read back."""
         until_ms = None if tenure.release is None else tenure.release.until_ms

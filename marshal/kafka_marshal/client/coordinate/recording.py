@@ -19,15 +19,17 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, TextIO
 
 from kafka_marshal.capture import RawRecord, capture_line
+from kafka_marshal.client.connect.environment import REAL
 from kafka_marshal.client.connect.log_filter import FetchedMessage
 from kafka_marshal.client.connect.reader import CoordinationReader
 from kafka_marshal.client.connect.settings import Settings
 from kafka_marshal.client.connect.threads import Lock
+from kafka_marshal.client.observe.logging_observer import logger
 from kafka_marshal.codec import coordinating_partition
 from kafka_marshal.core.messages import ClaimingPartition, Record
 from kafka_marshal.core.state import ClaimKey
@@ -87,6 +89,7 @@ class RecordedMember(Member):
         firsts: Mapping[int, int] | None = None,
         folder: Path,
         lock: Lock,
+        open_file: Callable[[Path, str], TextIO] = REAL.open_file,
     ) -> None:
         """Begin a file in this folder, which is made if it is not there; `lock` is held to write.
 
@@ -104,19 +107,23 @@ class RecordedMember(Member):
         self._fetched: dict[int, deque[int]] = {}
         """Offsets that were fetched and not folded, by coordinating partition; also those that
         nobody need fold."""
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            self._file = self.path.open("x", encoding="utf-8", newline="\n")
-        except OSError as error:
-            raise InvalidOption(f"cannot record to {self.path}: {error.strerror}") from None
         self._writing = lock
         # Not idempotent: after a record with an unknown outcome librdkafka begins a new sequence
         # and sends what was under way once more. If it had landed, the log holds copies.
         setting = Setting(
             me.rules, {me.instance_id: run.RecordedInstance(me, group)}, partitions, False
         )
-        self._write(run.header(setting), run.started(me.instance_id, firsts))
-        self.flush()
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._file = open_file(self.path, "x")
+            self._write(run.header(setting), run.started(me.instance_id, firsts))
+            self.flush()
+        except OSError as error:
+            with suppress(OSError, AttributeError):
+                self._file.close()
+            with suppress(OSError):  # an empty file would be no recording
+                self.path.unlink(missing_ok=True)
+            raise InvalidOption(f"cannot record to {self.path}: {error.strerror}") from None
 
     # --- what is written --------------------------------------------------------------------------
 
@@ -137,9 +144,20 @@ class RecordedMember(Member):
         From now on nothing comes of what happens to it, since nobody would know.
         """
         with self._writing:
-            if not self._file.closed:
+            if self._file.closed:
+                return
+            try:
                 self._add(run.crashed(self.me.instance_id))
                 self._file.close()
+            except OSError as error:  # it ends as that of a killed process
+                with suppress(OSError):
+                    self._file.close()
+                logger.warning(
+                    "recording %s: its end cannot be written: %s",
+                    self.path,
+                    error.strerror,
+                    extra={"event": "recording", "group": self.group},
+                )
 
     def _write(self, *events: Fields, at_once: bool = False) -> bool:
         """Whether these are written, since it has not ended."""

@@ -61,6 +61,7 @@ def open_session(config: Configuration, me: InstanceConfig) -> Session:
                 firsts=firsts,
                 folder=config.record_to,
                 lock=config.settings.environment.threads.lock(),
+                open_file=config.settings.environment.open_file,
             )
             return Session(record, tail, firsts, authentic=authentic)
         aside = None if config.snapshot is None else _snapshot(config.snapshot, config, tail)

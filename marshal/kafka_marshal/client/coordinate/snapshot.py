@@ -166,7 +166,8 @@ class Snapshot:
         }
         beside = self.path.with_name(f"{self.path.name}.{os.getpid()}.{id(self):x}")
         try:
-            beside.write_text(written(self.origin, kept), encoding="utf-8")
+            with self._environment.open_file(beside, "w") as file:
+                file.write(written(self.origin, kept))
             beside.replace(self.path)
         except OSError as error:
             beside.unlink(missing_ok=True)

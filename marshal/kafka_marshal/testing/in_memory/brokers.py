@@ -307,6 +307,7 @@ class Brokers:
         with self.changed:
             there = self.topics[topic][partition]
             del there.records[end:]
+            there.cuts.append(end)
             there.low = min(there.low, end)
             there.aborted = {offset for offset in there.aborted if offset < end}
             there.open_transactions = [one for one in there.open_transactions if one < end]

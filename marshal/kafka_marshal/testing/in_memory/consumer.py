@@ -46,6 +46,8 @@ class InMemoryConsumer:
         """Partitions whose position is gone: nothing more comes of them until they are assigned."""
         self._extents: dict[tuple[str, int], tuple[int, int]] = {}
         """What each partition that was ever assigned held at its last fetch."""
+        self._cuts: dict[tuple[str, int], int] = {}
+        """How often each partition had lost its end at the last fetch, where it ever had."""
         self._arrive: dict[tuple[str, int], tuple[float, int]] = {}
         """When what a slow broker sends will be here, and up to which offset."""
         self._callbacks: deque[Callable[[], object]] = deque()
@@ -89,6 +91,7 @@ class InMemoryConsumer:
                 if there is not None and offset in (OFFSET_BEGINNING, OFFSET_END):
                     begin = self._reset_to(there, offset)
                 self._next[place] = offset if begin is None else begin
+                self._cuts[place] = 0 if there is None else len(there.cuts)
             for topic_partition in wanted:
                 # What is paused stays paused, also when it is assigned anew.
                 self._reported_end.pop(topic_partition, None)
@@ -155,6 +158,8 @@ class InMemoryConsumer:
         found: list[Message] = []
         topics, linked = self._kafka.topics, self._kafka.linked
         for topic_partition, begin in list(self._next.items()):
+            if len(found) == maximum:
+                break
             if topic_partition in self._paused or topic_partition in self._stopped:
                 continue
             partitions = topics.get(topic_partition[0], ())
@@ -171,7 +176,8 @@ class InMemoryConsumer:
                 high = arrived
             low = partition.low
             self._extents[topic_partition] = low, high
-            if not low <= begin <= len(partition.records):
+            lost = bool(partition.cuts) and self._lost(topic_partition, partition, begin)
+            if lost or not low <= begin <= len(partition.records):
                 reset = self._reset_to(partition, begin)
                 if reset is None:
                     self._stopped.add(topic_partition)
@@ -195,6 +201,12 @@ class InMemoryConsumer:
                 if self._reports_ends:
                     found.append(_error(topic_partition, offset, KafkaError._PARTITION_EOF))
         return found
+
+    def _lost(self, topic_partition: tuple[str, int], partition: Partition, begin: int) -> bool:
+        """Whether it lost what was read: a leader's epoch tells, also where it has grown again."""
+        since = partition.cuts[self._cuts.get(topic_partition, 0) :]
+        self._cuts[topic_partition] = len(partition.cuts)
+        return min(since, default=begin) < begin
 
     def _arrived(self, topic_partition: tuple[str, int], partition: Partition) -> int | None:
         """The offset up to which fetches have brought a partition; None while one is on its way."""

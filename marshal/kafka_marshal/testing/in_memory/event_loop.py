@@ -69,12 +69,19 @@ class ScheduledEventLoop(asyncio.BaseEventLoop):
 
     def _kill_tasks(self) -> None:
         """Nothing of them goes on, not even when they are collected."""
-        for task in sorted(asyncio.all_tasks(self), key=_number):
-            task._log_destroy_pending = False  # type: ignore[attr-defined]
-            coroutine: Any = task.get_coro()
-            with suppress(BaseException):
-                while True:
-                    coroutine.throw(Killed())
+        killed: set[asyncio.Task[Any]] = set()
+        events._set_running_loop(self)  # a block that ends may begin another task
+        try:
+            while left := asyncio.all_tasks(self) - killed:
+                for task in sorted(left, key=_number):
+                    killed.add(task)
+                    task._log_destroy_pending = False  # type: ignore[attr-defined]
+                    coroutine: Any = task.get_coro()
+                    with suppress(BaseException):
+                        while True:
+                            coroutine.throw(Killed())
+        finally:
+            events._set_running_loop(None)
 
     def select(self, timeout: float | None) -> list[Any]:
         """Wait until another thread calls, or for this long; there is no network."""

@@ -35,6 +35,9 @@ class Partition:
     """The first offset that is still there."""
     settings: Mapping[str, str] = field(factory=dict)
     """Those of its topic."""
+    cuts: list[int] = field(factory=list)
+    """Where it ended after each time that it lost its end: a new leader, with an epoch of its own.
+    """
     leader: int = 1
     """The number of its broker."""
     aborted: set[int] = field(factory=set)

@@ -1,4 +1,4 @@
-"""AtMostOnce: no message is given to an application twice, but where its position was set."""
+"""AtMostOnce: no message is given twice, but where a position was set or a grant was lost."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ def check(judged: Judged) -> Iterator[str]:
     if judged.setting.at_least_once:
         return
     times = Counter(
-        (given.where, judged.generation(given.where, given.epoch), given.offset)
-        for given in judged.history.given
+        (given.where, judged.generation_of(given), given.offset) for given in judged.history.given
     )
     for (where, _, offset), count in times.items():
-        if count > 1:
+        if count > 1 and offset not in judged.lost_grants[where]:
             yield f"{where} offset {offset} was given {count} times"

@@ -27,7 +27,7 @@ GROUP = "g"
 def set_position(world: World, chance: Random) -> str:
     """`marshal set-position` of one topic or partition."""
     topic = chance.choice(world.setting.topics)
-    number = chance.randrange(len(world.kafka.topics[topic]))
+    number = chance.randrange(max(1, world.partitions(topic)))
     target = chance.choice(("earliest", "latest", "-50", "+20"))
     of = chance.choice((topic, f"{topic}:{number}"))
 
@@ -63,7 +63,7 @@ def _ms(world: World, intervals: float) -> int:
 
 def _operate(world: World, chance: Random, do: Callable[[LogWriter, View], None]) -> str:
     """Run it; now and then it is killed on the way."""
-    scheduler, settings = world.scheduler, world.kafka.settings()
+    scheduler, settings = world.scheduler, world.settings
     name = f"operator {chance.getrandbits(32)}"
     failed = ""
 

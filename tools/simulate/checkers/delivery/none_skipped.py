@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Iterator
 
 from tools.simulate.history import Topic
-from tools.simulate.judged import Judged
+from tools.simulate.judged import Judged, place
 
 from kafka_marshal.core.claims.verdicts import Accepted
 
@@ -20,21 +20,33 @@ def check(judged: Judged) -> Iterator[str]:
     """By partition, and how often its position was set before that tenure."""
     below: dict[Topic, int] = defaultdict(int)
     """Every message of a partition below this is processed."""
+    gone_below: dict[Topic, int] = defaultdict(int)
+    """Every message of a partition below this was removed by then."""
     seen = 0
-    for appended, _, changes in judged.changes:
+    removed = {where: deque(found) for where, found in history.removed.items()}
+    for index, (appended, _, changes) in enumerate(judged.changes):
+        below.update(judged.set_back.get(index, {}))
         while seen < appended.processed:
             given = history.processed[seen]
-            done[given.where, judged.generation(given.where, given.epoch)].add(given.offset)
+            where = given.where
+            # Where the log lost records, messages that were processed before count, too.
+            generation = 0 if where in judged.cut_off else judged.generation_of(given)
+            done[where, generation].add(given.offset)
             seen += 1
         for change in changes:
-            where = change.key.topic, change.key.topic_partition
+            where = place(change)
             position = change.after.claim.position
             if change.verdict is Accepted.POSITION_SET:
                 below[where] = position
                 continue
-            its = done[where, judged.generation(where, appended.offset)]
-            while below[where] < position and below[where] in its:
-                its.discard(below[where])
+            cut_off = where in judged.cut_off
+            generation = 0 if cut_off else judged.generation(where, appended.index)
+            its, gone = done[where, generation], removed.get(where)
+            while gone and gone[0][0] <= appended.index:
+                gone_below[where] = gone.popleft()[1]
+            while below[where] < position and (
+                below[where] in its or below[where] < gone_below[where]
+            ):
                 below[where] += 1
             if position > below[where]:
                 yield (

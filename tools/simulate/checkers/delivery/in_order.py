@@ -16,6 +16,8 @@ def check(judged: Judged) -> Iterator[str]:
         before = latest.get(tenure)
         if given.unordered:
             continue
+        if given.offset in judged.history.gone_below(given.where) and given.offset > (before or 0):
+            before = None  # what lies between is gone
         again = (given.process, given.where, before) in judged.history.raised
         if before is not None and given.offset not in (before + 1, before if again else None):
             yield f"{given.process}: {given.where} {given.offset} came after {before}"

@@ -1,0 +1,86 @@
+"""Marshal promises that a full disk ends at most what cannot be recorded, and leaves no half file.
+
+The file behind each that a consumer opens is `/dev/full`: what is written to it fails as it does on
+a full disk.
+"""
+
+from __future__ import annotations
+
+import errno
+import io
+import logging
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, TextIO, cast
+
+import attrs
+import pytest
+
+from kafka_marshal import Consumer
+from kafka_marshal.client.connect.settings import Settings
+from kafka_marshal.errors import InvalidOption
+from kafka_marshal.testing.in_memory import InMemoryKafka, Scheduler
+
+
+def full(path: Path, mode: str) -> TextIO:
+    path.open(mode).close()
+    return cast("TextIO", Path("/dev/full").open("w", encoding="utf-8"))
+
+
+def on_a_full_disk(kafka: InMemoryKafka) -> Settings:
+    settings = kafka.settings()
+    return attrs.evolve(settings, environment=attrs.evolve(settings.environment, open_file=full))
+
+
+def test_a_recording_that_cannot_begin_is_refused_and_leaves_no_file(tmp_path: Path) -> None:
+    settings = on_a_full_disk(InMemoryKafka(scheduler=Scheduler(seed=1)))
+    with pytest.raises(InvalidOption, match="No space left on device"):
+        Consumer(settings=settings, group_id="g", client_id="c1", record_to=tmp_path)
+    assert not list(tmp_path.iterdir()), "validate would refuse the folder"
+
+
+def test_without_room_for_a_snapshot_a_consumer_goes_on_and_says_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    scheduler = Scheduler(seed=1)
+    kafka = InMemoryKafka(scheduler=scheduler)
+    kafka.create("orders", messages=5)
+    snapshot = tmp_path / "snapshot"
+    with (
+        caplog.at_level(logging.WARNING, logger="kafka_marshal"),
+        Consumer(
+            settings=on_a_full_disk(kafka), group_id="g", client_id="c1", snapshot=snapshot
+        ) as consumer,
+    ):
+        consumer.add_topic("orders")
+        assert [consumer.poll(10.0) is not None for _ in range(5)] == [True] * 5
+        consumer.ack()
+        scheduler.sleep(150.0)
+    said = [record.getMessage() for record in caplog.records]
+    assert said == [f"snapshot {snapshot}: cannot be written: No space left on device"]
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_consumer_whose_recording_cannot_end_is_closed_and_says_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Disk(io.StringIO):
+        has_room = True
+
+        def writelines(self, lines: Iterable[Any]) -> None:
+            if not self.has_room:
+                raise OSError(errno.ENOSPC, "No space left on device")
+            super().writelines(lines)
+
+    disk = Disk()
+    kafka = InMemoryKafka(scheduler=Scheduler(seed=1))
+    settings = kafka.settings()
+    environment = attrs.evolve(settings.environment, open_file=lambda *_: disk)
+    settings = attrs.evolve(settings, environment=environment)
+    with caplog.at_level(logging.WARNING, logger="kafka_marshal"):
+        consumer = Consumer(settings=settings, group_id="g", client_id="c1", record_to=tmp_path)
+        disk.has_room = False
+        consumer.close()
+    assert "its end cannot be written: No space left on device" in caplog.text
+    assert disk.closed
+    assert all(reading.closed for reading in kafka.readings)

@@ -1,0 +1,1 @@
+"""What applications are given: nothing twice, nothing skipped, nothing out of order."""

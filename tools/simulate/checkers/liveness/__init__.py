@@ -1,0 +1,1 @@
+"""Once faults stop, everything is consumed, and nobody ended for no reason."""

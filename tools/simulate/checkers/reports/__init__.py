@@ -1,0 +1,1 @@
+"""What consumers report of themselves: callbacks, recordings, log lines."""

@@ -1,0 +1,37 @@
+"""A consumer's threads, clients of Kafka, files, buffers and log lines are bounded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from tools.simulate.judged import Judged
+
+from kafka_marshal.client.fetch.buffers import BufferLimits
+from kafka_marshal.client.fetch.fetcher import FETCH_MAX
+
+MOST: Final = {"threads": 16, "clients": 6, "files": 3}
+"""Of one process. A consumer that begins anew has the old session's beside its own."""
+LINES_EACH: Final = 4
+"""Lines of one wording for each incident and partition."""
+
+
+def check(judged: Judged) -> Iterator[str]:
+    """What is wrong."""
+    history = judged.history
+    has = {
+        "threads": history.threads_max,
+        "clients": history.clients_max,
+        "files": history.files_max,
+    }
+    for what, most in MOST.items():
+        if has[what] > most:
+            yield f"a process had {has[what]} {what}"
+    buffers = len(history.ends) * (BufferLimits().messages + FETCH_MAX)
+    if history.buffered_max > buffers:
+        yield f"a process had {history.buffered_max} messages in its buffers"
+    incidents = len(history.faults) + sum(history.ways.values())
+    most = LINES_EACH * incidents * len(history.ends)
+    for line, count in history.lines.items():
+        if count > most and "an observer of the consumer failed" not in line:  # each time it does
+            yield f"{count} lines, and {incidents} incidents: {line}"

@@ -1,0 +1,153 @@
+"""Processes are killed, end, stand still, fail, and call what they like."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from random import Random
+from typing import TYPE_CHECKING
+
+from tools.simulate.faults.fault import intervals, one_of
+
+from kafka_marshal.errors import MarshalError
+
+if TYPE_CHECKING:
+    from tools.simulate.world import World
+
+
+def kill(world: World, chance: Random) -> str:
+    """A process is killed, and started again under the same id or another one, now or later."""
+    process = one_of(world, chance)
+    if process is None:
+        return "nobody"
+    del world.processes[process.client_id]
+    world.scheduler.kill(process.name)
+    world.scheduler.sleep(intervals(world, chance, 0.0, 0.0, 0.3, 1.0, 3.0))
+    other = process.client_id.rstrip("'") if "'" in process.client_id else process.client_id + "'"
+    client_id = chance.choice((process.client_id, other))
+    if client_id not in world.processes:
+        world.start(client_id)
+    return f"{process.name}, then {client_id}"
+
+
+def close(world: World, chance: Random) -> str:
+    """A process is asked to end, and another one begins under its id."""
+    process = one_of(world, chance)
+    if process is None:
+        return "nobody"
+    world.end(process.client_id)
+    world.start(process.client_id)
+    return process.name
+
+
+def stall(world: World, chance: Random) -> str:
+    """A process stands still, for less than an interval or for many, and goes on."""
+    process = one_of(world, chance)
+    if process is None:
+        return "nobody"
+    for_s = intervals(world, chance, 0.2, 1.0, 2.1, 5.0)
+    world.scheduler.stop(process.name)
+    world.scheduler.sleep(for_s)
+    world.scheduler.stop(process.name, stands=False)
+    return f"{process.name} for {for_s:g} s"
+
+
+def stall_thread(world: World, chance: Random) -> str:
+    """One thread of a process stands still, as one that waits for a page of memory, or a lock."""
+    process = one_of(world, chance)
+    threads = [one for one in world.scheduler.threads if process and one.process == process.name]
+    if not threads:
+        return "nobody"
+    thread = chance.choice(threads)
+    for_s = intervals(world, chance, 0.05, 0.5, 2.1)
+    thread.stands = True
+    world.scheduler.sleep(for_s)
+    thread.stands = False
+    assert process is not None
+    return f"{thread.name} of {process.name} for {for_s:g} s"
+
+
+def slow(world: World, chance: Random) -> str:
+    """A process takes long for each message, and does so until the next such fault."""
+    process = one_of(world, chance)
+    if process is None:
+        return "nobody"
+    process.slow_s = intervals(world, chance, 0.0, 0.01, 0.1, 2.1)
+    return f"{process.name}: {process.slow_s:g} s each"
+
+
+def raises(world: World, chance: Random) -> str:
+    """A process fails at its next message."""
+    process = one_of(world, chance)
+    if process is None:
+        return "nobody"
+    process.raises = True
+    return process.name
+
+
+def calls(world: World, chance: Random) -> str:
+    """An application pauses a topic for a while, gives a claim up, or begins to consume anew."""
+    process = one_of(world, chance)
+    consumer = None if process is None else process.consumer
+    if process is None or consumer is None:
+        return "nobody"
+    topic, for_s = chance.choice(world.setting.topics), intervals(world, chance, 0.01, 0.3, 2.5)
+    call = chance.choice(("pause", "release", "subscribe"))
+
+    def run() -> None:
+        with suppress(MarshalError):  # it may be lost, closed, or have failed: `ended` judges that
+            match call:
+                case "pause":
+                    consumer.pause(topic)
+                    world.scheduler.sleep(for_s)
+                    consumer.resume(topic)
+                case "release":
+                    consumer.release(topic, chance.randrange(world.partitions(topic) or 1))
+                case _:
+                    consumer.unsubscribe()
+                    world.scheduler.sleep(for_s)
+                    consumer.subscribe(world.setting.topics)
+
+    world.scheduler.start(run, call, process.name)
+    return f"{process.name}: {call} {topic}, {for_s:g} s"
+
+
+def clock(world: World, chance: Random) -> str:
+    """A machine's date is set, or runs wrong; its monotonic clock runs too slowly or too fast."""
+    process = one_of(world, chance)
+    if process is None:
+        return "nobody"
+    what = chance.choice(("date", "date runs", "clock runs"))
+    if what == "date":
+        by_s = chance.choice((-1, 1)) * intervals(world, chance, 0.1, 3.0, 1000.0)
+        process.date.wall_s += by_s
+        return f"{process.name}: its date by {by_s:+g} s"
+    rate, for_s = chance.choice((-0.1, 0.1, 0.3)), intervals(world, chance, 1.0, 5.0)
+    beside = process.date if what == "date runs" else process.uptime
+    beside.drift(rate)
+    world.scheduler.sleep(for_s)
+    beside.drift(0.0)
+    return f"{process.name}: its {what} wrong by {rate:+g} s each second, for {for_s:g} s"
+
+
+def disk(world: World, chance: Random) -> str:
+    """The disk is full, so no recording and no snapshot is written; or a snapshot is damaged."""
+    if chance.random() < 0.5:
+        for_s = intervals(world, chance, 0.3, 1.0, 7.0)
+        world.disk_full = True
+        world.scheduler.sleep(for_s)
+        world.disk_full = False
+        return f"full for {for_s:g} s"
+    snapshots = sorted(world.folder.glob("*.snapshot")) if world.folder else []
+    if not snapshots:
+        return "nothing"
+    path = chance.choice(snapshots)
+    text = path.read_bytes()
+    how = chance.choice(("cut", "changed", "another's"))
+    at = chance.randrange(len(text))
+    if how == "cut":
+        path.write_bytes(text[:at])
+    elif how == "changed":
+        path.write_bytes(text[:at] + bytes([text[at] ^ 1]) + text[at + 1 :])
+    else:
+        path.write_bytes(chance.choice(snapshots).read_bytes())
+    return f"{path.name}: {how}"
