@@ -27,6 +27,12 @@ class Given:
     offset: int
     unordered: bool = False
     """Its application takes the messages of a partition in any order."""
+    worker: str = ""
+    """The thread that begins it."""
+    withheld: str = ""
+    """Why nothing more of its claim is to begin: lost, paused or stopped; nothing where it may."""
+    beside: bool = False
+    """Another message of its lane is in hand: of its key, or of its partition."""
 
     @property
     def where(self) -> Topic:
@@ -46,6 +52,25 @@ class Called:
     partition: int
     epoch: int
     reason: str = ""
+    in_hand: int = 0
+    """How many messages of it the application had begun and not finished."""
+
+
+@frozen
+class Committed:
+    """A message whose commit has returned."""
+
+    at_s: float
+    process: str
+    topic: str
+    partition: int
+    epoch: int
+    offset: int
+
+    @property
+    def where(self) -> Topic:
+        """Its partition."""
+        return self.topic, self.partition
 
 
 @frozen
@@ -81,6 +106,7 @@ class History:
     raised: set[tuple[str, Topic, int]] = field(factory=set)
     """Process, partition and offset where an application failed: it may be given that again."""
     called: list[Called] = field(factory=list)
+    committed: list[Committed] = field(factory=list)
     log: list[Appended] = field(factory=list)
     """The coordination topic, in the order of the appends to all its partitions."""
     faults: list[tuple[float, str, str]] = field(factory=list)
@@ -89,6 +115,8 @@ class History:
     """How often each way of consuming was begun."""
     ended: list[tuple[float, str, str]] = field(factory=list)
     """When a process ended by itself, which, and the error that it met, or nothing."""
+    unended: list[str] = field(factory=list)
+    """Processes that were asked to end while there were no faults, and did not in time."""
     lines: Counter[str] = field(factory=Counter)
     """Log lines, by their wording without what varies."""
     ends: dict[Topic, int] = field(factory=dict)

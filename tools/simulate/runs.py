@@ -6,7 +6,7 @@ import hashlib
 import random
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import attrs
 from attrs import define, field, frozen
@@ -22,6 +22,8 @@ from kafka_marshal.client.coordinate.recording import write_log
 from kafka_marshal.errors import COORDINATION_TOPIC
 from kafka_marshal.scratch import Scratch
 from kafka_marshal.validate import read_folder, validate
+from kafka_marshal.validate.run import RunEvent
+from kafka_marshal.validate.validator import action_of
 
 
 @frozen
@@ -46,6 +48,8 @@ class Report:
     ways: Counter[str]
     verdicts: Counter[str]
     """What records did, by the names of the specification."""
+    actions: Counter[str]
+    """What recorded instances did, by the names of the specification; none where none is."""
     story: tuple[str, ...]
     """The faults, in words."""
 
@@ -57,13 +61,14 @@ def simulate(
     began_s = time.process_time()
     random.seed(seed)
     world = World(seed, setting or Setting(), plan)
-    recorded = None
+    recorded, actions = None, Counter[str]()
     if world.setting.recorded:
         with Scratch("simulate") as folder:
             world.record_to = folder
             history = world.run()
             write_log(world.kafka.settings(), COORDINATION_TOPIC, folder)
-            recorded = validate(read_folder(folder))
+            run = read_folder(folder)
+            recorded = validate(attrs.evolve(run, events=counted(run.events, actions)))
     else:
         history = world.run()
     judged = Judged(history, world.setting, recorded)
@@ -88,8 +93,16 @@ def simulate(
             for change in changes
             if change.verdict is not None
         ),
+        actions,
         tuple(f"{at_s:8.1f} s  {name}: {what}" for at_s, name, what in sorted(history.faults)),
     )
+
+
+def counted(events: Iterable[RunEvent], actions: Counter[str]) -> Iterator[RunEvent]:
+    """These events; counts what is done in each."""
+    for event in events:
+        actions[action_of(event)] += 1
+        yield event
 
 
 def digest(history: History) -> str:

@@ -10,8 +10,9 @@ import asyncio
 import gc
 import logging
 import re
+from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -19,6 +20,7 @@ from typing import Any, Final
 
 from attrs import define, field
 from tools.simulate.applications import (
+    AS_LISTS,
     AT_LEAST_ONCE_ONLY,
     IN_LOOPS,
     THREADED,
@@ -27,12 +29,12 @@ from tools.simulate.applications import (
     WORK_S,
 )
 from tools.simulate.faults import FAULTS, Happening, planned
-from tools.simulate.history import Appended, Called, Given, History
+from tools.simulate.history import Appended, Called, Committed, Given, History
 from tools.simulate.setting import Setting
 
 from kafka_marshal import AsyncConsumer, Consumer, Lost, MarshalError
 from kafka_marshal.client.message import Claim, Message
-from kafka_marshal.errors import COORDINATION_TOPIC
+from kafka_marshal.errors import COORDINATION_TOPIC, BrokerFailed, ConsumerClosed
 from kafka_marshal.testing.in_memory import (
     LANDS,
     InMemoryKafka,
@@ -43,6 +45,8 @@ from kafka_marshal.testing.in_memory import (
 
 ENDS_WITHIN: Final = 12
 """After how many intervals without faults everything is to be consumed."""
+UNKNOWN_S: Final = 30.0
+"""How long an append may have no outcome: the end waits for that."""
 IDLE_ROUNDS: Final = 20
 """Rounds in which nobody is given anything, until nothing that was granted is left in hand."""
 WORKS: Final = 0.05
@@ -69,6 +73,12 @@ class Process:
     """Processing fails for now."""
     stopping: bool = False
     """It was asked to end."""
+    paused: set[tuple[str, int, int]] = field(factory=set)
+    """Tenures that the one `pause` under way has paused."""
+    pauses: bool = False
+    """A `pause` is under way."""
+    in_hand: Counter[tuple[Any, ...]] = field(factory=Counter)
+    """How many messages of a tenure, and of a lane of it, were begun and are not finished."""
 
     def runs(self) -> None:
         """Its first thread."""
@@ -77,6 +87,9 @@ class Process:
                 self._in_threads()
             else:
                 self._in_loop()
+        except ConsumerClosed as error:  # it was closed before it had ended by itself
+            closed = self.consumer is not None and self.consumer.delivery.closed and self.stopping
+            self.world.ended(self, "" if closed else f"{type(error).__name__}: {error}")
         except (MarshalError, Broke) as error:
             self.world.ended(self, f"{type(error).__name__}: {error}")
         else:
@@ -103,6 +116,14 @@ class Process:
             self.consumer = consumer
             consumer.subscribe(self.world.setting.topics)
             THREADED[self.way](consumer, self)
+            if self.stopping:  # a call after `stop` does nothing, and is no error
+                try:
+                    consumer.subscribe(self.world.setting.topics)
+                except BrokerFailed:
+                    pass
+                except ConsumerClosed:
+                    if not consumer.delivery.closed:
+                        raise
 
     def _in_loop(self) -> None:
         async def main() -> None:
@@ -118,6 +139,16 @@ class Process:
         finally:
             loop.close()
 
+    def tenures(self, topic: str) -> set[tuple[str, int, int]]:
+        """What it owns of a topic."""
+        claims = self.consumer.claims if self.consumer else ()
+        return {(one.topic, one.partition, one.epoch) for one in claims if one.topic == topic}
+
+    @property
+    def gives_up(self) -> bool:
+        """It was asked to end, or has failed: nobody waits for what it has in hand."""
+        return self.stopping or self.raises
+
     @property
     def stopped(self) -> bool:
         """It was asked to end, or its consumer has."""
@@ -125,19 +156,51 @@ class Process:
 
     def takes(self, message: Message) -> None:
         """Process it."""
-        given = self._given(message)
-        if for_s := self._works_s():
-            self.scheduler.sleep(for_s)
-        self._processed(given)
+        with self._begun(message) as given:
+            if for_s := self._works_s():
+                self.scheduler.sleep(for_s)
+            self._processed(given)
 
     async def takes_in_loop(self, message: Message) -> None:
         """Process it in an event loop."""
-        given = self._given(message)
-        if for_s := self._works_s():
-            await asyncio.sleep(for_s)
-        self._processed(given)
+        with self._begun(message) as given:
+            if for_s := self._works_s():
+                await asyncio.sleep(for_s)
+            self._processed(given)
 
-    def _given(self, message: Message) -> Given:
+    @contextmanager
+    def _begun(self, message: Message) -> Iterator[Given]:
+        claim = message.claim
+        tenure = claim.topic, claim.partition, claim.epoch
+        lane = {"run_partition": (*tenure, None), "run_none": (*tenure, message.offset, None)}.get(
+            self.way, (*tenure, message.key)
+        )
+        given = self._given(message, beside=self.way.startswith("run") and self.in_hand[lane] > 0)
+        self.in_hand.update((tenure, lane))
+        try:
+            yield given
+        finally:
+            self.in_hand.subtract((tenure, lane))
+
+    def committed(self, message: Message) -> None:
+        """The commit of this message has returned."""
+        claim, now_s = message.claim, self.scheduler.clock.monotonic()
+        self.world.history.committed.append(
+            Committed(now_s, self.name, claim.topic, claim.partition, claim.epoch, message.offset)
+        )
+
+    def _withheld(self, claim: Claim) -> str:
+        assert self.consumer is not None
+        if self.way in AS_LISTS:
+            return ""
+        if claim.lost is not None and self.world.setting.at_least_once:
+            return "lost"
+        if self.consumer.delivery.stopped:
+            return "stopped"
+        tenure = claim.topic, claim.partition, claim.epoch
+        return "paused" if tenure in self.paused else ""
+
+    def _given(self, message: Message, *, beside: bool) -> Given:
         assert self.consumer is not None
         claim = message.claim
         given = Given(
@@ -149,6 +212,9 @@ class Process:
             claim.epoch,
             message.offset,
             self.way in UNORDERED,
+            self.scheduler.current_name,
+            self._withheld(claim),
+            beside,
         )
         self.world.history.given.append(given)
         return given
@@ -176,6 +242,7 @@ class Process:
                 claim.partition,
                 claim.epoch,
                 "" if reason is None else reason.value,
+                0 if self.gives_up else self.in_hand[claim.topic, claim.partition, claim.epoch],
             )
         )
 
@@ -221,6 +288,8 @@ class World:
     """Clients that nobody starts again."""
     calm: bool = False
     """There are no more faults, and no more messages."""
+    mended: bool = False
+    """Those that lasted are taken back, too."""
     _numbers: int = 0
     _began_s: float = 0.0
 
@@ -274,7 +343,13 @@ class World:
             self.scheduler.sleep(0.1)
         if process.consumer is not None:
             process.consumer.stop()
-            process.thread.join(2 * self.setting.heartbeat_interval_s)
+            with suppress(MarshalError):
+                process.consumer.subscribe(self.setting.topics)
+            mended = self.mended
+            patience_s = UNKNOWN_S if mended else 0.0
+            process.thread.join(2 * self.setting.heartbeat_interval_s + patience_s)
+            if mended and process.thread.is_alive():
+                self.history.unended.append(process.name)
             process.consumer.close(timeout_s=2.0)
         process.thread.join()
 
@@ -296,6 +371,7 @@ class World:
 
     def mend(self) -> None:
         """Take every fault back."""
+        self.mended = True
         self.kafka.appends = lambda _: LANDS
         self.kafka.fetching = lambda _: None
         self.kafka.flow()
@@ -356,7 +432,8 @@ class World:
             idle = idle + 1 if self.done and len(self.history.given) == before else 0
         self.history.finished = self.done
         for client_id in list(self.processes):
-            self.end(client_id)
+            if client_id in self.processes:  # another one may end by itself meanwhile
+                self.end(client_id)
 
     def _disturb(self, planned: Happening) -> None:
         """A fault happens, beside others that last."""

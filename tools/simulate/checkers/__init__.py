@@ -19,6 +19,7 @@ from tools.simulate.checkers import (
     progress,
     receipts,
 )
+from tools.simulate.checkers.calls import committed, drained, lanes, stops, withheld
 from tools.simulate.judged import Judged
 
 CHECKERS: Final[dict[str, Callable[[Judged], Iterator[str]]]] = {
@@ -36,6 +37,11 @@ CHECKERS: Final[dict[str, Callable[[Judged], Iterator[str]]]] = {
         one_process_an_epoch,
         progress,
         receipts,
+        committed,
+        drained,
+        lanes,
+        stops,
+        withheld,
     )
 }
 
