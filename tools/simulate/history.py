@@ -54,6 +54,8 @@ class Called:
     reason: str = ""
     in_hand: int = 0
     """How many messages of it the application had begun and not finished."""
+    gives_up: bool = False
+    """The application was asked to end, or has failed."""
 
 
 @frozen

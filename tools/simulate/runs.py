@@ -15,6 +15,7 @@ from tools.simulate.faults import Happening
 from tools.simulate.history import History
 from tools.simulate.judged import Judged
 from tools.simulate.setting import Setting
+from tools.simulate.story import story
 from tools.simulate.world import World
 
 from kafka_marshal.client.coordinate.configuration import Semantics
@@ -51,7 +52,7 @@ class Report:
     actions: Counter[str]
     """What recorded instances did, by the names of the specification; none where none is."""
     story: tuple[str, ...]
-    """The faults, in words."""
+    """The faults, and what led to the first violation, in words."""
 
 
 def simulate(
@@ -72,12 +73,13 @@ def simulate(
     else:
         history = world.run()
     judged = Judged(history, world.setting, recorded)
+    wrong = violations(judged)
     return Report(
         seed,
         world.setting,
         world.plan or (),
         digest(history),
-        tuple(violations(judged)),
+        tuple(wrong),
         history.simulated_s,
         time.process_time() - began_s,
         len(history.log),
@@ -94,7 +96,7 @@ def simulate(
             if change.verdict is not None
         ),
         actions,
-        tuple(f"{at_s:8.1f} s  {name}: {what}" for at_s, name, what in sorted(history.faults)),
+        story(judged, world.began_s, wrong),
     )
 
 

@@ -145,11 +145,6 @@ class Process:
         return {(one.topic, one.partition, one.epoch) for one in claims if one.topic == topic}
 
     @property
-    def gives_up(self) -> bool:
-        """It was asked to end, or has failed: nobody waits for what it has in hand."""
-        return self.stopping or self.raises
-
-    @property
     def stopped(self) -> bool:
         """It was asked to end, or its consumer has."""
         return self.stopping or self.consumer is None or self.consumer.delivery.ended
@@ -242,7 +237,8 @@ class Process:
                 claim.partition,
                 claim.epoch,
                 "" if reason is None else reason.value,
-                0 if self.gives_up else self.in_hand[claim.topic, claim.partition, claim.epoch],
+                self.in_hand[claim.topic, claim.partition, claim.epoch],
+                self.stopping or self.raises,
             )
         )
 
@@ -445,6 +441,11 @@ class World:
         for process in self.processes.values():
             count = sum(one.process == process.name for one in self.scheduler.threads)
             self.history.threads_max = max(self.history.threads_max, count)
+
+    @property
+    def began_s(self) -> float:
+        """When the run began, by the monotonic clock."""
+        return self._began_s
 
     @property
     def done(self) -> bool:

@@ -31,8 +31,11 @@ from kafka_marshal.client.api.callbacks import Callbacks
 from kafka_marshal.client.coordinate.configuration import Semantics
 from kafka_marshal.client.coordinate.consumer_loop import ConsumerLoop
 from kafka_marshal.client.coordinate.owned_partition import OwnedPartition
+from kafka_marshal.client.coordinate.ownership import Ownership
 from kafka_marshal.client.fetch.buffers import Buffers
 from kafka_marshal.client.fetch.fetcher import Fetcher
+from kafka_marshal.client.fetch.in_flight import InFlight
+from kafka_marshal.client.process.work_queues import WorkQueues
 from kafka_marshal.core.claims import fenced
 from kafka_marshal.core.claims.verdicts import Verdict
 from kafka_marshal.core.messages import Record
@@ -203,6 +206,35 @@ def another_tells_its_instance(patch: Patch) -> None:
     patch.setattr(Consumer, "instance_id", property(lambda _: "somebody"))
 
 
+def commits_in_vain(patch: Patch) -> None:
+    def unwritten(consumer: Consumer, message: Any = None, **_: Any) -> None:
+        consumer.ack(message)
+
+    patch.setattr(Consumer, "commit", unwritten)
+
+
+def calls_what_is_lost_drained(patch: Patch) -> None:
+    lost = Callbacks.lost
+
+    def both(callbacks: Callbacks, claim: Any, reason: Any) -> None:
+        lost(callbacks, claim, reason)
+        callbacks.drained(claim)
+
+    patch.setattr(Callbacks, "lost", both)
+
+
+def begins_side_by_side(patch: Patch) -> None:
+    patch.setattr(WorkQueues, "_lane_of", lambda *_: object())
+
+
+def never_ends(patch: Patch) -> None:
+    patch.setattr(Ownership, "drained", property(lambda _: False))
+
+
+def gives_out_the_rest(patch: Patch) -> None:
+    patch.setattr(InFlight, "cut", lambda hand, within_s=-1: hand.end)
+
+
 MISTAKES: dict[str, tuple[Callable[[Patch], None], Semantics]] = {
     "at_most_once": (grants_some_ranges_twice, "at_most_once"),
     "none_skipped": (counts_as_done_what_is_in_hand, "at_least_once"),
@@ -215,6 +247,11 @@ MISTAKES: dict[str, tuple[Callable[[Patch], None], Semantics]] = {
     "callbacks": (calls_twice, "at_least_once"),
     "ended": (dies, "at_least_once"),
     "bounded": (starts_threads, "at_least_once"),
+    "committed": (commits_in_vain, "at_least_once"),
+    "drained": (calls_what_is_lost_drained, "at_least_once"),
+    "lanes": (begins_side_by_side, "at_least_once"),
+    "stops": (never_ends, "at_most_once"),
+    "withheld": (gives_out_the_rest, "at_least_once"),
     "one_process_an_epoch": (another_tells_its_instance, "at_least_once"),
 }
 """By checker: a mistake, and under which semantics it shows."""
@@ -243,7 +280,10 @@ def test_a_run_that_fails_is_told_with_as_few_faults_as_it_takes(
     assert len(fewer.plan) < len(report.plan)
     options = ["--simulated-s", "30", "--fault-every-s", "2", "--clients", "2", "--partitions", "1"]
     assert any(main(["--one", str(seed), *options]) == 1 for seed in (1, 3, 5, 7))
-    assert "WRONG  receipts: " in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert "WRONG  receipts: " in told
+    assert "ClaimingMessages at " in told, "what led to it is told, too"
+    assert ": granted; position " in told
 
 
 def test_a_call_that_waits_lets_only_the_clock_of_the_run_go_on() -> None:

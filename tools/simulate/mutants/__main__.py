@@ -2,6 +2,7 @@
 
     python -m tools.simulate.mutants                    those that nothing has found yet
     python -m tools.simulate.mutants --again            all of them
+    python -m tools.simulate.mutants --kind hand        those of one kind: once, hand, generated
     python -m tools.simulate.mutants --only pause       those with this in their names
 
 Three kinds: mistakes that were made once (tests/client/fleet/test_mutants.py), some by hand, and a
@@ -39,12 +40,16 @@ SEED: Final = 13
 """Of the sample of generated mutants, and of the first run."""
 GENERATED: Final = 40
 
+KINDS: Final = ("once", "hand", "generated")
+"""Made once by us, thought of by hand, made by operators."""
+
 
 @frozen
 class Mutant:
     """One of those that are looked for."""
 
     kind: str
+    """`once`, `hand` or `generated`."""
     name: str
     where: str
     put_in: Callable[[pytest.MonkeyPatch], None]
@@ -60,20 +65,21 @@ class Result:
     """The newest commit of what was run."""
 
 
-def mutants() -> dict[str, Mutant]:
-    """All of them, by name."""
-    edits: list[tuple[str, Edit | Generated]] = [("by hand", one) for one in BY_HAND]
-    edits += [("generated", one) for one in generated(SEED, GENERATED, reached())]
+def mutants(kind: str = "") -> dict[str, Mutant]:
+    """All of them, by name, or all of a kind; it takes seconds to generate some."""
+    edits: list[tuple[str, Edit | Generated]] = [("hand", one) for one in BY_HAND]
+    if kind in ("", "generated"):
+        edits += [("generated", one) for one in generated(SEED, GENERATED, reached())]
     found = [
-        Mutant("made once", name, " ".join((each.__doc__ or "").split()), each)
+        Mutant("once", name, " ".join((each.__doc__ or "").split()), each)
         for name, each in inspect.getmembers(test_mutants, inspect.isfunction)
         if [*inspect.signature(each).parameters] == ["patch"]
         and each.__module__ == test_mutants.__name__
     ]
-    for kind, one in edits:
+    for its, one in edits:
         module = one.path.removesuffix(".py").replace("/", ".").removeprefix("client.")
-        found.append(Mutant(kind, f"{one.function}: {one.name}", module, one.put_in))
-    return {f"{one.where} {one.name}": one for one in found}
+        found.append(Mutant(its, f"{one.function}: {one.name}", module, one.put_in))
+    return {f"{one.where} {one.name}": one for one in found if kind in ("", one.kind)}
 
 
 def reached() -> dict[str, frozenset[int]]:
@@ -124,19 +130,21 @@ def main(arguments: list[str] | None = None) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--only", default="", help="mutants with this in their names")
+    parser.add_argument("--kind", choices=KINDS, default="", help="those of one kind")
     parser.add_argument("--again", action="store_true", help="also those that were found before")
     parser.add_argument("--seconds", type=float, default=600.0, help="CPU time for each, at most")
     parser.add_argument("--jobs", type=int, default=2, help="processes")
     parser.add_argument("--seed", type=int, default=SEED, help="of the first run")
     parser.add_argument("--results", type=Path, default=RESULTS, help="the file of the results")
     asked = parser.parse_args(arguments)
-    _ALL.update(mutants())
-    known = {name: one for name, one in results(asked.results).items() if name in _ALL}
+    _ALL.update(mutants(asked.kind))
+    known = results(asked.results)
+    if not asked.kind:  # what is no mutant any more
+        known = {name: one for name, one in known.items() if name in _ALL}
     names = [
         name
         for name in _ALL
-        if asked.only in name
-        and (asked.again or name not in known or not known[name].search.found)
+        if asked.only in name and (asked.again or name not in known or not known[name].search.found)
     ]
     if asked.only and not any(asked.only in name for name in _ALL):
         parser.error(f"--only {asked.only}: no mutant has this in its name")

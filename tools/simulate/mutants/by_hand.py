@@ -1,7 +1,7 @@
 """Mutants of the client's runtime that somebody thought of: one edit of one function each.
 
-They are mistakes of the kind that this code invites: a stale object looked up by key, a reset or a
-notification left out, a position that is one further, a claim that is lost and asked all the same.
+This code invites them: a stale object is looked up by key, a reset or a notification is left out, a
+position is one further. Or a lost claim is asked all the same.
 """
 
 from __future__ import annotations
@@ -42,9 +42,7 @@ BY_HAND: Final = (
     Edit(_OWNERSHIP, "Ownership._done", "if tenure.claim.lost is not None:", "if False:"),
     Edit(_OWNERSHIP, "Ownership.fetched", "if claim.lost is None:", "if True:"),
     Edit(_OWNERSHIP, "Ownership.look_at", "tenure.notified = False", "pass"),
-    Edit(
-        _OWNERSHIP, "Ownership.withdraw_unwanted", "self._fetcher.drop(tenure.fetched)", "pass"
-    ),
+    Edit(_OWNERSHIP, "Ownership.withdraw_unwanted", "self._fetcher.drop(tenure.fetched)", "pass"),
     Edit(_OWNERSHIP, "Ownership.give_again", "fetched, first.next)", "fetched, first.end)"),
     Edit(_OWNERSHIP, "Ownership.give_again", "tenure.forget(hands)", "pass"),
     Edit(_OWNERSHIP, "Ownership.read_back", " and epoch == reader.claim.epoch", ""),
@@ -58,11 +56,24 @@ BY_HAND: Final = (
     ),
     Edit(_OWNERSHIP, "Ownership.appended", "self.under_way -= 1", "pass"),
     Edit(_OWNERSHIP, "Ownership._withhold", "if end < before and in_flight.left:", "if False:"),
-    Edit(_OWNERSHIP, "Ownership._abandon_grants", "hand_back(key, reached", "hand_back(key, tenure.claim.position"),
-    Edit(_LOOP, "ConsumerLoop.commit_positions", "self.held.to_commit, {}", "(at := self.held.to_commit), at"),
+    Edit(
+        _OWNERSHIP,
+        "Ownership._abandon_grants",
+        "hand_back(key, reached",
+        "hand_back(key, tenure.claim.position",
+    ),
+    Edit(
+        _LOOP,
+        "ConsumerLoop.commit_positions",
+        "self.held.to_commit, {}",
+        "(at := self.held.to_commit), at",
+    ),
     Edit(_LOOP, "ConsumerLoop._counted", "partitions <= known.partitions", "True"),
     Edit(
-        "client/coordinate/coordinator.py", "Coordinator._run", "self.loop.commit_positions()", "pass"
+        "client/coordinate/coordinator.py",
+        "Coordinator._run",
+        "self.loop.commit_positions()",
+        "pass",
     ),
     Edit("client/coordinate/session.py", "Session.folded", "self._room.release()", "pass"),
     Edit(_COMMITS, "Commit.settled", "claim.owned or awaited(claim)", "claim.owned"),
@@ -78,7 +89,10 @@ BY_HAND: Final = (
     ),
     Edit(_HANDLING, "Handling.look", "not claimed.begun and self._given_up", "self._given_up"),
     Edit(
-        "client/process/offsets.py", "InFlightOffsets.finished", "return self.next", "return offset + 1"
+        "client/process/offsets.py",
+        "InFlightOffsets.finished",
+        "return self.next",
+        "return offset + 1",
     ),
     Edit(
         "client/process/work_queues.py",

@@ -17,7 +17,7 @@ import libcst as cst
 import pytest
 from attrs import frozen
 from model_tests.mutants.children import functions_of, mutate
-from model_tests.mutants.generated import PACKAGE, _change
+from model_tests.mutants.generated import PACKAGE, change_of
 from model_tests.mutants.operators import Made, mutants
 
 ROOMS: Final = ("coordinate", "fetch", "process", "api", "connect")
@@ -64,7 +64,9 @@ class Edit:
         inside: Any = ast.parse(_text(self.path))
         for name in self.function.split("."):
             inside = next(each for each in inside.body if getattr(each, "name", None) == name)
-        return min([inside.lineno, *(one.lineno for one in inside.decorator_list)]), inside.end_lineno
+        return min(
+            [inside.lineno, *(one.lineno for one in inside.decorator_list)]
+        ), inside.end_lineno
 
     def put_in(self, _: pytest.MonkeyPatch) -> None:
         """Have it, in this process, until that ends."""
@@ -86,7 +88,7 @@ class Generated:
     @property
     def name(self) -> str:
         """What it changes, on one line."""
-        change = _change(self.function, *self.made.texts())
+        change = change_of(self.function, *self.made.texts())
         was, becomes = (" ".join(text.split()) for text in (change.was, change.becomes))
         return f"{was} → {becomes or '(nothing)'}"
 
@@ -113,7 +115,7 @@ def runtime() -> Iterator[Path]:
 
 
 def generated(seed: int, count: int, reached: Mapping[str, frozenset[int]]) -> list[Generated]:
-    """So many mutants of the runtime, of statements that are reached, by path within the package.
+    """A sample of mutants of the runtime, of statements that runs reach (by path in the package).
 
     Texts are left as they are: nothing goes by what a message says.
     """

@@ -44,12 +44,19 @@ class Run:
 
 
 def run(seed: int, put_in: Callable[[pytest.MonkeyPatch], None]) -> Run:
-    """One run with a mutant. An error that escapes from it is found, and so is a run that hangs."""
+    """One run with a mutant. An error that escapes from it is found, and so is a run that hangs.
 
-    def simulated() -> Run:
+    Raises:
+        LookupError: the mutant cannot be put in.
+    """
+
+    def simulated() -> Run | str:
         limited(HANGS_S)
         with pytest.MonkeyPatch.context() as patch:
-            put_in(patch)
+            try:
+                put_in(patch)
+            except Exception as error:
+                return f"it cannot be put in: {type(error).__name__}: {error}"
             try:
                 report = simulate(seed, setting(seed))
             except BaseException as error:
@@ -60,9 +67,14 @@ def run(seed: int, put_in: Callable[[pytest.MonkeyPatch], None]) -> Run:
 
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     try:
-        ran: Run = in_child(simulated)
+        ran: Run | str = in_child(simulated)
     except (RuntimeError, EOFError):
-        return Run(0.0, HANGS_S, f"hangs: the run did not end in {HANGS_S:g} s of CPU time")
+        cpu_s = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before.ru_utime
+        return Run(
+            0.0, cpu_s, f"hangs: the process of the run ended after {cpu_s:.0f} s of CPU time"
+        )
+    if isinstance(ran, str):
+        raise LookupError(ran)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return Run(ran.simulated_s, after.ru_utime - before.ru_utime, ran.found)
 
@@ -74,9 +86,9 @@ def searched(
     first: int,
     longest_s: float,
 ) -> Search:
-    """Run seeds from the first on until something is wrong, or for so long (CPU time)."""
+    """Run seeds from the first on until something is wrong, or `longest_s` of CPU time is over."""
     began_s, seed, simulated_s, cpu_s, found = time.monotonic(), first, 0.0, 0.0, ""
-    while not found and cpu_s < longest_s and time.monotonic() - began_s < 4 * longest_s:
+    while not found and cpu_s < longest_s and time.monotonic() - began_s < 20 * longest_s:
         ran = run(seed, put_in)
         simulated_s, cpu_s, found = simulated_s + ran.simulated_s, cpu_s + ran.cpu_s, ran.found
         seed += 1

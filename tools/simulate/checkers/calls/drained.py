@@ -15,7 +15,7 @@ def check(judged: Judged) -> Iterator[str]:
     history = judged.history
     drained = {}
     for called in history.called:
-        if called.kind == "drained":
+        if called.kind == "drained" and not called.gives_up:
             tenure = called.process, (called.topic, called.partition), called.epoch
             drained[tenure] = called.at_s
             if called.in_hand:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from typing import Final
 
 from tools.simulate.judged import Judged
 
-TASKS: int = 5
+TASKS: Final = 5
 """How many of an event loop's tasks may begin one each."""
 
 
