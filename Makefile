@@ -12,10 +12,10 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 # What is checked is what exists: a room that a branch does not have yet is no error.
 CODE := $(wildcard marshal tests model_tests proof tools benchmarks examples conftest.py)
 
-.PHONY: help setup check test spec model demo golden model-full triples mutants walks prove prove-full bench-reducer bench-validate bench-replay bench-client bench-watch night simulate chaos soak unsafe fuzz fuzz-replay conformance locks support docs docs-site audit sbom lock clean
+.PHONY: help setup check test spec model demo golden model-full triples mutants walks prove prove-full bench-reducer bench-validate bench-replay bench-client bench-watch night simulate simulated-mutants reached chaos soak unsafe fuzz fuzz-replay conformance locks support docs docs-site audit sbom lock clean
 
 help: ## Print this
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(STAMPS)/jars $(STAMPS)/broker $(STAMPS)/connector $(STAMPS)/spark ## The virtual environment, locked dependencies, Java, TLC, Kafka
 
@@ -114,6 +114,12 @@ night: setup ## Every long target, a line for each; ARGS="spec walks" for some o
 simulate: setup ## The shipped consumers under faults, in simulated time; ARGS="--hours 10 --seed 1"
 	$(BIN)/python -m tools.simulate $(ARGS)
 
+simulated-mutants: setup ## How many simulated runs find each mistake of the client; ARGS="--seconds 60 --only fetch"
+	$(BIN)/python -m tools.simulate.mutants $(ARGS)
+
+reached: setup ## What simulated runs reach: branches, actions, verdicts, pairs of faults; ARGS="--runs 600"
+	$(BIN)/python -m tools.simulate.reached $(ARGS)
+
 locks: setup ## What is found without one lock of the client; ARGS="--only fetcher", "--clean 100"
 	$(BIN)/python -m tools.simulate.fine $(ARGS)
 
@@ -148,6 +154,8 @@ docs: setup ## Write what is generated: links of docs/safety.md, tables of rooms
 	mv build/replay.md docs/replay.md
 	$(BIN)/python -m tools.pages.simulation > build/simulation.md
 	mv build/simulation.md docs/simulation.md
+	$(BIN)/python -m tools.pages.mutants > build/simulated-mutants.md
+	mv build/simulated-mutants.md docs/reference/simulated-mutants.md
 
 # Its own environment, so that `make setup` does not grow; nothing of the package is imported.
 build/site-venv/.stamp: requirements-site.lock

@@ -57,6 +57,12 @@ TARGETS: Final = (
     Target("unsafe", "--list"),
     Target("soak", "--seconds 1 --rate 50 --partitions 2 --interval 1 --every 0.1 --folder {desk}"),
     Target("simulate", "--hours 0.01", "--hours 100"),
+    Target(
+        "simulated-mutants",
+        "--kind once --only asks_with --results {desk}/results.json",
+        "--seconds 600 --results build/night/simulated-mutants.json --again",
+    ),
+    Target("reached", "--runs 1 --jobs 1 --simulated-s 5", "--runs 600"),
     Target("fuzz", "--inputs 1 --target decode --folder {desk}", "--seconds 3600"),
     Target("fuzz-replay", "--records 2000 --hostile 0.5"),
     Target("conformance", "--list", "--seconds 600"),

@@ -188,11 +188,11 @@ def results(work: Path) -> Iterator[Mutant]:
     """What the server has written down in `work` so far, mutant by mutant."""
     for line in (work / "results.jsonl").read_text(encoding="utf-8").splitlines():
         told = json.loads(line)
-        change = _change(told["function"], told["was"], told["becomes"])
+        change = change_of(told["function"], told["was"], told["becomes"])
         yield Mutant(change, told["status"], told["seconds"])
 
 
-def _change(function: str, original: list[str], mutated: list[str]) -> Change:
+def change_of(function: str, original: list[str], mutated: list[str]) -> Change:
     """The lines in which two functions differ, below their names."""
     was, becomes = [], []
     for line in difflib.ndiff(original[1:], mutated[1:]):

@@ -34,6 +34,9 @@ class Work(Protocol):
     def takes(self, message: Message) -> None:
         """Process it, which takes a while, and may fail where that is a fault."""
 
+    def committed(self, message: Message) -> None:
+        """A commit of it has returned."""
+
     async def takes_in_loop(self, message: Message) -> None:
         """The same in an event loop."""
 
@@ -57,6 +60,7 @@ def poll(consumer: Consumer, work: Work) -> None:
         if chance.random() < 0.05:
             with suppress(ClaimLost, OutcomeUnknown):
                 consumer.commit(message, timeout_s=5.0)
+                work.committed(message)
         else:
             consumer.ack(message)
 
@@ -97,6 +101,7 @@ async def loop(consumer: AsyncConsumer, work: Work) -> None:
         if work.scheduler.chance.random() < 0.05:
             with suppress(ClaimLost, OutcomeUnknown):
                 await consumer.commit(message, timeout_s=5.0)
+                work.committed(message)
 
 
 async def loop_lists(consumer: AsyncConsumer, work: Work) -> None:
@@ -124,4 +129,6 @@ IN_LOOPS: Final[Mapping[str, Callable[[AsyncConsumer, Work], Coroutine[Any, Any,
 WAYS: Final = (*THREADED, *IN_LOOPS)
 UNORDERED: Final = frozenset({"run_key", "run_none", "run_loop"})
 """Ways in which a partition's messages may be processed out of order."""
+AS_LISTS: Final = frozenset({"lists", "batches", "loop_lists"})
+"""Ways in which an application is given many messages at once."""
 AT_LEAST_ONCE_ONLY: Final = frozenset({"run_partition", "run_key", "run_none", "run_loop"})

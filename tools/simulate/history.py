@@ -28,6 +28,12 @@ class Given:
     offset: int
     unordered: bool = False
     """Its application takes the messages of a partition in any order."""
+    worker: str = ""
+    """The thread that begins it."""
+    withheld: str = ""
+    """Why nothing more of its claim is to begin: lost, paused or stopped; nothing where it may."""
+    beside: bool = False
+    """Another message of its lane is in hand: of its key, or of its partition."""
 
     @property
     def where(self) -> Topic:
@@ -47,6 +53,27 @@ class Called:
     partition: int
     epoch: int
     reason: str = ""
+    in_hand: int = 0
+    """How many messages of it the application had begun and not finished."""
+    gives_up: bool = False
+    """The application was asked to end, or has failed."""
+
+
+@frozen
+class Committed:
+    """A message whose commit has returned."""
+
+    at_s: float
+    process: str
+    topic: str
+    partition: int
+    epoch: int
+    offset: int
+
+    @property
+    def where(self) -> Topic:
+        """Its partition."""
+        return self.topic, self.partition
 
 
 @frozen
@@ -100,6 +127,7 @@ class History:
     """Callbacks, in their order."""
     observed: list[Called] = field(factory=list)
     """What observers heard, in its order; also `fenced` and `left`."""
+    committed: list[Committed] = field(factory=list)
     log: list[Appended] = field(factory=list)
     """The coordination topic, in the order of the appends to all its partitions."""
     cuts: list[LogCut] = field(factory=list)
@@ -112,6 +140,8 @@ class History:
     """How often each way of consuming was begun."""
     ended: list[tuple[float, str, str]] = field(factory=list)
     """When a process ended by itself, which, and the error that it met, or nothing."""
+    unended: list[str] = field(factory=list)
+    """Processes that were asked to end while there were no faults, and did not in time."""
     lines: Counter[str] = field(factory=Counter)
     """Log lines, by their wording without what varies."""
     ends: dict[Topic, int] = field(factory=dict)

@@ -7,20 +7,24 @@ from __future__ import annotations
 
 import asyncio
 import errno
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
 import attrs
 from attrs import define, field
-from tools.simulate.applications import IN_LOOPS, THREADED, UNORDERED, WORK_S
-from tools.simulate.history import Called, Given
+from tools.simulate.applications import AS_LISTS, IN_LOOPS, THREADED, UNORDERED, WORK_S
+from tools.simulate.history import Called, Committed, Given
 from tools.simulate.listeners import listeners
 
 from kafka_marshal import AsyncConsumer, Consumer, Lost, MarshalError, Observer
 from kafka_marshal.authentication import Keyring
 from kafka_marshal.client.connect.settings import Settings
 from kafka_marshal.client.message import Claim, Message
+from kafka_marshal.errors import BrokerFailed, ConsumerClosed
 from kafka_marshal.testing.in_memory import ScheduledEventLoop, ScheduledThread, Scheduler
 from kafka_marshal.testing.in_memory.clock import ClockBeside
 
@@ -59,6 +63,12 @@ class Process:
     """Processing fails for now."""
     stopping: bool = False
     """It was asked to end."""
+    paused: set[tuple[str, int, int]] = field(factory=set)
+    """Tenures that the one `pause` under way has paused."""
+    pauses: bool = False
+    """A `pause` is under way."""
+    in_hand: Counter[tuple[Any, ...]] = field(factory=Counter)
+    """How many messages of a tenure, and of a lane of it, were begun and are not finished."""
     date: ClockBeside = field(init=False)
     """Its machine's date, which may be set, and drift."""
     uptime: ClockBeside = field(init=False)
@@ -78,6 +88,9 @@ class Process:
                 self._in_threads()
             else:
                 self._in_loop()
+        except ConsumerClosed as error:  # it was closed before it had ended by itself
+            closed = self.consumer is not None and self.consumer.delivery.closed and self.stopping
+            self.world.ended(self, "" if closed else f"{type(error).__name__}: {error}")
         except (MarshalError, Broke) as error:
             self.world.ended(self, f"{type(error).__name__}: {error}")
         else:
@@ -121,6 +134,14 @@ class Process:
             self.consumer = consumer
             consumer.subscribe(self.world.setting.topics)
             THREADED[self.way](consumer, self)
+            if self.stopping:  # a call after `stop` does nothing, and is no error
+                try:
+                    consumer.subscribe(self.world.setting.topics)
+                except BrokerFailed:
+                    pass
+                except ConsumerClosed:
+                    if not consumer.delivery.closed:
+                        raise
 
     def _in_loop(self) -> None:
         async def main() -> None:
@@ -139,6 +160,11 @@ class Process:
     def _open_file(self, path: Path, mode: str) -> Any:
         return OpenFile(path.open(mode, encoding="utf-8", newline="\n"), self)
 
+    def tenures(self, topic: str) -> set[tuple[str, int, int]]:
+        """What it owns of a topic."""
+        claims = self.consumer.claims if self.consumer else ()
+        return {(one.topic, one.partition, one.epoch) for one in claims if one.topic == topic}
+
     @property
     def stopped(self) -> bool:
         """It was asked to end, or its consumer has."""
@@ -146,19 +172,51 @@ class Process:
 
     def takes(self, message: Message) -> None:
         """Process it."""
-        given = self._given(message)
-        if for_s := self._works_s():
-            self.scheduler.sleep(for_s)
-        self._processed(given)
+        with self._begun(message) as given:
+            if for_s := self._works_s():
+                self.scheduler.sleep(for_s)
+            self._processed(given)
 
     async def takes_in_loop(self, message: Message) -> None:
         """Process it in an event loop."""
-        given = self._given(message)
-        if for_s := self._works_s():
-            await asyncio.sleep(for_s)
-        self._processed(given)
+        with self._begun(message) as given:
+            if for_s := self._works_s():
+                await asyncio.sleep(for_s)
+            self._processed(given)
 
-    def _given(self, message: Message) -> Given:
+    @contextmanager
+    def _begun(self, message: Message) -> Iterator[Given]:
+        claim = message.claim
+        tenure = claim.topic, claim.partition, claim.epoch
+        lane = {"run_partition": (*tenure, None), "run_none": (*tenure, message.offset, None)}.get(
+            self.way, (*tenure, message.key)
+        )
+        given = self._given(message, beside=self.way.startswith("run") and self.in_hand[lane] > 0)
+        self.in_hand.update((tenure, lane))
+        try:
+            yield given
+        finally:
+            self.in_hand.subtract((tenure, lane))
+
+    def committed(self, message: Message) -> None:
+        """The commit of this message has returned."""
+        claim, now_s = message.claim, self.scheduler.clock.monotonic()
+        self.world.history.committed.append(
+            Committed(now_s, self.name, claim.topic, claim.partition, claim.epoch, message.offset)
+        )
+
+    def _withheld(self, claim: Claim) -> str:
+        assert self.consumer is not None
+        if self.way in AS_LISTS:
+            return ""
+        if claim.lost is not None and self.world.setting.at_least_once:
+            return "lost"
+        if self.consumer.delivery.stopped:
+            return "stopped"
+        tenure = claim.topic, claim.partition, claim.epoch
+        return "paused" if tenure in self.paused else ""
+
+    def _given(self, message: Message, *, beside: bool) -> Given:
         assert self.consumer is not None
         claim = message.claim
         given = Given(
@@ -170,6 +228,9 @@ class Process:
             claim.epoch,
             message.offset,
             self.way in UNORDERED,
+            self.scheduler.current_name,
+            self._withheld(claim),
+            beside,
         )
         self.world.history.given.append(given)
         return given
@@ -200,6 +261,8 @@ class Process:
             claim.partition,
             claim.epoch,
             "" if reason is None else reason.value,
+            self.in_hand[claim.topic, claim.partition, claim.epoch],
+            self.stopping or self.raises,
         )
 
 

@@ -6,6 +6,7 @@ import hashlib
 import random
 import time
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 import attrs
@@ -15,6 +16,7 @@ from tools.simulate.faults import Happening
 from tools.simulate.history import History
 from tools.simulate.judged import Judged
 from tools.simulate.setting import Setting
+from tools.simulate.story import story
 from tools.simulate.world import World
 
 from kafka_marshal.client.coordinate.configuration import Semantics
@@ -22,6 +24,8 @@ from kafka_marshal.client.coordinate.recording import write_log
 from kafka_marshal.errors import COORDINATION_TOPIC
 from kafka_marshal.scratch import Scratch
 from kafka_marshal.validate import read_folder, validate
+from kafka_marshal.validate.run import RunEvent
+from kafka_marshal.validate.validator import action_of
 
 SIGNING: Final = {2: "some", 4: "required"}
 
@@ -48,8 +52,10 @@ class Report:
     ways: Counter[str]
     verdicts: Counter[str]
     """What records did, by the names of the specification."""
+    actions: Counter[str]
+    """What recorded instances did, by the names of the specification; none where none is."""
     story: tuple[str, ...]
-    """The faults, in words."""
+    """The faults, and what led to the first violation, in words."""
 
 
 def simulate(
@@ -59,20 +65,22 @@ def simulate(
     began_s = time.process_time()
     random.seed(seed)
     world = World(seed, setting or Setting(), plan)
-    recorded = None
+    recorded, actions = None, Counter[str]()
     with Scratch("simulate") as folder:
         world.folder = folder
         history = world.run()
         if world.setting.recorded:
             write_log(world.kafka.settings(), COORDINATION_TOPIC, folder)
-            recorded = validate(read_folder(folder))
+            run = read_folder(folder)
+            recorded = validate(attrs.evolve(run, events=counted(run.events, actions)))
     judged = Judged(history, world.setting, recorded)
+    wrong = violations(judged)
     return Report(
         seed,
         world.setting,
         world.plan or (),
         digest(history),
-        tuple(violations(judged)),
+        tuple(wrong),
         history.simulated_s,
         time.process_time() - began_s,
         len(history.log),
@@ -88,8 +96,16 @@ def simulate(
             for change in changes
             if change.verdict is not None
         ),
-        tuple(f"{at_s:8.1f} s  {name}: {what}" for at_s, name, what in sorted(history.faults)),
+        actions,
+        story(judged, world.began_s, wrong),
     )
+
+
+def counted(events: Iterable[RunEvent], actions: Counter[str]) -> Iterator[RunEvent]:
+    """These events; counts what is done in each."""
+    for event in events:
+        actions[action_of(event)] += 1
+        yield event
 
 
 def digest(history: History) -> str:

@@ -11,7 +11,7 @@ import logging
 import re
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -27,7 +27,7 @@ from tools.simulate.process import Process
 from tools.simulate.setting import Setting
 
 from kafka_marshal.client.connect.settings import Settings
-from kafka_marshal.errors import COORDINATION_TOPIC
+from kafka_marshal.errors import COORDINATION_TOPIC, MarshalError
 from kafka_marshal.testing.in_memory import (
     LANDS,
     InMemoryKafka,
@@ -37,6 +37,8 @@ from kafka_marshal.testing.in_memory import (
 
 ENDS_WITHIN: Final = 12
 """After how many intervals without faults everything is to be consumed."""
+UNKNOWN_S: Final = 30.0
+"""How long an append may have no outcome: the end waits for that."""
 IDLE_ROUNDS: Final = 20
 """Rounds in which nobody is given anything, until nothing that was granted is left in hand."""
 KEYS: Final = 5
@@ -101,6 +103,8 @@ class World:
     keys: Keys = field(factory=Keys)
     disk_full: bool = False
     """Nothing more can be written to a file."""
+    mended: bool = False
+    """Those that lasted are taken back, too."""
     _numbers: int = 0
     _began_s: float = 0.0
 
@@ -178,7 +182,13 @@ class World:
             self.scheduler.sleep(0.1)
         if process.consumer is not None:
             process.consumer.stop()
-            process.thread.join(2 * self.setting.heartbeat_interval_s)
+            with suppress(MarshalError):
+                process.consumer.subscribe(self.setting.topics)
+            mended = self.mended
+            patience_s = UNKNOWN_S if mended else 0.0
+            process.thread.join(2 * self.setting.heartbeat_interval_s + patience_s)
+            if mended and process.thread.is_alive():
+                self.history.unended.append(process.name)
             process.consumer.close(timeout_s=2.0)
         process.thread.join()
 
@@ -201,6 +211,7 @@ class World:
 
     def mend(self) -> None:
         """Take every fault back."""
+        self.mended = True
         self.kafka.appends = lambda _: LANDS
         self.kafka.fetching = lambda _: None
         self.kafka.flow()
@@ -284,6 +295,11 @@ class World:
             if process.consumer is not None:
                 buffered = process.consumer._fetcher._buffers._messages
                 history.buffered_max = max(history.buffered_max, buffered)
+
+    @property
+    def began_s(self) -> float:
+        """When the run began, by the monotonic clock."""
+        return self._began_s
 
     @property
     def done(self) -> bool:

@@ -23,6 +23,7 @@ from tools.simulate.__main__ import main
 from tools.simulate.applications import WAYS
 from tools.simulate.checkers import CHECKERS
 from tools.simulate.faults import FAULTS, planned
+from tools.simulate.mutants import worlds
 from tools.simulate.process import Process
 from tools.simulate.runs import Report, settings, shrunk, simulate
 from tools.simulate.setting import SMALL
@@ -32,9 +33,12 @@ from kafka_marshal.admin.receipts import Receipts
 from kafka_marshal.client.api.callbacks import Callbacks
 from kafka_marshal.client.coordinate.configuration import Semantics
 from kafka_marshal.client.coordinate.consumer_loop import ConsumerLoop
+from kafka_marshal.client.coordinate.coordinator import Coordinator
 from kafka_marshal.client.coordinate.owned_partition import OwnedPartition
 from kafka_marshal.client.fetch.buffers import Buffers
 from kafka_marshal.client.fetch.fetcher import Fetcher
+from kafka_marshal.client.fetch.in_flight import InFlight
+from kafka_marshal.client.process.work_queues import WorkQueues
 from kafka_marshal.core.claims import fenced
 from kafka_marshal.core.claims.verdicts import Verdict
 from kafka_marshal.core.messages import Record
@@ -45,6 +49,8 @@ from kafka_marshal.testing.in_memory import InMemoryKafka, ScheduledEventLoop, S
 
 ROOT = Path(__file__).parents[3]
 SHORT = attrs.evolve(SMALL, messages_per_s=20.0, simulated_s=40.0, fault_every_s=1.3)
+SHORTER = attrs.evolve(SHORT, simulated_s=20.0)
+CALLS = attrs.evolve(worlds.CALLS, simulated_s=40.0)
 SEEDS = range(10)
 
 
@@ -207,6 +213,35 @@ def takes_a_larger_window(patch: Patch) -> None:
     patch.setattr(Process, "_options", lambda process: {**options(process), "window": 10_000})
 
 
+def commits_in_vain(patch: Patch) -> None:
+    def unwritten(consumer: Consumer, message: Any = None, **_: Any) -> None:
+        consumer.ack(message)
+
+    patch.setattr(Consumer, "commit", unwritten)
+
+
+def calls_what_is_lost_drained(patch: Patch) -> None:
+    lost = Callbacks.lost
+
+    def both(callbacks: Callbacks, claim: Any, reason: Any) -> None:
+        lost(callbacks, claim, reason)
+        callbacks.drained(claim)
+
+    patch.setattr(Callbacks, "lost", both)
+
+
+def begins_side_by_side(patch: Patch) -> None:
+    patch.setattr(WorkQueues, "_lane_of", lambda *_: object())
+
+
+def never_ends(patch: Patch) -> None:
+    patch.setattr(Coordinator, "stop", lambda _: None)
+
+
+def gives_out_the_rest(patch: Patch) -> None:
+    patch.setattr(InFlight, "cut", lambda hand, within_s=-1: hand.end)
+
+
 MISTAKES: dict[str, tuple[Callable[[Patch], None], Semantics]] = {
     "at_most_once": (grants_some_ranges_twice, "at_most_once"),
     "none_skipped": (counts_as_done_what_is_in_hand, "at_least_once"),
@@ -221,6 +256,11 @@ MISTAKES: dict[str, tuple[Callable[[Patch], None], Semantics]] = {
     "bounded": (starts_threads, "at_least_once"),
     "findings": (forgets_takeovers, "at_least_once"),
     "reprocessing": (takes_a_larger_window, "at_least_once"),
+    "committed": (commits_in_vain, "at_least_once"),
+    "drained": (calls_what_is_lost_drained, "at_least_once"),
+    "lanes": (begins_side_by_side, "at_least_once"),
+    "stops": (never_ends, "at_most_once"),
+    "withheld": (gives_out_the_rest, "at_least_once"),
     "one_process_an_epoch": (another_tells_its_instance, "at_least_once"),
 }
 """By checker: a mistake, and under which semantics it shows."""
@@ -231,7 +271,10 @@ def test_a_checker_finds_its_mistake(checker: str, monkeypatch: Patch) -> None:
     mistake, semantics = MISTAKES[checker]
     mistake(monkeypatch)
     setting = attrs.evolve(
-        SHORT, semantics=semantics, simulated_s=20.0, recorded=True, replayed=True
+        CALLS if checker in ("drained", "withheld") else SHORTER,
+        semantics=semantics,
+        recorded=checker == "explained",
+        replayed=checker == "findings",
     )
     for seed in range(12):
         found = simulate(seed, setting).violations
@@ -251,7 +294,10 @@ def test_a_run_that_fails_is_told_with_as_few_faults_as_it_takes(
     assert len(fewer.plan) < len(report.plan)
     options = ["--simulated-s", "30", "--fault-every-s", "2", "--clients", "2", "--partitions", "1"]
     assert any(main(["--one", str(seed), *options]) == 1 for seed in (1, 3, 5, 7))
-    assert "WRONG  receipts: " in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert "WRONG  receipts: " in told
+    assert "ClaimingMessages at " in told, "what led to it is told, too"
+    assert ": granted; position " in told
 
 
 def test_what_asyncio_begins_while_its_process_is_killed_is_not_left_behind(

@@ -200,7 +200,7 @@ def claims_after_a_stop(patch: Patch) -> None:
 
 def is_closed_once_it_stopped(patch: Patch) -> None:
     """A call after a stop that has ended is one after `close`."""
-    patch.setattr(Consumer, "_unless_stopped", lambda self, what: self._engine.call(what))
+    patch.setattr(Consumer, "_unless_stopped", lambda self, what: self._coordinator.call(what))
 
 
 def commits_without_waiting(patch: Patch) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from tools.simulate.checkers.calls import committed, drained, lanes, stops, withheld
 from tools.simulate.checkers.delivery import (
     at_most_once,
     begins_at_position,
@@ -35,6 +36,11 @@ CHECKERS: Final[dict[str, Callable[[Judged], Iterator[str]]]] = {
         progress,
         receipts,
         reprocessing,
+        committed,
+        drained,
+        lanes,
+        stops,
+        withheld,
     )
 }
 

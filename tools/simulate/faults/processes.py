@@ -97,9 +97,16 @@ def calls(world: World, chance: Random) -> str:
         with suppress(MarshalError):  # it may be lost, closed, or have failed: `ended` judges that
             match call:
                 case "pause":
-                    consumer.pause(topic)
-                    world.scheduler.sleep(for_s)
+                    alone, process.pauses = not process.pauses, True
+                    before = process.tenures(topic)
+                    try:
+                        consumer.pause(topic)
+                        process.paused = before if alone else set()
+                        world.scheduler.sleep(for_s)
+                    finally:
+                        process.paused = set()
                     consumer.resume(topic)
+                    process.pauses = not alone
                 case "release":
                     consumer.release(topic, chance.randrange(world.partitions(topic) or 1))
                 case _:

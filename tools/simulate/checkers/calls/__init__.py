@@ -1,0 +1,1 @@
+"""What an application relies on when it calls, or is called."""

@@ -1,0 +1,26 @@
+"""When `on_drained` is called, the application has nothing of that tenure in hand.
+
+Not where the application has failed, or was asked to end: what it has then is given up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tools.simulate.judged import Judged
+
+
+def check(judged: Judged) -> Iterator[str]:
+    """What is wrong."""
+    history = judged.history
+    drained = {}
+    for called in history.called:
+        if called.kind == "drained" and not called.gives_up:
+            tenure = called.process, (called.topic, called.partition), called.epoch
+            drained[tenure] = called.at_s
+            if called.in_hand:
+                yield f"{tenure} was drained, and {called.in_hand} messages of it were in hand"
+    for given in history.given:
+        tenure = given.process, given.where, given.epoch
+        if given.at_s > drained.get(tenure, given.at_s):
+            yield f"{tenure} was drained, and {given.offset} of it was given out later"

@@ -1,0 +1,14 @@
+"""`run` begins a message when all before it of its lane are done: of its key, or its partition."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tools.simulate.judged import Judged
+
+
+def check(judged: Judged) -> Iterator[str]:
+    """What is wrong."""
+    for given in judged.history.given:
+        if given.beside:
+            yield f"{given.process}: {given.where} {given.offset} began beside one of its lane"

@@ -1,0 +1,28 @@
+"""Nothing begins of a claim that is lost, of a topic that is paused, or after `stop`.
+
+Nobody can know that before he looks, so each thread may still begin one message. Lists are given
+out whole. At most once, what was granted may begin though the claim is lost.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Final
+
+from tools.simulate.judged import Judged
+
+TASKS: Final = 5
+"""How many of an event loop's tasks may begin one each."""
+
+
+def check(judged: Judged) -> Iterator[str]:
+    """What is wrong."""
+    begun = Counter(
+        (given.process, given.worker, given.withheld, given.where, given.epoch)
+        for given in judged.history.given
+        if given.withheld
+    )
+    for (process, worker, why, where, epoch), count in begun.items():
+        if count > (1 if worker.startswith("marshal-worker") else TASKS):
+            yield f"{process}: {count} messages of {where} epoch {epoch} began, though it is {why}"
