@@ -28,10 +28,10 @@ make simulate ARGS="--one 4711 --shrink"
 
 The first prints a table of what happened, and the seed of each run that broke a promise; then its
 exit code is 1. The second repeats one run and prints its faults. The third repeats it with as few
-faults as still break the promise. A run that breaks one is told as a story: records of that
-partition and what they did, callbacks, what each process was given. `--simulated-s`, `--fault-every-s`,
-`--heartbeat-interval-s`, `--messages-per-s`, `--clients` and `--partitions` change the world.
-By default it is the
+faults as still break the promise. Such a run is printed as a story:
+records of that partition and what they did, callbacks, and what each process was given.
+`--simulated-s`, `--fault-every-s`, `--heartbeat-interval-s`, `--messages-per-s`, `--clients` and
+`--partitions` change the world. By default it is the
 *reference world*: {clients} processes, {claims} claims, a heartbeat interval of {interval_s:g} s,
 {messages_per_s:g} messages a second, one fault in {fault_every_s:g} s.
 
