@@ -39,6 +39,21 @@ def test_a_recording_that_cannot_begin_is_refused_and_leaves_no_file(tmp_path: P
     assert not list(tmp_path.iterdir()), "validate would refuse the folder"
 
 
+def test_a_recording_of_another_is_left_as_it_is(tmp_path: Path) -> None:
+    settings = InMemoryKafka(scheduler=Scheduler(seed=1)).settings()
+    environment = attrs.evolve(settings.environment, random_bits=lambda _: 7)  # the same id twice
+    settings = attrs.evolve(settings, environment=environment)
+
+    def record() -> None:
+        Consumer(settings=settings, group_id="g", client_id="c1", record_to=tmp_path).close()
+
+    record()
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    with pytest.raises(InvalidOption, match="File exists"):
+        record()
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before != {}
+
+
 def test_without_room_for_a_snapshot_a_consumer_goes_on_and_says_so(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

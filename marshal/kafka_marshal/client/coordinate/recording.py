@@ -121,8 +121,9 @@ class RecordedMember(Member):
         except OSError as error:
             with suppress(OSError, AttributeError):
                 self._file.close()
-            with suppress(OSError):  # an empty file would be no recording
-                self.path.unlink(missing_ok=True)
+            if not isinstance(error, FileExistsError):  # that one is somebody's
+                with suppress(OSError):  # an empty file would be no recording
+                    self.path.unlink(missing_ok=True)
             raise InvalidOption(f"cannot record to {self.path}: {error.strerror}") from None
 
     # --- what is written --------------------------------------------------------------------------
