@@ -39,6 +39,8 @@ ENDS_WITHIN: Final = 12
 """After how many intervals without faults everything is to be consumed."""
 UNKNOWN_S: Final = 30.0
 """How long an append may have no outcome: the end waits for that."""
+UNREAD: Final = frozenset({"cut", "link", "stall", "stall_thread"})
+"""Faults by which somebody does not read the log for a while."""
 IDLE_ROUNDS: Final = 20
 """Rounds in which nobody is given anything, until nothing that was granted is left in hand."""
 KEYS: Final = 5
@@ -103,6 +105,8 @@ class World:
     keys: Keys = field(factory=Keys)
     disk_full: bool = False
     """Nothing more can be written to a file."""
+    read_until_s: float = 0.0
+    """Until then everybody reads the log: it was made anew, and he who stalls would not notice."""
     mended: bool = False
     """Those that lasted are taken back, too."""
     _numbers: int = 0
@@ -278,8 +282,10 @@ class World:
 
     def _disturb(self, planned: Happening) -> None:
         """A fault happens, beside others that last."""
-        at_s = self.scheduler.clock.monotonic() - self._began_s
-        what = FAULTS[planned.fault].happens(self, Random(planned.seed))
+        now_s = self.scheduler.clock.monotonic()
+        at_s, what = now_s - self._began_s, "nothing"
+        if now_s >= self.read_until_s or planned.fault not in UNREAD:
+            what = FAULTS[planned.fault].happens(self, Random(planned.seed))
         self.history.faults.append((at_s, planned.fault, what))
 
     def _measure(self) -> None:

@@ -16,7 +16,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from kafka_marshal.client.api.consumer import Consumer
 from kafka_marshal.client.coordinate.ownership import Ownership
-from kafka_marshal.core.messages import ClaimingPartition, Message
+from kafka_marshal.core.messages import ClaimingPartition, Heartbeat, Message
 from kafka_marshal.errors import BrokerFailed
 from tests.client.doubles import (
     LANDS,
@@ -67,6 +67,8 @@ def opening(
     """The log lost all that it had, and the next instance is being opened."""
     found = Opening(question)
     kafka.answers = found.answer
+    # A new owner's first heartbeat would land in the log that begins anew, and hide what is lost.
+    until(lambda: kafka.said(Heartbeat))
     with kafka.changed:
         kafka.topics[LOG] = [Partition() for _ in range(log_partitions)]
         kafka.log_flows = True

@@ -334,12 +334,12 @@ def test_where_it_cannot_be_written_what_was_there_stays_and_it_is_told_once(
     path = tmp_path / "file"
     kept = put_aside(path)
 
-    def full(self: Path, *_: object, **__: object) -> int:
+    def full(self: Path, *_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
     made, _ = begun(path, [raw(7)])
     with monkeypatch.context() as patched:
-        patched.setattr(Path, "write_text", full)
+        patched.setattr(Path, "open", full)
         for offset in (8, 9):
             made.read({0: raw(offset)})
             made.keep(lambda: {0: NONE}, at_once=True)

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from tools.simulate.world import World
 
 # A stranger who claims in the group is a member, and what it says counts: see SECURITY.md.
+NOTICED_S: Final = 10.0
+"""How long it takes until everybody has read something of a log that was made anew."""
 STRANGE: Final = (
     b"",
     b"\xff\xfe",
@@ -62,12 +64,19 @@ def trim_log(world: World, chance: Random) -> str:
 
 
 def vanish_log(world: World, chance: Random) -> str:
-    """The topic with the log of claims is deleted, and made again after a while."""
-    if not world.partitions(COORDINATION_TOPIC):
+    """The topic with the log of claims is deleted, and made again after a while.
+
+    Not while somebody does not read it: a new log that is longer than the old one when he reads on
+    looks like the old one, and nothing helps against that (docs/safety.md).
+    """
+    stands = any(thread.stands for thread in world.scheduler.threads)
+    unread = stands or world.kafka.linked or not world.kafka.log_flows
+    if unread or not world.partitions(COORDINATION_TOPIC):
         return "nothing"
     settings = world.kafka.topic_settings[COORDINATION_TOPIC]
     world.kafka.delete(COORDINATION_TOPIC)
     for_s = intervals(world, chance, 0.01, 0.3, 2.0)
+    world.read_until_s = world.scheduler.clock.monotonic() + for_s + NOTICED_S
     world.scheduler.sleep(for_s)
     world.kafka.create(COORDINATION_TOPIC, world.setting.log_partitions, settings=settings)
     return f"for {for_s:g} s"
