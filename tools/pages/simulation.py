@@ -28,10 +28,11 @@ make simulate ARGS="--one 4711 --shrink"
 
 The first prints a table of what happened, and the seed of each run that broke a promise; then its
 exit code is 1. The second repeats one run and prints its faults. The third repeats it with as few
-faults as still break the promise. Where one is broken, the run is told as a story: records of that
-partition and what they did, callbacks, what was given to whom. `--simulated-s`, `--fault-every-s`, `--heartbeat-interval-s`,
-`--messages-per-s`, `--clients` and `--partitions` change the world. By default it is the
-*reference world*: {clients} processes, {claims} claims, a heartbeat interval of {interval_s:g} s,
+faults as still break the promise. Where one is broken, the second prints a story:
+records of that partition and what they did, callbacks, what was given to whom. `--simulated-s`,
+`--fault-every-s`, `--heartbeat-interval-s`, `--messages-per-s`, `--clients` and `--partitions`
+change the world. By default it is the *reference world*: {clients} processes,
+{claims} claims, a heartbeat interval of {interval_s:g} s,
 {messages_per_s:g} messages a second, one fault in {fault_every_s:g} s.
 
 What runs is the code that ships, above Kafka's own client. Threads, locks and queues are those of
