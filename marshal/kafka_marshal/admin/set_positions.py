@@ -163,6 +163,10 @@ class _PartitionOperation:
         if own and isinstance(record.message, ReleaseGroup):
             if self._asking_time:
                 self._begin_at(record.timestamp_ms)
+            elif self._result is None:
+                # Also the one that asks for the time, where its outcome was unknown. What ends the
+                # pause is sent after there is a result.
+                self._pause_read = True
             else:
                 self._settled = self.over = self._pause_read
                 self._pause_read = True
