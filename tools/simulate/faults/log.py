@@ -66,8 +66,8 @@ def trim_log(world: World, chance: Random) -> str:
 def vanish_log(world: World, chance: Random) -> str:
     """The topic with the log of claims is deleted, and made again after a while.
 
-    Not while somebody does not read it: a new log that is longer than the old one when he reads on
-    looks like the old one, and nothing helps against that (docs/safety.md).
+    Not while somebody does not read it. Once the new log is longer than the old one, that reader
+    does not notice, and nothing helps (docs/safety.md).
     """
     stands = any(thread.stands for thread in world.scheduler.threads)
     unread = stands or world.kafka.linked or not world.kafka.log_flows
