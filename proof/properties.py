@@ -14,8 +14,15 @@ from model_tests.mutants.judges import JUDGES
 from tests.triples import Triple
 
 from kafka_marshal import Accepted, Claim, Record
+from kafka_marshal.core.claims import invariants
 from kafka_marshal.core.claims.invariants import STEP_CHECKS, Property
-from kafka_marshal.core.messages import ClaimingMessages, Heartbeat, ReleasingPartition
+from kafka_marshal.core.messages import (
+    ClaimingMessages,
+    ClaimingPartition,
+    Heartbeat,
+    ReleaseGroup,
+    ReleasingPartition,
+)
 
 Conjunct: TypeAlias = Callable[[Claim, Any], Any]
 """Of a claim, and the offset of the last record that it has seen."""
@@ -191,6 +198,118 @@ def none_skipped(taken: Triple, witness: Witness) -> Any:
     return witness.message < 0 or not witness.message < taken.after.position or witness.done
 
 
+def _can_be_read(record: Record) -> Any:
+    """Its version is known, and its headers make sense."""
+    odd = record.headers.present and invariants._headers_are_odd(record)
+    return record.message.version in (0, 1) and not odd
+
+
+def _may_be_asked_for(taken: Triple) -> Any:
+    """A request that can be read, of somebody whom no pause excludes."""
+    before, message = taken.before, taken.record.message
+    if not isinstance(message, ClaimingPartition) or not _can_be_read(taken.record):
+        return False
+    until_ms = before.paused_until_ms
+    over = until_ms is None or taken.after.clock_ms >= until_ms
+    return over or message.instance_id == before.pauser
+
+
+def _wins(taken: Triple) -> Any:
+    after, message = taken.after, taken.record.message
+    alive = after.owned and after.last_heartbeat_ms == after.clock_ms
+    return (
+        alive
+        and after.owner_instance == message.instance_id
+        and after.epoch == (taken.record.offset)
+    )
+
+
+def free_claim_is_given(taken: Triple) -> Any:
+    """A claim that nobody owns goes to the next who asks, also at the very end of a pause."""
+    return taken.before.owned or not _may_be_asked_for(taken) or _wins(taken)
+
+
+def stale_owner_is_replaced(taken: Triple) -> Any:
+    """A claim whose owner was silent for more than two intervals goes to the next who asks."""
+    since = taken.before.last_heartbeat_ms
+    if since is None or not _may_be_asked_for(taken):
+        return True
+    return not taken.after.clock_ms - since > taken.rules.stale_after_ms or _wins(taken)
+
+
+def owner_may_ask_again(taken: Triple) -> Any:
+    """An owner that asks anew wins anew. Rules: R1a."""
+    own = taken.before.owned and taken.before.owner_instance == taken.record.message.instance_id
+    return not own or not _may_be_asked_for(taken) or _wins(taken)
+
+
+def _is_owners(taken: Triple) -> Any:
+    """A record that can be read, of the owner, under its epoch: of one that is stale, too."""
+    before, record = taken.before, taken.record
+    if not before.owned or not _can_be_read(record):
+        return False
+    if before.owner_instance != record.message.instance_id:
+        return False
+    epoch = record.headers.epoch if record.headers.present else None
+    return not before.won_with_headers if epoch is None else epoch == before.epoch
+
+
+def owner_is_obeyed(taken: Triple) -> Any:
+    """Its heartbeat, also one below the position, says that it lives, and how far it is."""
+    message, before, after = taken.record.message, taken.before, taken.after
+    if not isinstance(message, Heartbeat) or not _is_owners(taken):
+        return True
+    position = max(before.position, message.offset)
+    return after.last_heartbeat_ms == after.clock_ms and after.position == position
+
+
+def owner_is_granted(taken: Triple) -> Any:
+    """What it asks for beyond the position is its own, and the request says that it lives."""
+    message, before, after = taken.record.message, taken.before, taken.after
+    if not isinstance(message, ClaimingMessages) or not _is_owners(taken):
+        return True
+    if message.offset <= before.position:
+        return True
+    return after.last_heartbeat_ms == after.clock_ms and after.position == message.offset
+
+
+def owner_may_release(taken: Triple) -> Any:
+    """Its release frees the claim, at the position that it sets or has reached."""
+    message, before, after = taken.record.message, taken.before, taken.after
+    if not isinstance(message, ReleasingPartition) or not _is_owners(taken):
+        return True
+    sets = sets_position(before, taken.record)
+    if sets and message.offset < 0:
+        return True
+    position = message.offset if sets else max(before.position, message.offset)
+    return not after.owned and after.position == position
+
+
+def pause_is_replaced(taken: Triple) -> Any:
+    """A ReleaseGroup frees the claim, also an expired one; its pause replaces the one before."""
+    message, after = taken.record.message, taken.after
+    if not isinstance(message, ReleaseGroup) or message.version not in (0, 1):
+        return True
+    if after.owned or after.pauser != message.instance_id:
+        return False
+    until_ms = min(message.expires_unix_s * 1000, after.clock_ms + taken.rules.pause_max_ms)
+    if until_ms <= after.clock_ms:
+        return after.paused_until_ms is None
+    return after.paused_until_ms is not None and after.paused_until_ms == until_ms
+
+
+ACCEPTED: Final[Mapping[str, Callable[[Triple], Any]]] = {
+    "FreeClaimIsGiven": free_claim_is_given,
+    "StaleOwnerIsReplaced": stale_owner_is_replaced,
+    "OwnerMayAskAgain": owner_may_ask_again,
+    "OwnerIsObeyed": owner_is_obeyed,
+    "OwnerIsGranted": owner_is_granted,
+    "OwnerMayRelease": owner_may_release,
+    "PauseIsReplaced": pause_is_replaced,
+}
+"""What must be accepted: this record, in this state, does that."""
+
+
 @frozen
 class Proved:
     """A property of a step."""
@@ -219,9 +338,14 @@ def _conjunct(name: str, check: Conjunct) -> Proved:
     return Proved(name, lambda taken, _: check(taken.after, taken.record.offset))
 
 
+def _accepted(name: str, check: Callable[[Triple], Any]) -> Proved:
+    return Proved(name, lambda taken, _: check(taken))
+
+
 PROVED: Final = (
     *(_of_step(each) for each in dict.fromkeys((*STEP_CHECKS, *(name for name, _ in JUDGES)))),
     *(_conjunct(name, check) for name, check in INVARIANT.items()),
+    *(_accepted(name, check) for name, check in ACCEPTED.items()),
     Proved(Property.REFINES_LEASE.value, lambda taken, _: refines_lease(taken)),
     Proved(Property.AT_MOST_ONCE.value, at_most_once, (witness_invariant,)),
     Proved("TenureBeginsBelow", tenure_begins_below, (witness_invariant,)),

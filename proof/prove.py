@@ -233,7 +233,16 @@ def _examine(
             explorer.assume(formula_of(solver, partial(each, inputs.claim, witness)))
         if proved.promise is not None:
             explorer.assume(formula_of(solver, partial(proved.promise, taken, witness)))
-        for holds in explorer.explore(lambda: bool(proved.holds(taken, witness))):
+
+        def holds_here() -> bool:
+            try:
+                return bool(proved.holds(taken, witness))
+            except (Escaped, Diverged):
+                raise
+            except Exception:  # of a claim that no reducer should make
+                return False
+
+        for holds in explorer.explore(holds_here):
             if holds:
                 yield None
                 continue

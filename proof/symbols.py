@@ -319,6 +319,8 @@ class Number(_Symbol):
         return bool(self != 0)
 
     def _with(self, other: object, of: Callable[[Term, Term], Any], kind: Any) -> Any:
+        if other is None:
+            raise TypeError("a number beside None")  # as Python does
         if isinstance(other, bool) or not isinstance(other, int | Number):
             raise Escaped(f"{self!r} beside {other!r}")
         return kind(self.smt, of(self.formula, _formula(other)))

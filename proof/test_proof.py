@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
 from typing import Any
 
 import pytest
 from model_tests.mutants.hand_made import HandMade
 from tests import triples
 
-from kafka_marshal import Claim, ClaimingPartition, Heartbeat, ReleasingPartition, RuleSet
+from kafka_marshal import (
+    Claim,
+    ClaimingPartition,
+    Heartbeat,
+    Refused,
+    ReleaseGroup,
+    ReleasingPartition,
+    RuleSet,
+)
 from kafka_marshal.core.claims import fenced
 from proof import mutants
 from proof.inputs import Case, Inputs, cases
 from proof.properties import INVARIANT, PROVED
-from proof.prove import prove, reducer_now
+from proof.prove import differs, prove, reducer_now
 from proof.symbols import Diverged, Escaped, Explorer, Smt, smt
 
 OWNED = frozenset({"owner_instance", "owner_client", "epoch", "last_heartbeat_ms"})
@@ -71,13 +80,58 @@ def test_a_mistake_is_refuted_with_a_story(name: str) -> None:
     assert judged.story.startswith(f"{judged.verdict} is broken\n  rules ")
 
 
-def test_a_mutant_that_changes_nothing_is_proved_equivalent() -> None:
-    number, _ = next(
-        (at, each)
-        for at, each in enumerate(mutants.generated())
-        if each.function == "clock_advanced" and ">=" in "".join(each.texts()[1])
+@pytest.mark.parametrize(("instead", "changes"), [(">=", False), ("<", True)])
+def test_a_mutant_is_proved_equivalent_or_not(instead: str, changes: bool) -> None:
+    text = Path(fenced.__file__).read_text(encoding="utf-8")
+    mutated = text.replace(
+        "timestamp_ms > claim.clock_ms", f"timestamp_ms {instead} claim.clock_ms"
     )
-    assert mutants.judge_generated(number).verdict == mutants.EQUIVALENT
+    assert mutated != text
+    with mutants.made(mutated):
+        assert differs(Case(Heartbeat, OWNED), Z3) is changes
+
+
+def when_stale(claim: Claim, record: Any, message: Any, rules: Any) -> bool:
+    return fenced.is_stale(claim, fenced.clock_advanced(claim, record), rules)
+
+
+def below_the_position(claim: Claim, record: Any, message: Any, rules: Any) -> Any:
+    return message.offset < claim.position
+
+
+def when_expired(claim: Claim, record: Any, message: Any, rules: Any) -> Any:
+    return message.expires_unix_s * 1000 <= fenced.clock_advanced(claim, record)
+
+
+def when_shorter(claim: Claim, record: Any, message: Any, rules: Any) -> Any:
+    until_ms = claim.paused_until_ms
+    return until_ms is not None and message.expires_unix_s * 1000 < until_ms
+
+
+@pytest.mark.parametrize(
+    ("message", "attribute", "refuses", "breaks"),
+    [
+        (Heartbeat, "heartbeat", when_stale, "OwnerIsObeyed"),
+        (Heartbeat, "heartbeat", below_the_position, "OwnerIsObeyed"),
+        (ReleaseGroup, "release_group", when_expired, "PauseIsReplaced"),
+        (ReleaseGroup, "release_group", when_shorter, "PauseIsReplaced"),
+    ],
+)
+def test_what_must_be_accepted_may_not_be_refused(
+    message: type, attribute: str, refuses: Any, breaks: str
+) -> None:
+    right = getattr(fenced, attribute)
+
+    def strict(claim: Claim, record: Any, *of: Any) -> Any:
+        if refuses(claim, record, *of):
+            return fenced._refuse(claim, fenced.clock_advanced(claim, record), Refused.NOT_OWNER)
+        return right(claim, record, *of)
+
+    mistake = HandMade("TooStrict", "it refuses what it must accept", fenced, attribute, strict)
+    known = OWNED | PAUSED if message is ReleaseGroup else OWNED
+    with mistake.made():
+        refuted = prove(Case(message, known), Z3, of(breaks), until_refuted=True).refuted
+    assert [each.property for each in refuted] == [breaks]
 
 
 def hashed(claim: Claim, *_: object) -> object:
