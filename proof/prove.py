@@ -166,7 +166,8 @@ def prove(
 
         def stepped() -> tuple[Claim, Verdict] | Exception:
             try:
-                return step(inputs.claim, inputs.record, inputs.rules)
+                after, verdict = step(inputs.claim, inputs.record, inputs.rules)
+                return after, type(verdict)(verdict.value)
             except (Escaped, Diverged):
                 raise
             except Exception as error:
@@ -197,6 +198,8 @@ def prove(
             if result.refuted and until_refuted:
                 break
             began_s = time.perf_counter()
+    if not result.paths:
+        raise Escaped(f"{case}: nothing is left of it under what is assumed")
     return result
 
 

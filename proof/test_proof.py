@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import itertools
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,8 @@ from kafka_marshal import (
     RuleSet,
 )
 from kafka_marshal.core.claims import fenced
+from kafka_marshal.core.claims.reducer import step
+from kafka_marshal.core.messages import NO_HEADERS
 from proof import mutants
 from proof.inputs import Case, Inputs, cases
 from proof.properties import INVARIANT, PROVED
@@ -150,11 +154,29 @@ def by_interval_header(claim: Claim, record: Any, *_: object) -> object:
     return record.headers.interval_ms
 
 
+def by_coordinating_partition(claim: Claim, record: Any, *_: object) -> object:
+    return record.partition == 1
+
+
+def by_rewind(claim: Claim, record: Any, message: Any, rules: Any) -> object:
+    return rules.clock_rewind_max_ms == 1
+
+
+def whole_headers(claim: Claim, record: Any, *_: object) -> object:
+    return record.headers == NO_HEADERS
+
+
 def in_text(claim: Claim, *_: object) -> object:
     return f"{claim.position}"
 
 
-@pytest.mark.parametrize("escape", [hashed, as_an_int, by_topic, by_interval_header, in_text])
+ESCAPES = [
+    *(hashed, as_an_int, by_topic, by_interval_header, in_text),
+    *(by_coordinating_partition, by_rewind, whole_headers),
+]
+
+
+@pytest.mark.parametrize("escape", ESCAPES)
 def test_nothing_escapes_from_the_symbols(escape: Any) -> None:
     right = fenced.heartbeat
     planted = HandMade(
@@ -163,6 +185,45 @@ def test_nothing_escapes_from_the_symbols(escape: Any) -> None:
     )
     with planted.made(), pytest.raises(Escaped):
         prove(Case(Heartbeat, OWNED), Z3, ())
+
+
+ENUMS = {"Accepted", "Refused", "RuleSet"}
+NOT_FOLLOWED = {"isinstance", "type", "repr", "str", "id", "hash", "getattr", "hasattr", "vars"}
+
+
+def beyond_symbols(text: str) -> list[str]:
+    """What no proxy notices: a look at identity, at a class or at text, and errors that are met."""
+    found = []
+    for node in ast.walk(ast.parse(text)):
+        match node:
+            case ast.Compare(ops=ops, comparators=others):
+                found += [
+                    ast.unparse(node)
+                    for op, other in zip(ops, others, strict=True)
+                    if isinstance(op, ast.Is | ast.IsNot)
+                    and ast.unparse(other).partition(".")[0] not in {"None", *ENUMS}
+                ]
+            case ast.Try() | ast.JoinedStr():
+                found.append(ast.unparse(node))
+            case ast.Call(func=ast.Name(id=name)) if name in NOT_FOLLOWED:
+                found.append(ast.unparse(node))
+    return found
+
+
+def test_the_reducer_has_nothing_that_no_proxy_notices() -> None:
+    for module in (fenced, sys.modules[step.__module__]):
+        assert beyond_symbols(Path(str(module.__file__)).read_text(encoding="utf-8")) == []
+    planted = "a is b; isinstance(a, int); repr(a); f'{a}'\ntry: pass\nfinally: pass\na is None"
+    assert len(beyond_symbols(planted)) == 5
+
+
+def test_a_new_claim_has_the_invariant() -> None:
+    assert [name for name, holds in INVARIANT.items() if not holds(Claim(), -1)] == []
+
+
+def test_a_case_of_which_nothing_is_left_proves_nothing() -> None:
+    with pytest.raises(Escaped, match="nothing is left of it"):
+        prove(Case(Heartbeat, OWNED), Z3, (), {"Never": lambda *_: False})
 
 
 def test_code_that_depends_on_more_than_its_input_is_noticed() -> None:
