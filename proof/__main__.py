@@ -1,9 +1,10 @@
-"""Proves the shipped reducer for every claim, record and rule: `make prove`.
+"""Proves the shipped reducer, and that the kernel is it, for all claims and records: `make prove`.
 
     python -m proof                       z3, a table of every property
     python -m proof --solver cvc5         the same, by another solver
     python -m proof --only AtMostOnce     properties with this in their names
     python -m proof --mutants             mistakes in the reducer: each is refuted, with a story
+    python -m proof --mutants --only kernel  mistakes in the kernel's steps
 
 The shipped `step` runs with symbols. `is None`, `match` and a message's class are enumerated. Each
 path is taken again by plain Python with the solver's values. Exit code 1: something is refuted, and
@@ -22,6 +23,7 @@ from functools import partial
 from kafka_marshal import Accepted, Refused
 from proof import mutants
 from proof.inputs import Case, cases
+from proof.kernel import KERNEL_IS_REDUCER, KernelCase, kernel_cases, prove_kernel
 from proof.properties import PROVED
 from proof.prove import Result, prove
 from proof.symbols import smt
@@ -30,25 +32,33 @@ NEVER = {Accepted.OVERWRITTEN.value, Accepted.IGNORED.value}
 """Verdicts of the original's rules."""
 
 
+NAMES = (*(each.name for each in PROVED), KERNEL_IS_REDUCER)
+"""All that is proved, as the table has it."""
+
+
 def _proved(case: Case, solver: str, only: str) -> Result:
+    if isinstance(case, KernelCase):
+        return prove_kernel(case, smt(solver))
     return prove(case, smt(solver), [each for each in PROVED if only in each.name])
 
 
 def show(results: list[Result], solver: str) -> None:
     """Print the table."""
     paths = sum(each.paths for each in results)
+    of_reducer = [each for each in results if not isinstance(each.case, KernelCase)]
     asked = sum((each.asked for each in results), Counter[str]())
     examined = sum((each.examined for each in results), Counter[str]())
     seconds = {
         name: sum(each.seconds[name] for each in results) for name in ("step", *_names(results))
     }
     print(f"{'property':28} {'paths':>8} {'questions':>10} {'seconds':>8}  solver")
-    print(f"{'(step)':28} {paths:8,} {'':10} {seconds['step']:8.1f}  {solver}")
+    steps = sum(each.paths for each in of_reducer)
+    print(f"{'(step)':28} {steps:8,} {'':10} {seconds['step']:8.1f}  {solver}")
     for name in _names(results):
         count, questions = examined[name], asked[name]
         print(f"{name:28} {count:8,} {questions:10,} {seconds[name]:8.1f}  {solver}")
     repeated = sum(each.repeated for each in results)
-    pairs = {(each.case.message.__name__, name) for each in results for name in each.reached}
+    pairs = {(each.case.message.__name__, name) for each in of_reducer for name in each.reached}
     print(
         f"{len(results)} cases; {repeated:,} of {paths:,} paths taken again by plain Python; "
         f"{len(pairs)} pairs of message and verdict"
@@ -56,7 +66,7 @@ def show(results: list[Result], solver: str) -> None:
 
 
 def _names(results: list[Result]) -> list[str]:
-    return [each.name for each in PROVED if any(each.name in one.seconds for one in results)]
+    return [name for name in NAMES if any(name in one.seconds for one in results)]
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -72,13 +82,15 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--cases", type=int, help="only this many cases, the smallest")
     parser.add_argument("--mutants", action="store_true", help="refute mistakes instead")
     asked = parser.parse_args(arguments)
-    if not any(asked.only in each.name for each in PROVED) and not asked.mutants:
+    if not any(asked.only in name for name in NAMES) and not asked.mutants:
         parser.error(f"--only {asked.only}: no property has this in its name")
     with multiprocessing.get_context("fork").Pool(asked.jobs) as pool:
         if asked.mutants:
             return mutants.show(pool, asked.only)
         began_s, results = time.monotonic(), []
         all_cases = sorted(cases(), key=lambda each: len(each.known))[: asked.cases][::-1]
+        if asked.only in KERNEL_IS_REDUCER:
+            all_cases += sorted(kernel_cases(), key=lambda each: len(each.known))[: asked.cases]
         job = partial(_proved, solver=asked.solver, only=asked.only)
         for result in pool.imap_unordered(
             job, sorted(all_cases, key=lambda each: -len(each.known))
@@ -91,7 +103,8 @@ def main(arguments: list[str] | None = None) -> int:
     first = {each.property: each for each in reversed(refuted)}
     for each in first.values():
         print("\n" + each.story())
-    reached = {name for result in results for name in result.reached}
+    of_reducer = [each for each in results if not isinstance(each.case, KernelCase)]
+    reached = {name for result in of_reducer for name in result.reached}
     missed = {each.value for each in (*Accepted, *Refused)} - NEVER - reached
     missed = missed if asked.cases is None else set()
     if missed:

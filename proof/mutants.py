@@ -1,7 +1,8 @@
 """Mistakes made in the reducer: each is refuted by a property, with the step that breaks it.
 
 Hand-made ones are those of `make mutants`. Generated ones are made of `fenced` by its operators:
-each is refuted, or proved to do what the shipped reducer does, or no property forbids it.
+each is refuted, or proved to do what the shipped reducer does, or no property forbids it. Those of
+the kernel's steps are made the same way: each does what the reducer does, or is refuted.
 """
 
 from __future__ import annotations
@@ -21,11 +22,16 @@ from model_tests.mutants import reducer as hand_made
 from model_tests.mutants.hand_made import HandMade, Killer
 
 from kafka_marshal.core.claims import fenced
+from kafka_marshal.kernel import steps
 from proof.inputs import Case, cases
+from proof.kernel import kernel_cases, prove_kernel
 from proof.properties import PROVED, Proved
 from proof.prove import differs, prove, reducer_now
-from proof.symbols import smt
+from proof.symbols import Escaped, smt
 
+KERNEL: Final = "kernel"
+LETS_PASS: Final = ("first_wrong", "rules_fit")
+"""Functions of the kernel of which is asked what may be assumed."""
 EQUIVALENT: Final = "proved equivalent"
 ALLOWED: Final = "differs, and no property forbids it"
 
@@ -47,9 +53,9 @@ def by_hand() -> list[HandMade]:
     return [each for each in hand_made.MUTANTS if each.module is fenced]
 
 
-def generated() -> list[operators.Made]:
-    """Those of `fenced` that the operators make, in the order of the file."""
-    return list(operators.mutants(Path(fenced.__file__)))
+def generated(module: types.ModuleType = fenced) -> list[operators.Made]:
+    """Those of a module that the operators make, in the order of the file."""
+    return list(operators.mutants(Path(str(module.__file__))))
 
 
 def _refuted(name: str, solver: str, of: Sequence[Proved] = PROVED) -> Judged | None:
@@ -87,16 +93,42 @@ def made(text: str) -> Iterator[types.ModuleType]:
 def judge_generated(number: int, solver: str = "z3") -> Judged:
     """Prove it equivalent, or refute it."""
     mutant = generated()[number]
+    name = _name(mutant)
+    with made(mutant.module_text()):
+        if not any(differs(case, smt(solver)) for case in _likely_first()):
+            return Judged(name, EQUIVALENT)
+        return _refuted(name, solver) or Judged(name, ALLOWED)
+
+
+def _name(mutant: operators.Made) -> str:
     was, becomes = mutant.texts()
     removed, added = (
         [line.strip() for line in of if line not in other]
         for of, other in ((was, becomes), (becomes, was))
     )
-    name = f"{mutant.function}: {' '.join(removed)} => {' '.join(added)}"
-    with made(mutant.module_text()):
-        if not any(differs(case, smt(solver)) for case in _likely_first()):
-            return Judged(name, EQUIVALENT)
-        return _refuted(name, solver) or Judged(name, ALLOWED)
+    return f"{mutant.function}: {' '.join(removed)} => {' '.join(added)}"
+
+
+def judge_kernel(number: int, solver: str = "z3") -> Judged:
+    """Prove that a mutant of the kernel's steps is the reducer, or refute it."""
+    mutant = generated(steps)[number]
+    name, module = _name(mutant), kernel_of(mutant.module_text())
+    for case in sorted(kernel_cases(), key=lambda each: len(each.known)):
+        try:
+            refuted = prove_kernel(case, smt(solver), module).refuted
+        except Escaped as error:  # it reads what decides nothing
+            return Judged(name, str(error))
+        if refuted:
+            return Judged(name, refuted[0].property, refuted[0].story())
+    return Judged(name, EQUIVALENT)
+
+
+def kernel_of(text: str) -> types.ModuleType:
+    """A module of this text of `kernel.steps`, not to be compiled."""
+    module = types.ModuleType("mutated_steps")
+    plain = text.replace("numba.njit(cache=True, nogil=True)", "lambda function: function")
+    exec(compile(plain, "mutated_steps", "exec"), module.__dict__)  # noqa: S102  # as above
+    return module
 
 
 def _likely_first() -> list[Case]:
@@ -109,6 +141,12 @@ def show(pool: Pool, only: str) -> int:
     numbers = range(len(generated())) if not only else range(0)
     jobs = [partial(_by_name, name) for name in hand]
     jobs += [partial(judge_generated, number) for number in numbers]
+    if only == KERNEL:
+        jobs += [
+            partial(judge_kernel, number)
+            for number, each in enumerate(generated(steps))
+            if each.function not in LETS_PASS
+        ]
     judged, stories = [], 0
     for one in pool.imap_unordered(_run, jobs):
         judged.append(one)

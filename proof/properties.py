@@ -54,7 +54,7 @@ def owner_has_epoch(claim: Claim, last: Any) -> Any:
 
 def epoch_is_in_log(claim: Claim, last: Any) -> Any:
     """The epoch is an offset that the log has reached."""
-    return claim.epoch is None or claim.epoch <= last
+    return claim.epoch is None or 0 <= claim.epoch <= last
 
 
 def clock_is_a_time(claim: Claim, last: Any) -> Any:

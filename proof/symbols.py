@@ -357,6 +357,11 @@ class Number(_Symbol):
             raise Escaped(f"{self!r} * {other!r}: only linear arithmetic is decided")
         return self._with(other, lambda a, b: a * b, Number)
 
+    def __floordiv__(self, other: object) -> Any:
+        if not isinstance(other, int) or other <= 0:
+            raise Escaped(f"{self!r} // {other!r}: only a division by a number above 0 is exact")
+        return self._with(other, lambda a, b: a / b, Number)
+
     __radd__, __rmul__ = __add__, __mul__
     __hash__ = _Symbol.__hash__
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import attrs
 import numpy as np
@@ -135,6 +135,14 @@ def test_what_goes_back_is_refused_and_what_does_not_fit_too() -> None:
     with pytest.raises(BeyondKernel):
         by_kernel([RawRecord(0, 5, 2**60, b"Heartbeat/1/5/i/c/g/t/0/4")], folded)
     assert not folded.claims()
+
+
+@pytest.mark.parametrize("name", ["heartbeat_interval_ms", "pause_max_ms"])
+def test_durations_that_do_not_fit_are_refused(name: str) -> None:
+    changed: dict[str, Any] = {name: 2**53 + 2}
+    folded = KernelFold(attrs.evolve(FENCED, **changed))
+    with pytest.raises(BeyondKernel, match=f"{name}=.* a duration is longer than 2\\^53 ms"):
+        by_kernel([RawRecord(0, 5, 1, b"Heartbeat/1/5/i/c/g/t/0/4")], folded)
 
 
 def test_an_epoch_that_the_log_has_not_reached_is_refused_even_if_it_is_the_claims() -> None:

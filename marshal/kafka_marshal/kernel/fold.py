@@ -32,11 +32,12 @@ from kafka_marshal.kernel.steps import (
     WITH_HEADERS,
     first_wrong,
     fold,
+    rules_fit,
 )
 
 
 class BeyondKernel(ValueError):
-    """A time is further from 1970 than 2^53 ms: fold these records by `World`."""
+    """A time is further from 1970 than 2^53 ms, or a duration longer: fold by `World`."""
 
 
 class KernelFold:
@@ -148,6 +149,9 @@ class KernelFold:
         timestamps_ms: Ints,
         columns: RecordColumns,
     ) -> None:
+        rules = self.rules
+        if not rules_fit(rules.stale_after_ms, rules.pause_max_ms):
+            raise BeyondKernel(f"{rules}: a duration is longer than 2^53 ms")
         before, wrong = first_wrong(
             self._last_offset,
             rows,

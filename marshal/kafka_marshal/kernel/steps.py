@@ -306,6 +306,11 @@ def _is_obeyed(claims, at, version, headers, row, offset, instance):  # type: ig
     )
 
 
+def rules_fit(stale_after_ms: float, pause_max_ms: int) -> bool:
+    """Whether 64 bits hold every time that these durations lead to."""
+    return stale_after_ms <= BOUND and pause_max_ms <= BOUND
+
+
 @_compiled
 def first_wrong(  # type: ignore[no-untyped-def]
     before, rows, offsets, timestamps_ms, kinds, unix_s, numbers
