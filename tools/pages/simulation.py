@@ -41,7 +41,9 @@ memory, which is held to a real one ([what it does](reference/in-memory-kafka.md
 runs are at most once. Of each sixteen two are recorded and explained by the specification
 ([validate.md](validate.md)); in two some processes sign, and in two all do and require it
 ([sign records](how-to/sign-records.md)). Half of the other processes have a snapshot. A process may
-have an observer that raises, or one that takes long. The logs of four are replayed.
+have an observer that raises, or one that takes long. The logs of four are replayed. In two
+originals come and go: there the operator sets and pauses nothing, and the log loses nothing, as
+[interop.md](interop.md) asks for.
 
 ## Faults
 

@@ -15,6 +15,10 @@ Topic = tuple[str, int]
 """A topic and the number of one of its partitions."""
 
 
+NO_EPOCH = -1
+"""Under which an original processes: it knows none."""
+
+
 @frozen
 class Given:
     """A message that an application was given."""

@@ -188,10 +188,18 @@ def shrunk(report: Report, tries: int = 200) -> Report:
 
 
 def settings(seed: int, base: Setting) -> Setting:
-    """Half are at most once. Of each sixteen two are recorded, four sign, four are replayed."""
+    """Half are at most once.
+
+    Of each sixteen two are recorded, two mixed, four sign, four are replayed.
+    """
     semantics: Semantics = "at_most_once" if seed % 2 else "at_least_once"
     recorded, signing = seed % 16 < 2, SIGNING.get(seed % 16 // 2, "")
     replayed = seed % 8 // 2 == 3
     return attrs.evolve(
-        base, semantics=semantics, recorded=recorded, signing=signing, replayed=replayed
+        base,
+        semantics=semantics,
+        recorded=recorded,
+        mixed=seed % 16 // 2 == 1,
+        signing=signing,
+        replayed=replayed,
     )

@@ -44,6 +44,9 @@ class Setting:
     signing: str = ""
     """`some`: some processes sign. `required`: all do, and require it of each other."""
 
+    mixed: bool = False
+    """Whether originals come and go."""
+
     @property
     def rules(self) -> Rules:
         """By which the log is judged."""

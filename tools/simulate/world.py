@@ -103,6 +103,8 @@ class World:
     calm: bool = False
     """There are no more faults, and no more messages."""
     keys: Keys = field(factory=Keys)
+    originals: int = 0
+    """How many there were."""
     disk_full: bool = False
     """Nothing more can be written to a file."""
     read_until_s: float = 0.0

@@ -23,6 +23,7 @@ from tools.simulate.__main__ import main
 from tools.simulate.applications import WAYS
 from tools.simulate.checkers import CHECKERS
 from tools.simulate.faults import FAULTS, planned
+from tools.simulate.faults.originals import Noted
 from tools.simulate.mutants import worlds
 from tools.simulate.process import Process
 from tools.simulate.runs import Report, settings, shrunk, simulate
@@ -40,7 +41,7 @@ from kafka_marshal.client.fetch.fetcher import Fetcher
 from kafka_marshal.client.fetch.in_flight import InFlight
 from kafka_marshal.client.process.work_queues import WorkQueues
 from kafka_marshal.core.claims import fenced
-from kafka_marshal.core.claims.verdicts import Verdict
+from kafka_marshal.core.claims.verdicts import Accepted, Refused, Verdict
 from kafka_marshal.core.messages import Record
 from kafka_marshal.core.state import Claim
 from kafka_marshal.machines.consumer.driver import Driver
@@ -51,7 +52,7 @@ ROOT = Path(__file__).parents[3]
 SHORT = attrs.evolve(SMALL, messages_per_s=20.0, simulated_s=40.0, fault_every_s=1.3)
 SHORTER = attrs.evolve(SHORT, simulated_s=20.0)
 CALLS = attrs.evolve(worlds.CALLS, simulated_s=40.0)
-SEEDS = range(10)
+SEEDS = (*range(10), 12)
 
 
 @pytest.fixture(scope="module")
@@ -343,3 +344,20 @@ def test_a_call_that_waits_lets_only_the_clock_of_the_run_go_on() -> None:
             if number == 7:
                 consumer.stop()
     assert [kafka.committed["g", "orders", number] for number in range(2)] == [8, 5]
+
+
+MIXED = attrs.evolve(SHORT, mixed=True, faults=("original", "kill", "stall"))
+
+
+def test_what_an_original_processes_counts_and_what_it_does_not_is_found_skipped(
+    monkeypatch: Patch,
+) -> None:
+    reports = [simulate(seed, MIXED) for seed in range(4)]
+    assert [each.violations for each in reports] == [()] * 4
+    verdicts = sum((each.verdicts for each in reports), Counter())
+    assert verdicts.keys() >= {str(Accepted.RECLAIMED), str(Refused.EPOCH_MISSING)}
+
+    process = Noted.__iadd__
+    monkeypatch.setattr(Noted, "__iadd__", lambda noted, done: process(noted, [*done][:1]))
+    skipped = [found for seed in range(4) for found in simulate(seed, MIXED).violations]
+    assert {each.partition(":")[0] for each in skipped} == {"none_skipped"}

@@ -9,7 +9,8 @@ document's. `Original` follows the rules that its own handlers were recorded to 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
 
 import attrs
 from attrs import define, field, frozen
@@ -24,6 +25,7 @@ from kafka_marshal.core.messages import (
     Message,
     Offset,
     Partition,
+    Record,
     ReleaseGroup,
     ReleasingPartition,
 )
@@ -137,11 +139,27 @@ def as_it_reads(message: Message) -> tuple[str, dict[str, int | str]]:
 # --- what it does ---------------------------------------------------------------------------------
 
 
+class Surroundings(Protocol):
+    """What an original knows of where it is: time, a topic, and the log of claims."""
+
+    @property
+    def now_ms(self) -> int: ...
+    @property
+    def topic(self) -> str: ...
+    @property
+    def place(self) -> int: ...
+    @property
+    def logs(self) -> Mapping[int, Sequence[Record]] | Sequence[Sequence[Record]]: ...
+    def end_of(self, partition: int) -> int: ...
+    def send(self, message: Message) -> None: ...
+    def append(self, send: Send) -> None: ...
+
+
 @define
 class Original:
     """One instance of the original: what it believes, sends and consumes."""
 
-    town: Mixed
+    town: Surroundings
     instance: str
     client: str
     partitions: int
@@ -198,7 +216,8 @@ class Original:
         if partition not in self.at_work:
             self.at_work[partition] = position
             self.beats[partition] = self.now_ms - self.interval_ms
-        begin, end = self.at_work[partition], max(self.at_work[partition], self.town.end)
+        begin = self.at_work[partition]
+        end = max(begin, self.town.end_of(partition))
         self.processed += [(partition, offset) for offset in range(begin, end)]
         self.at_work[partition] = end
         if self.now_ms - self.beats[partition] >= self.interval_ms:
@@ -264,6 +283,10 @@ class Mixed(Town):
     @property
     def place(self) -> int:
         return coordinating_partition(self.topic, PLACES)
+
+    def end_of(self, partition: int) -> int:
+        """All partitions of the topic are equally long."""
+        return self.end
 
     def original(
         self,

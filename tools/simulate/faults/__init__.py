@@ -9,7 +9,15 @@ from __future__ import annotations
 from random import Random
 from typing import TYPE_CHECKING, Final
 
-from tools.simulate.faults import brokers, log, operators, processes, signatures, topics
+from tools.simulate.faults import (
+    brokers,
+    log,
+    operators,
+    originals,
+    processes,
+    signatures,
+    topics,
+)
 from tools.simulate.faults.fault import Fault, Happening
 
 if TYPE_CHECKING:
@@ -23,13 +31,23 @@ BROKEN: Final = "BrokerFailed: "
 NOT_APPENDED: Final = "NotAppended: "
 TOPIC_GONE: Final = "TopicMissing: "
 MISSING: Final = "NoCoordinationTopic: "
+ID_TAKEN: Final = "IdUsedTwice: "
 FULL: Final = "ThreadFailed: "
 CANNOT_RECORD: Final = "InvalidOption: cannot record to "
 
 
 def _keeps_no_record(setting: Setting) -> bool:
-    """A log that loses records ends what `marshal validate` explains."""
-    return not setting.recorded
+    """A log that loses records ends what `marshal validate` explains, and an original's fleet."""
+    return not (setting.recorded or setting.mixed)
+
+
+def _is_mixed(setting: Setting) -> bool:
+    return setting.mixed
+
+
+def _is_ours(setting: Setting) -> bool:
+    """No administrator while originals run: see interop.md."""
+    return not setting.mixed
 
 
 def _signs(setting: Setting) -> bool:
@@ -67,8 +85,9 @@ FAULTS: Final = {
     "rotate_key": Fault(signatures.rotate_key, 1.0, _signs),
     "clock": Fault(processes.clock),
     "disk": Fault(processes.disk, 0.5, ends=(FULL, CANNOT_RECORD)),
-    "set_position": Fault(operators.set_position),
-    "pause": Fault(operators.pause),
+    "set_position": Fault(operators.set_position, where=_is_ours),
+    "pause": Fault(operators.pause, where=_is_ours),
+    "original": Fault(originals.original, 2.0, _is_mixed, ends=(ID_TAKEN,)),
 }
 """All of them, by name."""
 

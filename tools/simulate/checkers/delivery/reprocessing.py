@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
-from tools.simulate.history import Topic
+from tools.simulate.history import NO_EPOCH, Topic
 from tools.simulate.judged import Judged, place
 
 
@@ -22,7 +22,8 @@ def check(judged: Judged) -> Iterator[str]:
     for appended, _, changes in judged.changes:
         for given in history.processed[seen : appended.processed]:
             end = highest[given.where] + window
-            if given.offset >= end and given.where not in judged.forgotten:
+            ours = given.epoch != NO_EPOCH
+            if ours and given.offset >= end and given.where not in judged.forgotten:
                 yield f"{given.process}: {given.where} {given.offset} is not below {end}"
         seen = appended.processed
         for change in changes:
