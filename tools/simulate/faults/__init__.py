@@ -50,6 +50,11 @@ def _is_ours(setting: Setting) -> bool:
     return not setting.mixed
 
 
+def _is_obeyed_unsigned(setting: Setting) -> bool:
+    """Otherwise see `forge`."""
+    return setting.signing != "required"
+
+
 def _signs(setting: Setting) -> bool:
     return bool(setting.signing)
 
@@ -66,6 +71,7 @@ FAULTS: Final = {
     "cut": Fault(brokers.cut),
     "slow_fetch": Fault(brokers.slow_fetch),
     "hostile": Fault(log.hostile),
+    "impersonate": Fault(log.impersonate, 1.0, _is_obeyed_unsigned),
     "link": Fault(brokers.link, 2.0),
     "move_leader": Fault(brokers.move_leader),
     "broker_clock": Fault(brokers.broker_clock, 0.5),

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 TURN_S: Final = 1.0
 """How often it looks at the log, and works."""
+CHANGES: Final = 0.1
+"""How often its connection becomes slow, or fast again."""
 
 
 @define
@@ -95,29 +97,41 @@ class Noted(list[tuple[int, int]]):
 
 
 def original(world: World, chance: Random) -> str:
-    """An original takes what it finds free in a topic, works for some intervals, and ends."""
-    topic = chance.choice(world.setting.topics)
-    partitions = world.partitions(topic)
-    around, client = Surroundings(world, topic), chance.choice(("o", "p", "c0"))
-    interval_ms = int(1000 * world.setting.heartbeat_interval_s)
+    """An original takes what it finds free in a topic, works for some intervals, and ends.
+
+    It may start again under its client id, and then takes what its predecessor owned.
+    """
+    topic, client = chance.choice(world.setting.topics), chance.choice(("o", "p", "c0"))
+    did = [_works(world, chance, topic, client, restarts=chance.random() < 0.3)]
+    while did[-1] == "dies" and chance.random() < 0.5 and not world.calm:
+        did.append(_works(world, chance, topic, client, restarts=True))
+    return f"under {client} at {topic}: {', starts again, '.join(did)}"
+
+
+def _works(world: World, chance: Random, topic: str, client: str, *, restarts: bool) -> str:
+    """One instance, from its start to its end."""
     world.originals += 1
-    name = f"o{world.originals}"
+    name, around = f"o{world.originals}", Surroundings(world, topic)
+    interval_ms = int(1000 * world.setting.heartbeat_interval_s)
     rules = attrs.evolve(ORIGINAL, heartbeat_interval_ms=interval_ms)
+    partitions = world.partitions(topic)
     one = Original(around, name, client, partitions, ClaimsWorld(rules), interval_ms)
-    one.processed = Noted(around, name)
-    one.knows_groups = chance.random() < 0.5
-    for_s = intervals(world, chance, 1.0, 4.0, 12.0)
-    until_s = world.scheduler.clock.monotonic() + for_s
-    if chance.random() < 0.5:
+    one.processed, one.knows_groups = Noted(around, name), chance.random() < 0.5
+    clock = world.scheduler.clock
+    until_s = clock.monotonic() + intervals(world, chance, 1.0, 4.0, 12.0)
+    if restarts:
         one.fast_reclaim()
-    while world.scheduler.clock.monotonic() < until_s and not world.calm:
+    while clock.monotonic() < until_s and not world.calm:
         one.turn()
-        if chance.random() < 0.1 * TURN_S:  # its records take their time
-            one.land() if one.wire is not None else setattr(one, "wire", [])
+        if chance.random() < CHANGES:
+            if one.wire is None:
+                one.wire = []  # from now on its records take their time
+            else:
+                one.land()
         world.scheduler.sleep(TURN_S)
-    ends = chance.choice(("releases", "dies"))
     one.land()
-    if ends == "releases":
-        one.look()
-        one.release()
-    return f"{name} of {client} at {topic} for {for_s:g} s, then it {ends}"
+    if chance.random() < 0.5:
+        return "dies"
+    one.look()
+    one.release()
+    return "releases"

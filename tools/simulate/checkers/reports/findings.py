@@ -18,13 +18,13 @@ from kafka_marshal.replay.model.published import FindingRow
 from kafka_marshal.replay.model.tables import FINDINGS
 
 LOSES: Final = frozenset({"lose_end", "vanish_log"})
-STRANGERS: Final = frozenset({"hostile", "forge"})
+STRANGERS: Final = frozenset({"hostile", "forge", "impersonate"})
 NEVER: Final[frozenset[str]] = frozenset()
 CAUSES: Final = {
     "forged": STRANGERS | LOSES,
-    "log_lost_records": LOSES,
+    "log_lost_records": LOSES | STRANGERS,
     "header_from_the_future": LOSES | STRANGERS,
-    "header_not_decimal": NEVER,
+    "header_not_decimal": STRANGERS,
     "unknown_version": frozenset({"hostile"}),
     "position_moved_back": NEVER,
     "pause_held": frozenset({"pause", "set_position"}),
