@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from attrs import define, field
 
-from kafka_marshal import Consumer
+from kafka_marshal import ClaimKey, Consumer
+from kafka_marshal.admin.view import View
 from kafka_marshal.core.messages import Heartbeat
 from kafka_marshal.errors import COORDINATION_TOPIC
 from kafka_marshal.machines.consumer.effects import Lost
@@ -143,3 +144,22 @@ def test_what_was_written_in_a_transaction_makes_everybody_uncertain() -> None:
         fleet.until(lambda: fleet.lost == [("owner", Lost.UNCERTAIN)])
         fleet.scheduler.sleep(4 * INTERVAL_S)
         assert not owner.claims
+
+
+@pytest.mark.parametrize("group", ["g", None])
+@pytest.mark.parametrize("all_gone", [False, True])
+def test_who_looks_at_a_compacted_log_knows_what_is_left_of_it(
+    group: str | None, all_gone: bool
+) -> None:
+    """The last heartbeat says that its sender had read what is gone: the owner is certain."""
+    fleet = Fleet()
+    with fleet.consumes("owner"):
+        fleet.until(lambda: fleet.offsets_of("owner") == [*range(10)])
+        fleet.until(lambda: fleet.heartbeats() >= 3)
+        records = fleet.kafka.topics[COORDINATION_TOPIC][0].records
+        first = len(records) - (not all_gone)
+        records[:first] = [None] * first
+        with View(fleet.kafka.settings(), COORDINATION_TOPIC, group=group) as view:
+            fold = view.read().folds[0]
+        assert (fold.first, view.headless) == (first, (0,))
+        assert fold.claim(ClaimKey("g", "orders", 0)).known is not all_gone
