@@ -30,6 +30,7 @@ from kafka_marshal.machines.admin.operation import (
     Phase,
     Reason,
     consumer_of,
+    remembering,
 )
 from kafka_marshal.machines.consumer.consumer import (
     ConsumerState,
@@ -383,10 +384,13 @@ def test_an_administrator_that_finds_records_gone_is_certain_of_nothing() -> Non
     at_work.record(Record(0, 0, 5, claim), 0)
     at_work.record(Record(0, 1, 6, pause), 0)
     assert at_work.left_undone == NO_WORK
+    key = ClaimKey("g", "events", 0)
+    before = attrs.evolve(at_work.operation.consumers[key], resigned=3, asked=True)
+    at_work.operation = remembering(at_work.operation, key, before)
     at_work.pass_gap(7)
-    operation, key = at_work.operation, ClaimKey("g", "events", 0)
+    operation, anew = at_work.operation, ConsumerState.beginning_at(7)
     assert (operation.view, operation.work) == (7, NO_WORK)
-    assert operation.consumers[key] == ConsumerState.beginning_at(7)
+    assert operation.consumers[key] == attrs.evolve(anew, resigned=3), "R7"
     assert operation.consumers.newborn("g") == ConsumerState.beginning_at(7)
 
 

@@ -318,6 +318,22 @@ def test_an_owner_that_finds_a_gap_has_lost_what_it_owned_and_asks_no_sooner_tha
     assert member.pass_gap(PLACES, first, town.now_ms) == [], "it does not read that one"
 
 
+@pytest.mark.parametrize("only", [None, [0]])
+@pytest.mark.parametrize("name", ["a1", "b1"])
+def test_where_nothing_is_left_of_the_log_it_asks_when_it_has_read_to_the_end(
+    name: str, only: list[int] | None
+) -> None:
+    town = Town()
+    for each in ("a1", "b1"):
+        town.do(each, town.join(each, ALONE).add_topic("events", 1, 0, only=only))
+    member, place = town.members[name], coordinating_partition("events", PLACES)
+    member.pass_gap(place, 50, town.now_ms)
+    assert member.timer(town.now_ms) == []
+    [asked] = member.caught_up(place, town.now_ms)
+    assert isinstance(asked.effect, Send)
+    assert isinstance(asked.effect.message, ClaimingPartition)
+
+
 def test_a_request_whose_fate_nobody_knows_is_made_again() -> None:
     member = Member(InstanceConfig("a1", "a", Mode.AT_LEAST_ONCE), "g", 1, ALONE)
     member.add_topic("events", 1, 0)

@@ -300,11 +300,6 @@ class Member:
         if view is None:
             return []
         view.caught_up, view.newborn = False, ConsumerState.beginning_at(first)
-        self._requests = {
-            client: request
-            for client, request in self._requests.items()
-            if self._home(request.key.topic) != partition
-        }
         self._stale_choice = True
         effects = []
         for key, driver in view.drivers.items():
