@@ -36,6 +36,7 @@ class Deed(enum.StrEnum):
     SEND = "Send"
     GIVE_UP = "GiveUp"
     READ = "Read"
+    GAP = "Gap"
     PROCESS = "Process"
     START = "Start"
     MAY = "May"

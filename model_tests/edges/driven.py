@@ -73,6 +73,9 @@ def drive(row: Row, deeds: Deeds) -> tuple[object, object]:
             return [*who.give_up(before)], [from_tla.consumer(row.after)]
         case Deed.READ:
             return who.read(before, stored(row.what)), from_tla.consumer(row.after)
+        case Deed.GAP:
+            assert isinstance(row.what, int)
+            return who.gap(before, row.what), from_tla.consumer(row.after)
         case Deed.PROCESS:
             return ways_to_process(who, before), [
                 (_messages(row.what), from_tla.consumer(row.after))

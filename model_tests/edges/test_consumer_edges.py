@@ -19,7 +19,7 @@ from model_tests.mutants.hand_made import HandMade
 MODELS = {
     "MCFull_AloTwinsAgain": False,
     "MCSuffix_Joins": True,
-    "MCSuffix_Admin": False,
+    "MCSuffix_GapsAdmin": False,
     "MCFull_AmoJoinsPaused": True,
 }
 """Small ones that together give every reason against; and whether readers are exported.

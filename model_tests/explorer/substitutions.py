@@ -171,6 +171,8 @@ MACHINES: Mapping[tuple[str, str], tuple[HandMade, ...]] = {
     ("HasResigned", "NeverResigned"): _mutant("ActsAfterRelease"),
     ("InWindow", "InAnyWindow"): _mutant("NoWindow"),
     ("CanCertify", "CertifiesAlways"): _mutant("CertifiesAlways"),
+    ("AfterGap", "GapPassedOver"): _mutant("GapPassedOver"),
+    ("AfterGap", "GapBeforeSeen"): _mutant("GapBeforeSeen"),
     ("Certifies", "EpochCertifies"): _mutant("EpochOnly"),
     ("Certifies", "EpochAndAWhile"): _mutant("EpochAndAWhile"),
     ("Certifies", "SeenAnything"): _mutant("SeenAnything"),

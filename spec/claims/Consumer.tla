@@ -226,6 +226,11 @@ AfterProcessGrant(me, c) == [c EXCEPT !.granted = {}]
 
 AfterGivingUp(me, c) == [c EXCEPT !.asked = FALSE]
 
+\* The records from its view up to `first` are gone.  What it knew may not be so any more, so it
+\* begins anew, as one that joins late.  What it waits to read back may be among them.
+AfterGap(me, c, first) ==
+    [c EXCEPT !.reader = NewReader(first), !.view = first, !.asked = FALSE]
+
 (***************************************************************************)
 (* Reading one more record.                                                *)
 (***************************************************************************)

@@ -8,6 +8,7 @@
 (*   <<"GiveUp",  me, before, 0, after>>                                   *)
 (*   <<"Read",    me, before, the record, after>>                          *)
 (*   <<"Process", me, before, the messages, after>>                        *)
+(*   <<"Gap",     me, before, where it goes on, after>>                    *)
 (*   <<"Start",   me, where it begins to read, 0, after>>                  *)
 (*   <<"May",     me, consumer, what every guard says, 0>>                 *)
 (*   <<"Reader",  0, reader, the record, reader afterwards>>               *)
@@ -24,12 +25,18 @@ Who(i) == [Me(i) EXCEPT !.now_ms = 0]
 WasUp(i)   == status[i] = "up" /\ status'[i] = "up"
 Began(i)   == status[i] = "unborn" /\ status'[i] = "up"
 HasSent(i) == Length(outbox'[i]) > Length(outbox[i])
-HasRead(i) == WasUp(i) /\ consumers'[i].view > View(i)
+Advanced(i) == WasUp(i) /\ consumers'[i].view > View(i)
+\* Where a record would leave the same behind, it need not be asked which of the two it was.
+HasPassedGap(i) ==
+    /\ i \in Misses
+    /\ Advanced(i)
+    /\ consumers'[i] = AfterGap(Me(i), consumers[i], consumers'[i].view)
+HasRead(i) == Advanced(i) /\ ~HasPassedGap(i)
 Handled    == {m \in Messages : processed'[m] > processed[m]}
 Remembers(i) == WasUp(i) /\ consumers'[i] # consumers[i]
 HasProcessed(i) == Remembers(i) /\ Handled # {}
 HasGivenUp(i) ==
-    Remembers(i) /\ ~HasSent(i) /\ ~HasRead(i) /\ Handled = {} /\ outbox' = outbox
+    Remembers(i) /\ ~HasSent(i) /\ ~Advanced(i) /\ Handled = {} /\ outbox' = outbox
 
 Row(kind, i, what) == Export(<<kind, Who(i), consumers[i], what, consumers'[i]>>)
 
@@ -38,6 +45,7 @@ ExportDeeds(i) ==
     /\ HasSent(i) /\ i \notin Strangers => Row("Send", i, outbox'[i][Length(outbox'[i])])
     /\ HasGivenUp(i) => Row("GiveUp", i, 0)
     /\ HasRead(i) => Row("Read", i, AsReadBy(i, log[View(i) + 1]))
+    /\ HasPassedGap(i) => Row("Gap", i, consumers'[i].view)
     /\ HasProcessed(i) => Row("Process", i, Handled)
     /\ Began(i) => Export(<<"Start", Who(i), consumers'[i].view, 0, consumers'[i]>>)
 

@@ -33,6 +33,7 @@ Headerless == World.headerless            \* instances of the original: no heade
 Strangers  == World.strangers             \* of these, who sends any record at any time
 HeadersCertify == World.certifies            \* records say what their sender saw
 JoinsLate  == World.joins_late            \* may start late and read from the middle
+Misses     == World.misses                \* may find that records it has not read are gone
 SkewS      == World.skew_s                \* how far its clock is ahead, in seconds
 SendsMax   == World.sends_max             \* instance, type: how many it ever sends
 
@@ -289,6 +290,16 @@ Read(i) ==
     /\ Becomes(i, AfterRead(Me(i), consumers[i], AsReadBy(i, log[View(i) + 1])))
     /\ UNCHANGED <<log, history, verdicts, status, outbox, unaware, processed, mishaps, now>>
 
+\* Compaction, or a hole of any other kind: records that it has not read are gone, and the low
+\* watermark does not show it.  Others may have read them in time.
+PassGap(i) ==
+    /\ i \in Misses
+    /\ status[i] = "up"
+    /\ i \notin unaware
+    /\ \E first \in View(i) + 1 .. Length(log) :
+           Becomes(i, AfterGap(Me(i), consumers[i], first))
+    /\ UNCHANGED <<log, history, verdicts, status, outbox, unaware, processed, mishaps, now>>
+
 (***************************************************************************)
 (* Processing.                                                             *)
 (***************************************************************************)
@@ -427,6 +438,7 @@ Next ==
         \/ AppendCopy(i)
         \/ Lose(i)
         \/ Read(i)
+        \/ PassGap(i)
         \/ Process(i)
         \/ ProcessGrant(i)
         \/ Crash(i)

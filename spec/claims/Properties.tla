@@ -333,6 +333,7 @@ NeverSendClaimingMessages   == NeverProduced("ClaimingMessages")
 NeverSendReleaseGroup       == NeverProduced("ReleaseGroup")
 NeverAppend       == log = <<>>
 NeverRead         == \A i \in Instances : View(i) = 0
+NeverPassGap      == [][~\E i \in Instances : PassGap(i)]_vars
 NeverProcess      == Mode = "ALO" => \A m \in Messages : processed[m] = 0
 NeverProcessGrant == Mode = "AMO" => \A m \in Messages : processed[m] = 0
 NeverCrash        == \A i \in Instances : status[i] # "crashed"

@@ -189,6 +189,25 @@ TakeRead(e) ==
         /\ UNCHANGED <<status, outbox, length>>
 
 (***************************************************************************)
+(* Records that it has not read are gone.  <<"gap", instance, partition,   *)
+(* offset, record>>: where it goes on, and which record of the log that is.*)
+(***************************************************************************)
+AgainstGap(e) ==
+    IF status[e[2]] # "up" THEN "NotRunning"
+    ELSE IF e[5] < next_read[e[2]][e[3]] THEN "NotNextRecord"
+    ELSE PASSES
+
+TakeGap(e) ==
+    LET i == e[2]
+        p == e[3]
+    IN  /\ next_read' = [next_read EXCEPT ![i][p] = e[5]]
+        /\ consumers' =
+               [consumers EXCEPT ![i] =
+                   [key \in ClaimsOf(i) |->
+                       IF HomeOf(key) = p THEN AfterGap(Me(i), @[key], e[4]) ELSE @[key]]]
+        /\ UNCHANGED <<status, outbox, length>>
+
+(***************************************************************************)
 (* Processing.  <<"processed", instance, claim, from, to>>: the messages   *)
 (* from .. to - 1.  At least once: Process, once for each.  Only the       *)
 (* window looks at how far it got, and its end stands still meanwhile, so  *)
@@ -256,6 +275,7 @@ TakeGaveUp(e) ==
 (***************************************************************************)
 Against(e) ==
     CASE e[1] = "read"      -> AgainstRead(e)
+      [] e[1] = "gap"       -> AgainstGap(e)
       [] e[1] = "sent"      -> AgainstSent(e)
       [] e[1] = "appended"  -> AgainstAppended(e)
       [] e[1] = "processed" -> AgainstProcessed(e)
@@ -265,6 +285,7 @@ Against(e) ==
 
 Take(e) ==
     CASE e[1] = "read"      -> TakeRead(e)
+      [] e[1] = "gap"       -> TakeGap(e)
       [] e[1] = "sent"      -> TakeSent(e)
       [] e[1] = "appended"  -> TakeAppended(e)
       [] e[1] = "processed" -> TakeProcessed(e)

@@ -112,6 +112,13 @@ def test_one_that_gives_up_or_folds_anew_is_named() -> None:
     assert step("Refold", changed) == "b1 drops everything and folds the log anew"
 
 
+def test_one_that_finds_records_gone_says_which() -> None:
+    for view, gone in ((1, "offset 0 is"), (3, "offsets 0 to 2 are")):
+        anew = with_fields(parse(CONSUMER), view=view)
+        told = step("PassGap", {"consumers": record(a1=parse(CONSUMER), b1=anew)})
+        assert told == f"b1 finds that {gone} gone, and goes on at {view}"
+
+
 def test_a_refused_record_names_the_guard_and_why() -> None:
     changes: dict[str, Value] = {
         "log": (message("Heartbeat", stale=True),),

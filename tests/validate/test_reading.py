@@ -233,6 +233,29 @@ def test_a_claim_begins_where_its_own_start_policy_says() -> None:
     assert began() == "not_next"
 
 
+def test_who_found_that_records_are_gone_goes_on_as_one_that_joins_late(tmp_path: Path) -> None:
+    me, key = InstanceConfig("i1", "c1", Mode.AT_MOST_ONCE), ClaimKey("g", "t0", 0)
+    other = attrs.evolve(me, instance_id="i2", client_id="c2")
+    asked = moves.claiming_partition_sent(me, ConsumerState(), key, 1)
+    theirs = moves.claiming_partition_sent(other, ConsumerState(), key, 1)
+    setting = Setting(members={"i1": run.RecordedInstance(me, "g")})
+
+    def sent(*said: Fields) -> str | None:
+        events = [header(setting), run.started("i1"), *said]
+        events.append(run.sent("i1", 0, asked.message, asked.headers))
+        log = [run.appended(Record(0, n, 5, theirs.message, theirs.headers)) for n in (0, 1)]
+        in_order = validate(read_folder(in_a_folder([*events, *log], tmp_path / str(len(said)))))
+        found = judged([*events[:2], *log, *events[2:]]).unexplained
+        assert (found and found.guard) == (in_order.unexplained and in_order.unexplained.guard)
+        return None if found is None or found.guard is None else found.guard.value
+
+    reads = run.read("i1", 0, 0), run.read("i1", 0, 1)
+    assert sent(*reads) is None
+    assert sent(run.gap("i1", 0, 1)) == "claim_unknown"
+    assert sent(run.gap("i1", 0, 2), reads[1], reads[1]) == "not_next_record"
+    assert sent(*reads, run.gap("i1", 0, 1), reads[1]) == "not_next_record"
+
+
 @pytest.mark.parametrize("fault", ["no events", "other rules", "two files", "appended elsewhere"])
 def test_a_folder_that_contradicts_itself_is_named(fault: str, tmp_path: Path) -> None:
     folder = in_a_folder(rows(3, 100), tmp_path / "run")

@@ -133,7 +133,8 @@ partition also in `summary.json`).
 - Under the original's rules nothing can be certain. The log is judged as if it began where it does,
   and divergences compare with that.
 - A gap within a log (`offset_gap`) is not a missing head: transactions and control records leave
-  gaps, too. What follows one is reported as if nothing were missing.
+  gaps, too. What follows one is reported as if nothing were missing. Consumers begin anew
+  there, and may lose what they owned.
 
 ## Time
 

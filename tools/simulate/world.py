@@ -84,6 +84,11 @@ class NotedKafka(InMemoryKafka):
         super().delete_records(topic, partition, before)
         self.history.removed[topic, partition].append((len(self.history.log), before))
 
+    def compact(self, topic: str, partition: int, before: int) -> None:
+        """Compaction: of what lies before this offset little is left."""
+        super().compact(topic, partition, before)
+        self.history.removed[topic, partition].append((len(self.history.log), before))
+
 
 @define(eq=False)
 class World:
@@ -346,4 +351,4 @@ class _Counting(logging.Handler):
         self._lines = lines
 
     def emit(self, record: logging.LogRecord) -> None:
-        self._lines[f"{record.levelname} {VARIES.sub('…', str(record.msg))}"] += 1
+        self._lines[f"{record.levelname} {VARIES.sub('…', record.getMessage())}"] += 1

@@ -57,6 +57,15 @@ class ClaimsFold:
         self._work: dict[str, PauseWork] = {}
         self._last_ms: dict[str, int] = {}
 
+    def pass_gap(self, first: int) -> None:
+        """Records before `first` are missing: nothing of before is certain any more."""
+        self.first = first
+        claims, beginning = self._readers.all(), Reader.beginning_at(first)
+        self._readers = PartitionStates[ClaimKey, Reader](beginning)
+        for key in claims:
+            self._readers.put(key, beginning)
+        self._work.clear()
+
     @property
     def groups(self) -> tuple[str, ...]:
         """Every group that had a record."""

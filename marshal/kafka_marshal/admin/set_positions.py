@@ -34,6 +34,7 @@ from kafka_marshal.client.connect.log_writer import LogWriter, NotAppended, Reco
 from kafka_marshal.codec import coordinating_partition
 from kafka_marshal.core.claims.fenced import says_it_sets
 from kafka_marshal.core.claims.pause_work import PauseWork, left_undone
+from kafka_marshal.core.claims.suffix_reader import Field
 from kafka_marshal.core.claims.verdicts import Accepted
 from kafka_marshal.core.messages import Record, ReleaseGroup
 from kafka_marshal.core.state import ClaimKey, Rules
@@ -97,6 +98,7 @@ class _PartitionOperation:
         fold = view.folds[partition]
         self.coordinating_partition, self.group = partition, group
         self._fold, self._pause_ms = fold, pause_ms
+        self._first = fold.first
         self._environment = view.settings.environment
         self.me = new_administrator(fold.rules, self._environment, number=partition)
         patience = AdministratorTiming(pause_ms=pause_ms)
@@ -151,6 +153,11 @@ class _PartitionOperation:
 
     def read(self, record: Record, changes: list[ClaimChange]) -> None:
         """The next record, and what it did."""
+        if self._first != self._fold.first:
+            self._first = self._fold.first
+            self.administrator.pass_gap(self._first)
+            if self._log is not None:
+                self._refused = f"records of the coordination topic before {self._first} are gone"
         if changes and record.message.group_id == self.group:
             self._judge_by(changes[0].rules)
         if record.message.instance_id == self.me.instance_id:
@@ -221,7 +228,9 @@ class _PartitionOperation:
     def _end_pause(self) -> None:
         assert self._log is not None
         fold = self._fold
-        if fold.newborn(self.group).claim.pauser != self.me.instance_id:
+        if Field.PAUSER not in fold.newborn(self.group).certain and self._refused is not None:
+            self.over = self.still_paused = True
+        elif fold.newborn(self.group).claim.pauser != self.me.instance_id:
             self.over = True
         elif self._kept_s * 1000 > log_ms(fold, self.group):
             self._paused_again = True

@@ -193,11 +193,18 @@ class View:
     ) -> Iterator[list[tuple[Record, list[ClaimChange]]]]:
         """What each record did, batch by batch; to `ends`, or for ever."""
         log_filter = None if ends is None else self._thinning()
+        gaps = dict[int, int]()
         for batch in self._tail.records(dict(self.next), ends, stopped, log_filter):
             if log_filter is None:
                 self.records += len(batch)
-            yield [folded for raw in batch for folded in self._fold(raw)]
+                yield [folded for raw in batch for folded in self._fold(raw)]
+                continue
+            gaps = log_filter.gaps()
+            yield [folded for raw in batch for folded in self._fold(raw, gaps)]
+            self._pass_gaps(gaps)
         if ends is not None and not stopped():
+            if log_filter is None:
+                self._pass_gaps({n: ends[n] for n in ends if self.next[n] < ends[n]})
             # The last ones may have been left out.
             self.next = {n: max(offset, ends.get(n, 0)) for n, offset in self.next.items()}
 
@@ -224,7 +231,23 @@ class View:
                 f"{self.partitions} as before: claims have moved away from their history"
             )
 
-    def _fold(self, raw: RawRecord) -> Iterator[tuple[Record, list[ClaimChange]]]:
+    def _pass_gaps(self, gaps: Mapping[int, int]) -> None:
+        for number, first in gaps.items():
+            self.folds[number].pass_gap(first)
+
+    def _fold(
+        self, raw: RawRecord, gaps: dict[int, int] | None = None
+    ) -> Iterator[tuple[Record, list[ClaimChange]]]:
+        """`gaps` is where offsets are missing, if not every record comes here."""
+        if gaps is None:
+            gapped = raw.offset > self.next[raw.partition]
+            first = raw.offset if gapped else None
+        else:
+            first = gaps.get(raw.partition)
+        if first is not None and raw.offset >= first:
+            self.folds[raw.partition].pass_gap(first)
+            if gaps is not None:
+                del gaps[raw.partition]
         self.next[raw.partition] = raw.offset + 1
         try:
             record = raw.decoded()

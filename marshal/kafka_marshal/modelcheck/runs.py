@@ -26,6 +26,7 @@ from kafka_marshal.validate.run import (
     Appended,
     BeginsAt,
     Crashed,
+    Gap,
     GaveUp,
     Gone,
     Processed,
@@ -239,6 +240,13 @@ class _Data:
                 who = self._instances[event.instance]
                 offset = self._integer(event.offset)
                 return f'<<"read", "{who}", {event.partition + 1}, {offset}>>'
+            case Gap():
+                p = event.partition
+                record = 1 + sum(offset < event.offset for offset in self._offsets[p])
+                return (
+                    f'<<"gap", "{self._instances[event.instance]}", {p + 1}, '
+                    f"{self._integer(event.offset)}, {record}>>"
+                )
             case Sent():
                 return self._sent(event)
             case Appended():

@@ -17,6 +17,7 @@ from kafka_marshal.validate.reading import LOG_FILE, appended, numbered_lines, r
 from kafka_marshal.validate.run import (
     Appended,
     Content,
+    Gap,
     Read,
     RecordedInstance,
     Run,
@@ -104,8 +105,10 @@ class _Interleaving:
 
     def _after_what_they_need(self, events: Iterator[RunEvent]) -> Iterator[RunEvent]:
         for event in events:
-            if isinstance(event, Read):
-                while self._ends.get(event.partition, -1) < event.offset:
+            if isinstance(event, Read | Gap):
+                # Of a gap, what lay in it: others may have read that.
+                end = event.offset - isinstance(event, Gap)
+                while self._ends.get(event.partition, -1) < end:
                     if self._ahead[event.partition]:
                         yield from self._land(event.partition)
                     elif self._look_ahead() is None:

@@ -29,6 +29,7 @@ from kafka_marshal.validate.run import (
     BeginsAt,
     Crashed,
     Fields,
+    Gap,
     GaveUp,
     Gone,
     Processed,
@@ -254,6 +255,16 @@ def _read(fields: Fields, where: str, setting: Setting) -> Read:
     )
 
 
+def _gap(fields: Fields, where: str, setting: Setting) -> Gap:
+    return Gap(
+        where,
+        fields,
+        _instance(fields, where, setting),
+        _partition(fields, where, setting),
+        _integer(fields, "offset", where),
+    )
+
+
 def _processed(fields: Fields, where: str, setting: Setting) -> Processed:
     start = _integer(fields, "from", where)
     return Processed(
@@ -308,6 +319,7 @@ _PARSERS: Final[Mapping[str, Callable[[Fields, str, Setting], RunEvent]]] = {
     "appended": _appended,
     "sent": _sent,
     "read": _read,
+    "gap": _gap,
     "processed": _processed,
     "started": _started,
     "crashed": _crashed,

@@ -143,6 +143,16 @@ class Read(RunEvent):
 
 
 @frozen(slots=False)
+class Gap(RunEvent):
+    """An instance found that records are gone, and goes on here as one that joins late."""
+
+    instance: str
+    partition: int
+    """The coordinating partition."""
+    offset: int
+
+
+@frozen(slots=False)
 class Processed(RunEvent):
     """It processed the messages [start, stop) of a data partition."""
 
@@ -271,6 +281,11 @@ def _content(message: Message, headers: Headers) -> Fields:
 def read(instance: str, partition: int, offset: int) -> Fields:
     """It folded this record."""
     return {"event": "read", "instance": instance, "partition": partition, "offset": offset}
+
+
+def gap(instance: str, partition: int, offset: int) -> Fields:
+    """It found that records are gone, and goes on at this offset."""
+    return {"event": "gap", "instance": instance, "partition": partition, "offset": offset}
 
 
 def processed(instance: str, key: ClaimKey, start: int, stop: int) -> Fields:

@@ -25,6 +25,7 @@ from kafka_marshal.validate.run import (
     Appended,
     BeginsAt,
     Crashed,
+    Gap,
     GaveUp,
     Gone,
     Processed,
@@ -161,6 +162,12 @@ class _Telling:
                     label=f"offset {event.offset}",
                     sentence=f"{visible(who)} reads offset {event.offset}{learns}",
                 )
+            case Gap():
+                who = self._who(event.instance)
+                sentence = (
+                    f"{visible(who)} finds that records before offset {event.offset} are gone"
+                )
+                return Step(0, who=who, sentence=sentence)
             case Processed():
                 who = self._who(event.instance)
                 which = f"{event.start} to {event.stop - 1}"

@@ -23,6 +23,7 @@ from kafka_marshal.validate.run import (
     Appended,
     BeginsAt,
     Crashed,
+    Gap,
     GaveUp,
     Gone,
     Processed,
@@ -101,7 +102,7 @@ class Validator:
                 return self._append(event)
             case Started():
                 return self._start(event)
-            case Sent() | Processed() | GaveUp() | BeginsAt() | Gone() | Crashed():
+            case Sent() | Gap() | Processed() | GaveUp() | BeginsAt() | Gone() | Crashed():
                 instance = self.instances[event.instance]
                 if not instance.running:
                     return Objection(Impossible.NOT_RUNNING)
@@ -110,9 +111,13 @@ class Validator:
                 raise TypeError(f"not an event of a run: {event!r}")
 
     def _act(
-        self, event: Sent | Processed | GaveUp | BeginsAt | Gone | Crashed, instance: Instance
+        self,
+        event: Sent | Gap | Processed | GaveUp | BeginsAt | Gone | Crashed,
+        instance: Instance,
     ) -> Objection | None:
         match event:
+            case Gap():
+                return self._pass_gap(event, instance)
             case Sent():
                 return instance.send(event.partition, event.message, event.headers)
             case Processed():
@@ -155,6 +160,15 @@ class Validator:
         if entry.offset != event.offset:
             return Objection(Impossible.NOT_NEXT_RECORD, f"offset {entry.offset}")
         instance.read(event.partition, entry)
+        return None
+
+    def _pass_gap(self, event: Gap, instance: Instance) -> Objection | None:
+        log, view = self.log(event.partition), instance.partitions[event.partition]
+        next_index = log.index_at(event.offset)
+        if next_index < view.next_index:
+            read = log.entries[view.next_index - 1].offset
+            return Objection(Impossible.NOT_NEXT_RECORD, f"an offset above {read}")
+        instance.pass_gap(event.partition, event.offset, next_index)
         return None
 
     def _append(self, event: Appended) -> Objection | Unexplained | None:
@@ -249,6 +263,8 @@ def action_of(event: RunEvent, instance: Instance | None = None) -> str:
             return "Append"
         case Read():
             return "Read"
+        case Gap():
+            return "PassGap"
         case GaveUp():
             return "GiveUp"
         case BeginsAt():
@@ -294,7 +310,7 @@ def _got(event: RunEvent) -> str:
                 else content(event.record.message, event.record.headers)
             )
             return f"offset {event.offset} of partition {event.partition}: {described}"
-        case Read():
+        case Read() | Gap():
             return f"offset {event.offset} of partition {event.partition}"
         case Processed():
             return f"{event.start}..{event.stop} of {event.topic}/{event.topic_partition}"

@@ -86,7 +86,7 @@ class Environment:
                 for after in self.give_up(local):
                     add((*head, after, *tail))
                 if i not in rest.unaware:
-                    for after in self.read(local, log):
+                    for after in (*self.read(local, log), *self.pass_gap(local, log)):
                         add((*head, after, *tail))
                 for processed, after in self.process(local, rest):
                     add((log, processed, *head[2:], after, *tail))
@@ -222,6 +222,14 @@ class Environment:
             found = (self._becomes(local, who.read(local.consumer, stored)),)
             local.memo[key] = found
         return found
+
+    def pass_gap(self, local: Local, log: Log) -> tuple[Local, ...]:
+        """Spec: PassGap."""
+        if self.names[local.instance] not in self.world.misses:
+            return ()
+        who, consumer = self.instances[local.instance], local.consumer
+        firsts = range(consumer.view + 1, log.length + 1)
+        return tuple(self._becomes(local, who.gap(consumer, first)) for first in firsts)
 
     def process(self, local: Local, rest: Rest) -> list[tuple[Rest, Local]]:
         """Spec: Process, ProcessGrant."""

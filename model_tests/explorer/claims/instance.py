@@ -116,6 +116,10 @@ class Instance:
             after = attrs.evolve(after, stopped=consumer.stopped)
         return after
 
+    def gap(self, consumer: ConsumerState, first: int) -> ConsumerState:
+        """Spec: AfterGap."""
+        return machine.after_gap(self.me, consumer, first)
+
     def _sends(self, sent: Send, after: ConsumerState) -> Sending:
         return Sending(Send(sent.message, NO_HEADERS) if self.headerless else sent, after)
 

@@ -51,7 +51,26 @@ def set_or_not(claim: Claim) -> Field:
     return Field.POSITION_SET
 
 
+def gap_passed_over(me: InstanceConfig, consumer: ConsumerState, first: int) -> ConsumerState:
+    """Spec: GapPassedOver."""
+    return attrs.evolve(consumer, view=first)
+
+
+def gap_before_seen(me: InstanceConfig, consumer: ConsumerState, first: int) -> ConsumerState:
+    """Spec: GapBeforeSeen."""
+    reader = attrs.evolve(consumer.reader, certain=knowledge.NOTHING)
+    return attrs.evolve(consumer, reader=reader, view=first, asked=False)
+
+
 AS_SPECIFIED: tuple[HandMade, ...] = (
+    HandMade("GapPassedOver", "a gap is passed over", machine, "after_gap", gap_passed_over),
+    HandMade(
+        "GapBeforeSeen",
+        "what an owner saw before a gap certifies after it",
+        machine,
+        "after_gap",
+        gap_before_seen,
+    ),
     HandMade(
         "NeverSetAtZero",
         "position 0 is taken for never set",

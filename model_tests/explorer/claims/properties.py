@@ -147,6 +147,15 @@ def suffix_exact(environment: Environment, log: Log) -> bool:
     return all(_exact(reader, log, environment) for reader in readers(environment, log))
 
 
+def misses_exact(environment: Environment, state: State) -> bool:
+    """The same of those that take part, and may find that records are gone."""
+    return all(
+        _exact(local.consumer.reader, state[0].path[local.consumer.view], environment)
+        for local in state[2:]
+        if local.status == UP and environment.names[local.instance] in environment.world.misses
+    )
+
+
 def readers(environment: Environment, log: Log) -> list[Reader]:
     """A reader of this log from each offset of it. Spec: ReaderFrom."""
     found: list[Reader] | None = log.memo.get("readers")
@@ -235,6 +244,7 @@ OF_STATE: Sequence[tuple[str, Callable[[Environment, State], bool]]] = (
     (P.MUTEX.value, mutex),
     (P.READERS_AGREE.value, readers_agree),
     (P.BEGINS_WHERE_THE_LOG_SAYS.value, begins_where_the_log_says),
+    ("SuffixExact", misses_exact),
 )
 OF_LOG_AND_COUNTS: Sequence[tuple[str, Callable[[Environment, Log, Rest], bool]]] = (
     (P.AT_MOST_ONCE.value, at_most_once),

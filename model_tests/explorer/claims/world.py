@@ -41,6 +41,7 @@ class World:
     strangers: frozenset[str]
     certifies: bool
     joins_late: frozenset[str]
+    misses: frozenset[str]
     skew_s: Mapping[str, int]
     start_of: Mapping[str, int]
     sends_max: Mapping[str, Mapping[str, int]]

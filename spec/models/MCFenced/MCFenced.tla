@@ -31,6 +31,7 @@ Base ==
      strangers           |-> {},
      certifies           |-> FALSE,
      joins_late          |-> {},
+     misses              |-> {},
      skew_s              |-> [i \in {"a1", "a2", "b1", "admin"} |-> 0],
      start_of            |-> [i \in {} |-> 0],
      sends_max           |-> [i \in {"a1", "a2", "b1", "admin"} |-> Sends(2, 1, 1, 2, 0)],

@@ -30,6 +30,7 @@ Base ==
      strangers           |-> {},
      certifies           |-> FALSE,
      joins_late          |-> {},
+     misses              |-> {},
      skew_s              |-> [a1 |-> 0, b1 |-> 0],
      start_of            |-> [i \in {} |-> 0],
      sends_max           |-> [a1 |-> Sends(1, 1, 0, 0, 0), b1 |-> Sends(1, 0, 0, 0, 0)],

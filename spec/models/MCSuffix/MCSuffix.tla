@@ -113,6 +113,22 @@ SuffixJoinsAlo ==
         !.mode = "ALO",
         !.sends_max = [a1 |-> Sends(2, 1, 1, 0, 0), c1 |-> Sends(1, 1, 0, 0, 0)]]
 
+\* Both may find that records are gone, wherever they stand: also c1 that begins with the log,
+\* whose low watermark is 0.
+SuffixGaps ==
+    [SuffixJoins EXCEPT
+        !.misses = {"a1", "c1"},
+        !.message_count = 1]
+SuffixGapsAlo ==
+    [SuffixJoinsAlo EXCEPT
+        !.misses = {"a1", "c1"},
+        !.sends_max = [a1 |-> Sends(1, 1, 1, 0, 0), c1 |-> Sends(1, 1, 0, 0, 0)]]
+\* With an administrator, whose pause or position may be among what is gone.
+SuffixGapsAdmin ==
+    [SuffixAdmin EXCEPT
+        !.misses = {"a1", "admin"},
+        !.sends_max = [a1 |-> Sends(1, 1, 0, 0, 0), admin |-> Sends(1, 0, 1, 0, 1)]]
+
 \* All that wrote is gone, and so is the head: c1 claims because nobody was heard.  What it
 \* sends must not make a reader that begins later still certain of a position.
 SuffixOrphaned ==
@@ -175,7 +191,7 @@ IsUp(i) == status[i] \in {"up", "stalled"} /\ i \notin unaware
 
 ForEveryReader(Holds(_, _)) ==
     /\ \A first \in 0 .. Length(log) : Holds(ReaderFrom(first, Length(log)), Length(log))
-    /\ \A i \in JoinsLate : IsUp(i) => Holds(consumers[i].reader, View(i))
+    /\ \A i \in JoinsLate \cup Misses : IsUp(i) => Holds(consumers[i].reader, View(i))
 
 (***************************************************************************)
 (* Properties.                                                             *)
@@ -360,6 +376,13 @@ NeverSetAsFarAsKnown(reader) == ~reader.claim.position_set
 
 \* Who knows the owner takes a position for never set until it reads otherwise.
 SetOrNot(claim) == {"position_set"}
+
+\* A gap is passed over, as if nothing had been there.
+GapPassedOver(me, c, first) == [c EXCEPT !.view = first]
+
+\* After a gap nothing is certain, but what an owner saw before it still certifies.
+GapBeforeSeen(me, c, first) ==
+    [c EXCEPT !.reader.certain = {}, !.view = first, !.asked = FALSE]
 
 \* Nobody guesses.
 NoGuess(reader, claim, record) == [reader EXCEPT !.claim = claim]

@@ -32,6 +32,7 @@ from tools.simulate.setting import SMALL
 from kafka_marshal import AsyncConsumer, Consumer
 from kafka_marshal.admin.receipts import Receipts
 from kafka_marshal.client.api.callbacks import Callbacks
+from kafka_marshal.client.connect.log_filter import LogFilter
 from kafka_marshal.client.coordinate.configuration import Semantics
 from kafka_marshal.client.coordinate.consumer_loop import ConsumerLoop
 from kafka_marshal.client.coordinate.coordinator import Coordinator
@@ -282,6 +283,28 @@ def test_a_checker_finds_its_mistake(checker: str, monkeypatch: Patch) -> None:
         if any(one.startswith(f"{checker}:") for one in found):
             return
     pytest.fail(f"{checker} found nothing")
+
+
+COMPACTED = attrs.evolve(
+    SMALL,
+    topics=("orders",),
+    log_partitions=1,
+    messages_per_s=20.0,
+    simulated_s=30.0,
+    fault_every_s=0.6,
+    recorded=False,
+    faults=("compact_log", "stall", "kill"),
+)
+
+
+@pytest.mark.parametrize("semantics", ["at_least_once", "at_most_once"])
+def test_a_compacted_log_that_is_taken_for_whole_is_found(
+    semantics: Semantics, monkeypatch: Patch
+) -> None:
+    setting = attrs.evolve(COMPACTED, semantics=semantics)
+    assert simulate(12, setting).violations == ()
+    monkeypatch.setattr(LogFilter, "begin", lambda *_: None)
+    assert simulate(12, setting).violations
 
 
 def test_a_run_that_fails_is_told_with_as_few_faults_as_it_takes(

@@ -9,7 +9,13 @@ import pytest
 
 from kafka_marshal import FENCED, ClaimKey
 from kafka_marshal.core.claims.pause_work import NO_WORK, PauseWork
-from kafka_marshal.core.messages import ClaimingPartition, Heartbeat, ReleaseGroup
+from kafka_marshal.core.messages import (
+    ClaimingPartition,
+    Heartbeat,
+    Partition,
+    Record,
+    ReleaseGroup,
+)
 from kafka_marshal.machines.admin import admin
 from kafka_marshal.machines.admin.administrator import (
     Administrator,
@@ -24,6 +30,7 @@ from kafka_marshal.machines.admin.operation import (
     Phase,
     Reason,
     consumer_of,
+    remembering,
 )
 from kafka_marshal.machines.consumer.consumer import (
     ConsumerState,
@@ -368,6 +375,23 @@ def test_an_administrator_that_began_in_the_middle_sets_positions_that_nobody_kn
     desk.begin("x1")
     desk.go("x1")
     assert desk.told["x1"] == AllSet(frozenset(BOTH))
+
+
+def test_an_administrator_that_finds_records_gone_is_certain_of_nothing() -> None:
+    at_work = administrator("x1")
+    pause = ReleaseGroup(0, 0, "x2", "x", "g", "", Partition(0), 100)
+    claim = ClaimingPartition(1, 0, "a1", "a", "g", "events", Partition(0))
+    at_work.record(Record(0, 0, 5, claim), 0)
+    at_work.record(Record(0, 1, 6, pause), 0)
+    assert at_work.left_undone == NO_WORK
+    key = ClaimKey("g", "events", 0)
+    before = attrs.evolve(at_work.operation.consumers[key], resigned=3, asked=True)
+    at_work.operation = remembering(at_work.operation, key, before)
+    at_work.pass_gap(7)
+    operation, anew = at_work.operation, ConsumerState.beginning_at(7)
+    assert (operation.view, operation.work) == (7, NO_WORK)
+    assert operation.consumers[key] == attrs.evolve(anew, resigned=3), "R7"
+    assert operation.consumers.newborn("g") == ConsumerState.beginning_at(7)
 
 
 def test_another_group_is_no_concern() -> None:

@@ -436,3 +436,13 @@ def test_what_is_read_moves_the_view_past_the_record() -> None:
     sent = machine.claiming_partition_sent(OTHER, consumer, KEY)
     after = machine.after_read(ALO, consumer, Record(0, 9, 1000, sent.message, sent.headers))
     assert after.view == 10
+
+
+def test_after_a_gap_it_waits_for_no_answer_and_keeps_what_it_was_granted() -> None:
+    before = ConsumerState(
+        Reader(), 5, resigned=2, asked=True, stopped=True, next=7, granted=(range(3, 5),)
+    )
+    after = machine.after_gap(AMO, before, 9)
+    assert after == ConsumerState(
+        Reader.beginning_at(9), 9, resigned=2, stopped=True, next=7, granted=(range(3, 5),)
+    )

@@ -291,6 +291,49 @@ def test_after_a_truncation_nothing_is_owned_and_nothing_is_asked_for() -> None:
     assert member.timer(10**9) == []
 
 
+def test_after_a_gap_nothing_is_certain_until_an_owner_shows_what_it_saw() -> None:
+    town = Town()
+    start(town, "a1", events=1)
+    member = start(town, "b1", events=1)
+    place = coordinating_partition("events", PLACES)
+    first = town.views["a1"][place]
+    assert member.driver(key("events", 0)).consumer.reader.known
+    assert member.pass_gap(place, first, town.now_ms) == []
+    assert not member.driver(key("events", 0)).consumer.reader.known
+    town.do("b1", member.add_topic("events", 2, town.now_ms))
+    assert not member.driver(key("events", 1)).consumer.reader.known, "it was first heard of later"
+    town.pass_time(60_000)
+    assert member.driver(key("events", 0)).consumer.known.owner_client == "a"
+    assert member.driver(key("events", 0)).consumer.reader.known
+
+
+def test_an_owner_that_finds_a_gap_has_lost_what_it_owned_and_asks_no_sooner_than_it_may() -> None:
+    town = Town()
+    member = start(town, "a1", events=2)
+    place = coordinating_partition("events", PLACES)
+    first = town.views["a1"][place]
+    lost = member.pass_gap(place, first, town.now_ms)
+    assert [one.effect for one in lost] == [Lost.UNCERTAIN] * 2
+    assert not member.owned
+    assert member.pass_gap(PLACES, first, town.now_ms) == [], "it does not read that one"
+
+
+@pytest.mark.parametrize("only", [None, [0]])
+@pytest.mark.parametrize("name", ["a1", "b1"])
+def test_where_nothing_is_left_of_the_log_it_asks_when_it_has_read_to_the_end(
+    name: str, only: list[int] | None
+) -> None:
+    town = Town()
+    for each in ("a1", "b1"):
+        town.do(each, town.join(each, ALONE).add_topic("events", 1, 0, only=only))
+    member, place = town.members[name], coordinating_partition("events", PLACES)
+    member.pass_gap(place, 50, town.now_ms)
+    assert member.timer(town.now_ms) == []
+    [asked] = member.caught_up(place, town.now_ms)
+    assert isinstance(asked.effect, Send)
+    assert isinstance(asked.effect.message, ClaimingPartition)
+
+
 def test_a_request_whose_fate_nobody_knows_is_made_again() -> None:
     member = Member(InstanceConfig("a1", "a", Mode.AT_LEAST_ONCE), "g", 1, ALONE)
     member.add_topic("events", 1, 0)

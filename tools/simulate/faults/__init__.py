@@ -81,6 +81,7 @@ FAULTS: Final = {
     "vanish": Fault(topics.vanish, 0.3, ends=(NO_TOPIC,)),
     "lose_end": Fault(log.lose_end, 0.3, _keeps_no_record, ends=(LOST, BROKEN)),
     "trim_log": Fault(log.trim_log, 0.3, _keeps_no_record, ends=(BROKEN,)),
+    "compact_log": Fault(log.compact_log, 0.3, _keeps_no_record),
     "vanish_log": Fault(
         log.vanish_log,
         0.4,

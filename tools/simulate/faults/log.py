@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from random import Random
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -144,6 +145,17 @@ def lose_end(world: World, chance: Random) -> str:
 
 def trim_log(world: World, chance: Random) -> str:
     """Retention removes what is older than some intervals of a partition of the log of claims."""
+    return _without_old(world, chance, world.kafka.delete_records, "begins at")
+
+
+def compact_log(world: World, chance: Random) -> str:
+    """Compaction removes what is older than some intervals; the low watermark stays as it was."""
+    return _without_old(world, chance, world.kafka.compact, "is compacted below")
+
+
+def _without_old(
+    world: World, chance: Random, remove: Callable[[str, int, int], None], what: str
+) -> str:
     partition = chance.randrange(world.setting.log_partitions)
     if partition >= world.partitions(COORDINATION_TOPIC):
         return "nothing"
@@ -152,8 +164,8 @@ def trim_log(world: World, chance: Random) -> str:
     before = there.first_at(since_ms)
     if before < 0:
         return "nothing"
-    world.kafka.delete_records(COORDINATION_TOPIC, partition, before)
-    return f"partition {partition} begins at {before}"
+    remove(COORDINATION_TOPIC, partition, before)
+    return f"partition {partition} {what} {before}"
 
 
 def vanish_log(world: World, chance: Random) -> str:

@@ -9,10 +9,14 @@ a reader stays far behind, the less it has to fold.
 
 Exact where the log is known from its beginning; `tests/client/connect/test_log_filter.py` holds
 every fold to the fold of the whole log. Of a suffix every record may count, as a certificate.
+
+It sees every offset, so it notices a gap: records that compaction removed, or a control record.
+What comes after one is a suffix.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 from typing import Any, Final, Generic, Protocol, TypeVar
 
@@ -108,7 +112,7 @@ class LogFilter(Generic[M]):
         Of others every record of the group is kept. `fetched` gets everything there was to choose
         from.
         """
-        self._whole = whole
+        self._whole = set(whole)
         self._in_value = b"/" + group + b"/"
         self._group = group
         self._fetched = fetched
@@ -118,6 +122,34 @@ class LogFilter(Generic[M]):
         one, the order of the records decides which of them holds, so nothing is left out."""
         self._senders: dict[bytes, bytes] = {}
         """Of "Heartbeat/version/unix_s/instance/client" who that is."""
+        self._next: dict[int, int] = {}
+        """The offset after the last one that was added, of partitions that are read from a known
+        offset on."""
+        self._gaps: dict[int, int] = {}
+        """Where the last gap ends that lies among what is held, or after it."""
+        self._given_gaps: dict[int, int] = {}
+
+    def begin(self, partition: int, first: int) -> None:
+        """The next record of this partition lies at `first`, or what lay there is gone."""
+        self._next[partition] = first
+
+    def end(self, partition: int, end: int) -> None:
+        """The partition was read to this offset: what lay before it and did not come is gone."""
+        if self._next.get(partition, end) < end:
+            self._gap(partition, end)
+
+    @property
+    def gapped(self) -> Collection[int]:
+        """Partitions of which a gap is held."""
+        return self._gaps.keys()
+
+    def gaps(self) -> dict[int, int]:
+        """Of each partition with a gap in what was given since: the offset where the gap ends.
+
+        Given records below it come before the gap, and the others after it.
+        """
+        found, self._given_gaps = self._given_gaps, {}
+        return found
 
     def held(self, partition: int) -> int:
         """How many records of a partition would be given on."""
@@ -128,6 +160,8 @@ class LogFilter(Generic[M]):
         """Those of these partitions that have to be folded, each partition in offset order."""
         found: list[M] = []
         for partition in partitions:
+            if partition in self._gaps:
+                self._given_gaps[partition] = self._gaps.pop(partition)
             held = self._held.pop(partition, None)
             if held is not None:
                 held.end_all()
@@ -137,6 +171,42 @@ class LogFilter(Generic[M]):
     def add(self, messages: Collection[M]) -> None:
         """More of the log: each partition in offset order, no errors."""
         self._fetched(messages)
+        numbers = [message.partition() for message in messages]
+        lasts, gapped = dict(zip(numbers, messages, strict=True)), set[int | None]()
+        for number, count in Counter(numbers).items():
+            end = _offset(lasts[number]) + 1
+            if number is not None and number in self._next:
+                if end > self._next[number] + count:
+                    gapped.add(number)
+                else:
+                    self._next[number] = end
+        if not gapped:
+            self._add(messages)
+            return
+        self._add([one for one in messages if one.partition() not in gapped])
+        for number in gapped:
+            assert number is not None
+            self._add_with_gaps(number, [one for one in messages if one.partition() == number])
+
+    def _add_with_gaps(self, partition: int, messages: list[M]) -> None:
+        """What lies between two gaps belongs to neither: it is left out."""
+        offsets = [self._next[partition] - 1, *map(_offset, messages)]
+        gaps = [n for n, offset in enumerate(offsets[1:]) if offset > offsets[n] + 1]
+        if partition not in self._gaps:
+            self._add(messages[: gaps[0]])
+        self._gap(partition, _offset(messages[gaps[-1]]))
+        self._add(messages[gaps[-1] :])
+        self._next[partition] = offsets[-1] + 1
+
+    def _gap(self, partition: int, end: int) -> None:
+        held = self._held.setdefault(partition, _Held())
+        held.end_all()
+        before = self._gaps.get(partition, end)
+        held.kept = [message for message in held.kept if _offset(message) < before]
+        self._gaps[partition] = self._next[partition] = end
+        self._whole.discard(partition)
+
+    def _add(self, messages: Collection[M]) -> None:
         # A consumer may have a million of them to read before it starts. So the ordinary one is
         # looked at here, and no more of it than is needed.
         group, senders = self._in_value, self._senders

@@ -118,6 +118,9 @@ class ReadResult:
     """Partitions of which there was nothing more when they were read."""
     lasts: Mapping[int, RawRecord] = field(factory=dict)
     """The last record that was read of a partition of which nothing is held back."""
+    gaps: Mapping[int, int] = field(factory=dict)
+    """Partitions of which offsets are missing, and where that gap ends: records below it come
+    before the gap. What was known there is not certain any more."""
 
 
 @frozen
@@ -273,6 +276,10 @@ class CoordinationReader:
             BrokerFailed: reading failed for good: no permission, offsets that are gone.
         """
         left = {n for n in starts if ends is None or starts[n] < ends[n]}
+        read_to: dict[int, int] = {}
+        if log_filter is not None:
+            for n in left:
+                log_filter.begin(n, starts[n])
         assignment = [TopicPartition(self.topic, n, starts[n]) for n in sorted(left)]
         with self._plainly():
             self._consumer.assign(assignment)
@@ -283,6 +290,8 @@ class CoordinationReader:
             for message in self._messages():
                 number, offset = _position(message)
                 if self._at_end(message):
+                    if number in left:
+                        read_to[number] = offset
                     if ends is not None and number in left and offset >= ends[number]:
                         left.discard(number)
                     continue
@@ -290,11 +299,14 @@ class CoordinationReader:
                     continue
                 if ends is not None and offset >= ends[number] - 1:
                     self._finish(number, left)
+                    read_to[number] = ends[number]
                     if offset >= ends[number]:
                         continue
                 batch.append(message)
             if log_filter is not None:
                 log_filter.add(batch)
+                while read_to:
+                    log_filter.end(*read_to.popitem())
                 batch = log_filter.given([n for n in starts if log_filter.held(n) > HELD_MAX])
             yield [*map(raw_record, batch)]
         if log_filter is not None:
@@ -330,6 +342,8 @@ class CoordinationReader:
                     self._consumer.incremental_assign(assignment)
                     self._consumer.resume(assignment)
                 following.update(more)
+                for n, first in more.items():
+                    log_filter.begin(n, first)
                 empty = frozenset(n for n, first in more.items() if self._was_empty(n, first))
                 if empty:
                     yield ReadResult([], empty)
@@ -338,19 +352,24 @@ class CoordinationReader:
             newest = {one.partition(): one for one in data}
             latest.update(newest)
             reached = dict(map(_next, newest.values()))
-            ended = self._ended(messages, reached) if len(data) < len(messages) else set()
+            read_to = self._ended(messages, reached) if len(data) < len(messages) else {}
+            ended = set(read_to)
             # The client reports an end only half a second later, when a fetch has waited for
             # nothing, and in a busy log never. But its last fetch brought the end offset.
             left = {n: self._end_as_fetched(n) - offset for n, offset in reached.items()}
             ended.update(n for n in left if left[n] <= 0)
             log_filter.add(data)
+            for n, end in read_to.items():
+                log_filter.end(n, end)
             near = {n for n in left if left[n] <= FAR or log_filter.held(n) > HELD_MAX} | ended
+            near.update(log_filter.gapped)
             if not messages or self._monotonic() > gave_at + HELD_S:
                 near, gave_at = following, self._monotonic()
             given = log_filter.given(near)
-            if given or ended:
+            gaps = log_filter.gaps()
+            if given or ended or gaps:
                 lasts = {n: raw_record(latest[n]) for n in near if n in latest}
-                yield ReadResult([*map(raw_record, given)], frozenset(ended), lasts)
+                yield ReadResult([*map(raw_record, given)], frozenset(ended), lasts, gaps)
             else:
                 yield None
 
@@ -362,11 +381,14 @@ class CoordinationReader:
         extent, age_s = self._looked_up.get(number), self._monotonic() - self._looked_up_at
         return extent is not None and extent.high <= first and age_s < FRESH_S
 
-    def _ended(self, messages: list[Message], reached: Mapping[int, int]) -> set[int]:
-        """Partitions of which the client says that it is at their end, and gave nothing since."""
+    def _ended(self, messages: list[Message], reached: Mapping[int, int]) -> dict[int, int]:
+        """Partitions of which the client says that it is at their end, and gave nothing since.
+
+        Also the end: what lay before it and did not come is gone.
+        """
         ends = [one for one in messages if one.error() is not None and self._at_end(one)]
         found = [_position(one) for one in ends if _is_end(one)]
-        return {number for number, offset in found if offset >= reached.get(number, offset)}
+        return {number: offset for number, offset in found if offset >= reached.get(number, offset)}
 
     def _end_as_fetched(self, number: int) -> int:
         with self._plainly():

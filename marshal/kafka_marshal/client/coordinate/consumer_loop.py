@@ -259,7 +259,10 @@ class ConsumerLoop:
         if session is not self.session:
             return
         member, now_ms = session.member, self.held.now_ms
+        gaps = dict(result.gaps)
         for raw in result.records:
+            if gaps and raw.offset >= gaps.get(raw.partition, raw.offset + 1):
+                self._pass_gap(session, raw.partition, gaps.pop(raw.partition))
             try:
                 record = raw.decoded()
             except MalformedRecord:
@@ -269,6 +272,8 @@ class ConsumerLoop:
                 raise self._mismatch(member.differs)
             if record.message.instance_id == member.me.instance_id:
                 self.held.read_back(record)
+        for partition, first in gaps.items():
+            self._pass_gap(session, partition, first)
         for partition in result.ended:
             self.held.carry_out(member.caught_up(partition, now_ms))
         waits_for = member.waits_for(now_ms) if result.ended else None
@@ -278,6 +283,15 @@ class ConsumerLoop:
                 f"{self._differ(waits_for)}; nothing is claimed before it is certain that "
                 f"nobody lives under that one"
             )
+
+    def _pass_gap(self, session: Session, partition: int, first: int) -> None:
+        self._health_monitor.note(
+            f"group {self._group}: coordinating partition {partition} lacks records right before "
+            f"offset {first}, so what was known of its claims may be over; an owner's next record "
+            f"makes it certain again"
+        )
+        session.pass_gap(partition, first)
+        self.held.carry_out(session.member.pass_gap(partition, first, self.held.now_ms))
 
     def _differ(self, alive: OwnerReport) -> str:
         own_s = self._config.me.rules.heartbeat_interval_ms / 1000

@@ -234,6 +234,15 @@ class RecordedMember(Member):
         call = super().record
         return self._recorded(lambda: call(record, now_ms))
 
+    def pass_gap(self, partition: int, first: int, now_ms: int) -> list[ClaimEffect]:
+        """Whatever was fetched before and not folded is forgotten with the rest."""
+        fetched = self._fetched.get(partition, ())
+        while fetched and fetched[0] < first:
+            fetched.popleft()
+        self._write(run.gap(self.me.instance_id, partition, first))
+        call = super().pass_gap
+        return self._recorded(lambda: call(partition, first, now_ms))
+
     def caught_up(self, partition: int, now_ms: int) -> list[ClaimEffect]:
         """As `Member` has it."""
         call = super().caught_up

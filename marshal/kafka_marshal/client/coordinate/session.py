@@ -198,6 +198,11 @@ class Session:
         if self._aside is not None:
             self._aside.read(heard.lasts)
 
+    def pass_gap(self, partition: int, first: int) -> None:
+        """What is put aside from now on knows the log from this offset on."""
+        if self._aside is not None:
+            self._aside.pass_gap(partition, first)
+
     def put_aside(self, *, at_once: bool = False) -> None:
         """Write the snapshot, where there is one to be written."""
         if self._aside is not None:

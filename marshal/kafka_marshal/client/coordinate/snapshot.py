@@ -147,6 +147,10 @@ class Snapshot:
         self._news |= bool(lasts)
         self._lasts.update(lasts)
 
+    def pass_gap(self, partition: int, first: int) -> None:
+        """The log is known from this offset on; before it records are missing."""
+        self._firsts[partition] = first
+
     def keep(
         self, memory: Callable[[], Mapping[int, PartitionMemory]], *, at_once: bool = False
     ) -> None:

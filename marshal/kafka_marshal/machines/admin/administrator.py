@@ -37,6 +37,7 @@ from kafka_marshal.machines.admin.operation import (
     Phase,
     Reason,
     Result,
+    after_gap,
     consumer_of,
     under_way,
 )
@@ -153,6 +154,13 @@ class Administrator:
             assert key is not None
             self._ask_at_ms[key] = now_ms + self.patience.ask_again_after_ms
         return effects + self._told_since(before) + self._go_on(now_ms)
+
+    def pass_gap(self, first: int) -> None:
+        """Records before `first` are gone that it has not read.
+
+        Call off what is under way: what it has read back of itself may not be all.
+        """
+        self.operation = after_gap(self.me, self.operation, first)
 
     def appended(self, message: Message, now_ms: int) -> list[AdminEffect]:
         """It was appended. That means nothing yet: what counts is what is read back."""

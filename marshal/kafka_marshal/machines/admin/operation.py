@@ -17,7 +17,8 @@ from attrs import field, frozen
 from kafka_marshal.core.claims.pause_work import NO_WORK, PauseWork
 from kafka_marshal.core.partition_states import PartitionStates
 from kafka_marshal.core.state import ClaimKey
-from kafka_marshal.machines.consumer.consumer import ConsumerState, Forbidden
+from kafka_marshal.machines.consumer.consumer import ConsumerState, Forbidden, InstanceConfig
+from kafka_marshal.machines.consumer.consumer import after_gap as after_gap_of_claim
 
 
 class Phase(enum.Enum):
@@ -157,6 +158,14 @@ def remembering(operation: Operation, key: ClaimKey, consumer: ConsumerState) ->
     consumers = operation.consumers.copy()
     consumers.put(key, consumer)
     return attrs.evolve(operation, consumers=consumers)
+
+
+def after_gap(me: InstanceConfig, operation: Operation, first: int) -> Operation:
+    """The records from its view up to `first` are gone: of every claim it begins anew there."""
+    consumers = PartitionStates[ClaimKey, ConsumerState](ConsumerState.beginning_at(first))
+    for key, consumer in operation.consumers.all().items():
+        consumers.put(key, after_gap_of_claim(me, consumer, first))
+    return attrs.evolve(operation, consumers=consumers, view=first, work=NO_WORK)
 
 
 def under_way(operation: Operation) -> bool:

@@ -437,6 +437,16 @@ def after_claiming_messages(
     return consumer
 
 
+def after_gap(me: InstanceConfig, consumer: ConsumerState, first: int) -> ConsumerState:
+    """The records from its view up to `first` are gone: it begins anew there. Spec: AfterGap.
+
+    Nothing that it knew is certain any more, as if it had joined late. What it waits to read back
+    may be among them, so it waits no longer. What was granted to it stays granted.
+    """
+    reader = Reader.beginning_at(first)
+    return attrs.evolve(consumer, reader=reader, view=first, asked=False)
+
+
 def after_process(me: InstanceConfig, consumer: ConsumerState) -> ConsumerState:
     """Spec: AfterProcess."""
     return attrs.evolve(consumer, next=consumer.next + 1)

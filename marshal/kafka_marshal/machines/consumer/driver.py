@@ -202,6 +202,14 @@ class Driver:
             return self._end_tenure()
         return self._go_on(now_ms)
 
+    def pass_gap(self, first: int) -> list[Effect]:
+        """Records before `first` are gone that it has not read. Spec: PassGap."""
+        self._reads_live = False
+        acted = self.acts
+        self.consumer = moves.after_gap(self.me, self.consumer, first)
+        self._request = None
+        return self._end_tenure() if acted else []
+
     def outcome_unknown(self, sent: Send, now_ms: int) -> list[Effect]:
         """Whether this arrived is not known; it may still land later.
 

@@ -291,6 +291,21 @@ class Member:
             self._requests = requests
         return effects
 
+    def pass_gap(self, partition: int, first: int, now_ms: int) -> list[ClaimEffect]:
+        """The next record lies at `first`, and some before it are gone: what it knew may be over.
+
+        Who owns a claim there it learns as one that joins late. Spec: PassGap.
+        """
+        view = self._views.get(partition)
+        if view is None:
+            return []
+        view.caught_up, view.newborn = False, ConsumerState.beginning_at(first)
+        self._stale_choice = True
+        effects = []
+        for key, driver in view.drivers.items():
+            effects += self._did(key, driver.pass_gap(first), now_ms)
+        return effects
+
     def _yields(self, view: _PartitionView, record: Record) -> bool:
         """Whether others live under another interval, and came first. Spec: Yields.
 

@@ -200,6 +200,13 @@ def _read(before: Variables, after: Variables) -> Sentence:
     return Sentence(f"{who} ", line, offset=offset)
 
 
+def _pass_gap(before: Variables, after: Variables) -> Sentence:
+    who = _who("consumers", before, after)
+    begin, end = before["consumers"][who]["view"], after["consumers"][who]["view"]
+    gone = f"offset {begin} is" if end == begin + 1 else f"offsets {begin} to {end - 1} are"
+    return Sentence(f"{who} ", f"finds that {gone} gone, and goes on at {end}")
+
+
 def _process(before: Variables, after: Variables) -> Sentence:
     who = _who("consumers", before, after)
     counts = {
@@ -230,6 +237,7 @@ TOLD: Mapping[str, Callable[[Variables, Variables], Sentence]] = {
     "AppendCopy": _append,
     "Lose": _lose,
     "Read": _read,
+    "PassGap": _pass_gap,
     "Process": _process,
     "ProcessGrant": _process,
     "Crash": _acts("status", "crashes"),

@@ -357,7 +357,8 @@ _KINDS: Final = (
         "log",
         "Offsets are missing inside. Transactions and control records leave such gaps; lost "
         "records do, too.",
-        "Nothing, if the topic is written in transactions; otherwise check that the dump is whole.",
+        "Check that the dump is whole, and that nobody writes transactions to the topic: "
+        "consumers take a gap for lost records.",
     ),
     FindingKind(
         "duplicate_record",
