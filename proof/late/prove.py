@@ -2,12 +2,11 @@
 
 One case for each message and for how much a reader knows: all of it, the owner, or not the owner.
 Each path of both is taken again by plain Python. This room does not know what ties the two
-(`relation`), nor how senders come to their headers (`sender`).
+(`relation`), nor how senders come to their headers (`lemmas`).
 """
 
 from __future__ import annotations
 
-import enum
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,149 +17,21 @@ from typing import Any, Final
 import attrs
 from attrs import define, field, frozen
 
-from kafka_marshal import Accepted, Claim, Record, Rules, Verdict, encode
+from kafka_marshal import Claim, Record, Rules, Verdict, encode
 from kafka_marshal.core.claims.reducer import step
-from kafka_marshal.core.claims.suffix_reader import EVERYTHING, Field, Reader, read_record
-from kafka_marshal.core.claims.verdicts import RELEASES, Refused
-from kafka_marshal.core.state import RuleSet
-from kafka_marshal.machines.consumer import consumer
-from proof.inputs import MESSAGES, OPTIONAL, Case, Inputs
-from proof.late import relation
-from proof.late.relation import HONEST, PROMISE, RELATION, Certificate, State
-from proof.late.symbols import (
-    LAZY,
-    Flags,
-    Maybe,
-    SymbolicClaim,
-    SymbolicReader,
-    copied,
-    followed,
-    valued,
-)
+from kafka_marshal.core.claims.suffix_reader import Reader, read_record
+from proof.inputs import Case
+from proof.late.consequences import CONSEQUENCES, PROVED, Conclusions, Taken
+from proof.late.inputs import LateCase, LateInputs
+from proof.late.promise import HONEST, PROMISE, clock_bounded, is_honest
+from proof.late.relation import RELATION, State
+from proof.late.symbols import followed, valued
 from proof.properties import INVARIANT
 from proof.prove import merged, unchecked
-from proof.symbols import Diverged, Escaped, Explorer, Id, Number, Smt, Truth, formula_of
+from proof.symbols import Diverged, Escaped, Explorer, Smt, formula_of
 
-_IDS: Final = ("owner_instance", "owner_client", "pauser")
 OF_THE_LOG: Final = "ClockBoundedByTheLog"
-"""The hypothesis on brokers' clocks; `relation.clock_bounded`."""
-
-
-class Knows(enum.Enum):
-    """How much a reader knows before a record."""
-
-    EVERYTHING = "everything"
-    THE_OWNER = "the owner"
-    NOT_THE_OWNER = "not the owner"
-
-
-@frozen
-class LateCase:
-    """A message, and how much its reader knows."""
-
-    message: type
-    knows: Knows
-
-
-def late_cases() -> list[LateCase]:
-    """All of them, the longest first."""
-    order = (Knows.THE_OWNER, Knows.NOT_THE_OWNER, Knows.EVERYTHING)
-    return [LateCase(message, knows) for knows in order for message in MESSAGES]
-
-
-@define(eq=False)
-class LateInputs(Inputs):
-    """The symbols of one case: the full fold, a reader, a record, and a certificate in flight."""
-
-    knows: Knows = field(kw_only=True)
-    reader: Any = field(init=False)
-    sent: Certificate = field(init=False)
-
-    def __attrs_post_init__(self) -> None:
-        super().__attrs_post_init__()
-        self.claim = self.a_claim("full")
-        self.rules = self._rules()
-        self.reader = self.a_reader("")
-        self.assumed.append((self.record.offset == self.last + 1).formula)
-        self.sent = self.a_certificate()
-        self.assumed += [(self.sent.seen <= self.last).formula, (self.sent.epoch >= 0).formula]
-        api = self.smt.api
-        both = api.And(self.sent.is_request.formula, self.sent.is_release.formula)
-        self.assumed.append(api.Not(both))
-
-    def _rules(self) -> Any:
-        rewind = self.number("clock_rewind_max_ms")
-        self.assumed.append((rewind >= 0).formula)
-        attrs.validators.set_disabled(True)
-        try:
-            return Rules(
-                RuleSet.FENCED, self.rules.heartbeat_interval_ms, self.rules.pause_max_ms, rewind
-            )
-        finally:
-            attrs.validators.set_disabled(False)
-
-    def maybe(self, name: str) -> Maybe:
-        """A field that may be None."""
-        make = self.an_id if name.split()[-1] in _IDS else self.number
-        return Maybe(self.truth(f"has {name}"), make(name))
-
-    def a_claim(self, of: str) -> Any:
-        """Any claim."""
-        return SymbolicClaim(
-            **{name: self.maybe(f"{of} {name}") for name in OPTIONAL},
-            position=self.number(f"{of} position"),
-            clock_ms=self.number(f"{of} clock_ms"),
-            won_with_headers=self.truth(f"{of} won_with_headers"),
-            last_release_ms=None,
-            position_set=self.truth(f"{of} position_set"),
-        )
-
-    def a_reader(self, of: str) -> Any:
-        """Any reader that knows so much."""
-        api = self.smt.api
-        flags = {each: self.truth(f"{of}certain {each.name}").formula for each in Field}
-        owner = Knows.NOT_THE_OWNER is not self.knows
-        flags[Field.OWNER] = api.BoolVal(owner)
-        numbers = ("undecided", "reached", "alive_ms")
-        late = {name: None if owner else self.maybe(f"{of}{name}") for name in numbers}
-        if self.knows is Knows.EVERYTHING:
-            certain: Any = EVERYTHING
-        else:
-            certain = Flags(self.smt, flags)
-            self.assumed.append(api.Not(api.And(*flags.values())))
-        return SymbolicReader(
-            claim=self.a_claim(f"{of}reader's"),
-            certain=certain,
-            **late,
-            head_ms=self.maybe(f"{of}head_ms"),
-        )
-
-    def a_certificate(self) -> Certificate:
-        """Any record of an owner that says what it saw."""
-        ids = {name: self.an_id(f"sent {name}") for name in ("instance", "client")}
-        numbers = ("epoch", "seen", "clock", "offset")
-        truths = ("is_request", "is_release", "says_it_sets")
-        return Certificate(
-            **ids,
-            **{name: self.number(f"sent {name}") for name in numbers},
-            **{name: self.truth(f"sent {name}") for name in truths},
-        )
-
-    def values(self, explorer: Explorer) -> tuple[Claim, Reader, Record, Rules]:
-        """Values for which everything is true that is assumed now."""
-        self.claim, kept = Claim(), self.claim
-        try:
-            _, record, rules = self.concrete(explorer)
-        finally:
-            self.claim = kept
-        rewind = valued(self.rules.clock_rewind_max_ms, explorer)
-        rules = Rules(RuleSet.FENCED, rules.heartbeat_interval_ms, rules.pause_max_ms, rewind)
-        return valued(self.claim, explorer), valued(self.reader, explorer), record, rules
-
-    @property
-    def state(self) -> State:
-        """Before the record."""
-        return State(self.claim, self.reader, self.rules)
+"""The hypothesis on brokers' clocks; `promise.clock_bounded`."""
 
 
 @frozen
@@ -203,7 +74,9 @@ class LateRefuted:
 
 def _fields(of: Any) -> str:
     found = attrs.asdict(of, recurse=False)
-    return ", ".join(f"{name} {each}" for name, each in found.items() if each not in (None, False))
+    return ", ".join(
+        f"{name} {each}" for name, each in found.items() if each is not None and each is not False
+    )
 
 
 def _certain(reader: Reader) -> str:
@@ -224,69 +97,6 @@ class LateResult:
     reached: Counter[str] = field(factory=Counter)
     """How many paths end in each verdict of the reader; "unknown" where it gives none."""
     refuted: list[LateRefuted] = field(factory=list)
-
-
-@frozen(eq=False)
-class Taken:
-    """A record, and what both made of it."""
-
-    before: State
-    record: Record
-    after: State
-    verdict: Verdict
-    read: Verdict | None
-    sent: Certificate
-
-
-def verdict_exact(taken: Taken) -> Any:
-    """What a reader says that a record did is what it did.
-
-    It may name another guard of a record that is refused; and whether a request was granted, and a
-    release set the position, only who knows the position and the pauser knows.
-    """
-    full, read, reader = taken.verdict, taken.read, taken.before.reader
-    if read is None or read is full or isinstance(read, Refused) and isinstance(full, Refused):
-        return True
-    if {full, read} <= {Accepted.GRANTED, Refused.NOT_AHEAD}:
-        return not relation.certain(reader, Field.POSITION)
-    if {full, read} <= RELEASES:
-        return not relation.certain(reader, Field.PAUSER)
-    return False
-
-
-def acts_on_facts(taken: Taken) -> Any:
-    """Whoever takes itself for the owner is the owner. Spec: Owns."""
-    me: Any = consumer.InstanceConfig(taken.sent.instance, "", consumer.Mode.AT_MOST_ONCE)
-    if not consumer.owns(me, taken.after.reader):
-        return True
-    full = taken.after.full
-    return full.owner_instance is not None and full.owner_instance == me.instance_id
-
-
-def grants_are_facts(taken: Taken) -> Any:
-    """Whoever takes a range for granted was granted it, from where the position was."""
-    me: Any = consumer.InstanceConfig(taken.sent.instance, "", consumer.Mode.AT_MOST_ONCE)
-    found: Any = consumer.grant_read(me, taken.before.reader, taken.record, taken.read)
-    if found.stop is None:  # range(0)
-        return True
-    granted = taken.verdict is Accepted.GRANTED
-    return granted and found.start == taken.before.full.position
-
-
-def never_set_is_a_fact(taken: Taken) -> Any:
-    """Where a reader is certain that nobody ever set the position, nobody did."""
-    return not consumer.never_set(taken.after.reader) or not taken.after.full.position_set
-
-
-CONSEQUENCES: Final[Mapping[str, Callable[[Taken], Any]]] = {
-    "VerdictExact": verdict_exact,
-    "ActsOnFacts": acts_on_facts,
-    "GrantsAreFacts": grants_are_facts,
-    "NeverSetIsAFact": never_set_is_a_fact,
-}
-"""What those rely on who act on a reader."""
-PROVED: Final = (*RELATION, *PROMISE, *CONSEQUENCES)
-"""Names of all that is proved of a record."""
 
 
 @contextmanager
@@ -318,9 +128,9 @@ def assumptions(inputs: LateInputs, without: Sequence[str]) -> Iterator[Callable
             yield partial(promise, state, sent)
     for name, honest in HONEST.items():
         if name not in without:
-            yield partial(relation.is_honest, honest, state, record, sent)
+            yield partial(is_honest, honest, state, record, sent)
     if OF_THE_LOG not in without:
-        yield partial(relation.clock_bounded, state, record)
+        yield partial(clock_bounded, state, record)
 
 
 def prove_late(
@@ -334,12 +144,11 @@ def prove_late(
     """Prove that the relation and the promise outlive a record, and what follows from them."""
     result, began_s = LateResult(case), time.perf_counter()
     with late_beginning(case, solver, without) as (inputs, explorer):
-
         then = Conclusions(inputs)
 
-        def both() -> Taken | Exception:
+        def both() -> Any:
             try:
-                before = State(copied(inputs.claim), copied(inputs.reader), inputs.rules)
+                before = inputs.state
                 reader, read = read_record(before.reader, inputs.record, inputs.rules)
                 full, verdict = step(before.full, inputs.record, inputs.rules)
             except (Escaped, Diverged):
@@ -368,68 +177,6 @@ def prove_late(
     return result
 
 
-@define(eq=False)
-class Conclusions:
-    """The relation and the promise as formulas over any state, made once and then substituted.
-
-    To run their code anew on each path would take most of the time.
-    """
-
-    inputs: LateInputs
-    formulas: dict[str, Any] = field(factory=dict)
-    _state: State = field(init=False)
-
-    def __attrs_post_init__(self) -> None:
-        inputs = self.inputs
-        flags = {each: inputs.truth(f"then certain {each.name}").formula for each in Field}
-        numbers = ("undecided", "reached", "alive_ms", "head_ms")
-        reader = SymbolicReader(
-            claim=inputs.a_claim("then reader's"),
-            certain=Flags(inputs.smt, flags),
-            **{name: inputs.maybe(f"then {name}") for name in numbers},
-        )
-        self._state = State(inputs.a_claim("then full"), reader, inputs.rules)
-        of = {name: partial(each, self._state) for name, each in RELATION.items()}
-        of |= {name: partial(each, self._state, inputs.sent) for name, each in PROMISE.items()}
-        self.formulas = {name: formula_of(inputs.smt, run) for name, run in of.items()}
-
-    def after(self, taken: Taken) -> list[Any]:
-        """That the state is what is after the record."""
-        api = self.inputs.smt.api
-        equal: list[Any] = []
-        for any_, one in (
-            (self._state.full, taken.after.full),
-            (self._state.reader.claim, taken.after.reader.claim),
-            (self._state.reader, taken.after.reader),
-        ):
-            for name, symbol in any_.__dict__.items():
-                found = one.__dict__[name] if isinstance(one, LAZY) else getattr(one, name)
-                for left, right in self._pairs(symbol, found):
-                    if isinstance(right, bool):
-                        equal.append(left if right else api.Not(left))
-                    else:
-                        equal.append(left == right)
-        return equal
-
-    def _pairs(self, symbol: Any, found: Any) -> Iterator[tuple[Any, Any]]:
-        match symbol:
-            case Maybe():
-                if isinstance(found, Maybe):
-                    yield symbol.present.formula, found.present.formula
-                    found = found.value
-                else:
-                    yield symbol.present.formula, found is not None
-                if found is not None:
-                    yield from self._pairs(symbol.value, found)
-            case Flags():
-                others = symbol.of(found)
-                yield from ((formula, others[each]) for each, formula in symbol.formulas.items())
-            case Truth():
-                yield symbol.formula, getattr(found, "formula", found)
-            case Number() | Id():
-                yield symbol.formula, getattr(found, "formula", found)
-
-
 def _examine(
     inputs: LateInputs,
     explorer: Explorer,
@@ -448,8 +195,9 @@ def _examine(
         for each in after:
             explorer.assume(each)
         explorer.assume(api.Not(api.And(*wanted.values(), api.BoolVal(True))))
-        if not explorer.feasible:
-            return
+        breaks = explorer.feasible
+    if not breaks:
+        return
     for name, formula in wanted.items():
         with explorer.within():
             for each in after:
@@ -484,4 +232,3 @@ def _repeat(inputs: LateInputs, explorer: Explorer, taken: Taken) -> None:
     )
     if found != wanted:
         raise Escaped(f"{full}, {reader} and {record}: {found}, not {wanted}")
-

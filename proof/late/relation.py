@@ -1,9 +1,7 @@
-"""What ties a late reader to the full fold, and what a certificate in flight promises.
+"""What ties a late reader to the full fold.
 
 Code over both claims after the same record. RELATION holds when a reader begins anywhere, and after
 every record that honest senders write: so all that a reader calls certain is exact, for any log.
-PROMISE is of one arbitrary record that says what its sender saw. It holds when the log ends at
-`seen`, and from then on, wherever the record lands, however often, or never.
 """
 
 from __future__ import annotations
@@ -13,47 +11,8 @@ from typing import Any, Final, TypeAlias
 
 from attrs import frozen
 
-from kafka_marshal import Claim, Record, Rules
-from kafka_marshal.core.claims import fenced
+from kafka_marshal import Claim, Rules
 from kafka_marshal.core.claims.suffix_reader import EVERYTHING, Field, Reader
-from kafka_marshal.core.messages import (
-    ClaimingMessages,
-    Heartbeat,
-    ReleasingPartition,
-)
-
-
-@frozen(eq=False)
-class Certificate:
-    """A record of an owner that says what it saw."""
-
-    instance: Any
-    client: Any
-    epoch: Any
-    seen: Any
-    clock: Any
-    offset: Any
-    """The message's own."""
-    is_request: Any
-    """A ClaimingMessages."""
-    is_release: Any
-    says_it_sets: Any
-    """It has the header `marshal-set-position`."""
-
-    @classmethod
-    def of(cls, message: Any, headers: Any) -> Certificate:
-        """What this record says."""
-        return cls(
-            message.instance_id,
-            message.client_id,
-            headers.epoch,
-            headers.seen,
-            headers.clock,
-            message.offset,
-            isinstance(message, ClaimingMessages),
-            isinstance(message, ReleasingPartition),
-            headers.set_position is not None,
-        )
 
 
 @frozen(eq=False)
@@ -66,7 +25,6 @@ class State:
 
 
 Conjunct: TypeAlias = Callable[[State], Any]
-Promise: TypeAlias = Callable[[State, Certificate], Any]
 
 
 def certain(reader: Reader, field: Field) -> bool:
@@ -112,9 +70,7 @@ def clock_exact(state: State) -> Any:
     full, claim = state.full, state.reader.claim
     if not certain(state.reader, Field.CLOCK):
         return True
-    return claim.clock_ms == full.clock_ms and same(
-        claim.last_heartbeat_ms, full.last_heartbeat_ms
-    )
+    return claim.clock_ms == full.clock_ms and same(claim.last_heartbeat_ms, full.last_heartbeat_ms)
 
 
 def pause_exact(state: State) -> Any:
@@ -174,7 +130,7 @@ def position_is_below(state: State) -> Any:
     claim = state.reader.claim
     if not certain(state.reader, Field.OWNER):
         return True
-    return 0 <= claim.position and claim.position <= state.full.position
+    return claim.position >= 0 and claim.position <= state.full.position
 
 
 def clock_is_below(state: State) -> Any:
@@ -295,172 +251,3 @@ RELATION: Final[Mapping[str, Conjunct]] = {
     "ReachedIsPassed": reached_is_passed,
 }
 """With what carries it. Assumed before a record, and proved after it."""
-
-
-# --- a certificate in flight ----------------------------------------------------------------------
-
-
-def _stands(state: State, sent: Certificate) -> Any:
-    """Its tenure lasts."""
-    full = state.full
-    return full.last_heartbeat_ms is not None and full.epoch is not None and full.epoch == sent.epoch
-
-
-def tenure_was_its_own(state: State, sent: Certificate) -> Any:
-    """Its epoch was won, and while that tenure lasts it is the sender's, won with headers."""
-    full = state.full
-    if full.epoch is None or full.epoch < sent.epoch:
-        return False
-    if not _stands(state, sent):
-        return True
-    return (
-        full.owner_instance == sent.instance
-        and full.owner_client == sent.client
-        and full.won_with_headers
-    )
-
-
-def clock_was_past(state: State, sent: Certificate) -> Any:
-    """The clock was as it says, or has moved on since."""
-    return sent.clock <= state.full.clock_ms
-
-
-def _undecided_before(state: State, sent: Certificate) -> Any:
-    """What the sender saw decides what the reader has not decided."""
-    undecided = state.reader.undecided
-    return undecided is None or undecided <= sent.seen
-
-
-def _bounds(state: State, sent: Certificate) -> Any:
-    """The reader knows all of the tenure that the sender had not seen."""
-    if not _stands(state, sent):
-        return False
-    return certain(state.reader, Field.OWNER) or _undecided_before(state, sent)
-
-
-def nothing_displaced_it(state: State, sent: Certificate) -> Any:
-    """Where it decides what is undecided, the sender owns to this day."""
-    if certain(state.reader, Field.OWNER) or not _undecided_before(state, sent):
-        return True
-    return _stands(state, sent)
-
-
-def clock_is_said_or_read(state: State, sent: Certificate) -> Any:
-    """The true clock is the one that it says, or the one that the reader has read since."""
-    if not _bounds(state, sent):
-        return True
-    return state.full.clock_ms <= max(sent.clock, state.reader.claim.clock_ms)
-
-
-def position_is_said_or_read(state: State, sent: Certificate) -> Any:
-    """The position is at most the one that it says, or the one that the reader has read since."""
-    if not _bounds(state, sent):
-        return True
-    full, reader = state.full, state.reader
-    sets = sent.says_it_sets or (full.pauser is not None and full.pauser == sent.instance)
-    if sent.is_release and sets:
-        return sent.offset >= 0
-    if full.position < sent.offset or (not sent.is_request and full.position == sent.offset):
-        return True
-    if certain(reader, Field.OWNER):
-        return full.position <= reader.claim.position
-    if reader.reached is None or reader.claim.epoch is None or reader.claim.epoch != sent.epoch:
-        return False
-    return full.position <= reader.reached
-
-
-PROMISE: Final[Mapping[str, Promise]] = {
-    "TenureWasItsOwn": tenure_was_its_own,
-    "ClockWasPast": clock_was_past,
-    "NothingDisplacedIt": nothing_displaced_it,
-    "ClockIsSaidOrRead": clock_is_said_or_read,
-    "PositionIsSaidOrRead": position_is_said_or_read,
-}
-"""Of a certificate whose `seen` the log has reached."""
-
-
-def is_true_at_seen(full: Claim, sent: Certificate) -> Any:
-    """What an honest sender says: all of it is so where the log ends at `seen`."""
-    if full.last_heartbeat_ms is None or full.epoch is None:
-        return False
-    sets = sent.says_it_sets or (full.pauser is not None and full.pauser == sent.instance)
-    if sent.is_release and sets:
-        position = sent.offset >= 0
-    else:
-        position = sent.offset > full.position if sent.is_request else sent.offset >= full.position
-    return (
-        full.epoch == sent.epoch
-        and full.owner_instance == sent.instance
-        and full.owner_client == sent.client
-        and full.won_with_headers
-        and full.clock_ms == sent.clock
-        and position
-    )
-
-
-# --- what is assumed of the record that lands -----------------------------------------------------
-
-
-def names_its_win(state: State, record: Record) -> Any:
-    """An epoch in a header was won before, and while that tenure lasts it is the sender's."""
-    epoch, full = record.headers.epoch, state.full
-    if epoch is None:
-        return True
-    if full.epoch is None or full.epoch < epoch:
-        return False
-    own = full.owner_instance == record.message.instance_id
-    return full.last_heartbeat_ms is None or full.epoch != epoch or own
-
-
-def certifies_with_its_epoch(state: State, record: Record) -> Any:
-    """Who says what it saw names its epoch, and keeps its promise."""
-    headers = record.headers
-    if headers.seen is None or headers.clock is None:
-        return True
-    if headers.epoch is None:
-        return False
-    sent = Certificate.of(record.message, headers)
-    return all(promise(state, sent) for promise in PROMISE.values())
-
-
-def release_saw_no_less(state: State, record: Record, sent: Certificate) -> Any:
-    """A sender's release says what it saw, if anything did under its epoch, and saw no less."""
-    headers, message = record.headers, record.message
-    if not isinstance(message, ReleasingPartition) or headers.epoch is None:
-        return True
-    if headers.epoch != sent.epoch or message.instance_id != sent.instance:
-        return True
-    return headers.clock is not None and headers.seen is not None and headers.seen >= sent.seen
-
-
-HONEST: Final[Mapping[str, Callable[[State, Record, Certificate], Any]]] = {
-    "NamesItsWin": lambda state, record, _: names_its_win(state, record),
-    "KeepsItsPromise": lambda state, record, _: certifies_with_its_epoch(state, record),
-    "ReleaseSawNoLess": release_saw_no_less,
-}
-"""Only honest headers are promised to be exact. Of owners' records that no guard refuses for a
-header."""
-
-
-def is_honest(
-    of: Callable[[State, Record, Certificate], Any],
-    state: State,
-    record: Record,
-    sent: Certificate,
-) -> Any:
-    """Assumed of the record that lands; of one that a header condemns nothing is."""
-    message = record.message
-    if not isinstance(message, Heartbeat | ClaimingMessages | ReleasingPartition):
-        return True
-    return fenced.has_bad_headers(record) or of(state, record, sent)
-
-
-def clock_bounded(state: State, record: Record) -> Any:
-    """ClockBounded: a broker's clock steps back by `clock_rewind_max_ms` at most.
-
-    Asked once, of the first record that a reader reads.
-    """
-    reader = state.reader
-    if reader.certain is EVERYTHING or reader.head_ms is not None:
-        return True
-    return state.full.clock_ms <= record.timestamp_ms + state.rules.clock_rewind_max_ms

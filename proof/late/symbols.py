@@ -17,7 +17,19 @@ from kafka_marshal import Claim
 from kafka_marshal.core.claims import fenced, suffix_reader
 from kafka_marshal.core.claims.suffix_reader import NOTHING, Field, Reader
 from kafka_marshal.machines.consumer import consumer
-from proof.symbols import Escaped, Explorer, Formula, Id, Number, Smt, Truth, _Tree, current, exploring, merging
+from proof.symbols import (
+    Escaped,
+    Explorer,
+    Formula,
+    Id,
+    Number,
+    Smt,
+    Truth,
+    _Tree,
+    current,
+    exploring,
+    merging,
+)
 
 
 @frozen(eq=False)
