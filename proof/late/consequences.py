@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, Final
 
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 
 from kafka_marshal import Accepted, Claim, Record, Verdict
 from kafka_marshal.core.claims.suffix_reader import Field
@@ -133,6 +133,7 @@ class Conclusions:
     inputs: LateInputs
     formulas: dict[str, Any] = field(factory=dict)
     _state: State = field(init=False)
+    _follows: dict[tuple[Any, ...], Any] = field(factory=dict)
 
     def __attrs_post_init__(self) -> None:
         inputs = self.inputs
@@ -147,6 +148,17 @@ class Conclusions:
         of = {name: partial(each, self._state) for name, each in RELATION.items()}
         of |= {name: partial(each, self._state, inputs.sent) for name, each in PROMISE.items()}
         self.formulas = {name: formula_of(inputs.smt, run) for name, run in of.items()}
+
+    def of(self, taken: Taken, name: str) -> Any:
+        """The formula of this name, of a record to which the verdicts are these."""
+        if name in self.formulas:
+            return self.formulas[name]
+        key = name, taken.verdict, taken.read
+        if key not in self._follows:
+            any_ = evolve(taken, before=self.inputs.state, after=self._state)
+            run = partial(CONSEQUENCES[name], any_)
+            self._follows[key] = formula_of(self.inputs.smt, run)
+        return self._follows[key]
 
     def after(self, taken: Taken) -> list[Any]:
         """That the state is what is after the record."""

@@ -194,7 +194,9 @@ def release_saw_no_less(state: State, record: Record, sent: Certificate) -> Any:
 
 
 HONEST: Final[Mapping[str, Callable[[State, Record, Certificate], Any]]] = {
-    "NamesItsWin": lambda state, record, _: names_its_win(state, record),
+    "NamesItsWin": lambda state, record, _: (
+        certain(state.reader, Field.OWNER) or names_its_win(state, record)
+    ),
     "KeepsItsPromise": lambda state, record, _: certifies_with_its_epoch(state, record),
     "ReleaseSawNoLess": release_saw_no_less,
 }

@@ -21,7 +21,7 @@ from kafka_marshal import Claim, Record, Rules, Verdict, encode
 from kafka_marshal.core.claims.reducer import step
 from kafka_marshal.core.claims.suffix_reader import Reader, read_record
 from proof.inputs import Case
-from proof.late.consequences import CONSEQUENCES, PROVED, Conclusions, Taken
+from proof.late.consequences import PROVED, Conclusions, Taken
 from proof.late.inputs import LateCase, LateInputs
 from proof.late.promise import HONEST, PROMISE, clock_bounded, is_honest
 from proof.late.relation import RELATION, State
@@ -186,10 +186,7 @@ def _examine(
 ) -> Iterator[LateRefuted]:
     solver = inputs.smt
     api = solver.api
-    wanted = {name: then.formulas[name] for name in names if name in then.formulas}
-    for name in names:
-        if name in CONSEQUENCES:
-            wanted[name] = formula_of(solver, partial(CONSEQUENCES[name], taken))
+    wanted = {name: then.of(taken, name) for name in names}
     after = then.after(taken)
     with explorer.within():
         for each in after:
