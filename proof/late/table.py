@@ -12,7 +12,15 @@ from functools import partial
 from multiprocessing.pool import Pool
 from typing import Final
 
-from kafka_marshal import Accepted, Refused
+from kafka_marshal import (
+    Accepted,
+    ClaimingMessages,
+    ClaimingPartition,
+    Heartbeat,
+    Refused,
+    ReleaseGroup,
+    ReleasingPartition,
+)
 from proof.late import mutants
 from proof.late.consequences import PROVED
 from proof.late.inputs import LateCase, late_cases
@@ -24,6 +32,14 @@ from proof.symbols import smt
 
 NEVER: Final = {Accepted.OVERWRITTEN.value, Accepted.IGNORED.value}
 """Verdicts of the original's rules."""
+SMALLEST_FIRST: Final = (
+    ReleaseGroup,
+    ClaimingMessages,
+    Heartbeat,
+    ClaimingPartition,
+    ReleasingPartition,
+)
+"""Where what is left out is looked for."""
 ALL: Final = "SuffixExact"
 
 
@@ -97,7 +113,7 @@ def show_mutants(pool: Pool, only: str) -> int:
 def fails_without(name: str, solver: str = "z3") -> tuple[str, str]:
     """What is refuted where this part is not assumed; nothing if all else holds."""
     names = [each for each in PROVED if each != name]
-    for case in sorted(late_cases(), key=lambda each: each.knows.value != "not the owner"):
+    for case in sorted(late_cases(), key=lambda each: SMALLEST_FIRST.index(each.message)):
         result = prove_late(case, smt(solver), names=names, without=(name,), until_refuted=True)
         if result.refuted:
             return name, f"{result.refuted[0].property} after a {case.message.__name__}"

@@ -74,7 +74,7 @@ def test_every_mistake_is_an_edit_of_what_ships() -> None:
     ("left_out", "message", "fails"),
     [
         ("ClockIsBelow", ReleaseGroup, "UnpausedIsRight"),
-        ("SetIsRight", ReleaseGroup, "SetIsRight"),
+        ("PauseIsCut", ReleaseGroup, "PausesEnd"),
     ],
 )
 def test_a_part_of_the_relation_is_needed(left_out: str, message: type, fails: str) -> None:
