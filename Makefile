@@ -92,6 +92,7 @@ prove: setup ## The reducer, for every claim, record and rule: a table of what i
 prove-full: setup ## The same by the second solver, and every mistake in it refuted
 	$(BIN)/python -m proof --solver cvc5 $(ARGS)
 	$(BIN)/python -m proof --mutants $(ARGS)
+	$(BIN)/python -m proof --needed $(ARGS)
 
 bench-reducer: setup ## Decode and step a million records in plain CPython
 	$(BIN)/python benchmarks/bench_reducer.py $(ARGS)

@@ -5,6 +5,7 @@
     python -m proof --only AtMostOnce     properties with this in their names
     python -m proof --mutants             mistakes in the reducer: each is refuted, with a story
     python -m proof --mutants --only kernel  mistakes in the kernel's steps
+    python -m proof --needed              what fails without each part of the late readers' relation
 
 The shipped `step` runs with symbols. `is None`, `match` and a message's class are enumerated. Each
 path is taken again by plain Python with the solver's values. Exit code 1: something is refuted, and
@@ -24,6 +25,7 @@ from kafka_marshal import Accepted, Refused
 from proof import mutants
 from proof.inputs import Case, cases
 from proof.kernel import KERNEL_IS_REDUCER, KernelCase, kernel_cases, prove_kernel
+from proof.late import table as late_readers
 from proof.properties import PROVED
 from proof.prove import Result, prove
 from proof.symbols import smt
@@ -81,15 +83,22 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--jobs", type=int, default=2, help="processes")
     parser.add_argument("--cases", type=int, help="only this many cases, the smallest")
     parser.add_argument("--mutants", action="store_true", help="refute mistakes instead")
+    parser.add_argument("--needed", action="store_true", help="leave out parts instead")
     asked = parser.parse_args(arguments)
-    if not any(asked.only in name for name in NAMES) and not asked.mutants:
+    of_steps = any(asked.only in each.name for each in PROVED)
+    of_kernel = asked.only in KERNEL_IS_REDUCER
+    chosen = of_steps or of_kernel or late_readers.chosen(asked.only)
+    if not (chosen or asked.mutants or asked.needed):
         parser.error(f"--only {asked.only}: no property has this in its name")
     with multiprocessing.get_context("fork").Pool(asked.jobs) as pool:
         if asked.mutants:
-            return mutants.show(pool, asked.only)
+            return mutants.show(pool, asked.only) | late_readers.show_mutants(pool, asked.only)
+        if asked.needed:
+            return late_readers.show_needed(pool, asked.only)
         began_s, results = time.monotonic(), []
-        all_cases = sorted(cases(), key=lambda each: len(each.known))[: asked.cases][::-1]
-        if asked.only in KERNEL_IS_REDUCER:
+        of_cases = cases() if of_steps else []
+        all_cases = sorted(of_cases, key=lambda each: len(each.known))[: asked.cases][::-1]
+        if of_kernel:
             all_cases += sorted(kernel_cases(), key=lambda each: len(each.known))[: asked.cases]
         job = partial(_proved, solver=asked.solver, only=asked.only)
         for result in pool.imap_unordered(
@@ -98,7 +107,8 @@ def main(arguments: list[str] | None = None) -> int:
             results.append(result)
             past_s = time.monotonic() - began_s
             print(f"{len(results)} of {len(all_cases)} cases, {past_s:.0f} s", file=sys.stderr)
-    show(results, asked.solver)
+        show(results, asked.solver)
+        late = late_readers.show(pool, asked.solver, asked.only) if asked.cases is None else 0
     refuted = [each for result in results for each in result.refuted]
     first = {each.property: each for each in reversed(refuted)}
     for each in first.values():
@@ -106,12 +116,12 @@ def main(arguments: list[str] | None = None) -> int:
     of_reducer = [each for each in results if not isinstance(each.case, KernelCase)]
     reached = {name for result in of_reducer for name in result.reached}
     missed = {each.value for each in (*Accepted, *Refused)} - NEVER - reached
-    missed = missed if asked.cases is None else set()
+    missed = missed if asked.cases is None and of_steps else set()
     if missed:
         print(f"no path ends in {', '.join(sorted(missed))}")
-    wrong = f"{len(first)} refuted" if first else "all of it holds"
+    wrong = f"{len(first)} refuted" if first else "refuted" if late else "all of it holds"
     print(f"{wrong}, after {time.monotonic() - began_s:.0f} s")
-    return 1 if first or missed else 0
+    return 1 if first or missed or late else 0
 
 
 if __name__ == "__main__":

@@ -211,6 +211,11 @@ def exploring() -> bool:
     return bool(_explorers)
 
 
+def merging() -> bool:
+    """Whether code runs without a solver, to be merged into one formula."""
+    return exploring() and isinstance(_explorers[-1], _Tree)
+
+
 @define
 class _Tree:
     """Answers both ways to every question, without a solver."""

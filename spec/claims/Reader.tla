@@ -231,17 +231,15 @@ Certified(reader, claim, record) ==
                         !.won_with_headers  = TRUE,
                         !.paused_until_ms   = NONE]
         sets      == SetsPosition(owned, record)
+        decided   == offset >= reached \/ SettingDecided(reader, record)
         \* An older request for messages changes nothing, so it is no sign of life.
         granted   == isGrant => offset > reached
     IN  [reader EXCEPT
             !.claim     = IF ~isRelease THEN owned
-                          ELSE [Freed(owned) EXCEPT !.position = IF sets THEN offset ELSE @],
+                          ELSE [Freed(owned) EXCEPT !.position = IF sets \/ ~decided THEN offset ELSE @],
             !.certain   = (@ \cap Lasting) \cup {"owner", "epoch"} \cup CertainIfSet(owned)
                           \cup CertainIf(granted, "clock")
-                          \cup CertainIf(\/ ~isRelease
-                                         \/ offset >= reached
-                                         \/ SettingDecided(reader, record),
-                                         "position"),
+                          \cup CertainIf(~isRelease \/ decided, "position"),
             !.undecided = NONE,
             !.reached   = NONE,
             !.alive_ms  = NONE]

@@ -22,7 +22,7 @@ MODELS = {
 MODULES = {path.stem for path in (ROOT / "spec").rglob("*.tla")}
 TESTS = {
     name
-    for folder in ("tests", "model_tests")
+    for folder in ("tests", "model_tests", "proof")
     for path in (ROOT / folder).rglob("test_*.py")
     for name in [path.stem, *re.findall(r"(?m)^ *(?:async )?def (test_\w+)\(", path.read_text())]
 }

@@ -222,9 +222,9 @@ def test_a_certified_release_frees_the_claim() -> None:
 
 
 def test_a_certified_release_behind_what_was_reached_leaves_the_position_open() -> None:
-    """The sender may be the pauser; then it moved back."""
+    """The sender may be the pauser; then it moved back, and what is left is a lower bound."""
     for offset, headers, is_certain, position in [
-        (8, saw(FIRST - 1), False, 9),
+        (8, saw(FIRST - 1), False, 8),
         (9, saw(FIRST - 1), True, 9),
         (8, attrs.evolve(saw(FIRST - 1), set_position=8), True, 8),
     ]:

@@ -396,9 +396,11 @@ def _certified(
         certain |= Field.CLOCK
     if not release:
         return _known(reader, owned, certain | Field.POSITION)
+    sets = owned.pauser == message.instance_id or headers.set_position is not None
     if offset >= reached or _setting_decided(reader, record):
         certain |= Field.POSITION
-    sets = owned.pauser == message.instance_id or headers.set_position is not None
+    else:
+        sets = True  # It moved back, or it did not: what is left is a lower bound.
     return _known(reader, _freed(owned, offset if sets else owned.position), certain)
 
 
