@@ -23,6 +23,7 @@ from kafka_marshal.core.messages import (
     ReleaseGroup,
     ReleasingPartition,
 )
+from proof.causes import verdict_names_cause
 
 Conjunct: TypeAlias = Callable[[Claim, Any], Any]
 """Of a claim, and the offset of the last record that it has seen."""
@@ -346,6 +347,7 @@ PROVED: Final = (
     *(_of_step(each) for each in dict.fromkeys((*STEP_CHECKS, *(name for name, _ in JUDGES)))),
     *(_conjunct(name, check) for name, check in INVARIANT.items()),
     *(_accepted(name, check) for name, check in ACCEPTED.items()),
+    _accepted("VerdictNamesCause", verdict_names_cause),
     Proved(Property.REFINES_LEASE.value, lambda taken, _: refines_lease(taken)),
     Proved(Property.AT_MOST_ONCE.value, at_most_once, (witness_invariant,)),
     Proved("TenureBeginsBelow", tenure_begins_below, (witness_invariant,)),
