@@ -1,10 +1,11 @@
-"""Proves the shipped reducer, and that the kernel is it, for all claims and records: `make prove`.
+"""Proves the shipped reducer, kernel and machine, for any log and number of clients: `make prove`.
 
     python -m proof                       z3, a table of every property
     python -m proof --solver cvc5         the same, by another solver
     python -m proof --only AtMostOnce     properties with this in their names
     python -m proof --mutants             mistakes in the reducer: each is refuted, with a story
     python -m proof --mutants --only kernel  mistakes in the kernel's steps
+    python -m proof --only Mutex          of the machine, with any number of clients
 
 The shipped `step` runs with symbols. `is None`, `match` and a message's class are enumerated. Each
 path is taken again by plain Python with the solver's values. Exit code 1: something is refuted, and
@@ -24,6 +25,7 @@ from kafka_marshal import Accepted, Refused
 from proof import mutants
 from proof.inputs import Case, cases
 from proof.kernel import KERNEL_IS_REDUCER, KernelCase, kernel_cases, prove_kernel
+from proof.machine import table as machine
 from proof.properties import PROVED
 from proof.prove import Result, prove
 from proof.symbols import smt
@@ -82,7 +84,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--cases", type=int, help="only this many cases, the smallest")
     parser.add_argument("--mutants", action="store_true", help="refute mistakes instead")
     asked = parser.parse_args(arguments)
-    if not any(asked.only in name for name in NAMES) and not asked.mutants:
+    if not any(asked.only in name for name in (*NAMES, *machine.NAMES)) and not asked.mutants:
         parser.error(f"--only {asked.only}: no property has this in its name")
     with multiprocessing.get_context("fork").Pool(asked.jobs) as pool:
         if asked.mutants:
@@ -98,7 +100,10 @@ def main(arguments: list[str] | None = None) -> int:
             results.append(result)
             past_s = time.monotonic() - began_s
             print(f"{len(results)} of {len(all_cases)} cases, {past_s:.0f} s", file=sys.stderr)
-    show(results, asked.solver)
+        show(results, asked.solver)
+        wrong_clients = 0
+        if asked.cases is None and any(asked.only in name for name in machine.NAMES):
+            wrong_clients = machine.show(pool, asked.solver, asked.only)
     refuted = [each for result in results for each in result.refuted]
     first = {each.property: each for each in reversed(refuted)}
     for each in first.values():
@@ -109,9 +114,10 @@ def main(arguments: list[str] | None = None) -> int:
     missed = missed if asked.cases is None else set()
     if missed:
         print(f"no path ends in {', '.join(sorted(missed))}")
-    wrong = f"{len(first)} refuted" if first else "all of it holds"
+    refutations = len(first) + wrong_clients
+    wrong = f"{refutations} refuted" if refutations else "all of it holds"
     print(f"{wrong}, after {time.monotonic() - began_s:.0f} s")
-    return 1 if first or missed else 0
+    return 1 if refutations or missed else 0
 
 
 if __name__ == "__main__":

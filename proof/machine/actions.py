@@ -31,11 +31,11 @@ class Took:
     consumer: ConsumerState
     sent: Send | None = None
     processed: bool = False
-    """At least once: the next message."""
+    """At least once: the message that it was to process."""
 
 
 Action: TypeAlias = Callable[[InstanceConfig, ConsumerState, Any], Took]
-"""Of an instance, its state, and the offset that it asks for or sets."""
+"""Of an instance, its state, and the offset that it asks for, sets or processes."""
 
 
 def _sends(kind: type) -> Action:
@@ -65,7 +65,7 @@ def _pauses(me: InstanceConfig, consumer: ConsumerState, target: Any) -> Took:
 
 
 def _processes(me: InstanceConfig, consumer: ConsumerState, target: Any) -> Took:
-    against = machine.may_process(me, consumer, consumer.next)
+    against = machine.may_process(me, consumer, target)
     if against is not None:
         return Took(against, consumer)
     return Took(None, machine.after_process(me, consumer), processed=True)
@@ -100,4 +100,3 @@ ACTIONS: Final[Mapping[str, Action]] = {
 READ: Final = "Read"
 APPEND: Final = "Append"
 START: Final = "Restart"
-

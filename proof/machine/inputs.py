@@ -10,8 +10,8 @@ from typing import Any, Final
 import attrs
 from attrs import define, field, frozen
 
-from kafka_marshal.core.claims.suffix_reader import EVERYTHING, Reader
 from kafka_marshal import Claim
+from kafka_marshal.core.claims.suffix_reader import EVERYTHING, Reader
 from kafka_marshal.core.messages import ClaimingMessages, Heartbeat
 from kafka_marshal.machines.consumer import consumer as machine
 from kafka_marshal.machines.consumer.consumer import ConsumerState, InstanceConfig, Mode
@@ -65,7 +65,8 @@ def doings() -> list[MachineCase]:
     return [
         MachineCase(case, resigned, mode)
         for case in cases()
-        if case.message is Heartbeat and ("pauser" in case.known) is ("paused_until_ms" in case.known)
+        if case.message is Heartbeat
+        and ("pauser" in case.known) is ("paused_until_ms" in case.known)
         for resigned in (False, True)
         for mode in Mode
         if not resigned or "epoch" in case.known
@@ -190,7 +191,9 @@ class Machine:
             rules=a.rules,
         )
         self.now = situation(a, self.me)
-        held = Held(a.truth("holds some"), a.number("held up to"), a.truth("held"), self.now.message)
+        held = Held(
+            a.truth("holds some"), a.number("held up to"), a.truth("held"), self.now.message
+        )
         self.consumer = ConsumerState(
             Reader(a.claim, EVERYTHING),
             a.number("view"),
@@ -254,6 +257,8 @@ class Machine:
                 )
             case tuple():
                 return tuple(self.values(explorer, each) for each in found)
+            case _:
+                pass
         if attrs.has(type(found)):
             return type(found)(
                 **{
@@ -279,20 +284,26 @@ def situation(a: Inputs, me: InstanceConfig) -> Situation:
         me.instance_id, me.admin, me.mode is Mode.AT_LEAST_ONCE, me.window, me.start
     )
     tenure = Tenure(
-        *(a.truth(f"tenure {name}") for name in ("begun", "over", "released")),
+        a.truth("tenure begun"),
+        a.truth("tenure over"),
+        a.truth("tenure released"),
         a.number("tenure base"),
         a.truth("tenure base set"),
         a.number("tenure position"),
         a.truth("tenure position set"),
     )
     memory = Memory(
-        a.truth("has resigned"), a.number("resigned"), a.number("next"), seen(a, "known"), None, a.truth("holds some")
+        a.truth("has resigned"),
+        a.number("resigned"),
+        a.number("next"),
+        seen(a, "known"),
+        None,
+        a.truth("holds some"),
     )
     epoch, message = a.number("e"), a.number("m")
-    a.assumed += [
-        each.formula
-        for each in (epoch >= 0, message >= 0, me.window >= 0, me.start >= 0, me.batch > 0)
-    ]
+    window, start, batch = (a.terms[name] for name in ("window", "start", "batch"))
+    a.assumed += [epoch.formula >= 0, message.formula >= 0]
+    a.assumed += [window >= 0, start >= 0, batch > 0]
     return Situation(identity, epoch, message, a.truth("done"), tenure, memory)
 
 

@@ -50,17 +50,11 @@ def tenure_ends_once(now: Situation) -> Any:
     return every(implies(tenure.over, gone), implies(tenure.released, tenure.over))
 
 
-def consumers_do_not_pause(now: Situation) -> Any:
-    """Who pauses is an administrator."""
-    assert now.log is not None
-    return implies(now.log.pauser == now.me.instance, now.me.admin)
-
-
 # --- the tenure -----------------------------------------------------------------------------------
 
 
 def tenure_begins_below(now: Situation) -> Any:
-    """The position never falls below where the tenure began, nor is it forgotten that it was set."""
+    """The position never falls below where the tenure began; what was set stays set."""
     tenure = now.tenure
     return implies(
         tenure.begun,
@@ -163,9 +157,7 @@ def has_stopped(now: Situation) -> Any:
 
 def processed_in_tenure(now: Situation) -> Any:
     """It processes only once it has read that it won; an administrator processes nothing."""
-    return implies(
-        now.counts, now.done, every(now.tenure.begun, now.has_read_it, no(now.me.admin))
-    )
+    return implies(now.counts, now.done, every(now.tenure.begun, now.has_read_it, no(now.me.admin)))
 
 
 def administrators_hold_no_grants(now: Situation) -> Any:
@@ -197,10 +189,9 @@ def _in_tenure(now: Situation, sent: Sent) -> Any:
     return every(sent.own, sent.owners, sent.has_epoch, sent.epoch == now.epoch)
 
 
-def writes_headers(now: Situation, sent: Sent) -> Any:
-    """It writes headers, except in a ReleaseGroup, which only an administrator sends."""
-    pauses = every(sent.pauses, now.me.admin)
-    return implies(sent.own, some(pauses, every(no(sent.pauses), sent.present)))
+def writes_its_headers(now: Situation, sent: Sent) -> Any:
+    """It writes headers, except in a ReleaseGroup."""
+    return implies(sent.own, no(sent.pauses), sent.present)
 
 
 def names_its_epoch(now: Situation, sent: Sent) -> Any:
@@ -247,16 +238,13 @@ def nothing_after_release(now: Situation, sent: Sent) -> Any:
 def offsets_rise(now: Situation, sent: Sent) -> Any:
     """One sender's offsets rise within an epoch: what it will send is not below what it sent."""
     consumer = every(now.me.at_least_once, now.acts)
-    return implies(
-        consumer, _in_tenure(now, sent), sent.progress, sent.offset <= now.memory.next
-    )
+    return implies(consumer, _in_tenure(now, sent), sent.progress, sent.offset <= now.memory.next)
 
 
 LOG: Final[Mapping[str, Conjunct]] = {
     "TenureIsInLog": tenure_is_in_log,
     "TenureKeepsItsOwner": tenure_keeps_its_owner,
     "TenureEndsOnce": tenure_ends_once,
-    "ConsumersDoNotPause": consumers_do_not_pause,
 }
 """Of a log and a tenure in it."""
 TENURE: Final[Mapping[str, Conjunct]] = {
@@ -278,7 +266,7 @@ OWNER: Final[Mapping[str, Conjunct]] = {
 }
 """Of the instance that won it."""
 PROMISE: Final[Mapping[str, Promise]] = {
-    "WritesHeaders": writes_headers,
+    "WritesItsHeaders": writes_its_headers,
     "NamesItsEpoch": names_its_epoch,
     "NamesAWonEpoch": names_a_won_epoch,
     "AsksNoGrants": asks_no_grants,

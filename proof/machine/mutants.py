@@ -14,7 +14,8 @@ from model_tests.mutants import walked
 from model_tests.mutants.hand_made import HandMade
 
 from proof.machine.inputs import OWNERS, a_range, doings, readings
-from proof.machine.prove import Broken, does, reads, two_act
+from proof.machine.instance import does, reads, two_act
+from proof.machine.prove import Broken
 from proof.machine.table import Job, run
 
 REFUTED: Final[Mapping[str, tuple[str, ...]]] = {
@@ -32,9 +33,7 @@ REFUTED: Final[Mapping[str, tuple[str, ...]]] = {
 
 def concerned() -> list[HandMade]:
     """Those mistakes."""
-    return [
-        each for each in (*walked.MACHINE, *walked.HARMLESS) if each.name in REFUTED
-    ]
+    return [each for each in (*walked.MACHINE, *walked.HARMLESS) if each.name in REFUTED]
 
 
 def _jobs() -> list[Job]:

@@ -38,9 +38,7 @@ def _valued(inputs: Inputs, explorer: Explorer, found: Any) -> str:
     """A part of a situation."""
 
     def value(each: Any) -> Any:
-        return (
-            inputs.valued(each, explorer) if isinstance(each, Id | Number | Truth) else each
-        )
+        return inputs.valued(each, explorer) if isinstance(each, Id | Number | Truth) else each
 
     fields = attrs.fields(type(found))
     return named({each.name: value(getattr(found, each.name)) for each in fields})

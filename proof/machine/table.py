@@ -14,8 +14,9 @@ from kafka_marshal.machines.consumer.consumer import Forbidden
 from proof.inputs import cases
 from proof.machine.actions import ACTIONS, APPEND, READ, START
 from proof.machine.inputs import doings, readings
+from proof.machine.instance import does, follows, reads, starts, two_act, unites
 from proof.machine.invariant import LOG, OWNER, PROMISE, TENURE
-from proof.machine.prove import Outcome, Prover, append, does, follows, reads, starts, two_act, unites
+from proof.machine.prove import Outcome, Prover, append
 from proof.symbols import smt
 
 Job: TypeAlias = tuple[Callable[..., None], tuple[Any, ...]]
@@ -106,8 +107,8 @@ def show(pool: Pool, solver: str, only: str = "") -> int:
     for action in (*ACTIONS, READ, START):
         print(f"  {action}: {', '.join(sorted(how for what, how in reached if what == action))}")
     broken = {each.property: each for outcome in reversed(done) for each in outcome.broken}
-    for each in broken.values():
-        print("\n" + each.story())
+    for one in broken.values():
+        print("\n" + one.story())
     missed = {each.value for each in Forbidden} - LATE_ONLY - {how for _, how in reached}
     missed |= {each for each in ACTIONS if (each, "happens") not in reached}
     if missed:

@@ -8,7 +8,7 @@
 (* does this record do to that claim".  These edges are exported and held  *)
 (* against the Python.                                                     *)
 (***************************************************************************)
-EXTENDS Claim, Export, FiniteSets
+EXTENDS ClaimInvariant, Export, FiniteSets
 
 CONSTANTS
     Rules,                \* "fenced" or "original"
@@ -316,6 +316,10 @@ OriginalLiveOwnerKeptStepwise ==
         (~Obeyed <=> /\ claim.last_heartbeat_ms # NONE
                      /\ SilentS >= 0
                      /\ SilentS * 1000 < 2 * HeartbeatIntervalMs)
+
+\* What `make prove` assumes of a claim before a record, and proves after it.
+ReducerInvariant ==
+    Rules = "fenced" => IsSound(claim, length - 1) /\ InAPauseNobodyOwns(claim, length - 1)
 
 Fenced                == [][FencedStepwise /\ FastReclaimStepwise]_vars
 RestartTakesOver      == [][RestartTakesOverStepwise]_vars
