@@ -112,6 +112,8 @@ def test_the_specification_has_the_same_invariant_under_the_same_names() -> None
 def test_each_conjunct_is_broken_on_purpose() -> None:
     broken = {path.stem.split("_")[2] for path in SPEC.glob("models/MCInvariant/*Broken*.cfg")}
     assert broken == {*LOG, *TENURE, *OWNER, *PROMISE}
+    of_claims = SPEC.glob("models/MCRecords/MCRecords_Broken_ReducerInvariant_*.cfg")
+    assert {path.stem.split("_")[3] for path in of_claims} == set(INVARIANT)
 
 
 def test_the_machine_is_as_it_ships_afterwards() -> None:

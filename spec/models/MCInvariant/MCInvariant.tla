@@ -12,6 +12,7 @@ Few ==
         !.message_count = 1,
         !.sends_max = [a1 |-> Sends(1, 1, 1, 0, 0), b1 |-> Sends(1, 1, 0, 0, 0)],
         !.log_max = 4]
+FewUnordered == [Few EXCEPT !.reorders = TRUE]
 FewStart == [Few EXCEPT !.message_count = 2, !.start_of = [a1 |-> 2]]
 FewAsk == [Few EXCEPT !.sends_max = [a1 |-> Sends(1, 0, 0, 1, 0), b1 |-> Sends(0, 0, 0, 0, 0)]]
 FewAdmin ==

@@ -372,6 +372,34 @@ ClaimedAtTwice(someClaim, now_s) ==
         /\ 0 <= age_s
         /\ age_s * 1000 <= 2 * HeartbeatIntervalMs
 
+\* In the configurations that break the invariant, one for each conjunct.
+FreedOfItsInstance(someClaim) == [someClaim EXCEPT !.owner_instance = NOBODY]
+FreedAlike(someClaim) ==
+    [someClaim EXCEPT
+        !.owner_instance    = NOBODY,
+        !.owner_client      = NOBODY,
+        !.last_heartbeat_ms = NONE]
+FreedAt(someClaim) ==
+    [FreedAlike(someClaim) EXCEPT
+        !.won_with_headers = FALSE, !.last_release_ms = someClaim.clock_ms]
+WonAt(someClaim, record, epoch) ==
+    [someClaim EXCEPT
+        !.owner_instance    = record.message.instance_id,
+        !.owner_client      = record.message.client_id,
+        !.epoch             = epoch,
+        !.last_heartbeat_ms = someClaim.clock_ms,
+        !.won_with_headers  = record.headers.present]
+WonWithoutEpoch(someClaim, record) == WonAt(someClaim, record, NONE)
+WonAhead(someClaim, record) == WonAt(someClaim, record, record.offset + 1)
+ClockBeforeTime(someClaim, record) == [someClaim EXCEPT !.clock_ms = -2]
+RefreshedAhead(someClaim, record) ==
+    [someClaim EXCEPT !.last_heartbeat_ms = someClaim.clock_ms + 1]
+NobodysPause(someClaim, record) ==
+    Outcome(
+        [FreedAlike(someClaim) EXCEPT
+            !.won_with_headers = FALSE, !.paused_until_ms = PausedUntil(someClaim, record)],
+        "GroupReleased")
+
 \* Only these verdicts exist.
 KnownVerdicts ==
     [][last'.verdict \in Accepted \cup {Refused[k] : k \in DOMAIN Refused}]_vars
