@@ -86,7 +86,7 @@ mutants: setup ## Mutants of everything, and what kills each; fails if one survi
 walks: setup ## Random walks for ten minutes, with a seed that repeats them; ARGS="--walks 1000"
 	$(BIN)/python -m model_tests.walks $(ARGS)
 
-prove: setup ## The reducer, for every claim, record and rule: a table of what is proved
+prove: setup ## The reducer for every record, the machine with any number of clients: a table of what is proved
 	$(BIN)/python -m proof $(ARGS)
 
 prove-full: setup ## The same by the second solver, and every mistake in it refuted

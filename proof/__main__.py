@@ -1,4 +1,4 @@
-"""Proves the shipped reducer, and that the kernel is it, for all claims and records: `make prove`.
+"""Proves the shipped reducer, kernel and machine, for any log and number of clients: `make prove`.
 
     python -m proof                       z3, a table of every property
     python -m proof --solver cvc5         the same, by another solver
@@ -6,6 +6,7 @@
     python -m proof --mutants             mistakes in the reducer: each is refuted, with a story
     python -m proof --mutants --only kernel  mistakes in the kernel's steps
     python -m proof --needed              what fails without each part of the late readers' relation
+    python -m proof --only Mutex          of the machine, with any number of clients
 
 The shipped `step` runs with symbols. `is None`, `match` and a message's class are enumerated. Each
 path is taken again by plain Python with the solver's values. Exit code 1: something is refuted, and
@@ -26,6 +27,7 @@ from proof import mutants
 from proof.inputs import Case, cases
 from proof.kernel import KERNEL_IS_REDUCER, KernelCase, kernel_cases, prove_kernel
 from proof.late import table as late_readers
+from proof.machine import table as machine
 from proof.properties import PROVED
 from proof.prove import Result, prove
 from proof.symbols import smt
@@ -87,7 +89,8 @@ def main(arguments: list[str] | None = None) -> int:
     asked = parser.parse_args(arguments)
     of_steps = any(asked.only in each.name for each in PROVED)
     of_kernel = asked.only in KERNEL_IS_REDUCER
-    chosen = of_steps or of_kernel or late_readers.chosen(asked.only)
+    of_machine = any(asked.only in name for name in machine.NAMES)
+    chosen = of_steps or of_kernel or of_machine or late_readers.chosen(asked.only)
     if not (chosen or asked.mutants or asked.needed):
         parser.error(f"--only {asked.only}: no property has this in its name")
     with multiprocessing.get_context("fork").Pool(asked.jobs) as pool:
@@ -108,7 +111,10 @@ def main(arguments: list[str] | None = None) -> int:
             past_s = time.monotonic() - began_s
             print(f"{len(results)} of {len(all_cases)} cases, {past_s:.0f} s", file=sys.stderr)
         show(results, asked.solver)
-        late = late_readers.show(pool, asked.solver, asked.only) if asked.cases is None else 0
+        wrong = 0
+        if asked.cases is None:
+            wrong += late_readers.show(pool, asked.solver, asked.only)
+            wrong += machine.show(pool, asked.solver, asked.only) if of_machine else 0
     refuted = [each for result in results for each in result.refuted]
     first = {each.property: each for each in reversed(refuted)}
     for each in first.values():
@@ -119,9 +125,9 @@ def main(arguments: list[str] | None = None) -> int:
     missed = missed if asked.cases is None and of_steps else set()
     if missed:
         print(f"no path ends in {', '.join(sorted(missed))}")
-    wrong = f"{len(first)} refuted" if first else "refuted" if late else "all of it holds"
-    print(f"{wrong}, after {time.monotonic() - began_s:.0f} s")
-    return 1 if first or missed or late else 0
+    print("refuted" if first or wrong else "all of it holds", end="")
+    print(f", after {time.monotonic() - began_s:.0f} s")
+    return 1 if first or missed or wrong else 0
 
 
 if __name__ == "__main__":

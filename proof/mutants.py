@@ -25,6 +25,7 @@ from kafka_marshal.core.claims import fenced
 from kafka_marshal.kernel import steps
 from proof.inputs import Case, cases
 from proof.kernel import kernel_cases, prove_kernel
+from proof.machine import mutants as machine
 from proof.properties import PROVED, Proved
 from proof.prove import differs, prove, reducer_now
 from proof.symbols import Escaped, smt
@@ -147,6 +148,8 @@ def show(pool: Pool, only: str) -> int:
             for number, each in enumerate(generated(steps))
             if each.function not in LETS_PASS
         ]
+    hand += [each.name for each in machine.concerned() if only in each.name]
+    jobs += [partial(judge_machine, each) for each in machine.REFUTED if only in each]
     judged, stories = [], 0
     for one in pool.imap_unordered(_run, jobs):
         judged.append(one)
@@ -159,6 +162,14 @@ def show(pool: Pool, only: str) -> int:
     )
     print(", ".join(f"{count} {what}" for what, count in counts.most_common()))
     return 0 if all(each.explained for each in judged) else 1
+
+
+def judge_machine(name: str) -> Judged:
+    """Refute a mistake in the machine."""
+    broken = machine.refute(next(each for each in machine.concerned() if each.name == name))
+    if broken is None:
+        return Judged(name, ALLOWED, explained=False)
+    return Judged(name, broken.property, broken.story())
 
 
 def _by_name(name: str) -> Judged:

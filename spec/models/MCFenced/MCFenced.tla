@@ -3,7 +3,7 @@
 (* Bounds for the fenced rules, and the ways to break them on purpose.     *)
 (* Time is free unless a configuration's world says otherwise.             *)
 (***************************************************************************)
-EXTENDS Properties, Export
+EXTENDS Invariant, Export
 
 \* How many of each kind an instance sends, in the order of the names.
 Sends(claims, heartbeats, releases, grants, pauses) ==

@@ -8,7 +8,7 @@
 (* does this record do to that claim".  These edges are exported and held  *)
 (* against the Python.                                                     *)
 (***************************************************************************)
-EXTENDS Claim, Export, FiniteSets
+EXTENDS ClaimInvariant, Export, FiniteSets
 
 CONSTANTS
     Rules,                \* "fenced" or "original"
@@ -317,6 +317,10 @@ OriginalLiveOwnerKeptStepwise ==
                      /\ SilentS >= 0
                      /\ SilentS * 1000 < 2 * HeartbeatIntervalMs)
 
+\* What `make prove` assumes of a claim before a record, and proves after it.
+ReducerInvariant ==
+    Rules = "fenced" => IsSound(claim, length - 1) /\ InAPauseNobodyOwns(claim, length - 1)
+
 Fenced                == [][FencedStepwise /\ FastReclaimStepwise]_vars
 RestartTakesOver      == [][RestartTakesOverStepwise]_vars
 OddRecordsRefused     == [][OddRecordsRefusedStepwise]_vars
@@ -367,6 +371,34 @@ ClaimedAtTwice(someClaim, now_s) ==
     IN  /\ someClaim.last_heartbeat_ms # NONE
         /\ 0 <= age_s
         /\ age_s * 1000 <= 2 * HeartbeatIntervalMs
+
+\* In the configurations that break the invariant, one for each conjunct.
+FreedOfItsInstance(someClaim) == [someClaim EXCEPT !.owner_instance = NOBODY]
+FreedAlike(someClaim) ==
+    [someClaim EXCEPT
+        !.owner_instance    = NOBODY,
+        !.owner_client      = NOBODY,
+        !.last_heartbeat_ms = NONE]
+FreedAt(someClaim) ==
+    [FreedAlike(someClaim) EXCEPT
+        !.won_with_headers = FALSE, !.last_release_ms = someClaim.clock_ms]
+WonAt(someClaim, record, epoch) ==
+    [someClaim EXCEPT
+        !.owner_instance    = record.message.instance_id,
+        !.owner_client      = record.message.client_id,
+        !.epoch             = epoch,
+        !.last_heartbeat_ms = someClaim.clock_ms,
+        !.won_with_headers  = record.headers.present]
+WonWithoutEpoch(someClaim, record) == WonAt(someClaim, record, NONE)
+WonAhead(someClaim, record) == WonAt(someClaim, record, record.offset + 1)
+ClockBeforeTime(someClaim, record) == [someClaim EXCEPT !.clock_ms = -2]
+RefreshedAhead(someClaim, record) ==
+    [someClaim EXCEPT !.last_heartbeat_ms = someClaim.clock_ms + 1]
+NobodysPause(someClaim, record) ==
+    Outcome(
+        [FreedAlike(someClaim) EXCEPT
+            !.won_with_headers = FALSE, !.paused_until_ms = PausedUntil(someClaim, record)],
+        "GroupReleased")
 
 \* Only these verdicts exist.
 KnownVerdicts ==

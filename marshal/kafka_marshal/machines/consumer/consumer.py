@@ -521,13 +521,12 @@ def _together(granted: tuple[range, ...], more: range) -> tuple[range, ...]:
     """The union: what was granted before need not touch what is granted now."""
     if not more:
         return granted
-    apart: list[range] = []
-    for each in sorted((*granted, more), key=lambda each: each.start):
-        if apart and each.start <= apart[-1].stop:
-            apart[-1] = range(apart[-1].start, max(apart[-1].stop, each.stop))
-        else:
-            apart.append(each)
-    return tuple(apart)
+    if not granted or granted[-1].stop < more.start:
+        return (*granted, more)
+    before, last = granted[:-1], granted[-1]
+    if more.stop < last.start:
+        return (*_together(before, more), last)
+    return _together(before, range(min(last.start, more.start), max(last.stop, more.stop)))
 
 
 def lost_to_own_client(me: InstanceConfig, acted_before: bool, after: Reader) -> bool:

@@ -1,0 +1,122 @@
+"""Marshal promises that the proof is of the shipped machine, and of nothing that cannot fail."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from model_tests.mutants import walked
+
+from kafka_marshal.machines.consumer import consumer as machine
+from proof.machine import mutants
+from proof.machine.inputs import OWNERS, doings, readings
+from proof.machine.instance import does, follows, reads, starts, two_act, unites
+from proof.machine.invariant import LOG, OWNER, PROMISE, TENURE
+from proof.machine.prove import HYPOTHESES, append
+from proof.machine.table import Job, jobs, run
+from proof.properties import INVARIANT
+
+SPEC = Path(__file__).parents[2] / "spec"
+READS_ON = next(
+    each
+    for each in readings()
+    if each.claim.known == each.becomes == OWNERS[2] and each.granted and not each.resigned
+)
+AT_MOST_ONCE = next(
+    each
+    for each in doings()
+    if each.mode is machine.Mode.AT_MOST_ONCE and each.claim.known == OWNERS[2]
+)
+APPENDED: list[Job] = [job for job in jobs() if job[0] is append]
+
+
+def appended(message: str, *known: str) -> Job:
+    """The case of this message and these fields of the claim."""
+    return next(
+        job
+        for job in APPENDED
+        if job[1][0].message.__name__ == message and job[1][0].known == OWNERS[2].union(known)
+    )
+
+
+@pytest.mark.parametrize("solver", ["z3", "cvc5"])
+@pytest.mark.parametrize(
+    "job",
+    [(two_act, ()), (follows, ()), (starts, ()), (unites, ()), (reads, (READS_ON,))],
+    ids=["Mutex", "bounds", "start", "union", "read"],
+)
+def test_it_holds_by_either_solver(job: Job, solver: str) -> None:
+    outcome = run(job, solver)
+    assert sum(outcome.paths.values()) > 0
+    assert not outcome.broken
+
+
+COUNTERMODELS: list[tuple[str, Job, str]] = [
+    ("OwnIdentity", appended("Heartbeat"), "NoneSkipped"),
+    ("OneRunPerIdentity", (starts, ()), "ProcessesWhatItWasGranted"),
+    ("LogIsKept", (two_act, ()), "Mutex"),
+    ("KnowsThePosition", (reads, (READS_ON,)), "NextInWindow"),
+    ("AdministratorsStartAtZero", appended("Heartbeat"), "NoneSkipped"),
+    ("AtLeastOnce", (does, (AT_MOST_ONCE,)), "AsksNoGrants"),
+]
+
+
+@pytest.mark.parametrize(("left_out", "job", "breaks"), COUNTERMODELS)
+def test_each_hypothesis_is_needed(left_out: str, job: Job, breaks: str) -> None:
+    without, until = frozenset({left_out}), frozenset({breaks})
+    broken = run(job, without=without, until=until).broken
+    assert breaks in {each.property for each in broken}
+    assert not run(job, until=until).broken
+
+
+def test_every_hypothesis_has_its_countermodel() -> None:
+    assert {name for name, _, _ in COUNTERMODELS} == set(HYPOTHESES)
+
+
+@pytest.mark.parametrize("name", ["BelievesByClient", "CommitsOneAhead"])
+def test_a_mistake_of_the_machine_is_refuted_with_a_story(name: str) -> None:
+    broken = mutants.refute(next(each for each in mutants.concerned() if each.name == name))
+    assert broken is not None
+    assert broken.story().startswith(f"{broken.property} is broken by ")
+
+
+def test_every_mistake_that_concerns_the_proof_is_listed() -> None:
+    late_or_harmless = {
+        *("OwnClocks", "CertifiesWithoutPosition", "SeenOffByOne", "AnotherClock"),
+        *("AskedIgnored", "SupersedesNothing", "NeverLost", "DoubtfulGrants"),
+    }
+    names = {each.name for each in (*walked.MACHINE, *walked.HARMLESS)}
+    assert names - late_or_harmless == {each.name for each in mutants.concerned()}
+
+
+def operators(module: str) -> set[str]:
+    text = (SPEC / "claims" / f"{module}.tla").read_text(encoding="utf-8")
+    return set(re.findall(r"^(\w+)(?:\([^)]*\))?\s*==", text, re.MULTILINE))
+
+
+def conjuncts(module: str, of: str) -> list[str]:
+    text = (SPEC / "claims" / f"{module}.tla").read_text(encoding="utf-8")
+    [body] = re.findall(rf"^{of}(?:\([^)]*\))? ==\n((?: +/\\ .*\n)+)", text, re.MULTILINE)
+    return re.findall(r"/\\ (\w+)", body)
+
+
+def test_the_specification_has_the_same_invariant_under_the_same_names() -> None:
+    assert conjuncts("Invariant", "MachineInvariant") == [*LOG, *TENURE, *OWNER, *PROMISE]
+    apart = {"InAPauseNobodyOwns"}  # where time is measured
+    assert set(conjuncts("ClaimInvariant", "IsSound")) == set(INVARIANT) - apart
+    assert operators("ClaimInvariant") == {*INVARIANT, "IsSound"}
+
+
+def test_each_conjunct_is_broken_on_purpose() -> None:
+    broken = {path.stem.split("_")[2] for path in SPEC.glob("models/MCInvariant/*Broken*.cfg")}
+    assert broken == {*LOG, *TENURE, *OWNER, *PROMISE}
+    of_claims = SPEC.glob("models/MCRecords/MCRecords_Broken_ReducerInvariant_*.cfg")
+    assert {path.stem.split("_")[3] for path in of_claims} == set(INVARIANT)
+
+
+def test_the_machine_is_as_it_ships_afterwards() -> None:
+    shipped: Any = vars(machine)
+    assert "range" not in shipped
+    assert Path(shipped["acts"].__code__.co_filename) == Path(str(machine.__file__))
